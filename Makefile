@@ -1,0 +1,83 @@
+# make demo: installs everything into .venv and trains on the torus.   make test: every check there is.
+# Needs Python >= 3.11 and make. Settings: make demo PYTHON=python3.12 VENV=/tmp/venv OUT=runs/mine
+# pip decides where packages come from: point it at an index of torch's CPU builds and torch takes one of those.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test unit lint style types layers format install clean distclean
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+VENV ?= .venv
+OUT ?= runs/torus-$(shell date +%Y%m%d-%H%M%S)
+WORKERS ?= 2
+PIP_INSTALL = $(VENV)/bin/python -m pip install --disable-pip-version-check --constraint constraints.txt
+
+# The first of these that is new enough and can make a virtual environment.
+FITS = import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	"$$p" -c '$(FITS)' >/dev/null 2>&1 && echo "$$p" && break; done)
+
+help:
+	@echo "make demo     install into $(VENV), train the torus experiment, write a report under runs/"
+	@echo "make test     install the test extra, run ruff, mypy, import-linter and the whole test suite"
+	@echo "make lint     only ruff, mypy and import-linter"
+	@echo "make format   let ruff rewrite the code"
+	@echo "make clean    remove caches (make distclean: and $(VENV)); never runs/"
+
+demo: $(VENV)/.stamp-niso
+	$(VENV)/bin/niso run torus --out $(OUT)
+
+# The suite comes last, so that its closing line does; `make -k test` runs it even when lint fails.
+test: lint unit
+
+# One OpenMP thread a worker, sleeping while it waits: batched small SVDs collapse when cores are oversubscribed.
+unit: $(VENV)/.stamp-test
+	OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1 MPLBACKEND=Agg \
+		$(VENV)/bin/python -m pytest -n $(WORKERS) --cov --cov-report=term
+
+lint: style types layers
+
+style: $(VENV)/.stamp-test
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
+types: $(VENV)/.stamp-test
+	$(VENV)/bin/mypy
+
+layers: $(VENV)/.stamp-test
+	$(VENV)/bin/lint-imports --no-logo
+
+format: $(VENV)/.stamp-test
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+install: $(VENV)/.stamp-niso
+
+# A second call installs nothing: each stamp is older than what it was made from only after a change.
+$(VENV)/bin/pip:
+	@"$(or $(PYTHON),false)" -c '$(FITS)' || { echo \
+		"niso needs Python 3.11 or newer with its venv module; name one with: make PYTHON=/path/to/python" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# torch by itself first: a build that is there already is kept, and otherwise pip's own settings choose it.
+$(VENV)/.stamp-torch: | $(VENV)/bin/pip
+	@$(VENV)/bin/python -c 'import torch' 2>/dev/null || { echo "installing torch ..."; $(PIP_INSTALL) torch; }
+	@touch $@
+
+$(VENV)/.stamp-niso: pyproject.toml constraints.txt $(VENV)/.stamp-torch
+	@echo "installing niso ..."
+	@$(PIP_INSTALL) --quiet --editable .
+	@touch $@
+
+$(VENV)/.stamp-test: pyproject.toml constraints.txt $(VENV)/.stamp-niso
+	@echo "installing niso's test extra ..."
+	@$(PIP_INSTALL) --quiet --editable '.[test]'
+	@touch $@
+
+clean:
+	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks \
+		.coverage .coverage.* htmlcov
+	find niso tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf $(VENV)

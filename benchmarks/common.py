@@ -1,0 +1,133 @@
+"""What the benchmarks share: medians, the description of the machine, tables and JSON files."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read once, when torch starts its threads
+
+import json
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of every benchmark."""
+
+    device: str = "cuda" if torch.cuda.is_available() else "cpu"
+    """cpu or cuda."""
+    threads: tuple[int, ...] = tuple(sorted({1, os.cpu_count() or 1}))
+    """CPU threads, one table for each."""
+    repeats: int = 9
+    """Timed repetitions; the median is reported, and the minimum beside it."""
+    name: str | None = None
+    """File name of the JSON under benchmarks/results/, by default the benchmark's own."""
+
+
+@dataclass
+class Clock:
+    """Seconds of each named part, over many repetitions."""
+
+    device: str
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+
+    def now(self) -> float:
+        if self.device.startswith("cuda"):
+            torch.cuda.synchronize()
+        return time.perf_counter()
+
+    def add(self, name: str, seconds: float) -> None:
+        self.seconds.setdefault(name, []).append(seconds)
+
+    def medians(self) -> dict[str, float]:
+        return {name: median(values) for name, values in self.seconds.items()}
+
+
+def compare(calls: dict[str, Callable[[], Any]], device: str, repeats: int) -> dict[str, dict[str, float]]:
+    """Median and minimum seconds of each call. They take turns, so that a busy machine slows all alike."""
+    clock = Clock(device)
+    for _ in range(2):
+        for call in calls.values():
+            call()
+    for _ in range(repeats):
+        for name, call in calls.items():
+            start = clock.now()
+            call()
+            clock.add(name, clock.now() - start)
+    return {name: {"median": median(v), "minimum": min(v)} for name, v in clock.seconds.items()}
+
+
+def machine(device: str) -> dict[str, Any]:
+    """Hardware, versions and date: what a time means nothing without."""
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": _commit(),
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        "gpu": torch.cuda.get_device_name() if device.startswith("cuda") else None,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "omp_wait_policy": os.environ["OMP_WAIT_POLICY"],
+    }
+
+
+def _cpu() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if not cpuinfo.exists():
+        return platform.processor()
+    fields = dict(line.split(":", 1) for line in cpuinfo.read_text().splitlines() if ":" in line)
+    values = {key.strip(): value.strip() for key, value in fields.items()}
+    numbers = ", ".join(f"{key} {values[key]}" for key in ("cpu family", "model") if key in values)
+    return f"{values.get('model name', platform.machine())} ({numbers})"
+
+
+def _commit() -> str | None:
+    command = ["git", "describe", "--always", "--dirty"]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=RESULTS.parent, check=False)
+    return result.stdout.strip() or None
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print a table; numbers get three significant digits."""
+    output = Table(title=title, title_justify="left")
+    for index, column in enumerate(columns):
+        output.add_column(column, justify="right" if index else "left")
+    for row in rows:
+        output.add_row(*(_text(cell) for cell in row))
+    Console().print(output)
+
+
+def _text(cell: Any) -> str:
+    if not isinstance(cell, float):
+        return str(cell)
+    return f"{cell:,.0f}" if cell >= 100 else f"{cell:.3g}"
+
+
+def write(benchmark: str, options: Options, results: dict[str, Any]) -> Path:
+    """Write the results with the machine and the options to benchmarks/results/<name>.json."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{options.name or benchmark}.json"
+    content = {
+        "benchmark": benchmark,
+        "machine": machine(options.device),
+        "options": asdict(options),
+        **results,
+    }
+    path.write_text(json.dumps(content, indent=2) + "\n")
+    Console().print(f"written to {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
+    return path

@@ -1,0 +1,191 @@
+"""One training step of the homNIST autoencoder (released size, 16 pairs) and the torus, and the machine's rates.
+
+Run: python -m benchmarks.step
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tyro
+
+from benchmarks.common import Clock, Options, compare, table, write
+
+import torch  # isort: skip  # after benchmarks.common, which sets how its threads wait
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+import niso
+from niso.memory import keep_freed_memory
+from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
+
+Shape = tuple[int, int, int, int]  # input channels, output channels, kernel side, image side
+TORUS_SIDES = (8, 16)
+PARTS = ("encoder", "decoder", "spectral", "backward", "optimizer")
+
+
+@dataclass(frozen=True)
+class StepOptions(Options):
+    """Options of the step benchmark."""
+
+    pairs: int = 16
+    """Pairs of images in a batch."""
+    bfloat16: bool = False
+    """Run the networks under bfloat16 autocast."""
+    compile: bool = False
+    """Compile encoder and decoder with torch.compile (CPU: needs a C++ compiler)."""
+    keep_memory: bool = True
+    """Let the C library reuse freed memory (niso.memory.keep_freed_memory)."""
+
+
+class Step:
+    """A training step with the time of its parts."""
+
+    def __init__(self, model: niso.NeuralIsometry, pair: tuple[Tensor, Tensor], options: StepOptions) -> None:
+        self.clock = Clock(options.device)
+        self.model, self.pair, self.options = model, pair, options
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4, weight_decay=1e-4, fused=True)
+        for part in ("encoder", "decoder"):
+            network = getattr(model, part)
+            network.register_forward_pre_hook(lambda *_: setattr(self, "start", self.clock.now()))
+            network.register_forward_hook(lambda *_, part=part: self.clock.add(part, self.clock.now() - self.start))
+
+    def __call__(self) -> None:
+        clock, times = self.clock, self.clock.seconds
+        begin = clock.now()
+        with torch.autocast(self.options.device, torch.bfloat16, enabled=self.options.bfloat16):
+            loss = self.model(*self.pair).loss(equivariance=0.5, multiplicity=0.1)
+        forward = clock.now()
+        loss.backward()
+        backward = clock.now()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        end = clock.now()
+        clock.add("spectral", forward - begin - times["encoder"][-1] - times["decoder"][-1])
+        clock.add("backward", backward - forward)
+        clock.add("optimizer", end - backward)
+        clock.add("step", end - begin)
+
+    def measure(self, repeats: int) -> dict[str, Any]:
+        for _ in range(3):
+            self()
+        self.clock.seconds.clear()
+        for _ in range(repeats):
+            self()
+        minimum = min(self.clock.seconds["step"])
+        return {"seconds": self.clock.medians(), "minimum": minimum, "gflop": self.count() / 1e9}
+
+    def count(self) -> int:
+        """Floating-point operations of a step that convolutions and matrix products make."""
+        with FlopCounterMode(display=False) as counter:
+            self()
+        return counter.get_total_flops()
+
+
+def homnist(options: StepOptions) -> Step:
+    """The released homNIST autoencoder on random images."""
+    config = ConvConfig()
+    torch.manual_seed(0)
+    networks = [ConvEncoder(config), ConvDecoder(config)]
+    if options.compile:
+        for network in networks:
+            network.compile()
+    model = niso.NeuralIsometry(*networks, niso.LearnedSpectrum(config.points, rank=32)).to(options.device)
+    shape = (options.pairs, config.image_channels, *config.image_size)
+    pair = torch.rand(shape, device=options.device), torch.rand(shape, device=options.device)
+    return Step(model, pair, options)
+
+
+def torus(options: StepOptions, side: int, channels: int = 258) -> Step:
+    """The full-rank torus: identity networks, one observation of 86 colour crops and its shift."""
+    torch.manual_seed(0)
+    spectrum = niso.LearnedSpectrum(side**2, rank=side**2)
+    model = niso.NeuralIsometry(nn.Identity(), nn.Identity(), spectrum).to(options.device)
+    x = torch.randn(1, side, side, channels, device=options.device)
+    return Step(model, (x.flatten(1, 2), x.roll((1, 2), (1, 2)).flatten(1, 2)), options)
+
+
+def convolutions(config: ConvConfig) -> dict[Shape, int]:
+    """The convolutions of the networks, and how often each occurs."""
+    found: dict[Shape, int] = {}
+
+    def note(layer: nn.Conv2d, inputs: tuple[Tensor, ...], _: Tensor) -> None:
+        key = (layer.in_channels, layer.out_channels, layer.kernel_size[0], inputs[0].shape[-1])
+        found[key] = found.get(key, 0) + 1
+
+    network = nn.Sequential(ConvEncoder(config), ConvDecoder(config))
+    for layer in network.modules():
+        if isinstance(layer, nn.Conv2d):
+            layer.register_forward_hook(note)
+    with torch.no_grad():
+        network(torch.zeros(1, config.image_channels, *config.image_size))
+    return found
+
+
+def rates(options: StepOptions) -> dict[str, Any]:
+    """GFLOP/s of a large matrix product and of the networks' 3×3 convolutions, forward and backward."""
+    factory: dict[str, Any] = {
+        "device": options.device,
+        "dtype": torch.bfloat16 if options.bfloat16 else torch.float32,
+    }
+    side = 2048
+    a, b = torch.randn(side, side, **factory), torch.randn(side, side, **factory)
+    seconds = compare({"matmul": lambda: a @ b}, options.device, options.repeats)["matmul"]["median"]
+    result: dict[str, Any] = {"matmul": 2 * side**3 / seconds / 1e9, "conv_by_shape": {}}
+    total = work = 0.0
+    for (inputs, outputs, kernel, size), times in convolutions(ConvConfig()).items():
+        if kernel == 1:
+            continue
+        layer = nn.Conv2d(inputs, outputs, kernel, padding=1, **factory).to(memory_format=torch.channels_last)
+        x = torch.randn(2 * options.pairs, inputs, size, size, **factory)
+        x = x.contiguous(memory_format=torch.channels_last).requires_grad_()
+        gradient = torch.randn_like(layer(x))
+        flops = 3 * 2 * gradient.numel() * inputs * kernel**2
+        call = {"conv": lambda layer=layer, x=x, g=gradient: layer(x).backward(g)}
+        seconds = compare(call, options.device, options.repeats)["conv"]["median"]
+        name = f"{inputs} to {outputs}, {size}×{size}"
+        result["conv_by_shape"][name] = flops / seconds / 1e9
+        total, work = total + times * seconds, work + times * flops
+    return {**result, "conv": work / total / 1e9}
+
+
+def report(results: list[dict[str, Any]], where: str) -> None:
+    """Print the rates and the times."""
+    rows: list[tuple[Any, ...]] = []
+    for r in results:
+        step, rate = r["homnist"], r["gflop_per_second"]
+        shares = (step["gflop_per_second"], step["share_of_matmul"], step["share_of_conv"])
+        rows.append((str(r["threads"]), rate["matmul"], rate["conv"], *shares))
+    columns = ("threads", "matmul", "3×3 conv", "homNIST step", "/ matmul", "/ conv")
+    table(f"GFLOP/s, {where}", columns, rows)
+    rows = []
+    for name in ("homnist", *(f"torus {n}×{n}" for n in TORUS_SIDES)):
+        for r in results:
+            seconds = r[name]["seconds"]
+            parts = (1e3 * seconds[part] for part in PARTS)
+            rows.append((name, r["threads"], 1e3 * seconds["step"], 1e3 * r[name]["minimum"], *parts))
+    columns = ("step", "threads", "total", "minimum", *PARTS)
+    table(f"Median milliseconds, {where}", columns, rows)
+
+
+def main(options: StepOptions) -> None:
+    """Measure the rates, then the steps."""
+    kept = options.device == "cpu" and options.keep_memory and keep_freed_memory()
+    results = []
+    for threads in options.threads:
+        torch.set_num_threads(threads)
+        rate = rates(options)
+        step = homnist(options).measure(options.repeats)
+        achieved = step["gflop"] / step["seconds"]["step"]
+        step |= {"gflop_per_second": achieved}
+        step |= {f"share_of_{kind}": achieved / rate[kind] for kind in ("matmul", "conv")}
+        small = {f"torus {n}×{n}": torus(options, n).measure(10 * options.repeats) for n in TORUS_SIDES}
+        results.append({"threads": threads, "gflop_per_second": rate, "homnist": step, **small})
+
+    report(results, f"{options.device}, {'bfloat16' if options.bfloat16 else 'float32'}")
+    write("step", options, {"kept_freed_memory": kept, "results": results})
+
+
+if __name__ == "__main__":
+    main(tyro.cli(StepOptions, description=__doc__))

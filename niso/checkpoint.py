@@ -1,0 +1,130 @@
+"""One checkpoint format: a safetensors file of tensors with JSON facts in its header, replaced atomically.
+
+There is no pickle in it, so that a checkpoint from anywhere can be opened safely.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as serialize
+from torch import Tensor, nn, optim
+
+from niso.errors import CheckpointError
+
+Facts = dict[str, Any]
+
+
+def save(path: Path, tensors: dict[str, Tensor], facts: Facts) -> None:
+    """Write a checkpoint so that `path` holds either the old or the new one, whole, at any moment.
+
+    Raises:
+        CheckpointError: the disk is full or not writable; the checkpoint that was there is untouched.
+    """
+    data = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    content = serialize(data, metadata={"facts": json.dumps(facts)})
+    try:
+        write_atomically(path, content)
+    except OSError as error:
+        kept = "the previous one is intact" if path.exists() else "none was there before"
+        raise CheckpointError(f"cannot save checkpoint {path} ({error.strerror}); {kept}") from error
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file in one step: a reader, or a crash, sees the old content or the new, never a part.
+
+    Raises:
+        OSError: as the file system does; nothing half-written is left.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for stale in path.parent.glob(f".{path.name}.*.tmp"):  # of a process killed while it wrote
+        stale.unlink(missing_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def load(path: Path) -> tuple[dict[str, Tensor], Facts]:
+    """Tensors (on the CPU) and facts of a checkpoint.
+
+    Raises:
+        CheckpointError: the file is missing, truncated, or not a checkpoint of niso.
+    """
+    if not path.is_file():
+        raise CheckpointError(f"there is no checkpoint {path}")
+    try:
+        with safe_open(path, framework="pt") as file:
+            facts = json.loads((file.metadata() or {})["facts"])
+            return {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118  # not a dict
+    except (SafetensorError, KeyError, ValueError, OSError) as error:
+        raise CheckpointError(
+            f"checkpoint {path} is truncated or not one of niso's ({error}): restore it from a copy, or delete it to start anew"
+        ) from error
+
+
+def training_state(module: nn.Module, optimizer: optim.Optimizer) -> dict[str, Tensor]:
+    """All tensors that exact resumption needs: "model.…" and "optimizer.<parameter>.<moment>"."""
+    tensors = {f"model.{name}": tensor for name, tensor in module.state_dict().items()}
+    names = {id(parameter): name for name, parameter in module.named_parameters()}
+    for parameter, moments in optimizer.state.items():
+        for key, value in moments.items():
+            tensors[f"optimizer.{names[id(parameter)]}.{key}"] = value
+    return tensors
+
+
+def restore_training(
+    path: Path, tensors: dict[str, Tensor], module: nn.Module, optimizer: optim.Optimizer
+) -> None:
+    """Inverse of `training_state`.
+
+    Raises:
+        CheckpointError: the tensors are not those of this module; names the first that differs.
+    """
+    restore_weights(path, tensors, module)
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            optimizer.state[parameter].clear()
+    for name, parameter in module.named_parameters():
+        prefix = f"optimizer.{name}."
+        moments = {
+            key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)
+        }
+        for key, value in moments.items():
+            # Adam's step count stays where the optimizer keeps it: with the fused kernel, beside the parameter
+            optimizer.state[parameter][key] = value.to(parameter.device, copy=True)
+
+
+def restore_weights(path: Path, tensors: dict[str, Tensor], module: nn.Module) -> None:
+    """Load "model.…" tensors into a module.
+
+    Raises:
+        CheckpointError: a tensor is missing, too many, or of another shape; names the first.
+    """
+    weights = {name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")}
+    own = module.state_dict()
+    for name in sorted(own.keys() | weights.keys()):
+        ours, theirs = (tuple(x[name].shape) if name in x else None for x in (own, weights))
+        if ours != theirs:
+            described = (f"shape {shape}" if shape is not None else "nothing" for shape in (theirs, ours))
+            raise CheckpointError(
+                "checkpoint {} is of another model: {} has {} there and {} here".format(
+                    path, name, *described
+                )
+            )
+    module.load_state_dict(weights)

@@ -1,0 +1,157 @@
+"""Options of `niso run`: a preset, overlaid by a configuration file, overlaid by flags, all from the dataclasses."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, make_dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from niso.config import Hardware, parse, read_yaml
+from niso.errors import InputError, nearest
+from niso.experiments import EXPERIMENTS, find_experiment
+from niso.experiments.experiment import Experiment
+from niso.experiments.runner import Settings
+
+FILE_KEYS = ("experiment", "preset", "method", "seed", "data_dir", "hardware", "config")
+
+
+def parse_run(arguments: list[str]) -> tuple[Settings, Path]:
+    """Settings and run folder from the arguments after `niso run`.
+
+    Raises:
+        InputError: anything wrong with them, in one line.
+    """
+    if not arguments or arguments[0].startswith("-"):
+        raise InputError(f"`niso run` needs an experiment{nearest('', EXPERIMENTS)}")
+    kind = find_experiment(arguments[0])
+    rest = arguments[1:]
+    source = _value_of("--config", rest)
+    file = _read_file(Path(source), kind) if source else {}
+    preset = _value_of("--preset", rest) or file.get("preset", next(iter(kind.presets)))
+    if preset not in kind.presets:
+        raise InputError(f"unknown preset {preset!r}{nearest(str(preset), kind.presets)}")
+    where = Path(source or "options")
+    config = parse(kind.config_class, _overlay(asdict(kind.presets[preset]), file.get("config", {})), where)
+    hardware = parse(Hardware, _overlay(asdict(Hardware()), file.get("hardware", {})), where)
+    options = _parse_flags(
+        _options_class(kind), rest, {**file, "preset": preset, "config": config, "hardware": hardware}
+    )
+    settings = Settings(
+        experiment=kind.name,
+        preset=preset,
+        method=options.method,
+        seed=options.seed,
+        data_dir=options.data_dir,
+        hardware=options.hardware,
+        config=options.settings,
+    )
+    return settings, options.out or Path("runs") / f"{kind.name}-{preset}-{options.method}-seed{options.seed}"
+
+
+def _value_of(flag: str, arguments: list[str]) -> str | None:
+    """Value of a flag that decides how the others are read."""
+    for index, argument in enumerate(arguments):
+        if argument.startswith(f"{flag}="):
+            return argument.partition("=")[2]
+        if argument == flag:
+            if index + 1 == len(arguments):
+                raise InputError(f"{flag} needs a value")
+            return arguments[index + 1]
+    return None
+
+
+def _read_file(path: Path, kind: type[Experiment]) -> dict[str, Any]:
+    values = read_yaml(path)
+    for key in values:
+        if key not in FILE_KEYS:
+            raise InputError(f"{path}: unknown setting {key!r}{nearest(str(key), FILE_KEYS)}")
+    if values.get("experiment", kind.name) != kind.name:
+        raise InputError(f"{path} is a configuration of {values['experiment']!r}, not of {kind.name!r}")
+    return values
+
+
+def _overlay(base: dict[str, Any], changes: Any) -> dict[str, Any]:
+    """`base` with nested `changes`; keys that `base` lacks are kept, for `parse` to refuse them by name."""
+    if not isinstance(changes, Mapping):
+        raise InputError(f"settings must be a mapping, not {changes!r}")
+    merged = dict(base)
+    for key, value in changes.items():
+        nested = isinstance(merged.get(key), dict) and isinstance(value, Mapping)
+        merged[key] = _overlay(merged[key], value) if nested else value
+    return merged
+
+
+def _options_class(kind: type[Experiment]) -> type:
+    def option(type_: Any, text: str) -> Any:
+        return Annotated[type_, tyro.conf.arg(help=text)]
+
+    return make_dataclass(
+        "Options",
+        [
+            (
+                "preset",
+                option(
+                    Literal[tuple(kind.presets)], "Named settings; every flag below overrides one of them."
+                ),
+            ),
+            ("method", option(Literal[kind.methods], "What is trained.")),
+            ("seed", option(int, "Seed of everything random.")),
+            ("data_dir", option(Path | None, "Local data instead of what is shipped with the libraries.")),
+            ("out", option(Path | None, "Run folder; runs/EXPERIMENT-PRESET-METHOD-seedN by default.")),
+            ("config", option(Path | None, "YAML file of settings, e.g. the config.yaml of another run.")),
+            ("settings", Annotated[kind.config_class, tyro.conf.arg(name="")]),
+            ("hardware", Annotated[Hardware, tyro.conf.arg(name="")]),
+        ],
+        frozen=True,
+    )
+
+
+def _parse_flags(kind: type, arguments: list[str], given: dict[str, Any]) -> Any:
+    default = kind(
+        preset=given["preset"],
+        method=given.get("method", "niso"),
+        seed=given.get("seed", 0),
+        data_dir=Path(given["data_dir"]) if given.get("data_dir") else None,
+        out=None,
+        config=None,
+        settings=given["config"],
+        hardware=given["hardware"],
+    )
+    problem = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(problem):
+            options, unknown = tyro.cli(
+                kind, args=arguments, default=default, prog="niso run", return_unknown_args=True
+            )
+    except ValueError as error:  # from a dataclass's own checks
+        raise InputError(str(error)) from error
+    except SystemExit as stop:
+        if not stop.code:
+            raise
+        raise InputError(_first_message(problem.getvalue())) from stop
+    if unknown:
+        raise InputError(f"unknown option {unknown[0]!r}{nearest(unknown[0], _flags(kind, default))}")
+    return options
+
+
+def _flags(kind: type, default: Any) -> list[str]:
+    """All flags, from the help text."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
+        tyro.cli(kind, args=["--help"], default=default, prog="niso run")
+    return sorted(set(re.findall(r"--[a-z][a-z0-9-]*[a-z0-9]", text.getvalue())))
+
+
+def _first_message(text: str) -> str:
+    """The sentence of tyro's boxed error message, in one line."""
+    lines = [re.sub(r"[─━│╭╮╰╯]", "", line).strip() for line in text.splitlines()]
+    rules = [index for index, line in enumerate(lines) if set(line) == {"-"}] or [0]
+    end = rules[1] if len(rules) > 1 else len(lines)
+    message = " ".join(line for line in lines[rules[0] + 1 : end] if line)
+    return message.removeprefix("Error parsing ").rstrip(".") or "the call cannot be understood"

@@ -1,0 +1,136 @@
+"""Configuration: frozen dataclasses, read from and written to YAML; the settings that all experiments share."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from niso.errors import InputError, nearest
+
+C = TypeVar("C")
+
+
+@dataclass(frozen=True)
+class Optimisation:
+    """How one phase is optimised: AdamW with a linear warm-up and a cosine decay of the learning rate."""
+
+    steps: int = 50_000
+    """Optimiser steps."""
+    batch_size: int = 16
+    """Examples (pairs, triplets) of a step, over all processes."""
+    learning_rate: float = 5e-4
+    """Learning rate after the warm-up."""
+    final_learning_rate: float = 5e-5
+    """Learning rate at the end of the cosine."""
+    warmup_steps: int = 2_000
+    """Steps of linear warm-up from 0, at most half of all steps."""
+    cosine_steps: int | None = None
+    """Where the cosine ends, if not at the last step (the released code: 1,000,000)."""
+    weight_decay: float = 1e-4
+    """Decoupled weight decay, on all parameters."""
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
+
+    def __post_init__(self) -> None:
+        _require(self, "steps", "batch_size", "learning_rate", positive=True)
+        _require(self, "final_learning_rate", "warmup_steps", "weight_decay")
+
+    def rate_at(self, step: int) -> float:
+        """Learning rate of a step, counted from 0."""
+        warmup = min(self.warmup_steps, self.steps // 2)
+        if step < warmup:
+            return self.learning_rate * (step + 1) / warmup
+        fraction = min(1.0, (step - warmup) / max(1, (self.cosine_steps or self.steps) - warmup))
+        low, high = self.final_learning_rate, self.learning_rate
+        return low + (high - low) * (1 + math.cos(math.pi * fraction)) / 2
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Where and how a run computes."""
+
+    accelerator: Literal["auto", "cpu", "gpu"] = "auto"
+    """Device kind; "auto" takes a GPU where there is one."""
+    devices: int = 1
+    """Processes on this machine, each with a GPU of its own or a share of the cores."""
+    nodes: int = 1
+    """Machines, as started by torchrun or SLURM."""
+    precision: Literal["32-true", "bf16-mixed", "64-true"] = "32-true"
+    """Precision of encoder and decoder; the spectral part is never below float32."""
+    threads: int = 1
+    """CPU threads of a process. One is fastest for small SVDs; more pay for convolutions."""
+    checkpoint_seconds: float = 30.0
+    """Time between checkpoints: the most that a kill can cost."""
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
+
+    def __post_init__(self) -> None:
+        _require(self, "devices", "nodes", "threads", positive=True)
+        _require(self, "checkpoint_seconds")
+
+
+def _require(config: object, *names: str, positive: bool = False) -> None:
+    for name in names:
+        value = getattr(config, name)
+        if value < 0 or (positive and value == 0):
+            raise ValueError(f"{name} must {'be positive' if positive else 'not be negative'}, got {value}")
+
+
+def to_yaml(config: Any) -> str:
+    """A configuration (a dataclass, or a dictionary of them) as YAML, in the order of its fields."""
+    return yaml.safe_dump(
+        TypeAdapter(Any).dump_python(config, mode="json"), sort_keys=False, allow_unicode=True
+    )
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A YAML file that holds a mapping.
+
+    Raises:
+        InputError: the file is missing or is not a YAML mapping.
+    """
+    try:
+        content = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise InputError(f"cannot read configuration {path}: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise InputError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{path} must hold a mapping of settings, not {type(content).__name__}")
+    return content
+
+
+def parse(kind: type[C], values: Any, source: Path) -> C:
+    """A configuration from plain values, strictly: an unknown key or a wrong value is an error.
+
+    Raises:
+        InputError: one line that names the setting and, for an unknown one, the nearest right name.
+    """
+    try:
+        return TypeAdapter(kind).validate_python(values)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        *parents, name = [str(part) for part in problem["loc"]] or [""]
+        if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+            raise InputError(
+                f"{source}: unknown setting {name!r}{nearest(name, _names(kind, parents))}"
+            ) from error
+        message = problem["msg"].removeprefix("Value error, ")
+        where = ".".join([*parents, name])
+        raise InputError(f"{source}: {f'{where}: ' if where else ''}{message}") from error
+
+
+def _names(kind: Any, parents: list[str]) -> list[str]:
+    """Field names of the dataclass found by walking down `parents` from `kind`."""
+    import typing
+
+    for parent in parents:
+        hints = typing.get_type_hints(kind)
+        options = [hints[parent], *typing.get_args(hints[parent])]
+        kind = next((option for option in options if is_dataclass(option)), kind)
+    return [field.name for field in fields(kind)]

@@ -1,0 +1,104 @@
+"""Photographs as many small square crops: functions on a grid, for the torus and the sphere."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from PIL import Image, UnidentifiedImageError
+from torch import Tensor
+
+from niso.errors import InputError
+
+TRAIN = (
+    "skimage/astronaut.png",
+    "skimage/chelsea.png",
+    "skimage/hubble_deep_field.jpg",
+    "skimage/ihc.png",
+    "skimage/motorcycle_left.png",
+    "skimage/retina.jpg",
+    "skimage/brick.png",
+    "skimage/camera.png",
+    "skimage/gravel.png",
+    "skimage/moon.png",
+    "sklearn/china.jpg",
+)
+TEST = ("skimage/coffee.png", "skimage/rocket.jpg", "skimage/grass.png", "sklearn/flower.jpg")
+"""Photographs shipped inside scikit-image and scikit-learn; those held out show other scenes than the others."""
+
+EXTENSIONS = {".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp"}
+
+
+def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[Image.Image]]:
+    """Training and held-out photographs, in RGB.
+
+    Args:
+        data_dir: a folder of images, searched recursively; a fifth of them (in sorted order, every fifth) is held
+            out. By default the photographs shipped inside scikit-image and scikit-learn.
+
+    Raises:
+        InputError: the folder is missing or has fewer than two images, or an image cannot be read.
+    """
+    if data_dir is None:
+        return [_open(_shipped(name)) for name in TRAIN], [_open(_shipped(name)) for name in TEST]
+    if not data_dir.is_dir():
+        raise InputError(f"data folder {data_dir} does not exist: give --data-dir a folder of images")
+    files = sorted(path for path in data_dir.rglob("*") if path.suffix.lower() in EXTENSIONS)
+    if len(files) < 2:
+        raise InputError(
+            f"data folder {data_dir} holds {len(files)} images ({', '.join(sorted(EXTENSIONS))}): "
+            "at least 2 are needed, one of them to hold out"
+        )
+    held_out = files[4::5] or files[-1:]
+    return [_open(f) for f in files if f not in held_out], [_open(f) for f in held_out]
+
+
+def _shipped(name: str) -> Path:
+    package, file = name.split("/")
+    folder = {"skimage": "data", "sklearn": "datasets/images"}[package]
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        raise InputError(f"the default photographs need {package}: install scikit-image and scikit-learn")
+    return Path(spec.origin).parent / folder / file
+
+
+def _open(path: Path) -> Image.Image:
+    try:
+        with Image.open(path) as image:
+            return image.convert("RGB")
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
+        raise InputError(f"image {path} cannot be read ({error}): repair or remove it") from error
+
+
+def crops(
+    images: list[Image.Image], count: int, size: int, seed: int, smallest: int = 2
+) -> Float[Tensor, "count points 3"]:
+    """Random square crops, each averaged down to size × size, in [−1, 1], points in row-major order.
+
+    Args:
+        count: number of crops; the images take turns.
+        seed: of the crops' places and sizes. The side of a crop is log-uniform between `smallest` × size and the
+            image's shorter side, so that all scales of detail are equally frequent.
+
+    Raises:
+        InputError: an image is smaller than size × size pixels.
+    """
+    for image in images:
+        if min(image.size) < size:
+            raise InputError(
+                f"an image of {image.width}×{image.height} pixels is too small for {size}×{size} crops"
+            )
+    generator = np.random.default_rng(seed)
+    pool = np.empty((count, size * size, 3), np.float32)
+    for index in range(count):
+        image = images[index % len(images)]
+        shortest = min(image.size)
+        smallest_side = min(smallest * size, shortest)
+        side = smallest_side * (shortest / smallest_side) ** generator.random()
+        left, top = generator.random(2) * (np.array(image.size) - side)
+        crop = image.resize((size, size), Image.Resampling.BOX, (left, top, left + side, top + side))
+        pool[index] = np.asarray(crop, np.float32).reshape(-1, 3)
+    return torch.from_numpy(pool / 127.5 - 1)

@@ -1,0 +1,29 @@
+"""What goes wrong outside the program; the command line turns these into one line and exit status 2."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class NisoError(Exception):
+    """A problem that the user can mend. The message is one line: what is wrong and what to do."""
+
+
+class InputError(NisoError):
+    """Data, an option or a configuration file that cannot be used."""
+
+
+class CheckpointError(NisoError):
+    """A checkpoint that cannot be read, written, or used with this model."""
+
+
+class TrainingError(NisoError):
+    """Training cannot go on, e.g. after a loss that is not a number."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A clause that names the closest known word, for error messages: '; did you mean quick?' or the choices."""
+    choices = list(known)
+    close = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]}?" if close else f"; choose from {', '.join(choices)}"

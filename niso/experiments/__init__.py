@@ -1,0 +1,25 @@
+"""The paper's experiments: one file each, one line here each."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from niso.errors import InputError, nearest
+from niso.experiments.experiment import Experiment
+
+EXPERIMENTS = {
+    "torus": "niso.experiments.torus.Torus",
+}
+
+
+def find_experiment(name: str) -> type[Experiment]:
+    """The class of an experiment, imported when asked for.
+
+    Raises:
+        InputError: there is no such experiment; names the nearest.
+    """
+    if name not in EXPERIMENTS:
+        raise InputError(f"unknown experiment {name!r}{nearest(name, EXPERIMENTS)}")
+    module, _, attribute = EXPERIMENTS[name].rpartition(".")
+    found: type[Experiment] = getattr(import_module(module), attribute)
+    return found

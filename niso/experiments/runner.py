@@ -1,0 +1,158 @@
+"""Runs an experiment in a run folder: train every phase, evaluate, draw, report. Also resumes and re-evaluates."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from niso import checkpoint
+from niso.config import Hardware, parse
+from niso.errors import InputError, nearest
+from niso.experiments import find_experiment
+from niso.experiments.experiment import Experiment
+from niso.random import step_seed
+from niso.run_folder import RunFolder, environment
+from niso.train import make_fabric, train
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that determines a run: the content of its config.yaml."""
+
+    experiment: str
+    preset: str
+    config: Any
+    """Settings of the experiment, in its own configuration class."""
+    method: str = "niso"
+    seed: int = 0
+    data_dir: Path | None = None
+    hardware: Hardware = field(default_factory=Hardware)
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
+
+    def dump(self) -> dict[str, Any]:
+        """Plain values, in the order they are read best."""
+        values = asdict(self)
+        values["data_dir"] = str(self.data_dir) if self.data_dir else None
+        values["config"] = values.pop("config")
+        return values
+
+    @classmethod
+    def load(cls, values: dict[str, Any], source: Path) -> Settings:
+        """Inverse of `dump`.
+
+        Raises:
+            InputError: an unknown experiment, preset, method or setting, or a value that is not allowed.
+        """
+        settings = parse(cls, values, source)
+        kind = find_experiment(settings.experiment)
+        if settings.method not in kind.methods:
+            raise InputError(
+                f"{source}: unknown method {settings.method!r}{nearest(settings.method, kind.methods)}"
+            )
+        config = parse(kind.config_class, settings.config, source)
+        return cls(**{**vars(settings), "config": config})
+
+
+def run(settings: Settings, out: Path) -> dict[str, float]:
+    """Run an experiment in a new folder and return its figures.
+
+    Raises:
+        NisoError: see `RunFolder.create` and `train`.
+    """
+    fabric = make_fabric(settings.hardware)
+    folder = RunFolder.create(out, settings.dump()) if fabric.is_global_zero else None
+    fabric.barrier()
+    return _execute(folder or RunFolder.open(out), settings, fabric)
+
+
+def resume(path: Path) -> dict[str, float]:
+    """Go on with an interrupted run; one that is finished is left as it is.
+
+    Raises:
+        NisoError: the folder is not a run's, its configuration or checkpoint is damaged, or training fails.
+    """
+    folder = RunFolder.open(path)
+    if folder.finished:
+        return folder.metrics
+    settings = Settings.load(folder.settings, path / "config.yaml")
+    return _execute(folder, settings, make_fabric(settings.hardware))
+
+
+def evaluate(path: Path) -> dict[str, float]:
+    """Evaluate the weights of a trained run again, and write its figures, pictures and report anew.
+
+    Raises:
+        InputError: a phase of the run has not been trained to its end.
+        NisoError: as for `resume`.
+    """
+    folder = RunFolder.open(path)
+    settings = Settings.load(folder.settings, path / "config.yaml")
+    return _execute(
+        folder, settings, make_fabric(Hardware(threads=settings.hardware.threads)), training=False
+    )
+
+
+def _execute(folder: RunFolder, settings: Settings, fabric: Any, training: bool = True) -> dict[str, float]:
+    from niso.report import save_pictures, write_report  # matplotlib is slow to import
+
+    kind = find_experiment(settings.experiment)
+    if fabric.is_global_zero and training:
+        folder.write("run.json", {**folder.facts, **_facts(settings, kind, fabric), **_invocation(folder)})
+    torch.manual_seed(step_seed(settings.seed, 0, "initialisation"))
+    experiment = kind(settings.config, settings.method, settings.seed, settings.data_dir, fabric.device)
+    totals = {"steps": 0, "seconds": 0.0}
+    for phase in experiment.phases():
+        if not training:
+            _require_trained(folder, phase.name, phase.optimisation.steps)
+        totals["seconds"] += train(
+            phase.objective,
+            phase.sampler,
+            phase.optimisation,
+            folder,
+            fabric,
+            phase.name,
+            settings.seed,
+            settings.hardware.checkpoint_seconds,
+        )
+        totals["steps"] += phase.optimisation.steps
+    if not fabric.is_global_zero:
+        return {}
+    figures = {**experiment.evaluate(), **totals}
+    save_pictures(experiment.pictures(), folder.path / "figures")
+    folder.write("metrics.json", figures)
+    write_report(folder.path)
+    return figures
+
+
+def _require_trained(folder: RunFolder, phase: str, steps: int) -> None:
+    reached = checkpoint.load(folder.checkpoint(phase))[1]["step"]
+    if reached < steps:
+        raise InputError(
+            f"{folder.path}: phase {phase} stands at step {reached} of {steps}: finish it by `niso resume {folder.path}`"
+        )
+
+
+def _facts(settings: Settings, kind: type[Experiment], fabric: Any) -> dict[str, Any]:
+    return {
+        "experiment": settings.experiment,
+        "preset": settings.preset,
+        "method": settings.method,
+        "seed": settings.seed,
+        "devices": fabric.world_size,
+        "device": fabric.device.type,
+        **environment(fabric.device),
+        "summary": kind.summary,
+        "metric_descriptions": kind.metric_descriptions,
+        "targets": kind.targets.get(settings.preset, {}),
+    }
+
+
+def _invocation(folder: RunFolder) -> dict[str, Any]:
+    """The command that started the run; a resumption does not replace it."""
+    return {"command": folder.facts.get("command", shlex.join(["niso", *sys.argv[1:]]))}

@@ -1,0 +1,24 @@
+"""Pictures of spectra, maps, images and training: arrays or tensors in, a matplotlib Figure out.
+
+Nothing here touches files, pyplot or global settings. Signed data are drawn by a diverging map centred at
+zero (blue positive, red negative, white zero), magnitudes by a sequential one (white zero); both are safe for
+colour-blind readers. A figure of several panels is 10 inches wide: 1,000 pixels of the report.
+
+Importing this loads matplotlib, so import it where a picture is drawn.
+"""
+
+from niso.figures.maps import kernel_pair, map_before_after, matrix_pair
+from niso.figures.spectra import eigenfunction_mosaic, energy_histogram, mass_map, spectrum_plot
+from niso.figures.training import image_rows, training_curves
+
+__all__ = [
+    "eigenfunction_mosaic",
+    "energy_histogram",
+    "image_rows",
+    "kernel_pair",
+    "map_before_after",
+    "mass_map",
+    "matrix_pair",
+    "spectrum_plot",
+    "training_curves",
+]

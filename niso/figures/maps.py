@@ -1,0 +1,120 @@
+"""Pictures of operators and of functional maps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float, Int
+from matplotlib.collections import PatchCollection
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from niso.figures.style import (
+    DIVERGING,
+    ORANGE,
+    SEQUENTIAL,
+    Array,
+    as_numpy,
+    largest,
+    on_grid,
+    row,
+    show,
+    styled,
+)
+
+
+@styled
+def matrix_pair(
+    left: Float[Array, "rows columns"], right: Float[Array, "rows columns"], titles: tuple[str, str]
+) -> Figure:
+    """Two signed matrices side by side, e.g. Ω and the Laplacian, each with its own scale centred at zero."""
+    figure = Figure((10, 4.7), layout="constrained")
+    for axes, matrix, title in zip(row(figure, 2), (left, right), titles, strict=True):
+        values = as_numpy(matrix)
+        figure.colorbar(show(axes, values, DIVERGING, largest(values)), ax=axes, shrink=0.85)
+        axes.set_title(title)
+    return figure
+
+
+@styled
+def kernel_pair(
+    left: Float[Array, "points points"],
+    right: Float[Array, "points points"],
+    grid: tuple[int, int],
+    titles: tuple[str, str],
+) -> Figure:
+    """Stencils of two operators on a periodic grid: their mean responses to an impulse moved to the centre.
+
+    Every column of an operator is shifted circularly until its own point lies at (height // 2, width // 2);
+    the mean of all columns is shown.
+    """
+    height, width = grid
+    kernels = []
+    for operator in (left, right):
+        columns = as_numpy(operator).T
+        centred = [
+            np.roll(on_grid(column, grid), (height // 2 - point // width, width // 2 - point % width), (0, 1))
+            for point, column in enumerate(columns)
+        ]
+        kernels.append(np.mean(centred, axis=0))
+    figure = Figure((5.9, 2.9), layout="constrained")
+    for axes, kernel, title in zip(row(figure, 2), kernels, titles, strict=True):
+        figure.colorbar(show(axes, kernel, DIVERGING, largest(kernel)), ax=axes, shrink=0.85)
+        axes.set_title(title)
+        axes.set_xticks([])
+        axes.set_yticks([])
+    return figure
+
+
+@styled
+def map_before_after(
+    tau: Float[Array, "rank rank"],
+    order: Int[Array, " rank"] | Sequence[int],
+    sizes: Sequence[int],
+    zoom: int = 17,
+) -> Figure:
+    """|τ| as learned; with the eigenfunctions ordered so that those of one true subspace stand together, each
+    subspace outlined; and an enlargement of the first blocks.
+
+    Args:
+        order: indices of the eigenfunctions in the new order.
+        sizes: number of eigenfunctions in each block, in the new order.
+        zoom: the enlargement shows the blocks that fit into this many eigenfunctions, at least the first.
+
+    Raises:
+        ValueError: the sizes do not add up to the rank.
+    """
+    magnitude = np.abs(as_numpy(tau))
+    indices = np.asarray(as_numpy(order), dtype=int)
+    ends = np.cumsum(np.asarray(sizes, dtype=int))
+    if ends.size == 0 or ends[-1] != len(magnitude):
+        raise ValueError(f"blocks of {sum(sizes)} eigenfunctions do not fill a map of {len(magnitude)}")
+    matched = magnitude[np.ix_(indices, indices)]
+    enlarged = int(max([ends[0], *ends[ends <= zoom]]))
+    limit = max(1.0, largest(magnitude))
+    figure = Figure((10, 3.4), layout="constrained")
+    before, after, detail = row(figure, 3)
+    for axes, values, title in (
+        (before, magnitude, "|τ|, eigenfunctions as learned"),
+        (after, matched, "|τ|, ordered by matched true subspace"),
+        (detail, matched[:enlarged, :enlarged], f"the first {enlarged}, enlarged"),
+    ):
+        image = show(axes, values, SEQUENTIAL, limit, low=0.0)
+        axes.set_title(title)
+        if axes is not before:
+            corners = [
+                (end - size, size) for end, size in zip(ends, sizes, strict=True) if end <= len(values)
+            ]
+            outlines = [Rectangle((start - 0.5, start - 0.5), size, size) for start, size in corners]
+            width = 1.6 if axes is detail else 0.7
+            axes.add_collection(
+                PatchCollection(outlines, facecolor="none", edgecolor=ORANGE, linewidth=width)
+            )
+    after.add_patch(
+        Rectangle(
+            (-0.5, -0.5), enlarged, enlarged, fill=False, edgecolor="black", linewidth=0.8, linestyle=":"
+        )
+    )
+    figure.colorbar(image, ax=[before, after, detail], shrink=0.7, aspect=30, pad=0.01)
+    return figure

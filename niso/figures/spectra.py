@@ -1,0 +1,157 @@
+"""Pictures of a learned spectrum: eigenfunctions, eigenvalues, mass."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from jaxtyping import Float, Int
+from matplotlib.collections import LineCollection, PatchCollection
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from niso.figures.style import (
+    BLUE,
+    DIVERGING,
+    GREY,
+    ORANGE,
+    Array,
+    as_numpy,
+    largest,
+    on_grid,
+    row,
+    show,
+    styled,
+)
+
+
+@styled
+def eigenfunction_mosaic(
+    eigenfunctions: Float[Array, "points rank"],
+    grid: tuple[int, int],
+    eigenvalues: Float[Array, " rank"] | None = None,
+    reference: Float[Array, "points rank"] | None = None,
+    titles: tuple[str, str] = ("learned eigenfunctions", "nearest true harmonics"),
+    count: int = 64,
+) -> Figure:
+    """The first eigenfunctions as small images, row by row, each scaled to its own largest magnitude.
+
+    Args:
+        grid: (height, width) of the domain, points = height × width in row-major order.
+        eigenvalues: written above each function.
+        reference: the function to see beside each, in the same order, e.g. its projection on the matched
+            true subspace.
+        titles: of the two mosaics.
+        count: largest number of functions shown.
+
+    Raises:
+        ValueError: the points do not fill the grid.
+    """
+    panels = [as_numpy(functions) for functions in (eigenfunctions, reference) if functions is not None]
+    rank = panels[0].shape[1]
+    shown = min(rank, count)
+    columns = math.ceil(math.sqrt(shown))
+    rows = math.ceil(shown / columns)
+    side = 5 if shown > 1 else 2.5
+    figure = Figure((side * len(panels), side * rows / columns + 0.55), layout="constrained")
+    height, width = grid
+    gap_x, gap_y = max(1, width // 8), max(1, height // 8 if eigenvalues is None else math.ceil(height / 3))
+    for axes, functions, title in zip(row(figure, len(panels)), panels, titles, strict=False):
+        canvas = np.ma.masked_all((rows * (height + gap_y), columns * (width + gap_x)))
+        frames = []
+        for index in range(shown):
+            tile = on_grid(functions[:, index], grid)
+            top, left = (index // columns) * (height + gap_y) + gap_y, (index % columns) * (width + gap_x)
+            canvas[top : top + height, left : left + width] = np.ma.masked_invalid(tile / largest(tile))
+            frames.append(Rectangle((left - 0.5, top - 0.5), width, height))
+            if eigenvalues is not None and columns <= 8:
+                label = f"{as_numpy(eigenvalues)[index]:#.3g}"
+                axes.text(left + width / 2 - 0.5, top - 0.7, label, ha="center", va="bottom", fontsize=7)
+        show(axes, canvas, DIVERGING, 1.0)
+        axes.add_collection(PatchCollection(frames, facecolor="none", edgecolor=GREY, linewidth=0.4))
+        axes.axis("off")
+        axes.set_title(title if shown == rank else f"{title} (the first {shown} of {rank})")
+    return figure
+
+
+@styled
+def mass_map(mass: Float[Array, " points"], grid: tuple[int, int]) -> Figure:
+    """Learned mass as its deviation from the mean, in per cent: white is the mean, blue is more, red is less.
+
+    The scale reaches at least ±1 %, so that a uniform mass looks uniform.
+    """
+    values = as_numpy(mass)
+    deviation = 100 * (on_grid(values, grid) / (values.mean() or 1.0) - 1)
+    figure = Figure((3.7, 2.9), layout="constrained")
+    axes = figure.subplots()
+    image = show(axes, deviation, DIVERGING, max(1.0, largest(deviation)))
+    figure.colorbar(image, ax=axes, label="deviation from the mean mass (%)", shrink=0.9)
+    axes.set_title("learned mass")
+    return figure
+
+
+@styled
+def spectrum_plot(
+    eigenvalues: Float[Array, " rank"],
+    energy: Float[Array, " rank"],
+    spaces: Int[Array, " rank"] | None = None,
+) -> Figure:
+    """Learned eigenvalues in ascending order, and against the true frequency energy of each eigenfunction.
+
+    Args:
+        energy: true eigenvalue of the subspace that each eigenfunction was matched to.
+        spaces: that subspace's number; the eigenfunctions of one subspace are joined by a line.
+    """
+    values, truth = as_numpy(eigenvalues), as_numpy(energy)
+    rank = np.argsort(np.argsort(values, kind="stable"), kind="stable")
+    figure = Figure((10, 3.8), layout="constrained")
+    ascending, against = row(figure, 2)
+    for axes, x, label in (
+        (ascending, rank, "eigenfunction, by ascending eigenvalue"),
+        (against, truth, "true frequency energy of the matched subspace"),
+    ):
+        if spaces is not None:
+            labels = as_numpy(spaces)
+            members = (np.flatnonzero(labels == space) for space in np.unique(labels))
+            lines = [
+                np.stack([x[m], values[m]], axis=1)[np.argsort(values[m])] for m in members if len(m) > 1
+            ]
+            axes.add_collection(LineCollection(lines, colors=GREY, linewidths=0.8, zorder=1))
+        points = axes.scatter(
+            x, values, c=truth, cmap="cividis", s=18, linewidths=0.3, edgecolors="black", zorder=2
+        )
+        axes.set_xlabel(label)
+        axes.set_ylabel("learned eigenvalue λ")
+        axes.grid(True)
+        axes.set_axisbelow(True)
+    figure.colorbar(points, ax=[ascending, against], label="true frequency energy", pad=0.01)
+    return figure
+
+
+@styled
+def energy_histogram(
+    energy: Float[Array, " rank"], label: str = "energy in the best true subspace"
+) -> Figure:
+    """How purely each eigenfunction lies in one true subspace (1 = entirely): all of them in the order given,
+    and their histogram, with the mean and the worst."""
+    values = as_numpy(energy)
+    finite = values[np.isfinite(values)]
+    low = 1 - 1.1 * max(0.01, 1 - finite.min(initial=1.0))  # both axes reach from below the worst to 1
+    low = low if low > 0.4 else 0.0
+    figure = Figure((10, 3.2), layout="constrained")
+    each, histogram = row(figure, 2)
+    each.plot(np.ma.masked_invalid(values), linestyle="none", marker="o", markersize=3.5, color=BLUE)
+    each.set(xlabel="eigenfunction, in the order of the spectrum", ylabel=label)
+    histogram.hist(finite, bins=np.linspace(low, 1, 41).tolist(), color=BLUE)
+    histogram.set(xlabel=label, ylabel="eigenfunctions")
+    for axes in (each, histogram):
+        axes.grid(True)
+        axes.set_axisbelow(True)
+    margin = 0.03 * (1 - low)
+    each.set_ylim(low - margin, 1 + margin)
+    if finite.size:
+        mean, worst = finite.mean(), finite.min()
+        each.axhline(mean, color=ORANGE, linewidth=1)
+        histogram.axvline(mean, color=ORANGE, linewidth=1)
+        histogram.set_title(f"mean {mean:.4f}, worst {worst:.4f}")
+    return figure

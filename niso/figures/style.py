@@ -1,0 +1,89 @@
+"""The one style of niso's figures, and the small helpers that draw in it."""
+
+from __future__ import annotations
+
+import functools
+import textwrap
+from collections.abc import Callable
+from typing import Any, ParamSpec
+
+import numpy as np
+from matplotlib import style
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from torch import Tensor
+
+Array = np.ndarray | Tensor
+"""What every function takes: numpy, or torch on any device, in any float type."""
+
+DIVERGING, SEQUENTIAL = "RdBu", "Blues"
+BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#767676"  # Okabe and Ito's palette
+STYLE: dict[str, Any] = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.labelsize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": GREY,
+    "axes.linewidth": 0.7,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "lines.linewidth": 1.3,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+}
+
+_P = ParamSpec("_P")
+
+
+def styled(draw: Callable[_P, Figure]) -> Callable[_P, Figure]:
+    """Draw in this module's style, and leave matplotlib's own settings as they were."""
+
+    @functools.wraps(draw)
+    def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> Figure:
+        with style.context(["default", STYLE]):
+            return draw(*args, **kwargs)
+
+    return wrapper
+
+
+def as_numpy(values: Any) -> np.ndarray:
+    """Numbers as numpy float64 (integers stay integers), whatever the device and type."""
+    if isinstance(values, Tensor):
+        values = values.detach().cpu()
+        values = (values.double() if values.is_floating_point() else values).numpy()
+    array = np.asarray(values)
+    return array.astype(np.float64) if array.dtype.kind == "f" else array
+
+
+def on_grid(function: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
+    """A function at the points as a (height, width) image; ValueError where the points do not fill it."""
+    if function.size != grid[0] * grid[1]:
+        raise ValueError(f"{function.size} points do not fill a grid of {grid[0]} × {grid[1]}")
+    return function.reshape(grid)
+
+
+def largest(values: np.ndarray) -> float:
+    """Largest finite magnitude; 1 where there is none, so that it can be a scale."""
+    finite = np.abs(values[np.isfinite(values)])
+    return float(finite.max()) or 1.0 if finite.size else 1.0
+
+
+def row(figure: Figure, count: int) -> list[Axes]:
+    """Axes side by side."""
+    return list(figure.subplots(1, count, squeeze=False)[0])
+
+
+def show(axes: Axes, values: np.ndarray, colours: str, limit: float, low: float | None = None) -> AxesImage:
+    """A matrix as an image between `low` (by default −limit) and `limit`; what is not finite stays blank."""
+    low = -limit if low is None else low
+    axes.spines[:].set_visible(True)
+    return axes.imshow(
+        np.ma.masked_invalid(values), cmap=colours, interpolation="nearest", vmin=low, vmax=limit
+    )
+
+
+def wrapped(text: str, width: int) -> str:
+    """Text in lines of at most `width` characters."""
+    return "\n".join(textwrap.wrap(text, width))

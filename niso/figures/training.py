@@ -1,0 +1,94 @@
+"""Pictures of observations and of training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Float, Int
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import NullFormatter
+
+from niso.figures.style import (
+    BLUE,
+    DIVERGING,
+    GREY,
+    SEQUENTIAL,
+    Array,
+    as_numpy,
+    largest,
+    show,
+    styled,
+    wrapped,
+)
+
+
+@styled
+def image_rows(
+    rows: Sequence[tuple[str, Float[Array, "count height width ..."]]],
+    limits: tuple[float, float] = (0.0, 1.0),
+) -> Figure:
+    """Rows of images, each with a title: an observation, its transformed version, that predicted through τ, …
+
+    Args:
+        rows: titles and images. (count, height, width, 3) are colours; (count, height, width) are numbers,
+            drawn with a colour bar for the row, by the diverging map where any is negative.
+        limits: the values of black and white in colour images; what lies outside is clipped.
+
+    Raises:
+        ValueError: there is no image.
+    """
+    count = max((len(images) for _, images in rows), default=0)
+    if count == 0:
+        raise ValueError("there are no images to show")
+    side = min(1.3, 8.2 / count)
+    tight = ConstrainedLayoutEngine(w_pad=0.02, h_pad=0.02, wspace=0, hspace=0)
+    figure = Figure((side * count + 1.9, side * len(rows) + 0.1), layout=tight)
+    cells = figure.subplots(len(rows), count, squeeze=False)
+    for cell in cells.flat:
+        cell.axis("off")
+    for line, (title, images) in zip(cells, rows, strict=True):
+        values = as_numpy(images)
+        for axes, values_of_one in zip(line, values, strict=False):
+            if values.ndim == 4:
+                black, white = limits
+                colours = np.nan_to_num((values_of_one - black) / (white - black)).clip(0, 1)
+                image = axes.imshow(colours, interpolation="nearest")
+            else:
+                signed = bool((values < 0).any())
+                low = None if signed else 0.0
+                image = show(axes, values_of_one, DIVERGING if signed else SEQUENTIAL, largest(values), low)
+        if values.ndim == 3:
+            figure.colorbar(image, ax=list(line), shrink=0.85, pad=0.01, aspect=12)
+        line[0].text(-0.08, 0.5, wrapped(title, 20), transform=line[0].transAxes, ha="right", va="center")
+    return figure
+
+
+@styled
+def training_curves(
+    columns: Mapping[str, Float[Array, " rows"]], step: Float[Array, " rows"] | Int[Array, " rows"]
+) -> Figure:
+    """Every logged quantity against the step, one panel each; logarithmic where all values are positive and
+    span a factor of 3 or more, but for the learning rate. Values that are not finite leave a gap."""
+    x = as_numpy(step)
+    across = 2 if len(columns) == 4 else min(3, max(1, len(columns)))
+    down = max(1, math.ceil(len(columns) / across))
+    figure = Figure((10 if across > 1 else 5, 2.5 * down + 0.1), layout="constrained")
+    panels = figure.subplots(down, across, squeeze=False).ravel()
+    for axes in panels[len(columns) :]:
+        axes.axis("off")
+    for axes, (name, column) in zip(panels, columns.items(), strict=False):
+        values = np.ma.masked_invalid(as_numpy(column))
+        learning_rate = name == "learning_rate"
+        axes.plot(x, values, color=GREY if learning_rate else BLUE, marker="." if len(x) < 3 else None)
+        low, high = (values.min(), values.max()) if values.count() else (0.0, 0.0)
+        if not learning_rate and 0 < 3 * low <= high:
+            axes.set_yscale("log")
+            axes.yaxis.set_major_formatter("{x:g}")
+            axes.yaxis.set_minor_formatter("{x:g}" if high < 10 * low else NullFormatter())
+        axes.set_title(name.replace("_", " "))
+        axes.set_xlabel("step")
+        axes.grid(True)
+    return figure

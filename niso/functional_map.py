@@ -1,0 +1,133 @@
+"""Solvers for the functional map τ_Ω between the coefficients a, b of two observations: τ a ≈ b.
+
+All maps run from the first argument to the second; the inverse of an orthogonal one is its transpose.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from niso.linalg import full_precision, matmul, polar
+
+Mask = Literal["soft", "exact"] | None
+"""Which maps are admitted: softly masked by eigenvalue pairs, exactly Λ-commuting, or all orthogonal ones."""
+
+
+@full_precision
+def isometric_map(
+    a: Float[Tensor, "*batch rank channels"],
+    b: Float[Tensor, "*batch rank channels"],
+    eigenvalues: Float[Tensor, " rank"],
+    mask: Mask = "soft",
+    special: bool = False,
+    damping: float = 0.0,
+) -> Float[Tensor, "*batch rank rank"]:
+    """Orthogonal map τ that takes a to b and (nearly) commutes with the eigenvalues.
+
+    - `mask="soft"`: polar(P ∘ b aᵀ) with P = exp(−|λᵢ − λⱼ|) (paper eq. 8), which lets gradients reach Λ;
+    - `mask="exact"`: the minimiser of ‖τ a − b‖ over orthogonal τ with τΛ = Λτ, one Procrustes problem for
+      each distinct eigenvalue (paper eq. 7 and 14–17); see `exact_isometric_map` for the tolerance;
+    - `mask=None`: the minimiser over all orthogonal τ, the paper's ablation "w/o Ω".
+
+    Args:
+        a, b: coefficients ΦᵀM E(ψ) and ΦᵀM E(Tψ) in the eigenbasis.
+        special: rotations only, det τ = +1; "exact" applies it to every block.
+        damping: damping of the gradient, see `niso.polar`.
+    """
+    return isometric_map_from_covariance(cross_covariance(a, b), eigenvalues, mask, special, damping)
+
+
+def cross_covariance(
+    a: Float[Tensor, "*batch rank channels"], b: Float[Tensor, "*batch rank channels"]
+) -> Float[Tensor, "*batch rank rank"]:
+    """b aᵀ: all that the orthogonal solvers need to know of a pair. It adds up over pairs sharing a map."""
+    return matmul(b, a.mT)
+
+
+@full_precision
+def isometric_map_from_covariance(
+    covariance: Float[Tensor, "*batch rank rank"],
+    eigenvalues: Float[Tensor, " rank"],
+    mask: Mask = "soft",
+    special: bool = False,
+    damping: float = 0.0,
+) -> Float[Tensor, "*batch rank rank"]:
+    """`isometric_map` from b aᵀ, or from its sum over several pairs related by the same transformation."""
+    if mask is None:
+        return polar(covariance, special, damping)
+    if mask == "soft":
+        return polar(multiplicity_mask(eigenvalues) * covariance, special, damping)
+    if mask == "exact":
+        return exact_isometric_map(covariance, eigenvalues, special=special, damping=damping)
+    raise ValueError(f'mask must be "soft", "exact" or None, not {mask!r}')
+
+
+@full_precision
+def multiplicity_mask(eigenvalues: Float[Tensor, " rank"]) -> Float[Tensor, "rank rank"]:
+    """Soft multiplicity mask P = exp(−|λᵢ − λⱼ|) (paper eq. 8)."""
+    return torch.exp(-(eigenvalues[:, None] - eigenvalues[None, :]).abs())
+
+
+@full_precision
+def exact_isometric_map(
+    covariance: Float[Tensor, "*batch rank rank"],
+    eigenvalues: Float[Tensor, " rank"],
+    tolerance: float = 1e-6,
+    special: bool = False,
+    damping: float = 0.0,
+) -> Float[Tensor, "*batch rank rank"]:
+    """Block-diagonal Procrustes solution ⊕ polar(Bᵢ Aᵢᵀ), a block an eigenvalue (paper eq. 17).
+
+    Each block is projected by itself: one projection of the whole masked matrix (eq. 18 and 21) is equivalent
+    only where at most one block lacks full rank; otherwise null spaces mix and τ no longer commutes with Λ.
+
+    Args:
+        covariance: b aᵀ.
+        tolerance: neighbours in the sorted spectrum that differ by at most `tolerance · max(1, λ_max)` are
+            one eigenvalue. The partition is read on the host (torch.export and fullgraph compilation refuse
+            that) and is a constant for the gradient.
+        special: rotations in every block; one with a simple eigenvalue is then +1.
+        damping: damping of the gradient, see `niso.polar`.
+    """
+    tau = torch.zeros_like(covariance)
+    for indices in eigenvalue_blocks(eigenvalues, tolerance):
+        block = covariance[
+            ..., indices[:, :, None], indices[:, None, :]
+        ]  # (*batch, blocks of this size, m, m)
+        tau[..., indices[:, :, None], indices[:, None, :]] = polar(block, special, damping)
+    return tau
+
+
+def eigenvalue_blocks(eigenvalues: Float[Tensor, " rank"], tolerance: float = 1e-6) -> list[Tensor]:
+    """Indices of equal eigenvalues: one (count, multiplicity) tensor for each multiplicity that occurs."""
+    values, order = eigenvalues.detach().sort()
+    gap = tolerance * values[-1].clamp_min(1.0)
+    starts = torch.cat([values.new_ones(1, dtype=torch.bool), values.diff() > gap]).nonzero().flatten()
+    sizes = torch.cat([starts, starts.new_tensor([len(values)])]).diff()
+    return [
+        order[starts[sizes == size][:, None] + torch.arange(int(size), device=order.device)]
+        for size in sizes.unique()
+    ]
+
+
+@full_precision
+def least_squares_map(
+    a: Float[Tensor, "*batch rank channels"], b: Float[Tensor, "*batch rank channels"], ridge: float = 1e-6
+) -> Float[Tensor, "*batch rank rank"]:
+    """Unconstrained map b aᵀ (a aᵀ + r I)⁻¹, the minimiser of ‖τ a − b‖² + r ‖τ‖².
+
+    Args:
+        ridge: r as a share of the mean diagonal entry of a aᵀ; keeps the solve defined where channels < rank.
+
+    Source: the functional maps of Ovsjanikov et al. 2012, without their regularisers.
+    """
+    gram = a @ a.mT
+    size = gram.shape[-1]
+    mean = gram.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
+    identity = torch.eye(size, dtype=gram.dtype, device=gram.device)
+    regular = gram + (ridge * mean + torch.finfo(gram.dtype).tiny) * identity
+    return torch.linalg.solve(regular, cross_covariance(a, b), left=False)

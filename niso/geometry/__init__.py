@@ -1,0 +1,1 @@
+"""Group actions and domains, exact and tested without any data set."""

@@ -1,0 +1,96 @@
+"""The flat torus Z_n × Z_n: circular shifts, their invariant planes, and the toric Laplacian."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+def shift(
+    x: Float[Tensor, "batch points channels"], offsets: Int[Tensor, "batch 2"], size: int
+) -> Float[Tensor, "batch points channels"]:
+    """Circular shift of functions on the size × size torus: out[r, c] = x[r − offset₀, c − offset₁].
+
+    Args:
+        x: functions at the grid points in row-major order, points = size².
+        offsets: shift of every example in rows and columns, any integers.
+
+    Raises:
+        ValueError: the number of points is not size².
+    """
+    if x.shape[1] != size * size:
+        raise ValueError(f"{x.shape[1]} points are not a {size}×{size} grid")
+    index = torch.arange(size, device=x.device)
+    rows = (index - offsets[:, :1]) % size
+    columns = (index - offsets[:, 1:]) % size
+    source = rows[:, :, None] * size + columns[:, None, :]
+    return torch.take_along_dim(x, source.flatten(1)[:, :, None], dim=1)
+
+
+class Harmonics(NamedTuple):
+    """Real Fourier basis of the size × size torus, in ascending Laplacian eigenvalue.
+
+    Attributes:
+        functions: (points, points) orthonormal columns.
+        spaces: (points,) number of the plane ±(a, b) that each column lies in. The shifts form an abelian group:
+            its finest invariant real subspaces are these planes, one-dimensional where (a, b) = −(a, b).
+        eigenvalues: (points,) eigenvalue of the toric Laplacian at each column.
+        frequencies: (points, 2) the integer frequency (a, b) of each column.
+    """
+
+    functions: Float[Tensor, "points points"]
+    spaces: Int[Tensor, " points"]
+    eigenvalues: Float[Tensor, " points"]
+    frequencies: Int[Tensor, "points 2"]
+
+
+def harmonics(size: int) -> Harmonics:
+    """All real harmonics of the torus in float64, the two (or one) of a plane next to each other."""
+    grid = torch.arange(size, dtype=torch.float64)
+    planes = sorted(
+        {min((a, b), (-a % size, -b % size)) for a in range(size) for b in range(size)}, key=_by_energy(size)
+    )
+    functions, spaces, eigenvalues, frequencies = [], [], [], []
+    for space, (a, b) in enumerate(planes):
+        phase = 2 * math.pi / size * (a * grid[:, None] + b * grid[None, :]).flatten()
+        waves = [phase.cos()] if (2 * a % size, 2 * b % size) == (0, 0) else [phase.cos(), phase.sin()]
+        for wave in waves:
+            functions.append(wave / wave.norm())
+            spaces.append(space)
+            eigenvalues.append(laplacian_eigenvalue(a, b, size))
+            frequencies.append((a, b))
+    return Harmonics(
+        torch.stack(functions, dim=1),
+        torch.tensor(spaces),
+        torch.tensor(eigenvalues, dtype=torch.float64),
+        torch.tensor(frequencies),
+    )
+
+
+def _by_energy(size: int) -> Callable[[tuple[int, int]], tuple[float, tuple[int, int]]]:
+    """Sort key of frequencies: their Laplacian eigenvalue, then the frequency itself."""
+    return lambda plane: (round(laplacian_eigenvalue(plane[0], plane[1], size), 12), plane)
+
+
+def laplacian_eigenvalue(a: int, b: int, size: int) -> float:
+    """3 − cos α − cos β − cos α cos β at frequency (a, b), with α = 2πa/size and β = 2πb/size."""
+    x, y = math.cos(2 * math.pi * a / size), math.cos(2 * math.pi * b / size)
+    return 3 - x - y - x * y
+
+
+def laplacian(size: int) -> Float[Tensor, "points points"]:
+    """Toric Laplacian by the 3×3 stencil −[[¼, ½, ¼], [½, −3, ½], [¼, ½, ¼]] with periodic borders (paper §4.3)."""
+    stencil = {(0, 0): 3.0}
+    stencil |= {offset: -0.5 for offset in ((0, 1), (1, 0), (0, -1), (-1, 0))}
+    stencil |= {offset: -0.25 for offset in ((1, 1), (1, -1), (-1, 1), (-1, -1))}
+    points = size * size
+    identity = torch.eye(points, dtype=torch.float64)[None]
+    return sum(
+        (weight * shift(identity, torch.tensor([offset]), size)[0] for offset, weight in stencil.items()),
+        start=torch.zeros(points, points, dtype=torch.float64),
+    )

@@ -1,0 +1,27 @@
+"""Keeping freed memory in the process, so that a training step does not fetch it from the kernel again."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # glibc, malloc.h
+NEVER = 2**31 - 1
+
+
+def keep_freed_memory() -> bool:
+    """Make the C library reuse freed blocks of any size; call it once, before training on a CPU.
+
+    By default glibc returns large freed blocks to the kernel, and the next tensor of that size is faulted in
+    page by page, which can take longer than computing it. The price: the process keeps its peak memory, and
+    all of its allocations change, which is why importing niso does not do it.
+
+    Returns:
+        Whether it took effect: False on a C library other than glibc.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return False
+    return bool(mallopt(M_MMAP_MAX, 0) and mallopt(M_TRIM_THRESHOLD, NEVER))

@@ -1,0 +1,74 @@
+"""Figures that runs report, one for each example of a batch or eigenfunction; none needs gradients."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from niso.linalg import full_precision
+
+
+@full_precision
+def equivariance_error(
+    tau: Float[Tensor, "*batch rank rank"],
+    a: Float[Tensor, "*batch rank channels"],
+    b: Float[Tensor, "*batch rank channels"],
+    common: Float[Tensor, "*#batch rank #channels"] | None = None,
+) -> Float[Tensor, " *batch"]:
+    """Relative squared error ‖τ a − b‖² / ‖b‖² of each pair, NaN where b is 0 (paper, equivariance errors).
+
+    Args:
+        common: coefficients of what every observation has in common. ‖b − common‖² then takes the place of
+            ‖b‖²: the *centred* error, which a constant offset of the latents cannot shrink.
+    """
+    target = b if common is None else b - common
+    return (tau @ a - b).square().sum((-2, -1)) / target.square().sum((-2, -1))
+
+
+def eigenspace_energy(
+    mass: Float[Tensor, " points"],
+    eigenfunctions: Float[Tensor, "points rank"],
+    true_functions: Float[Tensor, "points true"],
+    true_spaces: Int[Tensor, " true"],
+) -> Float[Tensor, "rank spaces"]:
+    """Share of every learned eigenfunction's energy in each true invariant subspace, in the M-inner product.
+
+    The energy of its M-orthogonal projection onto that subspace: all shares of an eigenfunction add up to 1
+    where the subspaces are complete and M-orthogonal to one another.
+
+    Args:
+        true_functions: a basis of all true subspaces, in the columns.
+        true_spaces: the number (0, 1, …) of the subspace that each column belongs to.
+    """
+    weight = mass.double()[:, None]
+    phi, truth = eigenfunctions.double(), true_functions.double()
+    total = (phi * weight * phi).sum(0)
+    shares = []
+    for space in range(int(true_spaces.max()) + 1):
+        h = truth[:, true_spaces == space]
+        inner = h.mT @ (weight * phi)
+        shares.append((inner * torch.linalg.solve(h.mT @ (weight * h), inner)).sum(0) / total)
+    return torch.stack(shares, dim=-1)
+
+
+def block_energy(
+    tau: Float[Tensor, "*batch rank rank"], spaces: Int[Tensor, " rank"]
+) -> tuple[Float[Tensor, " *batch"], Float[Tensor, " *batch"]]:
+    """Share of ‖τ‖² between eigenfunctions of the same subspace, and what a random partition would score.
+
+    Args:
+        spaces: the subspace that each eigenfunction was matched to.
+
+    Returns:
+        The share, and its expectation when the labels `spaces` are permuted at random (in closed form: the
+        diagonal always counts, any other entry with the probability that two eigenfunctions share a label).
+    """
+    energy = tau.double().square()
+    total = energy.sum((-2, -1))
+    same = spaces[:, None] == spaces[None, :]
+    share = (energy * same).sum((-2, -1)) / total
+    rank = len(spaces)
+    probability = (same.sum() - rank) / max(rank * (rank - 1), 1)
+    diagonal = energy.diagonal(dim1=-2, dim2=-1).sum(-1) / total
+    return share, diagonal + probability * (1 - diagonal)

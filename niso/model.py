@@ -1,0 +1,233 @@
+"""Neural Isometries: an autoencoder whose latents are related by isometries of a learned operator."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Shaped
+from torch import Tensor, nn
+
+from niso import losses
+from niso.functional_map import Mask, cross_covariance, isometric_map_from_covariance
+from niso.linalg import matmul
+from niso.random import batch_rand
+from niso.spectrum import Spectrum
+
+
+class IsometryOutput(NamedTuple):
+    """What `NeuralIsometry` returns.
+
+    Attributes:
+        losses: scalars "reconstruction", "equivariance" and "multiplicity".
+        map_ab: (batch, rank, rank) maps τ_Ω from each observation to its transformed one.
+        latents: coefficients (batch, rank, channels) of each view in the eigenbasis, in the order given.
+    """
+
+    losses: dict[str, Float[Tensor, ""]]
+    map_ab: Float[Tensor, "batch rank rank"]
+    latents: tuple[Float[Tensor, "batch rank channels"], ...]
+
+    def loss(self, equivariance: float = 0.5, multiplicity: float = 0.1) -> Float[Tensor, ""]:
+        """Total loss L_R + α L_E + β L_M (paper eq. 11) with α = `equivariance` and β = `multiplicity`."""
+        terms = self.losses
+        return (
+            terms["reconstruction"]
+            + equivariance * terms["equivariance"]
+            + multiplicity * terms["multiplicity"]
+        )
+
+
+class SpectralDropout(nn.Module):
+    """Orders the spectrum by importance: keeps only the first coefficients of some examples while training.
+
+    With the given probability an example loses all coefficients from a random index on, uniform in 2 … rank
+    counted from one (paper §4.2, "Spectral Dropout").
+
+    Args:
+        probability: chance that an example is cut; 0 turns the layer off, the paper's choice is 0.5.
+
+    Raises:
+        ValueError: a probability outside [0, 1].
+    """
+
+    def __init__(self, probability: float = 0.5) -> None:
+        super().__init__()
+        if not 0 <= probability <= 1:
+            raise ValueError(f"dropout probability must lie in [0, 1], got {probability}")
+        self.probability = probability
+
+    def keep(self, batch: int, rank: int, device: torch.device) -> Bool[Tensor, "batch rank 1"]:
+        """Which coefficients of each example stay."""
+        chosen = batch_rand(batch, device) < self.probability
+        kept = 1 + (batch_rand(batch, device) * (rank - 1)).long()
+        cut = torch.arange(rank, device=device) >= kept[:, None]
+        return ~(cut & chosen[:, None])[..., None]
+
+    def forward(self, a: Float[Tensor, "batch rank channels"]) -> Float[Tensor, "batch rank channels"]:
+        if not self.training or self.probability == 0 or a.shape[1] == 1:
+            return a
+        return a * self.keep(a.shape[0], a.shape[1], a.device)
+
+    def extra_repr(self) -> str:
+        return f"probability={self.probability}"
+
+
+class NeuralIsometry(nn.Module):
+    """Encoder + learned spectrum + decoder, with the losses of the pair, triplet and group regimes.
+
+    The encoder maps observations (batch, …) to latent functions (batch, points, channels), the decoder back;
+    `niso.on_grid` adapts networks whose latents are images. Both may be `nn.Identity`.
+
+    Args:
+        encoder, decoder: any modules.
+        spectrum: usually a `LearnedSpectrum`; any module that returns a `Spectrum` when called.
+        mask: which maps are admitted, see `niso.isometric_map`.
+        special: rotations (det τ = +1, as in the released code) instead of orthogonal maps (the paper).
+        damping: damping of the map's gradient, see `niso.polar`.
+        spectral_dropout: probability of spectral dropout; 0 is off, the paper's choice where it is on is 0.5.
+
+    Source: paper §4.
+    """
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        decoder: nn.Module,
+        spectrum: nn.Module,
+        mask: Mask = "soft",
+        special: bool = False,
+        damping: float = 0.0,
+        spectral_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.decoder = decoder
+        self.spectrum = spectrum
+        self.dropout = SpectralDropout(spectral_dropout)
+        self.mask: Mask = mask
+        self.special = special
+        self.damping = damping
+
+    def forward(
+        self,
+        x: Shaped[Tensor, "batch ..."],
+        tx: Shaped[Tensor, "batch ..."],
+        ttx: Shaped[Tensor, "batch ..."] | None = None,
+        group: int = 1,
+        leave_one_out: bool = True,
+    ) -> IsometryOutput:
+        """Losses and maps of observations ψ, Tψ and, in the triplet regime, T²ψ.
+
+        - Pairs (paper eq. 9–10): τ is solved from each pair and transports it, in both directions.
+        - Triplets, where `ttx` is given (eq. 23–24): τ from (ψ, Tψ) transports Tψ → T²ψ and σ from (Tψ, T²ψ)
+          transports ψ → Tψ, so that neither map can encode what it is tested on.
+        - Groups, where `group` > 1 (not in the paper): every `group` consecutive observations share one T. τ
+          is solved from the whole group or, with `leave_one_out`, for each member from the others alone.
+
+        Raises:
+            ValueError: views of different lengths, a batch that is not a multiple of `group`, or triplets in
+                groups.
+        """
+        views = (x, tx) if ttx is None else (x, tx, ttx)
+        if len({len(view) for view in views}) > 1:
+            raise ValueError(f"views of one batch must be equally long, not {[len(view) for view in views]}")
+        if group < 1 or len(x) % group:
+            raise ValueError(f"a batch of {len(x)} observations cannot be cut into groups of {group}")
+        if ttx is not None and group > 1:
+            raise ValueError("triplets and groups cannot be combined: give ttx or group > 1, not both")
+        spectrum = self.spectrum()
+        latents = spectrum.project(self.encoder(torch.cat(views))).chunk(len(views))
+        a, b = latents[:2]
+        tau = self._solve(_shared_covariance(a, b, group, leave_one_out), spectrum)
+        if ttx is None:
+            equivariance = losses.equivariance(tau, a, b)
+            transported, targets = (matmul(tau, a), matmul(tau.mT, b)), (tx, x)
+        else:
+            c = latents[2]
+            sigma = self._solve(cross_covariance(b, c), spectrum)
+            equivariance = losses.equivariance(sigma, a, b, "forward") + losses.equivariance(
+                tau, b, c, "forward"
+            )
+            transported, targets = (matmul(sigma, a), matmul(tau, b)), (tx, ttx)
+        kept = [self.dropout(part) for part in transported]  # each by itself: see `batch_rand`
+        predictions = self._decode(torch.cat(kept), spectrum).chunk(2)
+        first, second = (losses.reconstruction(p, t) for p, t in zip(predictions, targets, strict=True))
+        terms = {
+            "reconstruction": first + second,
+            "equivariance": equivariance,
+            "multiplicity": losses.multiplicity(spectrum.eigenvalues),
+        }
+        return IsometryOutput(terms, tau, latents)
+
+    def encode(
+        self, x: Shaped[Tensor, "batch ..."], spectrum: Spectrum | None = None
+    ) -> Float[Tensor, "batch rank channels"]:
+        """Coefficients E_Ω(x) in the eigenbasis (paper eq. 6): the input of equivariant heads."""
+        return (spectrum or self.spectrum()).project(self.encoder(x))
+
+    def decode(
+        self, a: Float[Tensor, "batch rank channels"], spectrum: Spectrum | None = None
+    ) -> Shaped[Tensor, "batch ..."]:
+        """Observations from coefficients; spectral dropout, where it is on, acts here while training."""
+        return self._decode(self.dropout(a), spectrum or self.spectrum())
+
+    def _decode(self, a: Tensor, spectrum: Spectrum) -> Tensor:
+        z = spectrum.unproject(a)
+        parameter = next(self.decoder.parameters(), z)  # a half-precision decoder cannot take float32 latents
+        return self.decoder(z.to(parameter.dtype) if parameter.is_floating_point() else z)
+
+    def map_between(
+        self,
+        x: Shaped[Tensor, "batch ..."],
+        tx: Shaped[Tensor, "batch ..."],
+        spectrum: Spectrum | None = None,
+    ) -> Float[Tensor, "batch rank rank"]:
+        """Maps τ_Ω from x to tx (paper eq. 8)."""
+        spectrum = spectrum or self.spectrum()
+        a, b = spectrum.project(self.encoder(torch.cat([x, tx]))).chunk(2)
+        return self._solve(cross_covariance(a, b), spectrum)
+
+    def _solve(self, covariance: Tensor, spectrum: Spectrum) -> Tensor:
+        return isometric_map_from_covariance(
+            covariance, spectrum.eigenvalues, self.mask, self.special, self.damping
+        )
+
+
+def _shared_covariance(a: Tensor, b: Tensor, group: int, leave_one_out: bool) -> Tensor:
+    """Cross-covariance that each pair's map is solved from: its own, or its group's with it or without it."""
+    own = cross_covariance(a, b)
+    if group == 1:
+        return own
+    members = own.unflatten(0, (-1, group))
+    total = members.sum(1, keepdim=True)
+    return (total - members if leave_one_out else total.expand_as(members)).flatten(0, 1)
+
+
+class IsometryObjective(nn.Module):
+    """A `NeuralIsometry` and the weights of its loss: what the training loop pre-trains.
+
+    Args:
+        equivariance, multiplicity: α and β of paper eq. 11.
+        group, leave_one_out: the group regime, see `NeuralIsometry.forward`.
+    """
+
+    def __init__(
+        self,
+        model: NeuralIsometry,
+        equivariance: float,
+        multiplicity: float,
+        group: int = 1,
+        leave_one_out: bool = True,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.equivariance = equivariance
+        self.multiplicity = multiplicity
+        self.group = group
+        self.leave_one_out = leave_one_out
+
+    def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
+        """Loss terms of a pair (ψ, Tψ) or triplet (ψ, Tψ, T²ψ) of batches; "loss" is what is minimised."""
+        out = self.model(*batch, group=self.group, leave_one_out=self.leave_one_out)
+        return {"loss": out.loss(self.equivariance, self.multiplicity), **out.losses}

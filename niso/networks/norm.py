@@ -1,0 +1,73 @@
+"""Instance normalisation followed by SiLU, as one differentiable function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+
+class _InstanceNormSiLU(torch.autograd.Function):
+    """Keeps the input and its two statistics for the backward pass; everything else is recomputed there.
+
+    Written with plain sums over space: on a CPU `torch.var_mean` and the group-norm kernels are several times
+    slower on channels-last tensors, and the composition of both layers keeps three activations, not one.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+        weight, bias = weight[:, None, None], bias[:, None, None]
+        # Half-precision inputs are normalised in float32: the statistics promote everything that follows.
+        mean = x.mean((2, 3), keepdim=True, dtype=torch.promote_types(x.dtype, torch.float32))
+        y = x - mean
+        square = y.square()  # after centring, so that a large mean costs no digits
+        inverse = torch.rsqrt(square.mean((2, 3), keepdim=True) + eps)
+        torch.addcmul(bias, y, weight * inverse, out=y)
+        ctx.save_for_backward(x, weight, bias, mean, inverse)
+        return nn.functional.silu(y, inplace=True).to(x.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        x, weight, bias, mean, inverse = ctx.saved_tensors
+        points = x.shape[2] * x.shape[3]
+        normalised = torch.addcmul(-mean * inverse, x, inverse)
+        y = torch.addcmul(bias, normalised, weight)
+        grad = torch.ops.aten.silu_backward(grad.to(y.dtype), y)
+        grad_bias = grad.sum((2, 3), keepdim=True)
+        product = grad * normalised
+        grad_weight = product.sum((2, 3), keepdim=True)
+        # weight * inverse * (grad - mean(grad) - normalised * mean(grad * normalised)), in the buffer at hand
+        scale = weight * inverse
+        torch.addcmul(grad, normalised, grad_weight / -points, out=product)
+        torch.addcmul(grad_bias * scale / -points, product, scale, out=product)
+        return product.to(x.dtype), grad_weight.sum((0, 2, 3)), grad_bias.sum((0, 2, 3)), None
+
+
+class InstanceNormSiLU(nn.Module):
+    """Normalises each channel of each example over space, scales and shifts it, and applies SiLU.
+
+    Equal to `silu(instance_norm(x))`, in less memory and, channels last on a CPU, faster. It can be
+    differentiated once, not twice. Half-precision inputs are normalised in float32.
+
+    Args:
+        channels: number of channels.
+        eps: added to the variance (released code: 1e-6).
+    """
+
+    def __init__(self, channels: int, eps: float = 1e-6) -> None:
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(channels))
+        self.bias = nn.Parameter(torch.zeros(channels))
+
+    def forward(
+        self, x: Float[Tensor, "batch channel height width"]
+    ) -> Float[Tensor, "batch channel height width"]:
+        return _InstanceNormSiLU.apply(x, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.weight.numel()}, eps={self.eps}"

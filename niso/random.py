@@ -1,0 +1,56 @@
+"""Random numbers that do not depend on how many processes share the work, nor on where a run was interrupted.
+
+The training loop reseeds torch's generators at every step from (seed, step); whatever differs from example to
+example is drawn for the whole global batch and cut to this process's part.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, distributed
+
+T = TypeVar("T", bound=Tensor)
+
+
+def step_seed(seed: int, step: int, stream: str = "") -> int:
+    """A 63-bit seed that depends on all arguments, well mixed (NumPy's SeedSequence)."""
+    words = np.random.SeedSequence(seed, spawn_key=(step, *stream.encode())).generate_state(2, np.uint32)
+    return int(words[0]) << 31 | int(words[1]) >> 1
+
+
+def reseed(seed: int, device: torch.device) -> None:
+    """Seed torch's generators of the CPU and of `device`.
+
+    `torch.manual_seed` also queues a seeding of every accelerator that is not in use, at 0.3 ms a call.
+    """
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.default_generators[device.index or 0].manual_seed(seed)
+
+
+def process() -> tuple[int, int]:
+    """(rank, number of processes) of this process; (0, 1) outside distributed runs."""
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return 0, 1
+
+
+def local_part(batch: T) -> T:
+    """This process's contiguous part of a global batch (first axis).
+
+    Raises:
+        ValueError: the batch does not divide evenly among the processes.
+    """
+    rank, world = process()
+    if len(batch) % world:
+        raise ValueError(f"a global batch of {len(batch)} does not divide evenly among {world} processes")
+    size = len(batch) // world
+    return batch[rank * size : (rank + 1) * size]  # type: ignore[return-value]  # a slice keeps the type
+
+
+def batch_rand(size: int, device: torch.device | str | None = None) -> Tensor:
+    """Uniform numbers in [0, 1) for `size` local examples: an example's does not depend on the processes."""
+    return local_part(torch.rand(size * process()[1], device=device))

@@ -1,0 +1,60 @@
+"""Pictures with captions, and how a folder keeps them: a PNG each, and `captions.json` in reading order."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from niso.checkpoint import write_atomically
+
+DPI = 200
+"""Resolution of saved pictures: two pixels for each of the page's, whose inch has 100."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of a report.
+
+    Attributes:
+        name: stem of its file, without folders.
+        caption: what is to be seen, in a sentence or two; plain text.
+    """
+
+    name: str
+    caption: str
+    figure: Figure
+
+    def __post_init__(self) -> None:
+        if not self.name or Path(self.name).name != self.name or self.name.startswith("."):
+            raise ValueError(f"a picture's name must be a plain file stem, not {self.name!r}")
+
+
+def save_pictures(pictures: Iterable[Picture], folder: Path) -> None:
+    """Write each picture as `<name>.png` into `folder` (a run's `figures/`), and captions as `captions.json`.
+
+    Each file is replaced in one step; the captions, which say what the report shows, come last.
+
+    Raises:
+        ValueError: two pictures have the same name.
+        OSError: the folder cannot be written.
+    """
+    captions: dict[str, str] = {}
+    for picture in pictures:
+        if picture.name in captions:
+            raise ValueError(f"two pictures are named {picture.name!r}")
+        captions[picture.name] = picture.caption
+        write_atomically(folder / f"{picture.name}.png", as_png(picture.figure))
+    content = json.dumps(captions, indent=2, ensure_ascii=False) + "\n"
+    write_atomically(folder / "captions.json", content.encode())
+
+
+def as_png(figure: Figure) -> bytes:
+    """A figure as the content of a PNG file."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=DPI, facecolor="white")
+    return buffer.getvalue()

@@ -1,0 +1,136 @@
+"""The folder of a run: what is in it, and the checks that keep finished work from being lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from niso.checkpoint import write_atomically
+from niso.config import read_yaml, to_yaml
+from niso.errors import InputError
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """`config.yaml`, `run.json` (facts), `metrics.json`, `log.csv`, `tensorboard/`, `checkpoints/`, `figures/` and
+    `report.html` of one run."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, path: Path, settings: dict[str, Any]) -> RunFolder:
+        """Start a run in a new or empty folder.
+
+        Raises:
+            InputError: the folder holds a run, finished or not, or other files, or cannot be written.
+        """
+        run = cls(path)
+        if run.finished:
+            raise InputError(f"{path} already holds a finished run: choose another --out, or remove it first")
+        if (path / "config.yaml").exists():
+            raise InputError(
+                f"{path} holds an unfinished run: go on with it by `niso resume {path}`, or remove it first"
+            )
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise InputError(f"{path} exists and is not an empty folder: choose another --out")
+        write_atomically(path / "config.yaml", to_yaml(settings).encode())
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """An existing run.
+
+        Raises:
+            InputError: the folder is not that of a run.
+        """
+        if not (path / "config.yaml").is_file():
+            raise InputError(f"{path} is not a run folder: it has no config.yaml")
+        return cls(path)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return read_yaml(self.path / "config.yaml")
+
+    @property
+    def finished(self) -> bool:
+        return (self.path / "metrics.json").is_file()
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Final figures of a finished run."""
+        return self._read("metrics.json")
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Facts of the run: versions, commit, hardware, times."""
+        return self._read("run.json") if (self.path / "run.json").is_file() else {}
+
+    def checkpoint(self, phase: str) -> Path:
+        return self.path / "checkpoints" / f"{phase}.safetensors"
+
+    def write(self, name: str, values: dict[str, Any]) -> None:
+        """Write a JSON file of the run, atomically."""
+        write_atomically(self.path / name, (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
+
+    def _read(self, name: str) -> dict[str, Any]:
+        try:
+            return json.loads((self.path / name).read_text())
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"cannot read {self.path / name} ({error}): run `niso evaluate {self.path}`"
+            ) from error
+
+
+def environment(device: torch.device) -> dict[str, Any]:
+    """Facts that a figure is worth nothing without: versions, commit, hardware, date."""
+    import niso
+
+    return {
+        "niso": niso.__version__,
+        "commit": _commit(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "hardware": torch.cuda.get_device_name(device) if device.type == "cuda" else _processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _commit() -> str | None:
+    """Commit of the source tree that runs, "+changes" where it differs; None for an installed package."""
+    root = Path(__file__).resolve().parent.parent
+    if not (root / ".git").exists():
+        return None
+    try:
+        commit, changes = (
+            subprocess.run(
+                ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True
+            ).stdout.strip()
+            for arguments in (["rev-parse", "--short=12", "HEAD"], ["status", "--porcelain", "--", "niso"])
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return commit + ("+changes" if changes else "")
+
+
+def _processor() -> str:
+    """Name of the processor, as the system tells it."""
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        names = [
+            line.split(":", 1)[1].strip()
+            for line in info.read_text().splitlines()
+            if line.startswith("model name")
+        ]
+        if names:
+            return names[0]
+    return platform.processor() or platform.machine()

@@ -1,0 +1,61 @@
+"""Assertions for tests of equivariant code, for users too; errors are taken in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from niso.spectrum import Spectrum
+
+
+def relative_error(value: Float[Tensor, "*shape"], reference: Float[Tensor, "*shape"]) -> float:
+    """‖value − reference‖ / max(‖reference‖, 1e-30), in float64."""
+    value, reference = value.detach().double(), reference.detach().double()
+    return float((value - reference).norm() / reference.norm().clamp_min(1e-30))
+
+
+def assert_equivariant(
+    function: Callable[[Tensor], Tensor],
+    x: Tensor,
+    act_in: Callable[[Tensor], Tensor],
+    act_out: Callable[[Tensor], Tensor] = lambda y: y,
+    tolerance: float = 1e-4,
+) -> None:
+    """Assert function(act_in(x)) = act_out(function(x)) to a relative tolerance.
+
+    With the default `act_out` this asserts invariance.
+
+    Raises:
+        AssertionError: the relative error is larger than `tolerance` (or not a number); it is stated.
+    """
+    error = relative_error(function(act_in(x)), act_out(function(x)))
+    _check(error, tolerance, "equivariance error")
+
+
+def assert_isometry(
+    tau: Float[Tensor, "*batch rank rank"],
+    spectrum: Spectrum | None = None,
+    tolerance: float = 1e-4,
+) -> None:
+    """Assert τᵀτ = I and, where a spectrum is given, that τ commutes with its eigenvalues (paper eq. 3).
+
+    Raises:
+        AssertionError: which of the two conditions fails, and by how much.
+    """
+    tau = tau.detach().double()
+    identity = torch.eye(tau.shape[-1], dtype=tau.dtype, device=tau.device)
+    error = relative_error(tau.mT @ tau, identity.expand_as(tau))
+    _check(error, tolerance, "relative norm of τᵀτ − I")
+    if spectrum is not None:
+        eigenvalues = spectrum.eigenvalues.detach().double()
+        commutator = tau * eigenvalues[..., None, :] - eigenvalues[..., :, None] * tau
+        error = float(commutator.norm() / (tau * eigenvalues).norm().clamp_min(1e-30))
+        _check(error, tolerance, "relative norm of τΛ − Λτ")
+
+
+def _check(error: float, tolerance: float, name: str) -> None:
+    if not error <= tolerance:  # also where it is not a number
+        raise AssertionError(f"{name} {error:.3g} exceeds {tolerance:g}")

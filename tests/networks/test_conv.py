@@ -1,0 +1,176 @@
+import math
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import given, settings
+
+import niso
+from niso.networks import (
+    ConvConfig,
+    ConvDecoder,
+    ConvEncoder,
+    InstanceNormSiLU,
+    grid_to_points,
+    points_to_grid,
+)
+
+SMALL = ConvConfig(
+    image_size=(8, 12), image_channels=3, channels=(4, 6), blocks=1, latent_channels=5, stem_channels=3
+)
+
+
+def count(*modules: torch.nn.Module) -> int:
+    return sum(p.numel() for module in modules for p in module.parameters())
+
+
+def test_released_homnist_model_has_its_published_parameter_count():
+    config = ConvConfig()
+    spectrum = niso.LearnedSpectrum(points=config.points, rank=32)
+    assert (config.grid, config.points) == ((20, 20), 400)
+    assert count(spectrum) == 400 + 400 * 32 + 32
+    assert count(ConvEncoder(config), ConvDecoder(config), spectrum) == 2_186_385
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    channels=st.lists(st.integers(1, 5), min_size=1, max_size=3),
+    grid=st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    blocks=st.integers(1, 2),
+    image_channels=st.integers(1, 3),
+    latent=st.integers(1, 4),
+    batch=st.integers(1, 3),
+)
+def test_shapes(channels, grid, blocks, image_channels, latent, batch):
+    stride = 2 ** (len(channels) - 1)
+    size = (grid[0] * stride, grid[1] * stride)
+    config = ConvConfig(size, image_channels, tuple(channels), blocks, latent, stem_channels=3)
+    image = torch.randn(batch, image_channels, *size)
+    z = ConvEncoder(config)(image)
+    assert z.shape == (batch, config.points, latent)
+    assert ConvDecoder(config)(z).shape == image.shape
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_every_gradient_is_finite(dtype):
+    encoder, decoder = ConvEncoder(SMALL).to(dtype), ConvDecoder(SMALL).to(dtype)
+    image = torch.randn(2, 3, 8, 12, dtype=dtype)
+    out = decoder(encoder(image))
+    assert out.dtype == dtype
+    (out - image).abs().mean().backward()
+    for parameter in [*encoder.parameters(), *decoder.parameters()]:
+        assert parameter.grad is not None and parameter.grad.isfinite().all()
+
+
+def test_gradients_of_a_constant_image_are_finite():
+    encoder = ConvEncoder(SMALL)
+    encoder(torch.zeros(1, 3, 8, 12)).sum().backward()
+    assert all(p.grad.isfinite().all() for p in encoder.parameters())
+
+
+def test_examples_do_not_mix():
+    encoder, image = ConvEncoder(SMALL).double(), torch.randn(3, 3, 8, 12, dtype=torch.float64)
+    torch.testing.assert_close(encoder(image)[1:2], encoder(image[1:2]))
+
+
+def test_float32_agrees_with_float64():
+    encoder, image = ConvEncoder(SMALL), torch.randn(2, 3, 8, 12)
+    single = encoder(image).double()
+    torch.testing.assert_close(single, encoder.double()(image.double()), atol=1e-4, rtol=1e-4)
+
+
+def test_autocast_stays_close_and_trains():
+    encoder, decoder, image = ConvEncoder(SMALL), ConvDecoder(SMALL), torch.randn(2, 3, 8, 12)
+    exact = decoder(encoder(image))
+    with torch.autocast("cpu", torch.bfloat16):
+        half = decoder(encoder(image))
+    assert half.dtype == torch.bfloat16
+    assert (half - exact).norm() < 0.05 * exact.norm()
+    half.float().square().mean().backward()
+    assert all(p.grad.isfinite().all() for p in [*encoder.parameters(), *decoder.parameters()])
+
+
+def test_initial_weights_are_lecun_normal():
+    torch.manual_seed(0)
+    block = ConvEncoder(ConvConfig(channels=(64,), blocks=2)).layers[3]
+    for layer in (block.conv1, block.conv2, block.skip):
+        fan_in = layer.weight[0].numel()
+        assert math.isclose(layer.weight.std().item() * math.sqrt(fan_in), 1, rel_tol=0.03)
+        assert layer.bias.eq(0).all()
+
+
+def test_layout_stays_channels_last():
+    block = ConvEncoder(ConvConfig(image_size=(8, 8), channels=(16,), blocks=1)).layers[2]
+    for start in (torch.channels_last, torch.contiguous_format):
+        x = torch.randn(2, 48, 8, 8).contiguous(memory_format=start)
+        assert block(x).is_contiguous(memory_format=torch.channels_last)
+
+
+def test_points_and_grid_are_inverse_views():
+    image = torch.randn(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
+    points = grid_to_points(image)
+    assert points.shape == (2, 20, 3)
+    assert torch.equal(points[:, 7], image[:, :, 1, 2])  # row by row
+    assert torch.equal(points_to_grid(points, (4, 5)), image)
+    assert points_to_grid(points, (4, 5)).data_ptr() == image.data_ptr()
+    with pytest.raises(ValueError, match="20 points do not fill a grid of 4 × 4"):
+        points_to_grid(points, (4, 4))
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"image_size": (40, 41)}, "divisible by 2"),
+        ({"image_size": (0, 40)}, "divisible by 2"),
+        ({"channels": ()}, "channels"),
+        ({"channels": (64, 0)}, "channels"),
+        ({"blocks": 0}, "blocks"),
+        ({"latent_channels": 0}, "latent_channels"),
+    ],
+)
+def test_bad_configurations_are_named(bad, message):
+    with pytest.raises(ValueError, match=message):
+        ConvConfig(**bad)
+
+
+def test_a_wrong_image_is_named():
+    with pytest.raises(ValueError, match="takes images"):
+        ConvEncoder(SMALL)(torch.zeros(1, 3, 8, 8))
+
+
+def reference(norm: InstanceNormSiLU, x: torch.Tensor) -> torch.Tensor:
+    y = torch.nn.functional.instance_norm(x, weight=norm.weight, bias=norm.bias, eps=norm.eps)
+    return torch.nn.functional.silu(y)
+
+
+@pytest.mark.parametrize("layout", [torch.channels_last, torch.contiguous_format])
+@pytest.mark.parametrize("offset", [0.0, 100.0])
+def test_norm_agrees_with_torch(layout, offset):
+    torch.manual_seed(0)
+    norm = InstanceNormSiLU(5).double()
+    torch.nn.init.normal_(norm.weight)
+    torch.nn.init.normal_(norm.bias)
+    x = (
+        (torch.randn(3, 5, 6, 7, dtype=torch.float64) + offset)
+        .contiguous(memory_format=layout)
+        .requires_grad_()
+    )
+    inputs = (x, norm.weight, norm.bias)
+    y, expected = norm(x), reference(norm, x)
+    upstream = torch.randn_like(expected)
+    torch.testing.assert_close(y, expected)
+    for mine, theirs in zip(
+        torch.autograd.grad(y, inputs, upstream), torch.autograd.grad(expected, inputs, upstream), strict=True
+    ):
+        torch.testing.assert_close(mine, theirs, atol=1e-8, rtol=1e-6)
+
+
+def test_norm_gradcheck():
+    torch.manual_seed(0)
+    norm = InstanceNormSiLU(2).double()
+    x = torch.randn(2, 2, 3, 3, dtype=torch.float64, requires_grad=True)
+
+    def apply(x, weight, bias):
+        return torch.func.functional_call(norm, {"weight": weight, "bias": bias}, x)
+
+    assert torch.autograd.gradcheck(apply, (x, norm.weight, norm.bias))

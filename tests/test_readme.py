@@ -1,0 +1,144 @@
+"""The README's code runs: python blocks here, `niso …` lines through the console script, made short.
+
+A command is run as it stands except for what `shortened` and `RUN_FOLDER` below change.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+SHORT_RUN = ["--steps", "3"]  # added to `niso run` and to whatever else takes an option of that name
+RUN_FOLDER = re.compile(r"^runs/[\w.*-]+/?$")  # stands for a finished short run, except after --out
+ELSEWHERE = set(
+    "cd git python python3 source . tensorboard open xdg-open .venv/bin/pytest".split()
+)  # not ours
+
+
+class Block(NamedTuple):
+    line: int
+    language: str
+    text: str
+
+
+class Command(NamedTuple):
+    line: int
+    words: list[str]
+
+
+def blocks() -> list[Block]:
+    text = README.read_text(encoding="utf-8") if README.exists() else ""
+    return [Block(text.count("\n", 0, m.start(2)), m[1], m[2]) for m in FENCE.finditer(text)]
+
+
+def commands() -> list[Command]:
+    """Every command of every bash block, without prompts, comments, VAR=value and breaks in a line."""
+    found = []
+    for block in blocks():
+        if block.language not in ("bash", "sh", "shell", "console"):
+            continue
+        text = block.text.replace("\\\n", " ")
+        for line in text.splitlines():
+            for part in re.split(r"&&|;", line.removeprefix("$ ")):
+                words = shlex.split(part, comments=True)
+                while words and re.match(r"^[A-Z_]+=", words[0]):
+                    words = words[1:]
+                if words:
+                    found.append(Command(block.line + 1, words))
+    return found
+
+
+PYTHON = [block for block in blocks() if block.language == "python"]
+COMMANDS = commands()
+NISO = [command for command in COMMANDS if command.words[0] == "niso"]
+OTHERS = [command for command in COMMANDS if command.words[0] != "niso"]
+
+
+def niso(words: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    script = Path(sysconfig.get_path("scripts"), "niso")
+    assert script.exists(), "no console script: run `pip install -e .` in this environment first"
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "MPLBACKEND": "Agg"}
+    call = [script, *words]
+    run = subprocess.run(call, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, f"{shlex.join(['niso', *words])}\n{run.stdout}\n{run.stderr}"
+    return run
+
+
+def without(words: list[str], option: str) -> list[str]:
+    """The words less `option VALUE` or `option=VALUE`."""
+    if option in words:
+        at = words.index(option)
+        words = words[:at] + words[at + 2 :]
+    return [word for word in words if not word.startswith(f"{option}=")]
+
+
+def shortened(words: list[str], finished: Path, tmp_path: Path) -> list[str]:
+    """The one place where a command of the README is changed before it runs; `words` come after `niso`."""
+    if "--help" in words or not words:
+        return words
+    match words[0]:
+        case "run":
+            return [*without(without(words, "--out"), "--steps"), *SHORT_RUN, "--out", str(tmp_path / "out")]
+        case "resume" | "evaluate" | "report":
+            copy = shutil.copytree(finished, tmp_path / "run")
+            return [str(copy) if RUN_FOLDER.match(word) else word for word in words]
+        case _:
+            return words
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of one finished short run; each command gets a copy."""
+    folder = tmp_path_factory.mktemp("readme") / "run"
+    niso(["run", "torus", *SHORT_RUN, "--out", str(folder)], folder.parent)
+    return folder
+
+
+def test_readme_shows_the_library_and_both_commands():
+    assert PYTHON, "README.md needs a ```python block: the library example"
+    shown = [command.words[:2] for command in COMMANDS]
+    assert ["make", "demo"] in shown
+    assert ["make", "test"] in shown
+
+
+@pytest.mark.parametrize("block", PYTHON, ids=lambda block: f"line{block.line}")
+def test_python_block_runs(block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    padding = "\n" * block.line  # so that tracebacks show the README's lines
+    program = compile(padding + block.text, README.name, "exec")
+    exec(program, {"__name__": "__main__"})
+
+
+@pytest.mark.parametrize("command", NISO, ids=lambda command: shlex.join(command.words))
+def test_niso_command_runs(command, request, tmp_path):
+    needs_run = any(word in command.words for word in ("resume", "evaluate", "report"))
+    finished = request.getfixturevalue("finished") if needs_run else tmp_path
+    niso(shortened(command.words[1:], finished, tmp_path), tmp_path)
+
+
+@pytest.mark.parametrize("command", OTHERS, ids=lambda command: shlex.join(command.words))
+def test_other_command_names_what_exists(command):
+    """Not run: installing and cloning. What they name must exist: a make target, an extra, a script."""
+    program, *rest = command.words
+    if program == "make":
+        targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        assert {word for word in rest if re.fullmatch(r"[\w-]+", word)} <= set(targets)
+    elif program == "pip":
+        extras = re.findall(r"^([\w-]+) = \[", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+        asked = [name for group in re.findall(r"\[([\w,-]+)\]", " ".join(rest)) for name in group.split(",")]
+        assert set(asked) <= set(extras)
+    else:
+        assert program in ELSEWHERE, "say in this test what is to be done with this command"
+    for word in rest:
+        if program in ("python", "python3") and word.endswith(".py"):
+            assert (ROOT / word).is_file()
