@@ -1,9 +1,9 @@
 # make demo: installs everything into .venv and trains on the torus.   make test: every check there is.
-# Needs Python >= 3.11 and make. Settings: make demo PYTHON=python3.12 VENV=/tmp/venv OUT=runs/mine
+# Needs Python >= 3.11 and make. Settings: make demo PYTHON=python3.12 VENV=.venv312 OUT=runs/mine
 # pip decides where packages come from: point it at an index of torch's CPU builds and torch takes one of those.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit lint style types layers format install clean distclean
+.PHONY: help demo docs test unit lint style types layers format install clean distclean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -21,6 +21,7 @@ help:
 	@echo "make demo     install into $(VENV), train the torus experiment, write a report under runs/"
 	@echo "make test     install the test extra, run ruff, mypy, import-linter and the whole test suite"
 	@echo "make lint     only ruff, mypy and import-linter"
+	@echo "make docs     fill the tables of the documents from results/"
 	@echo "make format   let ruff rewrite the code"
 	@echo "make clean    remove caches (make distclean: and $(VENV)); never runs/"
 
@@ -51,12 +52,15 @@ format: $(VENV)/.stamp-test
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
+docs: $(VENV)/.stamp-niso
+	$(VENV)/bin/python -m niso.report.documents README.md docs/*.md
+
 install: $(VENV)/.stamp-niso
 
 # A second call installs nothing: each stamp is older than what it was made from only after a change.
 $(VENV)/bin/pip:
 	@"$(or $(PYTHON),false)" -c '$(FITS)' || { echo \
-		"niso needs Python 3.11 or newer with its venv module; name one with: make PYTHON=/path/to/python" >&2; exit 1; }
+		"niso needs Python 3.11 or newer with its venv module; name one with: make PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
 # torch by itself first: a build that is there already is kept, and otherwise pip's own settings choose it.

@@ -17,6 +17,7 @@ from niso.functional_map import (
 )
 from niso.linalg import polar
 from niso.model import IsometryOutput, NeuralIsometry, SpectralDropout
+from niso.networks import on_grid
 from niso.spectrum import LearnedSpectrum, Spectrum
 
 __version__ = "0.1.0"
@@ -35,6 +36,7 @@ __all__ = [
     "losses",
     "metrics",
     "multiplicity_mask",
+    "on_grid",
     "polar",
     "testing",
 ]

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as serialize
 from torch import Tensor, nn, optim
@@ -71,10 +72,11 @@ def load(path: Path) -> tuple[dict[str, Tensor], Facts]:
     try:
         with safe_open(path, framework="pt") as file:
             facts = json.loads((file.metadata() or {})["facts"])
-            return {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118  # not a dict
+            return {name: file.get_tensor(name) for name in file.keys()}, facts
     except (SafetensorError, KeyError, ValueError, OSError) as error:
         raise CheckpointError(
-            f"checkpoint {path} is truncated or not one of niso's ({error}): restore it from a copy, or delete it to start anew"
+            f"checkpoint {path} is truncated or not one of niso's ({error}): "
+            "restore it from a copy, or delete it to start anew"
         ) from error
 
 
@@ -88,9 +90,7 @@ def training_state(module: nn.Module, optimizer: optim.Optimizer) -> dict[str, T
     return tensors
 
 
-def restore_training(
-    path: Path, tensors: dict[str, Tensor], module: nn.Module, optimizer: optim.Optimizer
-) -> None:
+def restore_training(path: Path, tensors: dict[str, Tensor], module: nn.Module, optimizer: optim.Optimizer) -> None:
     """Inverse of `training_state`.
 
     Raises:
@@ -102,12 +102,11 @@ def restore_training(
             optimizer.state[parameter].clear()
     for name, parameter in module.named_parameters():
         prefix = f"optimizer.{name}."
-        moments = {
-            key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)
-        }
+        moments = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
         for key, value in moments.items():
-            # Adam's step count stays where the optimizer keeps it: with the fused kernel, beside the parameter
-            optimizer.state[parameter][key] = value.to(parameter.device, copy=True)
+            # beside the parameter and in its memory layout, which the fused kernels take for granted
+            like = parameter if value.shape == parameter.shape else value.to(parameter.device)
+            optimizer.state[parameter][key] = torch.empty_like(like, dtype=value.dtype).copy_(value)
 
 
 def restore_weights(path: Path, tensors: dict[str, Tensor], module: nn.Module) -> None:
@@ -123,8 +122,6 @@ def restore_weights(path: Path, tensors: dict[str, Tensor], module: nn.Module) -
         if ours != theirs:
             described = (f"shape {shape}" if shape is not None else "nothing" for shape in (theirs, ours))
             raise CheckpointError(
-                "checkpoint {} is of another model: {} has {} there and {} here".format(
-                    path, name, *described
-                )
+                "checkpoint {} is of another model: {} has {} there and {} here".format(path, name, *described)
             )
     module.load_state_dict(weights)

@@ -1,17 +1,18 @@
 """`niso <command>`: a thin door to the library.
 
 Exit status 0 only for work that is finished, 2 for a wrong call or bad input (with one line that says what is wrong
-and what to do), 130 after Ctrl-C, 1 for a fault of the program itself.
+and what to do), 128 + its number after a signal (Ctrl-C: 130), 1 for a fault of the program itself.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from niso.errors import InputError, NisoError, nearest
+from niso.errors import InputError, Interrupted, NisoError, OtherProcessError, nearest
 
 # Two idle-spinning threads on a busy machine make small SVDs 100 times slower; it must be set before torch loads.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -25,6 +26,7 @@ commands:
   resume RUN                 go on with an interrupted run
   evaluate RUN               compute the figures of a trained run again, with its report
   report RUN…                write a run's report.html again, or compare several runs
+  record RUN… [--to FOLDER]  keep settings, facts and figures of finished runs as small JSON files (in results/)
 
 experiments: {experiments}
 `niso run EXPERIMENT --help` lists presets and all settings. Exit status: 0 finished, 2 wrong call or bad input."""
@@ -35,9 +37,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
         status = _dispatch(list(arguments))
+    except OtherProcessError:
+        status = 2
     except NisoError as error:
         print(f"niso: {error}", file=sys.stderr)
-        status = 2
+        status = 128 + error.number if isinstance(error, Interrupted) else 2
+    except BrokenPipeError:  # of `niso … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 128 + signal.SIGPIPE
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
         print(
@@ -47,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         status = 2
     except KeyboardInterrupt:
         print("niso: interrupted; `niso resume RUN` goes on from the last checkpoint", file=sys.stderr)
-        status = 130
+        status = 128 + signal.SIGINT
     sys.exit(status)
 
 
@@ -60,9 +67,11 @@ def _dispatch(arguments: list[str]) -> int:
         "resume": _resume,
         "evaluate": _evaluate,
         "report": _report,
+        "record": _record,
     }
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(HELP.format(experiments=", ".join(EXPERIMENTS)))
+    wants_help = bool({"-h", "--help"} & set(arguments)) or arguments[:1] == ["help"]
+    if not arguments or (wants_help and not _is_run_of_something(arguments)):
+        print(HELP.format(experiments=", ".join(EXPERIMENTS)), file=None if arguments else sys.stderr)
         return 0 if arguments else 2
     if arguments[0] == "--version":
         print(f"niso {__version__}")
@@ -72,6 +81,11 @@ def _dispatch(arguments: list[str]) -> int:
         raise InputError(f"unknown command {command!r}{nearest(command, commands)}")
     commands[command](rest)
     return 0
+
+
+def _is_run_of_something(arguments: list[str]) -> bool:
+    """Whether it is `niso run EXPERIMENT …`, which has a help text of its own."""
+    return arguments[0] == "run" and not arguments[1].startswith("-")
 
 
 def _run(arguments: list[str]) -> None:
@@ -100,17 +114,35 @@ def _evaluate(arguments: list[str]) -> None:
 def _report(arguments: list[str]) -> None:
     from niso.report import write_comparison, write_report
 
-    out = Path("comparison.html")
-    if "--out" in arguments:
-        at = arguments.index("--out")
-        if at + 1 == len(arguments):
-            raise InputError("--out needs a file name")
-        out = Path(arguments[at + 1])
-        del arguments[at : at + 2]
-    if not arguments:
-        raise InputError("`niso report` needs one or more run folders")
-    runs = [_run_folder(argument) for argument in arguments]
+    out = _take("--out", arguments, Path("comparison.html"))
+    runs = _runs("report", arguments)
     print(write_report(runs[0]) if len(runs) == 1 else write_comparison(runs, out))
+
+
+def _record(arguments: list[str]) -> None:
+    from niso.report.record import write_record
+
+    folder = _take("--to", arguments, Path("results"))
+    for run in _runs("record", arguments):
+        print(write_record(run, folder))
+
+
+def _take(option: str, arguments: list[str], default: Path) -> Path:
+    """Remove `option PATH` from the arguments and return the path."""
+    if option not in arguments:
+        return default
+    at = arguments.index(option)
+    if at + 1 == len(arguments):
+        raise InputError(f"{option} needs a path")
+    path = Path(arguments[at + 1])
+    del arguments[at : at + 2]
+    return path
+
+
+def _runs(command: str, arguments: list[str]) -> list[Path]:
+    if not arguments:
+        raise InputError(f"`niso {command}` needs one or more run folders")
+    return [_run_folder(argument) for argument in arguments]
 
 
 def _one_run(command: str, arguments: list[str]) -> Path:

@@ -6,13 +6,13 @@ import contextlib
 import io
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, make_dataclass
+from dataclasses import asdict, make_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
 
-from niso.config import Hardware, parse, read_yaml
+from niso.config import Hardware, read_yaml
 from niso.errors import InputError, nearest
 from niso.experiments import EXPERIMENTS, find_experiment
 from niso.experiments.experiment import Experiment
@@ -34,36 +34,39 @@ def parse_run(arguments: list[str]) -> tuple[Settings, Path]:
     source = _value_of("--config", rest)
     file = _read_file(Path(source), kind) if source else {}
     preset = _value_of("--preset", rest) or file.get("preset", next(iter(kind.presets)))
-    if preset not in kind.presets:
+    if preset not in list(kind.presets):
         raise InputError(f"unknown preset {preset!r}{nearest(str(preset), kind.presets)}")
-    where = Path(source or "options")
-    config = parse(kind.config_class, _overlay(asdict(kind.presets[preset]), file.get("config", {})), where)
-    hardware = parse(Hardware, _overlay(asdict(Hardware()), file.get("hardware", {})), where)
-    options = _parse_flags(
-        _options_class(kind), rest, {**file, "preset": preset, "config": config, "hardware": hardware}
+    given = Settings.load(
+        {
+            "method": kind.methods[0],
+            **file,
+            "experiment": kind.name,
+            "preset": preset,
+            "config": _overlay(asdict(kind.presets[preset]), file.get("config")),
+            "hardware": _overlay(asdict(Hardware()), file.get("hardware")),
+        },
+        Path(source or "options"),
     )
-    settings = Settings(
-        experiment=kind.name,
-        preset=preset,
-        method=options.method,
-        seed=options.seed,
-        data_dir=options.data_dir,
-        hardware=options.hardware,
-        config=options.settings,
-    )
+    options = _parse_flags(_options_class(kind), rest, given)
+    values = {"method": options.method, "seed": options.seed, "data_dir": options.data_dir}
+    try:
+        settings = replace(given, **values, hardware=options.hardware, config=options.settings)
+    except ValueError as error:  # from the class's own checks
+        raise InputError(str(error)) from error
     return settings, options.out or Path("runs") / f"{kind.name}-{preset}-{options.method}-seed{options.seed}"
 
 
 def _value_of(flag: str, arguments: list[str]) -> str | None:
-    """Value of a flag that decides how the others are read."""
+    """Value of a flag that decides how the others are read; the last one counts."""
+    value = None
     for index, argument in enumerate(arguments):
         if argument.startswith(f"{flag}="):
-            return argument.partition("=")[2]
-        if argument == flag:
+            value = argument.partition("=")[2]
+        elif argument == flag:
             if index + 1 == len(arguments):
                 raise InputError(f"{flag} needs a value")
-            return arguments[index + 1]
-    return None
+            value = arguments[index + 1]
+    return value
 
 
 def _read_file(path: Path, kind: type[Experiment]) -> dict[str, Any]:
@@ -71,17 +74,18 @@ def _read_file(path: Path, kind: type[Experiment]) -> dict[str, Any]:
     for key in values:
         if key not in FILE_KEYS:
             raise InputError(f"{path}: unknown setting {key!r}{nearest(str(key), FILE_KEYS)}")
+    for key in ("config", "hardware"):
+        if not isinstance(values.get(key) or {}, Mapping):
+            raise InputError(f"{path}: {key} must be a mapping, not {values[key]!r}")
     if values.get("experiment", kind.name) != kind.name:
         raise InputError(f"{path} is a configuration of {values['experiment']!r}, not of {kind.name!r}")
     return values
 
 
-def _overlay(base: dict[str, Any], changes: Any) -> dict[str, Any]:
+def _overlay(base: dict[str, Any], changes: Mapping[Any, Any] | None) -> dict[str, Any]:
     """`base` with nested `changes`; keys that `base` lacks are kept, for `parse` to refuse them by name."""
-    if not isinstance(changes, Mapping):
-        raise InputError(f"settings must be a mapping, not {changes!r}")
     merged = dict(base)
-    for key, value in changes.items():
+    for key, value in (changes or {}).items():
         nested = isinstance(merged.get(key), dict) and isinstance(value, Mapping)
         merged[key] = _overlay(merged[key], value) if nested else value
     return merged
@@ -96,9 +100,7 @@ def _options_class(kind: type[Experiment]) -> type:
         [
             (
                 "preset",
-                option(
-                    Literal[tuple(kind.presets)], "Named settings; every flag below overrides one of them."
-                ),
+                option(Literal[tuple(kind.presets)], "Named settings; every flag below overrides one of them."),
             ),
             ("method", option(Literal[kind.methods], "What is trained.")),
             ("seed", option(int, "Seed of everything random.")),
@@ -112,31 +114,34 @@ def _options_class(kind: type[Experiment]) -> type:
     )
 
 
-def _parse_flags(kind: type, arguments: list[str], given: dict[str, Any]) -> Any:
+def _parse_flags(kind: type, arguments: list[str], given: Settings) -> Any:
     default = kind(
-        preset=given["preset"],
-        method=given.get("method", "niso"),
-        seed=given.get("seed", 0),
-        data_dir=Path(given["data_dir"]) if given.get("data_dir") else None,
+        preset=given.preset,
+        method=given.method,
+        seed=given.seed,
+        data_dir=given.data_dir,
         out=None,
         config=None,
-        settings=given["config"],
-        hardware=given["hardware"],
+        settings=given.config,
+        hardware=given.hardware,
     )
+    program = f"niso run {given.experiment}"
     problem = io.StringIO()
     try:
         with contextlib.redirect_stderr(problem):
-            options, unknown = tyro.cli(
-                kind, args=arguments, default=default, prog="niso run", return_unknown_args=True
-            )
+            options, unknown = tyro.cli(kind, args=arguments, default=default, prog=program, return_unknown_args=True)
     except ValueError as error:  # from a dataclass's own checks
         raise InputError(str(error)) from error
     except SystemExit as stop:
         if not stop.code:
             raise
         raise InputError(_first_message(problem.getvalue())) from stop
+    if unknown and not unknown[0].startswith("-"):
+        raise InputError(f"unexpected argument {unknown[0]!r}")
     if unknown:
-        raise InputError(f"unknown option {unknown[0]!r}{nearest(unknown[0], _flags(kind, default))}")
+        hint = nearest(unknown[0], _flags(kind, default))
+        hint = hint if "did you mean" in hint else f"; `{program} --help` lists all"
+        raise InputError(f"unknown option {unknown[0]!r}{hint}")
     return options
 
 
@@ -144,7 +149,7 @@ def _flags(kind: type, default: Any) -> list[str]:
     """All flags, from the help text."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
-        tyro.cli(kind, args=["--help"], default=default, prog="niso run")
+        tyro.cli(kind, args=["--help"], default=default)
     return sorted(set(re.findall(r"--[a-z][a-z0-9-]*[a-z0-9]", text.getvalue())))
 
 
@@ -154,4 +159,11 @@ def _first_message(text: str) -> str:
     rules = [index for index, line in enumerate(lines) if set(line) == {"-"}] or [0]
     end = rules[1] if len(rules) > 1 else len(lines)
     message = " ".join(line for line in lines[rules[0] + 1 : end] if line)
+    choice = re.match(r"(?:.*: )?invalid choice '(.*)' for argument '(.*)'\. Expected one of \((.*)\)", message)
+    if choice:
+        name, flag, known = choice.groups()
+        hint = nearest(name, re.findall(r"'([^']*)'", known))
+        return f"{flag}: unknown value {name!r}{hint}"
+    message = re.sub(r"invalid literal for int\(\) with base 10: ('.*')", r"\1 is not a whole number", message)
+    message = re.sub(r"could not convert string to float: ('.*')", r"\1 is not a number", message)
     return message.removeprefix("Error parsing ").rstrip(".") or "the call cannot be understood"

@@ -33,12 +33,26 @@ class Optimisation:
     """Where the cosine ends, if not at the last step (the released code: 1,000,000)."""
     weight_decay: float = 1e-4
     """Decoupled weight decay, on all parameters."""
+    eigenfunction_learning_rate: float | None = None
+    """Peak learning rate of eigenfunctions, where not `learning_rate`. It follows the same schedule."""
+    eigenvalue_learning_rate: float | None = None
+    """Peak learning rate of eigenvalues, where not `learning_rate`."""
+    mass_learning_rate: float | None = None
+    """Peak learning rate of the mass, where not `learning_rate`."""
+    eigenfunction_beta2: float = 0.999
+    """Decay rate of AdamW's second moments of the eigenfunctions."""
+    eigenfunction_eps: float = 1e-8
+    """What AdamW adds to the root of the eigenfunctions' second moments: it must lie below their gradients."""
+    eigenvalues_frozen: float = 0.0
+    """Share of the steps, from the first on, in which the eigenvalues stay where they start."""
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
 
     def __post_init__(self) -> None:
         _require(self, "steps", "batch_size", "learning_rate", positive=True)
         _require(self, "final_learning_rate", "warmup_steps", "weight_decay")
+        if self.cosine_steps is not None:
+            _require(self, "cosine_steps", positive=True)
 
     def rate_at(self, step: int) -> float:
         """Learning rate of a step, counted from 0."""
@@ -77,28 +91,26 @@ class Hardware:
 def _require(config: object, *names: str, positive: bool = False) -> None:
     for name in names:
         value = getattr(config, name)
-        if value < 0 or (positive and value == 0):
+        if not value >= 0 or (positive and value == 0):  # NaN is neither
             raise ValueError(f"{name} must {'be positive' if positive else 'not be negative'}, got {value}")
 
 
 def to_yaml(config: Any) -> str:
     """A configuration (a dataclass, or a dictionary of them) as YAML, in the order of its fields."""
-    return yaml.safe_dump(
-        TypeAdapter(Any).dump_python(config, mode="json"), sort_keys=False, allow_unicode=True
-    )
+    return yaml.safe_dump(TypeAdapter(Any).dump_python(config, mode="json"), sort_keys=False, allow_unicode=True)
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path) -> dict[Any, Any]:
     """A YAML file that holds a mapping.
 
     Raises:
         InputError: the file is missing or is not a YAML mapping.
     """
     try:
-        content = yaml.safe_load(path.read_text())
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot read configuration {path}: {error.strerror}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
         raise InputError(f"{path} must hold a mapping of settings, not {type(content).__name__}")
@@ -117,9 +129,7 @@ def parse(kind: type[C], values: Any, source: Path) -> C:
         problem = error.errors()[0]
         *parents, name = [str(part) for part in problem["loc"]] or [""]
         if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-            raise InputError(
-                f"{source}: unknown setting {name!r}{nearest(name, _names(kind, parents))}"
-            ) from error
+            raise InputError(f"{source}: unknown setting {name!r}{nearest(name, _names(kind, parents))}") from error
         message = problem["msg"].removeprefix("Value error, ")
         where = ".".join([*parents, name])
         raise InputError(f"{source}: {f'{where}: ' if where else ''}{message}") from error
@@ -130,7 +140,7 @@ def _names(kind: Any, parents: list[str]) -> list[str]:
     import typing
 
     for parent in parents:
-        hints = typing.get_type_hints(kind)
-        options = [hints[parent], *typing.get_args(hints[parent])]
+        hint = typing.get_type_hints(kind).get(parent, kind)
+        options = [hint, *typing.get_args(hint)]
         kind = next((option for option in options if is_dataclass(option)), kind)
     return [field.name for field in fields(kind)]

@@ -22,6 +22,18 @@ class TrainingError(NisoError):
     """Training cannot go on, e.g. after a loss that is not a number."""
 
 
+class Interrupted(NisoError):
+    """A signal ended the work in good order; `number` is the signal's."""
+
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(message)
+        self.number = number
+
+
+class OtherProcessError(NisoError):
+    """Another process of the same run failed, and is the one that says why."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A clause that names the closest known word, for error messages: '; did you mean quick?' or the choices."""
     choices = list(known)

@@ -95,9 +95,7 @@ def exact_isometric_map(
     """
     tau = torch.zeros_like(covariance)
     for indices in eigenvalue_blocks(eigenvalues, tolerance):
-        block = covariance[
-            ..., indices[:, :, None], indices[:, None, :]
-        ]  # (*batch, blocks of this size, m, m)
+        block = covariance[..., indices[:, :, None], indices[:, None, :]]  # (*batch, blocks of this size, m, m)
         tau[..., indices[:, :, None], indices[:, None, :]] = polar(block, special, damping)
     return tau
 
@@ -109,8 +107,7 @@ def eigenvalue_blocks(eigenvalues: Float[Tensor, " rank"], tolerance: float = 1e
     starts = torch.cat([values.new_ones(1, dtype=torch.bool), values.diff() > gap]).nonzero().flatten()
     sizes = torch.cat([starts, starts.new_tensor([len(values)])]).diff()
     return [
-        order[starts[sizes == size][:, None] + torch.arange(int(size), device=order.device)]
-        for size in sizes.unique()
+        order[starts[sizes == size][:, None] + torch.arange(int(size), device=order.device)] for size in sizes.unique()
     ]
 
 

@@ -5,6 +5,7 @@ Every orthogonal matrix of the library comes from here: the maps τ_Ω (paper eq
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import wraps
@@ -13,7 +14,6 @@ from typing import ParamSpec, TypeVar
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -58,16 +58,14 @@ def matmul(x: Float[Tensor, "*#batch n m"], y: Float[Tensor, "*#batch m k"]) -> 
 
 
 @full_precision
-def polar(
-    m: Float[Tensor, "*batch n k"], special: bool = False, damping: float = 0.0
-) -> Float[Tensor, "*batch n k"]:
+def polar(m: Float[Tensor, "*batch n k"], special: bool = False, damping: float = 0.0) -> Float[Tensor, "*batch n k"]:
     """Nearest matrix with orthonormal columns (rows where n < k): Q = U Vᵀ for m = U S Vᵀ.
 
     This is the Procrustes projection ϰ of the paper (eq. 8). Its gradient is the exact analytic one, which
     needs only the sums σᵢ + σⱼ and so stays finite at repeated singular values, where differentiating the SVD
     itself divides by σᵢ² − σⱼ² = 0. Where σᵢ + σⱼ = 0 (to rounding) the factor is not unique; the gradient
     along those directions is defined as zero, which is exact for every function of Q that does not see them.
-    First derivatives only: differentiating the gradient raises an error.
+    First derivatives only: `create_graph=True` raises NotImplementedError.
 
     Args:
         m: matrices, any leading batch shape, float32 or float64 (half precision is raised to float32).
@@ -119,8 +117,10 @@ class _Polar(torch.autograd.Function):
         return u @ vh
 
     @staticmethod
-    @once_differentiable  # u, s and vh are constants to autograd here: a second derivative would be wrong
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # create_graph=True
+            # u, s and vh are constants to autograd here, so that a second derivative would silently be wrong
+            raise NotImplementedError("polar has first derivatives only; its gradient cannot be differentiated")
         u, s, vh = ctx.saved_tensors
         return _polar_gradient(grad, u, s, vh, ctx.damping), None, None
 
@@ -138,20 +138,16 @@ def _polar_gradient(
     a = u.mT @ gv
     rows, columns = s[..., :, None], s[..., None, :]
     precision = torch.finfo(s.dtype)
-    floor = (precision.eps * max(u.shape[-2:]) * s[..., :1]).clamp_min(precision.tiny)
+    floor = (precision.eps * max(u.shape[-2:]) * s[..., :1, None]).clamp_min(precision.tiny)
     if damping:
         difference = columns.square() - rows.square()
         rotation = (a - a.mT) * ((columns - rows) * difference / (difference.square() + damping))
     else:
-        rotation = _divide(a - a.mT, rows + columns, floor[..., None])
+        rotation = _divide(a - a.mT, rows + columns, floor)
     inner = u @ rotation
     if u.shape[-2] > u.shape[-1]:
-        normal = gv - u @ a
-        inner += (
-            normal * (s / (s.square() + damping))[..., None, :]
-            if damping
-            else _divide(normal, columns, floor[..., None])
-        )
+        rest = gv - u @ a
+        inner += rest * columns / (columns.square() + damping) if damping else _divide(rest, columns, floor)
     return inner @ vh
 
 
@@ -163,13 +159,12 @@ def _divide(x: Tensor, y: Tensor, floor: Tensor) -> Tensor:
 def _robust_svd(m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Thin SVD that survives what LAPACK's fast driver does not."""
     try:
-        u, s, vh = torch.linalg.svd(m, full_matrices=False)
+        return _svd_plain(m)
     except LinAlgError:
-        u, s, vh = _svd_one_by_one(m)
-    return u, s, vh
+        return _svd_one_by_one(m)
 
 
-@torch.library.custom_op("niso::svd", mutates_args=())
+@torch.library.custom_op("niso::svd", mutates_args=(), schema="(Tensor m) -> (Tensor, Tensor, Tensor)")
 def _svd_operator(m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """`_robust_svd`, opaque to torch.compile and torch.export (which cannot trace its fallbacks)."""
     u, s, vh = _robust_svd(m)
@@ -205,22 +200,25 @@ def _svd_one_by_one(m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
                 f"polar: no SVD algorithm converges on matrix {index} of {len(flat)}, "
                 f"whose entries lie between {matrix.min():.3g} and {matrix.max():.3g}"
             )
-    u, s, vh = (
-        torch.stack(parts).reshape(*m.shape[:-2], *parts[0].shape) for parts in zip(*results, strict=True)
-    )
+    u, s, vh = (torch.stack(parts).reshape(*m.shape[:-2], *parts[0].shape) for parts in zip(*results, strict=True))
     return u, s, vh
 
 
-def _svd_plain(m: Tensor) -> tuple[Tensor, ...]:
-    return tuple(torch.linalg.svd(m, full_matrices=False))
+def _svd_plain(m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    u, s, vh = torch.linalg.svd(m, full_matrices=False)
+    if not math.isfinite(s.sum().item()):  # LAPACK reports NaN, but returns NaN for infinite entries
+        raise LinAlgError("singular values are not finite")
+    return u, s, vh
 
 
-def _svd_double(m: Tensor) -> tuple[Tensor, ...]:
-    return tuple(x.to(m.dtype) for x in torch.linalg.svd(m.double(), full_matrices=False))
+def _svd_double(m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    u, s, vh = _svd_plain(m.double())
+    return u.to(m), s.to(m), vh.to(m)
 
 
-def _svd_qr_iteration(m: Tensor) -> tuple[Tensor, ...]:
+def _svd_qr_iteration(m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     import scipy.linalg  # only ever needed here
 
     parts = scipy.linalg.svd(m.double().cpu().numpy(), full_matrices=False, lapack_driver="gesvd")
-    return tuple(torch.from_numpy(x).to(m) for x in parts)
+    u, s, vh = (torch.from_numpy(x).to(m) for x in parts)
+    return u, s, vh

@@ -31,11 +31,7 @@ class IsometryOutput(NamedTuple):
     def loss(self, equivariance: float = 0.5, multiplicity: float = 0.1) -> Float[Tensor, ""]:
         """Total loss L_R + α L_E + β L_M (paper eq. 11) with α = `equivariance` and β = `multiplicity`."""
         terms = self.losses
-        return (
-            terms["reconstruction"]
-            + equivariance * terms["equivariance"]
-            + multiplicity * terms["multiplicity"]
-        )
+        return terms["reconstruction"] + equivariance * terms["equivariance"] + multiplicity * terms["multiplicity"]
 
 
 class SpectralDropout(nn.Module):
@@ -64,10 +60,16 @@ class SpectralDropout(nn.Module):
         cut = torch.arange(rank, device=device) >= kept[:, None]
         return ~(cut & chosen[:, None])[..., None]
 
-    def forward(self, a: Float[Tensor, "batch rank channels"]) -> Float[Tensor, "batch rank channels"]:
+    def forward(
+        self, a: Float[Tensor, "batch rank channels"], eigenvalues: Float[Tensor, " rank"] | None = None
+    ) -> Float[Tensor, "batch rank channels"]:
+        """Args: a: coefficients; eigenvalues: what orders them, where they do not stand in ascending order."""
         if not self.training or self.probability == 0 or a.shape[1] == 1:
             return a
-        return a * self.keep(a.shape[0], a.shape[1], a.device)
+        keep = self.keep(a.shape[0], a.shape[1], a.device)
+        if eigenvalues is not None:
+            keep = keep[:, eigenvalues.detach().argsort(stable=True).argsort()]
+        return a * keep
 
     def extra_repr(self) -> str:
         return f"probability={self.probability}"
@@ -86,6 +88,7 @@ class NeuralIsometry(nn.Module):
         special: rotations (det τ = +1, as in the released code) instead of orthogonal maps (the paper).
         damping: damping of the map's gradient, see `niso.polar`.
         spectral_dropout: probability of spectral dropout; 0 is off, the paper's choice where it is on is 0.5.
+        norm: norm of the equivariance and reconstruction losses, see `niso.losses`.
 
     Source: paper §4.
     """
@@ -99,8 +102,10 @@ class NeuralIsometry(nn.Module):
         special: bool = False,
         damping: float = 0.0,
         spectral_dropout: float = 0.0,
+        norm: losses.Norm = "l1",
     ) -> None:
         super().__init__()
+        self.norm: losses.Norm = norm
         self.encoder = encoder
         self.decoder = decoder
         self.spectrum = spectrum
@@ -141,18 +146,17 @@ class NeuralIsometry(nn.Module):
         a, b = latents[:2]
         tau = self._solve(_shared_covariance(a, b, group, leave_one_out), spectrum)
         if ttx is None:
-            equivariance = losses.equivariance(tau, a, b)
+            equivariance = losses.equivariance(tau, a, b, norm=self.norm)
             transported, targets = (matmul(tau, a), matmul(tau.mT, b)), (tx, x)
         else:
             c = latents[2]
             sigma = self._solve(cross_covariance(b, c), spectrum)
-            equivariance = losses.equivariance(sigma, a, b, "forward") + losses.equivariance(
-                tau, b, c, "forward"
-            )
+            equivariance = losses.equivariance(sigma, a, b, "forward", self.norm)
+            equivariance = equivariance + losses.equivariance(tau, b, c, "forward", self.norm)
             transported, targets = (matmul(sigma, a), matmul(tau, b)), (tx, ttx)
-        kept = [self.dropout(part) for part in transported]  # each by itself: see `batch_rand`
+        kept = [self.dropout(part, spectrum.eigenvalues) for part in transported]  # by themselves: see `batch_rand`
         predictions = self._decode(torch.cat(kept), spectrum).chunk(2)
-        first, second = (losses.reconstruction(p, t) for p, t in zip(predictions, targets, strict=True))
+        first, second = (losses.reconstruction(p, t, self.norm) for p, t in zip(predictions, targets, strict=True))
         terms = {
             "reconstruction": first + second,
             "equivariance": equivariance,
@@ -170,7 +174,8 @@ class NeuralIsometry(nn.Module):
         self, a: Float[Tensor, "batch rank channels"], spectrum: Spectrum | None = None
     ) -> Shaped[Tensor, "batch ..."]:
         """Observations from coefficients; spectral dropout, where it is on, acts here while training."""
-        return self._decode(self.dropout(a), spectrum or self.spectrum())
+        spectrum = spectrum or self.spectrum()
+        return self._decode(self.dropout(a, spectrum.eigenvalues), spectrum)
 
     def _decode(self, a: Tensor, spectrum: Spectrum) -> Tensor:
         z = spectrum.unproject(a)
@@ -189,9 +194,7 @@ class NeuralIsometry(nn.Module):
         return self._solve(cross_covariance(a, b), spectrum)
 
     def _solve(self, covariance: Tensor, spectrum: Spectrum) -> Tensor:
-        return isometric_map_from_covariance(
-            covariance, spectrum.eigenvalues, self.mask, self.special, self.damping
-        )
+        return isometric_map_from_covariance(covariance, spectrum.eigenvalues, self.mask, self.special, self.damping)
 
 
 def _shared_covariance(a: Tensor, b: Tensor, group: int, leave_one_out: bool) -> Tensor:
@@ -209,6 +212,8 @@ class IsometryObjective(nn.Module):
 
     Args:
         equivariance, multiplicity: α and β of paper eq. 11.
+        multiplicity_decay: factor that β reaches at the end of training, geometrically over the last
+            `multiplicity_decay_share` of it; 1 is the paper's constant β.
         group, leave_one_out: the group regime, see `NeuralIsometry.forward`.
     """
 
@@ -217,6 +222,8 @@ class IsometryObjective(nn.Module):
         model: NeuralIsometry,
         equivariance: float,
         multiplicity: float,
+        multiplicity_decay: float = 1.0,
+        multiplicity_decay_share: float = 0.3,
         group: int = 1,
         leave_one_out: bool = True,
     ) -> None:
@@ -224,10 +231,18 @@ class IsometryObjective(nn.Module):
         self.model = model
         self.equivariance = equivariance
         self.multiplicity = multiplicity
+        self.multiplicity_decay = multiplicity_decay
+        self.multiplicity_decay_share = multiplicity_decay_share
         self.group = group
         self.leave_one_out = leave_one_out
+
+    def multiplicity_at(self, progress: float) -> float:
+        """β after a share `progress` of training."""
+        begin = 1 - self.multiplicity_decay_share
+        decayed = max(0.0, progress - begin) / max(self.multiplicity_decay_share, 1e-9)
+        return self.multiplicity * float(self.multiplicity_decay**decayed)
 
     def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
         """Loss terms of a pair (ψ, Tψ) or triplet (ψ, Tψ, T²ψ) of batches; "loss" is what is minimised."""
         out = self.model(*batch, group=self.group, leave_one_out=self.leave_one_out)
-        return {"loss": out.loss(self.equivariance, self.multiplicity), **out.losses}
+        return {"loss": out.loss(self.equivariance, self.multiplicity_at(progress)), **out.losses}

@@ -59,7 +59,9 @@ class Log:
 
     def write(self, step: int, learning_rate: float, seconds: float, means: dict[str, float]) -> None:
         """Append a row, with new columns for terms not seen before."""
-        row = dict(zip(self.FIXED, (self.phase, step, f"{learning_rate:.6g}", f"{seconds:.3f}"), strict=True))
+        row: dict[str, str] = dict(
+            zip(self.FIXED, (self.phase, str(step), f"{learning_rate:.6g}", f"{seconds:.3f}"), strict=True)
+        )
         row |= {name: f"{value:.6g}" for name, value in means.items()}
         if row.keys() <= set(self.columns):
             with open(self.path, "a", newline="") as file:
@@ -87,8 +89,9 @@ def read_log(path: Path) -> list[dict[str, str]]:
     """Rows of log.csv; none where there is no such file. A last line cut short by a kill is left out."""
     if not path.exists():
         return []
-    with open(path, newline="") as file:
-        return [row for row in csv.DictReader(file) if None not in row.values() and row["step"].isdigit()]
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+    whole = [line for line in lines if line.endswith("\n")]
+    return [row for row in csv.DictReader(whole) if None not in row.values() and row.get("step", "").isdigit()]
 
 
 class Bar:

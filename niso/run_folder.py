@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -41,7 +42,10 @@ class RunFolder:
             )
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise InputError(f"{path} exists and is not an empty folder: choose another --out")
-        write_atomically(path / "config.yaml", to_yaml(settings).encode())
+        try:
+            write_atomically(path / "config.yaml", to_yaml(settings).encode())
+        except OSError as error:
+            raise InputError(f"cannot write to {path} ({error.strerror}): choose another --out") from error
         return run
 
     @classmethod
@@ -52,8 +56,17 @@ class RunFolder:
             InputError: the folder is not that of a run.
         """
         if not (path / "config.yaml").is_file():
-            raise InputError(f"{path} is not a run folder: it has no config.yaml")
+            reason = "it has no config.yaml" if path.is_dir() else "there is no such folder"
+            raise InputError(f"{path} is not a run folder: {reason}")
         return cls(path)
+
+    def withdraw(self) -> None:
+        """Take back a run that could not begin; nothing happens once it has been training."""
+        if not (self.path / "log.csv").exists():
+            for name in ("config.yaml", "run.json"):
+                (self.path / name).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # not empty
+                self.path.rmdir()
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -84,9 +97,8 @@ class RunFolder:
         try:
             return json.loads((self.path / name).read_text())
         except (OSError, ValueError) as error:
-            raise InputError(
-                f"cannot read {self.path / name} ({error}): run `niso evaluate {self.path}`"
-            ) from error
+            remedy = f"run `niso evaluate {self.path}`" if name == "metrics.json" else "remove it"
+            raise InputError(f"cannot read {self.path / name} ({error}): {remedy}") from error
 
 
 def environment(device: torch.device) -> dict[str, Any]:
@@ -127,9 +139,7 @@ def _processor() -> str:
     info = Path("/proc/cpuinfo")
     if info.exists():
         names = [
-            line.split(":", 1)[1].strip()
-            for line in info.read_text().splitlines()
-            if line.startswith("model name")
+            line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")
         ]
         if names:
             return names[0]

@@ -11,8 +11,11 @@ from torch import Tensor, nn
 
 from niso.linalg import full_precision, matmul, polar
 
-Eigenvalues = Literal["cumulative", "sorted", "free"]
-"""How Λ comes from its parameters l: cumsum(l²), sort(l²), or l² as it stands."""
+Eigenvalues = Literal["cumulative", "sorted", "shifted"]
+"""How Λ comes from its parameters l: cumsum(l²), sort(l²), or l − min(l)."""
+
+Eigenfunctions = Literal["polar", "rotation"]
+"""How Φ comes from its parameters: by a polar factor, or by a rotation of an orthonormal frame."""
 
 
 class Spectrum(NamedTuple):
@@ -56,27 +59,37 @@ class Spectrum(NamedTuple):
 class LearnedSpectrum(nn.Module):
     """A spectrum whose mass, eigenfunctions and eigenvalues are all learned; call it to get a `Spectrum`.
 
-    With parameters m (points), U (points, rank) and l (rank):
+    Its parameters are `mass_root` m (points), `basis` (points, rank) and `eigenvalue_root` l (rank):
 
-    - M = m² + 1e-8, m starting at 1;
-    - Φ = M^(-1/2) polar(M^(1/2) U), U starting at N(0, 0.01²): M-orthonormal after any optimiser step;
-    - Λ by `eigenvalues`: "cumulative" is cumsum(l²) with l starting at N(0, 1/rank²), almost all equal;
+    - M = m² + 1e-8, m starting at 1.
+    - Φ by `eigenfunctions`, M-orthonormal after any optimiser step:
+      "polar" is M^(-1/2) polar(M^(1/2) U) for the basis U, which starts at N(0, 0.01²);
+      "rotation" is M^(-1/2) F cayley(W) for an orthonormal frame F and a skew matrix W, which the basis holds and
+      which starts at 0. Called after every optimiser step, `retract_` moves the rotation into the frame, so that an
+      entry of the basis is at every step the angle between two eigenfunctions, and Adam's moments are of angles.
+    - Λ by `eigenvalues`:
+      "cumulative" is cumsum(l²) with l starting at N(0, 1/rank²), almost all equal;
       "sorted" is sort(l²) with l starting at N(0, 1), the published choice for the Laplacian experiments;
-      "free" is l² in no order, so that eigenvalues may pass each other.
+      "shifted" is l − min(l), in no order, with l starting evenly spaced from 0 to 1: eigenvalues may pass each other
+      and none is held at 0, where the gradient of a square vanishes.
 
     Args:
         points: number N of points of the latent domain.
         rank: number k of eigenfunctions, at most `points`; all of them by default.
         eigenvalues: the parametrisation of Λ.
         damping: damping of the polar factor's gradient, see `niso.polar`.
+        eigenfunctions: the parametrisation of Φ. "rotation" solves a (points, points) system in each call.
 
     Raises:
         ValueError: a rank outside 1 … points, or an unknown parametrisation.
 
     Half-precision parameters still give a float32 spectrum.
 
-    Source: paper §4.1 and §4.2; the parametrisations are the released code's (docs/notation.md).
+    Source: paper §4.1 and §4.2; "polar", "cumulative" and "sorted" are the released code's (docs/notation.md);
+    "rotation" is the dynamic trivialisation of Lezcano-Casado (2019) with the Cayley map.
     """
+
+    frame: Tensor
 
     def __init__(
         self,
@@ -84,6 +97,7 @@ class LearnedSpectrum(nn.Module):
         rank: int | None = None,
         eigenvalues: Eigenvalues = "cumulative",
         damping: float = 0.0,
+        eigenfunctions: Eigenfunctions = "polar",
     ) -> None:
         super().__init__()
         rank = points if rank is None else rank
@@ -91,12 +105,17 @@ class LearnedSpectrum(nn.Module):
             raise ValueError(f"rank {rank} must lie between 1 and the number of points, {points}")
         if eigenvalues not in get_args(Eigenvalues):
             raise ValueError(f"eigenvalues must be one of {get_args(Eigenvalues)}, not {eigenvalues!r}")
-        self.parametrisation = eigenvalues
+        if eigenfunctions not in get_args(Eigenfunctions):
+            raise ValueError(f"eigenfunctions must be one of {get_args(Eigenfunctions)}, not {eigenfunctions!r}")
+        self.eigenvalue_kind, self.eigenfunction_kind = eigenvalues, eigenfunctions
         self.damping = damping
         self.mass_root = nn.Parameter(torch.ones(points))
-        self.basis = nn.Parameter(0.01 * torch.randn(points, rank))
-        scale = 1 / rank if eigenvalues == "cumulative" else 1.0
-        self.eigenvalue_root = nn.Parameter(scale * torch.randn(rank))
+        if eigenfunctions == "rotation":
+            self.register_buffer("frame", torch.linalg.qr(torch.randn(points, points)).Q)
+            self.basis = nn.Parameter(torch.zeros(points, rank))
+        else:
+            self.basis = nn.Parameter(0.01 * torch.randn(points, rank))
+        self.eigenvalue_root = nn.Parameter(_START[eigenvalues](rank))
 
     @property
     def points(self) -> int:
@@ -107,28 +126,72 @@ class LearnedSpectrum(nn.Module):
         return self.basis.shape[1]
 
     def forward(self) -> Spectrum:
-        order = _ORDERS[self.parametrisation]
-        return _spectrum(self.mass_root, self.basis, self.eigenvalue_root, order, self.damping)
+        order = _ORDER[self.eigenvalue_kind]
+        mass, root, eigenvalues = _mass_and_eigenvalues(self.mass_root, self.eigenvalue_root, order)
+        if self.eigenfunction_kind == "rotation":
+            orthonormal = _rotated(self.frame, self.basis)
+        else:
+            orthonormal = polar(root * self.basis, damping=self.damping)
+        return Spectrum(mass, orthonormal / root, eigenvalues)
+
+    @torch.no_grad()
+    def retract_(self) -> None:
+        """Move the rotation that the basis holds into the frame; the spectrum stays as it is.
+
+        To be called after every optimiser step with "rotation"; does nothing with "polar".
+        """
+        if self.eigenfunction_kind == "rotation":
+            frame = self.frame @ _cayley(_skew(self.basis))
+            gram = frame.mT @ frame  # a Newton–Schulz step of third order keeps rounding errors from adding up
+            self.frame.copy_(frame @ (15 * torch.eye(len(gram)).to(gram) - 10 * gram + 3 * gram @ gram) / 8)
+            self.basis.zero_()
 
     def extra_repr(self) -> str:
-        return f"points={self.points}, rank={self.rank}, eigenvalues={self.parametrisation!r}"
+        return (
+            f"points={self.points}, rank={self.rank}, eigenvalues={self.eigenvalue_kind!r}, "
+            f"eigenfunctions={self.eigenfunction_kind!r}"
+        )
 
 
 @full_precision
-def _spectrum(
-    mass_root: Tensor,
-    basis: Tensor,
-    eigenvalue_root: Tensor,
+def _mass_and_eigenvalues(
+    mass_root: Float[Tensor, " points"],
+    eigenvalue_root: Float[Tensor, " rank"],
     order: Callable[[Tensor], Tensor],
-    damping: float,
-) -> Spectrum:
+) -> tuple[Float[Tensor, " points"], Float[Tensor, "points 1"], Float[Tensor, " rank"]]:
     mass = mass_root.square() + 1e-8
-    root = mass.sqrt()[:, None]
-    return Spectrum(mass, polar(root * basis, damping=damping) / root, order(eigenvalue_root.square()))
+    return mass, mass.sqrt()[:, None], order(eigenvalue_root)
 
 
-_ORDERS: dict[str, Callable[[Tensor], Tensor]] = {
-    "cumulative": lambda squares: squares.cumsum(0),
-    "sorted": lambda squares: squares.sort().values,
-    "free": lambda squares: squares,
+@full_precision
+def _rotated(
+    frame: Float[Tensor, "points points"], basis: Float[Tensor, "points rank"]
+) -> Float[Tensor, "points rank"]:
+    """First columns of the frame, rotated by cayley(W)."""
+    return frame @ _cayley(_skew(basis))[:, : basis.shape[1]]
+
+
+def _skew(basis: Float[Tensor, "points rank"]) -> Float[Tensor, "points points"]:
+    """Skew matrix W of the rotations among the first `rank` directions, and between these and the others."""
+    points, rank = basis.shape
+    inner, outer = basis[:rank], basis[rank:]
+    top = torch.cat([(inner - inner.mT) / 2, -outer.mT], dim=1)
+    return torch.cat([top, torch.cat([outer, outer.new_zeros(points - rank, points - rank)], dim=1)])
+
+
+def _cayley(w: Float[Tensor, "n n"]) -> Float[Tensor, "n n"]:
+    """Cayley map (I − W/2)⁻¹ (I + W/2): orthogonal for a skew W, and I + W to first order."""
+    identity = torch.eye(len(w), dtype=w.dtype, device=w.device)
+    return torch.linalg.solve(identity - w / 2, identity + w / 2)
+
+
+_START: dict[str, Callable[[int], Tensor]] = {
+    "cumulative": lambda rank: torch.randn(rank) / rank,
+    "sorted": lambda rank: torch.randn(rank),
+    "shifted": lambda rank: torch.linspace(0, 1, rank),
+}
+_ORDER: dict[str, Callable[[Tensor], Tensor]] = {
+    "cumulative": lambda root: root.square().cumsum(0),
+    "sorted": lambda root: root.square().sort().values,
+    "shifted": lambda root: root - root.min(),
 }

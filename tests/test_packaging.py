@@ -35,9 +35,7 @@ def test_every_module_imports_without_the_extras(module):
 
 def test_importing_niso_is_light():
     program = "import sys, niso; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
-    run = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert HEAVY.isdisjoint(run.stdout.split())
 
 

@@ -20,9 +20,7 @@ FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 SHORT_RUN = ["--steps", "3"]  # added to `niso run` and to whatever else takes an option of that name
 RUN_FOLDER = re.compile(r"^runs/[\w.*-]+/?$")  # stands for a finished short run, except after --out
-ELSEWHERE = set(
-    "cd git python python3 source . tensorboard open xdg-open .venv/bin/pytest".split()
-)  # not ours
+ELSEWHERE = set("cd git python python3 source . tensorboard open xdg-open .venv/bin/pytest".split())  # not ours
 
 
 class Block(NamedTuple):
@@ -89,7 +87,7 @@ def shortened(words: list[str], finished: Path, tmp_path: Path) -> list[str]:
     match words[0]:
         case "run":
             return [*without(without(words, "--out"), "--steps"), *SHORT_RUN, "--out", str(tmp_path / "out")]
-        case "resume" | "evaluate" | "report":
+        case "resume" | "evaluate" | "report" | "record":
             copy = shutil.copytree(finished, tmp_path / "run")
             return [str(copy) if RUN_FOLDER.match(word) else word for word in words]
         case _:
@@ -121,7 +119,7 @@ def test_python_block_runs(block, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("command", NISO, ids=lambda command: shlex.join(command.words))
 def test_niso_command_runs(command, request, tmp_path):
-    needs_run = any(word in command.words for word in ("resume", "evaluate", "report"))
+    needs_run = any(word in command.words for word in ("resume", "evaluate", "report", "record"))
     finished = request.getfixturevalue("finished") if needs_run else tmp_path
     niso(shortened(command.words[1:], finished, tmp_path), tmp_path)
 

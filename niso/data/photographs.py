@@ -45,15 +45,16 @@ def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[I
     if data_dir is None:
         return [_open(_shipped(name)) for name in TRAIN], [_open(_shipped(name)) for name in TEST]
     if not data_dir.is_dir():
-        raise InputError(f"data folder {data_dir} does not exist: give --data-dir a folder of images")
-    files = sorted(path for path in data_dir.rglob("*") if path.suffix.lower() in EXTENSIONS)
+        problem = "is not a folder" if data_dir.exists() else "does not exist"
+        raise InputError(f"data folder {data_dir} {problem}: give --data-dir a folder of images")
+    files = sorted(path for path in data_dir.rglob("*") if path.suffix.lower() in EXTENSIONS and path.is_file())
     if len(files) < 2:
         raise InputError(
             f"data folder {data_dir} holds {len(files)} images ({', '.join(sorted(EXTENSIONS))}): "
             "at least 2 are needed, one of them to hold out"
         )
-    held_out = files[4::5] or files[-1:]
-    return [_open(f) for f in files if f not in held_out], [_open(f) for f in held_out]
+    held_out = set(files[4::5] or files[-1:])
+    return [_open(f) for f in files if f not in held_out], [_open(f) for f in sorted(held_out)]
 
 
 def _shipped(name: str) -> Path:
@@ -68,9 +69,21 @@ def _shipped(name: str) -> Path:
 def _open(path: Path) -> Image.Image:
     try:
         with Image.open(path) as image:
-            return image.convert("RGB")
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
-        raise InputError(f"image {path} cannot be read ({error}): repair or remove it") from error
+            rgb = _in_8_bits(image).convert("RGB")
+    except Exception as error:  # Pillow's readers raise whatever a damaged file leads them to
+        reason = "it is not an image" if isinstance(error, UnidentifiedImageError) else error
+        raise InputError(f"image {path} cannot be read ({reason}): repair or remove it") from error
+    rgb.info["path"] = str(path)
+    return rgb
+
+
+def _in_8_bits(image: Image.Image) -> Image.Image:
+    """Grey images of 16 bits scaled to 8: Pillow's own conversion cuts off what is above 255."""
+    if image.mode.startswith("I"):
+        return Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
+    if image.mode == "F":
+        raise ValueError("its values are floating-point numbers")
+    return image
 
 
 def crops(
@@ -88,9 +101,9 @@ def crops(
     """
     for image in images:
         if min(image.size) < size:
-            raise InputError(
-                f"an image of {image.width}×{image.height} pixels is too small for {size}×{size} crops"
-            )
+            name = f"image {image.info.get('path', '')}".strip()
+            pixels = f"{image.width}×{image.height} pixels"
+            raise InputError(f"{name} ({pixels}) is too small for {size}×{size} crops: remove it")
     generator = np.random.default_rng(seed)
     pool = np.empty((count, size * size, 3), np.float32)
     for index in range(count):

@@ -45,9 +45,7 @@ class Experiment(ABC):
     targets: ClassVar[dict[str, dict[str, str]]] = {}
     """Goals of a preset's figures, for the report: preset → key → text."""
 
-    def __init__(
-        self, config: Any, method: str, seed: int, data_dir: Path | None, device: torch.device
-    ) -> None:
+    def __init__(self, config: Any, method: str, seed: int, data_dir: Path | None, device: torch.device) -> None:
         self.config, self.method, self.seed, self.data_dir, self.device = (
             config,
             method,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,10 @@ from niso import checkpoint
 from niso.config import Hardware, parse
 from niso.errors import InputError, nearest
 from niso.experiments import find_experiment
-from niso.experiments.experiment import Experiment
+from niso.experiments.experiment import Experiment, Phase
 from niso.random import step_seed
 from niso.run_folder import RunFolder, environment
-from niso.train import make_fabric, train
+from niso.train import make_fabric, together, train
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,14 @@ class Settings:
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
 
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise ValueError(f"seed must not be negative, got {self.seed}")
+
     def dump(self) -> dict[str, Any]:
         """Plain values, in the order they are read best."""
         values = asdict(self)
-        values["data_dir"] = str(self.data_dir) if self.data_dir else None
+        values["data_dir"] = str(self.data_dir.resolve()) if self.data_dir else None
         values["config"] = values.pop("config")
         return values
 
@@ -51,10 +56,10 @@ class Settings:
         """
         settings = parse(cls, values, source)
         kind = find_experiment(settings.experiment)
+        if settings.preset not in kind.presets:
+            raise InputError(f"{source}: unknown preset {settings.preset!r}{nearest(settings.preset, kind.presets)}")
         if settings.method not in kind.methods:
-            raise InputError(
-                f"{source}: unknown method {settings.method!r}{nearest(settings.method, kind.methods)}"
-            )
+            raise InputError(f"{source}: unknown method {settings.method!r}{nearest(settings.method, kind.methods)}")
         config = parse(kind.config_class, settings.config, source)
         return cls(**{**vars(settings), "config": config})
 
@@ -65,10 +70,14 @@ def run(settings: Settings, out: Path) -> dict[str, float]:
     Raises:
         NisoError: see `RunFolder.create` and `train`.
     """
-    fabric = make_fabric(settings.hardware)
-    folder = RunFolder.create(out, settings.dump()) if fabric.is_global_zero else None
-    fabric.barrier()
-    return _execute(folder or RunFolder.open(out), settings, fabric)
+    fabric = make_fabric(settings.hardware, lambda: RunFolder.create(out, settings.dump()))
+    folder = RunFolder.open(out)
+    try:
+        return _execute(folder, settings, fabric)
+    except Exception:
+        if fabric.is_global_zero:
+            folder.withdraw()
+        raise
 
 
 def resume(path: Path) -> dict[str, float]:
@@ -77,8 +86,12 @@ def resume(path: Path) -> dict[str, float]:
     Raises:
         NisoError: the folder is not a run's, its configuration or checkpoint is damaged, or training fails.
     """
+    from niso.report import write_report  # matplotlib is slow to import
+
     folder = RunFolder.open(path)
     if folder.finished:
+        if not (path / "report.html").exists():  # killed just before
+            write_report(path)
         return folder.metrics
     settings = Settings.load(folder.settings, path / "config.yaml")
     return _execute(folder, settings, make_fabric(settings.hardware))
@@ -93,24 +106,26 @@ def evaluate(path: Path) -> dict[str, float]:
     """
     folder = RunFolder.open(path)
     settings = Settings.load(folder.settings, path / "config.yaml")
-    return _execute(
-        folder, settings, make_fabric(Hardware(threads=settings.hardware.threads)), training=False
-    )
+    hardware = replace(settings.hardware, devices=1, nodes=1)
+    if hardware.accelerator == "gpu":  # perhaps not this machine's
+        hardware = replace(hardware, accelerator="auto")
+    return _execute(folder, settings, make_fabric(hardware), training=False)
 
 
 def _execute(folder: RunFolder, settings: Settings, fabric: Any, training: bool = True) -> dict[str, float]:
     from niso.report import save_pictures, write_report  # matplotlib is slow to import
 
     kind = find_experiment(settings.experiment)
-    if fabric.is_global_zero and training:
-        folder.write("run.json", {**folder.facts, **_facts(settings, kind, fabric), **_invocation(folder)})
-    torch.manual_seed(step_seed(settings.seed, 0, "initialisation"))
-    experiment = kind(settings.config, settings.method, settings.seed, settings.data_dir, fabric.device)
+    with together(fabric):
+        if fabric.is_global_zero and training:
+            folder.write("run.json", {**folder.facts, **_facts(settings, kind, fabric), **_invocation(folder)})
+        torch.manual_seed(step_seed(settings.seed, 0, "initialisation"))
+        experiment = kind(settings.config, settings.method, settings.seed, settings.data_dir, fabric.device)
     totals = {"steps": 0, "seconds": 0.0}
-    for phase in experiment.phases():
+    for phase in _built_together(experiment.phases(), fabric):
         if not training:
             _require_trained(folder, phase.name, phase.optimisation.steps)
-        totals["seconds"] += train(
+        seconds = train(
             phase.objective,
             phase.sampler,
             phase.optimisation,
@@ -121,20 +136,36 @@ def _execute(folder: RunFolder, settings: Settings, fabric: Any, training: bool 
             settings.hardware.checkpoint_seconds,
         )
         totals["steps"] += phase.optimisation.steps
+        totals["seconds"] += seconds
+        totals[f"seconds_{phase.name}"] = seconds
+        # what comes next draws the same numbers whether this phase was trained now or before an interruption
+        torch.manual_seed(step_seed(settings.seed, 1, phase.name))
     if not fabric.is_global_zero:
         return {}
-    figures = {**experiment.evaluate(), **totals}
+    described = {key: value for key, value in totals.items() if key in kind.metric_descriptions}
+    figures = {**experiment.evaluate(), **described}
     save_pictures(experiment.pictures(), folder.path / "figures")
     folder.write("metrics.json", figures)
     write_report(folder.path)
     return figures
 
 
+def _built_together(phases: Iterator[Phase], fabric: Any) -> Iterator[Phase]:
+    while True:
+        with together(fabric):
+            phase = next(phases, None)
+        if phase is None:
+            return
+        yield phase
+
+
 def _require_trained(folder: RunFolder, phase: str, steps: int) -> None:
-    reached = checkpoint.load(folder.checkpoint(phase))[1]["step"]
+    path = folder.checkpoint(phase)
+    reached = checkpoint.load(path)[1]["step"] if path.exists() else 0
     if reached < steps:
         raise InputError(
-            f"{folder.path}: phase {phase} stands at step {reached} of {steps}: finish it by `niso resume {folder.path}`"
+            f"{folder.path}: phase {phase} stands at step {reached} of {steps}: "
+            f"finish it by `niso resume {folder.path}`"
         )
 
 

@@ -21,9 +21,10 @@ from niso.config import Optimisation
 from niso.data.photographs import crops, photographs
 from niso.experiments.experiment import Experiment, Phase
 from niso.geometry import torus
+from niso.losses import Norm
 from niso.model import IsometryObjective, NeuralIsometry
 from niso.random import local_part
-from niso.spectrum import Eigenvalues, LearnedSpectrum, Spectrum
+from niso.spectrum import Eigenfunctions, Eigenvalues, LearnedSpectrum, Spectrum
 
 if TYPE_CHECKING:
     from niso.report import Picture
@@ -42,11 +43,17 @@ class TorusConfig:
     pool: int = 20_000
     """Crops drawn from the training photographs once; observations are stacked from them."""
     eigenvalues: Eigenvalues = "sorted"
-    """Parametrisation of the eigenvalues."""
+    """Parametrisation of the eigenvalues, see `niso.LearnedSpectrum`."""
+    eigenfunctions: Eigenfunctions = "polar"
+    """Parametrisation of the eigenfunctions, see `niso.LearnedSpectrum`."""
+    norm: Norm = "l1"
+    """Norm of the losses: mean absolute error or mean square."""
     equivariance: float = 0.0
     """Weight α of the equivariance loss; with identity networks it equals the reconstruction loss."""
     multiplicity: float = 0.1
     """Weight β of the multiplicity loss."""
+    multiplicity_decay: float = 1.0
+    """Factor that β reaches at the end, geometrically over the last 30 % of the steps."""
     spectral_dropout: float = 0.5
     """Probability of spectral dropout."""
     special: bool = False
@@ -86,10 +93,35 @@ RELEASED = replace(
 """The released code's settings: β = 0.5, batch 16, 1,000,000 steps, 89 images, SO(k), damped gradient."""
 
 QUICK = TorusConfig(
-    training=Optimisation(steps=8_000, batch_size=1, learning_rate=1e-2, final_learning_rate=0.0)
+    eigenvalues="shifted",
+    eigenfunctions="rotation",
+    norm="l2",
+    multiplicity=0.04,
+    multiplicity_decay=0.003,
+    training=Optimisation(
+        steps=8_000,
+        batch_size=1,
+        learning_rate=0.02,
+        final_learning_rate=0.0,
+        warmup_steps=800,
+        weight_decay=0.0,
+        eigenfunction_beta2=0.99,
+        eigenfunction_eps=1e-12,
+        eigenvalue_learning_rate=0.3,
+        mass_learning_rate=1e-3,
+        eigenvalues_frozen=0.1,
+    ),
 )
 
-STANDARD = replace(QUICK, size=16)
+STANDARD = replace(
+    QUICK,
+    size=16,
+    multiplicity=0.15,
+    multiplicity_decay=0.01,
+    training=replace(
+        QUICK.training, steps=12_000, warmup_steps=1_200, learning_rate=0.01, eigenvalue_learning_rate=0.2
+    ),
+)
 
 
 class Evaluation(NamedTuple):
@@ -141,7 +173,9 @@ class Torus(Experiment):
     ) -> None:
         super().__init__(config, method, seed, data_dir, device)
         identity = nn.Identity()
-        spectrum = LearnedSpectrum(config.size**2, config.rank, config.eigenvalues, config.damping)
+        spectrum = LearnedSpectrum(
+            config.size**2, config.rank, config.eigenvalues, config.damping, config.eigenfunctions
+        )
         self.model = NeuralIsometry(
             identity,
             identity,
@@ -149,6 +183,7 @@ class Torus(Experiment):
             special=config.special,
             damping=config.damping,
             spectral_dropout=config.spectral_dropout,
+            norm=config.norm,
         ).to(device)
         train_images, test_images = photographs(data_dir)
         self.train_crops = crops(train_images, config.pool, config.size, seed).to(device)
@@ -156,7 +191,7 @@ class Torus(Experiment):
 
     def phases(self) -> Iterator[Phase]:
         config = self.config
-        objective = IsometryObjective(self.model, config.equivariance, config.multiplicity).to(self.device)
+        objective = IsometryObjective(self.model, config.equivariance, config.multiplicity, config.multiplicity_decay)
         yield Phase("pretrain", objective, self.sample, config.training)
 
     def sample(self, step: int) -> tuple[Tensor, Tensor]:
@@ -178,9 +213,7 @@ class Torus(Experiment):
         x, tx = self._pairs(self.test_crops, self.config.evaluation_pairs)
         spectrum = Spectrum(*(part.cpu() for part in self.model.spectrum()))
         truth = torus.harmonics(self.config.size)
-        energy = metrics.eigenspace_energy(
-            spectrum.mass, spectrum.eigenfunctions, truth.functions, truth.spaces
-        )
+        energy = metrics.eigenspace_energy(spectrum.mass, spectrum.eigenfunctions, truth.functions, truth.spaces)
         tau = self.model.map_between(x, tx).cpu()
         return Evaluation(spectrum, energy, energy.argmax(-1), tau, x.cpu(), tx.cpu())
 
@@ -203,15 +236,11 @@ class Torus(Experiment):
             "map_block_energy": share.mean().item(),
             "map_block_energy_chance": chance.mean().item(),
             "equivariance_error": metrics.equivariance_error(held_out.tau, a, b).mean().item(),
-            "equivariance_error_centred": metrics.equivariance_error(held_out.tau, a, b, common)
-            .mean()
-            .item(),
+            "equivariance_error_centred": metrics.equivariance_error(held_out.tau, a, b, common).mean().item(),
             "frequency_rank_correlation": float(
                 spearmanr(spectrum.eigenvalues, self.frequency_energies(held_out.energy)).statistic
             ),
-            "operator_correlation": torch.corrcoef(torch.stack([operator.flatten(), laplacian.flatten()]))[
-                0, 1
-            ].item(),
+            "operator_correlation": torch.corrcoef(torch.stack([operator.flatten(), laplacian.flatten()]))[0, 1].item(),
         }
 
     def frequency_energies(self, energy: Float[Tensor, "rank spaces"]) -> Float[Tensor, " rank"]:

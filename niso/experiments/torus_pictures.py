@@ -26,9 +26,7 @@ def pictures(experiment: Torus) -> list[Picture]:
     best = held_out.energy.amax(-1)
     planes = torch.zeros(held_out.energy.shape[1], dtype=torch.float64)
     planes[truth.spaces] = truth.eigenvalues
-    by_plane = torch.tensor(
-        sorted(range(len(order)), key=lambda i: (planes[s := held_out.spaces[i]], int(s)))
-    )
+    by_plane = torch.tensor(sorted(range(len(order)), key=lambda i: (planes[s := held_out.spaces[i]], int(s))))
     sizes = torch.unique_consecutive(held_out.spaces[by_plane], return_counts=True)[1].tolist()
     return [
         Picture(
@@ -66,17 +64,15 @@ def pictures(experiment: Torus) -> list[Picture]:
             figures.matrix_pair(spectrum.operator(), torus.laplacian(size), ("learned Ω", "toric Laplacian")),
         ),
         Picture(
-            "stencil",
-            "The same two operators as stencils: the mean response to an impulse in the centre.",
-            figures.kernel_pair(
-                spectrum.operator(), torus.laplacian(size), grid, ("learned Ω", "toric Laplacian")
-            ),
-        ),
-        Picture(
             "spectrum",
             "Learned eigenvalues, in ascending order and against the Laplacian eigenvalue of the matched true plane; "
             "the eigenfunctions of one plane are joined.",
             figures.spectrum_plot(spectrum.eigenvalues, planes[held_out.spaces], held_out.spaces),
+        ),
+        Picture(
+            "stencil",
+            "The same two operators as stencils: the mean response to an impulse in the centre.",
+            figures.kernel_pair(spectrum.operator(), torus.laplacian(size), grid, ("learned Ω", "toric Laplacian")),
         ),
         Picture(
             "mass",

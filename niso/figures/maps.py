@@ -103,18 +103,12 @@ def map_before_after(
         image = show(axes, values, SEQUENTIAL, limit, low=0.0)
         axes.set_title(title)
         if axes is not before:
-            corners = [
-                (end - size, size) for end, size in zip(ends, sizes, strict=True) if end <= len(values)
-            ]
+            corners = [(end - size, size) for end, size in zip(ends, sizes, strict=True) if end <= len(values)]
             outlines = [Rectangle((start - 0.5, start - 0.5), size, size) for start, size in corners]
-            width = 1.6 if axes is detail else 0.7
-            axes.add_collection(
-                PatchCollection(outlines, facecolor="none", edgecolor=ORANGE, linewidth=width)
-            )
+            width = 1.6 if axes is detail else min(0.7, 30 / len(values))  # not to hide small blocks
+            axes.add_collection(PatchCollection(outlines, facecolor="none", edgecolor=ORANGE, linewidth=width))
     after.add_patch(
-        Rectangle(
-            (-0.5, -0.5), enlarged, enlarged, fill=False, edgecolor="black", linewidth=0.8, linestyle=":"
-        )
+        Rectangle((-0.5, -0.5), enlarged, enlarged, fill=False, edgecolor="black", linewidth=0.8, linestyle=":")
     )
     figure.colorbar(image, ax=[before, after, detail], shrink=0.7, aspect=30, pad=0.01)
     return figure

@@ -52,23 +52,26 @@ def eigenfunction_mosaic(
     shown = min(rank, count)
     columns = math.ceil(math.sqrt(shown))
     rows = math.ceil(shown / columns)
-    side = 5 if shown > 1 else 2.5
-    figure = Figure((side * len(panels), side * rows / columns + 0.55), layout="constrained")
     height, width = grid
     gap_x, gap_y = max(1, width // 8), max(1, height // 8 if eigenvalues is None else math.ceil(height / 3))
+    size = rows * (height + gap_y), columns * (width + gap_x)
+    values = None if eigenvalues is None else as_numpy(eigenvalues)
+    decimals = 0 if values is None else max(0, 3 - math.floor(math.log10(largest(values))))
+    side = 5 if shown > 1 else 2.5
+    figure = Figure((side * len(panels), side * size[0] / size[1] + 0.4), layout="constrained")
     for axes, functions, title in zip(row(figure, len(panels)), panels, titles, strict=False):
-        canvas = np.ma.masked_all((rows * (height + gap_y), columns * (width + gap_x)))
+        canvas = np.full(size, np.nan)
         frames = []
         for index in range(shown):
             tile = on_grid(functions[:, index], grid)
             top, left = (index // columns) * (height + gap_y) + gap_y, (index % columns) * (width + gap_x)
-            canvas[top : top + height, left : left + width] = np.ma.masked_invalid(tile / largest(tile))
+            canvas[top : top + height, left : left + width] = tile / largest(tile)
             frames.append(Rectangle((left - 0.5, top - 0.5), width, height))
-            if eigenvalues is not None and columns <= 8:
-                label = f"{as_numpy(eigenvalues)[index]:#.3g}"
+            if values is not None and columns <= 8:
+                label = f"{values[index]:.{decimals}f}"
                 axes.text(left + width / 2 - 0.5, top - 0.7, label, ha="center", va="bottom", fontsize=7)
         show(axes, canvas, DIVERGING, 1.0)
-        axes.add_collection(PatchCollection(frames, facecolor="none", edgecolor=GREY, linewidth=0.4))
+        axes.add_collection(PatchCollection(frames, facecolor="none", edgecolor=GREY, linewidth=0.4, clip_on=False))
         axes.axis("off")
         axes.set_title(title if shown == rank else f"{title} (the first {shown} of {rank})")
     return figure
@@ -113,13 +116,9 @@ def spectrum_plot(
         if spaces is not None:
             labels = as_numpy(spaces)
             members = (np.flatnonzero(labels == space) for space in np.unique(labels))
-            lines = [
-                np.stack([x[m], values[m]], axis=1)[np.argsort(values[m])] for m in members if len(m) > 1
-            ]
+            lines = [np.stack([x[m], values[m]], axis=1)[np.argsort(values[m])] for m in members if len(m) > 1]
             axes.add_collection(LineCollection(lines, colors=GREY, linewidths=0.8, zorder=1))
-        points = axes.scatter(
-            x, values, c=truth, cmap="cividis", s=18, linewidths=0.3, edgecolors="black", zorder=2
-        )
+        points = axes.scatter(x, values, c=truth, cmap="cividis", s=18, linewidths=0.3, edgecolors="black", zorder=2)
         axes.set_xlabel(label)
         axes.set_ylabel("learned eigenvalue λ")
         axes.grid(True)
@@ -129,9 +128,7 @@ def spectrum_plot(
 
 
 @styled
-def energy_histogram(
-    energy: Float[Array, " rank"], label: str = "energy in the best true subspace"
-) -> Figure:
+def energy_histogram(energy: Float[Array, " rank"], label: str = "energy in the best true subspace") -> Figure:
     """How purely each eigenfunction lies in one true subspace (1 = entirely): all of them in the order given,
     and their histogram, with the mean and the worst."""
     values = as_numpy(energy)

@@ -77,11 +77,11 @@ def row(figure: Figure, count: int) -> list[Axes]:
 
 def show(axes: Axes, values: np.ndarray, colours: str, limit: float, low: float | None = None) -> AxesImage:
     """A matrix as an image between `low` (by default −limit) and `limit`; what is not finite stays blank."""
-    low = -limit if low is None else low
+    finite = np.isfinite(values)
+    shown = np.ma.array(np.where(finite, values, 0.0), mask=~finite)  # matplotlib computes with what is masked too
     axes.spines[:].set_visible(True)
-    return axes.imshow(
-        np.ma.masked_invalid(values), cmap=colours, interpolation="nearest", vmin=low, vmax=limit
-    )
+    low = -limit if low is None else low
+    return axes.imshow(shown, cmap=colours, interpolation="nearest", vmin=low, vmax=limit)
 
 
 def wrapped(text: str, width: int) -> str:

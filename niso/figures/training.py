@@ -27,7 +27,7 @@ from niso.figures.style import (
 
 @styled
 def image_rows(
-    rows: Sequence[tuple[str, Float[Array, "count height width ..."]]],
+    rows: Sequence[tuple[str, Float[Array, "_count _height _width ..."]]],
     limits: tuple[float, float] = (0.0, 1.0),
 ) -> Figure:
     """Rows of images, each with a title: an observation, its transformed version, that predicted through τ, …

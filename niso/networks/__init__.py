@@ -1,13 +1,28 @@
 """Encoders and decoders of the paper: observations to latent functions (batch, points, channels) and back."""
 
+from niso.networks.adapter import on_grid
+from niso.networks.classification import ClassificationObjective
 from niso.networks.conv import ConvConfig, ConvDecoder, ConvEncoder, grid_to_points, points_to_grid
+from niso.networks.mlp import MLP, MLPConfig
 from niso.networks.norm import InstanceNormSiLU
+from niso.networks.vector_neurons import VectorNeuronConfig, VectorNeuronHead
+from niso.networks.vit import TransformerBlock, ViTConfig, ViTDecoder, ViTEncoder
 
 __all__ = [
+    "MLP",
+    "ClassificationObjective",
     "ConvConfig",
     "ConvDecoder",
     "ConvEncoder",
     "InstanceNormSiLU",
+    "MLPConfig",
+    "TransformerBlock",
+    "VectorNeuronConfig",
+    "VectorNeuronHead",
+    "ViTConfig",
+    "ViTDecoder",
+    "ViTEncoder",
     "grid_to_points",
+    "on_grid",
     "points_to_grid",
 ]

@@ -22,7 +22,7 @@ class ConvConfig:
     """
 
     image_size: tuple[int, int] = (40, 40)
-    """Height and width of the images in pixels; each divisible by 2 ** (levels - 1)."""
+    """Height and width of the images in pixels; each divisible by patch · 2 ** (levels - 1)."""
     image_channels: int = 1
     """Channels of the images."""
     channels: tuple[int, ...] = (64, 128)
@@ -33,11 +33,14 @@ class ConvConfig:
     """Channels d of the latent functions."""
     stem_channels: int = 48
     """Width of the pointwise layer before the encoder's first level."""
+    patch: int = 1
+    """Side of the squares of pixels that the pointwise layers at both ends read and write at once. The paper has 1;
+    2 takes the first level to half the resolution, for a quarter of its time."""
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
 
     def __post_init__(self) -> None:
-        for name in ("image_channels", "blocks", "latent_channels", "stem_channels"):
+        for name in ("image_channels", "blocks", "latent_channels", "stem_channels", "patch"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if not self.channels or min(self.channels) < 1:
@@ -45,13 +48,13 @@ class ConvConfig:
         if len(self.image_size) != 2 or any(side < 1 or side % self.stride for side in self.image_size):
             raise ValueError(
                 f"image_size must be a height and a width divisible by {self.stride} "
-                f"({len(self.channels)} levels), got {self.image_size}"
+                f"({len(self.channels)} levels, patch {self.patch}), got {self.image_size}"
             )
 
     @property
     def stride(self) -> int:
         """Pixels per latent grid point along each axis."""
-        return 2 ** (len(self.channels) - 1)
+        return self.patch * 2 ** (len(self.channels) - 1)
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -143,7 +146,8 @@ class ConvEncoder(nn.Module):
         super().__init__()
         self.config = config
         layers: list[nn.Module] = [
-            Pointwise(config.image_channels, config.stem_channels),
+            *([nn.PixelUnshuffle(config.patch)] if config.patch > 1 else []),
+            Pointwise(config.image_channels * config.patch**2, config.stem_channels),
             nn.SiLU(inplace=True),
         ]
         width = config.stem_channels
@@ -155,9 +159,7 @@ class ConvEncoder(nn.Module):
         self.layers = nn.Sequential(*layers)
         _initialise(self)
 
-    def forward(
-        self, image: Float[Tensor, "batch channel height width"]
-    ) -> Float[Tensor, "batch point latent"]:
+    def forward(self, image: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch point latent"]:
         expected = (self.config.image_channels, *self.config.image_size)
         if tuple(image.shape[1:]) != expected:
             raise ValueError(f"this encoder takes images (batch, {expected}), got {tuple(image.shape)}")
@@ -182,11 +184,10 @@ class ConvDecoder(nn.Module):
             layers += [nn.Upsample(scale_factor=2, mode="nearest")] if level else []
             layers += _level(width, channels, config.blocks)
             width = channels
-        layers += [InstanceNormSiLU(width), Pointwise(width, config.image_channels)]
+        layers += [InstanceNormSiLU(width), Pointwise(width, config.image_channels * config.patch**2)]
+        layers += [nn.PixelShuffle(config.patch)] if config.patch > 1 else []
         self.layers = nn.Sequential(*layers)
         _initialise(self)
 
-    def forward(
-        self, latent: Float[Tensor, "batch point latent"]
-    ) -> Float[Tensor, "batch channel height width"]:
+    def forward(self, latent: Float[Tensor, "batch point latent"]) -> Float[Tensor, "batch channel height width"]:
         return self.layers(points_to_grid(latent, self.config.grid))

@@ -22,10 +22,10 @@ class _InstanceNormSiLU(torch.autograd.Function):
         weight, bias = weight[:, None, None], bias[:, None, None]
         # Half-precision inputs are normalised in float32: the statistics promote everything that follows.
         mean = x.mean((2, 3), keepdim=True, dtype=torch.promote_types(x.dtype, torch.float32))
-        y = x - mean
-        square = y.square()  # after centring, so that a large mean costs no digits
-        inverse = torch.rsqrt(square.mean((2, 3), keepdim=True) + eps)
-        torch.addcmul(bias, y, weight * inverse, out=y)
+        centred = x - mean
+        variance = centred.square().mean((2, 3), keepdim=True)  # centred first: a large mean costs no digits
+        inverse = torch.rsqrt(variance + eps)
+        y = torch.addcmul(bias, centred, weight * inverse)
         ctx.save_for_backward(x, weight, bias, mean, inverse)
         return nn.functional.silu(y, inplace=True).to(x.dtype)
 
@@ -38,13 +38,12 @@ class _InstanceNormSiLU(torch.autograd.Function):
         y = torch.addcmul(bias, normalised, weight)
         grad = torch.ops.aten.silu_backward(grad.to(y.dtype), y)
         grad_bias = grad.sum((2, 3), keepdim=True)
-        product = grad * normalised
-        grad_weight = product.sum((2, 3), keepdim=True)
-        # weight * inverse * (grad - mean(grad) - normalised * mean(grad * normalised)), in the buffer at hand
+        grad_weight = (grad * normalised).sum((2, 3), keepdim=True)
+        # weight * inverse * (grad - mean(grad) - normalised * mean(grad * normalised))
         scale = weight * inverse
-        torch.addcmul(grad, normalised, grad_weight / -points, out=product)
-        torch.addcmul(grad_bias * scale / -points, product, scale, out=product)
-        return product.to(x.dtype), grad_weight.sum((0, 2, 3)), grad_bias.sum((0, 2, 3)), None
+        grad_x = torch.addcmul(grad, normalised, grad_weight / -points)
+        grad_x = torch.addcmul(grad_bias * scale / -points, grad_x, scale)
+        return grad_x.to(x.dtype), grad_weight.sum((0, 2, 3)), grad_bias.sum((0, 2, 3)), None
 
 
 class InstanceNormSiLU(nn.Module):
@@ -64,9 +63,7 @@ class InstanceNormSiLU(nn.Module):
         self.weight = nn.Parameter(torch.ones(channels))
         self.bias = nn.Parameter(torch.zeros(channels))
 
-    def forward(
-        self, x: Float[Tensor, "batch channel height width"]
-    ) -> Float[Tensor, "batch channel height width"]:
+    def forward(self, x: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch channel height width"]:
         return _InstanceNormSiLU.apply(x, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:

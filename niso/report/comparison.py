@@ -35,9 +35,7 @@ def comparison_table(runs: Sequence[Path]) -> list[dict[str, Any]]:
         FileNotFoundError: a folder is not that of a run.
         InputError: a JSON file of a run is damaged.
     """
-    return [
-        row for kind, group in _grouped(runs).items() for row in _rows(kind, [r for r in group if r.finished])
-    ]
+    return [row for kind, group in _grouped(runs).items() for row in _rows(kind, [r for r in group if r.finished])]
 
 
 def write_comparison(runs: Sequence[Path], out: Path) -> Path:
@@ -63,10 +61,7 @@ def write_comparison(runs: Sequence[Path], out: Path) -> Path:
             element("h1", f"Comparison of {count} run{'s' if count > 1 else ''}"),
             element("p", "Mean ± standard error of the mean over seeds, then every seed.", class_="summary"),
         ),
-        *(
-            _experiment(name, {k: group for k, group in groups.items() if k[0] == name})
-            for name in experiments
-        ),
+        *(_experiment(name, {k: group for k, group in groups.items() if k[0] == name}) for name in experiments),
     )
     write_atomically(out, page.encode())
     return out
@@ -83,9 +78,7 @@ def _grouped(runs: Sequence[Path]) -> dict[Kind, list[Run]]:
 
 
 def _rows(kind: Kind, runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
-    for key in dict.fromkeys(
-        key for run in runs for key in [*run.texts("metric_descriptions"), *run.metrics]
-    ):
+    for key in dict.fromkeys(key for run in runs for key in [*run.texts("metric_descriptions"), *run.metrics]):
         having = [run for run in runs if key in run.metrics]
         if not having:
             continue
@@ -131,21 +124,21 @@ def _worst(values: Sequence[float], direction: int) -> int | None:
     """Index of the worst value; one that is not finite is worse than any other."""
     if direction == 0:
         return None
-    return min(
-        range(len(values)), key=lambda i: direction * values[i] if math.isfinite(values[i]) else -math.inf
-    )
+    return min(range(len(values)), key=lambda i: direction * values[i] if math.isfinite(values[i]) else -math.inf)
 
 
 def _experiment(name: str, groups: dict[Kind, list[Run]]) -> Markup:
     """A table of figures by preset and method, and below it each seed's."""
     finished = {kind: [run for run in group if run.finished] for kind, group in groups.items()}
-    tables = {
-        kind: {row["metric"]: row for row in _rows(kind, group)} for kind, group in finished.items() if group
-    }
+    tables = {kind: {row["metric"]: row for row in _rows(kind, group)} for kind, group in finished.items() if group}
     keys = dict.fromkeys(key for rows in tables.values() for key in rows)
     heads = ["figure", *(f"{preset} · {method}" for _, preset, method in tables), "what it is"]
     lines = [
-        [element("code", key), *(_cell(rows.get(key)) for rows in tables.values()), _description(key, tables)]
+        [
+            element("code", key),
+            *(_cell(rows.get(key)) for rows in tables.values()),
+            element("span", _description(key, tables), class_="words"),
+        ]
         for key in keys
     ]
     parts = [table(heads, lines, numbers=range(1, len(heads) - 1))] if tables else []
@@ -192,11 +185,7 @@ def _differing(runs: Sequence[Run]) -> list[str]:
     settings = [dict(_flat(yaml.safe_load(run.config))) for run in runs]
     names = dict.fromkeys(name for values in settings for name in values)
     own = ("seed", "hardware")
-    return [
-        n
-        for n in names
-        if n.split(".")[0] not in own and any(s.get(n) != settings[0].get(n) for s in settings)
-    ]
+    return [n for n in names if n.split(".")[0] not in own and any(s.get(n) != settings[0].get(n) for s in settings)]
 
 
 def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

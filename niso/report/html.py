@@ -68,9 +68,7 @@ def table(heads: Sequence[object], rows: Iterable[Sequence[object]], numbers: Se
 
     def line(tag: str, cells: Sequence[object]) -> Markup:
         kinds = ("number" if column in numbers else None for column in range(len(cells)))
-        return element(
-            "tr", *(element(tag, cell, class_=kind) for cell, kind in zip(cells, kinds, strict=True))
-        )
+        return element("tr", *(element(tag, cell, class_=kind) for cell, kind in zip(cells, kinds, strict=True)))
 
     body = [line("td", row) for row in rows]
     content = [element("thead", line("th", heads)), element("tbody", *body)]

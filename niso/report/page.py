@@ -75,20 +75,14 @@ def _summary(run: Run) -> Markup:
 
 def _unfinished(run: Run) -> Markup:
     last = [(phase, int(columns["step"][-1])) for phase, columns in run.log.items()]
-    reached = (
-        f" The log reaches step {last[-1][1]:,} of phase {last[-1][0]}."
-        if last
-        else " Nothing is logged yet."
-    )
+    reached = f" The log reaches step {last[-1][1]:,} of phase {last[-1][0]}." if last else " Nothing is logged yet."
     words = "This run is not finished: it has no metrics.json, so there are no final figures."
     return element("p", element("b", words), reached, class_="warning")
 
 
 def _figures(run: Run) -> Markup:
     """Final figures beside their targets and what was published; described ones first."""
-    descriptions, targets, published = (
-        run.texts(key) for key in ("metric_descriptions", "targets", "published")
-    )
+    descriptions, targets, published = (run.texts(key) for key in ("metric_descriptions", "targets", "published"))
     keys = list(dict.fromkeys([*descriptions, *run.metrics, *targets, *published]))
     keys = [key for key in keys if run.finished or key in targets or key in published]
     if not keys:
@@ -106,12 +100,10 @@ def _figures(run: Run) -> Markup:
             row.append(_target(value, targets.get(key)))
         if published:
             row.append(_stated(published.get(key)))
-        rows.append([*row, descriptions.get(key, "")])
+        rows.append([*row, element("span", descriptions.get(key, ""), class_="words")])
     note = "“Published” figures are the original authors', not this program's." if published else ""
     shown = table([*heads, "what it is"], rows, numbers=range(1, len(heads)))
-    return element(
-        "section", element("h2", "Figures"), shown, element("p", note, class_="note") if note else ""
-    )
+    return element("section", element("h2", "Figures"), shown, element("p", note, class_="note") if note else "")
 
 
 def _target(value: float | None, target: Any) -> Markup:
@@ -134,12 +126,8 @@ def _pictures(run: Run) -> Markup:
         try:
             shown.append(picture(file.read_bytes(), caption, index))
         except (OSError, ValueError):
-            shown.append(
-                element("p", f"Picture {index} is missing or damaged: figures/{file.name}", class_="warning")
-            )
-    content = (
-        element("div", *shown, class_="pictures") if shown else element("p", "This run has no pictures.")
-    )
+            shown.append(element("p", f"Picture {index} is missing or damaged: figures/{file.name}", class_="warning"))
+    content = element("div", *shown, class_="pictures") if shown else element("p", "This run has no pictures.")
     return element("section", element("h2", "Pictures"), content)
 
 
@@ -147,17 +135,14 @@ def _training(run: Run) -> Markup:
     parts: list[Markup] = []
     for phase, columns in run.log.items():
         curves = {name: values for name, values in columns.items() if name not in _NOT_CURVES}
+        curves |= {name: curves.pop(name) for name in ("learning_rate",) if name in curves}  # last
         drawn = figures.training_curves(curves, columns["step"])
         caption = f"Phase “{phase}”: {int(columns['step'][-1]):,} steps"
         if "seconds" in columns:
             caption += f" in {duration(columns['seconds'][-1])}"
         caption += "; each point is the mean since the one before."
         parts.append(picture(as_png(drawn), caption, len(run.pictures) + len(parts) + 1))
-    content = (
-        element("div", *parts, class_="pictures")
-        if parts
-        else element("p", "This run has no log.csv to draw.")
-    )
+    content = element("div", *parts, class_="pictures") if parts else element("p", "This run has no log.csv to draw.")
     return element("section", element("h2", "Training"), content)
 
 
@@ -171,9 +156,7 @@ def _facts(run: Run) -> Markup:
 
 def _command(run: Run) -> str:
     """The call that starts such a run, from its facts."""
-    options = [
-        f"--{key}={run.facts[key]}" for key in ("preset", "method", "seed") if run.facts.get(key) is not None
-    ]
+    options = [f"--{key}={run.facts[key]}" for key in ("preset", "method", "seed") if run.facts.get(key) is not None]
     return shlex.join(["niso", "run", str(run.facts.get("experiment", "EXPERIMENT")), *options])
 
 

@@ -63,9 +63,7 @@ class Run:
     @property
     def kind(self) -> tuple[str, str, str]:
         """Experiment, preset and method."""
-        experiment, preset, method = (
-            str(self.facts.get(key, "?")) for key in ("experiment", "preset", "method")
-        )
+        experiment, preset, method = (str(self.facts.get(key, "?")) for key in ("experiment", "preset", "method"))
         return experiment, preset, method
 
     @property
@@ -78,9 +76,7 @@ class Run:
     def pictures(self) -> list[tuple[Path, str]]:
         """Files and captions, in reading order; those without a caption come last. A file may be missing."""
         folder = self.path / "figures"
-        captions = {
-            folder / f"{name}.png": str(text) for name, text in self._json("figures/captions.json").items()
-        }
+        captions = {folder / f"{name}.png": str(text) for name, text in self._json("figures/captions.json").items()}
         others = {file: file.stem for file in sorted(folder.glob("*.png")) if file not in captions}
         return list({**captions, **others}.items())
 
@@ -93,9 +89,7 @@ class Run:
             with open(file, newline="", encoding="utf-8", errors="replace") as lines:
                 for line in csv.DictReader(lines):
                     phase = line.pop("phase", None) or "training"
-                    row = {
-                        name: _number(text) for name, text in line.items() if name and isinstance(text, str)
-                    }
+                    row = {name: _number(text) for name, text in line.items() if name and isinstance(text, str)}
                     if len(row) == len(line) and math.isfinite(row.get("step", math.nan)):
                         phases.setdefault(phase, []).append(row)
         return {phase: _columns(rows) for phase, rows in phases.items()}
@@ -107,9 +101,7 @@ class Run:
         try:
             content = json.loads(file.read_text(encoding="utf-8"))
         except ValueError as error:
-            raise InputError(
-                f"{file} is not valid JSON ({error}): run `niso evaluate {self.path}`"
-            ) from error
+            raise InputError(f"{file} is not valid JSON ({error}): run `niso evaluate {self.path}`") from error
         if not isinstance(content, dict):
             raise InputError(
                 f"{file} must hold an object, not {type(content).__name__}: run `niso evaluate {self.path}`"

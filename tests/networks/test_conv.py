@@ -1,4 +1,6 @@
 import math
+import subprocess
+import sys
 
 import hypothesis.strategies as st
 import pytest
@@ -15,9 +17,7 @@ from niso.networks import (
     points_to_grid,
 )
 
-SMALL = ConvConfig(
-    image_size=(8, 12), image_channels=3, channels=(4, 6), blocks=1, latent_channels=5, stem_channels=3
-)
+SMALL = ConvConfig(image_size=(8, 12), image_channels=3, channels=(4, 6), blocks=1, latent_channels=5, stem_channels=3)
 
 
 def count(*modules: torch.nn.Module) -> int:
@@ -90,6 +90,30 @@ def test_autocast_stays_close_and_trains():
     assert all(p.grad.isfinite().all() for p in [*encoder.parameters(), *decoder.parameters()])
 
 
+COMPILE = """
+import torch
+from niso.networks import ConvConfig, ConvEncoder
+
+torch.set_num_threads(1)
+config = ConvConfig((8, 12), image_channels=3, channels=(4, 6), blocks=1, latent_channels=5, stem_channels=3)
+encoder, image = ConvEncoder(config), torch.randn(2, 3, 8, 12)
+compiled = torch.compile(encoder, fullgraph=True, backend="aot_eager")  # needs no C++ compiler
+exported = torch.export.export(encoder, (image,)).module()
+results = []
+for network in (encoder, compiled):
+    z = network(image)
+    gradients = torch.autograd.grad(z.square().sum(), list(encoder.parameters()))
+    results.append([z, *gradients])
+torch.testing.assert_close(*results, rtol=1e-4, atol=1e-4)
+torch.testing.assert_close(exported(image), results[0][0])
+"""
+
+
+def test_compile_and_export():
+    """In a process of its own: jaxtyping's import hook, on in this suite, does not go with torch.compile."""
+    subprocess.run([sys.executable, "-c", COMPILE], check=True)
+
+
 def test_initial_weights_are_lecun_normal():
     torch.manual_seed(0)
     block = ConvEncoder(ConvConfig(channels=(64,), blocks=2)).layers[3]
@@ -150,11 +174,7 @@ def test_norm_agrees_with_torch(layout, offset):
     norm = InstanceNormSiLU(5).double()
     torch.nn.init.normal_(norm.weight)
     torch.nn.init.normal_(norm.bias)
-    x = (
-        (torch.randn(3, 5, 6, 7, dtype=torch.float64) + offset)
-        .contiguous(memory_format=layout)
-        .requires_grad_()
-    )
+    x = (torch.randn(3, 5, 6, 7, dtype=torch.float64) + offset).contiguous(memory_format=layout).requires_grad_()
     inputs = (x, norm.weight, norm.bias)
     y, expected = norm(x), reference(norm, x)
     upstream = torch.randn_like(expected)

@@ -1,0 +1,16 @@
+"""What the paper compares with, as models for the same training loop."""
+
+from niso.baselines.autoencoder import Autoencoder, AutoencoderObjective
+from niso.baselines.block_diagonal import block_diagonal_loss, block_diagonalise, block_order
+from niso.baselines.nft import FourierObjective, FourierOutput, NeuralFourierTransform
+
+__all__ = [
+    "Autoencoder",
+    "AutoencoderObjective",
+    "FourierObjective",
+    "FourierOutput",
+    "NeuralFourierTransform",
+    "block_diagonal_loss",
+    "block_diagonalise",
+    "block_order",
+]

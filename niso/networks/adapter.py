@@ -1,0 +1,45 @@
+"""Networks whose latents are images, as encoders and decoders of latent functions."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from niso.networks.conv import grid_to_points, points_to_grid
+
+
+class GridToPoints(nn.Module):
+    """`grid_to_points` as a module that also checks the grid."""
+
+    def __init__(self, grid: tuple[int, int]) -> None:
+        super().__init__()
+        self.grid = grid
+
+    def forward(
+        self, image: Float[Tensor, "batch channel height width"]
+    ) -> Float[Tensor, "batch height*width channel"]:
+        if tuple(image.shape[-2:]) != self.grid:
+            height, width = image.shape[-2:]
+            raise ValueError(f"the encoder's latents are {height} × {width}, not {self.grid[0]} × {self.grid[1]}")
+        return grid_to_points(image)
+
+
+class PointsToGrid(nn.Module):
+    """`points_to_grid` as a module."""
+
+    def __init__(self, grid: tuple[int, int]) -> None:
+        super().__init__()
+        self.grid = grid
+
+    def forward(self, points: Float[Tensor, "batch point channel"]) -> Float[Tensor, "batch channel height width"]:
+        return points_to_grid(points, self.grid)
+
+
+def on_grid(encoder: nn.Module, decoder: nn.Module, grid: tuple[int, int]) -> tuple[nn.Module, nn.Module]:
+    """An encoder to, and a decoder from, latent images (batch, channels, height, width), with latent functions
+    (batch, height · width, channels) in between, as `NeuralIsometry` takes them.
+
+    Args:
+        grid: height and width of the latent images. The encoder raises ValueError for latents of another size.
+    """
+    return nn.Sequential(encoder, GridToPoints(grid)), nn.Sequential(PointsToGrid(grid), decoder)

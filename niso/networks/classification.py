@@ -1,0 +1,77 @@
+"""Training a classification head on top of a pre-trained backbone (paper §4.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor, nn
+
+Encode = Callable[[Tensor], Tensor]
+
+
+class ClassificationObjective(nn.Module):
+    """A backbone and a head that classifies its features: what the training loop fine-tunes.
+
+    A frozen backbone stays in evaluation mode, runs without gradients, and has `requires_grad` taken from all its
+    parameters here. It is part of the state, so that a checkpoint holds the whole classifier.
+
+    Args:
+        backbone: any module; what the features come from.
+        head: features to class scores (batch, classes).
+        frozen: train the head alone (homNIST, paper §5.1); otherwise both.
+        encode: observations to features, `backbone.encode` by default. Give another to reuse what does not change
+            while the backbone is frozen: `lambda x: model.encode(x, spectrum)`, or `nn.Identity()` where the
+            batches hold features already.
+        augment: applied to the observations while training, before they are encoded.
+
+    Raises:
+        ValueError: the backbone has no method `encode` and none is given.
+    """
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        head: nn.Module,
+        frozen: bool = True,
+        encode: Encode | None = None,
+        augment: Encode | None = None,
+    ) -> None:
+        super().__init__()
+        if encode is None and not callable(getattr(backbone, "encode", None)):
+            raise ValueError(f"{type(backbone).__name__} has no method `encode`: give encode=")
+        self.backbone = backbone
+        self.head = head
+        self.frozen = frozen
+        self.given_encode = encode
+        self.augment = augment
+        if frozen:
+            backbone.requires_grad_(False).eval()
+
+    def train(self, mode: bool = True) -> ClassificationObjective:
+        super().train(mode)
+        if self.frozen:
+            self.backbone.eval()
+        return self
+
+    def scores(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch classes"]:
+        """Class scores (logits) of observations; nothing is augmented."""
+        encode = self.given_encode or cast(Encode, self.backbone.encode)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
+            features = encode(x)
+        return self.head(features)
+
+    def forward(
+        self,
+        batch: tuple[Shaped[Tensor, "batch ..."], Int[Tensor, " batch"]],
+        progress: float,
+    ) -> dict[str, Float[Tensor, ""]]:
+        """Softmax cross-entropy, "loss", and the share of correct classes, "accuracy", of (observations, labels)."""
+        x, labels = batch
+        if self.augment is not None and self.training:
+            x = self.augment(x)
+        scores = self.scores(x)
+        accuracy = (scores.detach().argmax(-1) == labels).float().mean()
+        return {"loss": nn.functional.cross_entropy(scores, labels), "accuracy": accuracy}

@@ -1,0 +1,162 @@
+"""A vision transformer as encoder and decoder: images to latent functions on patches, and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class ViTConfig:
+    """Size of `ViTEncoder` and `ViTDecoder`; a latent point is a patch."""
+
+    image_size: tuple[int, int] = (40, 40)
+    """Height and width of the images in pixels; each divisible by `patch`."""
+    image_channels: int = 1
+    """Channels of the images."""
+    patch: int = 4
+    """Side of a patch in pixels."""
+    channels: int = 256
+    """Width of the tokens."""
+    blocks: int = 4
+    """Transformer blocks in the encoder, and as many in the decoder."""
+    heads: int = 8
+    """Attention heads; they share the width evenly."""
+    latent_channels: int = 32
+    """Channels d of the latent functions."""
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
+
+    def __post_init__(self) -> None:
+        for name in ("image_channels", "patch", "channels", "heads", "latent_channels"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.blocks < 0:
+            raise ValueError(f"blocks must not be negative, got {self.blocks}")
+        if self.channels % self.heads:
+            raise ValueError(f"channels ({self.channels}) must be divisible by heads ({self.heads})")
+        if len(self.image_size) != 2 or any(side < 1 or side % self.patch for side in self.image_size):
+            raise ValueError(
+                f"image_size must be a height and a width divisible by patch ({self.patch}), got {self.image_size}"
+            )
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Height and width of the latent grid, in patches."""
+        return self.image_size[0] // self.patch, self.image_size[1] // self.patch
+
+    @property
+    def points(self) -> int:
+        """Number N of latent points, row by row."""
+        return self.grid[0] * self.grid[1]
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention."""
+
+    def __init__(self, channels: int, heads: int) -> None:
+        super().__init__()
+        if channels % heads:
+            raise ValueError(f"channels ({channels}) must be divisible by heads ({heads})")
+        self.heads = heads
+        self.query_key_value = nn.Linear(channels, 3 * channels)
+        self.output = nn.Linear(channels, channels)
+
+    def forward(self, x: Float[Tensor, "batch token channel"]) -> Float[Tensor, "batch token channel"]:
+        split = self.query_key_value(x).unflatten(-1, (3, self.heads, -1))
+        query, key, value = split.permute(2, 0, 3, 1, 4).unbind()  # each (batch, heads, tokens, channels / heads)
+        attended = nn.functional.scaled_dot_product_attention(query, key, value)
+        return self.output(attended.transpose(1, 2).flatten(2))
+
+
+class TransformerBlock(nn.Module):
+    """Pre-norm transformer block: x + attention(norm x), then x + MLP(norm x); GELU, four times the width inside."""
+
+    def __init__(self, channels: int, heads: int) -> None:
+        super().__init__()
+        self.norm1 = nn.LayerNorm(channels, eps=1e-6)
+        self.attention = Attention(channels, heads)
+        self.norm2 = nn.LayerNorm(channels, eps=1e-6)
+        self.mlp = nn.Sequential(nn.Linear(channels, 4 * channels), nn.GELU(), nn.Linear(4 * channels, channels))
+
+    def forward(self, x: Float[Tensor, "batch token channel"]) -> Float[Tensor, "batch token channel"]:
+        x = x + self.attention(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
+
+
+def initialise_transformer(network: nn.Module) -> None:
+    """The usual start of vision transformers: weights N(0, 0.02²) cut at two deviations, biases 0."""
+    for layer in network.modules():
+        if isinstance(layer, nn.Linear | nn.Conv2d):
+            nn.init.trunc_normal_(layer.weight, std=0.02, a=-0.04, b=0.04)
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+
+
+class PatchEmbedding(nn.Module):
+    """Images to tokens: each patch by one linear map (a strided convolution), plus a learned embedding of its place.
+
+    Raises (on call):
+        ValueError: images of another size than the configuration's.
+    """
+
+    def __init__(self, config: ViTConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.patches = nn.Conv2d(config.image_channels, config.channels, config.patch, stride=config.patch)
+        self.position = nn.Parameter(0.02 * torch.randn(config.points, config.channels))
+
+    def forward(self, image: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch point token"]:
+        expected = (self.config.image_channels, *self.config.image_size)
+        if tuple(image.shape[1:]) != expected:
+            raise ValueError(f"this encoder takes images (batch, {expected}), got {tuple(image.shape)}")
+        return self.patches(image).flatten(2).mT + self.position
+
+
+class ViTEncoder(nn.Module):
+    """Images to latent functions: patch embedding, transformer blocks, norm, and a linear map to the latents."""
+
+    def __init__(self, config: ViTConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.layers = nn.Sequential(
+            PatchEmbedding(config),
+            *(TransformerBlock(config.channels, config.heads) for _ in range(config.blocks)),
+            nn.LayerNorm(config.channels, eps=1e-6),
+        )
+        initialise_transformer(self)
+        self.output = nn.Linear(config.channels, config.latent_channels)  # torch's start: latents of order one
+
+    def forward(self, image: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch point latent"]:
+        return self.output(self.layers(image))
+
+
+class ViTDecoder(nn.Module):
+    """Latent functions to images: a linear map and place embedding, transformer blocks, norm, pixels of each patch.
+
+    Raises (on call):
+        ValueError: the number of points is not the configuration's.
+    """
+
+    def __init__(self, config: ViTConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.position = nn.Parameter(0.02 * torch.randn(config.points, config.channels))
+        self.layers = nn.Sequential(
+            *(TransformerBlock(config.channels, config.heads) for _ in range(config.blocks)),
+            nn.LayerNorm(config.channels, eps=1e-6),
+            nn.Linear(config.channels, config.image_channels * config.patch**2),
+        )
+        initialise_transformer(self)
+        self.input = nn.Linear(config.latent_channels, config.channels)
+
+    def forward(self, latent: Float[Tensor, "batch point latent"]) -> Float[Tensor, "batch channel height width"]:
+        config = self.config
+        if latent.shape[1] != config.points:
+            raise ValueError(f"this decoder takes {config.points} points, got {latent.shape[1]}")
+        pixels = self.layers(self.input(latent) + self.position)
+        patches = pixels.unflatten(-1, (config.image_channels, config.patch, config.patch))
+        return patches.unflatten(1, config.grid).permute(0, 3, 1, 4, 2, 5).flatten(2, 3).flatten(3, 4)

@@ -1,0 +1,53 @@
+"""AdamW with learning rates of their own for the three parts of a learned spectrum."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from niso.config import Optimisation
+from niso.spectrum import LearnedSpectrum
+
+
+def make_optimizer(objective: nn.Module, optimisation: Optimisation) -> torch.optim.AdamW:
+    """An optimizer of all parameters that want gradients, in groups with a "role" for `set_learning_rates`."""
+    roles: dict[str, list[nn.Parameter]] = {"network": [], "eigenfunctions": [], "eigenvalues": [], "mass": []}
+    special = {}
+    for spectrum in spectra(objective):
+        special[spectrum.basis] = "eigenfunctions"
+        special[spectrum.eigenvalue_root] = "eigenvalues"
+        special[spectrum.mass_root] = "mass"
+    for parameter in objective.parameters():
+        if parameter.requires_grad:
+            roles[special.get(parameter, "network")].append(parameter)
+    own = {"eigenfunctions": {"betas": (0.9, optimisation.eigenfunction_beta2), "eps": optimisation.eigenfunction_eps}}
+    return torch.optim.AdamW(
+        [{"params": group, "role": role, **own.get(role, {})} for role, group in roles.items() if group],
+        lr=optimisation.learning_rate,
+        weight_decay=optimisation.weight_decay,
+        fused=True,
+    )
+
+
+def set_learning_rates(optimizer: torch.optim.Optimizer, optimisation: Optimisation, step: int) -> float:
+    """Give every group its learning rate of a step, counted from 0; returns that of the network."""
+    rate = optimisation.rate_at(step)
+    peaks = {
+        "network": optimisation.learning_rate,
+        "eigenfunctions": optimisation.eigenfunction_learning_rate,
+        "eigenvalues": optimisation.eigenvalue_learning_rate,
+        "mass": optimisation.mass_learning_rate,
+    }
+    for group in optimizer.param_groups:
+        peak = peaks[group["role"]]
+        own = rate if peak is None else rate * peak / optimisation.learning_rate
+        frozen = group["role"] == "eigenvalues" and step < optimisation.eigenvalues_frozen * optimisation.steps
+        group["lr"] = own
+        for parameter in group["params"] if frozen else ():
+            parameter.grad = None
+    return rate
+
+
+def spectra(objective: nn.Module) -> list[LearnedSpectrum]:
+    """The learned spectra anywhere in a module."""
+    return [module for module in objective.modules() if isinstance(module, LearnedSpectrum)]

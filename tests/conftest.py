@@ -1,0 +1,185 @@
+"""Fixtures and settings of the whole suite: one thread, seeded generators, both precisions."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read when torch is first imported
+
+import pytest
+import torch
+import yaml
+from hypothesis import HealthCheck, settings
+from PIL import Image
+
+settings.register_profile(
+    "niso",
+    deadline=None,
+    max_examples=25,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+settings.load_profile("niso")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_thread():
+    """Batched small SVDs collapse when cores are oversubscribed."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def generator():
+    return torch.Generator().manual_seed(0)
+
+
+@pytest.fixture(params=[torch.float32, torch.float64], ids=["float32", "float64"])
+def dtype(request):
+    return request.param
+
+
+@pytest.fixture
+def tolerance(dtype):
+    """What a handful of well-conditioned matrix products may lose."""
+    return 2e-5 if dtype == torch.float32 else 1e-11
+
+
+# The command line, in this process and in processes of its own
+
+ROOT = Path(__file__).parents[1]
+TINY = "--size 4 --images 3 --pool 50 --steps 3 --batch-size 1 --evaluation-pairs 2".split()
+CONSOLE_SCRIPT = "import sys\nfrom niso.cli import main\nif __name__ == '__main__':\n    sys.exit(main())\n"
+
+
+class Result(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def tiny() -> list[str]:
+    """Options that make any preset of the torus a matter of milliseconds."""
+    return list(TINY)
+
+
+@pytest.fixture
+def niso(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+    """Calls the `niso` command inside this process."""
+    from niso.cli import main
+
+    def call(*words: object) -> Result:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            main([str(word) for word in words])
+        return Result(int(stop.value.code or 0), *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def refused(niso: Callable[..., Result]) -> Callable[..., str]:
+    """Calls `niso`, expects exit status 2, no output, and one line on stderr, which it returns."""
+
+    def call(*words: object) -> str:
+        status, out, err = niso(*words)
+        assert status == 2, err
+        assert out == ""
+        lines = [line for line in err.splitlines() if not line.startswith("pretrain ")]  # a bar's plain line
+        assert len(lines) == 1 and lines[0].startswith("niso: "), err
+        return lines[0]
+
+    return call
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts the console script in a process of its own, in its own process group."""
+    script = Path(sysconfig.get_path("scripts"), "niso")
+    if not script.exists():  # not installed: what pip would write
+        script = tmp_path / "niso"
+        script.write_text(CONSOLE_SCRIPT)
+    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    settings = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "MPLBACKEND": "Agg", "PYTHONPATH": paths}
+    started: list[subprocess.Popen[str]] = []
+
+    def call(*words: object, program: Path = script) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, str(program), *map(str, words)],
+            cwd=tmp_path,
+            env={**os.environ, **settings},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(process)
+        return process
+
+    yield call
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="session")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder of three small images: reading the shipped photographs takes a second each time."""
+    folder = tmp_path_factory.mktemp("images")
+    for number in range(3):
+        pixels = torch.randint(256, (16, 16, 3), generator=torch.Generator().manual_seed(number)).byte()
+        Image.fromarray(pixels.numpy()).save(folder / f"{number}.png")
+    return folder
+
+
+@pytest.fixture
+def small(tiny: list[str], images: Path) -> list[str]:
+    """Options of the shortest possible run of the torus."""
+    return [*tiny, "--data-dir", str(images)]
+
+
+@pytest.fixture(scope="session")
+def finished_once(tmp_path_factory: pytest.TempPathFactory, images: Path) -> Path:
+    from niso.cli import main
+
+    folder = tmp_path_factory.mktemp("runs") / "finished"
+    with pytest.raises(SystemExit) as stop:
+        main(["run", "torus", *TINY, "--data-dir", str(images), "--out", str(folder)])
+    assert not stop.value.code
+    return folder
+
+
+@pytest.fixture
+def finished(finished_once: Path, tmp_path: Path) -> Path:
+    """A copy of a finished run of three steps."""
+    return Path(shutil.copytree(finished_once, tmp_path / "finished"))
+
+
+@pytest.fixture
+def unfinished(finished: Path) -> Path:
+    """The same as if killed before its evaluation, and with three more steps to do."""
+    (finished / "metrics.json").unlink()
+    path = finished / "config.yaml"
+    settings = yaml.safe_load(path.read_text())
+    settings["config"]["training"]["steps"] = 6
+    path.write_text(yaml.safe_dump(settings))
+    return finished
+
+
+@pytest.fixture
+def weights() -> Callable[[Path], dict[str, torch.Tensor]]:
+    """All tensors of a run's last checkpoint: weights and moments."""
+    from niso import checkpoint
+
+    return lambda run: checkpoint.load(run / "checkpoints" / "pretrain.safetensors")[0]

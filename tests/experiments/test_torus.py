@@ -1,0 +1,182 @@
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+from niso import checkpoint
+from niso.config import Hardware, Optimisation
+from niso.experiments import EXPERIMENTS, find_experiment
+from niso.experiments.torus import Torus
+from niso.geometry import torus
+from niso.run_folder import RunFolder
+from niso.spectrum import Spectrum
+from niso.train import make_fabric, train
+
+CPU = torch.device("cpu")
+SIZE = 4
+# Overlays that make any preset small: nested where the configuration is; an experiment to come adds its own line
+SMALL = {"torus": "--size 4 --images 3 --pool 50 --steps 3 --batch-size 1 --evaluation-pairs 2".split()}
+RUNS = [
+    (experiment, preset, method)
+    for experiment in EXPERIMENTS
+    for preset in find_experiment(experiment).presets
+    for method in find_experiment(experiment).methods
+]
+
+
+@pytest.mark.parametrize(("experiment", "preset", "method"), RUNS)
+def test_every_preset_runs(niso, tmp_path, experiment, preset, method):
+    run = tmp_path / "run"
+    options = [*SMALL[experiment], "--preset", preset, "--method", method, "--out", run]
+    status, out, err = niso("run", experiment, *options)
+    assert status == 0, err
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert metrics.keys() == find_experiment(experiment).metric_descriptions.keys()
+    assert metrics["steps"] == 3 and metrics["seconds"] > 0
+    assert all(isinstance(value, float | int) and value == value for value in metrics.values())
+    assert all(name in out for name in metrics) and str(run / "report.html") in out
+    for name in ("config.yaml", "run.json", "log.csv", "report.html", "figures/captions.json", "checkpoints"):
+        assert (run / name).exists(), name
+    assert list((run / "tensorboard").glob("events*")) and list((run / "figures").glob("*.png"))
+    assert not list(run.rglob("*.tmp"))
+    facts = json.loads((run / "run.json").read_text())
+    assert (facts["experiment"], facts["preset"], facts["method"]) == (experiment, preset, method)
+    assert checkpoint.load(run / "checkpoints" / "pretrain.safetensors")[1]["step"] == 3
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Small noisy images: reading the shipped photographs takes a second each time."""
+    path = tmp_path_factory.mktemp("images")
+    generator = torch.Generator().manual_seed(0)
+    for number in range(6):
+        pixels = torch.randint(256, (24, 24, 3), generator=generator).byte().numpy()
+        Image.fromarray(pixels).save(path / f"{number}.png")
+    return path
+
+
+@pytest.fixture
+def experiment(folder):
+    config = replace(
+        find_experiment("torus").presets["quick"],
+        size=SIZE, images=10, pool=100, evaluation_pairs=8, rank=None,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    return Torus(config, "niso", 0, folder, CPU)
+
+
+class Planted(nn.Module):
+    """A spectrum that is given, whatever the parametrisation of learned ones."""
+
+    def __init__(self, functions: torch.Tensor, eigenvalues: torch.Tensor) -> None:
+        super().__init__()
+        mass = torch.ones(len(functions))
+        self.planted = Spectrum(mass, functions.float(), eigenvalues.float())
+
+    def forward(self) -> Spectrum:
+        return self.planted
+
+
+TRUTH = torus.harmonics(SIZE)
+
+
+def apart(spaces: torch.Tensor) -> torch.Tensor:
+    """Eigenvalues equal within a plane, and too far apart for the soft mask between planes."""
+    return 1 + 20.0 * spaces
+
+
+def figures_of(experiment: Torus, functions: torch.Tensor, eigenvalues: torch.Tensor) -> dict[str, float]:
+    experiment.model.spectrum = Planted(functions, eigenvalues)
+    experiment.model.eval()
+    return experiment.evaluate()
+
+
+def test_planted_truth_scores_perfectly(experiment):
+    figures = figures_of(experiment, TRUTH.functions, apart(TRUTH.spaces))
+    assert figures["eigenspace_energy"] == pytest.approx(1, abs=1e-5)
+    assert figures["eigenspace_energy_worst"] == pytest.approx(1, abs=1e-5)
+    assert figures["map_block_energy"] == pytest.approx(1, abs=1e-4)
+    assert figures["map_block_energy_chance"] < 0.75
+    assert figures["equivariance_error"] == pytest.approx(0, abs=1e-6)
+    assert figures["equivariance_error_centred"] == pytest.approx(0, abs=1e-5)
+    assert figures["frequency_rank_correlation"] > 0.85
+    assert 0.8 < figures["operator_correlation"] <= 1
+
+
+def test_a_turn_within_each_plane_changes_nothing(experiment):
+    functions = TRUTH.functions.clone()
+    for space in range(int(TRUTH.spaces.max()) + 1):
+        columns = TRUTH.spaces == space
+        turn = torch.linalg.qr(torch.randn(int(columns.sum()), int(columns.sum()), dtype=torch.float64)).Q
+        functions[:, columns] = functions[:, columns] @ turn
+    figures = figures_of(experiment, functions, apart(TRUTH.spaces))
+    assert figures["eigenspace_energy_worst"] == pytest.approx(1, abs=1e-5)
+    assert figures["map_block_energy"] == pytest.approx(1, abs=1e-4)
+    assert figures["equivariance_error"] == pytest.approx(0, abs=1e-6)
+
+
+def test_the_laplacian_itself_correlates_fully(experiment):
+    figures = figures_of(experiment, TRUTH.functions, TRUTH.eigenvalues.clamp(min=0))
+    assert figures["operator_correlation"] == pytest.approx(1, abs=1e-4)
+    assert figures["frequency_rank_correlation"] > 0.9
+
+
+def test_a_random_spectrum_scores_low(experiment):
+    functions = torch.linalg.qr(torch.randn(SIZE**2, SIZE**2, dtype=torch.float64)).Q
+    figures = figures_of(experiment, functions, apart(torch.arange(SIZE**2)))
+    assert figures["eigenspace_energy"] < 0.6
+    assert figures["equivariance_error"] > 0.05
+    assert abs(figures["frequency_rank_correlation"]) < 0.7
+
+
+def test_a_permuted_truth_is_found_but_not_in_order(experiment):
+    order = torch.randperm(int(TRUTH.spaces.max()) + 1, generator=torch.Generator().manual_seed(3))
+    figures = figures_of(experiment, TRUTH.functions, apart(order[TRUTH.spaces]))
+    assert figures["eigenspace_energy"] == pytest.approx(1, abs=1e-5)
+    assert figures["equivariance_error"] == pytest.approx(0, abs=1e-6)
+    assert abs(figures["frequency_rank_correlation"]) < 0.8
+
+
+def test_a_pair_is_one_stack_under_one_shift(experiment):
+    torch.manual_seed(0)
+    x, tx = experiment.sample(0)
+    assert x.shape == tx.shape == (experiment.config.training.batch_size, SIZE**2, 30)
+    everywhere = torch.cartesian_prod(torch.arange(SIZE), torch.arange(SIZE))
+    for one, other in zip(x, tx, strict=True):
+        shifted = torus.shift(one.expand(SIZE**2, -1, -1), everywhere, SIZE)
+        assert (shifted == other).all(-1).all(-1).any()
+
+
+def test_evaluation_does_not_depend_on_the_random_state(experiment):
+    figures = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        figures.append(experiment.evaluate())
+    assert figures[0] == figures[1]
+
+
+def test_pictures_have_different_names(experiment):
+    experiment.model.spectrum = Planted(TRUTH.functions, apart(TRUTH.spaces))
+    pictures = experiment.pictures()
+    assert len({picture.name for picture in pictures}) == len(pictures) >= 4
+
+
+def test_training_finds_eigenspaces(tmp_path):
+    """A few hundred steps on a tiny torus raise the score from that of a random basis."""
+    config = replace(
+        find_experiment("torus").presets["quick"],
+        size=SIZE, images=10, pool=200, evaluation_pairs=8, rank=None,
+        training=Optimisation(steps=400, batch_size=1, learning_rate=1e-2, final_learning_rate=0.0, warmup_steps=20),
+    )  # fmt: skip
+    torch.manual_seed(0)
+    experiment = Torus(config, "niso", 0, None, CPU)
+    before = experiment.evaluate()
+    (phase,) = experiment.phases()
+    run, fabric = RunFolder.create(tmp_path / "run", {}), make_fabric(Hardware(accelerator="cpu"))
+    train(phase.objective, phase.sampler, phase.optimisation, run, fabric)
+    after = experiment.evaluate()
+    assert after["eigenspace_energy"] > before["eigenspace_energy"] + 0.15
+    assert after["map_block_energy"] > after["map_block_energy_chance"]

@@ -1,0 +1,91 @@
+import pytest
+import torch
+from torch import nn
+
+from niso.networks.classification import ClassificationObjective
+
+
+class Backbone(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Sequential(nn.Linear(4, 6), nn.Dropout(0.5))
+
+    def encode(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x)
+
+
+def batch(size: int = 8) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.randn(size, 4), torch.arange(size) % 3
+
+
+def test_terms():
+    objective = ClassificationObjective(Backbone(), nn.Linear(6, 3))
+    x, labels = batch()
+    terms = objective((x, labels), 0.0)
+    scores = objective.scores(x)
+    torch.testing.assert_close(terms["loss"], nn.functional.cross_entropy(scores, labels))
+    assert terms["accuracy"] == (scores.argmax(-1) == labels).float().mean()
+    assert set(terms) == {"loss", "accuracy"} and not terms["accuracy"].requires_grad
+
+
+def test_a_frozen_backbone_never_moves():
+    torch.manual_seed(0)
+    backbone = Backbone()
+    before = {name: p.clone() for name, p in backbone.state_dict().items()}
+    objective = ClassificationObjective(backbone, nn.Linear(6, 3)).train()
+    assert objective.head.training and not any(module.training for module in backbone.modules())
+    trained = [p for p in objective.parameters() if p.requires_grad]
+    assert {id(p) for p in trained} == {id(p) for p in objective.head.parameters()}
+    optimizer = torch.optim.AdamW(trained, lr=0.1, weight_decay=0.1)
+    first = objective(batch(), 0.0)["loss"]
+    first.backward()
+    optimizer.step()
+    assert all(p.grad is None for p in backbone.parameters())
+    for name, p in backbone.state_dict().items():
+        assert torch.equal(p, before[name])
+
+
+def test_an_unfrozen_backbone_trains():
+    objective = ClassificationObjective(Backbone(), nn.Linear(6, 3), frozen=False).train()
+    assert objective.backbone.training
+    objective(batch(), 0.0)["loss"].backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in objective.parameters())
+    with torch.no_grad():
+        assert not objective.scores(torch.randn(2, 4)).requires_grad
+
+
+def test_augmentation_acts_only_while_training():
+    calls = []
+
+    def augment(x):
+        calls.append(len(x))
+        return -x
+
+    objective = ClassificationObjective(Backbone(), nn.Linear(6, 3), augment=augment)
+    x, labels = batch()
+    plain = objective.eval()((x, labels), 0.0)["loss"]
+    assert not calls
+    augmented = objective.train()((x, labels), 0.0)["loss"]
+    assert calls == [8] and augmented != plain
+    torch.testing.assert_close(augmented, nn.functional.cross_entropy(objective.scores(-x), labels))
+
+
+def test_features_can_be_given():
+    """A frozen backbone's features may be computed once and for all."""
+    backbone, head = Backbone().eval(), nn.Linear(6, 3)
+    x, labels = batch()
+    direct = ClassificationObjective(backbone, head)((x, labels), 0.0)
+    with torch.no_grad():
+        features = backbone.encode(x)
+    ready = ClassificationObjective(backbone, head, encode=nn.Identity())((features, labels), 0.0)
+    torch.testing.assert_close(direct, ready)
+
+
+def test_the_state_is_that_of_the_whole_classifier():
+    objective = ClassificationObjective(Backbone(), nn.Linear(6, 3))
+    assert {name.split(".")[0] for name in objective.state_dict()} == {"backbone", "head"}
+
+
+def test_a_backbone_without_encode_is_named():
+    with pytest.raises(ValueError, match="Linear has no method `encode`"):
+        ClassificationObjective(nn.Linear(4, 6), nn.Linear(6, 3))

@@ -1,0 +1,60 @@
+"""Tables in documents are made from records; those of the project are up to date."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from niso.errors import InputError
+from niso.report.documents import fill, main
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TEXT = "before\n<!-- table: results/*.json | accuracy seconds -->\nold\n<!-- end of table -->\nafter\n"
+
+
+def add(root, seed, preset="quick", **metrics):
+    folder = root / "results"
+    folder.mkdir(exist_ok=True)
+    record = {"experiment": "x", "preset": preset, "method": "niso", "seed": seed, "metrics": metrics, "facts": {}}
+    (folder / f"{preset}-{seed}.json").write_text(json.dumps(record))
+
+
+def test_mean_and_standard_error_over_seeds(tmp_path):
+    for seed, accuracy in enumerate([0.5, 0.6, 0.7]):
+        add(tmp_path, seed, accuracy=accuracy, seconds=10)
+    add(tmp_path, 0, "paper", accuracy=0.9, seconds=99)
+    lines = fill(TEXT, tmp_path).splitlines()
+    assert lines[0] == "before" and lines[-1] == "after" and "old" not in lines
+    assert lines[2] == "| preset | method | seeds | `accuracy` | `seconds` |"
+    # standard deviation 0.1, so the standard error is 0.1 / √3 = 0.0577
+    assert "| `quick` | `niso` | 0, 1, 2 | **0.6** ± 0.06 (0.5, 0.6, 0.7) | **10** ± 0 (10, 10, 10) |" in lines
+    assert "| `paper` | `niso` | 0 | 0.9 | 99 |" in lines
+
+
+def test_filling_twice_changes_nothing(tmp_path, monkeypatch):
+    add(tmp_path, 0, accuracy=0.25, seconds=1)
+    once = fill(TEXT, tmp_path)
+    assert fill(once, tmp_path) == once
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.md").write_text(TEXT)
+    main(["a.md"])
+    assert (tmp_path / "a.md").read_text() == once
+
+
+def test_text_without_tables_stays(tmp_path):
+    assert fill("nothing here", tmp_path) == "nothing here"
+
+
+def test_missing_records_and_metrics(tmp_path):
+    with pytest.raises(InputError, match="no record matches"):
+        fill(TEXT, tmp_path)
+    add(tmp_path, 0, accuracy=1)
+    with pytest.raises(InputError, match="lacks the metric seconds"):
+        fill(TEXT, tmp_path)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_the_projects_tables_come_from_its_records(document):
+    text = document.read_text(encoding="utf-8")
+    assert fill(text, ROOT) == text, f"run `make docs`: the tables of {document.name} are not those of results/"

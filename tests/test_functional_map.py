@@ -1,0 +1,224 @@
+"""Solvers: planted isometries, commutation with Λ, duality of directions, limits and gradients."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from jaxtyping import TypeCheckError
+from torch.autograd import gradcheck
+
+import niso
+from niso.functional_map import eigenvalue_blocks
+
+MULTIPLICITIES = [(1, 1, 1, 1, 1, 1), (3, 1, 2), (2, 2, 2), (6,), (1, 3, 1, 1)]
+
+
+def orthogonal(n):
+    return torch.linalg.qr(torch.randn(n, n, dtype=torch.float64)).Q
+
+
+def spectrum_with(multiplicities, gap=1.0, shuffled=False):
+    """Eigenvalues with the given multiplicities, `gap` apart, and a random orthogonal map that commutes with them."""
+    values = torch.cat([torch.full((m,), gap * i, dtype=torch.float64) for i, m in enumerate(multiplicities)])
+    tau = torch.block_diag(*[orthogonal(m) for m in multiplicities])
+    order = torch.randperm(len(values)) if shuffled else torch.arange(len(values))
+    return values[order], tau[order][:, order]
+
+
+def as_spectrum(values):
+    n = len(values)
+    return niso.Spectrum(torch.ones(n, dtype=values.dtype), torch.eye(n, dtype=values.dtype), values)
+
+
+@pytest.mark.parametrize("multiplicities", MULTIPLICITIES)
+@pytest.mark.parametrize("mask", ["soft", "exact", None])
+@pytest.mark.parametrize("batch", [(), (1,), (2, 3)])
+def test_planted_isometry_is_recovered(multiplicities, mask, batch, dtype, tolerance):
+    values, planted = spectrum_with(multiplicities, gap=60.0, shuffled=True)
+    a = torch.randn(*batch, 6, 20, dtype=torch.float64)
+    b = planted @ a
+    tau = niso.isometric_map(a.to(dtype), b.to(dtype), values.to(dtype), mask=mask)
+    assert tau.dtype == dtype and tau.shape == (*batch, 6, 6)
+    torch.testing.assert_close(tau, planted.to(dtype).expand_as(tau), rtol=0, atol=10 * tolerance)
+    niso.testing.assert_isometry(tau, as_spectrum(values), tolerance=10 * tolerance)
+
+
+@given(
+    rank=st.integers(1, 6),
+    channels=st.integers(0, 6),
+    batch=st.lists(st.integers(0, 3), max_size=2),
+    mask=st.sampled_from(["soft", "exact", None]),
+    special=st.booleans(),
+)
+def test_orthogonal_for_every_shape(rank, channels, batch, mask, special):
+    a, b = torch.randn(2, *batch, rank, channels, dtype=torch.float64)
+    values = torch.randint(0, 3, (rank,)).double()
+    tau = niso.isometric_map(a, b, values, mask=mask, special=special)
+    assert tau.shape == (*batch, rank, rank)
+    niso.testing.assert_isometry(tau, as_spectrum(values) if mask == "exact" else None, tolerance=1e-10)
+    if special:
+        torch.testing.assert_close(torch.linalg.det(tau), torch.ones(batch, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("mask", ["soft", "exact", None])
+@pytest.mark.parametrize("special", [False, True])
+def test_the_reverse_map_is_the_transpose(mask, special, dtype, tolerance):
+    a, b = torch.randn(2, 3, 6, 9, dtype=dtype)
+    values = torch.tensor([0, 0, 0, 1, 1, 2], dtype=dtype)
+    forth = niso.isometric_map(a, b, values, mask, special)
+    back = niso.isometric_map(b, a, values, mask, special)
+    torch.testing.assert_close(forth, back.mT, rtol=0, atol=20 * tolerance)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 9])
+def test_exact_map_is_the_best_commuting_one_also_for_few_channels(channels):
+    values, _ = spectrum_with((3, 1, 2), shuffled=True)
+    a, b = torch.randn(2, 6, channels, dtype=torch.float64)
+    tau = niso.isometric_map(a, b, values, mask="exact")
+    niso.testing.assert_isometry(tau, as_spectrum(values), tolerance=1e-12)
+    blocks = values[:, None] == values[None, :]
+    assert (tau[~blocks] == 0).all()
+    best = (tau @ a - b).norm()
+    for _ in range(200):
+        raw = torch.where(blocks, torch.randn(6, 6, dtype=torch.float64), 0)
+        other = niso.polar(raw)
+        assert (other[~blocks].abs() < 1e-9).all()
+        assert best <= (other @ a - b).norm() + 1e-12
+
+
+def test_one_projection_of_the_masked_matrix_is_the_same_at_full_rank_only():
+    """Why the exact solver goes block by block: in eq. 18 null spaces of different blocks may mix."""
+    values, _ = spectrum_with((3, 3))
+    blocks = (values[:, None] == values[None, :]).double()
+    a, b = torch.randn(2, 6, 9, dtype=torch.float64)
+    once = niso.polar(blocks * niso.cross_covariance(a, b))
+    torch.testing.assert_close(once, niso.isometric_map(a, b, values, "exact"))
+
+    line = torch.eye(6, dtype=torch.float64)[:, [0]]  # rank 1 in the first block, 0 in the second
+    mixed = torch.linalg.qr(torch.randn(5, 5, dtype=torch.float64)).Q  # as good a null space as any
+    once = line @ line.mT + torch.nn.functional.pad(mixed, (1, 0, 1, 0))
+    exact = niso.isometric_map(line, line, values, "exact")
+    assert (once @ line - line).norm() < 1e-12 and (exact @ line - line).norm() < 1e-12
+    niso.testing.assert_isometry(exact, as_spectrum(values))
+    with pytest.raises(AssertionError, match="τΛ"):
+        niso.testing.assert_isometry(once, as_spectrum(values))
+
+
+def test_soft_map_tends_to_the_exact_one_as_gaps_grow():
+    a, b = torch.randn(2, 6, 9, dtype=torch.float64)
+    errors = []
+    for gap in (1.0, 4.0, 16.0, 64.0):
+        values, _ = spectrum_with((3, 1, 2), gap)
+        soft, exact = (niso.isometric_map(a, b, values, mask) for mask in ("soft", "exact"))
+        errors.append((soft - exact).norm().item())
+    assert errors[0] > 1e-2 and errors[-1] < 1e-12
+    assert all(later < earlier for earlier, later in pairwise(errors))
+
+
+def test_soft_map_is_procrustes_for_equal_eigenvalues():
+    a, b = torch.randn(2, 5, 8, dtype=torch.float64)
+    values = torch.full((5,), 3.0, dtype=torch.float64)
+    torch.testing.assert_close(niso.isometric_map(a, b, values), niso.isometric_map(a, b, values, mask=None))
+
+
+def test_soft_mask_entries():
+    mask = niso.multiplicity_mask(torch.tensor([0.0, 1.0, 3.0]))
+    e = torch.e
+    expected = torch.tensor([[1, 1 / e, e**-3], [1 / e, 1, e**-2], [e**-3, e**-2, 1]])
+    torch.testing.assert_close(mask, expected)
+    assert niso.multiplicity_mask(torch.rand(3).bfloat16()).dtype == torch.float32
+
+
+@pytest.mark.parametrize("mask", ["soft", "exact", None])
+@pytest.mark.parametrize("special", [False, True])
+def test_gradients(mask, special):
+    a, b = (torch.randn(4, 6, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    values = torch.tensor([0.0, 0.0, 1.0, 2.5], dtype=torch.float64)
+    assert gradcheck(lambda a, b: niso.isometric_map(a, b, values, mask, special), (a, b))
+    if mask == "soft":
+        distinct = torch.tensor([0.0, 0.4, 1.0, 2.5], dtype=torch.float64, requires_grad=True)
+        assert gradcheck(lambda v: niso.isometric_map(a, b, v, mask, special), distinct)
+
+
+def test_equivariance_under_a_change_of_basis():
+    """Solved in rotated bases, the unmasked map is the same map: Q_b τ Q_aᵀ."""
+    a, b = torch.randn(2, 5, 8, dtype=torch.float64)
+    qa, qb, values = orthogonal(5), orthogonal(5), torch.zeros(5, dtype=torch.float64)
+    plain = niso.isometric_map(a, b, values, None)
+    torch.testing.assert_close(niso.isometric_map(qa @ a, qb @ b, values, None), qb @ plain @ qa.mT)
+
+
+def test_covariances_add_up():
+    a, b = torch.randn(2, 3, 5, 2, dtype=torch.float64)
+    values = torch.arange(5).double()
+    stacked = [x.transpose(0, 1).flatten(1) for x in (a, b)]  # the same pairs as channels of one
+    total = niso.cross_covariance(a, b).sum(0)
+    torch.testing.assert_close(total, niso.cross_covariance(*stacked))
+    torch.testing.assert_close(niso.isometric_map_from_covariance(total, values), niso.isometric_map(*stacked, values))
+
+
+def test_damping_reaches_the_gradient():
+    a, b = torch.randn(2, 4, 6)
+    values = torch.tensor([0.0, 0.0, 1.0, 2.0])
+    for mask in ("soft", "exact", None):
+        grads = []
+        for damping in (0.0, 10.0):
+            x = a.clone().requires_grad_()
+            (niso.isometric_map(x, b, values, mask, damping=damping)[0].sum()).backward()
+            grads.append(x.grad)
+        assert (grads[0] - grads[1]).norm() > 1e-3 * grads[0].norm()
+
+
+@pytest.mark.parametrize("mask", ["soft", "exact", None])
+def test_float32_under_autocast_and_for_half_inputs(mask):
+    a, b = torch.randn(2, 3, 6, 8)
+    values = torch.tensor([0.0, 0, 1, 1, 2, 3])
+    plain = niso.isometric_map(a, b, values, mask)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = niso.isometric_map(a, b, values, mask)
+        assert niso.cross_covariance(a, b).dtype == torch.float32
+    torch.testing.assert_close(inside, plain, rtol=0, atol=0)
+    half = niso.isometric_map(a.bfloat16(), b.bfloat16(), values, mask)
+    torch.testing.assert_close(half, niso.isometric_map(a.bfloat16().float(), b.bfloat16().float(), values, mask))
+    assert niso.isometric_map(a.double(), b.double(), values, mask).dtype == torch.float64
+
+
+def test_eigenvalue_blocks():
+    values = torch.tensor([2.0, 0.0, 2.0 + 1e-7, 5.0, 0.0, 2.0])
+    blocks = {tuple(sorted(row)) for group in eigenvalue_blocks(values) for row in group.tolist()}
+    assert blocks == {(3,), (1, 4), (0, 2, 5)}
+    assert [tuple(g.shape) for g in eigenvalue_blocks(values)] == [(1, 1), (1, 2), (1, 3)]
+    coarse = eigenvalue_blocks(values, tolerance=1.0)
+    assert [tuple(g.shape) for g in coarse] == [(1, 6)]
+    large = torch.tensor([1e6, 1e6 + 0.5])  # the tolerance is relative for large spectra
+    assert [tuple(g.shape) for g in eigenvalue_blocks(large)] == [(1, 2)]
+
+
+@pytest.mark.parametrize("channels", [3, 12])
+def test_least_squares(channels):
+    a = torch.randn(2, 5, channels, dtype=torch.float64)
+    planted = torch.randn(5, 5, dtype=torch.float64)
+    b = planted @ a
+    tau = niso.least_squares_map(a, b, ridge=1e-12)
+    torch.testing.assert_close(tau @ a, b, rtol=0, atol=1e-6)
+    if channels >= 5:
+        torch.testing.assert_close(tau, planted.expand_as(tau), rtol=0, atol=1e-6)
+    ridge = 0.3
+    tau = niso.least_squares_map(a, b, ridge=ridge)
+    gram = a @ a.mT
+    r = ridge * gram.diagonal(dim1=-2, dim2=-1).mean(-1)
+    residual = (tau @ a - b) @ a.mT + r[:, None, None] * tau  # the normal equations
+    torch.testing.assert_close(residual, torch.zeros_like(residual), rtol=0, atol=1e-10)
+
+
+def test_least_squares_of_zero_is_zero(dtype):
+    zero = torch.zeros(5, 3, dtype=dtype)
+    assert niso.least_squares_map(zero, zero).abs().max() == 0
+
+
+def test_unknown_mask():
+    a = torch.randn(3, 4)
+    with pytest.raises((ValueError, TypeCheckError), match="mask"):
+        niso.isometric_map(a, a, torch.zeros(3), mask="hard")

@@ -1,0 +1,331 @@
+"""polar: values, exact and damped gradients, degenerate inputs, precision, and SVDs that do not converge."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.linalg
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.autograd import gradcheck
+
+from niso import linalg
+from niso.linalg import full_precision, matmul, polar, polar_naive
+
+
+def orthogonal(n, dtype=torch.float64):
+    return torch.linalg.qr(torch.randn(n, n, dtype=dtype)).Q
+
+
+def with_singular_values(values, n=None):
+    """A float64 matrix (n, len(values)) with the given singular values, in random directions."""
+    k = len(values)
+    u = orthogonal(n or k)[:, :k]
+    return u @ torch.diag(torch.tensor(values, dtype=torch.float64)) @ orthogonal(k)
+
+
+def gradient(function, m, upstream):
+    m = m.clone().requires_grad_()
+    return torch.autograd.grad(function(m), m, upstream)[0]
+
+
+@given(
+    batch=st.lists(st.integers(0, 3), max_size=2),
+    n=st.integers(1, 6),
+    k=st.integers(1, 6),
+    double=st.booleans(),
+    special=st.booleans(),
+    rank=st.integers(0, 6),
+    scale=st.sampled_from([1e-12, 1.0, 1e12]),
+)
+def test_orthonormal_for_every_shape_rank_and_scale(batch, n, k, double, special, rank, scale):
+    dtype = torch.float64 if double else torch.float32
+    special = special and n == k
+    m = scale * torch.randn(*batch, n, rank, dtype=dtype) @ torch.randn(*batch, rank, k, dtype=dtype)
+    m.requires_grad_()
+    q = polar(m, special)
+    assert q.shape == m.shape and q.dtype == dtype
+    gram = q.mT @ q if n >= k else q @ q.mT
+    tolerance = 1e-12 if double else 1e-5
+    torch.testing.assert_close(gram, torch.eye(min(n, k), dtype=dtype).expand_as(gram), rtol=0, atol=tolerance)
+    if special:
+        torch.testing.assert_close(torch.linalg.det(q), torch.ones(batch, dtype=dtype), rtol=0, atol=tolerance)
+    q.backward(torch.randn_like(q))
+    assert m.grad is not None and m.grad.isfinite().all()
+
+
+def test_nearest_orthogonal_matrix():
+    m = torch.randn(5, 5, dtype=torch.float64)
+    distance = (polar(m) - m).norm()
+    special = (polar(m, special=True) - m).norm()
+    for _ in range(200):
+        other = orthogonal(5)
+        assert distance <= (other - m).norm()
+        assert special <= (other * torch.linalg.det(other).sign() - m).norm() + 1e-12  # odd size: −Q flips det
+
+
+@pytest.mark.parametrize(
+    "shape, special",
+    [
+        ((3, 4, 4), False),
+        ((3, 6, 4), False),
+        ((3, 4, 6), False),
+        ((4, 4), False),
+        ((3, 4, 4), True),
+        ((2, 3, 5, 5), True),
+    ],
+)
+def test_equals_naive_twin_at_distinct_singular_values(shape, special, dtype, tolerance):
+    m = torch.randn(shape, dtype=dtype)
+    upstream = torch.randn(shape, dtype=dtype)
+    torch.testing.assert_close(polar(m, special), polar_naive(m, special), rtol=0, atol=tolerance)
+    ours = gradient(lambda x: polar(x, special), m, upstream)
+    naive = gradient(lambda x: polar_naive(x, special), m, upstream)
+    torch.testing.assert_close(ours, naive, rtol=0, atol=100 * tolerance * naive.abs().max().item())
+
+
+@pytest.mark.parametrize(
+    "m",
+    [
+        pytest.param(lambda: with_singular_values([3.0, 2.0, 1.0, 0.5]), id="square"),
+        pytest.param(lambda: with_singular_values([3.0, 2.0, 1.0], n=5), id="tall"),
+        pytest.param(lambda: with_singular_values([3.0, 2.0, 1.0], n=5).mT.contiguous(), id="wide"),
+        pytest.param(lambda: with_singular_values([2.0, 2.0, 1.0, 1.0]), id="repeated"),
+        pytest.param(lambda: with_singular_values([2.0, 2.0, 2.0], n=5), id="tall-repeated"),
+        pytest.param(lambda: torch.eye(4, dtype=torch.float64), id="identity"),
+        pytest.param(lambda: with_singular_values([3.0, 2.0, 1.0, 0.0]) + torch.zeros(2, 1, 1), id="one-zero"),
+    ],
+)
+def test_gradcheck(m, request):
+    special = request.node.callspec.id == "one-zero"  # smooth across det = 0 in SO(k), a jump in O(k)
+    assert gradcheck(lambda x: polar(x, special), m().requires_grad_())
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_gradcheck_special_for_both_signs_of_the_determinant(sign):
+    m = with_singular_values([3.0, 2.0, 2.0, 0.5])
+    m = m * torch.tensor([1.0, 1.0, 1.0, sign * torch.linalg.det(m).sign().item()])
+    assert torch.linalg.det(m).sign() == sign
+    assert gradcheck(lambda x: polar(x, True), m.requires_grad_())
+
+
+def test_gradcheck_where_only_the_range_is_seen():
+    """polar(b aᵀ) has a free null space for d < k, yet its action on a is a smooth function of a and b."""
+    a, b = (torch.randn(5, 2, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    assert gradcheck(lambda a, b: polar(b @ a.mT) @ a, (a, b))
+
+
+@pytest.mark.parametrize("shape, special", [((4, 4), False), ((4, 4), True), ((6, 3), False)])
+def test_damped_gradient_is_that_of_a_damped_svd(shape, special):
+    damping = 0.3  # large, so that it matters
+    m, g = torch.randn(2, *shape, dtype=torch.float64)
+    u, s, vh = torch.linalg.svd(m, full_matrices=False)
+    v, sigma = vh.mT, torch.diag(s)
+    d = torch.eye(len(s), dtype=s.dtype)
+    if special:
+        d[-1, -1] = torch.linalg.det(u @ vh).sign()
+    difference = s[None, :] ** 2 - s[:, None] ** 2
+    f = difference / (difference**2 + damping)
+    expected = torch.zeros_like(m)
+    for i in range(shape[0]):
+        for j in range(shape[1]):
+            dm = torch.zeros_like(m)
+            dm[i, j] = 1
+            p = u.mT @ dm @ v
+            du = u @ (f * (p @ sigma + sigma @ p.mT))
+            du = du + (dm - u @ u.mT @ dm) @ v @ torch.diag(s / (s**2 + damping))
+            dv = v @ (f * (sigma @ p + p.mT @ sigma))
+            expected[i, j] = (g * (du @ d @ v.mT + u @ d @ dv.mT)).sum()
+    damped = gradient(lambda x: polar(x, special, damping), m, g)
+    torch.testing.assert_close(damped, expected)
+    exact = gradient(lambda x: polar(x, special), m, g)
+    assert (damped - exact).norm() > 0.01 * exact.norm()
+    nearly = gradient(lambda x: polar(x, special, 1e-14), m, g)
+    torch.testing.assert_close(nearly, exact, rtol=1e-6, atol=1e-8)
+
+
+def test_damped_gradient_vanishes_at_equal_singular_values():
+    g = torch.randn(4, 4)
+    assert gradient(lambda x: polar(x, damping=1e-8), torch.eye(4), g).abs().max() < 1e-3
+    assert gradient(polar, torch.eye(4), g).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (5, 3), (3, 5), (1, 1)])
+@pytest.mark.parametrize("damping", [0.0, 1e-8])
+def test_zero_matrix_has_a_finite_gradient(shape, damping, dtype):
+    m = torch.zeros(shape, dtype=dtype)
+    grad = gradient(lambda x: polar(x, damping=damping), m, torch.randn(shape, dtype=dtype))
+    torch.testing.assert_close(grad, torch.zeros_like(m))
+
+
+def test_scale_invariance(dtype, tolerance):
+    m, g = torch.randn(2, 4, 4, dtype=dtype)
+    torch.testing.assert_close(polar(m), polar(1e-6 * m), rtol=0, atol=tolerance)
+    small, plain = gradient(polar, 1e-6 * m, g), gradient(polar, m, g)
+    torch.testing.assert_close(1e-6 * small, plain, rtol=1e-3, atol=100 * tolerance)
+
+
+def test_second_derivative_is_refused():
+    m = torch.randn(3, 3, requires_grad=True)
+    with pytest.raises(NotImplementedError, match="first derivatives only"):
+        torch.autograd.grad(polar(m).sum(), m, create_graph=True)
+
+
+def test_wrong_arguments():
+    with pytest.raises(ValueError, match=r"special=True needs square matrices, got 3×2"):
+        polar(torch.randn(3, 2), special=True)
+    with pytest.raises(ValueError, match="damping must not be negative"):
+        polar(torch.randn(3, 3), damping=-1.0)
+
+
+# -- precision ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
+def test_half_precision_is_raised(half):
+    m = torch.randn(2, 4, 4).to(half).requires_grad_()
+    q = polar(m)
+    assert q.dtype == torch.float32
+    torch.testing.assert_close(q, polar(m.float()), rtol=0, atol=0)
+    q.sum().backward()
+    assert m.grad.dtype == half
+
+
+def test_autocast_changes_nothing_forward_or_backward():
+    m, g = torch.randn(2, 3, 8, 8)
+    plain, plain_grad = polar(m), gradient(polar, m, g)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert (m @ m).dtype == torch.bfloat16  # autocast is on
+        torch.testing.assert_close(polar(m), plain, rtol=0, atol=0)
+        torch.testing.assert_close(gradient(polar, m, g), plain_grad, rtol=0, atol=0)
+        torch.testing.assert_close(matmul(m, g), torch.bmm(m.double(), g.double()).float())
+
+
+def test_full_precision_promotes_to_one_dtype():
+    @full_precision
+    def dtypes(*tensors, other=None):
+        return [t.dtype for t in tensors], other
+
+    half, single, double = (torch.ones(1, dtype=d) for d in (torch.bfloat16, torch.float32, torch.float64))
+    integer = torch.ones(1, dtype=torch.int64)
+    assert dtypes(half, half) == ([torch.float32] * 2, None)
+    assert dtypes(half, double, integer) == ([torch.float64] * 2 + [torch.int64], None)
+    assert dtypes(single, other="x") == ([torch.float32], "x")
+    assert dtypes() == ([], None)
+
+
+# -- SVDs that do not converge -----------------------------------------------------------------------------------------
+
+
+def failing_svd(monkeypatch, fails):
+    """Replace torch.linalg.svd by one that fails where `fails(matrix)`; returns the list of accepted dtypes."""
+    svd, accepted = torch.linalg.svd, []
+
+    def replacement(m, full_matrices=True):
+        if fails(m):
+            raise torch.linalg.LinAlgError("linalg.svd: failed to converge")
+        accepted.append((m.ndim, m.dtype))
+        return svd(m, full_matrices=full_matrices)
+
+    monkeypatch.setattr(torch.linalg, "svd", replacement)
+    return accepted
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 4), (2, 3, 5, 3), (4, 4)])
+@pytest.mark.parametrize(
+    "fails, used",
+    [
+        (lambda m: m.ndim > 2, torch.float32),
+        (lambda m: m.dtype == torch.float32, torch.float64),
+        (lambda m: True, None),
+    ],
+    ids=["batches", "float32", "always"],
+)
+def test_fallbacks_give_the_same_polar_factor(monkeypatch, shape, fails, used):
+    m, g = torch.randn(shape), torch.randn(shape)
+    expected, expected_grad = polar(m), gradient(polar, m, g)
+    accepted = failing_svd(monkeypatch, fails)
+    q, grad = polar(m), gradient(polar, m, g)
+    assert q.dtype == torch.float32
+    assert set(accepted) == (set() if used is None else {(2, used)})
+    torch.testing.assert_close(q, expected, rtol=0, atol=1e-5)
+    torch.testing.assert_close(grad, expected_grad, rtol=1e-3, atol=1e-4)
+
+
+def test_one_bad_element_costs_the_others_nothing(monkeypatch):
+    m = torch.randn(4, 3, 3)
+    expected = polar(m)
+    accepted = failing_svd(monkeypatch, lambda x: x.ndim > 2 or bool(x.dtype == torch.float32 and (x == m[2]).all()))
+    torch.testing.assert_close(polar(m), expected, rtol=0, atol=1e-5)
+    assert [d for _, d in accepted] == [torch.float32, torch.float32, torch.float64, torch.float32]
+
+
+def test_when_nothing_converges_the_matrix_is_named(monkeypatch):
+    m = torch.randn(2, 2, 3, 3)
+    failing_svd(monkeypatch, lambda x: x.ndim > 2 or bool((x.float() == m[1, 0]).all()))
+
+    def refuse(*args, **kwargs):
+        raise np.linalg.LinAlgError("SVD did not converge")
+
+    monkeypatch.setattr(scipy.linalg, "svd", refuse)
+    with pytest.raises(torch.linalg.LinAlgError, match=r"no SVD algorithm converges on matrix 2 of 4.*between -?\d"):
+        polar(m)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("batch, bad", [((4,), [1, 3]), ((2, 2), [1, 3]), ((), [0])])
+def test_non_finite_input_is_named(value, batch, bad):
+    m = torch.randn(*batch, 3, 3)
+    flat = m.view(-1, 3, 3)
+    for index in bad:
+        flat[index, 0, 1] = value
+    with pytest.raises(FloatingPointError) as caught:
+        polar(m)
+    assert str(caught.value) == f"polar: matrices {bad} of {len(flat)} hold NaN or infinite entries"
+
+
+def test_opaque_operator_obeys_the_rules_of_custom_operators():
+    for shape in [(3, 5, 4), (4, 4), (0, 3, 3)]:
+        torch.library.opcheck(torch.ops.niso.svd, (torch.randn(shape),), test_utils=("test_schema", "test_faketensor"))
+
+
+# -- compiler ----------------------------------------------------------------------------------------------------------
+
+COMPILED = """
+import torch, niso
+torch.manual_seed(0)
+polar = torch.compile(niso.polar, fullgraph=True, backend="aot_eager")
+for shape, special in [((3, 4, 4), True), ((4, 5), False)]:
+    m = torch.randn(shape, requires_grad=True)
+    n = m.detach().clone().requires_grad_()
+    g = torch.randn(shape)
+    q, r = polar(m, special), niso.polar(n, special)
+    q.backward(g), r.backward(g)
+    torch.testing.assert_close(q, r, rtol=0, atol=1e-5)
+    torch.testing.assert_close(m.grad, n.grad, rtol=1e-3, atol=1e-4)
+
+class Module(torch.nn.Module):
+    def forward(self, m):
+        return niso.polar(m)
+
+exported = torch.export.export(Module(), (torch.randn(2, 4, 4),)).module()
+m = torch.randn(2, 4, 4)
+torch.testing.assert_close(exported(m), niso.polar(m), rtol=0, atol=1e-6)
+print("done")
+"""
+
+
+@pytest.mark.slow
+def test_compile_and_export():
+    """In a process of its own: jaxtyping's import hook, on in this suite, does not go with torch.compile."""
+    done = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and done.stdout.strip().endswith("done"), done.stderr[-4000:]
+
+
+def test_singular_value_signs_flip_only_the_last():
+    u, vh = orthogonal(3)[None], orthogonal(3)[None]
+    signs = linalg._signs(u, vh)
+    assert signs[0, :2].tolist() == [1, 1]
+    assert torch.linalg.det(u * signs[:, None, :] @ vh).item() == pytest.approx(1)

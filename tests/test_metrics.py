@@ -1,0 +1,95 @@
+"""Metrics against hand-computed cases and a Monte-Carlo permutation."""
+
+import pytest
+import torch
+
+from niso import metrics
+
+
+def orthogonal(*shape):
+    return torch.linalg.qr(torch.randn(*shape, dtype=torch.float64)).Q
+
+
+def test_equivariance_error_by_hand(dtype):
+    tau = torch.eye(2, dtype=dtype).expand(2, 2, 2)
+    a = torch.tensor([[[1.0], [2.0]], [[0.0], [3.0]]], dtype=dtype)
+    b = torch.tensor([[[1.0], [4.0]], [[4.0], [3.0]]], dtype=dtype)
+    torch.testing.assert_close(metrics.equivariance_error(tau, a, b), torch.tensor([4 / 17, 16 / 25], dtype=dtype))
+    common = torch.tensor([[[0.0], [3.0]]], dtype=dtype)
+    centred = metrics.equivariance_error(tau, a, b, common)
+    torch.testing.assert_close(centred, torch.tensor([4 / 2, 16 / 16], dtype=dtype))
+
+
+def test_centred_error_ignores_a_constant_offset_that_the_plain_one_hides_behind():
+    tau = torch.eye(3, dtype=torch.float64).expand(4, 3, 3)
+    a, b = torch.randn(2, 4, 3, 2, dtype=torch.float64)
+    offset = 100 * torch.ones(1, 3, 1, dtype=torch.float64)
+    centred = metrics.equivariance_error(tau, a + offset, b + offset, offset)
+    torch.testing.assert_close(centred, metrics.equivariance_error(tau, a, b))
+    assert (metrics.equivariance_error(tau, a + offset, b + offset) < 1e-2 * centred).all()
+
+
+def test_equivariance_error_under_autocast():
+    tau, (a, b) = orthogonal(2, 8, 8).float(), torch.randn(2, 2, 8, 5)
+    plain = metrics.equivariance_error(tau, a, b)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(metrics.equivariance_error(tau, a, b), plain, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("uniform", [True, False])
+def test_eigenspace_energy_of_a_complete_set_sums_to_one(uniform):
+    points = 9
+    mass = torch.ones(points, dtype=torch.float64) if uniform else 0.2 + torch.rand(points, dtype=torch.float64)
+    root = mass.sqrt()[:, None]
+    truth = orthogonal(points, points) / root  # M-orthonormal
+    spaces = torch.tensor([0, 1, 1, 2, 2, 2, 3, 3, 3])
+    for space in range(4):  # any basis of a subspace will do
+        chosen = spaces == space
+        truth[:, chosen] = truth[:, chosen] @ torch.randn(int(chosen.sum()), int(chosen.sum()), dtype=torch.float64)
+    phi = orthogonal(points, points)[:, :5] / root
+    energy = metrics.eigenspace_energy(mass, phi, truth, spaces)
+    assert energy.shape == (5, 4)
+    assert (energy >= 0).all()
+    torch.testing.assert_close(energy.sum(-1), torch.ones(5, dtype=torch.float64))
+    torch.testing.assert_close(metrics.eigenspace_energy(3 * mass, -2 * phi, truth, spaces), energy)
+
+
+def test_eigenspace_energy_by_hand():
+    mass = torch.tensor([1.0, 1.0, 4.0])
+    truth = torch.eye(3)
+    phi = torch.tensor([[3.0, 0.0], [4.0, 0.0], [0.0, 0.5]])
+    energy = metrics.eigenspace_energy(mass, phi, truth, torch.tensor([0, 1, 1]))
+    torch.testing.assert_close(energy, torch.tensor([[9 / 25, 16 / 25], [0.0, 1.0]], dtype=torch.float64))
+    skipped = metrics.eigenspace_energy(mass, phi, truth, torch.tensor([0, 2, 2]))  # no column of space 1
+    torch.testing.assert_close(skipped[:, [0, 2]], energy)
+    assert (skipped[:, 1] == 0).all()
+
+
+def test_eigenspace_energy_uses_the_mass():
+    mass, truth = torch.tensor([1.0, 3.0]), torch.eye(2)
+    energy = metrics.eigenspace_energy(mass, torch.ones(2, 1), truth, torch.tensor([0, 1]))
+    torch.testing.assert_close(energy, torch.tensor([[0.25, 0.75]], dtype=torch.float64))
+
+
+def test_block_energy_by_hand(dtype):
+    tau = torch.tensor([[1.0, 2.0, 0.0], [0.0, 1.0, 3.0], [0.0, 0.0, 1.0]], dtype=dtype)
+    share, chance = metrics.block_energy(tau, torch.tensor([0, 0, 1]))
+    assert share.item() == pytest.approx(7 / 16)
+    assert chance.item() == pytest.approx((3 + 13 / 3) / 16)  # a third of the six off-diagonal places
+
+
+@pytest.mark.parametrize("spaces", [[0, 0, 1, 1, 1, 2, 3], [0] * 7, list(range(7))])
+def test_block_energy_chance_is_the_mean_over_permutations(spaces):
+    tau, spaces = torch.randn(2, 7, 7), torch.tensor(spaces)
+    _, chance = metrics.block_energy(tau, spaces)
+    draws = torch.stack([metrics.block_energy(tau, spaces[torch.randperm(7)])[0] for _ in range(2000)])
+    error = draws.std(0) / len(draws) ** 0.5
+    assert ((draws.mean(0) - chance).abs() <= 4 * error + 1e-9).all()
+
+
+def test_block_energy_of_block_diagonal_and_rank_one():
+    tau = torch.block_diag(orthogonal(2, 2), orthogonal(3, 3))
+    share, _ = metrics.block_energy(tau[None], torch.tensor([0, 0, 1, 1, 1]))
+    assert share.tolist() == pytest.approx([1.0])
+    share, chance = metrics.block_energy(torch.ones(1, 1), torch.tensor([0]))
+    assert (share.item(), chance.item()) == (1, 1)

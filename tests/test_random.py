@@ -1,0 +1,55 @@
+"""Randomness that neither the number of processes nor an interruption changes."""
+
+import pytest
+import torch
+
+from niso import random
+
+
+def test_step_seeds_are_distinct_and_repeatable():
+    keys = [(seed, step, stream) for seed in range(8) for step in range(100) for stream in ("", "a", "b", "ab")]
+    keys += [(2**32 + seed, step, "") for seed in range(4) for step in range(20)]
+    seeds = [random.step_seed(*key) for key in keys]
+    assert len(set(seeds)) == len(seeds)
+    assert seeds == [random.step_seed(*key) for key in keys]
+    assert all(0 <= seed < 2**63 for seed in seeds)
+    assert max(seeds) > 2**61 and min(seeds) < 2**57  # all bits are used
+    assert random.step_seed(3, 5) == random.step_seed(3, 5, "")
+    torch.Generator().manual_seed(max(seeds))
+
+
+def test_step_seed_does_not_run_its_arguments_together():
+    """A seed of two 32-bit words is not a smaller seed followed by a step."""
+    assert random.step_seed(5 + 7 * 2**32, 11) != random.step_seed(5, 7, chr(11))
+    assert random.step_seed(1, 2) != random.step_seed(1, 2, "\0")
+    assert random.step_seed(1, 0) != random.step_seed(1, 0, "\0")
+
+
+def in_processes(monkeypatch, world, draw):
+    parts = []
+    for rank in range(world):
+        monkeypatch.setattr(random, "process", lambda rank=rank: (rank, world))
+        torch.manual_seed(1)
+        parts.append(draw())
+    return parts
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 6])
+def test_batch_rand_is_a_slice_of_the_single_process_draw(monkeypatch, world):
+    torch.manual_seed(1)
+    expected = random.batch_rand(12)
+    parts = in_processes(monkeypatch, world, lambda: random.batch_rand(12 // world))
+    torch.testing.assert_close(torch.cat(parts), expected, rtol=0, atol=0)
+    assert (0 <= expected).all() and (expected < 1).all() and len(expected.unique()) == 12
+
+
+def test_local_part(monkeypatch):
+    batch = torch.arange(12).reshape(6, 2)
+    assert random.process() == (0, 1)
+    assert random.local_part(batch) is batch or torch.equal(random.local_part(batch), batch)
+    parts = in_processes(monkeypatch, 3, lambda: random.local_part(batch))
+    assert [len(p) for p in parts] == [2, 2, 2]
+    assert torch.equal(torch.cat(parts), batch)
+    monkeypatch.setattr(random, "process", lambda: (0, 4))
+    with pytest.raises(ValueError, match="global batch of 6 does not divide evenly among 4 processes"):
+        random.local_part(batch)

@@ -1,0 +1,250 @@
+import base64
+import json
+import math
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from niso.errors import InputError
+from niso.report import Picture, comparison_table, save_pictures, write_comparison, write_report
+from niso.report.html import bound, duration, number, with_error
+
+VOID = {"meta", "img", "br"}
+HOSTILE = "<script>alert('1 & 2')</script>"
+
+
+class Page(HTMLParser):
+    """Parses strictly: every element that opens closes, in order."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.open, self.tags, self.links, self.text = [], [], [], []
+        self.feed(path.read_text(encoding="utf-8"))
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.links += [value for name, value in attributes if name in ("src", "href")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+    @property
+    def words(self):
+        return " ".join(" ".join(self.text).split())
+
+
+def picture(name="map", caption="a map"):
+    figure = Figure((2, 1))
+    figure.subplots().plot([0, 1])
+    return Picture(name, caption, figure)
+
+
+def make_run(path, seed=0, metrics=None, pictures=(), **facts):
+    path.mkdir()
+    (path / "config.yaml").write_text(f"experiment: torus\nseed: {seed}\nconfig:\n  rank: {facts.pop('rank', 64)}\n")
+    facts = {"experiment": "torus", "preset": "quick", "method": "niso", "seed": seed, **facts}
+    (path / "run.json").write_text(json.dumps(facts))
+    (path / "log.csv").write_text(
+        "phase,step,loss,accuracy,learning_rate,seconds\n"
+        "pretrain,10,1.5,,0.1,1\npretrain,20,0.5,,0.05,2.5\nhead,10,2,0.5,0.1,1\nhead,20,1,0.6"
+    )
+    save_pictures(pictures, path / "figures")
+    if metrics is not None:
+        (path / "metrics.json").write_text(json.dumps(metrics))
+    return path
+
+
+def test_report_is_one_file_with_everything_in_it(tmp_path):
+    run = make_run(
+        tmp_path / "run",
+        metrics={"eigenspace_energy": 0.96, "equivariance_error": 0.02, "steps": 8000, "remark": "warm"},
+        pictures=[picture("map", "the map τ"), picture("mass", "the mass")],
+        summary="What it is.\n\nAnd more.",
+        metric_descriptions={"eigenspace_energy": "mean energy"},
+        targets={"eigenspace_energy": "≥ 0.95", "equivariance_error": "<= 1 %", "steps": "few"},
+        published={"eigenspace_energy": 0.9, "accuracy": "92.3 %"},
+        command="niso run torus --seed 0",
+        hardware="a CPU",
+    )
+    path = write_report(run)
+    page = Page(path)
+    assert path == run / "report.html"
+    assert "script" not in page.tags
+    assert all(link.startswith("data:image/png;base64,") for link in page.links)
+    embedded = [base64.b64decode(link.split(",")[1]) for link in page.links]
+    assert embedded[:2] == [(run / "figures" / f"{name}.png").read_bytes() for name in ("map", "mass")]
+    assert len(embedded) == 4  # and one for each phase of the log
+    for text in (
+        "torus · quick · niso · seed 0",
+        "What it is. And more.",
+        "eigenspace_energy 0.9600 ≥ 0.95 met 0.9 mean energy",
+        "equivariance_error 0.02000 <= 1 % missed —",
+        "steps 8,000 few —",
+        "accuracy — — 92.3 %",
+        "Picture 2. the mass",
+        "Picture 3. Phase “pretrain”: 20 steps in 2.5 s",
+        "Picture 4. Phase “head”: 10 steps in 1 s",  # its last line was cut off
+        "niso run torus --seed 0",
+        "hardware a CPU",
+        "remark warm",
+        "rank: 64",
+    ):
+        assert text in page.words
+    assert "http://" not in path.read_text() and "https://" not in path.read_text()
+
+
+def test_everything_is_escaped(tmp_path):
+    run = make_run(
+        tmp_path / "run",
+        metrics={HOSTILE: 1.0, "remark": HOSTILE},
+        pictures=[picture(caption=HOSTILE)],
+        summary=HOSTILE,
+        metric_descriptions={HOSTILE: HOSTILE},
+        targets={HOSTILE: HOSTILE},
+        published={HOSTILE: HOSTILE},
+        command=HOSTILE,
+        preset=HOSTILE,
+        hardware=[HOSTILE],
+    )
+    (run / "config.yaml").write_text(json.dumps(HOSTILE))
+    (run / "log.csv").write_text(f"phase,step,{HOSTILE}\n{HOSTILE},1,2\n")
+    for path in (write_report(run), write_comparison([run], tmp_path / "comparison.html")):
+        page = Page(path)
+        assert "script" not in page.tags
+        assert page.words.count(HOSTILE) >= 3
+
+
+def test_unfinished_run_says_what_is_missing(tmp_path):
+    run = make_run(tmp_path / "run", targets={"eigenspace_energy": "≥ 0.95"})
+    words = Page(write_report(run)).words
+    assert "not finished: it has no metrics.json" in words
+    assert "The log reaches step 10 of phase head." in words
+    assert "eigenspace_energy — ≥ 0.95" in words
+    assert "no pictures" in words
+
+
+def test_run_that_has_only_begun(tmp_path):
+    run = tmp_path / "begun"
+    run.mkdir()
+    (run / "config.yaml").write_text("seed: 0\n")
+    words = Page(write_report(run)).words
+    for text in ("begun", "Nothing is logged yet", "no pictures", "no log.csv", "no run.json", "niso run EXPERIMENT"):
+        assert text in words
+    (run / "run.json").write_text('{"experiment": "torus", "preset": "quick", "seed": 3}')
+    assert "niso run torus --preset=quick --seed=3" in Page(write_report(run)).words
+
+
+def test_pictures_without_caption_or_file(tmp_path):
+    run = make_run(tmp_path / "run", metrics={}, pictures=[picture("first"), picture("gone")])
+    (run / "figures" / "gone.png").write_bytes(b"not a picture, but long enough to be one")
+    (run / "figures" / "extra.png").write_bytes((run / "figures" / "first.png").read_bytes())
+    words = Page(write_report(run)).words
+    assert "Picture 2 is missing or damaged: figures/gone.png" in words
+    assert "Picture 3. extra" in words
+
+
+def test_folder_that_is_not_a_run(tmp_path):
+    def compare(path):
+        write_comparison([path], tmp_path / "c.html")
+
+    for call in (write_report, compare, lambda path: comparison_table([path])):
+        with pytest.raises(FileNotFoundError, match=r"^.*nowhere is not a run folder: there is no such folder$"):
+            call(tmp_path / "nowhere")
+        with pytest.raises(FileNotFoundError, match=r"is not a run folder: it has no config\.yaml$"):
+            call(tmp_path)
+    with pytest.raises(ValueError, match="no runs"):
+        comparison_table([])
+
+
+@pytest.mark.parametrize("content", ['{"half":', "[1]"])
+def test_damaged_facts_are_named(tmp_path, content):
+    run = make_run(tmp_path / "run")
+    (run / "metrics.json").write_text(content)
+    with pytest.raises(InputError, match=r"metrics\.json.*niso evaluate"):
+        write_report(run)
+
+
+def test_pictures_are_kept_in_order_and_replaced(tmp_path):
+    folder = tmp_path / "figures"
+    save_pictures([picture("b", "first"), picture("a", "second")], folder)
+    assert list(json.loads((folder / "captions.json").read_text()).items()) == [("b", "first"), ("a", "second")]
+    assert sorted(file.name for file in folder.iterdir()) == ["a.png", "b.png", "captions.json"]
+    save_pictures([picture("a", "third")], folder)
+    assert json.loads((folder / "captions.json").read_text()) == {"a": "third"}
+    with pytest.raises(ValueError, match="two pictures are named 'a'"):
+        save_pictures([picture("a"), picture("a")], folder)
+    for name in ("", "../a", "a/b", ".a"):
+        with pytest.raises(ValueError, match="plain file stem"):
+            picture(name)
+
+
+def test_comparison_states_mean_error_and_worst(tmp_path):
+    energies, errors = (0.9, 0.95, 1.0, 0.97), (0.01, 0.03, 0.02, 0.02)
+    runs = []
+    for seed, (e, r) in enumerate(zip(energies, errors, strict=True)):
+        metrics = {"eigenspace_energy": e, "equivariance_error": r, "map_chance": e, "gap": r}
+        facts = {"metric_descriptions": {"eigenspace_energy": "mean energy"}, "targets": {"gap": "≤ 1"}}
+        runs.append(make_run(tmp_path / str(seed), seed, metrics, **facts))
+    runs.append(make_run(tmp_path / "running", 9))
+    runs.append(make_run(tmp_path / "ablation", 5, {"eigenspace_energy": 0.5}, method="orthogonal"))
+    table = comparison_table(runs)
+    rows = {(row["method"], row["metric"]): row for row in table}
+    energy = rows["niso", "eigenspace_energy"]
+    assert energy["mean"] == pytest.approx(0.955)
+    # deviations −0.055, −0.005, 0.045, 0.015: squares sum to 0.0053; √(0.0053 / 3 / 4)
+    assert energy["standard_error"] == pytest.approx(math.sqrt(0.0053 / 12))
+    assert (energy["seeds"], energy["values"]) == ([0, 1, 2, 3], list(energies))
+    assert (energy["worst"], energy["worst_seed"]) == (0.9, 0)
+    assert (rows["niso", "equivariance_error"]["worst"], rows["niso", "gap"]["worst_seed"]) == (0.03, 1)
+    assert rows["niso", "map_chance"]["worst"] is None
+    single = rows["orthogonal", "eigenspace_energy"]
+    assert (single["mean"], single["standard_error"]) == (0.5, None)
+    page = Page(write_comparison(runs, tmp_path / "comparison.html"))
+    for text in (
+        "Comparison of 6 runs",
+        "0.955 ± 0.021 4 runs, worst 0.9000 (seed 0) 0.5000 1 run mean energy",
+        "not finished (no metrics.json): running",
+        "eigenspace_energy 0.9000 0.9500 1 0.9700",
+    ):
+        assert text in page.words
+    assert "differ in more" not in page.words
+
+
+def test_comparison_names_settings_that_differ(tmp_path):
+    runs = [make_run(tmp_path / str(seed), seed, {"loss": float(seed)}, rank=seed) for seed in (1, 2)]
+    words = Page(write_comparison(runs, tmp_path / "c.html")).words
+    assert "These runs differ in more than the seed: config.rank." in words
+
+
+def test_comparison_of_a_run_that_diverged(tmp_path):
+    runs = [make_run(tmp_path / str(seed), seed, {"loss": loss}) for seed, loss in enumerate((1.0, math.nan, 2.0))]
+    (row,) = comparison_table(runs)
+    assert math.isnan(row["mean"]) and math.isnan(row["standard_error"])
+    assert row["worst_seed"] == 1
+    assert "nan ± nan" in Page(write_comparison(runs, tmp_path / "c.html")).words
+
+
+def test_numbers_as_text():
+    assert [number(x) for x in (0.0, 3, 12345.0, 0.5, 1234.5)] == ["0", "3", "12,345", "0.5000", "1234"]
+    assert [number(x) for x in (1e-7, None, "≥ 1", True)] == ["1.000e-07", "—", "≥ 1", "True"]
+    assert [duration(x) for x in (4.0, 200.0, 22320.0)] == ["4 s", "3 min 20 s", "6 h 12 min"]
+    assert [with_error(8000.0, 0.0), with_error(1234.5, 67.0)] == ["8,000 ± 0", "1,234 ± 67"]
+    limit = bound(">= 95 %")
+    assert limit is not None and limit.met(0.95) and not limit.met(float(np.nextafter(0.95, 0)))
+    assert bound("0.95") is None
+
+
+def test_matplotlib_is_loaded_only_for_pictures():
+    code = "import sys, niso; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

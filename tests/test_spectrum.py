@@ -1,0 +1,156 @@
+"""Spectra stay M-orthonormal whatever an optimiser does, and project as the paper says."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from jaxtyping import TypeCheckError
+
+import niso
+from niso.spectrum import LearnedSpectrum, Spectrum
+
+PARAMETRISATIONS = ["cumulative", "sorted", "shifted"]
+
+
+def orthonormality_error(s):
+    mass, phi = s.mass.double(), s.eigenfunctions.double()
+    return (phi.mT @ (mass[:, None] * phi) - torch.eye(phi.shape[1])).abs().max().item()
+
+
+@pytest.mark.parametrize("eigenvalues", PARAMETRISATIONS)
+@pytest.mark.parametrize("eigenfunctions", ["polar", "rotation"])
+@pytest.mark.parametrize("points, rank", [(12, 12), (12, 5), (12, 1), (1, 1)])
+@pytest.mark.parametrize("optimiser", ["gentle", "huge-adam", "huge-sgd"])
+def test_orthonormal_after_any_optimiser_step(eigenvalues, eigenfunctions, points, rank, optimiser, dtype):
+    spectrum = LearnedSpectrum(points, rank, eigenvalues, eigenfunctions=eigenfunctions).double()
+    spectrum.retract_()  # in float64, for the frame itself to be orthonormal in it
+    spectrum.to(dtype)
+    huge = 1e4 if eigenfunctions == "polar" else 1.0  # rounding in the Cayley map grows with the angle
+    steps = {
+        "gentle": lambda p: torch.optim.AdamW(p, lr=1e-2),
+        "huge-adam": lambda p: torch.optim.AdamW(p, lr=huge),
+        "huge-sgd": lambda p: torch.optim.SGD(p, lr=huge),
+    }[optimiser](spectrum.parameters())
+    model = niso.NeuralIsometry(torch.nn.Identity(), torch.nn.Identity(), spectrum)
+    before = [p.detach().clone() for p in spectrum.parameters()]
+    for _ in range(4):
+        assert orthonormality_error(spectrum()) < (1e-5 if dtype == torch.float32 else 1e-12)
+        steps.zero_grad()
+        z, tz = torch.randn(2, 3, points, 4, dtype=dtype)
+        model(z, tz).loss().backward()
+        assert all(p.grad.isfinite().all() for p in spectrum.parameters())
+        steps.step()
+        spectrum.retract_()
+    s = spectrum()
+    assert orthonormality_error(s) < (1e-5 if dtype == torch.float32 else 1e-12)
+    assert (s.mass > 0).all() and (s.eigenvalues >= 0).all()
+    assert any(not torch.equal(p, q) for p, q in zip(before, spectrum.parameters(), strict=True))
+
+
+def test_zero_parameters_still_give_a_spectrum():
+    spectrum = LearnedSpectrum(6, 3)
+    with torch.no_grad():
+        for p in spectrum.parameters():
+            p.zero_()
+    s = spectrum()
+    assert orthonormality_error(s) < 1e-5
+    torch.testing.assert_close(s.mass, torch.full((6,), 1e-8))
+    (s.eigenfunctions.square().sum() + s.eigenvalues.sum()).backward()
+    assert all(p.grad.isfinite().all() for p in spectrum.parameters())
+
+
+@pytest.mark.parametrize("eigenvalues", PARAMETRISATIONS)
+def test_eigenvalue_parametrisations(eigenvalues):
+    spectrum = LearnedSpectrum(8, 8, eigenvalues)
+    with torch.no_grad():
+        spectrum.eigenvalue_root.copy_(torch.tensor([2.0, -1.0, 3.0, 0.0, 1.0, -2.0, 0.5, 4.0]))
+    expected = {
+        "cumulative": [4.0, 5.0, 14.0, 14.0, 15.0, 19.0, 19.25, 35.25],
+        "sorted": [0.0, 0.25, 1.0, 1.0, 4.0, 4.0, 9.0, 16.0],
+        "shifted": [4.0, 1.0, 5.0, 2.0, 3.0, 0.0, 2.5, 6.0],
+    }[eigenvalues]
+    assert spectrum().eigenvalues.tolist() == expected
+
+
+def test_initial_scales():
+    rank = 400
+    cumulative, sorted_, shifted = (LearnedSpectrum(500, rank, e) for e in PARAMETRISATIONS)
+    assert cumulative.eigenvalue_root.std().item() == pytest.approx(1 / rank, rel=0.15)
+    assert sorted_.eigenvalue_root.std().item() == pytest.approx(1, rel=0.15)
+    torch.testing.assert_close(shifted().eigenvalues, torch.linspace(0, 1, rank))
+    assert cumulative.basis.std().item() == pytest.approx(0.01, rel=0.02)
+    assert cumulative.mass_root.tolist() == [1.0] * 500
+
+
+@given(points=st.integers(1, 9), data=st.data())
+def test_projection_laws(points, data):
+    rank = data.draw(st.integers(1, points))
+    batch = data.draw(st.lists(st.integers(0, 3), max_size=2))
+    spectrum = LearnedSpectrum(points, rank).double()
+    with torch.no_grad():
+        spectrum.mass_root.uniform_(0.3, 2)
+    s = spectrum()
+    a, z = torch.randn(*batch, rank, 2).double(), torch.randn(*batch, points, 2).double()
+    torch.testing.assert_close(s.project(s.unproject(a)), a)
+    projected = s.unproject(s.project(z))
+    torch.testing.assert_close(s.unproject(s.project(projected)), projected)
+    residual = s.eigenfunctions.mT @ (s.mass[:, None] * (z - projected))
+    torch.testing.assert_close(residual, torch.zeros_like(residual))
+    if rank == points:
+        torch.testing.assert_close(projected, z)
+        energy = (s.mass[:, None] * z.square()).sum((-2, -1))
+        torch.testing.assert_close(s.project(z).square().sum((-2, -1)), energy)  # Parseval
+
+
+def test_operator_and_spatial_maps():
+    s = LearnedSpectrum(7, 7, "sorted").double()()
+    omega = s.operator()
+    torch.testing.assert_close(omega @ s.eigenfunctions, s.eigenfunctions * s.eigenvalues)
+    torch.testing.assert_close(s.mass[:, None] * omega, (s.mass[:, None] * omega).mT)  # M-self-adjoint
+    tau = torch.linalg.qr(torch.randn(3, 7, 7).double()).Q
+    spatial = s.spatial_map(tau)
+    torch.testing.assert_close(spatial.mT @ torch.diag(s.mass) @ spatial, torch.diag(s.mass).expand(3, 7, 7))
+    z = torch.randn(3, 7, 2).double()
+    torch.testing.assert_close(spatial @ z, s.unproject(tau @ s.project(z)))
+
+
+def test_full_precision_under_autocast_and_in_half_precision_modules():
+    spectrum = LearnedSpectrum(40, 10)
+    with torch.no_grad():
+        spectrum.mass_root.uniform_(0.3, 2)
+    s = spectrum()
+    z, tau = torch.randn(2, 40, 3), torch.linalg.qr(torch.randn(10, 10)).Q
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = spectrum()
+        for value, reference in [
+            (inside.eigenfunctions, s.eigenfunctions),
+            (inside.project(z), s.project(z)),
+            (inside.project(z.bfloat16()), s.project(z.bfloat16().float())),
+            (inside.operator(), s.operator()),
+            (inside.spatial_map(tau), s.spatial_map(tau)),
+            (inside.unproject(tau), s.unproject(tau)),
+        ]:
+            assert value.dtype == torch.float32
+            torch.testing.assert_close(value, reference)
+    low = spectrum.bfloat16()()
+    assert {part.dtype for part in low} == {torch.float32}
+    assert orthonormality_error(low) < 1e-5
+    assert s.project(z.double()).dtype == torch.float64
+
+
+def test_wrong_arguments():
+    for rank in (0, 5):
+        with pytest.raises(ValueError, match=f"rank {rank} must lie between 1 and the number of points, 4"):
+            LearnedSpectrum(4, rank)
+    with pytest.raises((ValueError, TypeCheckError)):
+        LearnedSpectrum(4, 2, "increasing")
+    s = LearnedSpectrum(4, 2)()
+    with pytest.raises(ValueError, match=r"latents must be \(…, 4 points, channels\), not \(2, 3, 5\)"):
+        s.project(torch.randn(2, 3, 5))
+    assert isinstance(s, Spectrum)
+
+
+def test_description_and_defaults():
+    spectrum = LearnedSpectrum(5)
+    assert (spectrum.points, spectrum.rank) == (5, 5)
+    assert "points=5, rank=5, eigenvalues='cumulative'" in repr(spectrum)

@@ -1,0 +1,47 @@
+"""The public assertions pass when they should, and fail when they should."""
+
+import pytest
+import torch
+
+from niso import Spectrum
+from niso.testing import assert_equivariant, assert_isometry, relative_error
+
+
+def test_relative_error():
+    assert relative_error(torch.tensor([3.0, 4.0]), torch.tensor([0.0, 4.0])) == pytest.approx(0.75)
+    assert relative_error(torch.zeros(2), torch.zeros(2)) == 0
+    assert relative_error(torch.ones(1), torch.zeros(1)) > 1e20
+
+
+def test_equivariance_and_invariance():
+    x, shift = torch.randn(8), lambda t: t.roll(3)
+    assert_equivariant(lambda t: t**2, x, shift, shift)
+    assert_equivariant(torch.sum, x, shift)
+    with pytest.raises(AssertionError, match=r"equivariance error \S+ exceeds 0.0001"):
+        assert_equivariant(lambda t: t.cumsum(0), x, shift, shift)
+    with pytest.raises(AssertionError):
+        assert_equivariant(lambda t: t**2, x, shift)  # equivariant but not invariant
+    assert_equivariant(lambda t: t.cumsum(0), x, shift, shift, tolerance=1e6)
+
+
+def test_nan_is_never_within_tolerance():
+    with pytest.raises(AssertionError, match="nan"):
+        assert_equivariant(lambda t: t * float("nan"), torch.ones(3), lambda t: t, tolerance=1e9)
+    with pytest.raises(AssertionError, match="nan"):
+        assert_isometry(torch.full((2, 2), float("nan")))
+
+
+def test_isometry():
+    spectrum = Spectrum(torch.ones(3), torch.eye(3), torch.tensor([0.0, 0.0, 2.0]))
+    rotation = torch.tensor([[0.6, -0.8, 0.0], [0.8, 0.6, 0.0], [0.0, 0.0, -1.0]])
+    assert_isometry(rotation, spectrum)
+    assert_isometry(rotation.expand(4, 2, 3, 3), spectrum)
+    swap = rotation[:, [2, 1, 0]]  # orthogonal, but mixes eigenvalues 0 and 2
+    assert_isometry(swap)
+    with pytest.raises(AssertionError, match=r"τΛ − Λτ \S+ exceeds"):
+        assert_isometry(swap, spectrum)
+    with pytest.raises(AssertionError, match=r"τᵀτ − I \S+ exceeds"):
+        assert_isometry(1.01 * rotation, spectrum)
+    with pytest.raises(AssertionError):
+        assert_isometry(torch.stack([rotation, 1.01 * rotation]))
+    assert_isometry(1.01 * rotation, tolerance=0.1)
