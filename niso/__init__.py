@@ -4,21 +4,27 @@
 >>> spectrum = niso.LearnedSpectrum(points=100, rank=32)
 >>> model = niso.NeuralIsometry(encoder, decoder, spectrum)     # any encoder and decoder
 >>> model(x, tx).loss(equivariance=0.5, multiplicity=0.1).backward()
+
+Names are imported when first used, so that the command line can set up torch's threads before torch is loaded.
 """
 
-from niso import losses, metrics, testing
-from niso.functional_map import (
-    cross_covariance,
-    exact_isometric_map,
-    isometric_map,
-    isometric_map_from_covariance,
-    least_squares_map,
-    multiplicity_mask,
-)
-from niso.linalg import polar
-from niso.model import IsometryOutput, NeuralIsometry, SpectralDropout
-from niso.networks import on_grid
-from niso.spectrum import LearnedSpectrum, Spectrum
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from niso import losses, metrics, testing
+    from niso.functional_map import (
+        cross_covariance,
+        exact_isometric_map,
+        isometric_map,
+        isometric_map_from_covariance,
+        least_squares_map,
+        multiplicity_mask,
+    )
+    from niso.linalg import polar
+    from niso.model import IsometryOutput, NeuralIsometry, SpectralDropout
+    from niso.networks import on_grid
+    from niso.spectrum import LearnedSpectrum, Spectrum
 
 __version__ = "0.1.0"
 
@@ -40,3 +46,34 @@ __all__ = [
     "polar",
     "testing",
 ]
+
+_HOMES = {
+    "functional_map": (
+        "cross_covariance",
+        "exact_isometric_map",
+        "isometric_map",
+        "isometric_map_from_covariance",
+        "least_squares_map",
+        "multiplicity_mask",
+    ),
+    "linalg": ("polar",),
+    "model": ("IsometryOutput", "NeuralIsometry", "SpectralDropout"),
+    "networks": ("on_grid",),
+    "spectrum": ("LearnedSpectrum", "Spectrum"),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOME:
+        value = getattr(import_module(f"niso.{_HOME[name]}"), name)
+    elif name in __all__:
+        value = import_module(f"niso.{name}")
+    else:
+        raise AttributeError(f"module 'niso' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -49,10 +49,13 @@ class Optimisation:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
 
     def __post_init__(self) -> None:
-        _require(self, "steps", "batch_size", "learning_rate", positive=True)
-        _require(self, "final_learning_rate", "warmup_steps", "weight_decay")
+        require(self, "steps", "batch_size", "learning_rate", positive=True)
+        require(self, "final_learning_rate", "warmup_steps", "weight_decay", "eigenfunction_eps")
+        require(self, "eigenfunction_beta2", "eigenvalues_frozen", most=1.0)
+        rates = ("eigenfunction_learning_rate", "eigenvalue_learning_rate", "mass_learning_rate")
+        require(self, *(name for name in rates if getattr(self, name) is not None))
         if self.cosine_steps is not None:
-            _require(self, "cosine_steps", positive=True)
+            require(self, "cosine_steps", positive=True)
 
     def rate_at(self, step: int) -> float:
         """Learning rate of a step, counted from 0."""
@@ -84,15 +87,22 @@ class Hardware:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
 
     def __post_init__(self) -> None:
-        _require(self, "devices", "nodes", "threads", positive=True)
-        _require(self, "checkpoint_seconds")
+        require(self, "devices", "nodes", "threads", positive=True)
+        require(self, "checkpoint_seconds")
 
 
-def _require(config: object, *names: str, positive: bool = False) -> None:
+def require(config: object, *names: str, positive: bool = False, most: float = math.inf) -> None:
+    """Check that settings are numbers ≥ 0 (or > 0), and at most `most`.
+
+    Raises:
+        ValueError: one is not; the message names it.
+    """
     for name in names:
         value = getattr(config, name)
         if not value >= 0 or (positive and value == 0):  # NaN is neither
             raise ValueError(f"{name} must {'be positive' if positive else 'not be negative'}, got {value}")
+        if value > most or value == math.inf:
+            raise ValueError(f"{name} must be {'finite' if value == math.inf else f'at most {most:g}'}, got {value}")
 
 
 def to_yaml(config: Any) -> str:

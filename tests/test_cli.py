@@ -86,7 +86,7 @@ def test_help_shows_the_values_of_the_preset(niso):
         ([*TORUS, "--weight-decay", "-1"], "weight_decay must not be negative"),
         ([*TORUS, "--seed", "-1"], "seed must not be negative"),
         ([*TORUS, "--devices", "0"], "devices must be positive"),
-        ([*TORUS, "--size", "0"], "size must be at least 1"),
+        ([*TORUS, "--size", "0"], "size must be positive"),
         ([*TORUS, "--size", "4", "--rank", "17"], "rank 17 must lie between 1 and the number of points, 16"),
         ([*TORUS, "--config", "nowhere.yaml"], "cannot read configuration nowhere.yaml"),
     ],

@@ -11,7 +11,7 @@ import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -45,6 +45,7 @@ class PerturbedBatch(NamedTuple):
     matrices: Float[Tensor, "batch 3 3"]
 
 
+@runtime_checkable
 class PerturbedDigits(Protocol):
     """A fixed sequence of perturbed digits, read in batches; the same at every pass, batch size and device."""
 

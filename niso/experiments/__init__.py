@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from niso.errors import InputError, nearest
-from niso.experiments.experiment import Experiment
+
+if TYPE_CHECKING:
+    from niso.experiments.experiment import Experiment  # loads torch, which `niso --help` need not wait for
 
 EXPERIMENTS = {
     "torus": "niso.experiments.torus.Torus",

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from niso import metrics
-from niso.config import Optimisation
+from niso.config import Optimisation, require
 from niso.data.photographs import crops, photographs
 from niso.experiments.experiment import Experiment, Phase
 from niso.geometry import torus
@@ -68,9 +68,9 @@ class TorusConfig:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
 
     def __post_init__(self) -> None:
-        for name in ("size", "images", "pool", "evaluation_pairs"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        require(self, "size", "images", "pool", "evaluation_pairs", positive=True)
+        require(self, "equivariance", "multiplicity", "multiplicity_decay", "damping")
+        require(self, "spectral_dropout", most=1.0)
         if self.rank is not None and not 1 <= self.rank <= self.size**2:
             raise ValueError(f"rank {self.rank} must lie between 1 and the number of points, {self.size**2}")
 
@@ -116,10 +116,10 @@ QUICK = TorusConfig(
 STANDARD = replace(
     QUICK,
     size=16,
-    multiplicity=0.15,
-    multiplicity_decay=0.01,
+    multiplicity=0.08,
+    multiplicity_decay=0.005,
     training=replace(
-        QUICK.training, steps=12_000, warmup_steps=1_200, learning_rate=0.01, eigenvalue_learning_rate=0.2
+        QUICK.training, steps=20_000, warmup_steps=2_000, learning_rate=0.01, eigenvalue_learning_rate=1.0
     ),
 )
 

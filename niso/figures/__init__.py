@@ -7,11 +7,13 @@ colour-blind readers. A figure of several panels is 10 inches wide: 1,000 pixels
 Importing this loads matplotlib, so import it where a picture is drawn.
 """
 
+from niso.figures.accuracy import accuracy_by_strength
 from niso.figures.maps import kernel_pair, map_before_after, matrix_pair
 from niso.figures.spectra import eigenfunction_mosaic, energy_histogram, mass_map, spectrum_plot
 from niso.figures.training import image_rows, training_curves
 
 __all__ = [
+    "accuracy_by_strength",
     "eigenfunction_mosaic",
     "energy_histogram",
     "image_rows",

@@ -38,7 +38,11 @@ def fill(text: str, root: Path) -> str:
         paths = sorted(root.glob(match["pattern"]))
         if not paths:
             raise InputError(f"no record matches {match['pattern']}")
-        return match[1] + markdown_table([(path, read_record(path)) for path in paths], match["metrics"].split()) + match[4]
+        return (
+            match[1]
+            + markdown_table([(path, read_record(path)) for path in paths], match["metrics"].split())
+            + match[4]
+        )
 
     return _TABLE.sub(table, text)
 

@@ -1,0 +1,41 @@
+"""Pictures of classification."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Bool, Float
+from matplotlib.figure import Figure
+
+from niso.figures.style import BLUE, GREY, Array, as_numpy, styled
+
+
+@styled
+def accuracy_by_strength(
+    correct: Bool[Array, " examples"],
+    strength: Float[Array, " examples"],
+    label: str = "strength of the transformation",
+    bins: int = 20,
+) -> Figure:
+    """Share of correct examples against how strongly each was transformed, in bins of equally many, with the binomial
+    standard error; a dashed line at the share of all. Examples of infinite strength count only there.
+
+    Raises:
+        ValueError: there is no example of finite strength.
+    """
+    right, x = as_numpy(correct).astype(float), as_numpy(strength)
+    finite = np.isfinite(x)
+    if not finite.any():
+        raise ValueError("there is no example of finite strength")
+    order = np.argsort(x[finite], kind="stable")
+    parts = np.array_split(order, min(bins, len(order)))
+    centre = np.array([np.median(x[finite][part]) for part in parts])
+    share = np.array([right[finite][part].mean() for part in parts])
+    error = np.array([np.sqrt(s * (1 - s) / len(part)) for s, part in zip(share, parts, strict=True)])
+    figure = Figure((5.5, 3.4), layout="constrained")
+    axes = figure.subplots()
+    axes.errorbar(centre, 100 * share, 100 * error, color=BLUE, marker="o", markersize=3, capsize=2)
+    axes.axhline(100 * right.mean(), color=GREY, linestyle="--", linewidth=1)
+    axes.set(xlabel=label, ylabel="accuracy (%)", title=f"{100 * right.mean():.2f} % of {len(right):,} images")
+    axes.grid(True)
+    axes.set_axisbelow(True)
+    return figure
