@@ -44,7 +44,10 @@ def set_learning_rates(optimizer: torch.optim.Optimizer, optimisation: Optimisat
         frozen = group["role"] == "eigenvalues" and step < optimisation.eigenvalues_frozen * optimisation.steps
         group["lr"] = own
         for parameter in group["params"] if frozen else ():
-            parameter.grad = None
+            # not None: Adam counts these steps, so that with its second moments empty but no longer corrected for
+            # it, the first gradients after the thaw make steps several times larger and spread the eigenvalues
+            if parameter.grad is not None:
+                parameter.grad.zero_()
     return rate
 
 

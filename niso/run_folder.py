@@ -21,8 +21,8 @@ from niso.errors import InputError
 
 @dataclass(frozen=True)
 class RunFolder:
-    """`config.yaml`, `run.json` (facts), `metrics.json`, `log.csv`, `tensorboard/`, `checkpoints/`, `figures/` and
-    `report.html` of one run."""
+    """`config.yaml`, `run.json` (facts), `metrics.json`, `log.csv`, `tensorboard/`, `checkpoints/`,
+    `weights.safetensors`, `figures/` and `report.html` of one run."""
 
     path: Path
 

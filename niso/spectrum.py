@@ -168,7 +168,11 @@ def _rotated(
     frame: Float[Tensor, "points points"], basis: Float[Tensor, "points rank"]
 ) -> Float[Tensor, "points rank"]:
     """First columns of the frame, rotated by cayley(W)."""
-    return frame @ _cayley(_skew(basis))[:, : basis.shape[1]]
+    rank = basis.shape[1]
+    if not torch.compiler.is_compiling() and not basis.any():
+        # after a retraction W = 0, where F (I + W) has the same value and first derivatives, with nothing to solve
+        return frame[:, :rank] + frame @ _skew(basis)[:, :rank]
+    return frame @ _cayley(_skew(basis))[:, :rank]
 
 
 def _skew(basis: Float[Tensor, "points rank"]) -> Float[Tensor, "points points"]:

@@ -198,3 +198,14 @@ def test_drawing_leaves_matplotlib_as_it_was():
         assert matplotlib.rcParams["font.size"] == 30
     assert figure.axes[0].title.get_fontsize() == 10
     assert dict(matplotlib.rcParams) == before
+
+
+def test_accuracy_by_strength_has_bins_of_equally_many():
+    correct = torch.tensor([True, True, False, True, False, False, True])
+    strength = torch.tensor([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, torch.inf])
+    (axes,) = panels(figures.accuracy_by_strength(correct, strength, "pixels", bins=3))
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), [100, 50, 0])
+    np.testing.assert_allclose(axes.lines[0].get_xdata(), [0.5, 2.5, 4.5])
+    assert axes.get_xlabel() == "pixels" and axes.get_title() == "57.14 % of 7 images"
+    with pytest.raises(ValueError, match="no example of finite strength"):
+        figures.accuracy_by_strength(correct[6:], strength[6:])

@@ -61,7 +61,7 @@ def test_learning_rates_keep_their_ratios(model):
         assert rates(optimizer) == pytest.approx(expected)
 
 
-def test_frozen_eigenvalues_do_not_move_and_keep_no_moments(model):
+def test_frozen_eigenvalues_do_not_move_and_keep_empty_moments(model):
     optimizer = make_optimizer(model, OPTIMISATION)
     start = model.spectrum.eigenvalue_root.detach().clone()
     for step in range(30):
@@ -71,7 +71,9 @@ def test_frozen_eigenvalues_do_not_move_and_keep_no_moments(model):
         optimizer.zero_grad()
         moved = not torch.equal(model.spectrum.eigenvalue_root, start)
         assert moved == (step >= 20)
-        assert (model.spectrum.eigenvalue_root in optimizer.state) == (step >= 20)
+        moments = optimizer.state[model.spectrum.eigenvalue_root]
+        assert bool(moments["exp_avg"].any()) == bool(moments["exp_avg_sq"].any()) == (step >= 20)
+        assert moments["step"].item() == step + 1  # frozen steps count: the first after them are larger
 
 
 def test_retraction_keeps_the_spectrum_and_empties_the_basis(dtype):
@@ -113,6 +115,21 @@ def test_an_entry_of_the_basis_is_an_angle():
     assert turned[0, 1].item() == pytest.approx(angle, rel=1e-5)
     assert turned[1, 0].item() == pytest.approx(-angle, rel=1e-5)
     torch.testing.assert_close(turned[2], torch.eye(3).double()[2])
+
+
+def test_the_short_way_at_the_frame_has_the_gradient_of_the_long_one():
+    spectrum = niso.LearnedSpectrum(6, 4, eigenfunctions="rotation").double()
+    weight = torch.randn(6, 4).double()
+
+    def gradient(offset):
+        spectrum.basis.grad = None
+        with torch.no_grad():
+            spectrum.basis.fill_(0.0)
+            spectrum.basis[0, 1] = offset
+        (spectrum().eigenfunctions * weight).sum().backward()
+        return spectrum.basis.grad.clone()
+
+    torch.testing.assert_close(gradient(0.0), gradient(1e-9), atol=1e-7, rtol=1e-7)  # 1e-9 takes the long way
 
 
 def test_gradient_of_a_rotation():

@@ -142,6 +142,7 @@ def _execute(folder: RunFolder, settings: Settings, fabric: Any, training: bool 
         torch.manual_seed(step_seed(settings.seed, 1, phase.name))
     if not fabric.is_global_zero:
         return {}
+    checkpoint.save(folder.path / "weights.safetensors", phase.objective.state_dict(), _origin(settings))
     described = {key: value for key, value in totals.items() if key in kind.metric_descriptions}
     figures = {**experiment.evaluate(), **described}
     save_pictures(experiment.pictures(), folder.path / "figures")
@@ -157,6 +158,11 @@ def _built_together(phases: Iterator[Phase], fabric: Any) -> Iterator[Phase]:
         if phase is None:
             return
         yield phase
+
+
+def _origin(settings: Settings) -> dict[str, Any]:
+    """What exported weights say of themselves."""
+    return {name: getattr(settings, name) for name in ("experiment", "preset", "method", "seed")}
 
 
 def _require_trained(folder: RunFolder, phase: str, steps: int) -> None:

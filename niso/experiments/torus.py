@@ -99,11 +99,11 @@ QUICK = TorusConfig(
     multiplicity=0.04,
     multiplicity_decay=0.003,
     training=Optimisation(
-        steps=8_000,
+        steps=16_000,
         batch_size=1,
         learning_rate=0.02,
         final_learning_rate=0.0,
-        warmup_steps=800,
+        warmup_steps=1_600,
         weight_decay=0.0,
         eigenfunction_beta2=0.99,
         eigenfunction_eps=1e-12,
@@ -119,7 +119,7 @@ STANDARD = replace(
     multiplicity=0.08,
     multiplicity_decay=0.005,
     training=replace(
-        QUICK.training, steps=20_000, warmup_steps=2_000, learning_rate=0.01, eigenvalue_learning_rate=1.0
+        QUICK.training, steps=20_000, warmup_steps=2_000, learning_rate=0.01, eigenvalue_learning_rate=0.5
     ),
 )
 

@@ -40,15 +40,31 @@ def test_released_homnist_model_has_its_published_parameter_count():
     image_channels=st.integers(1, 3),
     latent=st.integers(1, 4),
     batch=st.integers(1, 3),
+    patch=st.integers(1, 3),
 )
-def test_shapes(channels, grid, blocks, image_channels, latent, batch):
-    stride = 2 ** (len(channels) - 1)
+def test_shapes(channels, grid, blocks, image_channels, latent, batch, patch):
+    stride = patch * 2 ** (len(channels) - 1)
     size = (grid[0] * stride, grid[1] * stride)
-    config = ConvConfig(size, image_channels, tuple(channels), blocks, latent, stem_channels=3)
+    config = ConvConfig(size, image_channels, tuple(channels), blocks, latent, stem_channels=3, patch=patch)
     image = torch.randn(batch, image_channels, *size)
+    assert config.grid == grid
     z = ConvEncoder(config)(image)
     assert z.shape == (batch, config.points, latent)
     assert ConvDecoder(config)(z).shape == image.shape
+
+
+def test_patches_read_and_write_whole_squares():
+    """A pixel reaches the stem's value of its own square only, and the decoder's last layer writes it back there."""
+    config = ConvConfig(image_size=(4, 6), channels=(2,), blocks=1, stem_channels=3, patch=2)
+    encoder, decoder = ConvEncoder(config), ConvDecoder(config)
+    image, touched = torch.zeros(1, 1, 4, 6), torch.zeros(1, 1, 4, 6)
+    touched[0, 0, 3, 4] = 1
+    difference = (encoder.layers[:2](touched) - encoder.layers[:2](image)).abs().sum(1)[0]
+    assert difference.nonzero().tolist() == [[1, 2]]
+    squares = torch.zeros(1, 2, 2, 3)
+    squares[0, :, 1, 2] = 1
+    written = decoder.layers[-2:](squares) - decoder.layers[-2:](torch.zeros_like(squares))
+    assert sorted(map(tuple, written[0, 0].nonzero().tolist())) == [(2, 4), (2, 5), (3, 4), (3, 5)]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -148,7 +164,9 @@ def test_points_and_grid_are_inverse_views():
         ({"image_size": (0, 40)}, "divisible by 2"),
         ({"channels": ()}, "channels"),
         ({"channels": (64, 0)}, "channels"),
+        ({"image_size": (40, 42), "patch": 2}, r"divisible by 4 \(2 levels, patch 2\)"),
         ({"blocks": 0}, "blocks"),
+        ({"patch": 0}, "patch"),
         ({"latent_channels": 0}, "latent_channels"),
     ],
 )
