@@ -18,6 +18,7 @@ NISO = [sys.executable, "-m", "niso"]
 PUBLISHED = "--eigenvalues sorted --eigenfunctions polar --norm l1 --multiplicity 0.3 --multiplicity-decay 1"
 PLAIN_ADAM = "--learning-rate 7e-3 --weight-decay 1e-4 --eigenfunction-beta2 0.999 --eigenfunction-eps 1e-8"
 ONE_RATE = "--eigenvalue-learning-rate None --mass-learning-rate None --eigenvalues-frozen 0"
+BUDGET = "--steps 8000 --warmup-steps 800"
 VARIANTS = {
     "default": "",
     "published-at-this-budget": f"{PUBLISHED} {PLAIN_ADAM} {ONE_RATE}",
@@ -38,7 +39,7 @@ def run(variant: str, seed: int) -> None:
     if (out / "config.yaml").exists():
         command = ["resume", str(out)]
     else:
-        command = ["run", "torus", *VARIANTS[variant].split(), "--seed", str(seed), "--out", str(out)]
+        command = ["run", "torus", *BUDGET.split(), *VARIANTS[variant].split(), "--seed", str(seed), "--out", str(out)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
     for words in (command, ["record", str(out), "--to", f"results/torus-ablations/{variant}"]):
         done = subprocess.run([*NISO, *words], env=environment, capture_output=True, text=True)

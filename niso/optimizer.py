@@ -42,7 +42,7 @@ def set_learning_rates(optimizer: torch.optim.Optimizer, optimisation: Optimisat
         peak = peaks[group["role"]]
         own = rate if peak is None else rate * peak / optimisation.learning_rate
         frozen = group["role"] == "eigenvalues" and step < optimisation.eigenvalues_frozen * optimisation.steps
-        group["lr"] = own
+        group["lr"] = 0.0 if frozen else own
         for parameter in group["params"] if frozen else ():
             # not None: Adam counts these steps, so that with its second moments empty but no longer corrected for
             # it, the first gradients after the thaw make steps several times larger and spread the eigenvalues
