@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import platform
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -63,10 +66,24 @@ class RunFolder:
     def withdraw(self) -> None:
         """Take back a run that could not begin; nothing happens once it has been training."""
         if not (self.path / "log.csv").exists():
-            for name in ("config.yaml", "run.json"):
+            for name in ("config.yaml", "run.json", ".lock"):
                 (self.path / name).unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # not empty
                 self.path.rmdir()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from working on the run; a lock ends with its process, however that ends.
+
+        Raises:
+            InputError: another process works on the run.
+        """
+        with open(self.path / ".lock", "w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise InputError(f"another process works on {self.path}: wait for it, or stop it first") from error
+            yield
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -94,3 +94,12 @@ def test_environment_says_what_a_figure_is_worth():
     assert {"niso", "commit", "torch", "python", "hardware", "cores", "threads", "started"} <= facts.keys()
     assert facts["torch"] == torch.__version__ and facts["hardware"]
     assert yaml.safe_load(json.dumps(facts)) == facts
+
+
+def test_two_processes_cannot_work_on_one_run(niso, tiny, tmp_path, refused):
+    path = tmp_path / "run"
+    assert niso("run", "torus", *tiny, "--out", path).status == 0
+    (path / "metrics.json").unlink()
+    with RunFolder(path).locked():
+        assert "another process works on" in refused("resume", path)
+    assert niso("resume", path).status == 0  # the lock went with its owner

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,14 @@ def evaluate(path: Path) -> dict[str, float]:
 
 
 def _execute(folder: RunFolder, settings: Settings, fabric: Any, training: bool = True) -> dict[str, float]:
+    with ExitStack() as stack:
+        with together(fabric):
+            if fabric.is_global_zero:
+                stack.enter_context(folder.locked())
+        return _train_and_evaluate(folder, settings, fabric, training)
+
+
+def _train_and_evaluate(folder: RunFolder, settings: Settings, fabric: Any, training: bool) -> dict[str, float]:
     from niso.report import save_pictures, write_report  # matplotlib is slow to import
 
     kind = find_experiment(settings.experiment)

@@ -1,0 +1,167 @@
+"""Settings and presets of the homNIST experiment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal, get_args
+
+import tyro
+
+from niso.config import Optimisation
+from niso.data.homnist import COPIES
+from niso.losses import Norm
+from niso.networks import ConvConfig, MLPConfig, VectorNeuronConfig, ViTConfig
+from niso.spectrum import Eigenfunctions, Eigenvalues
+
+Source = Literal["mnist", "embedded"]
+Architecture = Literal["conv", "vit"]
+
+
+@dataclass(frozen=True)
+class HomnistConfig:
+    """Settings of the homNIST experiment."""
+
+    digits: Source = "mnist"
+    """MNIST (in --data-dir, or downloaded once), or scikit-learn's digits, which need no network."""
+    architecture: Architecture = "conv"
+    """Which encoder and decoder."""
+    conv: ConvConfig = field(default_factory=ConvConfig)
+    """Convolutional networks; image_size is that of the digits, whatever is given."""
+    vit: ViTConfig = field(default_factory=ViTConfig)
+    """Transformers; image_size is that of the digits, whatever is given."""
+    rank: int = 32
+    """Number of eigenfunctions k, and size of the maps of every method."""
+    eigenvalues: Eigenvalues = "cumulative"
+    """Parametrisation of the eigenvalues, see `niso.LearnedSpectrum`."""
+    eigenfunctions: Eigenfunctions = "polar"
+    """Parametrisation of the eigenfunctions, see `niso.LearnedSpectrum`."""
+    norm: Norm = "l1"
+    """Norm of the equivariance and reconstruction losses: mean absolute error or mean square."""
+    equivariance: float = 0.5
+    """Weight α of the equivariance loss; 0 in the method niso-no-equivariance."""
+    multiplicity: float = 0.1
+    """Weight β of the multiplicity loss; 0 in the method niso-no-multiplicity."""
+    multiplicity_decay: float = 1.0
+    """Factor that β reaches at the end, geometrically over the last 30 % of the steps."""
+    spectral_dropout: float = 0.0
+    """Probability of spectral dropout."""
+    special: bool = False
+    """Maps of determinant +1 only."""
+    damping: float = 0.0
+    """Damping of the polar gradient; 0 is exact."""
+    group: int = 4
+    """Observations that share one T in the method niso-group; the batch is a multiple of it."""
+    leave_one_out: bool = True
+    """In niso-group, solve each member's map from the others alone."""
+    nft_tall: bool = False
+    """In the methods nft, all points as rows of the latent instead of as many as the rank."""
+    nft_epochs: int = 50
+    """In the methods nft, epochs of the block diagonalisation after pre-training; 0 leaves it out."""
+    nft_maps: int = 3_200
+    """In the methods nft, maps that the block diagonalisation is fitted to."""
+    training: Annotated[Optimisation, tyro.conf.arg(name="")] = field(default_factory=Optimisation)
+    """Optimisation of the pre-training."""
+    head: Optimisation = field(default_factory=lambda: Optimisation(steps=10_000))
+    """Optimisation of the head."""
+    vector_neurons: VectorNeuronConfig = field(default_factory=VectorNeuronConfig)
+    """The equivariant head, of all methods but the autoencoder."""
+    mlp: MLPConfig = field(default_factory=MLPConfig)
+    """The autoencoder's head."""
+    published: bool = False
+    """Evaluate on the published .mat file, the only one in --data-dir, instead of a generated test set."""
+    test_digits: int | None = None
+    """Test digits, evenly spread over all; all by default."""
+    test_copies: int = COPIES
+    """Homographies of each test digit: with all of MNIST, 32 is the full set of 320,000, 1 the 10k subset."""
+    evaluation_pairs: int = 10_000
+    """Test digits, each under one homography of the pre-training distribution, for the figures of pairs."""
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
+
+    def __post_init__(self) -> None:
+        for name in ("rank", "group", "nft_maps", "evaluation_pairs"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.digits not in get_args(Source) or self.architecture not in get_args(Architecture):
+            raise ValueError(f"digits {self.digits!r} or architecture {self.architecture!r} is unknown")
+        if self.nft_epochs < 0:
+            raise ValueError(f"nft_epochs must not be negative, got {self.nft_epochs}")
+        if self.test_digits is not None and self.test_digits < 1:
+            raise ValueError(f"test_digits must be at least 1, got {self.test_digits}")
+        if not 1 <= self.test_copies <= COPIES:
+            raise ValueError(f"test_copies must lie between 1 and {COPIES}, got {self.test_copies}")
+
+
+PAPER = HomnistConfig(
+    conv=ConvConfig(channels=(128, 256)),
+    training=Optimisation(steps=50_000),
+    head=Optimisation(steps=10_000),
+)
+"""The paper's text: channels 128 and 256, α = 0.5, β = 0.1, 50,000 steps of 16 pairs, head of 10,000 steps.
+
+`niso run homnist --preset paper --data-dir MNIST --accelerator gpu --precision bf16-mixed`. Expected: the paper's
+92.5 % (pairs), 97.4 % (triplets). Not yet run."""
+
+RELEASED = HomnistConfig(
+    conv=ConvConfig(channels=(64, 128)),
+    special=True,
+    damping=1e-8,
+    training=Optimisation(steps=50_000, cosine_steps=1_000_000),
+    head=Optimisation(steps=20_000, cosine_steps=1_000_000),
+    vector_neurons=VectorNeuronConfig(variant="released"),
+)
+"""The released code's settings where they differ: channels 64 and 128 (2,186,385 parameters), SO(k), damped gradient, a
+learning rate that hardly falls, its own head, trained for 20,000 steps. Not yet run."""
+
+SMALL = HomnistConfig(
+    conv=ConvConfig(channels=(32, 64), blocks=2, stem_channels=32, patch=2),
+    eigenvalues="shifted",
+    multiplicity=0.01,
+    multiplicity_decay=0.1,
+    training=Optimisation(
+        steps=4_500,
+        learning_rate=2e-3,
+        final_learning_rate=0.0,
+        warmup_steps=300,
+        eigenvalue_learning_rate=2e-2,
+    ),
+    head=Optimisation(steps=1_500, batch_size=64, learning_rate=2e-3, final_learning_rate=0.0, warmup_steps=100),
+    vector_neurons=VectorNeuronConfig(variant="released", expansion=1),
+    test_digits=5_000,
+    test_copies=4,
+    evaluation_pairs=2_000,
+)
+"""MNIST on one core: a network of 0.37 million parameters on half the resolution, and a test set of 20,000 images.
+
+`niso run homnist --preset small --data-dir MNIST`, about 10 minutes on one core of an AMD EPYC."""
+
+MEDIUM = replace(
+    SMALL,
+    conv=ConvConfig(channels=(48, 96), blocks=3, patch=2),
+    training=replace(SMALL.training, steps=12_000, warmup_steps=500),
+    head=replace(SMALL.head, steps=4_000),
+    test_digits=None,
+)
+"""As small with 3 blocks of 48 and 96 channels, for about an hour on two cores; 40,000 test images. Not yet run."""
+
+QUICK = replace(
+    SMALL,
+    digits="embedded",
+    conv=ConvConfig(channels=(32,), blocks=2, stem_channels=32, patch=2),
+    training=replace(SMALL.training, steps=4_000),
+    head=replace(SMALL.head, steps=600),
+    test_digits=None,
+    test_copies=8,
+    evaluation_pairs=500,
+)
+"""scikit-learn's digits, on 24×24 pixels: no network, a few minutes.
+
+`niso run homnist`, about 3 minutes on one core of an AMD EPYC."""
+
+PRESETS: dict[str, Any] = {
+    "quick": QUICK,
+    "small": SMALL,
+    "medium": MEDIUM,
+    "paper": PAPER,
+    "released": RELEASED,
+}
