@@ -80,7 +80,7 @@ PAPER = TorusConfig(
     multiplicity=0.1,
     training=Optimisation(steps=100_000, batch_size=1),
 )
-"""The paper's text: 16×16, β = 0.1, batch 1, 100,000 steps, 86 images."""
+"""The paper's text: 16×16, β = 0.1, batch 1, 100,000 steps, 86 images. The paper: 6 hours on an A6000. Not run here."""
 
 RELEASED = replace(
     PAPER,
@@ -90,7 +90,7 @@ RELEASED = replace(
     damping=1e-8,
     training=Optimisation(steps=1_000_000, batch_size=16),
 )
-"""The released code's settings: β = 0.5, batch 16, 1,000,000 steps, 89 images, SO(k), damped gradient."""
+"""The released code's settings: β = 0.5, batch 16, 1,000,000 steps, 89 images, SO(k), damped gradient. Not run here."""
 
 QUICK = TorusConfig(
     eigenvalues="shifted",
@@ -112,6 +112,12 @@ QUICK = TorusConfig(
         eigenvalues_frozen=0.1,
     ),
 )
+"""8×8, k = 64, with the settings that docs/notation.md explains ("What the torus presets change").
+
+`niso run torus`: one core of a 2-core AMD EPYC (Zen 5), about 70 s on a busy machine. Mean of seeds 0–4:
+eigenspace_energy 0.995 (worst 0.987), map_block_energy 0.986 (worst 0.969), equivariance_error 0.7 % (worst 1.8 %).
+Records: results/torus/torus-quick-*.json.
+"""
 
 STANDARD = replace(
     QUICK,
@@ -122,6 +128,11 @@ STANDARD = replace(
         QUICK.training, steps=20_000, warmup_steps=2_000, learning_rate=0.01, eigenvalue_learning_rate=0.5
     ),
 )
+"""16×16, k = 256: the size of the paper.
+
+`niso run torus --preset standard`: one core of a 2-core AMD EPYC (Zen 5), 11 minutes. Records, each seed's figures in
+them: results/torus/torus-standard-*.json.
+"""
 
 
 class Evaluation(NamedTuple):

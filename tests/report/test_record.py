@@ -27,7 +27,7 @@ def test_a_record_has_settings_facts_and_figures(run, tmp_path, niso):
 
 def test_the_data_folder_is_named_without_its_path(run, tmp_path):
     config = run / "config.yaml"
-    config.write_text(config.read_text().replace("data_dir: null", "data_dir: /secret/place/photos"))
+    config.write_text(config.read_text().replace("data_dir: null", "data_dir: secret/place/photos"))
     record = read_record(write_record(run, tmp_path))
     assert record["settings"]["data_dir"] == "photos"
 
