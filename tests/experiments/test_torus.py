@@ -7,7 +7,7 @@ from PIL import Image
 from torch import nn
 
 from niso import checkpoint
-from niso.config import Hardware, Optimisation
+from niso.config import Hardware
 from niso.experiments import EXPERIMENTS, find_experiment
 from niso.experiments.torus import Torus
 from niso.geometry import torus
@@ -173,11 +173,9 @@ def test_pictures_have_different_names(experiment):
 
 def test_training_finds_eigenspaces(tmp_path):
     """A few hundred steps on a tiny torus raise the score from that of a random basis."""
-    config = replace(
-        find_experiment("torus").presets["quick"],
-        size=SIZE, images=10, pool=200, evaluation_pairs=8, rank=None,
-        training=Optimisation(steps=400, batch_size=1, learning_rate=1e-2, final_learning_rate=0.0, warmup_steps=20),
-    )  # fmt: skip
+    quick = find_experiment("torus").presets["quick"]
+    training = replace(quick.training, steps=600, warmup_steps=60)
+    config = replace(quick, size=SIZE, images=10, pool=200, evaluation_pairs=8, training=training)
     torch.manual_seed(0)
     experiment = Torus(config, "niso", 0, None, CPU)
     before = experiment.evaluate()
@@ -185,5 +183,5 @@ def test_training_finds_eigenspaces(tmp_path):
     run, fabric = RunFolder.create(tmp_path / "run", {}), make_fabric(Hardware(accelerator="cpu"))
     train(phase.objective, phase.sampler, phase.optimisation, run, fabric)
     after = experiment.evaluate()
-    assert after["eigenspace_energy"] > before["eigenspace_energy"] + 0.15
+    assert after["eigenspace_energy"] > before["eigenspace_energy"] + 0.3
     assert after["map_block_energy"] > after["map_block_energy_chance"]
