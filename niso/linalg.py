@@ -6,8 +6,8 @@ Every orthogonal matrix of the library comes from here: the maps τ_Ω (paper eq
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
@@ -113,7 +113,7 @@ class _Polar(torch.autograd.Function):
             signs = _signs(u, vh)
             u, s = u * signs[..., None, :], s * signs
         ctx.save_for_backward(u, s, vh)
-        ctx.damping = damping
+        ctx.damping, ctx.regular = damping, _is_regular(s, m.shape[-2])
         return u @ vh
 
     @staticmethod
@@ -122,7 +122,7 @@ class _Polar(torch.autograd.Function):
             # u, s and vh are constants to autograd here, so that a second derivative would silently be wrong
             raise NotImplementedError("polar has first derivatives only; its gradient cannot be differentiated")
         u, s, vh = ctx.saved_tensors
-        return _polar_gradient(grad, u, s, vh, ctx.damping), None, None
+        return _polar_gradient(grad, u, s, vh, ctx.damping, ctx.regular), None, None
 
 
 @full_precision
@@ -132,11 +132,17 @@ def _polar_gradient(
     s: Float[Tensor, "*batch k"],
     vh: Float[Tensor, "*batch k k"],
     damping: float,
+    regular: bool = False,
 ) -> Float[Tensor, "*batch n k"]:
-    """U [(A − Aᵀ)ᵢⱼ / (σᵢ + σⱼ)] Vᵀ + (I − U Uᵀ) G V S⁻¹ Vᵀ with A = Uᵀ G V."""
+    """U [(A − Aᵀ)ᵢⱼ / (σᵢ + σⱼ)] Vᵀ + (I − U Uᵀ) G V S⁻¹ Vᵀ with A = Uᵀ G V.
+
+    Where the matrices are known to be `regular`, nothing is guarded.
+    """
     gv = grad @ vh.mT
     a = u.mT @ gv
     rows, columns = s[..., :, None], s[..., None, :]
+    if regular and not damping and u.shape[-2] == u.shape[-1]:
+        return u @ ((a - a.mT) / (rows + columns)) @ vh
     precision = torch.finfo(s.dtype)
     floor = (precision.eps * max(u.shape[-2:]) * s[..., :1, None]).clamp_min(precision.tiny)
     if damping:
@@ -149,6 +155,13 @@ def _polar_gradient(
         rest = gv - u @ a
         inner += rest * columns / (columns.square() + damping) if damping else _divide(rest, columns, floor)
     return inner @ vh
+
+
+def _is_regular(s: Float[Tensor, "*batch k"], n: int) -> bool:
+    """Whether no σᵢ + σⱼ is 0 to rounding: asked only where the answer costs less than a guard does."""
+    if torch.compiler.is_compiling() or s.device.type != "cpu" or not s.numel():
+        return False
+    return bool(s[..., -1].amin() > torch.finfo(s.dtype).eps * n * s[..., 0].amax())
 
 
 def _divide(x: Tensor, y: Tensor, floor: Tensor) -> Tensor:
@@ -204,8 +217,23 @@ def _svd_one_by_one(m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return u, s, vh
 
 
+@contextmanager
+def _one_thread(device: torch.device) -> Iterator[None]:
+    """LAPACK in one thread: for small matrices two are several times slower (benchmarks/results/polar.json)."""
+    threads = torch.get_num_threads()
+    if device.type != "cpu" or threads == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
 def _svd_plain(m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    u, s, vh = torch.linalg.svd(m, full_matrices=False)
+    with _one_thread(m.device):
+        u, s, vh = torch.linalg.svd(m, full_matrices=False)
     if not math.isfinite(s.sum().item()):  # LAPACK reports NaN, but returns NaN for infinite entries
         raise LinAlgError("singular values are not finite")
     return u, s, vh

@@ -1,5 +1,6 @@
 """polar: values, exact and damped gradients, degenerate inputs, precision, and SVDs that do not converge."""
 
+import math
 import subprocess
 import sys
 
@@ -329,3 +330,18 @@ def test_singular_value_signs_flip_only_the_last():
     signs = linalg._signs(u, vh)
     assert signs[0, :2].tolist() == [1, 1]
     assert torch.linalg.det(u * signs[:, None, :] @ vh).item() == pytest.approx(1)
+
+
+def test_the_number_of_threads_is_given_back(monkeypatch):
+    threads, seen = torch.get_num_threads(), []
+    svd = torch.linalg.svd
+    monkeypatch.setattr(torch.linalg, "svd", lambda *a, **k: (seen.append(torch.get_num_threads()), svd(*a, **k))[1])
+    try:
+        torch.set_num_threads(2)
+        polar(torch.randn(3, 4, 4))
+        assert seen == [1] and torch.get_num_threads() == 2
+        with pytest.raises(FloatingPointError):
+            polar(torch.full((2, 2), math.nan))
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
