@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -109,7 +110,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
         output.add_column(column, justify="right" if index else "left")
     for row in rows:
         output.add_row(*(_text(cell) for cell in row))
-    Console().print(output)
+    Console(width=None if sys.stdout.isatty() else 120).print(output)
 
 
 def _text(cell: Any) -> str:
