@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
