@@ -165,5 +165,5 @@ def _show(figures: dict[str, float], path: Path) -> None:
         return
     width = max(map(len, figures))
     for name, value in figures.items():
-        print(f"{name:<{width}}  {value:.4g}")
+        print(f"{name:<{width}}  {value if isinstance(value, int) else format(value, '.4g')}")
     print(f"\nreport: {path / 'report.html'}")
