@@ -57,6 +57,9 @@ def markdown_table(records: Sequence[tuple[Path, dict[str, Any]]], metrics: Sequ
     for path, record in sorted(records, key=lambda item: (item[0].parent, item[1]["seed"])):
         name = path.parent.name if variants else record["preset"]
         groups.setdefault((name, record["method"]), []).append(record)
+    for metric in metrics:
+        if not any(metric in record["metrics"] for _, record in records):
+            raise InputError(f"every record lacks the metric {metric}")
     lines = [["variant" if variants else "preset", "method", "seeds", *(f"`{name}`" for name in metrics)]]
     lines.append(["---"] * len(lines[0]))
     for (label, method), group in groups.items():
@@ -66,10 +69,12 @@ def markdown_table(records: Sequence[tuple[Path, dict[str, Any]]], metrics: Sequ
 
 
 def _cell(group: Sequence[dict[str, Any]], metric: str) -> str:
-    try:
-        values = [float(record["metrics"][metric]) for record in group]
-    except KeyError as error:
-        raise InputError(f"a record of {group[0]['experiment']} lacks the metric {metric}") from error
+    having = [record["metrics"][metric] for record in group if metric in record["metrics"]]
+    if not having:
+        return "—"  # a method without this figure, e.g. an autoencoder without maps
+    if len(having) < len(group):
+        raise InputError(f"a record of {group[0]['experiment']} lacks the metric {metric}, which its other seeds have")
+    values = [float(value) for value in having]
     if len(values) == 1:
         return f"{values[0]:.4g}"
     spread = statistics.stdev(values) / math.sqrt(len(values))

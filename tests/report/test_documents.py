@@ -58,3 +58,12 @@ def test_missing_records_and_metrics(tmp_path):
 def test_the_projects_tables_come_from_its_records(document):
     text = document.read_text(encoding="utf-8")
     assert fill(text, ROOT) == text, f"run `make docs`: the tables of {document.name} are not those of results/"
+
+
+def test_a_method_may_lack_a_figure_but_its_seeds_must_agree(tmp_path):
+    add(tmp_path, 0, accuracy=0.5, seconds=1)
+    add(tmp_path, 0, "other", accuracy=0.7)
+    assert "| `other` | `niso` | 0 | 0.7 | — |" in fill(TEXT, tmp_path)
+    add(tmp_path, 1, "other", accuracy=0.8, seconds=2)
+    with pytest.raises(InputError, match="lacks the metric seconds, which its other seeds have"):
+        fill(TEXT, tmp_path)
