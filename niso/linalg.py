@@ -107,7 +107,7 @@ class _Polar(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, m, special, damping):  # type: ignore[no-untyped-def]  # autograd.Function's own convention
-        # the custom operator is opaque to the compiler, but costs 0.05 ms a call that eager code need not pay
+        # the custom operator is opaque to the compiler, but its dispatch costs time that eager code need not pay
         u, s, vh = torch.ops.niso.svd(m) if torch.compiler.is_compiling() else _robust_svd(m)
         if special:  # a flipped direction enters the gradient with a negative singular value
             signs = _signs(u, vh)
@@ -117,7 +117,7 @@ class _Polar(torch.autograd.Function):
         return u @ vh
 
     @staticmethod
-    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]  # as forward
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # create_graph=True
             # u, s and vh are constants to autograd here, so that a second derivative would silently be wrong
             raise NotImplementedError("polar has first derivatives only; its gradient cannot be differentiated")

@@ -24,7 +24,7 @@ def step_seed(seed: int, step: int, stream: str = "") -> int:
 def reseed(seed: int, device: torch.device) -> None:
     """Seed torch's generators of the CPU and of `device`.
 
-    `torch.manual_seed` also queues a seeding of every accelerator that is not in use, at 0.3 ms a call.
+    `torch.manual_seed` also queues a seeding of every accelerator that is not in use, which costs more than the rest.
     """
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":

@@ -169,7 +169,8 @@ def _rotated(
 ) -> Float[Tensor, "points rank"]:
     """First columns of the frame, rotated by cayley(W)."""
     rank = basis.shape[1]
-    if not torch.compiler.is_compiling() and not basis.any():
+    # asked on the CPU alone: a GPU would have to wait for the answer
+    if not torch.compiler.is_compiling() and basis.device.type == "cpu" and not basis.any():
         # after a retraction W = 0, where F (I + W) has the same value and first derivatives, with nothing to solve
         return frame[:, :rank] + frame @ _skew(basis)[:, :rank]
     return frame @ _cayley(_skew(basis))[:, :rank]

@@ -130,8 +130,8 @@ STANDARD = replace(
 )
 """16×16, k = 256: the size of the paper.
 
-`niso run torus --preset standard`: one core of a 2-core AMD EPYC (Zen 5), 11 minutes. Records, each seed's figures in
-them: results/torus/torus-standard-*.json.
+`niso run torus --preset standard`: one core of a 2-core AMD EPYC (Zen 5), 11 to 19 minutes beside other runs.
+Records, each seed's figures in them: results/torus/torus-standard-*.json.
 """
 
 
