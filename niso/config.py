@@ -79,6 +79,8 @@ class Hardware:
     """Machines, as started by torchrun or SLURM."""
     precision: Literal["32-true", "bf16-mixed", "64-true"] = "32-true"
     """Precision of encoder and decoder; the spectral part is never below float32."""
+    compile: bool = False
+    """Compile encoder and decoder: a minute at the first start, faster steps. A CPU needs a C++ compiler."""
     threads: int = 1
     """CPU threads of a process. One is fastest for small SVDs; more pay for convolutions."""
     checkpoint_seconds: float = 30.0

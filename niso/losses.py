@@ -1,4 +1,4 @@
-"""The terms of the Neural Isometries objective (paper eq. 9–11).
+"""The terms of the Neural Isometries objective (paper eq. 9–11), and one that is not in the paper.
 
 The paper leaves the norms open. Mean absolute errors, "l1", are the released code's; "l2" is the mean square.
 """
@@ -12,7 +12,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from niso.functional_map import multiplicity_mask
-from niso.linalg import full_precision
+from niso.linalg import full_precision, matmul
 
 Direction = Literal["both", "forward"]
 Norm = Literal["l1", "l2"]
@@ -31,13 +31,23 @@ def equivariance(
     b: Float[Tensor, "*batch rank channels"],
     directions: Direction = "both",
     norm: Norm = "l1",
+    relative: bool = False,
 ) -> Float[Tensor, ""]:
     """Equivariance loss |τ a − b|, plus |τᵀ b − a| for "both" directions, each a mean over entries.
 
     The paper's eq. 9 has the first term alone; the released code has both.
+
+    Args:
+        relative: divide by how far latents lie from their mean over the batch (not in the paper). Where the decoder
+            starts with a norm, latents can otherwise shrink, or draw together, until this loss weighs nothing.
     """
-    forward = _mean_error(tau @ a - b, norm)
-    return forward if directions == "forward" else forward + _mean_error(tau.mT @ b - a, norm)
+    error = _mean_error(tau @ a - b, norm)
+    if directions == "both":
+        error = error + _mean_error(tau.mT @ b - a, norm)
+    if not relative:
+        return error
+    views = torch.stack([a, b]).flatten(0, -3)
+    return error / _mean_error(views - views.mean(0), norm).clamp_min(torch.finfo(views.dtype).tiny)
 
 
 @full_precision
@@ -52,6 +62,32 @@ def reconstruction(
     if prediction.shape != target.shape:
         raise ValueError(f"prediction {tuple(prediction.shape)} and target {tuple(target.shape)} differ in shape")
     return _mean_error(prediction - target, norm)
+
+
+@full_precision
+def contrastive(
+    a: Float[Tensor, "batch rank channels"], b: Float[Tensor, "batch rank channels"], temperature: float = 0.1
+) -> Float[Tensor, ""]:
+    """InfoNCE loss between the invariants aᵀa and bᵀb: each is to single out its partner among the batch's.
+
+    The channels' inner products do not see an orthogonal map; centred by their mean over the batch, they are compared
+    by their cosine. The loss is the mean of both directions, log(batch) where invariants tell nothing. Of several
+    processes each compares within its part of the batch.
+
+    In the pair regime the other losses let τ carry what an observation shows, and the invariants be the same for
+    all of them; this one asks of the invariants to be of the observation, and the same under T.
+
+    Args:
+        temperature: what cosines are divided by.
+
+    Source: not in the paper; van den Oord et al. 2018 and Chen et al. 2020 for the loss.
+    """
+    views = torch.stack([matmul(a.mT, a), matmul(b.mT, b)]).flatten(2)
+    first, second = torch.nn.functional.normalize(views - views.mean((0, 1)), dim=-1)
+    scores = matmul(first, second.mT) / temperature
+    partner = torch.arange(len(a), device=a.device)
+    entropy = torch.nn.functional.cross_entropy
+    return (entropy(scores, partner) + entropy(scores.mT, partner)) / 2
 
 
 @full_precision

@@ -89,6 +89,7 @@ class NeuralIsometry(nn.Module):
         damping: damping of the map's gradient, see `niso.polar`.
         spectral_dropout: probability of spectral dropout; 0 is off, the paper's choice where it is on is 0.5.
         norm: norm of the equivariance and reconstruction losses, see `niso.losses`.
+        relative: measure the equivariance loss relative to the latents' spread, see `niso.losses.equivariance`.
 
     Source: paper §4.
     """
@@ -103,9 +104,11 @@ class NeuralIsometry(nn.Module):
         damping: float = 0.0,
         spectral_dropout: float = 0.0,
         norm: losses.Norm = "l1",
+        relative: bool = False,
     ) -> None:
         super().__init__()
         self.norm: losses.Norm = norm
+        self.relative = relative
         self.encoder = encoder
         self.decoder = decoder
         self.spectrum = spectrum
@@ -146,13 +149,13 @@ class NeuralIsometry(nn.Module):
         a, b = latents[:2]
         tau = self._solve(_shared_covariance(a, b, group, leave_one_out), spectrum)
         if ttx is None:
-            equivariance = losses.equivariance(tau, a, b, norm=self.norm)
+            equivariance = self._equivariance(tau, a, b, "both")
             transported, targets = (matmul(tau, a), matmul(tau.mT, b)), (tx, x)
         else:
             c = latents[2]
             sigma = self._solve(cross_covariance(b, c), spectrum)
-            equivariance = losses.equivariance(sigma, a, b, "forward", self.norm)
-            equivariance = equivariance + losses.equivariance(tau, b, c, "forward", self.norm)
+            equivariance = self._equivariance(sigma, a, b, "forward")
+            equivariance = equivariance + self._equivariance(tau, b, c, "forward")
             transported, targets = (matmul(sigma, a), matmul(tau, b)), (tx, ttx)
         kept = [self.dropout(part, spectrum.eigenvalues) for part in transported]  # by themselves: see `batch_rand`
         predictions = self._decode(torch.cat(kept), spectrum).chunk(2)
@@ -193,6 +196,9 @@ class NeuralIsometry(nn.Module):
         a, b = spectrum.project(self.encoder(torch.cat([x, tx]))).chunk(2)
         return self._solve(cross_covariance(a, b), spectrum)
 
+    def _equivariance(self, tau: Tensor, a: Tensor, b: Tensor, directions: losses.Direction) -> Tensor:
+        return losses.equivariance(tau, a, b, directions, self.norm, self.relative)
+
     def _solve(self, covariance: Tensor, spectrum: Spectrum) -> Tensor:
         return isometric_map_from_covariance(covariance, spectrum.eigenvalues, self.mask, self.special, self.damping)
 
@@ -215,6 +221,7 @@ class IsometryObjective(nn.Module):
         multiplicity_decay: factor that β reaches at the end of training, geometrically over the last
             `multiplicity_decay_share` of it; 1 is the paper's constant β.
         group, leave_one_out: the group regime, see `NeuralIsometry.forward`.
+        contrastive: weight of `niso.losses.contrastive` between ψ and Tψ; 0, the paper's, leaves it out.
     """
 
     def __init__(
@@ -226,6 +233,7 @@ class IsometryObjective(nn.Module):
         multiplicity_decay_share: float = 0.3,
         group: int = 1,
         leave_one_out: bool = True,
+        contrastive: float = 0.0,
     ) -> None:
         super().__init__()
         self.model = model
@@ -235,6 +243,7 @@ class IsometryObjective(nn.Module):
         self.multiplicity_decay_share = multiplicity_decay_share
         self.group = group
         self.leave_one_out = leave_one_out
+        self.contrastive = contrastive
 
     def multiplicity_at(self, progress: float) -> float:
         """β after a share `progress` of training."""
@@ -245,4 +254,8 @@ class IsometryObjective(nn.Module):
     def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
         """Loss terms of a pair (ψ, Tψ) or triplet (ψ, Tψ, T²ψ) of batches; "loss" is what is minimised."""
         out = self.model(*batch, group=self.group, leave_one_out=self.leave_one_out)
-        return {"loss": out.loss(self.equivariance, self.multiplicity_at(progress)), **out.losses}
+        loss, terms = out.loss(self.equivariance, self.multiplicity_at(progress)), out.losses
+        if self.contrastive:
+            terms["contrastive"] = losses.contrastive(out.latents[0], out.latents[1])
+            loss = loss + self.contrastive * terms["contrastive"]
+        return {"loss": loss, **terms}

@@ -24,7 +24,7 @@ from niso.errors import InputError
 
 @dataclass(frozen=True)
 class RunFolder:
-    """`config.yaml`, `run.json` (facts), `metrics.json`, `log.csv`, `tensorboard/`, `checkpoints/`,
+    """`config.yaml`, `run.json` (facts), `metrics.json`, `curves.json`, `log.csv`, `tensorboard/`, `checkpoints/`,
     `weights.safetensors`, `figures/` and `report.html` of one run."""
 
     path: Path
@@ -97,6 +97,11 @@ class RunFolder:
     def metrics(self) -> dict[str, float]:
         """Final figures of a finished run."""
         return self._read("metrics.json")
+
+    @property
+    def curves(self) -> dict[str, Any]:
+        """Curves of a finished run by name, see `Experiment.curves`."""
+        return self._read("curves.json") if (self.path / "curves.json").is_file() else {}
 
     @property
     def facts(self) -> dict[str, Any]:

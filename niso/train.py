@@ -130,11 +130,15 @@ def train(
     phase: str = "pretrain",
     seed: int = 0,
     checkpoint_seconds: float = 30.0,
+    compiled: bool = False,
 ) -> float:
     """Train `objective` to the end, from the phase's last checkpoint in the run folder if there is one.
 
     Writes `checkpoints/<phase>.safetensors`, rows of `log.csv` and TensorBoard events; afterwards `objective`
     holds the final weights and is in evaluation mode.
+
+    Args:
+        compiled: compile the modules named encoder and decoder, where they are faster for it.
 
     Returns:
         Seconds of training, those before an interruption included.
@@ -154,6 +158,8 @@ def train(
                 "choose a multiple"
             )
     optimizer = make_optimizer(objective, optimisation)
+    if compiled:
+        compile_networks(objective)
     module, optimizer_handle = fabric.setup(objective, optimizer)
     learned = spectra(objective)
     path, steps = run.checkpoint(phase), optimisation.steps
@@ -222,6 +228,17 @@ def train(
 
 
 _ADVICE = "training stopped and the last good checkpoint is kept: try a lower learning rate"
+
+
+def compile_networks(objective: nn.Module) -> None:
+    """Compile every encoder and decoder inside, in place: the spectral part around them stays as it is.
+
+    Whole networks are compiled, so that their norms and activations become one pass over memory each.
+    """
+    for name, module in objective.named_modules():
+        trained = any(parameter.requires_grad for parameter in module.parameters())
+        if name.rpartition(".")[2] in ("encoder", "decoder") and trained:
+            module.compile()
 
 
 def _restore(

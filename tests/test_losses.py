@@ -26,6 +26,35 @@ def test_equivariance_is_a_mean_over_the_batch(dtype):
     torch.testing.assert_close(losses.equivariance(tau, a, b), each.mean())
 
 
+def test_relative_equivariance_knows_no_scale_and_no_common_part(dtype):
+    tau = torch.eye(4, dtype=dtype).expand(5, 4, 4)
+    a, b = torch.randn(2, 5, 4, 3, dtype=dtype).unbind()
+    loss = losses.equivariance(tau, a, b, relative=True)
+    torch.testing.assert_close(losses.equivariance(tau, 1e-3 * a, 1e-3 * b, relative=True), loss)
+    common = torch.randn(4, 3, dtype=dtype)
+    torch.testing.assert_close(losses.equivariance(tau, a + common, b + common, relative=True), loss)
+    views = torch.cat([a, b])
+    spread = (views - views.mean(0)).abs().mean()
+    torch.testing.assert_close(loss, losses.equivariance(tau, a, b) / spread)
+    same = torch.zeros(5, 4, 3, dtype=dtype, requires_grad=True)
+    losses.equivariance(tau, same, same, relative=True).backward()
+    assert same.grad.isfinite().all()
+
+
+def test_contrastive_sees_partners_and_no_map(dtype):
+    a = torch.randn(8, 6, 5, dtype=dtype)
+    q, _ = torch.linalg.qr(torch.randn(8, 6, 6, dtype=dtype))
+    matched, other = losses.contrastive(a, q @ a), losses.contrastive(a, (q @ a).roll(1, 0))
+    torch.testing.assert_close(matched, losses.contrastive(a, a))
+    assert matched < 0.01 < math.log(8) < other
+    torch.testing.assert_close(losses.contrastive(a, 100 * a), losses.contrastive(100 * a, a))
+    same = torch.ones_like(a).requires_grad_()
+    blind = losses.contrastive(same, same)
+    torch.testing.assert_close(blind.item(), math.log(8))
+    blind.backward()
+    assert same.grad.isfinite().all()
+
+
 def test_reconstruction_by_hand():
     prediction, target = torch.tensor([[1.0, 2.0]]), torch.tensor([[0.0, 5.0]])
     assert losses.reconstruction(prediction, target).item() == 2

@@ -251,6 +251,25 @@ def test_several_machines_need_a_launcher(monkeypatch):
         make_fabric(Hardware(nodes=2))
 
 
+def test_compiling_changes_the_speed_alone(run, fabric, tmp_path, monkeypatch):
+    class Autoencoder(Regression):
+        def __init__(self):
+            super().__init__()
+            self.encoder, self.decoder = nn.Linear(3, 3), nn.Identity()
+
+        def forward(self, batch, progress):
+            return super().forward((self.decoder(self.encoder(batch[0])), batch[1]), progress)
+
+    asked = []
+    monkeypatch.setattr(nn.Module, "compile", lambda module: asked.append(module))
+    plain, compiled = Autoencoder(), Autoencoder()
+    call(plain, run, fabric)
+    assert not asked
+    call(compiled, RunFolder.create(tmp_path / "compiled", {}), fabric, compiled=True)
+    assert asked == [compiled.encoder]  # a decoder without parameters has nothing to gain
+    assert plain.state_dict().keys() == compiled.state_dict().keys()
+
+
 def test_together_in_one_process_is_nothing(fabric):
     with pytest.raises(KeyError), together(fabric):
         raise KeyError

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 import torch
 from torch import nn
 
 from niso.config import Optimisation
+from niso.published import Published
 from niso.train import Sampler
 
 if TYPE_CHECKING:
@@ -26,6 +28,16 @@ class Phase:
     objective: nn.Module
     sampler: Sampler
     optimisation: Optimisation
+
+
+class Curve(TypedDict):
+    """A figure y against x, each point a mean over `count` examples."""
+
+    x: list[float]
+    y: list[float]
+    count: list[int]
+    x_label: str
+    y_label: str
 
 
 class Experiment(ABC):
@@ -44,6 +56,8 @@ class Experiment(ABC):
     metric_descriptions: ClassVar[dict[str, str]]
     targets: ClassVar[dict[str, dict[str, str]]] = {}
     """Goals of a preset's figures, for the report: preset → key → text."""
+    published: ClassVar[tuple[Published, ...]] = ()
+    """What others report, for comparisons of several runs."""
 
     def __init__(self, config: Any, method: str, seed: int, data_dir: Path | None, device: torch.device) -> None:
         self.config, self.method, self.seed, self.data_dir, self.device = (
@@ -53,6 +67,8 @@ class Experiment(ABC):
             data_dir,
             device,
         )
+        self.autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
+        """Where networks are called outside of training: puts them in the precision of the run."""
 
     @abstractmethod
     def phases(self) -> Iterator[Phase]:
@@ -61,6 +77,10 @@ class Experiment(ABC):
     @abstractmethod
     def evaluate(self) -> dict[str, float]:
         """Final figures, after all phases, by the keys of `metric_descriptions`."""
+
+    def curves(self) -> dict[str, Curve]:
+        """Figures that depend on something, by name: the report draws those of several runs in one picture."""
+        return {}
 
     @abstractmethod
     def pictures(self) -> list[Picture]:

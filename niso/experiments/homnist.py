@@ -21,9 +21,10 @@ from niso.baselines import Autoencoder, NeuralFourierTransform
 from niso.data.homnist import GeneratedTestSet, PerturbedDigits, PublishedTestSet, labelled, related
 from niso.data.mnist import digits, mnist, pad, signed
 from niso.errors import InputError
-from niso.experiments.experiment import Experiment, Phase
+from niso.experiments.experiment import Curve, Experiment, Phase
 from niso.experiments.homnist_config import PRESETS, HomnistConfig
 from niso.experiments.homnist_methods import METHODS, make_head, make_model, make_objective
+from niso.experiments.homnist_published import PUBLISHED
 from niso.geometry import homography
 from niso.networks import ClassificationObjective
 from niso.random import local_part, process, step_seed
@@ -87,6 +88,7 @@ class Homnist(Experiment):
         "seconds_head": "seconds of the training of the head",
     }
     targets: ClassVar[dict[str, dict[str, str]]] = {}
+    published = PUBLISHED
 
     def __init__(
         self, config: HomnistConfig, method: str, seed: int, data_dir: Path | None, device: torch.device
@@ -166,7 +168,8 @@ class Homnist(Experiment):
     def encode(self, images: Tensor) -> Float[Tensor, "images length channels"]:
         """Features of padded digits 0 … 255, as the head gets them."""
         self.model.eval()
-        return torch.cat([self.model.encode(signed(part.to(self.device))[:, None]) for part in images.split(BATCH)])
+        with self.autocast():
+            return torch.cat([self.model.encode(signed(part.to(self.device))[:, None]) for part in images.split(BATCH)])
 
     @torch.no_grad()
     def maps(self, count: int) -> Float[Tensor, "count rank rank"]:
@@ -207,9 +210,28 @@ class Homnist(Experiment):
         self.head.eval()
         correct, strength = [], []
         for images, labels, matrices in self.test_set.batches(BATCH, self.device):
-            correct.append((self.head(self.model.encode(images)).argmax(-1) == labels).cpu())
+            with self.autocast():
+                features = self.model.encode(images)
+            correct.append((self.head(features).argmax(-1) == labels).cpu())
             strength.append(homography.strength(matrices).cpu())
         return Scores(torch.cat(correct), torch.cat(strength))
+
+    def curves(self) -> dict[str, Curve]:
+        """Accuracy in twenty bins of equally many images, by how far their corners are moved."""
+        correct, strength = self.scores or self.classify()
+        finite = strength.isfinite()
+        pixels = strength[finite] * (self.test_images.shape[-1] - 1) / 2
+        bins = [part for part in pixels.argsort(stable=True).tensor_split(20) if len(part)]
+        right = correct[finite].double()
+        return {
+            "accuracy_by_strength": {
+                "x": [pixels[part].median().item() for part in bins],
+                "y": [right[part].mean().item() for part in bins],
+                "count": [len(part) for part in bins],
+                "x_label": "mean displacement of the corners (pixels)",
+                "y_label": "accuracy",
+            }
+        }
 
     def pairs(self, count: int) -> Pairs:
         """`count` held-out pairs at most; the same for every run."""

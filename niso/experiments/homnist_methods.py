@@ -1,4 +1,4 @@
-"""The eight methods of the homNIST experiment: models, what each is pre-trained to minimise, and their heads."""
+"""The methods of the homNIST experiment: models, what each is pre-trained to minimise, and their heads."""
 
 from __future__ import annotations
 
@@ -28,12 +28,18 @@ class Method:
     grouped: bool = False
     equivariance: bool = True
     multiplicity: bool = True
+    contrastive: bool = False
+
+    def relative(self, config: HomnistConfig) -> bool:
+        """Whether the equivariance loss is relative to the latents' spread."""
+        return config.relative_equivariance is not None and (self.grouped or self.order == 3)
 
 
 METHODS = {
     "niso": Method(),
     "niso-triplet": Method(order=3),
     "niso-group": Method(grouped=True),
+    "niso-contrastive": Method(contrastive=True),
     "niso-no-equivariance": Method(equivariance=False),
     "niso-no-multiplicity": Method(multiplicity=False),
     "nft": Method("fourier"),
@@ -75,6 +81,7 @@ def make_model(config: HomnistConfig, method: Method, side: int) -> tuple[Model,
         damping=config.damping,
         spectral_dropout=config.spectral_dropout,
         norm=config.norm,
+        relative=method.relative(config),
     )
     return model, grid
 
@@ -86,13 +93,15 @@ def make_objective(config: HomnistConfig, method: Method, model: Model) -> nn.Mo
     if isinstance(model, NeuralFourierTransform):
         norm: Literal["absolute", "squared"] = "absolute" if config.norm == "l1" else "squared"
         return FourierObjective(model, norm, "both")
+    equivariance = config.relative_equivariance if method.relative(config) else config.equivariance
     return IsometryObjective(
         model,
-        config.equivariance * method.equivariance,
+        (equivariance or 0.0) * method.equivariance,
         config.multiplicity * method.multiplicity,
         config.multiplicity_decay,
         group=config.group if method.grouped else 1,
         leave_one_out=config.leave_one_out,
+        contrastive=config.contrastive * method.contrastive,
     )
 
 

@@ -130,6 +130,7 @@ def _train_and_evaluate(folder: RunFolder, settings: Settings, fabric: Any, trai
             folder.write("run.json", {**folder.facts, **_facts(settings, kind, fabric), **_invocation(folder)})
         torch.manual_seed(step_seed(settings.seed, 0, "initialisation"))
         experiment = kind(settings.config, settings.method, settings.seed, settings.data_dir, fabric.device)
+        experiment.autocast = fabric.autocast
     totals = {"steps": 0, "seconds": 0.0}
     for phase in _built_together(experiment.phases(), fabric):
         if not training:
@@ -143,6 +144,7 @@ def _train_and_evaluate(folder: RunFolder, settings: Settings, fabric: Any, trai
             phase.name,
             settings.seed,
             settings.hardware.checkpoint_seconds,
+            settings.hardware.compile,
         )
         totals["steps"] += phase.optimisation.steps
         totals["seconds"] += seconds
@@ -155,6 +157,7 @@ def _train_and_evaluate(folder: RunFolder, settings: Settings, fabric: Any, trai
     described = {key: value for key, value in totals.items() if key in kind.metric_descriptions}
     figures = {**experiment.evaluate(), **described}
     save_pictures(experiment.pictures(), folder.path / "figures")
+    folder.write("curves.json", experiment.curves())
     folder.write("metrics.json", figures)
     write_report(folder.path)
     return figures
@@ -200,5 +203,6 @@ def _facts(settings: Settings, kind: type[Experiment], fabric: Any) -> dict[str,
 
 
 def _invocation(folder: RunFolder) -> dict[str, Any]:
-    """The command that started the run; a resumption does not replace it."""
-    return {"command": folder.facts.get("command", shlex.join(["niso", *sys.argv[1:]]))}
+    """The command that started the run; a resumption does not replace it, and is none that starts such a run."""
+    own = None if sys.argv[1:2] == ["resume"] else shlex.join(["niso", *sys.argv[1:]])
+    return {"command": folder.facts.get("command", own)}

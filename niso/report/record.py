@@ -1,6 +1,6 @@
 """Records: all that makes the figures of a finished run worth something, as one small JSON file to commit.
 
-A record has the run's settings, its facts (commit, versions, hardware, date) and its metrics, but no path of the
+A record has the run's settings, its facts (commit, versions, hardware, date), its metrics and curves, but no path of the
 machine that it ran on.
 """
 
@@ -35,6 +35,7 @@ def write_record(run: Path, folder: Path) -> Path:
         "method": settings.pop("method"),
         "seed": settings.pop("seed"),
         "metrics": source.metrics,
+        "curves": source.curves,
         "facts": {name: facts.get(name) for name in FACTS},
         "settings": settings,
     }

@@ -106,6 +106,17 @@ def test_the_scale_of_latents_makes_no_difference_to_the_head():
     torch.testing.assert_close(*scores, rtol=1e-4, atol=1e-4)
 
 
+def test_the_curve_is_of_the_accuracy():
+    experiment = make()
+    list(experiment.phases())
+    accuracy = experiment.evaluate()["accuracy"]
+    curve = experiment.curves()["accuracy_by_strength"]
+    assert sum(curve["count"]) == 14 and curve["x"] == sorted(curve["x"])
+    mean = sum(y * count for y, count in zip(curve["y"], curve["count"], strict=True)) / 14
+    assert mean == pytest.approx(accuracy)
+    assert json.loads(json.dumps(curve)) == curve
+
+
 def test_methods_are_trained_on_what_they_need():
     views = {method: make(method).sample(0) for method in METHODS}
     assert {method: len(view) for method, view in views.items() if len(view) != 2} == {
@@ -119,14 +130,22 @@ def test_methods_are_trained_on_what_they_need():
 
 def test_the_ablations_leave_one_term_out():
     objectives = {method: next(make(method).phases()).objective for method in METHODS if method.startswith("niso")}
-    weights = {name: (o.equivariance > 0, o.multiplicity > 0, o.group) for name, o in objectives.items()}
-    assert weights == {
-        "niso": (True, True, 1),
-        "niso-triplet": (True, True, 1),
-        "niso-group": (True, True, 4),
-        "niso-no-equivariance": (False, True, 1),
-        "niso-no-multiplicity": (True, False, 1),
+    weights = {
+        name: (o.equivariance > 0, o.multiplicity > 0, o.contrastive > 0, o.group, o.model.relative)
+        for name, o in objectives.items()
     }
+    assert weights == {
+        "niso": (True, True, False, 1, False),
+        "niso-triplet": (True, True, False, 1, True),
+        "niso-group": (True, True, False, 4, True),
+        "niso-contrastive": (True, True, True, 1, False),
+        "niso-no-equivariance": (False, True, False, 1, False),
+        "niso-no-multiplicity": (True, False, False, 1, False),
+    }
+    batch = make("niso-contrastive").sample(0)
+    terms = objectives["niso-contrastive"](batch, 0.0)
+    total = terms["reconstruction"] + 0.5 * terms["equivariance"] + 0.01 * terms["multiplicity"]
+    torch.testing.assert_close(terms["loss"], total + 0.1 * terms["contrastive"])
 
 
 def test_the_fourier_baseline_has_the_same_sizes():
