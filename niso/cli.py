@@ -22,10 +22,10 @@ HELP = """usage: niso COMMAND …
 Neural Isometries: train, resume, evaluate and report experiments.
 
 commands:
-  run EXPERIMENT [options]   train and evaluate in a new run folder, and write a report
-  resume RUN                 go on with an interrupted run
+  run EXPERIMENT [options]   train and evaluate in a new run folder, and write a report; --seeds N: several runs
+  resume RUN                 go on with an interrupted run, or with several seeds
   evaluate RUN               compute the figures of a trained run again, with its report
-  report RUN…                write a run's report.html again, or compare several runs
+  report RUN… [--out FILE]   write a run's report.html again, or compare several runs, records, or folders of them
   record RUN… [--to FOLDER]  keep settings, facts and figures of finished runs as small JSON files (in results/)
 
 experiments: {experiments}
@@ -91,7 +91,12 @@ def _is_run_of_something(arguments: list[str]) -> bool:
 def _run(arguments: list[str]) -> None:
     from niso.cli_options import parse_run
 
-    settings, out = parse_run(arguments)
+    settings, out, seeds = parse_run(arguments)
+    if seeds > 1:
+        from niso.experiments.sweep import run_seeds
+
+        print(run_seeds(settings, seeds, out))
+        return
     from niso.experiments.runner import run
 
     _show(run(settings, out), out)
@@ -99,7 +104,11 @@ def _run(arguments: list[str]) -> None:
 
 def _resume(arguments: list[str]) -> None:
     from niso.experiments.runner import resume
+    from niso.experiments.sweep import is_sweep, resume_seeds
 
+    if len(arguments) == 1 and is_sweep(Path(arguments[0])):
+        print(resume_seeds(Path(arguments[0])))
+        return
     path = _one_run("resume", arguments)
     _show(resume(path), path)
 
@@ -112,18 +121,26 @@ def _evaluate(arguments: list[str]) -> None:
 
 
 def _report(arguments: list[str]) -> None:
-    from niso.report import write_comparison, write_report
+    from niso.experiments.reports import compare
+    from niso.experiments.sweep import is_sweep
+    from niso.report import find_measured, write_report
 
-    out = _take("--out", arguments, Path("comparison.html"))
-    runs = _runs("report", arguments)
-    print(write_report(runs[0]) if len(runs) == 1 else write_comparison(runs, out))
+    out = _take("--out", arguments, Path())
+    given = _paths("report", arguments)
+    runs = [run for path in given for run in find_measured(path)]
+    if runs == given and len(runs) == 1 and runs[0].is_dir():
+        print(write_report(runs[0]))
+        return
+    own = given[0] / "report.html" if len(given) == 1 and is_sweep(given[0]) else Path("comparison.html")
+    print(compare(runs, own if out == Path() else out))
 
 
 def _record(arguments: list[str]) -> None:
+    from niso.report import find_measured
     from niso.report.record import write_record
 
     folder = _take("--to", arguments, Path("results"))
-    for run in _runs("record", arguments):
+    for run in [run for path in _paths("record", arguments) for run in find_measured(path)]:
         print(write_record(run, folder))
 
 
@@ -139,24 +156,24 @@ def _take(option: str, arguments: list[str], default: Path) -> Path:
     return path
 
 
-def _runs(command: str, arguments: list[str]) -> list[Path]:
+def _paths(command: str, arguments: list[str]) -> list[Path]:
     if not arguments:
         raise InputError(f"`niso {command}` needs one or more run folders")
-    return [_run_folder(argument) for argument in arguments]
+    return [_path(argument) for argument in arguments]
 
 
 def _one_run(command: str, arguments: list[str]) -> Path:
     if len(arguments) != 1:
         raise InputError(f"`niso {command}` takes one run folder, got {len(arguments)} arguments")
-    return _run_folder(arguments[0])
-
-
-def _run_folder(argument: str) -> Path:
     from niso.run_folder import RunFolder
 
+    return RunFolder.open(_path(arguments[0])).path
+
+
+def _path(argument: str) -> Path:
     if argument.startswith("-"):
         raise InputError(f"unknown option {argument!r}")
-    return RunFolder.open(Path(argument)).path
+    return Path(argument)
 
 
 def _show(figures: dict[str, float], path: Path) -> None:

@@ -21,8 +21,8 @@ from niso.experiments.runner import Settings
 FILE_KEYS = ("experiment", "preset", "method", "seed", "data_dir", "hardware", "config")
 
 
-def parse_run(arguments: list[str]) -> tuple[Settings, Path]:
-    """Settings and run folder from the arguments after `niso run`.
+def parse_run(arguments: list[str]) -> tuple[Settings, Path, int]:
+    """Settings, folder and number of seeds from the arguments after `niso run`.
 
     Raises:
         InputError: anything wrong with them, in one line.
@@ -53,7 +53,11 @@ def parse_run(arguments: list[str]) -> tuple[Settings, Path]:
         settings = replace(given, **values, hardware=options.hardware, config=options.settings)
     except ValueError as error:  # from the class's own checks
         raise InputError(str(error)) from error
-    return settings, options.out or Path("runs") / f"{kind.name}-{preset}-{options.method}-seed{options.seed}"
+    if options.seeds < 1:
+        raise InputError(f"--seeds must be at least 1, got {options.seeds}")
+    last = options.seed + options.seeds - 1
+    which = f"seed{options.seed}" if options.seeds == 1 else f"seeds{options.seed}-{last}"
+    return settings, options.out or Path("runs") / f"{kind.name}-{preset}-{options.method}-{which}", options.seeds
 
 
 def _value_of(flag: str, arguments: list[str]) -> str | None:
@@ -104,6 +108,7 @@ def _options_class(kind: type[Experiment]) -> type:
             ),
             ("method", option(Literal[kind.methods], "What is trained.")),
             ("seed", option(int, "Seed of everything random.")),
+            ("seeds", option(int, "Seeds to train from --seed on, one after another, each in a folder inside --out.")),
             ("data_dir", option(Path | None, "Local data instead of what is shipped with the libraries.")),
             ("out", option(Path | None, "Run folder; runs/EXPERIMENT-PRESET-METHOD-seedN by default.")),
             ("config", option(Path | None, "YAML file of settings, e.g. the config.yaml of another run.")),
@@ -119,6 +124,7 @@ def _parse_flags(kind: type, arguments: list[str], given: Settings) -> Any:
         preset=given.preset,
         method=given.method,
         seed=given.seed,
+        seeds=1,
         data_dir=given.data_dir,
         out=None,
         config=None,

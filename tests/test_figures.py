@@ -10,6 +10,7 @@ from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
 
 from niso import figures
+from niso.geometry import equirectangular
 
 sizes = st.integers(1, 6)
 seeds = st.integers(0, 10)
@@ -209,3 +210,54 @@ def test_accuracy_by_strength_has_bins_of_equally_many():
     assert axes.get_xlabel() == "pixels" and axes.get_title() == "57.14 % of 7 images"
     with pytest.raises(ValueError, match="no example of finite strength"):
         figures.accuracy_by_strength(correct[6:], strength[6:])
+
+
+def test_bands_have_a_line_each_and_a_band_where_there_is_an_error():
+    x = np.arange(3.0)
+    curves = [figures.Band("a", x, x, 0.1 * x, colour=1), figures.Band("b", torch.tensor(x), torch.ones(3), stroke=9)]
+    figure = figures.bands(curves, "strength", "accuracy")
+    (axes,) = panels(figure)
+    assert len(axes.lines) == 2 and len(axes.collections) == 1
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b"]
+    assert axes.lines[0].get_color() != axes.lines[1].get_color()
+    with pytest.raises(ValueError, match="no curves"):
+        figures.bands([], "x", "y")
+
+
+@quick
+@given(size=st.sampled_from([4, 6]), seed=seeds)
+def test_sphere_rows_have_a_disc_for_every_function(size, seed):
+    functions = normal(seed, size * size, 4)
+    panel = ("learned", functions)
+    left, right = panels(
+        figures.sphere_rows([panel, ("true", torch.tensor(functions))], (size, size), [[2], [0, 1, 3]], ["a", "b"], 16)
+    )
+    assert [text.get_text() for text in left.texts] == ["a", "b"] and not right.texts
+    canvas = left.images[0].get_array()
+    assert canvas.count() == pytest.approx(4 * np.pi * 8**2, rel=0.1)
+    assert np.abs(canvas).max() == 1.0
+    np.testing.assert_array_equal(canvas, right.images[0].get_array())
+
+
+def test_spheres_are_seen_from_outside_with_north_up():
+    """East is to the right, north is up: the height is a function that grows from bottom to top."""
+    points = equirectangular.directions(16, 16, "driscoll-healy").reshape(256, 3)
+    longitude = np.radians(-60)
+    east = points[:, 1] * np.cos(longitude) - points[:, 0] * np.sin(longitude)
+    functions = torch.stack([points[:, 2], east], 1)
+    (axes,) = panels(figures.sphere_rows([("", functions)], (16, 16), [[0], [1]], ["", ""], 32))
+    canvas = axes.images[0].get_array()
+    up, across = canvas[:32, :32], canvas[36:68, :32]
+    assert (np.diff(up[4:28, 16]) < 0).all() and (np.diff(across[16, 4:28]) > 0).all()
+
+
+def test_mass_beside_has_one_scale():
+    weights = np.array([1.0, 1.0, 3.0, 3.0])
+    learned, true, rows = panels(figures.mass_beside(torch.tensor(10 * weights), weights, (2, 2), ("mass", "weights")))
+    np.testing.assert_allclose(learned.images[0].get_array(), true.images[0].get_array())
+    assert [text.get_text() for text in rows.get_legend().get_texts()] == ["weights", "mass"]
+
+
+def test_by_degree_has_a_panel_for_each_figure():
+    figure = figures.by_degree({"one": (np.ones(3), 1.0), "two": (torch.zeros(3), 0.0)}, torch.arange(3))
+    assert [axes.get_title() for axes in panels(figure)] == ["one", "two"]

@@ -13,7 +13,7 @@ from niso.errors import InputError
 from niso.report import Picture, comparison_table, save_pictures, write_comparison, write_report
 from niso.report.html import bound, duration, number, with_error
 
-VOID = {"meta", "img", "br"}
+VOID = {"meta", "img", "br", "wbr"}
 HOSTILE = "<script>alert('1 & 2')</script>"
 
 
@@ -213,7 +213,10 @@ def test_comparison_states_mean_error_and_worst(tmp_path):
     page = Page(write_comparison(runs, tmp_path / "comparison.html"))
     for text in (
         "Comparison of 6 runs",
-        "0.955 ± 0.021 4 runs, worst 0.9000 (seed 0) 0.5000 1 run mean energy",
+        "preset method seeds eigenspace_ energy equivariance_ error map_ chance gap quick niso 4 0.955 ± 0.021 worst",
+        "worst 0.9000 (seed 0)",
+        "quick orthogonal 1 0.5000 — — —",
+        "eigenspace_energy mean energy",
         "not finished (no metrics.json): running",
         "eigenspace_energy 0.9000 0.9500 1 0.9700",
     ):
@@ -224,7 +227,7 @@ def test_comparison_states_mean_error_and_worst(tmp_path):
 def test_comparison_names_settings_that_differ(tmp_path):
     runs = [make_run(tmp_path / str(seed), seed, {"loss": float(seed)}, rank=seed) for seed in (1, 2)]
     words = Page(write_comparison(runs, tmp_path / "c.html")).words
-    assert "These runs differ in more than the seed: config.rank." in words
+    assert "quick · niso: these runs differ in more than the seed: config.rank." in words
 
 
 def test_comparison_of_a_run_that_diverged(tmp_path):

@@ -59,11 +59,17 @@ def document(title: str, *content: object) -> str:
     return f'<!DOCTYPE html>\n<html lang="en">\n{element("head", head)}\n{body}\n</html>\n'
 
 
-def table(heads: Sequence[object], rows: Iterable[Sequence[object]], numbers: Sequence[int] = ()) -> Markup:
+def table(
+    heads: Sequence[object],
+    rows: Iterable[Sequence[object]],
+    numbers: Sequence[int] = (),
+    class_: str | None = None,
+) -> Markup:
     """A table that scrolls by itself where it is too wide.
 
     Args:
         numbers: columns that are aligned to the right.
+        class_: style of the table.
     """
 
     def line(tag: str, cells: Sequence[object]) -> Markup:
@@ -72,12 +78,14 @@ def table(heads: Sequence[object], rows: Iterable[Sequence[object]], numbers: Se
 
     body = [line("td", row) for row in rows]
     content = [element("thead", line("th", heads)), element("tbody", *body)]
-    return element("div", element("table", *content), class_="scroll")
+    return element("div", element("table", *content, class_=class_), class_="scroll")
 
 
-def picture(png: bytes, caption: object, number: int) -> Markup:
-    """A numbered picture, as wide as it was drawn and never wider than the page."""
+def picture(png: bytes, caption: object, number: int, widest: int | None = None) -> Markup:
+    """A numbered picture, as wide as it was drawn (or `widest` pixels) and never wider than the page."""
     width, height = (side * 100 // DPI for side in png_size(png))
+    if widest is not None and width > widest:
+        width, height = widest, height * widest // width
     source = f"data:image/png;base64,{base64.b64encode(png).decode()}"
     image = Markup(f'<img src="{source}" width="{width}" height="{height}" alt="Picture {number}">')
     text = element("figcaption", element("b", f"Picture {number}."), " ", caption)

@@ -1,7 +1,7 @@
 """Records: all that makes the figures of a finished run worth something, as one small JSON file to commit.
 
-A record has the run's settings, its facts (commit, versions, hardware, date), its metrics and curves, but no path of the
-machine that it ran on.
+A record has the run's settings, its facts (commit, versions, hardware, date), its metrics and curves, but no path of
+the machine that it ran on.
 """
 
 from __future__ import annotations

@@ -61,6 +61,11 @@ class Run:
         return dict(value) if isinstance(value, Mapping) else {}
 
     @property
+    def curves(self) -> dict[str, Any]:
+        """The curves of curves.json by name."""
+        return self._json("curves.json")
+
+    @property
     def kind(self) -> tuple[str, str, str]:
         """Experiment, preset and method."""
         experiment, preset, method = (str(self.facts.get(key, "?")) for key in ("experiment", "preset", "method"))

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from niso.errors import InputError
-from niso.report.documents import fill, main
+from niso.experiments.reports import fill_documents, known
+from niso.published import Known, Published
+from niso.report.documents import fill
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -38,7 +40,7 @@ def test_filling_twice_changes_nothing(tmp_path, monkeypatch):
     assert fill(once, tmp_path) == once
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.md").write_text(TEXT)
-    main(["a.md"])
+    fill_documents(["a.md"])
     assert (tmp_path / "a.md").read_text() == once
 
 
@@ -57,7 +59,7 @@ def test_missing_records_and_metrics(tmp_path):
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_the_projects_tables_come_from_its_records(document):
     text = document.read_text(encoding="utf-8")
-    assert fill(text, ROOT) == text, f"run `make docs`: the tables of {document.name} are not those of results/"
+    assert fill(text, ROOT, known) == text, f"run `make docs`: the tables of {document.name} are not those of results/"
 
 
 def test_a_method_may_lack_a_figure_but_its_seeds_must_agree(tmp_path):
@@ -67,3 +69,17 @@ def test_a_method_may_lack_a_figure_but_its_seeds_must_agree(tmp_path):
     add(tmp_path, 1, "other", accuracy=0.8, seconds=2)
     with pytest.raises(InputError, match="lacks the metric seconds, which its other seeds have"):
         fill(TEXT, tmp_path)
+
+
+def test_published_figures_stand_beside_ours_where_the_marker_asks(tmp_path):
+    add(tmp_path, 0, accuracy=0.5, seconds=1)
+    entries = (Published("same", {"accuracy": "0.90"}, "a paper", "niso"), Published("net", {"accuracy": "0.95"}, "b"))
+    about = Known(("quick",), ("niso",), {}, entries)
+    asked = TEXT.replace(" -->\nold", " | published -->\nold")
+    lines = fill(asked, tmp_path, lambda name: about).splitlines()
+    assert lines[2] == "| preset | method | seeds | `accuracy` | `accuracy`, published | `seconds` |"
+    assert lines[4] == "| `quick` | `niso` | 0 | 0.5 | *0.90* | 1 |"
+    assert lines[5] == "| *published, not measured here* | *net* | — | — | *0.95* | — |"
+    assert lines[7].endswith("Sources: same — a paper; net — b.")
+    assert fill("\n".join(lines), tmp_path, lambda name: about) == "\n".join(lines)
+    assert "0.9" not in fill(TEXT, tmp_path, lambda name: about)

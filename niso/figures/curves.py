@@ -1,0 +1,55 @@
+"""Pictures that compare several runs: a curve each, or one for all seeds with a band of its standard error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from jaxtyping import Float
+from matplotlib.figure import Figure
+
+from niso.figures.style import BLUE, GREY, ORANGE, Array, as_numpy, styled
+
+COLOURS = (BLUE, ORANGE, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", GREY)  # Okabe and Ito's
+STROKES = ("-", "--", ":", "-.")
+
+
+class Band(NamedTuple):
+    """A curve with its standard error; None of it, or zeros, where there is none."""
+
+    label: str
+    x: Float[Array, " points"]
+    y: Float[Array, " points"]
+    error: Float[Array, " points"] | None = None
+    colour: int = 0
+    """Curves that share something share a colour."""
+    stroke: int = 0
+    """The same for solid, dashed, dotted and mixed lines."""
+
+
+@styled
+def bands(curves: Sequence[Band], x_label: str, y_label: str) -> Figure:
+    """All curves in one panel, each with a band of one standard error, and a legend.
+
+    Raises:
+        ValueError: there is no curve.
+    """
+    if not curves:
+        raise ValueError("there are no curves to draw")
+    figure = Figure((10, 4.4), layout="constrained")
+    axes = figure.subplots()
+    for curve in curves:
+        x, y = as_numpy(curve.x), as_numpy(curve.y)
+        look: dict[str, Any] = {
+            "color": COLOURS[curve.colour % len(COLOURS)],
+            "linestyle": STROKES[curve.stroke % len(STROKES)],
+        }
+        axes.plot(x, y, marker="o" if len(x) <= 40 else None, markersize=3, label=curve.label, **look)
+        if curve.error is not None:
+            error = as_numpy(curve.error)
+            axes.fill_between(x, y - error, y + error, color=look["color"], alpha=0.2, linewidth=0)
+    axes.set(xlabel=x_label, ylabel=y_label)
+    axes.grid(True)
+    axes.set_axisbelow(True)
+    figure.legend(loc="outside right upper", frameon=False, fontsize=9)
+    return figure

@@ -1,0 +1,127 @@
+"""Pictures of functions on the sphere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from matplotlib.figure import Figure
+
+from niso.figures.style import (
+    BLUE,
+    DIVERGING,
+    GREY,
+    ORANGE,
+    SEQUENTIAL,
+    Array,
+    as_numpy,
+    largest,
+    on_grid,
+    row,
+    show,
+    styled,
+)
+from niso.geometry import equirectangular
+
+_VIEW = (math.radians(-60), math.radians(25))  # longitude and latitude that face the reader
+
+
+@styled
+def sphere_rows(
+    panels: Sequence[tuple[str, Float[Array, "_points _rank"]]],
+    grid: tuple[int, int],
+    rows: Sequence[Sequence[int]],
+    labels: Sequence[str],
+    pixels: int = 48,
+) -> Figure:
+    """Functions on a Driscoll–Healy grid as spheres seen from outside, in centred rows, panel beside panel.
+
+    Each function is scaled to its own largest magnitude.
+
+    Args:
+        panels: titles and functions.
+        rows: indices of the functions of every row, the same in all panels.
+        labels: of the rows, written beside those of the first panel.
+
+    Raises:
+        ValueError: the points do not fill the grid.
+    """
+    step = pixels + max(2, pixels // 8)
+    width = max(len(line) for line in rows)
+    height = 5 * len(rows) / width / max(1, 2 / len(panels))
+    figure = Figure((10, max(1.6, height) + 0.5), layout="constrained")
+    for axes, (title, functions) in zip(row(figure, len(panels)), panels, strict=True):
+        discs = _discs(as_numpy(functions), grid, pixels)
+        canvas = np.full((len(rows) * step, width * step), np.nan)
+        for line, members in enumerate(rows):
+            left = (width - len(members)) * step // 2
+            for place, index in enumerate(members):
+                x, y = left + place * step, line * step
+                canvas[y : y + pixels, x : x + pixels] = discs[index] / largest(discs[index])
+        show(axes, canvas, DIVERGING, 1.0)
+        axes.axis("off")
+        axes.set_title(title)
+        if axes is figure.axes[0]:
+            for line, label in enumerate(labels):
+                axes.text(-0.3 * step, (line + 0.4) * step, label, ha="right", va="center", fontsize=7)
+    return figure
+
+
+def _discs(functions: np.ndarray, grid: tuple[int, int], pixels: int) -> np.ndarray:
+    """(rank, pixels, pixels): orthographic views, NaN around the sphere, interpolated as the grid is."""
+    images = torch.from_numpy(np.stack([on_grid(function, grid) for function in functions.T])).double()
+    longitude, latitude = _VIEW
+    towards = torch.tensor(
+        [math.cos(latitude) * math.cos(longitude), math.cos(latitude) * math.sin(longitude), math.sin(latitude)],
+        dtype=torch.float64,
+    )
+    right = torch.tensor([-math.sin(longitude), math.cos(longitude), 0.0], dtype=torch.float64)
+    line = (torch.arange(pixels, dtype=torch.float64) + 0.5) * 2 / pixels - 1
+    u, v = line[None, :, None], -line[:, None, None]
+    depth = 1 - u.square() - v.square()
+    places = u * right + v * torch.linalg.cross(towards, right) + depth.clamp_min(0).sqrt() * towards
+    discs = equirectangular.sample(images[None], places[None], "driscoll-healy")[0]
+    return discs.where(depth[..., 0] > 0, torch.nan).numpy()
+
+
+@styled
+def mass_beside(
+    mass: Float[Array, " points"], weights: Float[Array, " points"], grid: tuple[int, int], titles: tuple[str, str]
+) -> Figure:
+    """Learned mass and true weights as images of one scale, and both by row: mean and range of a row against its own
+    weight. Both are scaled to the same sum, 1 for the mean."""
+    learned, true = (on_grid(as_numpy(part) / as_numpy(part).mean(), grid) for part in (mass, weights))
+    limit = max(largest(learned), largest(true))
+    figure = Figure((10, 3.1), layout="constrained")
+    first, second, rows = row(figure, 3)
+    for axes, values, title in ((first, learned, titles[0]), (second, true, titles[1])):
+        image = show(axes, values, SEQUENTIAL, limit, low=0.0)
+        axes.set(title=title, xlabel="longitude", ylabel="colatitude", xticks=[], yticks=[])
+    figure.colorbar(image, ax=[first, second], shrink=0.8, label="mass / mean mass")
+    index = np.arange(grid[0])
+    mean = learned.mean(1)
+    spread = np.abs(np.stack([learned.min(1), learned.max(1)]) - mean)
+    rows.errorbar(index, mean, spread, color=BLUE, marker="o", markersize=3, capsize=2, label=titles[0])
+    rows.plot(index, true.mean(1), color=ORANGE, linestyle="--", label=titles[1], zorder=3)
+    rows.set(xlabel="row, from north to south", ylabel="mass / mean mass", ylim=(0, None))
+    rows.legend(frameon=False)
+    rows.grid(True)
+    rows.set_axisbelow(True)
+    return figure
+
+
+@styled
+def by_degree(panels: Mapping[str, tuple[Float[Array, " degrees"], float]], degrees: Int[Array, " degrees"]) -> Figure:
+    """Figures of every degree ℓ, a panel each, with a dashed line at the value that a perfect model has."""
+    ells = as_numpy(degrees)
+    figure = Figure((10, 2.6), layout="constrained")
+    for axes, (title, (values, perfect)) in zip(row(figure, len(panels)), panels.items(), strict=True):
+        axes.bar(ells, as_numpy(values), color=BLUE)
+        axes.axhline(perfect, color=GREY, linestyle="--", linewidth=1)
+        axes.set(title=title, xlabel="degree ℓ", xticks=ells)
+        axes.grid(True, axis="y")
+        axes.set_axisbelow(True)
+    return figure
