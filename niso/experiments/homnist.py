@@ -168,8 +168,13 @@ class Homnist(Experiment):
     def encode(self, images: Tensor) -> Float[Tensor, "images length channels"]:
         """Features of padded digits 0 … 255, as the head gets them."""
         self.model.eval()
+        return torch.cat([self._features(signed(part.to(self.device))[:, None]) for part in images.split(BATCH)])
+
+    def _features(self, images: Tensor) -> Tensor:
+        """Latents in the precision of the run, never below float32."""
         with self.autocast():
-            return torch.cat([self.model.encode(signed(part.to(self.device))[:, None]) for part in images.split(BATCH)])
+            latents = self.model.encode(images)
+        return latents.to(torch.promote_types(latents.dtype, torch.float32))
 
     @torch.no_grad()
     def maps(self, count: int) -> Float[Tensor, "count rank rank"]:
@@ -210,9 +215,7 @@ class Homnist(Experiment):
         self.head.eval()
         correct, strength = [], []
         for images, labels, matrices in self.test_set.batches(BATCH, self.device):
-            with self.autocast():
-                features = self.model.encode(images)
-            correct.append((self.head(features).argmax(-1) == labels).cpu())
+            correct.append((self.head(self._features(images)).argmax(-1) == labels).cpu())
             strength.append(homography.strength(matrices).cpu())
         return Scores(torch.cat(correct), torch.cat(strength))
 

@@ -162,7 +162,7 @@ QUICK = replace(
     SMALL,
     digits="embedded",
     conv=ConvConfig(channels=(32,), blocks=2, stem_channels=32, patch=2),
-    training=replace(SMALL.training, steps=4_000),
+    training=replace(SMALL.training, steps=3_000),
     head=replace(SMALL.head, steps=600),
     test_digits=None,
     test_copies=8,

@@ -106,6 +106,16 @@ def test_the_scale_of_latents_makes_no_difference_to_the_head():
     torch.testing.assert_close(*scores, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("method", ["niso", "autoencoder"])
+def test_in_half_precision_features_are_not(tmp_path, method):
+    experiment, fabric = make(method), make_fabric(Hardware(accelerator="cpu", precision="bf16-mixed"))
+    experiment.autocast, run = fabric.autocast, RunFolder.create(tmp_path / "run", {})
+    for phase in experiment.phases():
+        train(phase.objective, phase.sampler, phase.optimisation, run, fabric, phase.name)
+    assert experiment.encode(experiment.test_images).dtype == torch.float32
+    assert 0 <= experiment.evaluate()["accuracy"] <= 1
+
+
 def test_the_curve_is_of_the_accuracy():
     experiment = make()
     list(experiment.phases())
