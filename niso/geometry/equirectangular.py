@@ -1,0 +1,87 @@
+"""Equirectangular grids of the sphere: rows are colatitudes θ from the north pole, columns are longitudes φ."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+Layout = Literal["driscoll-healy", "poles"]
+"""Where the rows and columns of a height × width grid lie:
+
+- "driscoll-healy": θ = π(i + ½)/height and φ = 2πj/width, no row at a pole, every point once;
+- "poles": θ = πi/(height − 1) and φ = 2πj/(width − 1), the first and last row at the poles, the last column equal to
+  the first.
+"""
+
+
+def colatitudes(height: int, layout: Layout) -> Float[Tensor, " height"]:
+    """θ of the rows, in radians, in float64."""
+    row = torch.arange(height, dtype=torch.float64)
+    return math.pi * ((row + 0.5) / height if _centred(layout) else row / (height - 1))
+
+
+def longitudes(width: int, layout: Layout) -> Float[Tensor, " width"]:
+    """φ of the columns, in radians, in float64."""
+    return 2 * math.pi * torch.arange(width, dtype=torch.float64) / (width if _centred(layout) else width - 1)
+
+
+def directions(
+    height: int,
+    width: int,
+    layout: Layout,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | str | None = None,
+) -> Float[Tensor, "height width 3"]:
+    """Unit vectors (x, y, z) of all grid points, z towards the north pole."""
+    theta, phi = colatitudes(height, layout)[:, None], longitudes(width, layout)
+    parts = (theta.sin() * phi.cos(), theta.sin() * phi.sin(), theta.cos().expand(-1, width))
+    return torch.stack(parts, dim=-1).to(device, dtype)
+
+
+def sample(
+    images: Float[Tensor, "batch channels height width"],
+    places: Float[Tensor, "#batch rows columns 3"],
+    layout: Layout,
+) -> Float[Tensor, "batch channels rows columns"]:
+    """Values of functions on a grid at other places of the sphere, by bilinear interpolation in θ and φ.
+
+    Continuous on the whole sphere: round the seam φ = 0, and up to a pole, whose value is the mean of the row that is
+    nearest. Differentiable in images and places, but at the poles and where a place crosses from cell to cell.
+
+    Args:
+        places: vectors of any length but 0.
+
+    Raises:
+        ValueError: the grid has fewer than 2 rows or columns, or an unknown layout.
+    """
+    height, width = images.shape[-2:]
+    if min(height, width) < 2:
+        raise ValueError(f"a {height}×{width} grid is too small for interpolation: at least 2×2 points are needed")
+    x, y, z = places.unbind(-1)
+    radius = (x.square() + y.square()).clamp_min(torch.finfo(places.dtype).tiny)  # finite gradients at the poles
+    on_axis = radius <= 1e-20 * z.square()
+    phi = torch.atan2(y, x.where(~on_axis, 1)) / (2 * math.pi) % 1
+    theta = torch.atan2(radius.sqrt(), z) / math.pi
+    if _centred(layout):
+        poles = images[..., [0, -1], :].mean(-1, keepdim=True).expand(*images.shape[:-2], 2, width)
+        images = torch.cat([poles[..., :1, :], images, poles[..., 1:, :]], dim=-2)
+        images = torch.cat([images, images[..., :1]], dim=-1)
+        turn = theta * height  # a pole is half a row away from the nearest: there rows count twice
+        row = turn + 0.5 + (turn - 0.5).clamp(max=0) + (turn - height + 0.5).clamp(min=0)
+        column = phi * width
+    else:
+        row, column = theta * (height - 1), phi * (width - 1)
+    last = torch.tensor([images.shape[-1] - 1, images.shape[-2] - 1], dtype=places.dtype, device=places.device)
+    grid = (2 * torch.stack((column, row), dim=-1) / last - 1).to(images.dtype)
+    grid = grid.expand(len(images), *grid.shape[1:])
+    return torch.nn.functional.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=True)
+
+
+def _centred(layout: Layout) -> bool:
+    if layout not in get_args(Layout):
+        raise ValueError(f"layout must be one of {get_args(Layout)}, not {layout!r}")
+    return layout == "driscoll-healy"
