@@ -23,7 +23,7 @@ ONE_RATE = "--eigenvalue-learning-rate None --mass-learning-rate None --eigenval
 ABSOLUTE = "--relative-equivariance None"
 COMMON = {
     "torus": "--steps 8000 --warmup-steps 800",
-    "homnist": "--preset small --steps 750 --precision bf16-mixed --compile",
+    "homnist": "--preset small --steps 500 --precision bf16-mixed --compile",
 }
 VARIANTS = {
     "torus": {

@@ -149,13 +149,13 @@ AMD EPYC."""
 
 MEDIUM = replace(
     SMALL,
-    training=replace(SMALL.training, steps=4_000),
+    training=replace(SMALL.training, steps=3_000),
     head=replace(SMALL.head, steps=1_500),
     test_digits=None,
 )
 """As small, for longer; 40,000 test images.
 
-`niso run homnist --preset medium --data-dir MNIST --precision bf16-mixed --compile`, about 11 minutes on one core of an
+`niso run homnist --preset medium --data-dir MNIST --precision bf16-mixed --compile`, about 9 minutes on one core of an
 AMD EPYC."""
 
 QUICK = replace(
