@@ -22,8 +22,9 @@ HELP = """usage: niso COMMAND …
 Neural Isometries: train, resume, evaluate and report experiments.
 
 commands:
-  run EXPERIMENT [options]   train and evaluate in a new run folder, and write a report; --seeds N: several runs
-  resume RUN                 go on with an interrupted run, or with several seeds
+  run EXPERIMENT [options]   train and evaluate in a new run folder, and write a report; --seeds N, --methods …: several
+                             runs, --parallel M at a time
+  resume RUN [--parallel M]  go on with an interrupted run, or with several
   evaluate RUN               compute the figures of a trained run again, with its report
   report RUN… [--out FILE]   write a run's report.html again, or compare several runs, records, or folders of them
   record RUN… [--to FOLDER]  keep settings, facts and figures of finished runs as small JSON files (in results/)
@@ -91,23 +92,26 @@ def _is_run_of_something(arguments: list[str]) -> bool:
 def _run(arguments: list[str]) -> None:
     from niso.cli_options import parse_run
 
-    settings, out, seeds = parse_run(arguments)
-    if seeds > 1:
-        from niso.experiments.sweep import run_seeds
+    call = parse_run(arguments)
+    if call.seeds > 1 or len(call.methods) > 1:
+        from niso.experiments.sweep import run_sweep
 
-        print(run_seeds(settings, seeds, out))
+        print(run_sweep(call.settings, call.seeds, call.methods, call.out, call.parallel))
         return
     from niso.experiments.runner import run
 
-    _show(run(settings, out), out)
+    _show(run(call.settings, call.out), call.out)
 
 
 def _resume(arguments: list[str]) -> None:
     from niso.experiments.runner import resume
-    from niso.experiments.sweep import is_sweep, resume_seeds
+    from niso.experiments.sweep import is_sweep, resume_sweep
 
+    parallel = str(_take("--parallel", arguments, Path("1")))
+    if not parallel.isdecimal() or int(parallel) < 1:
+        raise InputError(f"--parallel must be a whole number, at least 1, got {parallel}")
     if len(arguments) == 1 and is_sweep(Path(arguments[0])):
-        print(resume_seeds(Path(arguments[0])))
+        print(resume_sweep(Path(arguments[0]), int(parallel)))
         return
     path = _one_run("resume", arguments)
     _show(resume(path), path)
@@ -145,12 +149,12 @@ def _record(arguments: list[str]) -> None:
 
 
 def _take(option: str, arguments: list[str], default: Path) -> Path:
-    """Remove `option PATH` from the arguments and return the path."""
+    """Remove `option VALUE` from the arguments and return the value, mostly a path."""
     if option not in arguments:
         return default
     at = arguments.index(option)
     if at + 1 == len(arguments):
-        raise InputError(f"{option} needs a path")
+        raise InputError(f"{option} needs a value")
     path = Path(arguments[at + 1])
     del arguments[at : at + 2]
     return path

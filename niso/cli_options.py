@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, make_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import tyro
 
@@ -21,8 +21,20 @@ from niso.experiments.runner import Settings
 FILE_KEYS = ("experiment", "preset", "method", "seed", "data_dir", "hardware", "config")
 
 
-def parse_run(arguments: list[str]) -> tuple[Settings, Path, int]:
-    """Settings, folder and number of seeds from the arguments after `niso run`.
+class Call(NamedTuple):
+    """What `niso run` is asked for: one run, or several seeds and methods."""
+
+    settings: Settings
+    """Of the first run."""
+    out: Path
+    seeds: int
+    methods: tuple[str, ...]
+    parallel: int
+    """How many runs at a time."""
+
+
+def parse_run(arguments: list[str]) -> Call:
+    """What the arguments after `niso run` ask for.
 
     Raises:
         InputError: anything wrong with them, in one line.
@@ -48,16 +60,38 @@ def parse_run(arguments: list[str]) -> tuple[Settings, Path, int]:
         Path(source or "options"),
     )
     options = _parse_flags(_options_class(kind), rest, given)
-    values = {"method": options.method, "seed": options.seed, "data_dir": options.data_dir}
+    methods = _methods(kind, options, rest)
+    values = {"method": methods[0], "seed": options.seed, "data_dir": options.data_dir}
     try:
         settings = replace(given, **values, hardware=options.hardware, config=options.settings)
     except ValueError as error:  # from the class's own checks
         raise InputError(str(error)) from error
-    if options.seeds < 1:
-        raise InputError(f"--seeds must be at least 1, got {options.seeds}")
+    for flag in ("seeds", "parallel"):
+        if getattr(options, flag) < 1:
+            raise InputError(f"--{flag} must be at least 1, got {getattr(options, flag)}")
+    if options.parallel > 1 and settings.hardware.devices * settings.hardware.nodes > 1:
+        raise InputError("--parallel trains each run in one process: leave --devices and --nodes at 1")
     last = options.seed + options.seeds - 1
     which = f"seed{options.seed}" if options.seeds == 1 else f"seeds{options.seed}-{last}"
-    return settings, options.out or Path("runs") / f"{kind.name}-{preset}-{options.method}-{which}", options.seeds
+    whose = "all" if len(methods) > 1 and len(methods) == len(kind.methods) else "+".join(methods)
+    out = options.out or Path("runs") / f"{kind.name}-{preset}-{whose}-{which}"
+    return Call(settings, out, options.seeds, methods, options.parallel)
+
+
+def _methods(kind: type[Experiment], options: Any, arguments: list[str]) -> tuple[str, ...]:
+    """The methods to train: those of --methods, or the one of --method."""
+    given: tuple[str, ...] = options.methods
+    if _value_of("--methods", arguments) is None:
+        return (options.method,)
+    if _value_of("--method", arguments) is not None:
+        raise InputError("--method and --methods exclude each other: leave one out")
+    if not given:
+        raise InputError(f"--methods needs one or more of {', '.join(kind.methods)}, or all")
+    if given == ("all",):
+        return kind.methods
+    if "all" in given or len(set(given)) < len(given):
+        raise InputError(f"--methods names a method twice: {' '.join(given)}")
+    return given
 
 
 def _value_of(flag: str, arguments: list[str]) -> str | None:
@@ -95,10 +129,14 @@ def _overlay(base: dict[str, Any], changes: Mapping[Any, Any] | None) -> dict[st
     return merged
 
 
+_METHODS = "Several methods, or all, instead of --method: each seed of each in a folder inside --out."
+
+
 def _options_class(kind: type[Experiment]) -> type:
     def option(type_: Any, text: str) -> Any:
         return Annotated[type_, tyro.conf.arg(help=text)]
 
+    several: Any = tuple[Literal[(*kind.methods, "all")], ...]  # type: ignore[valid-type]  # known only now
     return make_dataclass(
         "Options",
         [
@@ -108,7 +146,9 @@ def _options_class(kind: type[Experiment]) -> type:
             ),
             ("method", option(Literal[kind.methods], "What is trained.")),
             ("seed", option(int, "Seed of everything random.")),
-            ("seeds", option(int, "Seeds to train from --seed on, one after another, each in a folder inside --out.")),
+            ("methods", option(several, _METHODS)),
+            ("seeds", option(int, "Seeds to train, from --seed on, each in a folder inside --out.")),
+            ("parallel", option(int, "Runs to train side by side, each a process of its own.")),
             ("data_dir", option(Path | None, "Local data instead of what is shipped with the libraries.")),
             ("out", option(Path | None, "Run folder; runs/EXPERIMENT-PRESET-METHOD-seedN by default.")),
             ("config", option(Path | None, "YAML file of settings, e.g. the config.yaml of another run.")),
@@ -124,7 +164,9 @@ def _parse_flags(kind: type, arguments: list[str], given: Settings) -> Any:
         preset=given.preset,
         method=given.method,
         seed=given.seed,
+        methods=(),
         seeds=1,
+        parallel=1,
         data_dir=given.data_dir,
         out=None,
         config=None,
@@ -141,7 +183,7 @@ def _parse_flags(kind: type, arguments: list[str], given: Settings) -> Any:
     except SystemExit as stop:
         if not stop.code:
             raise
-        raise InputError(_first_message(problem.getvalue())) from stop
+        raise InputError(first_message(problem.getvalue())) from stop
     if unknown and not unknown[0].startswith("-"):
         raise InputError(f"unexpected argument {unknown[0]!r}")
     if unknown:
@@ -159,7 +201,7 @@ def _flags(kind: type, default: Any) -> list[str]:
     return sorted(set(re.findall(r"--[a-z][a-z0-9-]*[a-z0-9]", text.getvalue())))
 
 
-def _first_message(text: str) -> str:
+def first_message(text: str) -> str:
     """The sentence of tyro's boxed error message, in one line."""
     lines = [re.sub(r"[─━│╭╮╰╯]", "", line).strip() for line in text.splitlines()]
     rules = [index for index, line in enumerate(lines) if set(line) == {"-"}] or [0]
