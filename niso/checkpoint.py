@@ -6,7 +6,6 @@ There is no pickle in it, so that a checkpoint from anywhere can be opened safel
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from safetensors.torch import save as serialize
 from torch import Tensor, nn, optim
 
 from niso.errors import CheckpointError
+from niso.files import write_atomically as write_atomically
 
 Facts = dict[str, Any]
 
@@ -33,32 +33,6 @@ def save(path: Path, tensors: dict[str, Tensor], facts: Facts) -> None:
     except OSError as error:
         kept = "the previous one is intact" if path.exists() else "none was there before"
         raise CheckpointError(f"cannot save checkpoint {path} ({error.strerror}); {kept}") from error
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file in one step: a reader, or a crash, sees the old content or the new, never a part.
-
-    Raises:
-        OSError: as the file system does; nothing half-written is left.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for stale in path.parent.glob(f".{path.name}.*.tmp"):  # of a process killed while it wrote
-        stale.unlink(missing_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def load(path: Path) -> tuple[dict[str, Tensor], Facts]:

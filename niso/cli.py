@@ -28,6 +28,7 @@ commands:
   evaluate RUN               compute the figures of a trained run again, with its report
   report RUN… [--out FILE]   write a run's report.html again, or compare several runs, records, or folders of them
   record RUN… [--to FOLDER]  keep settings, facts and figures of finished runs as small JSON files (in results/)
+  data COMMAND …             make and prepare data sets, see `niso data --help`
 
 experiments: {experiments}
 `niso run EXPERIMENT --help` lists presets and all settings. Exit status: 0 finished, 2 wrong call or bad input."""
@@ -63,12 +64,13 @@ def _dispatch(arguments: list[str]) -> int:
     from niso import __version__
     from niso.experiments import EXPERIMENTS
 
-    commands: dict[str, Callable[[list[str]], None]] = {
+    commands: dict[str, Callable[[list[str]], int | None]] = {
         "run": _run,
         "resume": _resume,
         "evaluate": _evaluate,
         "report": _report,
         "record": _record,
+        "data": _data,
     }
     wants_help = bool({"-h", "--help"} & set(arguments)) or arguments[:1] == ["help"]
     if not arguments or (wants_help and not _is_run_of_something(arguments)):
@@ -80,13 +82,12 @@ def _dispatch(arguments: list[str]) -> int:
     command, *rest = arguments
     if command not in commands:
         raise InputError(f"unknown command {command!r}{nearest(command, commands)}")
-    commands[command](rest)
-    return 0
+    return commands[command](rest) or 0
 
 
 def _is_run_of_something(arguments: list[str]) -> bool:
-    """Whether it is `niso run EXPERIMENT …`, which has a help text of its own."""
-    return arguments[0] == "run" and not arguments[1].startswith("-")
+    """Whether it is `niso run EXPERIMENT …` or `niso data …`, which have help texts of their own."""
+    return arguments[0] == "data" or (arguments[0] == "run" and not arguments[1].startswith("-"))
 
 
 def _run(arguments: list[str]) -> None:
@@ -146,6 +147,12 @@ def _record(arguments: list[str]) -> None:
     folder = _take("--to", arguments, Path("results"))
     for run in [run for path in _paths("record", arguments) for run in find_measured(path)]:
         print(write_record(run, folder))
+
+
+def _data(arguments: list[str]) -> int:
+    from niso.data_cli import main
+
+    return main(arguments)
 
 
 def _take(option: str, arguments: list[str], default: Path) -> Path:

@@ -97,11 +97,11 @@ def read_log(path: Path) -> list[dict[str, str]]:
 class Bar:
     """A progress bar with rate, losses and time left; plain lines every half minute where nobody watches."""
 
-    def __init__(self, phase: str, steps: int, start: int, visible: bool) -> None:
+    def __init__(self, phase: str, steps: int, start: int, visible: bool, unit: str = "steps") -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self.phase, self.steps, self.start = phase, steps, start
+        self.phase, self.steps, self.start, self.unit = phase, steps, start, unit
         self.began = self.said = time.monotonic()
         self.shown = self.began
         console = Console(stderr=True)
@@ -135,12 +135,12 @@ class Bar:
         self.shown = now
         rate = (step - self.start) / max(now - self.began, 1e-9)
         text = " ".join(f"{name} {value:.4g}" for name, value in means.items())
-        self.progress.update(self.task, completed=step, rate=f"{rate:.1f} steps/s", terms=text)
+        self.progress.update(self.task, completed=step, rate=f"{rate:.1f} {self.unit}/s", terms=text)
         if not self.live and (now - self.said >= 30 or last):
             self.said = now
             left = (self.steps - step) / max(rate, 1e-9)
             self.console.print(
-                f"{self.phase} {step}/{self.steps} {rate:.1f} steps/s, {left:.0f} s left: {text}",
+                f"{self.phase} {step}/{self.steps} {rate:.1f} {self.unit}/s, {left:.0f} s left: {text}",
                 highlight=False,
                 soft_wrap=True,
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import platform
@@ -20,6 +19,7 @@ import torch
 from niso.checkpoint import write_atomically
 from niso.config import read_yaml, to_yaml
 from niso.errors import InputError
+from niso.files import locked
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,7 @@ class RunFolder:
         Raises:
             InputError: another process works on the run.
         """
-        with open(self.path / ".lock", "w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise InputError(f"another process works on {self.path}: wait for it, or stop it first") from error
+        with locked(self.path):
             yield
 
     @property

@@ -1,0 +1,137 @@
+"""The mesh pipeline on real meshes: how good the spherical maps are, and the seconds of every stage.
+
+Run: python -m benchmarks.meshes FOLDER
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import tyro
+
+from benchmarks.common import Options, table, write
+
+import numpy as np  # isort: skip  # after benchmarks.common, which sets how threads wait
+import torch
+
+from niso.geometry import mesh as meshes
+from niso.geometry import mesh_spectrum, space_mobius, spherical_map
+from niso.geometry.mesh import Mesh
+from niso.geometry.mesh_io import read_mesh
+from niso.geometry.mesh_raster import rasterise
+
+RANK = 128
+
+
+class Stages:
+    """Seconds between calls, by name."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.last = perf_counter()
+
+    def done(self, name: str) -> None:
+        now = perf_counter()
+        self.seconds[name] = now - self.last
+        self.last = now
+
+
+def geodesic_residual(one: np.ndarray, other: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """Mean and largest angle between two maps to the sphere after the best rotation, in radians."""
+    u, _, vh = np.linalg.svd(one.T @ (other * weights[:, None]))
+    turned = other @ (u @ np.diag([1, 1, np.linalg.det(u @ vh)]) @ vh).T
+    angles = 2 * np.arcsin(np.clip(np.linalg.norm(one - turned, axis=1) / 2, 0, 1))
+    return float(np.average(angles, weights=weights)), float(angles.max())
+
+
+def prepare(path: Path) -> tuple[Mesh, np.ndarray, np.ndarray, dict[str, Any]]:
+    """All stages on one mesh: it, its centred map and signature, and what was measured."""
+    stages = Stages()
+    mesh = read_mesh(path)
+    stages.done("read")
+    meshes.check(mesh, path.name)
+    stages.done("check")
+    flow = spherical_map.conformal_flow(mesh)
+    stages.done("flow")
+    areas = meshes.vertex_areas(mesh)
+    centred = spherical_map.centre(flow.directions, areas).directions
+    stages.done("centre")
+    pairs = mesh_spectrum.eigenpairs(mesh_spectrum.laplacian(meshes.unit_area(mesh)), RANK)
+    stages.done("eigenpairs")
+    signature = mesh_spectrum.heat_kernel_signature(pairs, mesh_spectrum.signature_times())
+    rasterise(centred, mesh.faces, signature)
+    stages.done("raster")
+    quality = spherical_map.quality(mesh, centred)
+    found = {name: value for name, value in flow._asdict().items() if name != "directions"}
+    size = {"name": path.stem, "vertices": len(mesh.vertices), "faces": len(mesh.faces)}
+    return mesh, centred, signature, {**size, **found, **quality._asdict(), "seconds": stages.seconds}
+
+
+def variants(mesh: Mesh, centred: np.ndarray, signature: np.ndarray, count: int) -> dict[str, Any]:
+    """Prepare conformal variants; compare their maps with the mesh's, up to Möbius transformations."""
+    areas, spent, found = meshes.vertex_areas(mesh), 0.0, []
+    for transformation in space_mobius.sample(count, np.random.default_rng(0)):
+        start = perf_counter()
+        variant = space_mobius.transform(mesh, transformation)
+        flow = spherical_map.conformal_flow(variant)
+        own = spherical_map.centre(flow.directions, meshes.vertex_areas(variant)).directions
+        rasterise(own, mesh.faces, signature)
+        spent += perf_counter() - start
+        again = spherical_map.centre(flow.directions, areas).directions
+        flipped = spherical_map.quality(variant, own).flipped
+        found.append((flow.radius_error, flipped, *geodesic_residual(centred, again, areas)))
+    error, flipped, mean, largest = np.array(found).T
+    return {
+        "variants": count,
+        "seconds": spent,
+        "radius_error_worst": float(error.max()),
+        "flipped_worst": int(flipped.max()),
+        "mobius_residual_mean": float(mean.mean()),
+        "mobius_residual_worst": float(largest.max()),
+    }
+
+
+def sphere_signature() -> list[dict[str, float]]:
+    """Largest relative error of the signature of the unit sphere (10,242 vertices) against its closed form."""
+    pairs = mesh_spectrum.eigenpairs(mesh_spectrum.laplacian(meshes.icosphere(5)), 144)
+    degree, errors = np.arange(200), []
+    for t in (0.05, 0.1, 0.3, 1.0):
+        exact = ((2 * degree + 1) * np.exp(-degree * (degree + 1) * t)).sum() / (4 * np.pi)
+        signature = mesh_spectrum.heat_kernel_signature(pairs, np.array([t]))
+        errors.append({"time": t, "error": float(np.abs(signature / exact - 1).max())})
+    return errors
+
+
+def main(folder: tyro.conf.Positional[Path], variant_count: int = 3, options: Options = Options(device="cpu")) -> None:  # noqa: B008  # frozen
+    """Prepare all .off, .obj and .ply meshes of a folder.
+
+    Args:
+        folder: where the meshes are.
+        variant_count: conformal variants of each mesh; the first of the largest ones gets 30, as the data set has.
+        options: of every benchmark.
+    """
+    torch.set_num_threads(1)
+    paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in (".off", ".obj", ".ply"))
+    prepared = [prepare(path) for path in paths]
+    largest = max(range(len(paths)), key=lambda number: prepared[number][3]["vertices"])
+    results = []
+    for number, (mesh, centred, signature, record) in enumerate(prepared):
+        count = 30 if number == largest else variant_count
+        results.append({**record, "conformal_variants": variants(mesh, centred, signature, count)})
+    columns = ("mesh", "vertices", "radius error", "max", "flipped", "K mean", "K 99 %", "K max", "seconds", "residual")
+    rows = [
+        (
+            *(r[key] for key in ("name", "vertices", "radius_error", "radius_error_max", "flipped", "distortion")),
+            *(r["distortion_99"], r["distortion_max"], sum(r["seconds"].values())),
+            r["conformal_variants"]["mobius_residual_mean"],
+        )
+        for r in results
+    ]
+    table("Spherical maps of real meshes", columns, rows)
+    write("meshes", options, {"results": results, "sphere_signature": sphere_signature()})
+
+
+if __name__ == "__main__":
+    tyro.cli(main, description=__doc__)

@@ -1,0 +1,134 @@
+"""Where shapes come from: class folders of meshes, a table of labels, or the folders of Conformal SHREC'11."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from niso.errors import InputError, nearest
+
+SUFFIXES = (".off", ".obj", ".ply")
+RELEASED = ("base", "mobius", "base_sphere", "mobius_sphere")
+
+
+class Source(NamedTuple):
+    """One shape before its preparation.
+
+    Attributes:
+        name: "class/shape".
+        mesh: file of its mesh.
+        spheres: files of its map to the sphere and of those of its variants, where these were computed before.
+    """
+
+    name: str
+    mesh: Path
+    spheres: tuple[Path, ...] = ()
+
+    def digest(self) -> str:
+        """Fingerprint of all its files.
+
+        Raises:
+            InputError: one cannot be read.
+        """
+        found = hashlib.sha256()
+        for path in (self.mesh, *self.spheres):
+            try:
+                found.update(path.read_bytes())
+            except OSError as error:
+                raise InputError(f"{path} cannot be read: {error.strerror}") from error
+        return found.hexdigest()
+
+
+def find_sources(given: Path, labels: Path | None = None, leave_out: Sequence[str] = ()) -> list[Source]:
+    """All shapes of a folder or a table, sorted by name.
+
+    Args:
+        given: one of
+            a folder with a folder of .off, .obj or .ply files for each class;
+            a CSV file with the header "file,label", files relative to its own folder;
+            a folder with the folders base, mobius, base_sphere and mobius_sphere. The latter two hold meshes of the
+            unit sphere with the faces of the shape: base_sphere one with the same path as in base, mobius_sphere
+            those of the variants, as "<shape>_<number>" beside it or "<number>" in a folder <shape>.
+        labels: such a CSV file for meshes that are in no class folders.
+        leave_out: classes to leave out.
+
+    Raises:
+        InputError: nothing is there; a label or a file is missing; two files have the same class and name; there is
+            no class of a name to leave out.
+    """
+    if not given.exists():
+        raise InputError(f"{given} does not exist: give a folder of meshes, or a CSV file of labels")
+    folders = {name for name in RELEASED if (given / name).is_dir()}
+    released = "base" in folders and len(folders) > 1
+    if released and not {"base_sphere", "mobius_sphere"} <= folders:
+        raise InputError(f"{given} lacks one of the folders {', '.join(RELEASED)}: add it")
+    root = given / "base" if released else given
+    named = (
+        _of_table(given, given.parent) if given.is_file() else _of_table(labels, root) if labels else _of_folders(root)
+    )
+    unknown = sorted(set(leave_out) - {label for label, _ in named})
+    if unknown:
+        raise InputError(f"no class {unknown[0]!r} to leave out{nearest(unknown[0], {label for label, _ in named})}")
+    kept = [(label, path) for label, path in named if label not in leave_out]
+    if not kept:
+        raise InputError(
+            f"{given} holds no meshes: put {', '.join(SUFFIXES)} files in a folder a class, or give --labels"
+        )
+    sources = [Source(f"{label}/{path.stem}", path) for label, path in kept]
+    if released:
+        sources = [source._replace(spheres=_spheres(given, source.mesh.relative_to(root))) for source in sources]
+    _check_names(sources)
+    return sorted(sources)
+
+
+def _of_folders(folder: Path) -> list[tuple[str, Path]]:
+    return [(path.parent.name, path) for path in folder.glob("*/*") if _is_mesh(path) and path.parent.name[0] != "."]
+
+
+def _of_table(table: Path, root: Path) -> list[tuple[str, Path]]:
+    try:
+        with open(table, newline="", encoding="utf-8-sig") as file:
+            rows = list(csv.DictReader(file, skipinitialspace=True))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"cannot read the labels of {table} ({error})") from error
+    found = []
+    for number, row in enumerate(rows, start=2):
+        name, label = ((row.get(key) or "").strip() for key in ("file", "label"))
+        if not name or not label:
+            raise InputError(f'{table}, line {number}: no file or no label; the header must be "file,label"')
+        if not re.fullmatch(r"[^./\\][^/\\]*", label):
+            raise InputError(f"{table}, line {number}: {label!r} cannot be the name of a folder; choose another label")
+        if not (root / name).is_file() or not _is_mesh(root / name):
+            problem = "is not a mesh that can be read" if (root / name).is_file() else "is missing"
+            raise InputError(f"{table}, line {number}: {root / name} {problem}; correct or remove the line")
+        found.append((label, root / name))
+    return found
+
+
+def _is_mesh(path: Path) -> bool:
+    return path.suffix.lower() in SUFFIXES and path.name[0] != "." and path.is_file()
+
+
+def _spheres(folder: Path, shape: Path) -> tuple[Path, ...]:
+    """Sphere maps of a shape, given by its path inside of base, and of its variants in their order."""
+    own = folder / "base_sphere" / shape
+    beside = folder / "mobius_sphere" / shape.parent
+    pattern = re.compile(re.escape(shape.stem) + r"[_-]\D*(\d+)")
+    matches = [(path, pattern.fullmatch(path.stem)) for path in beside.glob("*") if _is_mesh(path)]
+    variants = {int(match[1]): path for path, match in matches if match}
+    inside = {
+        int(path.stem): path for path in (beside / shape.stem).glob("*") if _is_mesh(path) and path.stem.isdigit()
+    }
+    return (own, *(path for _, path in sorted((variants or inside).items())))
+
+
+def _check_names(sources: Iterable[Source]) -> None:
+    seen: dict[str, Path] = {}
+    for source in sources:
+        if source.name in seen:
+            raise InputError(f"{seen[source.name]} and {source.mesh} are both the shape {source.name}: rename one")
+        seen[source.name] = source.mesh

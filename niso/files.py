@@ -1,0 +1,55 @@
+"""Files that are whole or not there, and folders for one process at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from niso.errors import InputError
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file in one step: a reader, or a crash, sees the old content or the new, never a part.
+
+    Raises:
+        OSError: as the file system does; nothing half-written is left.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for stale in path.parent.glob(f".{path.name}.*.tmp"):  # of a process killed while it wrote
+        stale.unlink(missing_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def locked(folder: Path, wait: bool = False) -> Iterator[None]:
+    """Keep other processes from working on a folder; a lock ends with its process, however that ends.
+
+    Args:
+        wait: until no other process works on it, instead of an error.
+
+    Raises:
+        InputError: another process works on it.
+    """
+    with open(folder / ".lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError as error:
+            raise InputError(f"another process works on {folder}: wait for it, or stop it first") from error
+        yield

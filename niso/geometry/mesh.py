@@ -1,0 +1,163 @@
+"""Triangle meshes of closed surfaces: their measures, the checks that the pipeline needs, and an icosphere.
+
+Meshes are NumPy arrays; whatever is computed on them is in float64.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from niso.errors import InputError
+
+_NO_AREA = 1e-14  # of a face, relative to the squared diagonal of the mesh's bounding box: rounding, not shape
+
+
+class Mesh(NamedTuple):
+    """A triangle mesh.
+
+    Attributes:
+        vertices: (vertices, 3) positions.
+        faces: (faces, 3) numbers of the corners of each triangle, counterclockwise seen from its outer side.
+    """
+
+    vertices: Float[np.ndarray, "vertices 3"]
+    faces: Int[np.ndarray, "faces 3"]
+
+
+def check(mesh: Mesh, name: str = "the mesh") -> None:
+    """Check that a mesh is one closed, oriented surface of genus 0, which is what can be mapped to the sphere.
+
+    Args:
+        name: what errors call the mesh, e.g. its file.
+
+    Raises:
+        InputError: the mesh is empty, has coordinates that are not finite, faces with corners that do not exist,
+            vertices without faces, degenerate faces, more than two faces at an edge or more than one fan of faces at
+            a vertex, a boundary, faces of opposite orientation next to each other, more than one component, or a
+            genus that is not 0. The first of these that holds is named.
+    """
+    problem = _array_problem(mesh) or _shape_problem(mesh) or _surface_problem(mesh)
+    if problem:
+        raise InputError(f"{name} {problem}")
+
+
+def _array_problem(mesh: Mesh) -> str | None:
+    vertices, faces = mesh
+    if len(vertices) == 0 or len(faces) == 0:
+        return f"is empty: it has {len(vertices)} vertices and {len(faces)} faces"
+    if bad := int((~np.isfinite(vertices)).any(1).sum()):
+        return f"has coordinates that are not finite numbers at {_count(bad, 'vertex', 'vertices')}; export it again"
+    if bad := int(((faces < 0) | (faces >= len(vertices))).any(1).sum()):
+        return f"has {_count(bad, 'face')} with corners that do not exist: there are {len(vertices)} vertices"
+    if bad := len(vertices) - len(np.unique(faces)):
+        return f"has {_count(bad, 'vertex', 'vertices')} without any face; remove what is unreferenced"
+    return None
+
+
+def _shape_problem(mesh: Mesh) -> str | None:
+    extent = float(np.square(np.ptp(mesh.vertices, axis=0)).sum())
+    repeated = (mesh.faces == np.roll(mesh.faces, 1, axis=1)).any(1)
+    if bad := int((repeated | (face_areas(mesh) <= _NO_AREA * extent)).sum()):
+        return f"has {_count(bad, 'degenerate face')} of no area; merge duplicate vertices or remesh it"
+    return None
+
+
+def _surface_problem(mesh: Mesh) -> str | None:
+    count = len(mesh.vertices)
+    starts, ends = mesh.faces.ravel(), np.roll(mesh.faces, -1, axis=1).ravel()
+    edges, edge_of, uses = np.unique(
+        np.minimum(starts, ends) * count + np.maximum(starts, ends), return_inverse=True, return_counts=True
+    )
+    if bad := int((uses > 2).sum()):
+        return f"is not a manifold: more than two faces share {_count(bad, 'edge')}; remesh it"
+    if bad := int((uses == 1).sum()):
+        return f"is open: it has {_count(bad, 'boundary edge')}; merge duplicate vertices or fill its holes"
+    if bad := 2 * len(edges) - len(np.unique(np.stack((edge_of, starts < ends), 1), axis=0)):
+        return f"is not consistently oriented: the faces at {_count(bad, 'edge')} turn opposite ways; reorient them"
+    components = _components(starts, ends, count)
+    if components > 1:
+        return f"has {components} components; keep one"
+    if bad := _fans(mesh.faces, edge_of) - count:
+        return f"is not a manifold: {_count(bad, 'surplus fan')} of faces touch at single vertices; split these"
+    genus = (2 - (count - len(edges) + len(mesh.faces))) // 2
+    return f"has genus {genus}: a surface with handles cannot be mapped to the sphere" if genus else None
+
+
+def _components(starts: np.ndarray, ends: np.ndarray, count: int) -> int:
+    adjacency = coo_array((np.ones(len(starts), dtype=np.int8), (starts, ends)), shape=(count, count))
+    return int(connected_components(adjacency, directed=False, return_labels=False))
+
+
+def _fans(faces: np.ndarray, edge_of: np.ndarray) -> int:
+    """Fans of faces at vertices: corners of faces, joined where the faces share an edge that ends there."""
+    first, second = np.argsort(edge_of, kind="stable").reshape(-1, 2).T  # the two half-edges of each edge
+    corners = np.arange(faces.size)
+    following = corners.reshape(-1, 3)[:, [1, 2, 0]].ravel()
+    # Oppositely oriented, so that a half-edge starts where its twin ends.
+    return _components(np.append(first, following[first]), np.append(following[second], second), faces.size)
+
+
+def _count(number: int, one: str, several: str | None = None) -> str:
+    return f"{number} {one if number == 1 else several or one + 's'}"
+
+
+def face_normals(mesh: Mesh) -> Float[np.ndarray, "faces 3"]:
+    """Normals of the faces, of length twice the area."""
+    corner, second, third = (mesh.vertices[mesh.faces[:, k]] for k in range(3))
+    return np.cross(second - corner, third - corner)
+
+
+def face_areas(mesh: Mesh) -> Float[np.ndarray, " faces"]:
+    """Areas of the faces."""
+    return np.linalg.norm(face_normals(mesh), axis=1) / 2
+
+
+def vertex_areas(mesh: Mesh) -> Float[np.ndarray, " vertices"]:
+    """A third of the area of the faces round each vertex: they add up to the surface's area."""
+    return np.bincount(mesh.faces.ravel(), np.repeat(face_areas(mesh) / 3, 3), minlength=len(mesh.vertices))
+
+
+def volume(mesh: Mesh) -> float:
+    """Volume inside of a closed mesh, negative where its faces are clockwise seen from outside."""
+    corner, second, third = (mesh.vertices[mesh.faces[:, k]] for k in range(3))
+    return float(np.einsum("fi,fi->", corner, np.cross(second, third)) / 6)
+
+
+def edge_lengths(mesh: Mesh) -> Float[np.ndarray, "faces 3"]:
+    """Lengths of the edges opposite to each corner of each face."""
+    corners = mesh.vertices[mesh.faces]
+    return np.linalg.norm(np.roll(corners, -1, axis=1) - np.roll(corners, -2, axis=1), axis=-1)
+
+
+def unit_area(mesh: Mesh) -> Mesh:
+    """The mesh centred at the centroid of its surface and scaled to area 1."""
+    weights = vertex_areas(mesh)
+    vertices = (mesh.vertices - weights @ mesh.vertices / weights.sum()) / np.sqrt(weights.sum())
+    return Mesh(vertices, mesh.faces)
+
+
+def icosphere(subdivisions: int) -> Mesh:
+    """The unit sphere as an icosahedron with every face cut in four, `subdivisions` times: 10 · 4ⁿ + 2 vertices."""
+    golden = (1 + 5**0.5) / 2
+    corners = [(s, t * golden) for s in (-1, 1) for t in (-1, 1)]
+    vertices = np.array([np.roll((0, *c), k) for k in range(3) for c in corners]) / np.hypot(1, golden)
+    # The faces are the triples of mutual neighbours, turned outwards.
+    near = (np.abs(vertices @ vertices.T - 5**-0.5) < 1e-6).astype(int)
+    triples = np.argwhere(near[:, :, None] & near[:, None, :] & near[None])
+    faces = triples[(np.diff(triples, axis=1) > 0).all(1)]
+    inwards = np.linalg.det(vertices[faces]) < 0
+    faces[inwards] = faces[inwards][:, ::-1]
+    for _ in range(subdivisions):
+        ends = np.sort(np.stack((faces, np.roll(faces, -1, axis=1)), axis=-1).reshape(-1, 2), axis=1)
+        edges, middle_of = np.unique(ends, axis=0, return_inverse=True)
+        middles = vertices[edges].sum(1)
+        middle = len(vertices) + middle_of.reshape(-1, 3)  # of the edges after each corner
+        vertices = np.concatenate((vertices, middles / np.linalg.norm(middles, axis=1, keepdims=True)))
+        ears = [np.stack((faces[:, k], middle[:, k], middle[:, k - 1]), axis=1) for k in range(3)]
+        faces = np.concatenate((*ears, middle))
+    return Mesh(vertices, faces)

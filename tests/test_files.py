@@ -1,0 +1,43 @@
+"""Files that are whole or not there (more in test_checkpoint.py), and folders for one process at a time."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from niso.errors import InputError
+from niso.files import locked, write_atomically
+
+
+def test_a_file_is_replaced_and_its_folders_are_made(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "file"
+    for content in (b"old", b"new"):
+        write_atomically(path, content)
+        assert path.read_bytes() == content
+    assert [p.name for p in path.parent.iterdir()] == ["file"]
+
+
+def test_a_locked_folder_is_refused_until_it_is_free(tmp_path: Path) -> None:
+    with locked(tmp_path):
+        with pytest.raises(InputError, match="another process works on"), locked(tmp_path):
+            pass
+    with locked(tmp_path):
+        pass
+
+
+def test_waiting_for_a_locked_folder(tmp_path: Path) -> None:
+    order: list[str] = []
+
+    def second() -> None:
+        with locked(tmp_path, wait=True):
+            order.append("second")
+
+    with locked(tmp_path):
+        thread = threading.Thread(target=second)
+        thread.start()
+        thread.join(0.2)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]
