@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from niso.linalg import full_precision
+from niso.spectrum import Spectrum
 
 
 @full_precision
@@ -72,3 +75,57 @@ def block_energy(
     probability = (same.sum() - rank) / max(rank * (rank - 1), 1)
     diagonal = energy.diagonal(dim1=-2, dim2=-1).sum(-1) / total
     return share, diagonal + probability * (1 - diagonal)
+
+
+def constant_part(
+    spectrum: Spectrum, z: Float[Tensor, "*batch points channels"]
+) -> Float[Tensor, "*batch rank channels"]:
+    """Coefficients of each function's mean (in the M-inner product), for `equivariance_error(common=…)`."""
+    weight = spectrum.mass / spectrum.mass.sum()
+    mean = (weight[:, None] * z).sum(-2, keepdim=True)
+    return spectrum.project(torch.ones_like(z[..., :1])) * mean
+
+
+def matched_spaces(energy: Float[Tensor, "rank spaces"], dimensions: Int[Tensor, " spaces"]) -> Int[Tensor, " rank"]:
+    """The true subspace of every eigenfunction, no more to a subspace than its dimension, of largest total energy.
+
+    Raises:
+        ValueError: there are more eigenfunctions than the dimensions add up to.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    places = torch.arange(len(dimensions)).repeat_interleave(dimensions)
+    if len(energy) > len(places):
+        raise ValueError(f"{len(energy)} eigenfunctions do not fit into subspaces of {len(places)} dimensions")
+    _, place = linear_sum_assignment(energy[:, places].numpy(), maximize=True)
+    return places[torch.from_numpy(place)]
+
+
+def clusters(eigenvalues: Float[Tensor, " rank"], gap: float = math.log(2)) -> Int[Tensor, " rank"]:
+    """The cluster of every eigenvalue: neighbours closer than `gap` are in one. By default, where P_Λ exceeds ½."""
+    values, order = eigenvalues.sort()
+    return (values.diff(prepend=values[:1]) > gap).long().cumsum(0)[order.argsort()]
+
+
+def is_cluster(labels: Int[Tensor, " rank"], members: Bool[Tensor, " rank"]) -> bool:
+    """Whether these and no others make one cluster."""
+    inside = labels[members]
+    return len(inside) > 0 and bool((inside == inside[0]).all() and (labels == inside[0]).sum() == len(inside))
+
+
+def principal_angles(
+    mass: Float[Tensor, " points"],
+    eigenfunctions: Float[Tensor, "points some"],
+    true_functions: Float[Tensor, "points others"],
+) -> Float[Tensor, " angles"]:
+    """Principal angles between the spans of two sets of functions, in radians, ascending, in the M-inner product.
+
+    As many as the smaller set has functions. Small ones are as accurate as large ones (Björck and Golub 1973).
+    """
+    root = mass.double().sqrt()[:, None]
+    first, second = (torch.linalg.qr(root * part.double()).Q for part in (eigenfunctions, true_functions))
+    if first.shape[1] > second.shape[1]:
+        first, second = second, first
+    cosines = torch.linalg.svdvals(second.mT @ first).clamp(max=1)
+    sines = torch.linalg.svdvals(first - second @ (second.mT @ first)).clamp(max=1).flip(0)
+    return torch.where(cosines.square() < 0.5, cosines.acos(), sines.asin())

@@ -1,9 +1,12 @@
 """Metrics against hand-computed cases and a Monte-Carlo permutation."""
 
+import math
+
 import pytest
 import torch
 
 from niso import metrics
+from niso.spectrum import Spectrum
 
 
 def orthogonal(*shape):
@@ -93,3 +96,55 @@ def test_block_energy_of_block_diagonal_and_rank_one():
     assert share.tolist() == pytest.approx([1.0])
     share, chance = metrics.block_energy(torch.ones(1, 1), torch.tensor([0]))
     assert (share.item(), chance.item()) == (1, 1)
+
+
+def test_constant_part_is_all_of_a_constant_and_nothing_of_what_has_no_mean():
+    mass = 0.2 + torch.rand(6, dtype=torch.float64)
+    root = mass.sqrt()[:, None]
+    spectrum = Spectrum(mass, orthogonal(6, 6) / root, torch.arange(6.0))
+    constant = torch.tensor([2.0, -1.0]).double().expand(3, 6, 2)
+    torch.testing.assert_close(metrics.constant_part(spectrum, constant), spectrum.project(constant))
+    z = torch.randn(3, 6, 2, dtype=torch.float64)
+    z = z - (mass[:, None] * z).sum(1, keepdim=True) / mass.sum()
+    torch.testing.assert_close(metrics.constant_part(spectrum, z + constant), spectrum.project(constant))
+
+
+def test_matched_spaces_fill_no_space_beyond_its_dimension():
+    energy = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.4, 0.6]])
+    assert metrics.matched_spaces(energy, torch.tensor([1, 2])).tolist() == [0, 1, 1]
+    assert metrics.matched_spaces(energy, torch.tensor([2, 2])).tolist() == [0, 0, 1]
+    assert metrics.matched_spaces(energy[:1], torch.tensor([1, 2])).tolist() == [0]
+    with pytest.raises(ValueError, match="3 eigenfunctions do not fit into subspaces of 2 dimensions"):
+        metrics.matched_spaces(energy, torch.tensor([1, 1]))
+
+
+def test_clusters_of_eigenvalues():
+    labels = metrics.clusters(torch.tensor([5.0, 0.0, 0.6, 5.1, 1.2]))
+    assert labels.tolist() == [1, 0, 0, 1, 0]
+    assert metrics.clusters(torch.tensor([0.0, 0.6]), gap=0.5).tolist() == [0, 1]
+    assert metrics.is_cluster(labels, torch.tensor([True, False, False, True, False]))
+    assert not metrics.is_cluster(labels, torch.tensor([True, False, False, False, False]))
+    assert not metrics.is_cluster(labels, torch.tensor([True, True, False, True, False]))
+    assert not metrics.is_cluster(labels, torch.zeros(5, dtype=torch.bool))
+
+
+def test_principal_angles_by_hand(dtype):
+    mass = torch.tensor([1.0, 4.0, 1.0], dtype=dtype)
+    first, second = torch.tensor([[1.0], [0.0], [0.0]], dtype=dtype), torch.tensor([[1.0], [0.5], [0.0]], dtype=dtype)
+    torch.testing.assert_close(
+        metrics.principal_angles(mass, first, second), torch.tensor([math.pi / 4], dtype=torch.float64)
+    )
+    plane = torch.eye(3, dtype=dtype)[:, 1:]
+    angles = metrics.principal_angles(mass, plane, second)
+    torch.testing.assert_close(angles, torch.tensor([math.pi / 4], dtype=torch.float64))
+
+
+def test_principal_angles_are_ascending_symmetric_and_accurate_when_small():
+    mass = 0.2 + torch.rand(8, dtype=torch.float64)
+    true, tilt = torch.randn(8, 3, dtype=torch.float64), 1e-10 * torch.randn(8, 3, dtype=torch.float64)
+    other = torch.randn(8, 3, dtype=torch.float64)
+    angles = metrics.principal_angles(mass, other, true)
+    assert (angles.diff() >= 0).all() and angles.max() <= math.pi / 2
+    torch.testing.assert_close(angles, metrics.principal_angles(mass, true @ torch.randn(3, 3).double(), other))
+    assert 1e-12 < metrics.principal_angles(mass, true + tilt, true).max() < 1e-8
+    assert metrics.principal_angles(mass, true, true).max() < 1e-14

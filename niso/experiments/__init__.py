@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 EXPERIMENTS = {
     "torus": "niso.experiments.torus.Torus",
+    "sphere": "niso.experiments.sphere.Sphere",
     "homnist": "niso.experiments.homnist.Homnist",
 }
 

@@ -3,23 +3,20 @@ from dataclasses import replace
 
 import pytest
 import torch
-from PIL import Image
 from torch import nn
 
 from niso import checkpoint
-from niso.config import Hardware
 from niso.experiments import EXPERIMENTS, find_experiment
 from niso.experiments.torus import Torus
 from niso.geometry import torus
-from niso.run_folder import RunFolder
 from niso.spectrum import Spectrum
-from niso.train import make_fabric, train
 
 CPU = torch.device("cpu")
 SIZE = 4
 # Overlays that make any preset small: nested where the configuration is; an experiment to come adds its own line
 SMALL = {
     "torus": "--size 4 --images 3 --pool 50 --steps 3 --batch-size 1 --evaluation-pairs 2".split(),
+    "sphere": "--size 4 --images 3 --pool 50 --steps 3 --batch-size 1 --evaluation-pairs 2".split(),
     "homnist": (
         "--digits embedded --conv.channels 4 --conv.blocks 1 --rank 8 --steps 3 --batch-size 4 --head.steps 2 "
         "--nft-epochs 1 --nft-maps 8 --test-digits 5 --test-copies 1 --evaluation-pairs 3"
@@ -52,17 +49,6 @@ def test_every_preset_runs(niso, tmp_path, experiment, preset, method):
     facts = json.loads((run / "run.json").read_text())
     assert (facts["experiment"], facts["preset"], facts["method"]) == (experiment, preset, method)
     assert checkpoint.load(run / "checkpoints" / "pretrain.safetensors")[1]["step"] == 3
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Small noisy images: reading the shipped photographs takes a second each time."""
-    path = tmp_path_factory.mktemp("images")
-    generator = torch.Generator().manual_seed(0)
-    for number in range(6):
-        pixels = torch.randint(256, (24, 24, 3), generator=generator).byte().numpy()
-        Image.fromarray(pixels).save(path / f"{number}.png")
-    return path
 
 
 @pytest.fixture
@@ -171,17 +157,13 @@ def test_pictures_have_different_names(experiment):
     assert len({picture.name for picture in pictures}) == len(pictures) >= 4
 
 
-def test_training_finds_eigenspaces(tmp_path):
+def test_training_finds_eigenspaces(figures_of_training):
     """A few hundred steps on a tiny torus raise the score from that of a random basis."""
     quick = find_experiment("torus").presets["quick"]
     training = replace(quick.training, steps=600, warmup_steps=60)
     config = replace(quick, size=SIZE, images=10, pool=200, evaluation_pairs=8, training=training)
     torch.manual_seed(0)
     experiment = Torus(config, "niso", 0, None, CPU)
-    before = experiment.evaluate()
-    (phase,) = experiment.phases()
-    run, fabric = RunFolder.create(tmp_path / "run", {}), make_fabric(Hardware(accelerator="cpu"))
-    train(phase.objective, phase.sampler, phase.optimisation, run, fabric)
-    after = experiment.evaluate()
+    before, after = figures_of_training(experiment)
     assert after["eigenspace_energy"] > before["eigenspace_energy"] + 0.3
     assert after["map_block_energy"] > after["map_block_energy_chance"]

@@ -1,0 +1,176 @@
+"""Möbius transformations: group laws, the action against its formula, conformality, warps."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from niso.geometry import equirectangular, mobius, sphere
+
+seeds = st.integers(0, 1000)
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def maps(count: int, seed: int = 0, strength: float = 1.0, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    return mobius.sample(count, strength, generator(seed), dtype)
+
+
+def directions(count: int, seed: int = 0) -> torch.Tensor:
+    points = torch.randn(count, 3, generator=generator(seed), dtype=torch.float64)
+    return torch.nn.functional.normalize(points, dim=-1)
+
+
+def smooth(points: torch.Tensor) -> torch.Tensor:
+    return points[..., 0] * points[..., 1] + points[..., 2] - 0.5 * points[..., 0]
+
+
+@given(seeds)
+def test_the_action_is_the_fractional_linear_one(seed):
+    g, p = maps(3, seed), directions(20, seed)
+    a, b, c, d = (entry[:, None] for entry in g.flatten(1).unbind(1))
+
+    def stereographic(q):
+        return torch.complex(q[..., 0], q[..., 1]) / (1 - q[..., 2])
+
+    zeta = stereographic(p)
+    torch.testing.assert_close(stereographic(mobius.act(g, p)), (a * zeta + b) / (c * zeta + d), rtol=1e-6, atol=1e-6)
+
+
+@given(seeds)
+def test_group_laws(seed):
+    g, h = maps(3, seed), maps(3, seed + 1)
+    p = directions(20, seed)
+    torch.testing.assert_close(mobius.act(g @ h, p), mobius.act(g, mobius.act(h, p)))
+    torch.testing.assert_close(mobius.act(mobius.inverse(g), mobius.act(g, p)), p.expand(3, 20, 3))
+    torch.testing.assert_close(mobius.inverse(g) @ g, torch.eye(2, dtype=g.dtype).expand(3, 2, 2))
+    torch.testing.assert_close(mobius.act(-g, p), mobius.act(g, p))
+    torch.testing.assert_close(mobius.lorentz(g @ h), mobius.lorentz(g) @ mobius.lorentz(h))
+
+
+@given(seeds)
+def test_points_stay_on_the_sphere_and_lorentz_transformations_keep_their_metric(seed):
+    g = maps(4, seed)
+    torch.testing.assert_close(torch.linalg.det(g), torch.ones(4, dtype=g.dtype))
+    moved = mobius.act(g, directions(20, seed))
+    torch.testing.assert_close(moved.norm(dim=-1), torch.ones(4, 20, dtype=torch.float64))
+    transform, metric = mobius.lorentz(g), torch.diag(torch.tensor([-1.0, 1, 1, 1])).double()
+    torch.testing.assert_close(transform.mT @ metric @ transform, metric.expand(4, 4, 4))
+    assert (transform[:, 0, 0] >= 1).all()
+
+
+@given(seeds)
+def test_conformal_factor_is_the_stretch_of_all_directions(seed):
+    """The Jacobian on the tangent plane is the factor times an isometry that keeps the orientation."""
+    g, p = maps(1, seed)[0], directions(1, seed)[0]
+    normal = torch.eye(3, dtype=torch.float64)[int(p.abs().argmin())]
+    first = torch.nn.functional.normalize(torch.linalg.cross(p, normal), dim=0)
+    tangents = torch.stack([first, torch.linalg.cross(p, first)], -1)
+
+    def onto_sphere(q):
+        return mobius.act(g, torch.nn.functional.normalize(q, dim=0)[None])[0]
+
+    jacobian = torch.autograd.functional.jacobian(onto_sphere, p) @ tangents
+    factor = mobius.conformal_factor(g, p[None])[0]
+    torch.testing.assert_close(jacobian.mT @ jacobian, factor.square() * torch.eye(2, dtype=torch.float64))
+    image = mobius.act(g, p[None])[0]
+    assert torch.linalg.det(torch.cat([image[:, None], jacobian], -1)) > 0
+
+
+def test_conformal_factors_obey_the_chain_rule_and_conserve_area():
+    g, h, p = maps(4), maps(4, 1), directions(20)
+    chain = mobius.conformal_factor(g, mobius.act(h, p)) * mobius.conformal_factor(h, p)
+    torch.testing.assert_close(mobius.conformal_factor(g @ h, p), chain)
+    points = equirectangular.directions(64, 64, "driscoll-healy").flatten(0, 1)
+    areas = mobius.conformal_factor(g, points).square() @ sphere.quadrature_weights(64)
+    torch.testing.assert_close(areas, torch.full((4,), 4 * math.pi, dtype=torch.float64), rtol=1e-3, atol=0)
+
+
+@given(seeds)
+def test_rotations_are_those_of_the_sphere(seed):
+    quaternions = torch.randn(3, 4, generator=generator(seed), dtype=torch.float64)
+    g, p = mobius.rotation(quaternions), directions(20, seed)
+    torch.testing.assert_close(mobius.act(g, p), p @ sphere.rotation_matrices(quaternions).mT)
+    torch.testing.assert_close(mobius.conformal_factor(g, p), torch.ones(3, 20, dtype=torch.float64))
+
+
+@given(seeds, st.floats(0.01, 0.95))
+def test_boosts_are_the_stated_map(seed, length):
+    c, p = length * directions(3, seed), directions(20, seed + 1)
+    g = mobius.boost(c)
+    shifted = p + c[:, None]
+    expected = (1 - length**2) * shifted / shifted.square().sum(-1, keepdim=True) + c[:, None]
+    torch.testing.assert_close(mobius.act(g, p), expected)
+    torch.testing.assert_close(mobius.inverse(g), mobius.boost(-c))
+    ends = torch.stack([c / length, -c / length], 1)
+    ratio = (1 - length) / (1 + length)
+    factors = torch.tensor([[ratio, 1 / ratio]], dtype=torch.float64).expand(3, 2)
+    torch.testing.assert_close(mobius.conformal_factor(g, ends), factors)
+
+
+def test_normalised_is_the_same_transformation():
+    g, factor = maps(3), torch.tensor([2.0 - 1j, -3.0, 0.1j], dtype=torch.complex128)
+    normalised = mobius.normalised(factor[:, None, None] * g)
+    torch.testing.assert_close(torch.linalg.det(normalised), torch.ones(3, dtype=g.dtype))
+    torch.testing.assert_close(mobius.act(normalised, directions(9)), mobius.act(g, directions(9)))
+
+
+def test_samples_have_the_stated_strength_and_no_preferred_direction():
+    g = maps(4000, strength=0.7)
+    rapidity = mobius.lorentz(g)[:, 0, 0].acosh()
+    assert rapidity.square().mean().sqrt().item() == pytest.approx(0.7, rel=0.05)
+    images = mobius.act(g, directions(1))[:, 0]
+    assert images.mean(0).abs().max() < 0.05
+    assert mobius.conformal_factor(maps(5, strength=0.0), directions(9)).sub(1).abs().max() < 1e-12
+
+
+def test_strong_maps_are_accurate_in_float32(dtype):
+    """Everything lies near one point, and nothing is infinite."""
+    g = mobius.boost(torch.tensor([[0.0, 0.0, 0.999]], dtype=dtype))
+    p = torch.cat([directions(50), torch.eye(3).double(), -torch.eye(3).double()]).to(dtype)
+    moved = mobius.act(g, p)
+    assert moved.dtype == dtype and moved.isfinite().all()
+    torch.testing.assert_close(moved.norm(dim=-1), torch.ones(1, 56, dtype=dtype), rtol=2e-3, atol=0)
+    poles = torch.tensor([[0.0, 0, 1], [0, 0, -1]], dtype=dtype)
+    torch.testing.assert_close(mobius.act(g, poles)[0], poles, rtol=0, atol=2e-3)
+
+
+@pytest.mark.parametrize("layout", ["driscoll-healy", "poles"])
+def test_warps_move_functions_with_the_sphere(layout):
+    """(gf)(p) = f(g⁻¹p): at first by a formula, then warp after warp, to second order in the spacing."""
+    g, h = maps(2, strength=0.5), maps(2, 1, strength=0.5)
+    errors = []
+    for size in (32, 64):
+        points = equirectangular.directions(size, 2 * size, layout)
+        images = smooth(points).expand(2, 1, -1, -1)
+        once = mobius.warp(images, g, layout)
+        places = mobius.act(mobius.inverse(g), points.flatten(0, 1)).unflatten(1, (size, 2 * size))
+        assert (once[:, 0] - smooth(places)).abs().max() < 20 / size**1.5
+        twice = mobius.warp(once, h, layout)
+        errors.append((twice - mobius.warp(images, h @ g, layout)).abs().mean().item())
+    assert errors[0] < 0.01 and errors[0] / errors[1] > 2.5
+
+
+def test_warp_by_rotations_is_resampling(dtype, tolerance):
+    quaternions = torch.randn(3, 4, generator=generator(), dtype=torch.float64)
+    images = torch.randn(3, 2, 8, 8, generator=generator(), dtype=torch.float64)
+    rotated = sphere.resample(images.flatten(2).mT, sphere.rotation_matrices(quaternions)).mT.unflatten(-1, (8, 8))
+    warped = mobius.warp(images.to(dtype), mobius.rotation(quaternions.to(dtype)))
+    assert warped.dtype == dtype
+    torch.testing.assert_close(warped, rotated.to(dtype), atol=20 * tolerance, rtol=0)
+
+
+def test_one_transformation_serves_a_batch():
+    images, g = torch.randn(3, 2, 6, 8, dtype=torch.float64), maps(1)
+    each = torch.cat([mobius.warp(image[None], g) for image in images])
+    torch.testing.assert_close(mobius.warp(images, g), each)
+
+
+def test_warp_is_differentiable_in_functions_and_transformations():
+    images = torch.randn(1, 1, 4, 6, dtype=torch.float64, requires_grad=True)
+    centre = torch.tensor([[0.2, -0.1, 0.3]], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda i, c: mobius.warp(i, mobius.boost(c)), (images, centre))

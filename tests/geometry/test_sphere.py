@@ -1,0 +1,287 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from e3nn import o3
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import sph_harm_y
+from scipy.stats import kstest
+
+from niso.geometry import equirectangular, sphere
+
+BANDWIDTHS = [1, 2, 3, 4, 8]
+seeds = st.integers(0, 1000)
+
+
+def rotations(count: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    return sphere.random_rotations(count, torch.Generator().manual_seed(seed), dtype)
+
+
+def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def directions(count: int, seed: int = 0) -> torch.Tensor:
+    return torch.nn.functional.normalize(normal(count, 3, seed=seed), dim=-1)
+
+
+def functions(size: int, bandwidth: int, batch: int = 2, channels: int = 3, seed: int = 0) -> torch.Tensor:
+    return sphere.harmonics(size, bandwidth).functions @ normal(batch, bandwidth**2, channels, seed=seed)
+
+
+# The grid and its quadrature
+
+
+@pytest.mark.parametrize("bandwidth", BANDWIDTHS)
+def test_harmonics_are_orthonormal_under_the_quadrature(bandwidth):
+    truth = sphere.harmonics(2 * bandwidth)
+    gram = truth.functions.mT @ (truth.functions * truth.weights[:, None])
+    torch.testing.assert_close(gram, torch.eye(bandwidth**2, dtype=torch.float64), atol=1e-12, rtol=0)
+    assert torch.equal(truth.spaces.bincount(), 2 * torch.arange(bandwidth) + 1)
+    assert torch.equal(truth.eigenvalues, (truth.spaces * (truth.spaces + 1)).double())
+
+
+@pytest.mark.parametrize("size", [2, 4, 16])
+def test_quadrature_is_exact_below_the_size_and_positive(size):
+    weights = sphere.quadrature_weights(size)
+    assert weights.sum().item() == pytest.approx(4 * math.pi)
+    assert (weights > 0).all()
+    points = equirectangular.directions(size, size, "driscoll-healy").flatten(0, 1)
+    integrals = weights @ sphere.spherical_harmonics(points, size)
+    assert integrals[0].item() == pytest.approx(math.sqrt(4 * math.pi))
+    assert integrals[1:].abs().max().item() < 1e-12
+
+
+@pytest.mark.parametrize(("size", "determined"), [(8, 40), (16, 176)])
+def test_rotations_leave_part_of_the_mass_open(size, determined):
+    """Weights may change by whatever is orthogonal to all products of two harmonics; those given are the shortest."""
+    truth = sphere.harmonics(size)
+    points = equirectangular.directions(size, size, "driscoll-healy").flatten(0, 1)
+    products = sphere.spherical_harmonics(points, size - 1)  # degrees below 2B − 1 are what products consist of
+    span, strength, _ = torch.linalg.svd(products)
+    assert (strength > 1e-9 * strength[0]).sum() == determined
+    free = span[:, determined:]
+    assert (truth.weights @ free).abs().max() < 1e-12
+    changed = truth.weights + free @ normal(size**2 - determined)
+    gram = truth.functions.mT @ (truth.functions * changed[:, None])
+    torch.testing.assert_close(gram, torch.eye(len(gram), dtype=torch.float64), atol=1e-10, rtol=0)
+    sine = equirectangular.colatitudes(size, "driscoll-healy").sin()
+    alternating = (sine * (-1.0) ** torch.arange(size)).repeat_interleave(size)  # from row to row
+    assert (alternating @ products).abs().max() < 1e-10
+
+
+def test_weights_are_nearly_the_areas_of_the_cells():
+    """Smallest at the poles, where the grid is densest."""
+    rings = sphere.quadrature_weights(16).view(16, 16)
+    colatitude = equirectangular.colatitudes(16, "driscoll-healy")
+    assert torch.cosine_similarity(rings[:, 0], colatitude.sin(), dim=0) > 0.999
+    assert rings[:, 0].argmin() in (0, 15)
+    torch.testing.assert_close(rings, rings.flip(0))
+    assert torch.equal(rings, rings[:, :1].expand(16, 16))
+
+
+def test_harmonics_are_those_of_scipy():
+    """Real ones, from the complex ones of Condon and Shortley."""
+    points = directions(100)
+    theta, phi = points[:, 2].acos().numpy(), torch.atan2(points[:, 1], points[:, 0]).numpy()
+    columns = []
+    for ell in range(12):
+        for m in range(-ell, ell + 1):
+            value = sph_harm_y(ell, abs(m), theta, phi)
+            part = value.imag if m < 0 else value.real
+            columns.append(part if m == 0 else math.sqrt(2) * (-1) ** m * part)
+    torch.testing.assert_close(sphere.spherical_harmonics(points, 12), torch.from_numpy(np.stack(columns, -1)))
+
+
+def test_first_harmonics_are_constant_and_linear(dtype, tolerance):
+    points = directions(20).to(dtype)
+    values = sphere.spherical_harmonics(points, 2)
+    assert values.dtype == dtype
+    expected = torch.cat([torch.full((20, 1), 0.5), math.sqrt(0.75) * points[:, [1, 2, 0]]], -1) / math.sqrt(math.pi)
+    torch.testing.assert_close(values, expected.to(dtype), atol=tolerance, rtol=tolerance)
+
+
+def test_harmonics_are_smooth_at_the_poles():
+    poles = torch.tensor([[0.0, 0, 1], [0, 0, -1]], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda p: sphere.spherical_harmonics(p, 5), poles)
+
+
+def test_laplacian_has_the_harmonics():
+    truth, laplacian = sphere.harmonics(8, 3), sphere.laplacian(8, 3)
+    torch.testing.assert_close(laplacian @ truth.functions, truth.functions * truth.eigenvalues)
+    others = sphere.harmonics(8).functions[:, 9:]
+    assert (laplacian @ others).abs().max() < 1e-12
+    weighted = truth.weights[:, None] * laplacian
+    torch.testing.assert_close(weighted, weighted.mT)
+
+
+# Rotations
+
+
+@given(seeds)
+def test_rotations_are_rotations(seed):
+    r = rotations(4, seed)
+    torch.testing.assert_close(r @ r.mT, torch.eye(3, dtype=r.dtype).expand(4, 3, 3))
+    torch.testing.assert_close(torch.linalg.det(r), torch.ones(4, dtype=r.dtype))
+
+
+def test_quaternions_turn_by_their_angle_about_their_axis():
+    half = math.pi / 6
+    r = sphere.rotation_matrices(3 * torch.tensor([math.cos(half), 0, 0, math.sin(half)], dtype=torch.float64))
+    x, z = torch.eye(3, dtype=torch.float64)[[0, 2]]
+    torch.testing.assert_close(r @ x, torch.tensor([math.cos(2 * half), math.sin(2 * half), 0], dtype=torch.float64))
+    torch.testing.assert_close(r @ z, z)
+
+
+def test_rotations_are_uniform():
+    """Images of any point are uniform (Archimedes: each coordinate is), and angles have density (1 − cos ω)/π."""
+    r = rotations(4000)
+    point = directions(1)[0]
+    for coordinate in (r @ point).T:
+        assert kstest(coordinate.numpy(), "uniform", (-1, 2)).pvalue > 0.001
+    trace = r.diagonal(dim1=-2, dim2=-1).sum(-1)
+    angle = ((trace - 1) / 2).clamp(-1, 1).acos().numpy()
+    assert kstest(angle, lambda w: (w - np.sin(w)) / np.pi).pvalue > 0.001
+    fixed = rotations(1, 7)[0]  # the distribution is that of fixed · r: means of Wigner-D entries vanish
+    assert sphere.wigner_d(fixed @ r, 3).mean(0)[1:, 1:].abs().max() < 0.05
+
+
+@given(seeds)
+def test_wigner_matrices_are_an_orthogonal_representation(seed):
+    r, s = rotations(2, seed)
+    d = sphere.wigner_d(torch.stack([r, s, r @ s, r.mT]), 8)
+    torch.testing.assert_close(d[0] @ d[1], d[2])
+    torch.testing.assert_close(d[0].mT, d[3])
+    torch.testing.assert_close(d[0] @ d[0].mT, torch.eye(64, dtype=torch.float64))
+    ells = sphere.degrees(8)
+    assert (d[:, ells[:, None] != ells] == 0).all()
+
+
+def test_wigner_matrices_are_those_of_e3nn():
+    """Its degree 1 is (x, y, z) where ours is (y, z, x)."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)  # e3nn's constants follow it
+    try:
+        r = rotations(5)
+        theirs = r[:, [1, 2, 0]][:, :, [1, 2, 0]]
+        ours = sphere.wigner_d(r, 8)
+        for ell in range(8):
+            block = slice(ell**2, (ell + 1) ** 2)
+            torch.testing.assert_close(ours[:, block, block], o3.Irrep(ell, 1).D_from_matrix(theirs))
+    finally:
+        torch.set_default_dtype(before)
+
+
+def test_float32_is_accurate(dtype, tolerance):
+    r = rotations(8)
+    exact = sphere.wigner_d(r, 8)
+    torch.testing.assert_close(sphere.wigner_d(r.to(dtype), 8).double(), exact, atol=tolerance, rtol=0)
+
+
+def test_identity_and_reflection():
+    eye = torch.eye(3, dtype=torch.float64)
+    torch.testing.assert_close(sphere.wigner_d(eye, 4), torch.eye(16, dtype=torch.float64))
+    parity = torch.diag((-1.0) ** sphere.degrees(4)).double()
+    torch.testing.assert_close(sphere.wigner_d(-eye, 4), parity)
+
+
+@given(seeds)
+def test_characters_are_traces_and_closed_forms(seed):
+    r = rotations(3, seed)
+    d, ells = sphere.wigner_d(r, 6), sphere.degrees(6)
+    traces = torch.stack([d.diagonal(dim1=1, dim2=2)[:, ells == ell].sum(-1) for ell in range(6)], -1)
+    torch.testing.assert_close(sphere.characters(r, 6), traces)
+    omega = ((r.diagonal(dim1=-2, dim2=-1).sum(-1, keepdim=True) - 1) / 2).acos()
+    closed = torch.sin((torch.arange(6) + 0.5) * omega) / torch.sin(omega / 2)
+    torch.testing.assert_close(traces, closed, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(
+        sphere.characters(torch.eye(3, dtype=torch.float64), 6), 2 * torch.arange(6, dtype=torch.float64) + 1
+    )
+
+
+@given(st.sampled_from([(2, 1), (8, 4), (8, 2), (16, 8)]), seeds)
+def test_exact_rotations_form_a_group_of_isometries(shape, seed):
+    size, bandwidth = shape
+    z, r, s = functions(size, bandwidth, seed=seed), rotations(2, seed), rotations(2, seed + 1)
+    once = sphere.rotate(z, r, bandwidth)
+    torch.testing.assert_close(sphere.rotate(once, s, bandwidth), sphere.rotate(z, s @ r, bandwidth))
+    torch.testing.assert_close(sphere.rotate(once, r.mT, bandwidth), z)
+    norms = [(sphere.quadrature_weights(size)[:, None] * part.square()).sum(1) for part in (z, once)]
+    torch.testing.assert_close(*norms)
+
+
+def test_exact_rotation_moves_a_function_with_the_sphere():
+    """(Rf)(x) = f(R⁻¹x), at the grid's points, for a function known everywhere."""
+    r, coefficients = rotations(1), normal(16, 2)
+    points = equirectangular.directions(8, 8, "driscoll-healy").flatten(0, 1)
+    z = sphere.spherical_harmonics(points, 4) @ coefficients
+    moved = sphere.spherical_harmonics(points @ r[0], 4) @ coefficients
+    torch.testing.assert_close(sphere.rotate(z[None], r, 4)[0], moved)
+
+
+def test_one_rotation_serves_a_batch_and_keeps_the_dtype(dtype, tolerance):
+    z, r = functions(8, 4).to(dtype), rotations(1, dtype=dtype)
+    together = sphere.rotate(z, r, 4)
+    assert together.dtype == dtype
+    torch.testing.assert_close(together[1:], sphere.rotate(z[1:], r, 4), atol=tolerance, rtol=tolerance)
+
+
+@given(seeds)
+def test_band_limiting_is_a_projection_that_commutes_with_rotations(seed):
+    z, r = normal(2, 64, 3, seed=seed), rotations(2, seed)
+    kept = sphere.band_limited(z, 3)
+    torch.testing.assert_close(sphere.band_limited(kept, 3), kept)
+    torch.testing.assert_close(sphere.rotate(z, r, 3), sphere.rotate(kept, r, 3))
+    low = functions(8, 3, seed=seed)
+    torch.testing.assert_close(sphere.band_limited(low, 3), low)
+
+
+def test_resampling_tends_to_the_exact_rotation():
+    """Its error falls with the square of the grid's spacing."""
+    errors = []
+    for size in (16, 32, 64):
+        z, r = functions(size, 3, batch=4), rotations(4)
+        exact = sphere.rotate(z, r, 3)
+        errors.append(((sphere.resample(z, r) - exact).norm() / exact.norm()).item())
+    assert errors[0] < 0.1
+    assert errors[0] / errors[1] > 3 and errors[1] / errors[2] > 3
+
+
+def test_resampling_by_turns_about_the_axis_is_a_shift():
+    z = normal(1, 64, 2)
+    quarter = sphere.rotation_matrices(torch.tensor([[1.0, 0, 0, 1]], dtype=torch.float64))
+    shifted = z.unflatten(1, (8, 8)).roll(2, dims=2).flatten(1, 2)
+    torch.testing.assert_close(sphere.resample(z, quarter), shifted)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "bandwidth", "reason"),
+    [
+        (15, 15, 4, "a 15×15 grid is not Driscoll–Healy: bandwidth B needs 2B×2B points"),
+        (16, 32, 4, "a 16×32 grid is not Driscoll–Healy"),
+        (0, 0, 1, "a 0×0 grid is not Driscoll–Healy"),
+        (16, 16, 9, "bandwidth 9 does not fit the 16×16 grid, whose quadrature is exact for 1 to 8 only"),
+        (16, 16, 0, "bandwidth 0 does not fit"),
+    ],
+)
+def test_refused_grids_and_bandwidths(height, width, bandwidth, reason):
+    with pytest.raises(ValueError, match=reason):
+        sphere.check_grid(height, width, bandwidth)
+
+
+def test_functions_off_the_grid_are_refused():
+    r = rotations(1)
+    for points in (60, 49):
+        z = torch.zeros(1, points, 1, dtype=torch.float64)
+        for refuse in (lambda z=z: sphere.rotate(z, r, 2), lambda z=z: sphere.resample(z, r)):
+            with pytest.raises(ValueError, match=r"not (a )?Driscoll–Healy"):
+                refuse()
+    with pytest.raises(ValueError, match="bandwidth 5 does not fit the 8×8 grid"):
+        sphere.band_limited(torch.zeros(1, 64, 1), 5)
+    with pytest.raises(ValueError, match="bandwidth 5 does not fit the 8×8 grid"):
+        sphere.harmonics(8, 5)
