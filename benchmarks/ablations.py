@@ -23,7 +23,8 @@ ONE_RATE = "--eigenvalue-learning-rate None --mass-learning-rate None --eigenval
 ABSOLUTE = "--relative-equivariance None"
 COMMON = {
     "torus": "--steps 8000 --warmup-steps 800",
-    "homnist": "--preset small --steps 500 --precision bf16-mixed --compile",
+    "homnist": "--preset small --steps 500 --conv.channels 64 --conv.patch 4 --conv.stem-channels 64 "
+    "--precision bf16-mixed --compile",
 }
 VARIANTS = {
     "torus": {
@@ -43,7 +44,11 @@ VARIANTS = {
         **{f"group-{n}-others": f"--method niso-group --group {n}" for n in (2, 4, 8)},
         **{f"group-{n}-joint": f"--method niso-group --group {n} --no-leave-one-out" for n in (2, 4, 8)},
         "group-4-absolute": f"--method niso-group {ABSOLUTE}",
+        "triplet": "--method niso-triplet",
         "triplet-absolute": f"--method niso-triplet {ABSOLUTE}",
+        "pairs": "--method niso",
+        "pairs-no-multiplicity": "--method niso-no-multiplicity",
+        "pairs-no-multiplicity-degenerate": "--method niso-no-multiplicity --eigenvalues cumulative",
     },
 }
 
