@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 
 from niso.figures.style import BLUE, GREY, ORANGE, Array, as_numpy, styled
 
-COLOURS = (BLUE, ORANGE, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", GREY)  # Okabe and Ito's
+COLOURS = (BLUE, ORANGE, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", GREY, "#8b5a2b", "#332288")
+"""Okabe and Ito's, and two more: there are experiments of nine methods."""
 STROKES = ("-", "--", ":", "-.")
 
 

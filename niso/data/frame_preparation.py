@@ -1,0 +1,295 @@
+"""Prepare video: frames of many sequences cropped and resized, in several processes, resumed where it stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import torch
+from PIL import Image
+
+from niso.config import require
+from niso.data.frames import FORMAT, INDEX, PARAMETERS, RECORD, REFUSED, check_shard, read_json
+from niso.data.sequences import Sequence, longest_run
+from niso.data.workers import unordered
+from niso.errors import InputError
+from niso.files import locked, write_atomically
+from niso.geometry import cameras
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What frames become."""
+
+    size: int = 144
+    """Height and width: the largest centred square, resized."""
+    min_frames: int = 21
+    """Usable frames in a row that a sequence must have; 21 are three frames at skip 9."""
+    jpeg_quality: int = 92
+    """Of the stored frames, 1 … 95, without subsampling of colours."""
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
+
+    def __post_init__(self) -> None:
+        require(self, "size", "min_frames", positive=True)
+        require(self, "jpeg_quality", positive=True, most=95.0)
+
+
+class Outcome(NamedTuple):
+    """What became of the sequences.
+
+    Attributes:
+        prepared: how many were prepared now.
+        kept: how many were there already.
+        refused: reasons by name.
+        notes: frames that were left out of sequences, by name.
+    """
+
+    prepared: int
+    kept: int
+    refused: dict[str, str]
+    notes: dict[str, str]
+
+
+class _Done(NamedTuple):
+    """What became of one sequence; `facts` is None where it was refused for `problem`."""
+
+    name: str
+    facts: dict[str, Any] | None
+    problem: str = ""
+    kept: bool = False
+
+
+Report = Callable[[str, str | None], None]
+"""Called after each sequence with its name and why it was refused, if it was."""
+
+
+def prepare(
+    sequences: Iterable[Sequence | tuple[str, str]],
+    out: Path,
+    workers: int = 1,
+    preparation: Preparation = Preparation(),
+    report: Report = lambda name, problem: None,
+) -> Outcome:
+    """Prepare sequences into a folder, see `niso.data.frames`. Those that are there, of unchanged files, are kept.
+
+    Frames that are missing or damaged, or whose camera is not usable, are left out with whatever lies beyond them: of
+    each sequence the longest run of usable frames with consecutive numbers remains. Memory does not grow with the
+    data: sequences are taken one at a time, and frames too.
+
+    Args:
+        sequences: or (name, reason) for those that a reader refused.
+        workers: processes; 1 works in this one.
+
+    Raises:
+        InputError: the folder holds something else, or frames prepared in another way; a name comes twice; another
+            process works on it; it cannot be written to, e.g. because the disk is full; no sequence could be prepared;
+            or a process was killed. Whatever was finished is kept.
+    """
+    _check_folder(out, preparation)
+    with _writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+    refused, notes, index, kept = dict[str, str](), dict[str, str](), dict[str, Any](), 0
+    with locked(out):
+        with _writing(out):
+            (out / INDEX).unlink(missing_ok=True)
+            _write_json(out / PARAMETERS, {"format": FORMAT, **asdict(preparation)})
+        for done in unordered(partial(_one, out=out, preparation=preparation), sequences, workers):
+            if done.name in index or done.name in refused:
+                raise InputError(f"sequence {done.name} comes twice: names must be unique")
+            report(done.name, done.problem or None)
+            if done.facts is None:
+                refused[done.name] = done.problem
+                continue
+            kept += done.kept
+            index[done.name] = {key: done.facts[key] for key in ("frames", "split", "bytes")}
+            if done.facts["note"]:
+                notes[done.name] = done.facts["note"]
+        refused, notes = dict(sorted(refused.items())), dict(sorted(notes.items()))
+        with _writing(out):
+            _write_json(out / REFUSED, {"refused": refused, "notes": notes})
+            if not index:
+                first = next(iter(refused.items()), ("", "there are none"))
+                raise InputError(f"no sequence could be prepared ({first[0]}: {first[1]}); see {out / REFUSED}")
+            _write_json(out / INDEX, dict(sorted(index.items())))
+    return Outcome(len(index) - kept, kept, refused, notes)
+
+
+def _check_folder(out: Path, preparation: Preparation) -> None:
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out} is not a folder: choose another one")
+    if not (out / PARAMETERS).is_file():
+        if out.is_dir() and any(path.name != ".lock" for path in out.iterdir()):
+            raise InputError(f"{out} is not empty and holds no prepared frames: choose another folder")
+        return
+    there = read_json(out / PARAMETERS)
+    for name, value in {"format": FORMAT, **asdict(preparation)}.items():
+        if there.get(name) != value:
+            raise InputError(
+                f"the frames in {out} were prepared with {name} {there.get(name)}, not {value}: choose another folder"
+            )
+
+
+def _one(sequence: Sequence | tuple[str, str], out: Path, preparation: Preparation) -> _Done:
+    """Prepare one sequence where that was not done before.
+
+    Raises:
+        InputError: the folder cannot be written to.
+    """
+    if isinstance(sequence, tuple):
+        return _Done(sequence[0], None, sequence[1])
+    record = out / f"{sequence.name}.json"
+    digest = _digest(sequence)
+    if facts := _prepared(out, sequence.name, digest):
+        return _Done(sequence.name, {**facts, "split": sequence.split}, kept=True)
+    with _writing(record):
+        record.unlink(missing_ok=True)
+        record.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            facts = _write_shard(out / f"{sequence.name}.frames", sequence, preparation)
+        except InputError as error:
+            return _Done(sequence.name, None, str(error))
+        facts |= {"split": sequence.split, "digest": digest}
+        _write_json(record, facts)
+    return _Done(sequence.name, facts)
+
+
+def _prepared(out: Path, name: str, digest: str) -> dict[str, Any] | None:
+    """Facts of a sequence that is there, whole, and of the same files."""
+    try:
+        facts = read_json(out / f"{name}.json")
+        check_shard(out, name, facts["bytes"])
+    except (InputError, KeyError):
+        return None
+    return facts if facts.get("digest") == digest else None
+
+
+def _write_shard(path: Path, sequence: Sequence, preparation: Preparation) -> dict[str, Any]:
+    """Write the frames one after the other, then their records.
+
+    Raises:
+        InputError: frames are of mixed sizes, or too few are usable.
+    """
+    problems, size = dict(sequence.problems), sequence.size
+    records = np.zeros(len(sequence.images), RECORD)
+    records["number"] = sequence.numbers
+    records["pose"] = np.nan if sequence.poses is None else sequence.poses.reshape(-1, 16)
+    records["intrinsics"] = np.nan
+    with _replacing(path) as file:
+        for place, image in enumerate(sequence.images):
+            if place in problems:
+                continue
+            try:
+                content, actual = encode(image, preparation)
+            except InputError as error:
+                problems[place] = str(error)
+                continue
+            size = size or actual
+            if actual != size:
+                sizes = " and ".join(f"{width}×{height}" for height, width in (size, actual))
+                raise InputError(f"its frames are of mixed sizes ({sizes} pixels, {image.name})")
+            records[place]["start"], records[place]["length"] = file.tell(), len(content)
+            file.write(content)
+        run = longest_run(sequence.numbers, problems)
+        note = _note(sequence, problems, run)
+        if len(run) < preparation.min_frames:
+            raise InputError(f"it has {len(run)} usable frames in a row, {preparation.min_frames} are needed{note}")
+        if sequence.intrinsics is not None and size is not None:
+            known = torch.from_numpy(sequence.intrinsics)
+            records["intrinsics"] = cameras.cropped(known, *size, preparation.size).numpy()
+        file.write(records[run.start : run.stop].tobytes())
+        return {"frames": len(run), "bytes": file.tell(), "note": note.removeprefix("; ")}
+
+
+def _note(sequence: Sequence, problems: dict[int, str], run: range) -> str:
+    """Which frames are left out, and the first reason."""
+    if len(run) == len(sequence.numbers):
+        return ""
+    numbers = sequence.numbers
+    kept = f"frames {numbers[run.start]} to {numbers[run.stop - 1]}" if run else "none"
+    gaps = sum(after - before - 1 for before, after in pairwise(numbers))
+    reasons = [f"{gaps} numbers are missing"] if gaps else []
+    if problems:
+        first = min(problems)
+        reasons.append(f"{len(problems)} are not usable, first number {numbers[first]}: {problems[first]}")
+    return f"; of {len(numbers)} frames {kept} are kept ({'; '.join(reasons)})"
+
+
+def encode(path: Path, preparation: Preparation) -> tuple[bytes, tuple[int, int]]:
+    """The largest centred square of an image as a JPEG file of the prepared size, and the image's height and width.
+
+    Raises:
+        InputError: it is missing, damaged, or not of 8 bits.
+    """
+    try:
+        with Image.open(path) as image:
+            width, height = image.size
+            if image.mode[0] in "IF":
+                raise InputError(f"{path.name} is not of 8 bits")
+            image.draft(None, (2 * preparation.size, 2 * preparation.size))  # JPEG at ½, ¼ …, which is much faster
+            side = min(image.size)
+            left, top = (image.width - side) / 2, (image.height - side) / 2
+            box, target = (left, top, left + side, top + side), (preparation.size, preparation.size)
+            square = image.convert("RGB").resize(target, Image.Resampling.BICUBIC, box)
+    except FileNotFoundError as error:
+        raise InputError(f"{path.name} is missing") from error
+    except InputError:
+        raise
+    except Exception as error:  # Pillow's readers raise whatever a damaged file leads them to
+        raise InputError(f"{path.name} cannot be read ({' '.join(str(error).split())})") from error
+    buffer = io.BytesIO()
+    square.save(buffer, "JPEG", quality=preparation.jpeg_quality, subsampling=0)
+    return buffer.getvalue(), (height, width)
+
+
+def _digest(sequence: Sequence) -> str:
+    """Of everything that the shard depends on; files by name, size and time."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in sequence.images:
+        found = path.stat() if path.is_file() else None
+        facts = (path.name, found.st_size, found.st_mtime_ns) if found else (path.name,)
+        digest.update(repr(facts).encode())
+    digest.update(repr((sequence.numbers, sorted(sequence.problems.items()), sequence.size)).encode())
+    for values in (sequence.poses, sequence.intrinsics):
+        digest.update(b"-" if values is None else np.ascontiguousarray(values, np.float64).tobytes())
+    return digest.hexdigest()
+
+
+def _write_json(path: Path, values: dict[str, Any]) -> None:
+    write_atomically(path, (json.dumps(values, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes the place of `path` when it is whole, and leaves nothing otherwise."""
+    for stale in path.parent.glob(f".{path.name}.*.tmp"):  # of a process killed while it wrote
+        stale.unlink(missing_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        problem = error.strerror or error
+        raise InputError(f"cannot write {path} ({problem}): free space or permit it, and go on") from error

@@ -1,0 +1,95 @@
+"""Video sequences as the readers of data sets give them, frame by frame still on the disk, and in memory."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor
+
+from niso.errors import InputError
+from niso.geometry import cameras, se3
+
+
+class Clip(NamedTuple):
+    """Frames of one sequence in memory.
+
+    Attributes:
+        images: (frames, 3, height, width) in 0 … 255.
+        poses: (frames, 4, 4) camera-to-world in OpenCV's axes, float64; NaN where there are none.
+        intrinsics: (frames, 4) fx, fy, cx, cy in pixels of the images (see `niso.geometry.cameras`); NaN where unknown.
+    """
+
+    images: UInt8[Tensor, "frames 3 height width"]
+    poses: Float[Tensor, "frames 4 4"]
+    intrinsics: Float[Tensor, "frames 4"]
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """One video: image files in order, with a camera each.
+
+    Attributes:
+        name: unique in its data set; "category/sequence", or one part only.
+        images: files in the order of time.
+        numbers: frame numbers, increasing; a gap is where frames are missing.
+        poses: as in `Clip`; None where the data set has none.
+        intrinsics: as in `Clip`, in pixels of the image files; None where unknown.
+        split: the part of the data set that it belongs to.
+        problems: frames that cannot be used, by their place in `images`, and why.
+        size: (height, width) that all images must have; None where they only have to agree.
+    """
+
+    name: str
+    images: list[Path]
+    numbers: list[int]
+    poses: Float[np.ndarray, "frames 4 4"] | None = None
+    intrinsics: Float[np.ndarray, "frames 4"] | None = None
+    split: str = "train"
+    problems: dict[int, str] = field(default_factory=dict)
+    size: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        parts = PurePosixPath(self.name).parts
+        if "/".join(parts) != self.name or not 1 <= len(parts) <= 2 or {"..", "/", "."} & set(parts):
+            raise InputError(f"sequence name {self.name!r} cannot be a file's: it must be NAME or CATEGORY/NAME")
+        if any(after <= before for before, after in pairwise(self.numbers)):
+            raise InputError(f"{self.name}: frame numbers are not increasing: each must occur once")
+
+
+def world_to_camera(
+    rotations: Float[Tensor, "frames 3 3"], translations: Float[Tensor, "frames 3"]
+) -> tuple[Float[np.ndarray, "frames 4 4"], dict[int, str]]:
+    """Camera-to-world poses, and reasons for those that are no rigid motions, by place; they become NaN."""
+    problems = {place: f"its camera {found}" for place, found in cameras.problems(rotations, translations).items()}
+    good = [place for place in range(len(rotations)) if place not in problems]
+    poses = torch.full((len(rotations), 4, 4), torch.nan, dtype=torch.float64)
+    poses[good] = se3.inverse(cameras.checked(rotations[good], translations[good]))
+    return poses.numpy(), problems
+
+
+def longest_run(numbers: list[int], problems: dict[int, str]) -> range:
+    """Places of the longest run of usable frames with consecutive numbers; the first one of several.
+
+    Args:
+        problems: by place, see `Sequence`.
+    """
+    best, start = range(0), 0
+    for place in range(len(numbers) + 1):
+        ends = place == len(numbers) or place in problems
+        if ends or (place > start and numbers[place] != numbers[place - 1] + 1):
+            if place - start > len(best):
+                best = range(start, place)
+            start = place + 1 if ends else place
+    return best
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """A key that sorts frame2 before frame10."""
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name) if part]

@@ -1,0 +1,189 @@
+"""Trajectories of cameras: composition of relative poses, and how far a predicted one is from the truth.
+
+A trajectory is the (n, 4, 4) poses of consecutive frames, camera-to-world (see `niso.geometry.se3`); a path is its
+(n, 3) places. Predictions have an unknown scale and, composed from relative poses, an arbitrary first camera: all
+errors of paths are taken after alignment, in float64.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import roma
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from niso.geometry import se3
+
+SKIPS = (0, 1, 3, 5, 7, 9)
+"""Frames left out between neighbours, in the paper's table."""
+FRAMES = 200
+"""At most so many frames of a sequence are evaluated, counted before any are left out."""
+
+
+class TrajectoryErrors(NamedTuple):
+    """Errors of one predicted trajectory, and those of the constant-motion line beside it.
+
+    Attributes:
+        ate: as the paper has it, see `ate`.
+        ate_normalised: see `ate_normalised`.
+        ate_sim3: see `ate_sim3`, in the truth's unit of length.
+        rotation_error_deg: mean over the neighbours, see `rotation_errors`.
+        translation_angle_deg: mean over the neighbours whose true translation is not 0, see `translation_angles`.
+        constant_motion_ate: `ate` of a straight line at constant speed.
+    """
+
+    ate: float
+    ate_normalised: float
+    ate_sim3: float
+    rotation_error_deg: float
+    translation_angle_deg: float
+    constant_motion_ate: float
+    constant_motion_ate_normalised: float
+    constant_motion_ate_sim3: float
+
+
+def subsample(poses: Float[Tensor, "frames 4 4"], skip: int, frames: int = FRAMES) -> Float[Tensor, "kept 4 4"]:
+    """Every (skip + 1)-th of the first `frames` poses."""
+    return poses[: min(frames, len(poses)) : skip + 1]
+
+
+def relative_poses(poses: Float[Tensor, "*batch frames 4 4"]) -> Float[Tensor, "*batch pairs 4 4"]:
+    """Pose of each frame as its predecessor sees it: inverse(poses[l]) @ poses[l + 1]."""
+    return se3.relative(poses[..., :-1, :, :], poses[..., 1:, :, :])
+
+
+def compose(
+    motions: Float[Tensor, "*batch pairs 4 4"], start: Float[Tensor, "*batch 4 4"] | None = None
+) -> Float[Tensor, "*batch frames 4 4"]:
+    """The trajectory of relative poses, from `start` on (the identity by default): inverse of `relative_poses`."""
+    if start is None:
+        start = torch.eye(4, dtype=motions.dtype, device=motions.device).expand(*motions.shape[:-3], 4, 4)
+    poses = [start]
+    for motion in motions.unbind(-3):
+        poses.append(poses[-1] @ motion)
+    return torch.stack(poses, dim=-3)
+
+
+def straight_line(frames: int, dtype: torch.dtype = torch.float64) -> Float[Tensor, "frames 3"]:
+    """The constant-motion path: equal steps straight on, which is what a model says that has learned nothing."""
+    return torch.arange(frames, dtype=dtype)[:, None] * torch.tensor([0.0, 0.0, 1.0], dtype=dtype)
+
+
+def aligned(
+    predicted: Float[Tensor, "*batch frames 3"], truth: Float[Tensor, "*batch frames 3"], reflections: bool = False
+) -> Float[Tensor, "*batch frames 3"]:
+    """The predicted path after the similarity that brings it nearest to the true one (Umeyama 1991), in float64.
+
+    A prediction that stands still becomes the centre of the truth.
+
+    Args:
+        reflections: whether the similarity may be a reflection.
+    """
+    predicted, truth = predicted.double(), truth.double()
+    centre = truth.mean(-2, keepdim=True)
+    x, y = predicted - predicted.mean(-2, keepdim=True), truth - centre
+    u, sigma, vh = torch.linalg.svd(x.mT @ y)
+    if not reflections:
+        sign = torch.linalg.det(u @ vh).sign()
+        flip = torch.stack((torch.ones_like(sign), torch.ones_like(sign), sign), dim=-1)
+        u, sigma = u * flip[..., None, :], sigma * flip
+    size = x.square().sum((-2, -1))
+    moving = size > 1e-24 * predicted.square().sum((-2, -1))
+    scale = sigma.sum(-1) / size.where(moving, 1)
+    return scale.where(moving, 0)[..., None, None] * (x @ u @ vh) + centre
+
+
+def ate(
+    predicted: Float[Tensor, "*batch frames 3"], truth: Float[Tensor, "*batch frames 3"]
+) -> Float[Tensor, "*batch"]:
+    """Absolute trajectory error as computed for the paper's table; without a unit.
+
+    Both paths are centred and scaled to unit Frobenius norm; the prediction is aligned orthogonally and with scale,
+    reflections allowed; root of the mean square of the 3n coordinates. So it shrinks with the number n of frames and
+    is never above 1/√(3n): compare with `straight_line`, or see `ate_normalised`.
+
+    Raises:
+        ValueError: the true camera does not move, or a place is not finite.
+    """
+    return ate_normalised(predicted, truth) / math.sqrt(3 * truth.shape[-2])
+
+
+def ate_normalised(
+    predicted: Float[Tensor, "*batch frames 3"], truth: Float[Tensor, "*batch frames 3"]
+) -> Float[Tensor, "*batch"]:
+    """√(3n)·ATE: between 0 and 1, where 1 is a camera that is said to stand still, whatever the number of frames.
+
+    Raises:
+        ValueError: see `ate`.
+    """
+    truth = truth.double()
+    size = (truth - truth.mean(-2, keepdim=True)).norm(dim=(-2, -1))
+    _check(predicted, truth, size)
+    return (aligned(predicted, truth, reflections=True) - truth).norm(dim=(-2, -1)) / size
+
+
+def ate_sim3(
+    predicted: Float[Tensor, "*batch frames 3"], truth: Float[Tensor, "*batch frames 3"]
+) -> Float[Tensor, "*batch"]:
+    """Root mean square distance of the places after the best similarity (no reflection), in the truth's unit.
+
+    The usual ATE: that of the tool evo with alignment and correction of scale.
+
+    Raises:
+        ValueError: a place is not finite.
+    """
+    _check(predicted, truth)
+    return (aligned(predicted, truth) - truth.double()).square().sum(-1).mean(-1).sqrt()
+
+
+def _check(predicted: Tensor, truth: Tensor, size: Tensor | None = None) -> None:
+    if not bool(predicted.isfinite().all() and truth.isfinite().all()):
+        raise ValueError("a trajectory has places that are not finite")
+    if size is not None and not bool((size > 1e-12 * truth.norm(dim=(-2, -1))).all()):
+        raise ValueError("the true camera does not move: such a trajectory has no relative error")
+
+
+def rotation_errors(
+    predicted: Float[Tensor, "*batch 4 4"], truth: Float[Tensor, "*batch 4 4"]
+) -> Float[Tensor, "*batch"]:
+    """Angle of the rotation between two rotations, in degrees, 0 … 180."""
+    angle = roma.rotmat_geodesic_distance(se3.rotation(predicted).double(), se3.rotation(truth).double())
+    return angle.rad2deg()
+
+
+def translation_angles(
+    predicted: Float[Tensor, "*batch 4 4"], truth: Float[Tensor, "*batch 4 4"]
+) -> Float[Tensor, "*batch"]:
+    """Angle between the directions of two translations, in degrees, 0 … 180; scale makes no difference.
+
+    90 where the prediction is 0, which knows no direction; NaN where the truth is 0 and there is none to know.
+    """
+    a, b = se3.translation(predicted).double(), se3.translation(truth).double()
+    angle = torch.atan2(a.cross(b, dim=-1).norm(dim=-1), (a * b).sum(-1)).rad2deg()
+    angle = angle.where((a != 0).any(-1), 90.0)
+    return angle.where((b != 0).any(-1), torch.nan)
+
+
+def errors(predicted_motions: Float[Tensor, "pairs 4 4"], true_poses: Float[Tensor, "frames 4 4"]) -> TrajectoryErrors:
+    """All errors of the relative poses that were predicted for neighbouring frames.
+
+    Args:
+        true_poses: one more than there are motions; subsample before.
+
+    Raises:
+        ValueError: see `ate`; or the numbers do not fit.
+    """
+    if len(true_poses) != len(predicted_motions) + 1:
+        raise ValueError(f"{len(true_poses)} poses have {len(true_poses) - 1} motions, not {len(predicted_motions)}")
+    motions, poses = predicted_motions.double(), true_poses.double()
+    true_motions = relative_poses(poses)
+    predicted, truth = se3.translation(compose(motions)), se3.translation(poses)
+    line = straight_line(len(poses)).to(truth.device)
+    paths = torch.stack((predicted, line)), truth.expand(2, -1, -1)
+    scores = torch.stack((ate(*paths), ate_normalised(*paths), ate_sim3(*paths)), dim=1)
+    angles = translation_angles(motions, true_motions)
+    means = (rotation_errors(motions, true_motions).mean(), angles.nanmean())
+    return TrajectoryErrors(*scores[0].tolist(), *(float(mean) for mean in means), *scores[1].tolist())
