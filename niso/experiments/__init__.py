@@ -14,6 +14,7 @@ EXPERIMENTS = {
     "torus": "niso.experiments.torus.Torus",
     "sphere": "niso.experiments.sphere.Sphere",
     "homnist": "niso.experiments.homnist.Homnist",
+    "shapes": "niso.experiments.shapes.Shapes",
 }
 
 

@@ -70,6 +70,10 @@ class Experiment(ABC):
         self.autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
         """Where networks are called outside of training: puts them in the precision of the run."""
 
+    def facts(self) -> dict[str, Any]:
+        """What a run is to record of its data beside its settings, e.g. a split that was drawn."""
+        return {}
+
     @abstractmethod
     def phases(self) -> Iterator[Phase]:
         """The phases in order. A later one is built when the earlier ones are trained."""

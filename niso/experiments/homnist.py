@@ -16,15 +16,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from niso import metrics
 from niso.baselines import Autoencoder, NeuralFourierTransform
 from niso.data.homnist import GeneratedTestSet, PerturbedDigits, PublishedTestSet, labelled, related
 from niso.data.mnist import digits, mnist, pad, signed
 from niso.errors import InputError
 from niso.experiments.experiment import Curve, Experiment, Phase
 from niso.experiments.homnist_config import PRESETS, HomnistConfig
-from niso.experiments.homnist_methods import METHODS, make_head, make_model, make_objective
+from niso.experiments.homnist_methods import CLASSES, METHODS, make_model, make_objective
 from niso.experiments.homnist_published import PUBLISHED
+from niso.experiments.methods import make_head, pair_figures
 from niso.geometry import homography
 from niso.networks import ClassificationObjective
 from niso.random import local_part, process, step_seed
@@ -137,7 +137,8 @@ class Homnist(Experiment):
         yield Phase("pretrain", make_objective(config, self.kind, self.model), self.sample, config.training)
         if isinstance(self.model, NeuralFourierTransform) and config.nft_epochs:
             self.model.diagonalise(self.maps(config.nft_maps), config.nft_epochs, seed=self.seed)
-        self.head = make_head(config, self.model, self.encode(self.train_images[:BATCH])).to(self.device)
+        examples = self.encode(self.train_images[:BATCH])
+        self.head = make_head(config, self.model, examples, CLASSES).to(self.device)
         yield Phase("head", *self._head_training(), config.head)
 
     def sample(self, step: int) -> tuple[Tensor, ...]:
@@ -200,11 +201,12 @@ class Homnist(Experiment):
         self.model.eval()
         self.head.eval()
         self.scores = self.classify()
+        held_out = self.pairs(self.config.evaluation_pairs)
         predicted = torch.cat([self.head(part).argmax(-1) for part in self.encode(self.test_images).split(BATCH)])
         return {
             "accuracy": self.scores.correct.double().mean().item(),
             "accuracy_clean": (predicted.cpu() == self.test_labels).double().mean().item(),
-            **self._pair_figures(),
+            **pair_figures(self.model, zip(*(view.split(BATCH) for view in held_out), strict=True)),
             "test_images": len(self.scores.correct),
         }
 
@@ -246,32 +248,6 @@ class Homnist(Experiment):
         x, other = (signed(self.test_images[i].to(self.device))[:, None] for i in (index, (index + 1) % total))
         warped = (homography.warp(view, matrices, background=-1.0) for view in (x, other))
         return Pairs(x, next(warped), other, next(warped))
-
-    @torch.no_grad()
-    def _pair_figures(self) -> dict[str, float]:
-        """Figures of held-out pairs: of the latents and maps where the method has any, and of what is decoded."""
-        pixels: list[Tensor] = []
-        parts: list[tuple[Tensor, ...]] = []
-        held_out = self.pairs(self.config.evaluation_pairs)
-        for x, tx, other, t_other in zip(*(view.split(BATCH) for view in held_out), strict=True):
-            b = self.model.encode(tx)
-            if isinstance(self.model, Autoencoder):
-                predicted = self.model.decode(b)
-            else:
-                a, tau = self.model.encode(x), self._map(x, tx)
-                predicted = self.model.decode(tau @ a)
-                parts.append((tau, self._map(other, t_other), a, b))
-            pixels.append((predicted - tx).abs().mean((1, 2, 3)))
-        figures = {"reconstruction_error": torch.cat(pixels).mean().item()}
-        if parts:
-            tau, tau_other, a, b = (torch.cat(part) for part in zip(*parts, strict=True))
-            common = b.mean(0, keepdim=True)
-            figures |= {
-                "equivariance_error": metrics.equivariance_error(tau, a, b).mean().item(),
-                "equivariance_error_centred": metrics.equivariance_error(tau, a, b, common).mean().item(),
-                "relative_map_error": metrics.equivariance_error(tau_other, a, b).mean().item(),
-            }
-        return figures
 
     def pictures(self) -> list[Picture]:
         from niso.experiments.homnist_pictures import pictures

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, get_args
-
-import tyro
+from typing import Any, Literal, get_args
 
 from niso.config import Optimisation, require
 from niso.data.homnist import COPIES
-from niso.losses import Norm
-from niso.networks import ConvConfig, MLPConfig, VectorNeuronConfig, ViTConfig
-from niso.spectrum import Eigenfunctions, Eigenvalues
+from niso.experiments.method_config import MethodConfig
+from niso.networks import ConvConfig, VectorNeuronConfig, ViTConfig
 
 Source = Literal["mnist", "embedded"]
 Architecture = Literal["conv", "vit"]
 
 
 @dataclass(frozen=True)
-class HomnistConfig:
-    """Settings of the homNIST experiment."""
+class HomnistConfig(MethodConfig):
+    """Settings of the homNIST experiment. α is 0 in the method niso-no-equivariance, β in niso-no-multiplicity.
+
+    `relative_equivariance` is for niso-triplet and niso-group, where maps are solved from others than they transport:
+    in pairs it drives what a digit is from its invariants into its map.
+    """
 
     digits: Source = "mnist"
     """MNIST (in --data-dir, or downloaded once), or scikit-learn's digits, which need no network."""
@@ -29,73 +30,27 @@ class HomnistConfig:
     """Convolutional networks; image_size is that of the digits, whatever is given."""
     vit: ViTConfig = field(default_factory=ViTConfig)
     """Transformers; image_size is that of the digits, whatever is given."""
-    rank: int = 32
-    """Number of eigenfunctions k, and size of the maps of every method."""
-    eigenvalues: Eigenvalues = "cumulative"
-    """Parametrisation of the eigenvalues, see `niso.LearnedSpectrum`."""
-    eigenfunctions: Eigenfunctions = "polar"
-    """Parametrisation of the eigenfunctions, see `niso.LearnedSpectrum`."""
-    norm: Norm = "l1"
-    """Norm of the equivariance and reconstruction losses: mean absolute error or mean square."""
-    equivariance: float = 0.5
-    """Weight α of the equivariance loss; 0 in the method niso-no-equivariance."""
-    relative_equivariance: float | None = None
-    """Weight of the equivariance loss relative to the latents' spread, see `niso.losses.equivariance`. It takes the
-    place of the former where maps are solved from others than they transport, in niso-triplet and niso-group: in pairs
-    it drives what a digit is from its invariants into its map."""
     contrastive: float = 0.1
     """Weight of the contrastive loss in the method niso-contrastive, see `niso.losses.contrastive`."""
-    multiplicity: float = 0.1
-    """Weight β of the multiplicity loss; 0 in the method niso-no-multiplicity."""
-    multiplicity_decay: float = 1.0
-    """Factor that β reaches at the end, geometrically over the last 30 % of the steps."""
-    spectral_dropout: float = 0.0
-    """Probability of spectral dropout."""
-    special: bool = False
-    """Maps of determinant +1 only."""
-    damping: float = 0.0
-    """Damping of the polar gradient; 0 is exact."""
     group: int = 4
     """Observations that share one T in the method niso-group; the batch is a multiple of it."""
     leave_one_out: bool = True
     """In niso-group, solve each member's map from the others alone."""
-    nft_tall: bool = False
-    """In the methods nft, all points as rows of the latent instead of as many as the rank."""
-    nft_epochs: int = 50
-    """In the methods nft, epochs of the block diagonalisation after pre-training; 0 leaves it out."""
-    nft_maps: int = 3_200
-    """In the methods nft, maps that the block diagonalisation is fitted to."""
-    training: Annotated[Optimisation, tyro.conf.arg(name="")] = field(default_factory=Optimisation)
-    """Optimisation of the pre-training."""
-    head: Optimisation = field(default_factory=lambda: Optimisation(steps=10_000))
-    """Optimisation of the head."""
-    vector_neurons: VectorNeuronConfig = field(default_factory=VectorNeuronConfig)
-    """The equivariant head, of all methods but the autoencoder."""
-    mlp: MLPConfig = field(default_factory=MLPConfig)
-    """The autoencoder's head."""
     published: bool = False
     """Evaluate on the published .mat file, the only one in --data-dir, instead of a generated test set."""
     test_digits: int | None = None
     """Test digits, evenly spread over all; all by default."""
     test_copies: int = COPIES
     """Homographies of each test digit: with all of MNIST, 32 is the full set of 320,000, 1 the 10k subset."""
-    evaluation_pairs: int = 10_000
-    """Test digits, each under one homography of the pre-training distribution, for the figures of pairs."""
-
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
 
     def __post_init__(self) -> None:
-        for name in ("rank", "group", "nft_maps", "evaluation_pairs"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        super().__post_init__()
+        require(self, "contrastive")
+        if self.group < 1:
+            raise ValueError(f"group must be at least 1, got {self.group}")
         if self.digits not in get_args(Source) or self.architecture not in get_args(Architecture):
             raise ValueError(f"digits {self.digits!r} or architecture {self.architecture!r} is unknown")
-        require(self, "equivariance", "multiplicity", "contrastive", "damping")
-        require(self, "multiplicity_decay", "spectral_dropout", most=1.0)
-        if self.relative_equivariance is not None:
-            require(self, "relative_equivariance")
-        if self.nft_epochs < 0:
-            raise ValueError(f"nft_epochs must not be negative, got {self.nft_epochs}")
         if self.test_digits is not None and self.test_digits < 1:
             raise ValueError(f"test_digits must be at least 1, got {self.test_digits}")
         if not 1 <= self.test_copies <= COPIES:

@@ -131,6 +131,8 @@ def _train_and_evaluate(folder: RunFolder, settings: Settings, fabric: Any, trai
         torch.manual_seed(step_seed(settings.seed, 0, "initialisation"))
         experiment = kind(settings.config, settings.method, settings.seed, settings.data_dir, fabric.device)
         experiment.autocast = fabric.autocast
+        if fabric.is_global_zero and training and (drawn := experiment.facts()):
+            folder.write("run.json", {**folder.facts, **drawn})
     totals = {"steps": 0, "seconds": 0.0}
     for phase in _built_together(experiment.phases(), fabric):
         if not training:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from niso.networks.norm import InstanceNormSiLU
+
+Padding = Literal["zeros", "longitude"]
+"""What convolutions see beyond the image: zeros, or, left and right, its other side, as on a grid of the sphere."""
 
 LECUN_TRUNCATION = 0.87962566103423978  # standard deviation of a unit normal truncated at ±2
 
@@ -36,6 +41,8 @@ class ConvConfig:
     patch: int = 1
     """Side of the squares of pixels that the pointwise layers at both ends read and write at once. The paper has 1;
     2 takes the first level to half the resolution, for a quarter of its time."""
+    padding: Padding = "zeros"
+    """What convolutions see beyond the image, see `Padding`."""
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
 
@@ -45,6 +52,8 @@ class ConvConfig:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if not self.channels or min(self.channels) < 1:
             raise ValueError(f"channels needs one positive width per level, got {self.channels}")
+        if self.padding not in get_args(Padding):
+            raise ValueError(f"padding must be one of {get_args(Padding)}, not {self.padding!r}")
         if len(self.image_size) != 2 or any(side < 1 or side % self.stride for side in self.image_size):
             raise ValueError(
                 f"image_size must be a height and a width divisible by {self.stride} "
@@ -100,15 +109,33 @@ class Pointwise(nn.Linear):
         return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
+class LongitudeConv(nn.Conv2d):
+    """A 3×3 convolution of images whose left and right edges meet; zeros beyond the others."""
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__(in_channels, out_channels, 3, padding=(1, 0))
+
+    def forward(
+        self, x: Float[Tensor, "batch in_channel height width"]
+    ) -> Float[Tensor, "batch out_channel height width"]:
+        return super().forward(torch.cat([x[..., -1:], x, x[..., :1]], dim=-1))
+
+
+def _conv(in_channels: int, out_channels: int, padding: Padding) -> nn.Conv2d:
+    if padding == "longitude":
+        return LongitudeConv(in_channels, out_channels)
+    return nn.Conv2d(in_channels, out_channels, 3, padding=1)
+
+
 class ResidualBlock(nn.Module):
     """[norm → SiLU → 3×3 convolution] twice, plus a 1×1 convolution of the input (released code)."""
 
-    def __init__(self, in_channels: int, out_channels: int) -> None:
+    def __init__(self, in_channels: int, out_channels: int, padding: Padding = "zeros") -> None:
         super().__init__()
         self.norm1 = InstanceNormSiLU(in_channels)
-        self.conv1 = nn.Conv2d(in_channels, out_channels, 3, padding=1)
+        self.conv1 = _conv(in_channels, out_channels, padding)
         self.norm2 = InstanceNormSiLU(out_channels)
-        self.conv2 = nn.Conv2d(out_channels, out_channels, 3, padding=1)
+        self.conv2 = _conv(out_channels, out_channels, padding)
         self.skip = nn.Conv2d(in_channels, out_channels, 1)
 
     def forward(
@@ -118,8 +145,9 @@ class ResidualBlock(nn.Module):
         return y.add_(self.skip(x))  # in place: a convolution does not need its output for its gradient
 
 
-def _level(in_channels: int, out_channels: int, blocks: int) -> list[nn.Module]:
-    return [ResidualBlock(out_channels if i else in_channels, out_channels) for i in range(blocks)]
+def _level(in_channels: int, out_channels: int, config: ConvConfig) -> list[nn.Module]:
+    widths = [in_channels] + [out_channels] * config.blocks
+    return [ResidualBlock(i, o, config.padding) for i, o in pairwise(widths)]
 
 
 def _initialise(network: nn.Module) -> None:
@@ -153,7 +181,7 @@ class ConvEncoder(nn.Module):
         width = config.stem_channels
         for level, channels in enumerate(config.channels):
             layers += [nn.AvgPool2d(2)] if level else []
-            layers += _level(width, channels, config.blocks)
+            layers += _level(width, channels, config)
             width = channels
         layers += [InstanceNormSiLU(width), Pointwise(width, config.latent_channels)]
         self.layers = nn.Sequential(*layers)
@@ -182,7 +210,7 @@ class ConvDecoder(nn.Module):
         width = config.latent_channels
         for level, channels in enumerate(reversed(config.channels)):
             layers += [nn.Upsample(scale_factor=2, mode="nearest")] if level else []
-            layers += _level(width, channels, config.blocks)
+            layers += _level(width, channels, config)
             width = channels
         layers += [InstanceNormSiLU(width), Pointwise(width, config.image_channels * config.patch**2)]
         layers += [nn.PixelShuffle(config.patch)] if config.patch > 1 else []

@@ -1,6 +1,7 @@
 import math
 import subprocess
 import sys
+from dataclasses import replace
 
 import hypothesis.strategies as st
 import pytest
@@ -65,6 +66,25 @@ def test_patches_read_and_write_whole_squares():
     squares[0, :, 1, 2] = 1
     written = decoder.layers[-2:](squares) - decoder.layers[-2:](torch.zeros_like(squares))
     assert sorted(map(tuple, written[0, 0].nonzero().tolist())) == [(2, 4), (2, 5), (3, 4), (3, 5)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("patch", [1, 2])
+def test_turning_the_sphere_turns_the_latents(dtype, patch):
+    """Rolled in longitude by whole latent columns, images have latents that are rolled, and are decoded rolled."""
+    around = ConvConfig((8, 12), 3, (4, 6), 2, 5, 3, patch, "longitude")
+    image = torch.randn(2, 3, 8, 12, dtype=dtype)
+    differences = []
+    for config in (around, replace(around, padding="zeros")):
+        encoder, decoder = ConvEncoder(config).to(dtype), ConvDecoder(config).to(dtype)
+        stride, grid = config.stride, config.grid
+        z, rolled = encoder(image), encoder(image.roll(stride, -1))
+        expected = points_to_grid(z, grid).roll(1, -1)
+        differences.append((points_to_grid(rolled, grid) - expected).abs().max() / z.abs().max())
+        decoded = decoder(grid_to_points(expected)) - decoder(z).roll(stride, -1)
+        differences.append(decoded.abs().max() / decoder(z).abs().max())
+    assert max(differences[:2]) < (1e-5 if dtype == torch.float32 else 1e-13)
+    assert min(differences[2:]) > 1e-3
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -1,0 +1,164 @@
+"""Pictures of a shapes run, in the order that its report shows them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from niso import figures
+from niso.baselines import Autoencoder
+from niso.functional_map import multiplicity_mask
+from niso.geometry import equirectangular
+from niso.model import NeuralIsometry
+from niso.report import Picture
+
+if TYPE_CHECKING:
+    from niso.experiments.shapes import Shapes
+
+COUNT = 6
+"""Pairs that are shown."""
+CLASSES = 8
+"""Classes that are shown, at most."""
+
+
+@torch.no_grad()
+def pictures(experiment: Shapes) -> list[Picture]:
+    """Features, transported maps, functional maps and the learned spectrum, as far as the method has them.
+
+    All but the first are of the pre-trained model: what is trained on with the head has no decoder.
+    """
+    drawn = [features(experiment), pairs(experiment)]
+    if not isinstance(experiment.pretrained, Autoencoder):
+        drawn += [mobius_pairs(experiment), maps(experiment)]
+    if isinstance(experiment.pretrained, NeuralIsometry):
+        drawn += spectrum(experiment)
+    return drawn
+
+
+def features(experiment: Shapes) -> Picture:
+    """A held-out shape of each class and some of its variants, at the first and a middle time."""
+    shapes = experiment.shapes
+    labels = shapes.labels[experiment.test].tolist()
+    shown = [experiment.test[labels.index(label)] for label in sorted(set(labels))[:CLASSES]]
+    across = min(4, shapes.variants)
+    seen = torch.cat([experiment.maps(shape.expand(across), torch.arange(across)) for shape in shown]).cpu().double()
+    places = equirectangular.directions(shapes.height, shapes.width, "driscoll-healy")[None]
+    centred = equirectangular.sample(seen, places, "poles")
+    channels = sorted({0, shapes.channels // 2})
+    return Picture(
+        "shapes",
+        "Features on the sphere, blue above the mean and red below, at the first and a middle time of the heat kernel "
+        "signature. A row is a held-out shape of one class: the base shape, then conformal variants, whose features "
+        "are the same up to a map of the sphere that is (nearly) a Möbius transformation.",
+        figures.sphere_rows(
+            [(f"time {channel + 1} of {shapes.channels}", centred[:, channel].flatten(1).mT) for channel in channels],
+            (shapes.height, shapes.width),
+            [list(range(across * row, across * (row + 1))) for row in range(len(shown))],
+            [shapes.classes[shapes.labels[shape]] for shape in shown],
+        ),
+    )
+
+
+def grey(x: Float[Tensor, "count channels height width"]) -> Float[Tensor, "count height width 3"]:
+    """A middle channel as grey images, which `image_rows` shows as they are."""
+    return x[:, x.shape[1] // 2, :, :, None].float().cpu().expand(-1, -1, -1, 3)
+
+
+def pairs(experiment: Shapes) -> Picture:
+    """Held-out variants, and what the model makes of them."""
+    model = experiment.pretrained
+    x, tx = next(experiment.held_out(COUNT))
+    rows = [("ψ", x), ("Tψ", tx)]
+    if isinstance(model, Autoencoder):
+        rows.append(("D E(Tψ)", model.decode(model.encode(tx))))
+        caption = "Two variants of held-out shapes, and the autoencoder's reconstructions of the second."
+    else:
+        a = model.encode(x)
+        rows += [("D E(ψ)", model.decode(a)), ("D τ E(ψ)", model.decode(model.map_between(x, tx) @ a))]
+        caption = (
+            "Two variants of held-out shapes, the reconstruction of the first, and the second as it is predicted from "
+            "the first by the map τ solved from the pair."
+        )
+    return Picture(
+        "pairs",
+        f"{caption} One channel, on the grid of colatitudes (down) and longitudes (across).",
+        figures.image_rows([(title, grey(view)) for title, view in rows], (-1.0, 1.0)),
+    )
+
+
+def mobius_pairs(experiment: Shapes) -> Picture:
+    """Held-out shapes under Möbius transformations, predicted by their own maps and by another shape's."""
+    model = experiment.pretrained
+    assert not isinstance(model, Autoencoder)
+    x, tx, other, t_other = next(experiment.warped(COUNT))
+    a, tau, stolen = model.encode(x), model.map_between(x, tx), model.map_between(other, t_other)
+    rows = [("ψ", x), ("Tψ", tx), ("D τ E(ψ)", model.decode(tau @ a)), ("D τ′ E(ψ)", model.decode(stolen @ a))]
+    return Picture(
+        "mobius",
+        "Held-out shapes under random Möbius transformations of the sphere, which the model was not trained on, and "
+        "predictions from the first row: by the map τ solved from the pair itself, and by the map τ′ solved from "
+        "another shape under the same transformation, which cannot carry anything of this shape's.",
+        figures.image_rows([(title, grey(view)) for title, view in rows], (-1.0, 1.0)),
+    )
+
+
+def maps(experiment: Shapes) -> Picture:
+    """Maps of two shapes under each of a few transformations."""
+    model = experiment.pretrained
+    assert not isinstance(model, Autoencoder)
+    x, tx, other, t_other = next(experiment.warped(COUNT))
+    first, second = model.map_between(x, tx).cpu(), model.map_between(other, t_other).cpu()
+    if isinstance(model, NeuralIsometry):
+        order = model.spectrum().eigenvalues.argsort().cpu()
+        first, second = (tau[:, order][:, :, order] for tau in (first, second))
+        caption = "|τ_Ω|, the eigenfunctions in ascending eigenvalue"
+    else:
+        limit = 3.0  # unconstrained maps have entries of any size
+        first, second = first.clamp(-limit, limit), second.clamp(-limit, limit)
+        caption = f"|V| after the block diagonalisation, entries cut off at {limit:g}"
+    return Picture(
+        "maps",
+        f"{caption}. A column is one Möbius transformation; the rows are two shapes that it was applied to. Where the "
+        "maps know the transformation alone, the rows are alike.",
+        figures.image_rows([("a shape", first.abs()), ("another shape", second.abs())]),
+    )
+
+
+def spectrum(experiment: Shapes) -> list[Picture]:
+    """Eigenfunctions on the sphere, eigenvalue mask and maps under it, mass."""
+    model = experiment.pretrained
+    assert isinstance(model, NeuralIsometry)
+    mass, functions, eigenvalues = (part.cpu() for part in model.spectrum())
+    order = eigenvalues.argsort()
+    rank, height, width = len(order), *experiment.grid
+    across = min(rank, 16)
+    rows = [list(range(start, min(start + across, rank))) for start in range(0, rank, across)]
+    values = eigenvalues[order]
+    labels = [f"{values[row[0]]:.2f} …\n{values[row[-1]]:.2f}" for row in rows]
+    areas = equirectangular.colatitudes(height, "driscoll-healy").sin()[:, None].expand(height, width) / math.pi
+    mask = multiplicity_mask(values)
+    x, tx, *_ = next(experiment.warped(COUNT))
+    tau = model.map_between(x, tx).cpu().abs().mean(0)[order][:, order]
+    return [
+        Picture(
+            "eigenfunctions",
+            "Learned eigenfunctions on the latent grid, drawn on the sphere, in ascending eigenvalue (left).",
+            figures.sphere_rows([("learned eigenfunctions", functions[:, order])], experiment.grid, rows, labels),
+        ),
+        Picture(
+            "mask",
+            "The mask exp(−|λᵢ − λⱼ|) that maps are solved under, eigenvalues ascending: blocks near one are "
+            "eigenspaces whose functions may mix. Beside it |τ_Ω|, the mean over a few Möbius transformations.",
+            figures.matrix_pair(mask, tau, ("mask", "mean |τ_Ω|")),
+        ),
+        Picture(
+            "mass",
+            "Learned mass, and the areas that cells of the latent grid have on the sphere. Möbius transformations do "
+            "not keep areas.",
+            figures.mass_beside(mass, areas.flatten(), experiment.grid, ("learned mass", "areas")),
+        ),
+    ]
