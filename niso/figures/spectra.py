@@ -99,7 +99,7 @@ def spectrum_plot(
     energy: Float[Array, " rank"],
     spaces: Int[Array, " rank"] | None = None,
 ) -> Figure:
-    """Learned eigenvalues in ascending order, and against the true frequency energy of each eigenfunction.
+    """Learned eigenvalues in ascending order, and against the true Laplacian eigenvalue of each eigenfunction.
 
     Args:
         energy: true eigenvalue of the subspace that each eigenfunction was matched to.
@@ -111,7 +111,7 @@ def spectrum_plot(
     ascending, against = row(figure, 2)
     for axes, x, label in (
         (ascending, rank, "eigenfunction, by ascending eigenvalue"),
-        (against, truth, "true frequency energy of the matched subspace"),
+        (against, truth, "true Laplacian eigenvalue of the matched subspace"),
     ):
         if spaces is not None:
             labels = as_numpy(spaces)
@@ -123,7 +123,7 @@ def spectrum_plot(
         axes.set_ylabel("learned eigenvalue λ")
         axes.grid(True)
         axes.set_axisbelow(True)
-    figure.colorbar(points, ax=[ascending, against], label="true frequency energy", pad=0.01)
+    figure.colorbar(points, ax=[ascending, against], label="true Laplacian eigenvalue", pad=0.01)
     return figure
 
 
