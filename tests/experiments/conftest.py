@@ -1,13 +1,15 @@
-"""Photographs for the experiments that need several different crops, and a short training."""
+"""Photographs and prepared shapes for the experiments, and a short training."""
 
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
 
 from niso.config import Hardware
+from niso.data import shapes as prepared
 from niso.experiments.experiment import Experiment
 from niso.run_folder import RunFolder
 from niso.train import make_fabric, train
@@ -22,6 +24,41 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pixels = torch.randint(256, (24, 24, 3), generator=generator).byte().numpy()
         Image.fromarray(pixels).save(path / f"{number}.png")
     return path
+
+
+@pytest.fixture(scope="session")
+def write_shapes() -> Callable[..., Path]:
+    """Writes a prepared folder of noise, of which every map can be told from every other."""
+
+    def write(
+        folder: Path,
+        classes: int = 3,
+        shapes: int = 4,
+        variants: int = 5,
+        channels: int = 2,
+        height: int = 8,
+        width: int = 16,
+        poison: float | None = None,
+    ) -> Path:
+        generator = np.random.default_rng(0)
+        names = [f"class{label}" for label in range(classes)]
+        for name in names:
+            (folder / name).mkdir(parents=True)
+            for shape in range(shapes):
+                maps = generator.standard_normal((variants, channels, height, width)).astype(np.float16)
+                maps[..., -1] = maps[..., 0]
+                if poison is not None:
+                    maps[0, 0, 0, 0] = poison
+                mean = maps[0].mean((1, 2), np.float64)
+                square = np.square(maps[0], dtype=np.float64).mean((1, 2))
+                prepared.write_shape(
+                    folder, f"{name}/{shape}", maps, {"mean": mean.tolist(), "square": square.tolist()}
+                )
+        prepared.write_json(folder / prepared.PARAMETERS, {"format": prepared.FORMAT, "classes": names})
+        prepared.write_json(folder / prepared.REFUSED, {})
+        return folder
+
+    return write
 
 
 @pytest.fixture

@@ -43,30 +43,10 @@ FLAGS = (
 ).split()
 
 
-def write(folder: Path, variants: int = VARIANTS, poison: float | None = None) -> Path:
-    """A prepared folder of noise, of which every map can be told from every other."""
-    generator = np.random.default_rng(0)
-    for label in range(CLASSES):
-        (folder / f"class{label}").mkdir(parents=True)
-        for shape in range(SHAPES):
-            maps = generator.standard_normal((variants, CHANNELS, HEIGHT, WIDTH)).astype(np.float16)
-            maps[..., -1] = maps[..., 0]
-            if poison is not None:
-                maps[0, 0, 0, 0] = poison
-            facts = {
-                "mean": maps[0].mean((1, 2), np.float64),
-                "square": np.square(maps[0], dtype=np.float64).mean((1, 2)),
-            }
-            prepared.write_shape(folder, f"class{label}/{shape}", maps, {k: v.tolist() for k, v in facts.items()})
-    classes = [f"class{label}" for label in range(CLASSES)]
-    prepared.write_json(folder / prepared.PARAMETERS, {"format": prepared.FORMAT, "classes": classes})
-    prepared.write_json(folder / prepared.REFUSED, {})
-    return folder
-
-
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write(tmp_path_factory.mktemp("shapes") / "prepared")
+def folder(tmp_path_factory: pytest.TempPathFactory, write_shapes) -> Path:
+    size = {"variants": VARIANTS, "channels": CHANNELS, "height": HEIGHT, "width": WIDTH}
+    return write_shapes(tmp_path_factory.mktemp("shapes") / "prepared", CLASSES, SHAPES, **size)
 
 
 def make(folder: Path, method: str = "niso", seed: int = 0, **changes: object) -> Shapes:
@@ -278,10 +258,10 @@ def test_bad_configurations_are_named(bad, message):
         ShapesConfig(**bad)
 
 
-def test_a_wrong_call_is_refused(refused, folder, tmp_path):
+def test_a_wrong_call_is_refused(refused, folder, write_shapes, tmp_path):
     out = tmp_path / "run"
-    alone = write(tmp_path / "alone", variants=1)
-    broken = write(tmp_path / "broken", poison=float("nan"))
+    alone = write_shapes(tmp_path / "alone", variants=1)
+    broken = write_shapes(tmp_path / "broken", poison=float("nan"))
     calls = {
         "--data-dir nowhere": "nowhere",
         f"--data-dir {folder} --method nfd": "did you mean nft?",

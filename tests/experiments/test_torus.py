@@ -21,6 +21,10 @@ SMALL = {
         "--digits embedded --conv.channels 4 --conv.blocks 1 --rank 8 --steps 3 --batch-size 4 --head.steps 2 "
         "--nft-epochs 1 --nft-maps 8 --test-digits 5 --test-copies 1 --evaluation-pairs 3"
     ).split(),
+    "shapes": (
+        "--conv.channels 4 6 --conv.patch 1 --conv.blocks 1 --rank 8 --steps 3 --batch-size 4 --head.steps 2 "
+        "--head.batch-size 4 --train-shapes 2 --test-shapes 2 --nft-epochs 1 --nft-maps 8 --evaluation-pairs 3"
+    ).split(),
 }
 RUNS = [
     (experiment, preset, method)
@@ -32,9 +36,11 @@ RUNS = [
 
 
 @pytest.mark.parametrize(("experiment", "preset", "method"), RUNS)
-def test_every_preset_runs(niso, tmp_path, experiment, preset, method):
+def test_every_preset_runs(niso, write_shapes, tmp_path, experiment, preset, method):
     run = tmp_path / "run"
     options = [*SMALL[experiment], "--preset", preset, "--method", method, "--out", run]
+    if experiment == "shapes":  # preparing the embedded ones takes minutes
+        options += ["--data-dir", write_shapes(tmp_path / "prepared")]
     status, out, err = niso("run", experiment, *options)
     assert status == 0, err
     metrics = json.loads((run / "metrics.json").read_text())

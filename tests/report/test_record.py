@@ -59,4 +59,4 @@ def test_what_is_not_a_record_is_refused(tmp_path, content):
 
 def test_record_needs_a_run_and_a_folder(refused, run):
     assert "one or more run folders" in refused("record")
-    assert "--to needs a path" in refused("record", run, "--to")
+    assert "--to needs a value" in refused("record", run, "--to")
