@@ -15,6 +15,7 @@ EXPERIMENTS = {
     "sphere": "niso.experiments.sphere.Sphere",
     "homnist": "niso.experiments.homnist.Homnist",
     "shapes": "niso.experiments.shapes.Shapes",
+    "pose": "niso.experiments.pose.Pose",
 }
 
 

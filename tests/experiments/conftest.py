@@ -1,4 +1,4 @@
-"""Photographs and prepared shapes for the experiments, and a short training."""
+"""Photographs, prepared shapes and frames for the experiments, and a short training."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +10,10 @@ from PIL import Image
 
 from niso.config import Hardware
 from niso.data import shapes as prepared
+from niso.data.frame_preparation import Preparation, prepare
+from niso.data.sequences import Sequence
 from niso.experiments.experiment import Experiment
+from niso.geometry import se3
 from niso.run_folder import RunFolder
 from niso.train import make_fabric, train
 
@@ -59,6 +62,26 @@ def write_shapes() -> Callable[..., Path]:
         return folder
 
     return write
+
+
+@pytest.fixture(scope="session")
+def prepared_frames(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sequences of noise, 8×8 pixels, of cameras that move smoothly; of one, for training, they are not known."""
+    raw = tmp_path_factory.mktemp("raw")
+
+    def video(name: str, split: str, frames: int = 24, known: bool = True) -> Sequence:
+        generator = np.random.default_rng(list(name.encode()))
+        images = [raw / f"{name}{number}.png" for number in range(frames)]
+        for image in images:
+            Image.fromarray(generator.integers(256, size=(8, 8, 3), dtype=np.uint8)).save(image)
+        twists = torch.from_numpy(0.1 * generator.standard_normal((frames, 6))).cumsum(0)
+        return Sequence(name, images, list(range(frames)), se3.exp(twists).numpy() if known else None, split=split)
+
+    videos = [video(f"train{number}", "train", 24 - number) for number in range(3)]
+    videos += [video("blind", "train", known=False), video("test0", "test"), video("test1", "test")]
+    out = tmp_path_factory.mktemp("frames") / "prepared"
+    prepare(videos, out, preparation=Preparation(size=8, min_frames=1))
+    return out
 
 
 @pytest.fixture

@@ -1,0 +1,92 @@
+"""Pairs of frames, and the pose head's loss."""
+
+import math
+
+import torch
+
+from niso.experiments.pose_losses import PoseObjective, draw_pairs, rotation_loss, translation_loss
+from niso.geometry import se3
+
+LENGTHS = torch.tensor([30, 4, 1, 2, 12])
+MEMBERS = torch.tensor([0, 1, 3, 4])
+
+
+def test_pairs_are_of_one_sequence_and_not_further_apart_than_allowed(generator):
+    pairs = draw_pairs(LENGTHS, MEMBERS, 4_000, 5, generator)
+    assert set(pairs.sequence.tolist()) == set(MEMBERS.tolist())
+    apart = pairs.second - pairs.first
+    assert (pairs.first >= 0).all() and (pairs.second < LENGTHS[pairs.sequence]).all()
+    for sequence, most in ((0, 6), (1, 3), (3, 1), (4, 6)):
+        own = apart[pairs.sequence == sequence]
+        counts = torch.bincount(own, minlength=most + 1) / len(own)
+        assert len(counts) == most + 1 and counts[0] == 0
+        torch.testing.assert_close(counts[1:], torch.full((most,), 1 / most), atol=0.07, rtol=0)
+    longest = pairs.sequence == 0
+    assert set(pairs.first[longest].tolist()) >= set(range(24)) and pairs.second[longest].max() == 29
+
+
+def test_pairs_in_both_directions_and_of_a_frame_with_itself(generator):
+    pairs = draw_pairs(LENGTHS, MEMBERS, 3_000, 2, generator, signed=True, identical=True)
+    own = (pairs.second - pairs.first)[pairs.sequence == 0]
+    assert set(own.tolist()) == set(range(-3, 4))
+    assert abs(own.sign().float().mean()) < 0.1
+    only = draw_pairs(LENGTHS, MEMBERS, 500, 2, generator, signed=True)
+    assert (only.second != only.first).all()
+
+
+def test_groups_are_of_one_sequence(generator):
+    pairs = draw_pairs(LENGTHS, MEMBERS, 40, 3, generator, group=4)
+    assert (pairs.sequence.view(10, 4) == pairs.sequence.view(10, 4)[:, :1]).all()
+    assert len(set(pairs.sequence.tolist())) > 1
+
+
+def test_the_rotation_loss_is_a_frobenius_norm(dtype, tolerance):
+    angles = torch.tensor([0.3, 1.2], dtype=dtype)
+    zero = torch.zeros(2, 5, dtype=dtype)
+    turned = se3.exp(torch.cat([zero, angles[:, None]], dim=1))
+    truth = se3.random_poses(2, dtype=dtype)
+    expected = (math.sqrt(8) * (angles / 2).sin()).mean()
+    torch.testing.assert_close(rotation_loss(truth @ turned, truth), expected, atol=10 * tolerance, rtol=0)
+
+
+def moved(poses: torch.Tensor, translations: torch.Tensor) -> torch.Tensor:
+    return se3.pose(se3.rotation(poses), translations)
+
+
+def test_the_translation_loss_does_not_see_a_groups_scale(dtype, tolerance):
+    truth = se3.random_poses(12, dtype=dtype)
+    scales = torch.tensor([0.01, 3.0, 500.0], dtype=dtype).repeat_interleave(4)[:, None]
+    scaled = moved(truth, scales * se3.translation(truth))
+    assert translation_loss(scaled, truth, 4) < 10 * tolerance
+    assert translation_loss(scaled, truth, 12) > 0.1  # of one scale for all
+    assert translation_loss(moved(truth, -se3.translation(truth)), truth, 4) < 10 * tolerance  # nor the sign
+
+
+def test_the_scale_is_the_best_there_is(dtype):
+    predicted, truth = se3.random_poses(8, dtype=dtype), se3.random_poses(8, dtype=dtype)
+    loss = translation_loss(predicted, truth, 8)
+    t, guess = se3.translation(truth), se3.translation(predicted)
+    others = torch.stack([(t - s * guess).norm() for s in torch.linspace(-2, 2, 401, dtype=dtype)])
+    assert loss <= others.min() * (1 + 1e-6) and loss > 0.999 * others.min()
+
+
+def test_gradients_are_finite_where_nothing_moves(dtype):
+    truth = se3.random_poses(4, dtype=dtype)
+    still = torch.zeros(4, 3, dtype=dtype, requires_grad=True)
+    translation_loss(moved(truth, still), truth, 4).backward()
+    assert still.grad.isfinite().all()
+    same = se3.translation(truth).clone().requires_grad_()
+    translation_loss(moved(truth, same), truth, 4).backward()
+    assert same.grad.isfinite().all()
+
+
+def test_the_objective_is_the_sum_of_both(dtype):
+    truth, guess = se3.random_poses(8, dtype=dtype), se3.random_poses(8, dtype=dtype)
+
+    class Fixed(torch.nn.Module):
+        def forward(self, first, second):
+            return guess
+
+    terms = PoseObjective(Fixed(), 4)((truth, truth, truth), 0.5)
+    torch.testing.assert_close(terms["loss"], rotation_loss(guess, truth) + translation_loss(guess, truth, 4))
+    assert terms.keys() == {"loss", "rotation", "translation"}
