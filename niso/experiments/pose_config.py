@@ -137,8 +137,6 @@ QUICK = replace(
 )
 """The rendered clips by a smaller network, with a latent grid of 8×8 points.
 
-`niso run pose`, 3 minutes on one core of an AMD EPYC that had other work, after a minute, once, for rendering. One
-seed, √(3n)·ATE at skips 1, 3, 5, where the straight line has 0.60, 0.59, 0.59: 0.43, 0.43, 0.45 (niso), 0.51, 0.44,
-0.47 (niso-no-operator), 0.56, 0.53, 0.59 (nft, with nft_epochs 5), 0.58, 0.59, 0.59 (vit, with 1,500 steps)."""
+`niso run pose`, about 3 minutes on one core of an AMD EPYC that had other work, after a minute, once, for rendering."""
 
 PRESETS: dict[str, Any] = {"quick": QUICK, "small": SMALL, "paper": PAPER, "released": RELEASED}

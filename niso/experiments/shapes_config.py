@@ -89,7 +89,7 @@ SMALL = replace(
 """The embedded shapes on one core: a network of 0.18 million parameters, maps of 24×48 points.
 
 `niso run shapes --preset small`, about 8 minutes on one core of an AMD EPYC (from its steps: 0.17 s of pre-training,
-0.11 s of the head), after about 80 s, once, for the preparation of the shapes. Not yet run to its end."""
+0.11 s of the head), after about 80 s, once, for the preparation of the shapes. Records: results/shapes."""
 
 QUICK = replace(
     SMALL,
@@ -102,8 +102,6 @@ QUICK = replace(
 )
 """The embedded shapes on 16×32 points.
 
-`niso run shapes`, about 90 s on one core of an AMD EPYC, after about 80 s of one core, once, for the preparation. One
-seed, on shapes of the same classes prepared alike: accuracy 0.657 (niso), 0.617 (nft), 0.286 (autoencoder), of base
-shapes 0.775, 0.925 and 0.225."""
+`niso run shapes`, about 90 s on one core of an AMD EPYC, after about 80 s of one core, once, for the preparation."""
 
 PRESETS: dict[str, Any] = {"quick": QUICK, "small": SMALL, "paper": PAPER}
