@@ -11,12 +11,13 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from niso.errors import InputError, nearest
+from niso.strict import Strict
 
 C = TypeVar("C")
 
 
 @dataclass(frozen=True)
-class Optimisation:
+class Optimisation(Strict):
     """How one phase is optimised: AdamW with a linear warm-up and a cosine decay of the learning rate."""
 
     steps: int = 50_000
@@ -46,8 +47,6 @@ class Optimisation:
     eigenvalues_frozen: float = 0.0
     """Share of the steps, from the first on, in which the eigenvalues stay where they start."""
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
-
     def __post_init__(self) -> None:
         require(self, "steps", "batch_size", "learning_rate", positive=True)
         require(self, "final_learning_rate", "warmup_steps", "weight_decay", "eigenfunction_eps")
@@ -68,7 +67,7 @@ class Optimisation:
 
 
 @dataclass(frozen=True)
-class Hardware:
+class Hardware(Strict):
     """Where and how a run computes."""
 
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"
@@ -85,8 +84,6 @@ class Hardware:
     """CPU threads of a process. One is fastest for small SVDs; more pay for convolutions."""
     checkpoint_seconds: float = 30.0
     """Time between checkpoints: the most that a kill can cost."""
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
 
     def __post_init__(self) -> None:
         require(self, "devices", "nodes", "threads", positive=True)

@@ -25,10 +25,11 @@ from niso.data.workers import unordered
 from niso.errors import InputError
 from niso.files import locked, write_atomically
 from niso.geometry import cameras
+from niso.strict import Strict
 
 
 @dataclass(frozen=True)
-class Preparation:
+class Preparation(Strict):
     """What frames become."""
 
     size: int = 144
@@ -37,8 +38,6 @@ class Preparation:
     """Usable frames in a row that a sequence must have; 21 are three frames at skip 9."""
     jpeg_quality: int = 92
     """Of the stored frames, 1 … 95, without subsampling of colours."""
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
 
     def __post_init__(self) -> None:
         require(self, "size", "min_frames", positive=True)

@@ -21,10 +21,11 @@ from niso.geometry.mesh import Mesh
 from niso.geometry.mesh_io import read_mesh
 from niso.geometry.mesh_raster import rasterise
 from niso.random import step_seed
+from niso.strict import Strict
 
 
 @dataclass(frozen=True)
-class Preparation:
+class Preparation(Strict):
     """What prepared shapes depend on beside their meshes; by default as in Conformal SHREC'11."""
 
     height: int = 96
@@ -54,8 +55,6 @@ class Preparation:
     """Largest root mean square of a map's |x| / mean |x| − 1 at the end of the flow; worse ones are refused."""
     seed: int = 0
     """Of the variants. Those of a shape depend on it and on the shape's name."""
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
 
     def __post_init__(self) -> None:
         require(self, "eigenpairs", "times", "first_time", "tolerance", positive=True)

@@ -42,7 +42,6 @@ class HomnistConfig(MethodConfig):
     """Test digits, evenly spread over all; all by default."""
     test_copies: int = COPIES
     """Homographies of each test digit: with all of MNIST, 32 is the full set of 320,000, 1 the 10k subset."""
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
 
     def __post_init__(self) -> None:
         super().__post_init__()

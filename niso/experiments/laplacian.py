@@ -25,6 +25,7 @@ from niso.losses import Norm
 from niso.model import IsometryObjective, NeuralIsometry
 from niso.random import local_part
 from niso.spectrum import Eigenfunctions, Eigenvalues, LearnedSpectrum, Spectrum
+from niso.strict import Strict
 
 EVALUATION_SEED = 20_241_210
 """Of the held-out crops and motions, the same for every run (the paper's conference date)."""
@@ -43,7 +44,7 @@ TRAINING = Optimisation(
 
 
 @dataclass(frozen=True)
-class LaplacianConfig:
+class LaplacianConfig(Strict):
     """Settings that the torus and the sphere experiment share."""
 
     size: int = 8
@@ -76,8 +77,6 @@ class LaplacianConfig:
     """Optimisation."""
     evaluation_pairs: int = 64
     """Held-out observations, each under one random motion, that the figures are means over."""
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
 
     def __post_init__(self) -> None:
         require(self, "size", "images", "pool", "evaluation_pairs", positive=True)

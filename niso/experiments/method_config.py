@@ -11,10 +11,11 @@ from niso.config import Optimisation, require
 from niso.losses import Norm
 from niso.networks import MLPConfig, VectorNeuronConfig
 from niso.spectrum import Eigenfunctions, Eigenvalues
+from niso.strict import Strict
 
 
 @dataclass(frozen=True)
-class MethodConfig:
+class MethodConfig(Strict):
     """Settings of NIso, of the baselines and of their heads."""
 
     rank: int = 32
@@ -56,8 +57,6 @@ class MethodConfig:
     """The autoencoder's head."""
     evaluation_pairs: int = 10_000
     """Held-out pairs for the figures of pairs."""
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
 
     def __post_init__(self) -> None:
         for name in ("rank", "nft_maps", "evaluation_pairs"):

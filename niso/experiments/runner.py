@@ -19,11 +19,12 @@ from niso.experiments import find_experiment
 from niso.experiments.experiment import Experiment, Phase
 from niso.random import step_seed
 from niso.run_folder import RunFolder, environment
+from niso.strict import Strict
 from niso.train import make_fabric, together, train
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Strict):
     """Everything that determines a run: the content of its config.yaml."""
 
     experiment: str
@@ -34,8 +35,6 @@ class Settings:
     seed: int = 0
     data_dir: Path | None = None
     hardware: Hardware = field(default_factory=Hardware)
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
 
     def __post_init__(self) -> None:
         if self.seed < 0:

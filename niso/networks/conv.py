@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from niso.networks.norm import InstanceNormSiLU
+from niso.strict import Strict
 
 Padding = Literal["zeros", "longitude"]
 """What convolutions see beyond the image: zeros, or, left and right, its other side, as on a grid of the sphere."""
@@ -20,7 +21,7 @@ LECUN_TRUNCATION = 0.87962566103423978  # standard deviation of a unit normal tr
 
 
 @dataclass(frozen=True)
-class ConvConfig:
+class ConvConfig(Strict):
     """Size of `ConvEncoder` and `ConvDecoder`. The defaults are homNIST's in the released code.
 
     The paper's text states channels (128, 256) for homNIST; the released parameter count needs (64, 128).
@@ -43,8 +44,6 @@ class ConvConfig:
     2 takes the first level to half the resolution, for a quarter of its time."""
     padding: Padding = "zeros"
     """What convolutions see beyond the image, see `Padding`."""
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
 
     def __post_init__(self) -> None:
         for name in ("image_channels", "blocks", "latent_channels", "stem_channels", "patch"):

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from niso.strict import Strict
+
 
 @dataclass(frozen=True)
-class MLPConfig:
+class MLPConfig(Strict):
     """Size of an `MLP`. The defaults are those of the autoencoder baseline's head; the pose head has 5 × 512."""
 
     layers: int = 2
     """Hidden layers, each with its SiLU; the linear output comes after them."""
     channels: int = 128
     """Width of every hidden layer."""
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
 
     def __post_init__(self) -> None:
         if self.layers < 0:

@@ -9,10 +9,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from niso.networks.vit import PatchEmbedding, TransformerBlock, ViTConfig, initialise_transformer
+from niso.strict import Strict
 
 
 @dataclass(frozen=True)
-class TwoViewConfig:
+class TwoViewConfig(Strict):
     """Size of a `TwoViewTransformer`. The defaults are the paper's."""
 
     patch: int = 16
@@ -25,8 +26,6 @@ class TwoViewConfig:
     """Transformer blocks that see one view."""
     decoder_blocks: int = 12
     """Transformer blocks that see both."""
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
 
     def __post_init__(self) -> None:
         self.view((self.patch, self.patch))

@@ -14,6 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from niso.strict import Strict
+
 Variant = Literal["paper", "released"]
 """Which of the two published heads: the paper's text, or the released code."""
 
@@ -21,7 +23,7 @@ EPSILON = 1e-6  # beside squared lengths in denominators, in both published head
 
 
 @dataclass(frozen=True)
-class VectorNeuronConfig:
+class VectorNeuronConfig(Strict):
     """Size of a `VectorNeuronHead`. The defaults are the paper's for homNIST."""
 
     variant: Variant = "paper"
@@ -36,8 +38,6 @@ class VectorNeuronConfig:
     """Share α of its input that the nonlinearity always lets through ("paper" only)."""
     expansion: int = 4
     """Hidden units per invariant feature between them and the classes ("released" only)."""
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
 
     def __post_init__(self) -> None:
         if self.variant not in get_args(Variant):

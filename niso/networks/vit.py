@@ -8,9 +8,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from niso.strict import Strict
+
 
 @dataclass(frozen=True)
-class ViTConfig:
+class ViTConfig(Strict):
     """Size of `ViTEncoder` and `ViTDecoder`; a latent point is a patch."""
 
     image_size: tuple[int, int] = (40, 40)
@@ -27,8 +29,6 @@ class ViTConfig:
     """Attention heads; they share the width evenly."""
     latent_channels: int = 32
     """Channels d of the latent functions."""
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  # pydantic reads it as it is
 
     def __post_init__(self) -> None:
         for name in ("image_channels", "patch", "channels", "heads", "latent_channels"):

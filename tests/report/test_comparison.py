@@ -122,7 +122,7 @@ def test_what_a_path_names(tmp_path):
 
 
 def test_settings_that_differ_are_named_across_ages(tmp_path):
-    a = {"data_dir": "/somewhere/mnist", "hardware": {"threads": 1}, "config": {"rank": 8}}
+    a = {"data_dir": "elsewhere/mnist", "hardware": {"threads": 1}, "config": {"rank": 8}}
     b = {"data_dir": "mnist", "hardware": {"threads": 2}, "config": {"rank": 8, "newer": False, "newest": True}}
     paths = [run(tmp_path / "run", 0, settings=a, accuracy=1.0), record(tmp_path, 1, settings=b, accuracy=1.0)]
     assert "these runs differ in more than the seed: config.newest." in words(paths, tmp_path / "c.html")
