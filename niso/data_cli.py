@@ -108,7 +108,8 @@ def _make_shapes(arguments: list[str]) -> int:
 
 
 def _prepare_shapes(arguments: list[str]) -> int:
-    from niso.data.shape_folder import AGAIN, prepare_folder
+    from niso.data.prepared import AGAIN
+    from niso.data.shape_folder import prepare_folder
     from niso.data.shape_sources import find_sources
     from niso.progress import Bar
 

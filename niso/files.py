@@ -7,12 +7,14 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from niso.errors import InputError
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file in one step: a reader, or a crash, sees the old content or the new, never a part.
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes the place of `path` in one step when it is whole, and leaves nothing otherwise.
 
     Raises:
         OSError: as the file system does; nothing half-written is left.
@@ -23,7 +25,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "wb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -35,6 +37,16 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file in one step: a reader, or a crash, sees the old content or the new, never a part.
+
+    Raises:
+        OSError: as the file system does; nothing half-written is left.
+    """
+    with replacing(path) as file:
+        file.write(content)
 
 
 @contextmanager

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pooch
 
+from niso.data.prepared import REFUSED
 from niso.data.shape_family import PLANS, write_family
 from niso.data.shape_folder import Report, prepare_folder
 from niso.data.shape_preparation import Preparation
 from niso.data.shape_sources import find_sources
-from niso.data.shapes import FORMAT, REFUSED, PreparedShapes, open_shapes
+from niso.data.shapes import FORMAT, PreparedShapes, open_shapes
 from niso.files import locked
 
 _VERSION = 2  # of the shapes and maps: to be raised where the code that makes them changes them

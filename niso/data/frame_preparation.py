@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
-import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from PIL import Image
 
 from niso.config import require
-from niso.data.frames import FORMAT, INDEX, PARAMETERS, RECORD, REFUSED, check_shard, read_json
+from niso.data.frames import FORMAT, INDEX, RECORD, check_shard
+from niso.data.prepared import PARAMETERS, REFUSED, check_folder, read_json, write_json, writing
 from niso.data.sequences import Sequence, longest_run
 from niso.data.workers import unordered
 from niso.errors import InputError
-from niso.files import locked, write_atomically
+from niso.files import locked, replacing
 from niso.geometry import cameras
 from niso.strict import Strict
 
@@ -95,14 +93,14 @@ def prepare(
             process works on it; it cannot be written to, e.g. because the disk is full; no sequence could be prepared;
             or a process was killed. Whatever was finished is kept.
     """
-    _check_folder(out, preparation)
-    with _writing(out):
+    check_folder(out, "frames", {"format": FORMAT, **asdict(preparation)})
+    with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     refused, notes, index, kept = dict[str, str](), dict[str, str](), dict[str, Any](), 0
     with locked(out):
-        with _writing(out):
+        with writing(out):
             (out / INDEX).unlink(missing_ok=True)
-            _write_json(out / PARAMETERS, {"format": FORMAT, **asdict(preparation)})
+            write_json(out / PARAMETERS, {"format": FORMAT, **asdict(preparation)})
         for done in unordered(partial(_one, out=out, preparation=preparation), sequences, workers):
             if done.name in index or done.name in refused:
                 raise InputError(f"sequence {done.name} comes twice: names must be unique")
@@ -115,28 +113,13 @@ def prepare(
             if done.facts["note"]:
                 notes[done.name] = done.facts["note"]
         refused, notes = dict(sorted(refused.items())), dict(sorted(notes.items()))
-        with _writing(out):
-            _write_json(out / REFUSED, {"refused": refused, "notes": notes})
+        with writing(out):
+            write_json(out / REFUSED, {"refused": refused, "notes": notes})
             if not index:
                 first = next(iter(refused.items()), ("", "there are none"))
                 raise InputError(f"no sequence could be prepared ({first[0]}: {first[1]}); see {out / REFUSED}")
-            _write_json(out / INDEX, dict(sorted(index.items())))
+            write_json(out / INDEX, dict(sorted(index.items())))
     return Outcome(len(index) - kept, kept, refused, notes)
-
-
-def _check_folder(out: Path, preparation: Preparation) -> None:
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out} is not a folder: choose another one")
-    if not (out / PARAMETERS).is_file():
-        if out.is_dir() and any(path.name != ".lock" for path in out.iterdir()):
-            raise InputError(f"{out} is not empty and holds no prepared frames: choose another folder")
-        return
-    there = read_json(out / PARAMETERS)
-    for name, value in {"format": FORMAT, **asdict(preparation)}.items():
-        if there.get(name) != value:
-            raise InputError(
-                f"the frames in {out} were prepared with {name} {there.get(name)}, not {value}: choose another folder"
-            )
 
 
 def _one(sequence: Sequence | tuple[str, str], out: Path, preparation: Preparation) -> _Done:
@@ -151,7 +134,7 @@ def _one(sequence: Sequence | tuple[str, str], out: Path, preparation: Preparati
     digest = _digest(sequence)
     if facts := _prepared(out, sequence.name, digest):
         return _Done(sequence.name, {**facts, "split": sequence.split}, kept=True)
-    with _writing(record):
+    with writing(record):
         record.unlink(missing_ok=True)
         record.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -159,7 +142,7 @@ def _one(sequence: Sequence | tuple[str, str], out: Path, preparation: Preparati
         except InputError as error:
             return _Done(sequence.name, None, str(error))
         facts |= {"split": sequence.split, "digest": digest}
-        _write_json(record, facts)
+        write_json(record, facts)
     return _Done(sequence.name, facts)
 
 
@@ -184,7 +167,7 @@ def _write_shard(path: Path, sequence: Sequence, preparation: Preparation) -> di
     records["number"] = sequence.numbers
     records["pose"] = np.nan if sequence.poses is None else sequence.poses.reshape(-1, 16)
     records["intrinsics"] = np.nan
-    with _replacing(path) as file:
+    with replacing(path) as file:
         for place, image in enumerate(sequence.images):
             if place in problems:
                 continue
@@ -262,33 +245,3 @@ def _digest(sequence: Sequence) -> str:
     for values in (sequence.poses, sequence.intrinsics):
         digest.update(b"-" if values is None else np.ascontiguousarray(values, np.float64).tobytes())
     return digest.hexdigest()
-
-
-def _write_json(path: Path, values: dict[str, Any]) -> None:
-    write_atomically(path, (json.dumps(values, indent=1, ensure_ascii=False) + "\n").encode())
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file that takes the place of `path` when it is whole, and leaves nothing otherwise."""
-    for stale in path.parent.glob(f".{path.name}.*.tmp"):  # of a process killed while it wrote
-        stale.unlink(missing_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        problem = error.strerror or error
-        raise InputError(f"cannot write {path} ({problem}): free space or permit it, and go on") from error

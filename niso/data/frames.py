@@ -12,11 +12,9 @@ A name is "category/sequence" or one part only. `niso.data.frame_preparation` ma
 from __future__ import annotations
 
 import io
-import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,11 +22,12 @@ from jaxtyping import Float, UInt8
 from PIL import Image
 from torch import Tensor
 
+from niso.data.prepared import PARAMETERS, read_json
 from niso.data.sequences import Clip
 from niso.errors import InputError
 
 FORMAT = 1
-PARAMETERS, INDEX, REFUSED = "parameters.json", "index.json", "refused.json"
+INDEX = "index.json"
 
 RECORD = np.dtype(
     [("start", "<i8"), ("length", "<i8"), ("number", "<i8"), ("pose", "<f8", 16), ("intrinsics", "<f8", 4)]
@@ -121,7 +120,7 @@ def open_frames(folder: Path, split: str | None = None) -> PreparedFrames:
     """
     if not (folder / PARAMETERS).is_file():
         problem = "holds no prepared frames" if folder.is_dir() else "is not a folder"
-        raise InputError(f"{folder} {problem}: make it with niso data prepare")
+        raise InputError(f"{folder} {problem}: make it with niso.data.frame_preparation.prepare")
     parameters = read_json(folder / PARAMETERS)
     if parameters.get("format") != FORMAT:
         raise InputError(f"{folder} was prepared by another version of niso: prepare it again, in another folder")
@@ -150,18 +149,3 @@ def check_shard(folder: Path, name: str, size: int) -> None:
     if actual != size:
         problem = "is missing" if actual is None else f"has {actual:,} of its {size:,} bytes"
         raise InputError(f"shard {path} {problem}: remove {folder / name}.json and prepare it again")
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON file of a prepared folder.
-
-    Raises:
-        InputError: it cannot be read, or does not hold an object.
-    """
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path} ({error}): remove it and prepare the frames again") from error
-    if not isinstance(values, dict):
-        raise InputError(f"{path} does not hold facts of a preparation: remove it and prepare the frames again")
-    return values

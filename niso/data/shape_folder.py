@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from niso.data.prepared import PARAMETERS, REFUSED, check_folder, read_json, write_json, writing
 from niso.data.shape_preparation import Preparation, prepare_shape
 from niso.data.shape_sources import Source
-from niso.data.shapes import FORMAT, PARAMETERS, REFUSED, open_maps, prepared_names, read_json, write_json, write_shape
+from niso.data.shapes import FORMAT, open_maps, prepared_names, write_shape
 from niso.data.workers import unordered
 from niso.errors import InputError
 from niso.files import locked
-
-AGAIN = "give the same command again to go on"
 
 
 class Outcome(NamedTuple):
@@ -58,10 +56,10 @@ def prepare_folder(
         raise InputError(f"workers must be at least 1, got {workers}")
     _check_folder(out, sources, preparation)
     classes = sorted({source.name.partition("/")[0] for source in sources})
-    with _writing(out):
+    with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     with locked(out):
-        with _writing(out):
+        with writing(out):
             write_json(out / PARAMETERS, {"format": FORMAT, "classes": classes, **asdict(preparation)})
             (out / REFUSED).unlink(missing_ok=True)
         refused, kept = dict[str, str](), 0
@@ -71,24 +69,14 @@ def prepare_folder(
             if problem:
                 refused[name] = problem
             report(name, problem)
-        with _writing(out):
+        with writing(out):
             write_json(out / REFUSED, dict(sorted(refused.items())))
     return Outcome(len(sources) - len(refused) - kept, kept, refused)
 
 
 def _check_folder(out: Path, sources: Sequence[Source], preparation: Preparation) -> None:
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out} is not a folder: choose another one")
-    if not (out / PARAMETERS).is_file():
-        if out.is_dir() and any(path.name != ".lock" for path in out.iterdir()):
-            raise InputError(f"{out} is not empty and holds no prepared shapes: choose another folder")
+    if not check_folder(out, "shapes", {"format": FORMAT, **asdict(preparation)}):
         return
-    there = read_json(out / PARAMETERS)
-    for name, value in {"format": FORMAT, **asdict(preparation)}.items():
-        if there.get(name) != value:
-            raise InputError(
-                f"the shapes in {out} were prepared with {name} {there.get(name)}, not {value}: choose another folder"
-            )
     others = sorted(set(prepared_names(out)) - {source.name for source in sources})
     if others:
         raise InputError(f"{out} holds {others[0]}, which is not among the shapes: choose another folder, or remove it")
@@ -107,10 +95,10 @@ def _one(source: Source, out: Path, preparation: Preparation) -> tuple[str, str 
             return source.name, None, True
         maps, facts = prepare_shape(source, preparation)
     except InputError as error:
-        with _writing(record):
+        with writing(record):
             record.unlink(missing_ok=True)  # of the shape as it was before its files changed
         return source.name, str(error), False
-    with _writing(record):
+    with writing(record):
         record.unlink(missing_ok=True)
         write_shape(out, source.name, maps, {**facts, "digest": digest})
     return source.name, None, False
@@ -123,11 +111,3 @@ def _is_prepared(out: Path, name: str, digest: str) -> bool:
         return read_json(out / f"{name}.json").get("digest") == digest
     except InputError:
         return False
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"cannot write {path} ({error.strerror}): free space or permit it, then {AGAIN}") from error

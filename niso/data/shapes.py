@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +21,12 @@ import torch
 from jaxtyping import Float, Float16, Int
 from torch import Tensor
 
+from niso.data.prepared import PARAMETERS, REFUSED, read_json, write_json
 from niso.errors import InputError
 from niso.files import write_atomically
 from niso.random import step_seed
 
 FORMAT = 1
-PARAMETERS, REFUSED = "parameters.json", "refused.json"
 
 Maps = Float16[np.ndarray, "variants channels height width"]
 
@@ -121,11 +120,6 @@ def write_shape(folder: Path, name: str, maps: Maps, facts: dict[str, Any]) -> N
     write_json(folder / f"{name}.json", facts)
 
 
-def write_json(path: Path, values: dict[str, Any]) -> None:
-    """Write a JSON file of a prepared folder in one step."""
-    write_atomically(path, (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
-
-
 def split(
     labels: Int[Tensor, " shapes"], seed: int, per_class: int = 14, train: int = 10, classes: Sequence[str] = ()
 ) -> tuple[Int[Tensor, " train"], Int[Tensor, " test"]]:
@@ -169,21 +163,6 @@ def statistics(
         torch.stack(moments).mean(0) for moments in zip(*map(shapes.moments, map(int, members)), strict=True)
     )
     return means, (squares - means.square()).clamp_min(0).sqrt()
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON file of a prepared folder.
-
-    Raises:
-        InputError: it cannot be read, or does not hold an object.
-    """
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path} ({error}): remove it and prepare the shapes again") from error
-    if not isinstance(values, dict):
-        raise InputError(f"{path} does not hold facts of a preparation: remove it and prepare the shapes again")
-    return values
 
 
 def open_maps(folder: Path, name: str) -> Maps:

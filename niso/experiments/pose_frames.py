@@ -18,7 +18,8 @@ from torch import Tensor
 from niso.data import co3d
 from niso.data.clips import clips
 from niso.data.frame_preparation import Preparation, prepare
-from niso.data.frames import PARAMETERS, PreparedFrames, open_frames
+from niso.data.frames import PreparedFrames, open_frames
+from niso.data.prepared import PARAMETERS
 from niso.errors import InputError
 from niso.experiments.pose_config import PoseConfig
 from niso.files import locked, write_atomically

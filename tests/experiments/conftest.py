@@ -9,9 +9,10 @@ import torch
 from PIL import Image
 
 from niso.config import Hardware
-from niso.data import shapes as prepared
 from niso.data.frame_preparation import Preparation, prepare
+from niso.data.prepared import PARAMETERS, REFUSED, write_json
 from niso.data.sequences import Sequence
+from niso.data.shapes import FORMAT, write_shape
 from niso.experiments.experiment import Experiment
 from niso.geometry import se3
 from niso.run_folder import RunFolder
@@ -54,11 +55,9 @@ def write_shapes() -> Callable[..., Path]:
                     maps[0, 0, 0, 0] = poison
                 mean = maps[0].mean((1, 2), np.float64)
                 square = np.square(maps[0], dtype=np.float64).mean((1, 2))
-                prepared.write_shape(
-                    folder, f"{name}/{shape}", maps, {"mean": mean.tolist(), "square": square.tolist()}
-                )
-        prepared.write_json(folder / prepared.PARAMETERS, {"format": prepared.FORMAT, "classes": names})
-        prepared.write_json(folder / prepared.REFUSED, {})
+                write_shape(folder, f"{name}/{shape}", maps, {"mean": mean.tolist(), "square": square.tolist()})
+        write_json(folder / PARAMETERS, {"format": FORMAT, "classes": names})
+        write_json(folder / REFUSED, {})
         return folder
 
     return write
