@@ -10,7 +10,7 @@ from torch import Tensor
 
 from niso import figures
 from niso.baselines import Autoencoder
-from niso.functional_map import multiplicity_mask
+from niso.experiments import map_pictures
 from niso.model import NeuralIsometry
 from niso.report import Picture
 
@@ -27,7 +27,8 @@ def pictures(experiment: Homnist) -> list[Picture]:
     held_out = experiment.pairs(COUNT)
     drawn = [accuracy(experiment), digits(experiment, held_out)]
     if not isinstance(experiment.model, Autoencoder):
-        drawn.append(maps(experiment, held_out))
+        few = tuple(part[:6] for part in held_out)
+        drawn.append(map_pictures.same_transformation(experiment.model, few, "digit", "homography"))
     if isinstance(experiment.model, NeuralIsometry):
         drawn += spectrum(experiment, held_out)
     return drawn
@@ -76,46 +77,18 @@ def as_colours(images: Float[Tensor, "count 1 side side"]) -> Float[Tensor, "cou
     return images.float().cpu().permute(0, 2, 3, 1).expand(-1, -1, -1, 3)
 
 
-def maps(experiment: Homnist, held_out: Pairs) -> Picture:
-    """Maps of two digits under each of a few homographies."""
-    model, (x, tx, other, t_other) = experiment.model, held_out
-    assert not isinstance(model, Autoencoder)
-    first, second = model.map_between(x, tx).cpu(), model.map_between(other, t_other).cpu()
-    if isinstance(model, NeuralIsometry):
-        order = model.spectrum().eigenvalues.argsort().cpu()
-        first, second = (tau[:, order][:, :, order] for tau in (first, second))
-        caption = "|τ_Ω|, the eigenfunctions in ascending eigenvalue"
-    else:
-        limit = 3.0  # unconstrained maps have entries of any size
-        first, second = first.clamp(-limit, limit), second.clamp(-limit, limit)
-        caption = f"|V| after the block diagonalisation, entries cut off at {limit:g}"
-    return Picture(
-        "maps",
-        f"{caption}. A column is one homography; the rows are two digits that it was applied to. Where the maps know "
-        "the transformation alone, the rows are alike.",
-        figures.image_rows([("a digit", first[:6].abs()), ("another digit", second[:6].abs())]),
-    )
-
-
 def spectrum(experiment: Homnist, held_out: Pairs) -> list[Picture]:
     """Eigenfunctions, eigenvalue mask and maps under it, mass."""
     model = experiment.model
     assert isinstance(model, NeuralIsometry)
     mass, functions, eigenvalues = (part.cpu() for part in model.spectrum())
     order = eigenvalues.argsort()
-    mask = multiplicity_mask(eigenvalues[order])
-    tau = model.map_between(held_out.x, held_out.tx).cpu().abs().mean(0)
     return [
         Picture(
             "eigenfunctions",
             "Learned eigenfunctions on the latent grid, in ascending eigenvalue.",
             figures.eigenfunction_mosaic(functions[:, order], experiment.grid, eigenvalues[order]),
         ),
-        Picture(
-            "mask",
-            "The mask exp(−|λᵢ − λⱼ|) that maps are solved under, eigenvalues ascending: blocks near one are "
-            "eigenspaces whose functions may mix. Beside it |τ_Ω|, the mean over eight homographies.",
-            figures.matrix_pair(mask, tau[order][:, order], ("mask", "mean |τ_Ω|")),
-        ),
+        map_pictures.mask(model, held_out.x, held_out.tx, f"{COUNT} homographies"),
         Picture("mass", "Learned mass on the latent grid.", figures.mass_map(mass, experiment.grid)),
     ]

@@ -203,9 +203,12 @@ class LaplacianExperiment(Experiment):
 
     @torch.no_grad()
     def evaluate(self) -> dict[str, float]:
+        return self.figures(self.held_out())
+
+    def figures(self, held_out: Evaluation) -> dict[str, float]:
+        """Figures that torus and sphere share."""
         from scipy.stats import spearmanr
 
-        held_out = self.held_out()
         spectrum = held_out.spectrum
         a, b = spectrum.project(held_out.x), spectrum.project(held_out.tx)
         common = metrics.constant_part(spectrum, held_out.tx)

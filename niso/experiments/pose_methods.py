@@ -6,6 +6,7 @@ first one sees it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -85,7 +86,7 @@ def maps_between(
     return isometric_map(a, b, model.spectrum().eigenvalues, model.mask, model.special, model.damping)
 
 
-class Predictor(nn.Module):
+class Predictor(nn.Module, ABC):
     """Relative poses of pairs. Whatever `numbers` gives is an offset from the identity, where all methods start.
 
     The loss leaves the sign of all translations open, see `translation_loss`: `orient` settles it after training.
@@ -101,11 +102,11 @@ class Predictor(nn.Module):
         """What is made of a frame by itself."""
         return frames
 
+    @abstractmethod
     def numbers(
         self, first: Float[Tensor, "batch ..."], second: Float[Tensor, "batch ..."]
     ) -> Float[Tensor, "batch 9"]:
         """Offsets of the nine numbers of `niso.geometry.se3.from_parameters`, from features of both frames."""
-        raise NotImplementedError
 
     def forward(
         self, first: Float[Tensor, "batch ..."], second: Float[Tensor, "batch ..."]

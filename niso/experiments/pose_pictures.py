@@ -11,10 +11,9 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from niso import figures
-from niso.experiments import pose_evaluation
+from niso.experiments import map_pictures, pose_evaluation
 from niso.experiments.pose_methods import maps_between
 from niso.figures.style import GREY, ORANGE, styled
-from niso.functional_map import multiplicity_mask
 from niso.geometry import se3, trajectory
 from niso.model import NeuralIsometry
 from niso.report import Picture
@@ -139,11 +138,11 @@ def maps(experiment: Pose) -> Picture:
         tau = maps_between(model, *(model.encode(view) for view in views)).cpu().abs()
         if len(order) == tau.shape[-1]:
             tau = tau[:, order][:, :, order]
-        rows.append((f"skip {skip}", tau.clamp_max(3.0)))
+        rows.append((f"skip {skip}", tau.clamp_max(map_pictures.LARGEST)))
     return Picture(
         "maps",
         f"{caption}, between the first frame of held-out sequences (a column each) and a later one, 0, 3 and 9 frames "
-        "left out between them. Entries above 3 are cut off.",
+        f"left out between them. Entries above {map_pictures.LARGEST:g} are cut off.",
         figures.image_rows(rows),
     )
 
@@ -168,12 +167,5 @@ def spectrum(experiment: Pose) -> list[Picture]:
     ]
     if model.mask is not None:
         x, tx = next(experiment.held_out(COUNT))
-        tau = model.map_between(x, tx).cpu().abs().mean(0)[order][:, order]
-        mask = Picture(
-            "mask",
-            "The mask exp(−|λᵢ − λⱼ|) that maps are solved under, eigenvalues ascending, and beside it |τ_Ω|, the mean "
-            "over a few held-out pairs.",
-            figures.matrix_pair(multiplicity_mask(eigenvalues[order]), tau, ("mask", "mean |τ_Ω|")),
-        )
-        drawn.insert(1, mask)
+        drawn.insert(1, map_pictures.mask(model, x, tx, "a few held-out pairs"))
     return drawn

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from niso import figures
 from niso.baselines import Autoencoder
-from niso.functional_map import multiplicity_mask
+from niso.experiments import map_pictures
 from niso.geometry import equirectangular
 from niso.model import NeuralIsometry
 from niso.report import Picture
@@ -33,7 +33,11 @@ def pictures(experiment: Shapes) -> list[Picture]:
     """
     drawn = [features(experiment), pairs(experiment)]
     if not isinstance(experiment.pretrained, Autoencoder):
-        drawn += [mobius_pairs(experiment), maps(experiment)]
+        same = next(experiment.warped(COUNT))
+        drawn += [
+            mobius_pairs(experiment),
+            map_pictures.same_transformation(experiment.pretrained, same, "shape", "Möbius transformation"),
+        ]
     if isinstance(experiment.pretrained, NeuralIsometry):
         drawn += spectrum(experiment)
     return drawn
@@ -106,28 +110,6 @@ def mobius_pairs(experiment: Shapes) -> Picture:
     )
 
 
-def maps(experiment: Shapes) -> Picture:
-    """Maps of two shapes under each of a few transformations."""
-    model = experiment.pretrained
-    assert not isinstance(model, Autoencoder)
-    x, tx, other, t_other = next(experiment.warped(COUNT))
-    first, second = model.map_between(x, tx).cpu(), model.map_between(other, t_other).cpu()
-    if isinstance(model, NeuralIsometry):
-        order = model.spectrum().eigenvalues.argsort().cpu()
-        first, second = (tau[:, order][:, :, order] for tau in (first, second))
-        caption = "|τ_Ω|, the eigenfunctions in ascending eigenvalue"
-    else:
-        limit = 3.0  # unconstrained maps have entries of any size
-        first, second = first.clamp(-limit, limit), second.clamp(-limit, limit)
-        caption = f"|V| after the block diagonalisation, entries cut off at {limit:g}"
-    return Picture(
-        "maps",
-        f"{caption}. A column is one Möbius transformation; the rows are two shapes that it was applied to. Where the "
-        "maps know the transformation alone, the rows are alike.",
-        figures.image_rows([("a shape", first.abs()), ("another shape", second.abs())]),
-    )
-
-
 def spectrum(experiment: Shapes) -> list[Picture]:
     """Eigenfunctions on the sphere, eigenvalue mask and maps under it, mass."""
     model = experiment.pretrained
@@ -140,21 +122,14 @@ def spectrum(experiment: Shapes) -> list[Picture]:
     values = eigenvalues[order]
     labels = [f"{values[row[0]]:.2f} …\n{values[row[-1]]:.2f}" for row in rows]
     areas = equirectangular.colatitudes(height, "driscoll-healy").sin()[:, None].expand(height, width) / math.pi
-    mask = multiplicity_mask(values)
     x, tx, *_ = next(experiment.warped(COUNT))
-    tau = model.map_between(x, tx).cpu().abs().mean(0)[order][:, order]
     return [
         Picture(
             "eigenfunctions",
             "Learned eigenfunctions on the latent grid, drawn on the sphere, in ascending eigenvalue (left).",
             figures.sphere_rows([("learned eigenfunctions", functions[:, order])], experiment.grid, rows, labels),
         ),
-        Picture(
-            "mask",
-            "The mask exp(−|λᵢ − λⱼ|) that maps are solved under, eigenvalues ascending: blocks near one are "
-            "eigenspaces whose functions may mix. Beside it |τ_Ω|, the mean over a few Möbius transformations.",
-            figures.matrix_pair(mask, tau, ("mask", "mean |τ_Ω|")),
-        ),
+        map_pictures.mask(model, x, tx, "a few Möbius transformations"),
         Picture(
             "mass",
             "Learned mass, and the areas that cells of the latent grid have on the sphere. Möbius transformations do "

@@ -179,17 +179,16 @@ class Sphere(LaplacianExperiment):
             return sphere.rotate(x, motions, self.config.band)
         return sphere.resample(x, motions)
 
-    @torch.no_grad()
-    def evaluate(self) -> dict[str, float]:
+    def figures(self, held_out: Evaluation) -> dict[str, float]:
         from scipy.stats import spearmanr
 
-        held_out, truth = self.held_out(), self.truth()
+        truth = self.truth()
         spectrum, by = held_out.spectrum, self.by_degree(held_out)
         clusters = metrics.clusters(spectrum.eigenvalues)
         means = [spectrum.eigenvalues[by.spaces == ell].mean().item() for ell in by.degrees]
         found = [metrics.is_cluster(clusters, by.spaces == ell) for ell in by.degrees.tolist()]
         return {
-            **super().evaluate(),
+            **super().figures(held_out),
             "eigenspace_energy_worst_degree": by.energy.min().item(),
             "blocks_found": sum(found) / len(found),
             "principal_angle": by.angle.mean().item(),
