@@ -27,7 +27,7 @@ class PoseConfig(MethodConfig):
     test_clips: int = 8
     """Rendered clips to test on."""
     test_frames: int = 120
-    """Frames of each of them. The straight line scores 0.44 (`ate_normalised`) on orbits of 60 frames, 0.80 on 120."""
+    """Frames of each of them. The shorter a path, the nearer to a straight line, which is what poses must beat."""
     quality: float = 0.25
     """Of CO3Dv2, the share of sequences to use, the best by their quality score; 1 takes those without one too."""
     held_out: float = 0.1
@@ -123,8 +123,7 @@ SMALL = PoseConfig(
 )
 """The rendered clips, or other data, on one core: a network of 0.37 million parameters on 64×64 pixels.
 
-`niso run pose --preset small`, about 14 minutes on one core of an AMD EPYC that had other work (from its first steps:
-0.46 s of pre-training, 0.04 s of the head). Not yet run to its end."""
+`niso run pose --preset small`. Not yet run to its end."""
 
 QUICK = replace(
     SMALL,
@@ -137,6 +136,6 @@ QUICK = replace(
 )
 """The rendered clips by a smaller network, with a latent grid of 8×8 points.
 
-`niso run pose`, about 3 minutes on one core of an AMD EPYC that had other work, after a minute, once, for rendering."""
+`niso run pose`, after the clips are rendered, once. Not yet recorded."""
 
 PRESETS: dict[str, Any] = {"quick": QUICK, "small": SMALL, "paper": PAPER, "released": RELEASED}

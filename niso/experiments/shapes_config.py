@@ -37,9 +37,8 @@ class ShapesConfig(MethodConfig):
     upright digits. The paper does not say."""
     mobius: float = 2.0
     """Strength of the random Möbius transformations of the sphere, see `niso.geometry.mobius.sample`: of those that
-    the autoencoder's head is trained with, and of those under which the relative map error is taken. Those between
-    shapes and their variants are of strength 2: 2.1 (root mean square) for six meshes of animals, people and a
-    machine part, six variants of each."""
+    the autoencoder's head is trained with, and of those under which the relative map error is taken. To be about as
+    strong as those between shapes and their variants."""
     memory: float = 8.0
     """Maps up to this size, in gigabytes, are kept on the training device; larger ones are read batch by batch."""
 
@@ -88,8 +87,8 @@ SMALL = replace(
 )
 """The embedded shapes on one core: a network of 0.18 million parameters, maps of 24×48 points.
 
-`niso run shapes --preset small`, about 8 minutes on one core of an AMD EPYC (from its steps: 0.17 s of pre-training,
-0.11 s of the head), after about 80 s, once, for the preparation of the shapes. Records: results/shapes."""
+`niso run shapes --preset small`, 9 minutes (autoencoder) to 24 (nft, beside much other work) on one core of an AMD
+EPYC, after the preparation of the shapes, once. Records: results/shapes."""
 
 QUICK = replace(
     SMALL,
@@ -102,6 +101,6 @@ QUICK = replace(
 )
 """The embedded shapes on 16×32 points.
 
-`niso run shapes`, about 90 s on one core of an AMD EPYC, after about 80 s of one core, once, for the preparation."""
+`niso run shapes`, after the preparation of the shapes, once. Not yet recorded."""
 
 PRESETS: dict[str, Any] = {"quick": QUICK, "small": SMALL, "paper": PAPER}
