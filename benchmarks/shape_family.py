@@ -80,7 +80,7 @@ def preparation(meshes_of: dict[str, list[Mesh]]) -> dict[str, float]:
             path = Path(folder) / f"{name}.off"
             write_off(path, members[0])
             start = process_time()
-            _, facts = prepare_shape(Source(f"{name}/{name}", path), SMALL)
+            _, facts, _ = prepare_shape(Source(f"{name}/{name}", path), SMALL)
             seconds.append(process_time() - start)
             errors.append(facts["radius_errors"][0])
             flipped += facts["flipped"]

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from niso import figures
 from niso.geometry import equirectangular
+from niso.geometry.mesh import icosphere
 
 sizes = st.integers(1, 6)
 seeds = st.integers(0, 10)
@@ -261,3 +262,14 @@ def test_mass_beside_has_one_scale():
 def test_by_degree_has_a_panel_for_each_figure():
     figure = figures.by_degree({"one": (np.ones(3), 1.0), "two": (torch.zeros(3), 0.0)}, torch.arange(3))
     assert [axes.get_title() for axes in panels(figure)] == ["one", "two"]
+
+
+def test_a_table_of_meshes_shows_the_faces_that_look_at_the_reader():
+    ball = icosphere(2)
+    drawn = figures.DrawnMesh(ball.vertices * [3, 2, 1], ball.faces, ball.vertices[:, 0])
+    image = normal(0, 4, 8)
+    axes = panels(figures.mesh_table([[drawn, image], [drawn._replace(edges=True), image]], ["mesh", "grid"], "ab"))
+    assert len(axes) == 4
+    (faces,) = axes[0].collections
+    assert len(faces.get_paths()) == pytest.approx(len(ball.faces) / 2, rel=0.1)  # a convex body shows half of them
+    assert np.ptp(axes[0].get_xlim()) == np.ptp(axes[0].get_ylim()) == pytest.approx(6, rel=0.02)

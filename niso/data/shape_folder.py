@@ -93,14 +93,14 @@ def _one(source: Source, out: Path, preparation: Preparation) -> tuple[str, str 
         digest = source.digest()
         if _is_prepared(out, source.name, digest):
             return source.name, None, True
-        maps, facts = prepare_shape(source, preparation)
+        maps, facts, surface = prepare_shape(source, preparation)
     except InputError as error:
         with writing(record):
             record.unlink(missing_ok=True)  # of the shape as it was before its files changed
         return source.name, str(error), False
     with writing(record):
         record.unlink(missing_ok=True)
-        write_shape(out, source.name, maps, {**facts, "digest": digest})
+        write_shape(out, source.name, maps, {**facts, "digest": digest}, surface)
     return source.name, None, False
 
 

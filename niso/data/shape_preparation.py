@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from niso.config import require
 from niso.data.shape_sources import Source
-from niso.data.shapes import Maps
+from niso.data.shapes import Maps, Surface
 from niso.errors import InputError
 from niso.geometry import mesh as meshes
 from niso.geometry import mesh_spectrum, space_mobius, spherical_map
@@ -68,8 +68,22 @@ class Preparation(Strict):
             raise ValueError(f"last_time must not be below first_time, got {self.last_time} and {self.first_time}")
 
 
-def prepare_shape(source: Source, preparation: Preparation) -> tuple[Maps, dict[str, Any]]:
-    """Maps and facts of one shape.
+class PreparedShape(NamedTuple):
+    """What `niso.data.shapes.write_shape` writes.
+
+    Attributes:
+        maps: of the shape and its variants.
+        facts: where it comes from, how good its map is, and the moments of its signature.
+        surface: mesh and map of the shape itself.
+    """
+
+    maps: Maps
+    facts: dict[str, Any]
+    surface: Surface
+
+
+def prepare_shape(source: Source, preparation: Preparation) -> PreparedShape:
+    """Prepare one shape.
 
     The signature of the shape itself, at surface area 1 and less its limit 1, is carried by the vertices to all of
     its variants. Maps of the shape and of each variant are centred by their own areas. A variant whose map is refused
@@ -92,7 +106,7 @@ def prepare_shape(source: Source, preparation: Preparation) -> tuple[Maps, dict[
     height, width, layout = preparation.height, preparation.width, preparation.layout
     images = [rasterise(d, mesh.faces, signature, height, width, layout).astype(np.float16) for d in directions]
     share = meshes.vertex_areas(mesh)
-    return np.stack(images), {
+    facts = {
         "source": source.mesh.name,
         "vertices": len(mesh.vertices),
         "faces": len(mesh.faces),
@@ -101,6 +115,7 @@ def prepare_shape(source: Source, preparation: Preparation) -> tuple[Maps, dict[
         "square": (share @ signature**2).tolist(),
         "seconds": round(time.perf_counter() - start, 3),
     }
+    return PreparedShape(np.stack(images), facts, Surface(mesh.vertices, mesh.faces, directions[0]))
 
 
 def _read(source: Source) -> Mesh:

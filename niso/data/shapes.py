@@ -2,6 +2,7 @@
 
     FOLDER/parameters.json       `format`, `classes`, and everything that the preparation depended on
     FOLDER/<class>/<shape>.npy   float16 (variants, channels, height, width), see `PreparedShapes.maps`
+    FOLDER/<class>/<shape>.npz   the mesh and its map to the sphere, see `Surface`; may be missing
     FOLDER/<class>/<shape>.json  facts of one shape, written after its maps: without them it is not prepared
     FOLDER/refused.json          {name: reason} of shapes that were refused, written when all others were prepared
 
@@ -11,10 +12,11 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -29,6 +31,21 @@ from niso.random import step_seed
 FORMAT = 1
 
 Maps = Float16[np.ndarray, "variants channels height width"]
+
+
+class Surface(NamedTuple):
+    """A shape's mesh and its map to the sphere.
+
+    Attributes:
+        vertices: (vertices, 3) at surface area 1.
+        faces: (faces, 3) corners, counter-clockwise seen from outside.
+        directions: (vertices, 3) where the conformal map, centred by the shape's areas, takes each vertex on the unit
+            sphere.
+    """
+
+    vertices: Float[np.ndarray, "vertices 3"]
+    faces: Int[np.ndarray, "faces 3"]
+    directions: Float[np.ndarray, "vertices 3"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +74,23 @@ class PreparedShapes:
         At surface area 1 and less 1, their limit for late times; not scaled. A memory map: index it to read.
         """
         return open_maps(self.folder, self.names[shape])
+
+    def surface(self, shape: int) -> Surface | None:
+        """Mesh of one shape and its map to the sphere, if they were kept.
+
+        Raises:
+            InputError: the file is damaged.
+        """
+        path = self.folder / f"{self.names[shape]}.npz"
+        try:
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as parts:
+                return Surface(*(parts[name] for name in Surface._fields))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+            raise InputError(
+                f"{path} is truncated or damaged ({error}): remove it, or prepare the shape again"
+            ) from error
 
     def moments(self, shape: int) -> tuple[Float[Tensor, " channels"], Float[Tensor, " channels"]]:
         """Mean and mean square of a shape's signature, less 1, over its surface, in float64."""
@@ -104,8 +138,8 @@ def prepared_names(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.glob("[!.]*/[!.]*.json"))
 
 
-def write_shape(folder: Path, name: str, maps: Maps, facts: dict[str, Any]) -> None:
-    """Write one prepared shape: its maps, then its facts, each in one step.
+def write_shape(folder: Path, name: str, maps: Maps, facts: dict[str, Any], surface: Surface | None = None) -> None:
+    """Write one prepared shape: its maps, its mesh, then its facts, each in one step.
 
     Args:
         name: "class/shape".
@@ -117,6 +151,15 @@ def write_shape(folder: Path, name: str, maps: Maps, facts: dict[str, Any]) -> N
     content = io.BytesIO()
     np.save(content, maps, allow_pickle=False)
     write_atomically(folder / f"{name}.npy", content.getvalue())
+    if surface is not None:
+        content = io.BytesIO()
+        np.savez_compressed(
+            content,
+            vertices=surface.vertices.astype(np.float32),
+            faces=surface.faces.astype(np.int32),
+            directions=surface.directions.astype(np.float32),
+        )
+        write_atomically(folder / f"{name}.npz", content.getvalue())
     write_json(folder / f"{name}.json", facts)
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from niso import figures
 from niso.baselines import Autoencoder
 from niso.experiments import map_pictures
-from niso.geometry import equirectangular
+from niso.geometry import equirectangular, space_mobius
+from niso.geometry.mesh import Mesh
 from niso.model import NeuralIsometry
 from niso.report import Picture
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 COUNT = 6
 """Pairs that are shown."""
+PICTURE_SEED = 0
+"""Of the conformal variants that are shown as meshes."""
 CLASSES = 8
 """Classes that are shown, at most."""
 
@@ -29,9 +33,9 @@ CLASSES = 8
 def pictures(experiment: Shapes) -> list[Picture]:
     """Features, transported maps, functional maps and the learned spectrum, as far as the method has them.
 
-    All but the first are of the pre-trained model: what is trained on with the head has no decoder.
+    All but the first two are of the pre-trained model: what is trained on with the head has no decoder.
     """
-    drawn = [features(experiment), pairs(experiment)]
+    drawn = [*meshes(experiment), features(experiment), pairs(experiment)]
     if not isinstance(experiment.pretrained, Autoencoder):
         same = next(experiment.warped(COUNT))
         drawn += [
@@ -43,11 +47,53 @@ def pictures(experiment: Shapes) -> list[Picture]:
     return drawn
 
 
+def of_each_class(experiment: Shapes) -> list[Int[Tensor, ""]]:
+    """The first held-out shape of each of the first classes."""
+    labels = experiment.shapes.labels[experiment.test].tolist()
+    return [experiment.test[labels.index(label)] for label in sorted(set(labels))[:CLASSES]]
+
+
+def meshes(experiment: Shapes) -> list[Picture]:
+    """A held-out shape of each class: mesh, conformal variants, map to the sphere, features; none without meshes."""
+    shapes = experiment.shapes
+    rows, labels = [], []
+    transformations = space_mobius.sample(2, np.random.default_rng(PICTURE_SEED))
+    for shape in of_each_class(experiment):
+        surface = shapes.surface(int(shape))
+        if surface is None:
+            continue
+        grids = experiment.maps(shape[None], torch.zeros(1, dtype=torch.long)).double().cpu()
+        places = torch.from_numpy(surface.directions).double()[None, None]
+        late = shapes.channels // 2
+        values = equirectangular.sample(grids[:, [late]], places, "poles")[0, 0, 0].numpy()
+        mesh = Mesh(surface.vertices, surface.faces)
+        bodies = [mesh, *(space_mobius.transform(mesh, t) for t in transformations)]
+        rows.append(
+            [figures.DrawnMesh(body.vertices, surface.faces, values) for body in bodies]
+            + [figures.DrawnMesh(surface.directions, surface.faces, values, edges=True)]
+            + [grids[0, channel].numpy() for channel in (0, late)]
+        )
+        labels.append(shapes.classes[shapes.labels[shape]])
+    if not rows:
+        return []
+    titles = ["mesh", "variant", "variant", "map to the sphere", "first time", "middle time"]
+    return [
+        Picture(
+            "meshes",
+            "From meshes to functions on the sphere. Each row is a held-out shape of one class: its mesh, two meshes "
+            "that are conformally equivalent to it (Möbius transformations of space), its conformal map to the sphere, "
+            "and its heat kernel signature at two times on the grid of colatitudes (down) and longitudes (across). "
+            "Meshes are coloured by the signature at the middle time, blue above the mean over all shapes and red "
+            "below.",
+            figures.mesh_table(rows, titles, labels),
+        )
+    ]
+
+
 def features(experiment: Shapes) -> Picture:
     """A held-out shape of each class and some of its variants, at the first and a middle time."""
     shapes = experiment.shapes
-    labels = shapes.labels[experiment.test].tolist()
-    shown = [experiment.test[labels.index(label)] for label in sorted(set(labels))[:CLASSES]]
+    shown = of_each_class(experiment)
     across = min(4, shapes.variants)
     seen = torch.cat([experiment.maps(shape.expand(across), torch.arange(across)) for shape in shown]).cpu().double()
     places = equirectangular.directions(shapes.height, shapes.width, "driscoll-healy")[None]

@@ -10,12 +10,14 @@ Importing this loads matplotlib, so import it where a picture is drawn.
 from niso.figures.accuracy import accuracy_by_strength
 from niso.figures.curves import Band, bands
 from niso.figures.maps import kernel_pair, map_before_after, matrix_pair
+from niso.figures.meshes import DrawnMesh, mesh_table
 from niso.figures.spectra import eigenfunction_mosaic, energy_histogram, mass_map, spectrum_plot
 from niso.figures.spheres import by_degree, mass_beside, sphere_rows
 from niso.figures.training import image_rows, training_curves
 
 __all__ = [
     "Band",
+    "DrawnMesh",
     "accuracy_by_strength",
     "bands",
     "by_degree",
@@ -27,6 +29,7 @@ __all__ = [
     "mass_beside",
     "mass_map",
     "matrix_pair",
+    "mesh_table",
     "spectrum_plot",
     "sphere_rows",
     "training_curves",

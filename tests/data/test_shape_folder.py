@@ -162,11 +162,11 @@ def test_one_process_at_a_time(tmp_path: Path, meshes_folder: Path) -> None:
         prepare_folder(find_sources(meshes_folder), out, TINY)
 
 
-@pytest.mark.parametrize("full_at", range(1, 8))
+@pytest.mark.parametrize("full_at", range(1, 17, 2))
 def test_a_full_disk_is_named_and_nothing_half_written_is_left(
     tmp_path: Path, meshes_folder: Path, monkeypatch: pytest.MonkeyPatch, full_at: int
 ) -> None:
-    """The disk is full at one of: parameters, maps and facts of each of two shapes, the list of refused ones."""
+    """The disk is full at one of: parameters, maps, meshes and facts of two shapes, the list of refused ones."""
     out, sources = tmp_path / "out", find_sources(meshes_folder)[:2]
     written, sync = [], os.fsync
 
@@ -182,7 +182,7 @@ def test_a_full_disk_is_named_and_nothing_half_written_is_left(
     ):
         prepare_folder(sources, out, TINY)
     monkeypatch.undo()
-    assert all(name.endswith((".npy", ".json")) and ".tmp" not in name for name in names_of(out))
+    assert all(name.endswith((".npy", ".npz", ".json")) and ".tmp" not in name for name in names_of(out))
     for name in prepared_names(out):
         assert np.load(out / f"{name}.npy").shape == (2, 2, 8, 16)
     with pytest.raises(InputError, match=r"is not finished|holds no prepared shapes"):

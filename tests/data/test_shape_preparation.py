@@ -13,8 +13,8 @@ from scipy.spatial.transform import Rotation
 from niso.data.shape_preparation import Preparation, prepare_shape
 from niso.data.shape_sources import Source
 from niso.errors import InputError
+from niso.geometry import equirectangular, mesh_spectrum, mobius, space_mobius, spherical_map
 from niso.geometry import mesh as meshes
-from niso.geometry import mobius, space_mobius, spherical_map
 from niso.geometry.mesh import Mesh
 from niso.geometry.mesh_io import read_mesh, write_off
 
@@ -37,7 +37,7 @@ def source(folder: Path, mesh: Mesh, name: str = "bump/one") -> Source:
 
 
 def test_the_sphere_has_a_constant_signature(tmp_path: Path) -> None:
-    maps, facts = prepare_shape(source(tmp_path, meshes.icosphere(4)), replace(TINY, eigenpairs=100, variants=1))
+    maps, facts, _ = prepare_shape(source(tmp_path, meshes.icosphere(4)), replace(TINY, eigenpairs=100, variants=1))
     assert maps.shape == (2, 4, 16, 32) and maps.dtype == np.float16
     degree, times = np.arange(60), np.geomspace(0.02, 0.1, 4)
     exact = ((2 * degree + 1) * np.exp(-4 * np.pi * degree * (degree + 1) * times[:, None])).sum(1)  # at area 1
@@ -50,19 +50,34 @@ def test_the_sphere_has_a_constant_signature(tmp_path: Path) -> None:
 def test_moments_and_maps_do_not_depend_on_place_and_size(tmp_path: Path) -> None:
     mesh = bumpy()
     turned = Rotation.from_rotvec((1.0, 2.0, -0.5)).apply(mesh.vertices) * 3 + [5, -7, 1]
-    one, facts = prepare_shape(source(tmp_path, mesh), TINY)
-    other, moved = prepare_shape(source(tmp_path / "moved", Mesh(turned, mesh.faces)), TINY)
+    one, facts, _ = prepare_shape(source(tmp_path, mesh), TINY)
+    other, moved, _ = prepare_shape(source(tmp_path / "moved", Mesh(turned, mesh.faces)), TINY)
     for name in ("mean", "square"):
         np.testing.assert_allclose(moved[name], facts[name], rtol=1e-6)  # the file has nine digits
     assert np.abs(one.astype(float) - other.astype(float)).max() > 0.1  # the sphere is turned along with the shape
-    again, _ = prepare_shape(source(tmp_path, mesh), TINY)
+    again, _, _ = prepare_shape(source(tmp_path, mesh), TINY)
     np.testing.assert_array_equal(one, again)
+
+
+def test_the_mesh_and_its_map_are_kept(tmp_path: Path) -> None:
+    """The first image is the signature by way of the map: their values agree where vertices lie."""
+    maps, _, surface = prepare_shape(source(tmp_path, bumpy()), replace(TINY, height=64, width=128))
+    assert meshes.face_areas(Mesh(surface.vertices, surface.faces)).sum() == pytest.approx(1)
+    np.testing.assert_allclose(np.linalg.norm(surface.directions, axis=1), 1)
+    image = torch.from_numpy(maps[0].astype(float))[None]
+    places = torch.from_numpy(surface.directions)[None, None]
+    seen = equirectangular.sample(image, places, "poles")[0, :, 0].numpy()
+    mesh = meshes.unit_area(bumpy())
+    pairs = mesh_spectrum.eigenpairs(mesh_spectrum.laplacian(mesh), TINY.eigenpairs)
+    times = mesh_spectrum.signature_times(TINY.times, TINY.first_time, TINY.last_time)
+    signature = mesh_spectrum.heat_kernel_signature(pairs, times).T - 1
+    assert np.abs(seen - signature).max() < 0.05 * np.abs(signature).max()
 
 
 def test_an_inside_out_mesh_is_turned(tmp_path: Path) -> None:
     mesh = bumpy()
-    one, facts = prepare_shape(source(tmp_path, mesh), TINY)
-    other, turned = prepare_shape(source(tmp_path / "in", Mesh(mesh.vertices, mesh.faces[:, ::-1])), TINY)
+    one, facts, _ = prepare_shape(source(tmp_path, mesh), TINY)
+    other, turned, _ = prepare_shape(source(tmp_path / "in", Mesh(mesh.vertices, mesh.faces[:, ::-1])), TINY)
     np.testing.assert_allclose(one.astype(float), other.astype(float), rtol=2e-3)
     assert turned["flipped"] == facts["flipped"] == 0
 
@@ -80,7 +95,7 @@ def test_variants_are_mobius_transformations_of_the_shape(tmp_path: Path) -> Non
     preparation = replace(TINY, height=32, width=64)
     given = source(tmp_path, bumpy(3))
     mesh = meshes.unit_area(read_mesh(given.mesh))
-    maps, _ = prepare_shape(given, preparation)
+    maps, _, _ = prepare_shape(given, preparation)
     areas = meshes.vertex_areas(mesh)
     own = spherical_map.centre(spherical_map.conformal_flow(mesh).directions, areas).directions
     for number, variant in enumerate(variants_of(given.name, mesh, preparation), start=1):
@@ -104,8 +119,8 @@ def test_variants_are_mobius_transformations_of_the_shape(tmp_path: Path) -> Non
 def test_shared_maps_are_the_own_ones_up_to_rotations(tmp_path: Path) -> None:
     given = source(tmp_path, bumpy(3))
     preparation = replace(TINY, height=32, width=64, variants=6)
-    own, _ = prepare_shape(given, preparation)
-    shared, _ = prepare_shape(given, replace(preparation, maps="shared"))
+    own, _, _ = prepare_shape(given, preparation)
+    shared, _, _ = prepare_shape(given, replace(preparation, maps="shared"))
     np.testing.assert_array_equal(own[0], shared[0])
     weights = np.sin(np.pi * np.arange(32) / 31)[:, None] * np.append(np.full(63, 1.0), 0)
     share = weights / weights.sum()
@@ -137,7 +152,7 @@ def released(folder: Path) -> Source:
 
 
 def test_given_maps_are_used_as_they_are(tmp_path: Path) -> None:
-    maps, facts = prepare_shape(released(tmp_path), TINY)
+    maps, facts, _ = prepare_shape(released(tmp_path), TINY)
     for number in range(1, 4):  # turned about the poles by whole columns
         np.testing.assert_allclose(
             np.roll(maps[0, ..., :-1], number, -1).astype(float), maps[number, ..., :-1].astype(float), rtol=5e-3
@@ -177,7 +192,7 @@ def test_variants_without_a_good_map_are_drawn_again(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(spherical_map, "conformal_flow", sometimes)
     bad = {2, 4}
-    maps, facts = prepare_shape(source(tmp_path, bumpy()), TINY)
+    maps, facts, _ = prepare_shape(source(tmp_path, bumpy()), TINY)
     assert len(maps) == 4 and facts["redrawn"] == 2 and len(calls) == 6
     bad, calls = {2, 3, 4, 5}, []
     with pytest.raises(InputError, match="4 of its variants have no good map"):

@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from niso.data.shapes import FORMAT, PreparedShapes, open_shapes, prepared_names, split, statistics, write_shape
+from niso.data.shapes import (
+    FORMAT,
+    PreparedShapes,
+    Surface,
+    open_shapes,
+    prepared_names,
+    split,
+    statistics,
+    write_shape,
+)
 from niso.errors import InputError
 
 NAMES = [f"{label}/{label}{number}" for label in ("cat", "dog", "owl") for number in range(4)]
@@ -73,6 +82,22 @@ def test_a_shape_without_facts_is_not_prepared(folder: Path) -> None:
     shapes = open_shapes(folder)
     assert len(shapes.names) == 11 and "dog/dog2" not in shapes.names
     assert prepared_names(folder) == shapes.names
+
+
+def test_meshes_are_read_where_they_were_kept(folder: Path) -> None:
+    kept = Surface(np.eye(4, 3) * 1.5, np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]), np.ones((4, 3)))
+    write_shape(folder, NAMES[5], random_maps(5), facts(5), kept)
+    shapes = open_shapes(folder)
+    assert shapes.names == NAMES and shapes.surface(4) is None
+    found = shapes.surface(5)
+    assert found is not None
+    for given, read in zip(kept, found, strict=True):
+        np.testing.assert_array_equal(given, read)
+    path = folder / f"{NAMES[5]}.npz"
+    for content in (b"", path.read_bytes()[:-40]):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match="truncated or damaged"):
+            shapes.surface(5)
 
 
 def test_files_of_a_killed_writer_are_not_read(folder: Path) -> None:

@@ -12,9 +12,10 @@ from niso.config import Hardware
 from niso.data.frame_preparation import Preparation, prepare
 from niso.data.prepared import PARAMETERS, REFUSED, write_json
 from niso.data.sequences import Sequence
-from niso.data.shapes import FORMAT, write_shape
+from niso.data.shapes import FORMAT, Surface, write_shape
 from niso.experiments.experiment import Experiment
 from niso.geometry import se3
+from niso.geometry.mesh import icosphere
 from niso.run_folder import RunFolder
 from niso.train import make_fabric, train
 
@@ -45,6 +46,7 @@ def write_shapes() -> Callable[..., Path]:
         poison: float | None = None,
     ) -> Path:
         generator = np.random.default_rng(0)
+        ball = icosphere(1)
         names = [f"class{label}" for label in range(classes)]
         for name in names:
             (folder / name).mkdir(parents=True)
@@ -55,7 +57,9 @@ def write_shapes() -> Callable[..., Path]:
                     maps[0, 0, 0, 0] = poison
                 mean = maps[0].mean((1, 2), np.float64)
                 square = np.square(maps[0], dtype=np.float64).mean((1, 2))
-                write_shape(folder, f"{name}/{shape}", maps, {"mean": mean.tolist(), "square": square.tolist()})
+                surface = Surface(ball.vertices, ball.faces, ball.vertices)
+                moments = {"mean": mean.tolist(), "square": square.tolist()}
+                write_shape(folder, f"{name}/{shape}", maps, moments, surface)
         write_json(folder / PARAMETERS, {"format": FORMAT, "classes": names})
         write_json(folder / REFUSED, {})
         return folder

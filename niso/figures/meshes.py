@@ -1,0 +1,86 @@
+"""Pictures of meshes and of their maps to the sphere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import matplotlib
+import numpy as np
+from jaxtyping import Float, Int
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+
+from niso.figures.style import DIVERGING, largest, show, styled
+
+_LIGHT = np.array([-0.3, 0.5, 0.8]) / np.linalg.norm([-0.3, 0.5, 0.8])
+
+
+class DrawnMesh(NamedTuple):
+    """A mesh that is coloured by a function on its vertices.
+
+    Attributes:
+        edges: whether the triangles' edges are drawn.
+    """
+
+    vertices: Float[np.ndarray, "vertices 3"]
+    faces: Int[np.ndarray, "faces 3"]
+    values: Float[np.ndarray, " vertices"]
+    edges: bool = False
+
+
+@styled
+def mesh_table(
+    rows: Sequence[Sequence[DrawnMesh | Float[np.ndarray, "height width"]]],
+    titles: Sequence[str],
+    labels: Sequence[str],
+) -> Figure:
+    """A table of meshes, seen along their axis of least extent, and of functions on grids, as images.
+
+    Colours are signed: blue above zero, red below, each cell by its own largest magnitude.
+
+    Args:
+        titles: of the columns.
+        labels: of the rows.
+    """
+    figure = Figure((10, 0.4 + 1.45 * len(rows)), layout="constrained")
+    table = figure.subplots(len(rows), len(titles), squeeze=False)
+    for cells, row, label in zip(table, rows, labels, strict=True):
+        for axes, cell in zip(cells, row, strict=True):
+            if isinstance(cell, DrawnMesh):
+                _draw(axes, cell)
+            else:
+                show(axes, cell, DIVERGING, largest(cell))
+            axes.set(xticks=[], yticks=[])
+        cells[0].set_ylabel(label, rotation=0, ha="right", va="center")
+    for axes, title in zip(table[0], titles, strict=True):
+        axes.set_title(title)
+    return figure
+
+
+def _draw(axes: Axes, mesh: DrawnMesh) -> None:
+    """The faces that look at the reader, the farthest first, in parallel projection."""
+    vertices = mesh.vertices - mesh.vertices.mean(0)
+    axis = np.linalg.svd(vertices, full_matrices=False)[2]  # longest extent first
+    seen = vertices @ (axis * np.array([[1.0], [1.0], [np.linalg.det(axis)]])).T
+    corners = seen[mesh.faces]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    normals /= np.linalg.norm(normals, axis=1, keepdims=True).clip(np.finfo(float).tiny)
+    visible = np.flatnonzero(normals[:, 2] > 0)
+    order = visible[corners[visible, :, 2].mean(1).argsort()]
+    scale = largest(mesh.values)
+    colours = matplotlib.colormaps[DIVERGING](0.5 + 0.5 * mesh.values[mesh.faces[order]].mean(1) / scale)
+    colours[:, :3] *= (0.45 + 0.55 * (normals[order] @ _LIGHT).clip(0))[:, None]
+    faces = PolyCollection(
+        list(corners[order, :, :2]),
+        facecolors=colours,
+        edgecolors="black" if mesh.edges else colours,
+        linewidths=0.08 if mesh.edges else 0.3,
+        rasterized=True,
+    )
+    axes.add_collection(faces)
+    low, high = seen[:, :2].min(0), seen[:, :2].max(0)
+    (x, y), half = (low + high) / 2, (high - low).max() / 2
+    axes.set(xlim=(x - half, x + half), ylim=(y - half, y + half), aspect="equal")
+    axes.spines[:].set_visible(False)
