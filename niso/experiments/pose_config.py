@@ -111,14 +111,14 @@ SMALL = PoseConfig(
     backwards=True,
     nft_maps=800,
     training=Optimisation(
-        steps=1_500,
+        steps=1_000,
         batch_size=8,
         learning_rate=2e-3,
         final_learning_rate=0.0,
         warmup_steps=200,
         eigenvalue_learning_rate=2e-2,
     ),
-    head=Optimisation(steps=4_000, batch_size=32, learning_rate=1e-3, final_learning_rate=0.0, warmup_steps=200),
+    head=Optimisation(steps=2_500, batch_size=32, learning_rate=1e-3, final_learning_rate=0.0, warmup_steps=200),
     mlp=MLPConfig(layers=3, channels=256),
 )
 """The rendered clips, or other data, on one core: a network of 0.37 million parameters on 64×64 pixels.
