@@ -106,7 +106,7 @@ SMALL = PoseConfig(
     rank=32,
     eigenvalues="shifted",
     relative_equivariance=0.03,
-    multiplicity=0.004,
+    multiplicity=0.001,
     multiplicity_decay=0.1,
     backwards=True,
     nft_maps=800,
@@ -118,7 +118,7 @@ SMALL = PoseConfig(
         warmup_steps=200,
         eigenvalue_learning_rate=2e-2,
     ),
-    head=Optimisation(steps=2_500, batch_size=32, learning_rate=1e-3, final_learning_rate=0.0, warmup_steps=200),
+    head=Optimisation(steps=6_000, batch_size=32, learning_rate=1e-3, final_learning_rate=0.0, warmup_steps=200),
     mlp=MLPConfig(layers=3, channels=256),
 )
 """The rendered clips, or other data, on one core: a network of 0.37 million parameters on 64×64 pixels.
