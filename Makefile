@@ -54,6 +54,7 @@ format: $(VENV)/.stamp-test
 
 docs: $(VENV)/.stamp-niso
 	$(VENV)/bin/python -m niso.experiments.reports README.md docs/*.md
+	$(VENV)/bin/python -m benchmarks.documents docs/*.md
 
 install: $(VENV)/.stamp-niso
 

@@ -35,6 +35,8 @@ class Options:
     """CPU threads, one table for each."""
     repeats: int = 9
     """Timed repetitions; the median is reported, and the minimum beside it."""
+    cpu_time: bool = False
+    """Measure this process's CPU seconds, not the wall's: on a busy machine, with one thread."""
     name: str | None = None
     """File name of the JSON under benchmarks/results/, by default the benchmark's own."""
 
@@ -44,12 +46,13 @@ class Clock:
     """Seconds of each named part, over many repetitions."""
 
     device: str
+    cpu_time: bool = False
     seconds: dict[str, list[float]] = field(default_factory=dict)
 
     def now(self) -> float:
         if self.device.startswith("cuda"):
             torch.cuda.synchronize()
-        return time.perf_counter()
+        return time.process_time() if self.cpu_time else time.perf_counter()
 
     def add(self, name: str, seconds: float) -> None:
         self.seconds.setdefault(name, []).append(seconds)
@@ -58,18 +61,24 @@ class Clock:
         return {name: median(values) for name, values in self.seconds.items()}
 
 
-def compare(calls: dict[str, Callable[[], Any]], device: str, repeats: int) -> dict[str, dict[str, float]]:
+def compare(calls: dict[str, Callable[[], Any]], options: Options) -> dict[str, dict[str, float]]:
     """Median and minimum seconds of each call. They take turns, so that a busy machine slows all alike."""
-    clock = Clock(device)
+    seconds = take_turns(calls, options)
+    return {name: {"median": median(v), "minimum": min(v)} for name, v in seconds.items()}
+
+
+def take_turns(calls: dict[str, Callable[[], Any]], options: Options) -> dict[str, list[float]]:
+    """Seconds of each call, over the repetitions."""
+    clock = Clock(options.device, options.cpu_time)
     for _ in range(2):
         for call in calls.values():
             call()
-    for _ in range(repeats):
+    for _ in range(options.repeats):
         for name, call in calls.items():
             start = clock.now()
             call()
             clock.add(name, clock.now() - start)
-    return {name: {"median": median(v), "minimum": min(v)} for name, v in clock.seconds.items()}
+    return clock.seconds
 
 
 def machine(device: str) -> dict[str, Any]:
@@ -103,13 +112,18 @@ def _commit() -> str | None:
     return result.stdout.strip() or None
 
 
+_tables: list[dict[str, Any]] = []
+
+
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print a table; numbers get three significant digits."""
+    """Print a table, and keep it for `write`; numbers get three significant digits."""
+    cells = [[_text(cell) for cell in row] for row in rows]
+    _tables.append({"title": title, "columns": list(columns), "rows": cells})
     output = Table(title=title, title_justify="left")
     for index, column in enumerate(columns):
         output.add_column(column, justify="right" if index else "left")
-    for row in rows:
-        output.add_row(*(_text(cell) for cell in row))
+    for row in cells:
+        output.add_row(*row)
     Console(width=None if sys.stdout.isatty() else 120).print(output)
 
 
@@ -120,7 +134,7 @@ def _text(cell: Any) -> str:
 
 
 def write(benchmark: str, options: Options, results: dict[str, Any]) -> Path:
-    """Write the results with the machine and the options to benchmarks/results/<name>.json."""
+    """Write the results, with the machine, the options and the tables, to benchmarks/results/<name>.json."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{options.name or benchmark}.json"
     content = {
@@ -128,6 +142,7 @@ def write(benchmark: str, options: Options, results: dict[str, Any]) -> Path:
         "machine": machine(options.device),
         "options": asdict(options),
         **results,
+        "tables": _tables,
     }
     path.write_text(json.dumps(content, indent=2) + "\n")
     Console().print(f"written to {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")

@@ -16,26 +16,36 @@ import tyro
 
 from benchmarks.common import Options, table, write
 
-import numpy as np  # isort: skip  # after benchmarks.common, which sets how threads wait
+import av  # isort: skip  # after benchmarks.common, which sets how threads wait
+import numpy as np
 import torch
 from PIL import Image
 
 from niso.data import frame_preparation, frames
 from niso.data.clips import clips
 from niso.data.posed_folders import frame_folder
+from niso.data.video import Video
 
 SOURCE = (540, 720)  # height and width of the frames that are prepared
 READS = 3_000
 
-MEMORY = """
+PEAKS = """
 import json, resource, sys
 from pathlib import Path
 from niso.data.frame_preparation import prepare
 from niso.data.posed_folders import frame_folder
-folders = sorted(Path(sys.argv[1]).iterdir())
-videos = (frame_folder(folders[n % len(folders)], f"again/{n}") for n in range(int(sys.argv[3])))
-prepare(videos, Path(sys.argv[2]))
-print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+from niso.data.video import Video
+given, out, folders, files = *map(Path, sys.argv[1:3]), *map(json.loads, sys.argv[3:])
+known, peaks = sorted((given / "videos").iterdir()), {}
+def note(name):
+    peaks[name] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+for count in folders:
+    prepare((frame_folder(known[n % len(known)], f"again/{n}") for n in range(count)), out / f"folders-{count}")
+    note(f"{count} folders, {30 * count} frames")
+for count in files:
+    prepare([Video("one", given / f"{count}.mp4")], out / f"file-{count}")
+    note(f"a video file, {count} frames")
+print(json.dumps(peaks))
 """
 
 
@@ -69,10 +79,21 @@ def random_access(folder: Path) -> dict[str, float]:
     }
 
 
-def memory(videos: Path, out: Path, count: int) -> float:
-    """Peak resident MiB of a process that prepares so many videos."""
-    command = [sys.executable, "-c", MEMORY, str(videos), str(out), str(count)]
-    return float(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+def make_video_file(path: Path, source: Path, frames: int) -> None:
+    """A folder's frames, again and again, as an H.264 file."""
+    pictures = [Image.open(image).convert("RGB") for image in sorted(source.iterdir())]
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=30, options={"preset": "ultrafast"})
+        stream.width, stream.height, stream.pix_fmt = *SOURCE[::-1], "yuv420p"
+        for frame in range(frames):
+            container.mux(stream.encode(av.VideoFrame.from_image(pictures[frame % len(pictures)])))
+        container.mux(stream.encode())
+
+
+def peak_memory(given: Path, out: Path, folders: list[int], files: list[int]) -> dict[str, float]:
+    """Peak resident MiB of a process, after each preparation, from the smallest to the largest: it can only grow."""
+    command = [sys.executable, "-c", PEAKS, str(given), str(out), json.dumps(folders), json.dumps(files)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def main(videos: int = 4, options: Options = Options(device="cpu", threads=(1,))) -> None:  # noqa: B008  # frozen
@@ -93,19 +114,30 @@ def main(videos: int = 4, options: Options = Options(device="cpu", threads=(1,))
         frame_preparation.prepare(sequences, folder / "prepared")
         preparing = perf_counter() - start
         access = random_access(folder / "prepared")
-        peaks = {count: memory(folder / "videos", folder / f"prepared-{count}", count) for count in (4, 16, 64)}
+        lengths = [120, 480, 1920]
+        for length in lengths:
+            make_video_file(folder / f"{length}.mp4", folder / "videos" / "0", length)
+        start = perf_counter()
+        frame_preparation.prepare([Video("file", folder / "480.mp4")], folder / "prepared-file")
+        decoding = perf_counter() - start
+        peaks = peak_memory(folder, folder / "prepared-again", [4, 16, 64], lengths)
     results = {
         "frames": 30 * videos,
         "source_pixels": list(SOURCE),
         "render_and_write_ms_a_frame": 1e3 * rendering / (30 * videos),
         "prepare_ms_a_frame": 1e3 * preparing / (30 * videos),
+        "decode_and_prepare_ms_a_frame": 1e3 * decoding / 480,
         "random_access": access,
-        "peak_memory_mib": {f"{count} videos, {30 * count} frames": peak for count, peak in peaks.items()},
+        "peak_memory_mib": peaks,
     }
     reads = ((f"read: {name}", value) for name, value in access.items() if name != "reads")
-    rows = [("prepare a frame", results["prepare_ms_a_frame"]), *reads]
+    rows = [
+        ("prepare a frame of a folder", results["prepare_ms_a_frame"]),
+        ("decode and prepare one of a video file", results["decode_and_prepare_ms_a_frame"]),
+        *reads,
+    ]
     table("Prepared frames", ("what", "ms"), rows)
-    table("Peak memory", ("prepared", "MiB"), list(results["peak_memory_mib"].items()))
+    table("Peak memory", ("prepared", "MiB"), list(peaks.items()))
     write("frames", options, results)
 
 

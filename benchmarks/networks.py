@@ -80,7 +80,7 @@ def main(options: Options) -> None:
         calls["InstanceNormSiLU, channels last, bfloat16"] = step(
             InstanceNormSiLU, torch.channels_last, options.device, half=True
         )
-        results.append({"threads": threads, "seconds": compare(calls, options.device, options.repeats)})
+        results.append({"threads": threads, "seconds": compare(calls, options)})
     rows = []
     for r in results:
         own = r["seconds"]["InstanceNormSiLU, channels last"]["median"]

@@ -1,9 +1,11 @@
-"""The polar factor and its gradient: `niso.polar` against differentiating through `torch.linalg.svd`.
+"""The polar factor and its gradient: by the SVD, by matrix products, and by differentiating `torch.linalg.svd`.
 
 Run: python -m benchmarks.polar
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import tyro
 
@@ -13,13 +15,16 @@ import torch  # isort: skip  # after benchmarks.common, which sets how its threa
 from torch import Tensor
 
 import niso
+from niso.polar_matmul import FAST, coefficients
 
 SHAPES = (
-    (16, 32),
-    (16, 64),
-    (8, 128),
-    (1, 256),
-)  # batch and side: homNIST, torus 8×8 or sphere, poses, torus 16×16
+    (16, 32, 32),
+    (16, 64, 64),
+    (8, 128, 128),
+    (1, 256, 256),
+    (1, 400, 32),
+)  # maps of homNIST, torus 8×8 or sphere, poses; torus 16×16; Φ of homNIST
+CONDITIONS = (1e1, 1e3, 1e6)
 
 
 def through_svd(m: Tensor) -> Tensor:
@@ -28,30 +33,59 @@ def through_svd(m: Tensor) -> Tensor:
     return u @ vh
 
 
+def in_float32(m: Tensor) -> Tensor:
+    """The iteration of niso.polar_matmul in the matrices' own precision: what it would save, and what it would cost."""
+    x = m / torch.linalg.matrix_norm(m, keepdim=True)
+    for a, b in coefficients(1e-8, FAST):
+        x = a * x + b * (x @ (x.mT @ x))
+    return x
+
+
+CALLS = {
+    "svd": lambda m: niso.polar(m, backend="svd"),
+    "matmul": lambda m: niso.polar(m, backend="matmul"),
+    "autograd of svd": through_svd,
+}
+FORWARD = {"svd": CALLS["svd"], "matmul": CALLS["matmul"], "matmul in float32": in_float32}
+
+
+def accuracy(device: str, side: int = 128) -> list[dict[str, Any]]:
+    """Largest error of an entry of the factor of float32 matrices, against the SVD in float64."""
+    results = []
+    for condition in CONDITIONS:
+        torch.manual_seed(0)
+        u, v = torch.linalg.qr(torch.randn(2, 8, side, side, dtype=torch.float64)).Q
+        s = torch.logspace(0, -torch.tensor(condition).log10().item(), side, dtype=torch.float64)
+        m = (u * s @ v.mT).float().to(device)
+        exact = niso.polar(m.double(), backend="svd")
+        errors = {name: (call(m) - exact).abs().max().item() for name, call in FORWARD.items()}
+        results.append({"side": side, "condition": condition, "error": errors})
+    return results
+
+
 def main(options: Options) -> None:
-    """Time forward and backward at the sizes of the experiments."""
+    """Time forward and backward at the sizes of the experiments, and compare accuracies."""
     results = []
     for threads in options.threads:
         torch.set_num_threads(threads)
-        for batch, side in SHAPES:
+        for shape in SHAPES:
             torch.manual_seed(0)
-            m = torch.randn(batch, side, side, device=options.device, requires_grad=True)
+            m = torch.randn(shape, device=options.device, requires_grad=True)
             upstream = torch.randn_like(m)
-            calls = {
-                "polar": lambda m=m, g=upstream: torch.autograd.grad(niso.polar(m), m, g),
-                "svd": lambda m=m, g=upstream: torch.autograd.grad(through_svd(m), m, g),
-                "polar forward": lambda m=m: niso.polar(m.detach()),
-            }
-            times = compare(calls, options.device, options.repeats)
-            results.append({"threads": threads, "batch": batch, "side": side, "seconds": times})
+            calls = {n: lambda m=m, g=upstream, f=f: torch.autograd.grad(f(m), m, g) for n, f in CALLS.items()}
+            calls |= {f"{n}, forward": lambda m=m, f=f: f(m.detach()) for n, f in FORWARD.items()}
+            times = compare(calls, options)
+            results.append({"threads": threads, "shape": shape, "seconds": times})
     rows = []
     for r in results:
-        milliseconds = [1e3 * r["seconds"][call]["median"] for call in calls]
-        ratio = milliseconds[1] / milliseconds[0]
-        rows.append((f"{r['batch']} × {r['side']}²", r["threads"], *milliseconds, ratio))
-    columns = ("matrices", "threads", "polar, ms", "svd, ms", "polar forward, ms", "svd / polar")
-    table(f"Polar factor, forward and backward, {options.device}", columns, rows)
-    write("polar", options, {"results": results})
+        name = " × ".join(map(str, r["shape"]))
+        rows.append((name, r["threads"], *(1e3 * r["seconds"][call]["median"] for call in calls)))
+    where = f"{options.device}, median milliseconds"
+    table(f"Polar factor, with gradient where not said, {where}", ("matrices", "threads", *calls), rows)
+    accuracies = accuracy(options.device)
+    rows = [(f"{r['condition']:.0e}", *(f"{e:.1e}" for e in r["error"].values())) for r in accuracies]
+    table("Largest error of an entry, 8 × 128², float32 input", ("condition", *FORWARD), rows)
+    write("polar", options, {"results": results, "accuracy": accuracies})
 
 
 if __name__ == "__main__":

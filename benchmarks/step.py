@@ -20,7 +20,7 @@ import niso
 from niso.memory import keep_freed_memory
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 
-Shape = tuple[int, int, int, int]  # input channels, output channels, kernel side, image side
+Shape = tuple[int, int, int, int, int]  # input channels, output channels, kernel side, image height and width
 TORUS_SIDES = (8, 16)
 PARTS = ("encoder", "decoder", "spectral", "backward", "optimizer")
 
@@ -43,7 +43,7 @@ class Step:
     """A training step with the time of its parts."""
 
     def __init__(self, model: niso.NeuralIsometry, pair: tuple[Tensor, Tensor], options: StepOptions) -> None:
-        self.clock = Clock(options.device)
+        self.clock = Clock(options.device, options.cpu_time)
         self.model, self.pair, self.options = model, pair, options
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4, weight_decay=1e-4, fused=True)
         for part in ("encoder", "decoder"):
@@ -111,7 +111,7 @@ def convolutions(config: ConvConfig) -> dict[Shape, int]:
     found: dict[Shape, int] = {}
 
     def note(layer: nn.Conv2d, inputs: tuple[Tensor, ...], _: Tensor) -> None:
-        key = (layer.in_channels, layer.out_channels, layer.kernel_size[0], inputs[0].shape[-1])
+        key = (layer.in_channels, layer.out_channels, layer.kernel_size[0], *inputs[0].shape[-2:])
         found[key] = found.get(key, 0) + 1
 
     network = nn.Sequential(ConvEncoder(config), ConvDecoder(config))
@@ -129,25 +129,36 @@ def rates(options: StepOptions) -> dict[str, Any]:
         "device": options.device,
         "dtype": torch.bfloat16 if options.bfloat16 else torch.float32,
     }
-    side = 2048
+    by_shape, conv = conv_rate(ConvConfig(), 2 * options.pairs, options, factory)
+    return {"matmul": matmul_rate(2048, options, factory), "conv_by_shape": by_shape, "conv": conv}
+
+
+def matmul_rate(side: int, options: Options, factory: dict[str, Any]) -> float:
+    """GFLOP/s of the product of two square matrices."""
     a, b = torch.randn(side, side, **factory), torch.randn(side, side, **factory)
-    seconds = compare({"matmul": lambda: a @ b}, options.device, options.repeats)["matmul"]["median"]
-    result: dict[str, Any] = {"matmul": 2 * side**3 / seconds / 1e9, "conv_by_shape": {}}
+    seconds = compare({"matmul": lambda: a @ b}, options)["matmul"]["median"]
+    return 2 * side**3 / seconds / 1e9
+
+
+def conv_rate(
+    config: ConvConfig, images: int, options: Options, factory: dict[str, Any]
+) -> tuple[dict[str, float], float]:
+    """GFLOP/s of the 3×3 convolutions of the networks, forward and backward: by shape, and of all together."""
+    by_shape: dict[str, float] = {}
     total = work = 0.0
-    for (inputs, outputs, kernel, size), times in convolutions(ConvConfig()).items():
+    for (inputs, outputs, kernel, height, width), times in convolutions(config).items():
         if kernel == 1:
             continue
         layer = nn.Conv2d(inputs, outputs, kernel, padding=1, **factory).to(memory_format=torch.channels_last)
-        x = torch.randn(2 * options.pairs, inputs, size, size, **factory)
+        x = torch.randn(images, inputs, height, width, **factory)
         x = x.contiguous(memory_format=torch.channels_last).requires_grad_()
         gradient = torch.randn_like(layer(x))
         flops = 3 * 2 * gradient.numel() * inputs * kernel**2
         call = {"conv": lambda layer=layer, x=x, g=gradient: layer(x).backward(g)}
-        seconds = compare(call, options.device, options.repeats)["conv"]["median"]
-        name = f"{inputs} to {outputs}, {size}×{size}"
-        result["conv_by_shape"][name] = flops / seconds / 1e9
+        seconds = compare(call, options)["conv"]["median"]
+        by_shape[f"{inputs} to {outputs}, {height}×{width}"] = flops / seconds / 1e9
         total, work = total + times * seconds, work + times * flops
-    return {**result, "conv": work / total / 1e9}
+    return by_shape, work / total / 1e9
 
 
 def report(results: list[dict[str, Any]], where: str) -> None:

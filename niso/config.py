@@ -46,9 +46,12 @@ class Optimisation(Strict):
     """What AdamW adds to the root of the eigenfunctions' second moments: it must lie below their gradients."""
     eigenvalues_frozen: float = 0.0
     """Share of the steps, from the first on, in which the eigenvalues stay where they start."""
+    accumulation: int = 1
+    """Parts that each process computes its examples in, one after the other, to save memory; gradients add up. Losses
+    that compare examples (contrastive ones, groups) see one part at a time, and each part draws its own dropout."""
 
     def __post_init__(self) -> None:
-        require(self, "steps", "batch_size", "learning_rate", positive=True)
+        require(self, "steps", "batch_size", "accumulation", "learning_rate", positive=True)
         require(self, "final_learning_rate", "warmup_steps", "weight_decay", "eigenfunction_eps")
         require(self, "eigenfunction_beta2", "eigenvalues_frozen", most=1.0)
         rates = ("eigenfunction_learning_rate", "eigenvalue_learning_rate", "mass_learning_rate")

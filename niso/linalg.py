@@ -9,16 +9,28 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Literal, ParamSpec, TypeVar, get_args
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from niso.polar_matmul import MatmulPolar, refuse_second_derivatives
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
 LinAlgError = torch.linalg.LinAlgError
+
+Backend = Literal["auto", "svd", "matmul"]
+"""How a polar factor is computed: by the SVD, by matrix products alone, or by what suits the device and the size."""
+
+MATMUL_ABOVE = {"cuda": 32}
+"""Devices on which "auto" takes matrix products, and the smaller side of the matrices above which it does.
+
+CPU: never, measured (docs/scaling.md). CUDA: up to 32, cuSOLVER has a batched SVD; above, it works matrix
+by matrix. `python -m benchmarks.polar --device cuda` is yet to confirm the bound.
+"""
 
 
 def full_precision(function: Callable[P, R]) -> Callable[P, R]:
@@ -58,7 +70,9 @@ def matmul(x: Float[Tensor, "*#batch n m"], y: Float[Tensor, "*#batch m k"]) -> 
 
 
 @full_precision
-def polar(m: Float[Tensor, "*batch n k"], special: bool = False, damping: float = 0.0) -> Float[Tensor, "*batch n k"]:
+def polar(
+    m: Float[Tensor, "*batch n k"], special: bool = False, damping: float = 0.0, backend: Backend = "auto"
+) -> Float[Tensor, "*batch n k"]:
     """Nearest matrix with orthonormal columns (rows where n < k): Q = U Vᵀ for m = U S Vᵀ.
 
     This is the Procrustes projection ϰ of the paper (eq. 8). Its gradient is the exact analytic one, which
@@ -74,19 +88,42 @@ def polar(m: Float[Tensor, "*batch n k"], special: bool = False, damping: float 
             above with a minus: where it is repeated, the nearest rotation is not unique.
         damping: δ ≥ 0. With δ > 0 the gradient is that of an SVD whose derivative is damped by
             x ↦ x / (x² + δ), as in the released code with δ = 1e-8; 0 is exact.
+        backend: "auto" is the SVD, but on devices in `MATMUL_ABOVE` matrix products for matrices above the size there,
+            unless `special` or `damping` ask for singular vectors. The two differ by rounding, and in how they
+            complete null spaces. Of a float32 matrix, "matmul" gives the polar factor to 1e-6 even at condition 1e6.
 
     Raises:
-        ValueError: `special` with matrices that are not square, or a negative damping.
-        FloatingPointError: a matrix holds NaN or infinite entries; the message says which.
+        ValueError: `special` with matrices that are not square, a negative damping, or an unknown backend;
+            "matmul" with `special` or `damping`.
+        FloatingPointError: a matrix holds NaN or infinite entries; the message says which. "matmul" on a GPU, where
+            looking would mean waiting, returns NaN instead.
         torch.linalg.LinAlgError: no SVD algorithm converges on a finite matrix, in either precision.
     """
     if special and m.shape[-1] != m.shape[-2]:
         raise ValueError(f"special=True needs square matrices, got {m.shape[-2]}×{m.shape[-1]}")
     if damping < 0:
         raise ValueError(f"damping must not be negative, got {damping}")
-    if m.shape[-2] < m.shape[-1]:
-        return _Polar.apply(m.mT, special, damping).mT
-    return _Polar.apply(m, special, damping)
+    tall = m.mT if m.shape[-2] < m.shape[-1] else m
+    if choose_backend(tall, special, damping, backend) == "matmul":
+        if m.device.type == "cpu" and not torch.compiler.is_compiling():
+            _check_finite(tall)
+        q = MatmulPolar.apply(tall)
+    else:
+        q = _Polar.apply(tall, special, damping)
+    return q.mT if m.shape[-2] < m.shape[-1] else q
+
+
+def choose_backend(m: Tensor, special: bool, damping: float, backend: Backend = "auto") -> Backend:
+    """The rule behind `polar`: "svd" or "matmul" for tall or square matrices m."""
+    needs_svd = special or damping > 0
+    if backend == "matmul" and needs_svd:
+        raise ValueError('backend "matmul" has no special=True and no damping: they need the singular vectors')
+    if backend not in get_args(Backend):
+        raise ValueError(f"backend must be one of {get_args(Backend)}, not {backend!r}")
+    if backend != "auto":
+        return backend
+    above = MATMUL_ABOVE.get(m.device.type)
+    return "svd" if needs_svd or above is None or m.shape[-1] <= above else "matmul"
 
 
 def polar_naive(m: Float[Tensor, "*batch n k"], special: bool = False) -> Float[Tensor, "*batch n k"]:
@@ -118,9 +155,7 @@ class _Polar(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad):  # type: ignore[no-untyped-def]  # as forward
-        if torch.is_grad_enabled() and not torch.compiler.is_compiling():  # create_graph=True
-            # u, s and vh are constants to autograd here, so that a second derivative would silently be wrong
-            raise NotImplementedError("polar has first derivatives only; its gradient cannot be differentiated")
+        refuse_second_derivatives()
         u, s, vh = ctx.saved_tensors
         return _polar_gradient(grad, u, s, vh, ctx.damping, ctx.regular), None, None
 
@@ -190,16 +225,21 @@ def _svd_shapes(m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return m.new_empty(*batch, n, k), m.new_empty(*batch, k), m.new_empty(*batch, k, k)
 
 
+def _check_finite(m: Tensor) -> None:
+    flat = m.reshape(-1, *m.shape[-2:])
+    bad = (~flat.isfinite().all(-1).all(-1)).nonzero().flatten().tolist()
+    if bad:
+        raise FloatingPointError(f"polar: matrices {bad} of {len(flat)} hold NaN or infinite entries")
+
+
 def _svd_one_by_one(m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Each matrix by the first algorithm that converges: as it is, in float64, then by QR iteration.
 
     The fast divide-and-conquer driver can fail on a single finite element (seen on a 32×32 float32 matrix
     after 10,000 healthy training steps); nothing else of the batch may be lost with it.
     """
+    _check_finite(m)
     flat = m.reshape(-1, *m.shape[-2:])
-    bad = (~flat.isfinite().all(-1).all(-1)).nonzero().flatten().tolist()
-    if bad:
-        raise FloatingPointError(f"polar: matrices {bad} of {len(flat)} hold NaN or infinite entries")
     results = []
     for index, matrix in enumerate(flat):
         for attempt in (_svd_plain, _svd_double, _svd_qr_iteration):

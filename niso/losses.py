@@ -13,6 +13,7 @@ from torch import Tensor
 
 from niso.functional_map import multiplicity_mask
 from niso.linalg import full_precision, matmul
+from niso.random import global_batch
 
 Direction = Literal["both", "forward"]
 Norm = Literal["l1", "l2"]
@@ -41,12 +42,27 @@ def equivariance(
         relative: divide by how far latents lie from their mean over the batch (not in the paper). Where the decoder
             starts with a norm, latents can otherwise shrink, or draw together, until this loss weighs nothing.
     """
-    error = _mean_error(tau @ a - b, norm)
-    if directions == "both":
-        error = error + _mean_error(tau.mT @ b - a, norm)
+    return transport(a, b, tau @ a, tau.mT @ b if directions == "both" else None, norm, relative)
+
+
+@full_precision
+def transport(
+    a: Float[Tensor, "*batch rank channels"],
+    b: Float[Tensor, "*batch rank channels"],
+    forward: Float[Tensor, "*batch rank channels"],
+    backward: Float[Tensor, "*batch rank channels"] | None = None,
+    norm: Norm = "l1",
+    relative: bool = False,
+) -> Float[Tensor, ""]:
+    """`equivariance` of latents already moved, `forward` = τ a and `backward` = τᵀ b: a model needs both anyway."""
+    error = _mean_error(forward - b, norm)
+    if backward is not None:
+        error = error + _mean_error(backward - a, norm)
     if not relative:
         return error
     views = torch.stack([a, b]).flatten(0, -3)
+    if views.requires_grad:  # the spread of the global batch's
+        views = global_batch(views)
     return error / _mean_error(views - views.mean(0), norm).clamp_min(torch.finfo(views.dtype).tiny)
 
 

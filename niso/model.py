@@ -149,14 +149,13 @@ class NeuralIsometry(nn.Module):
         a, b = latents[:2]
         tau = self._solve(_shared_covariance(a, b, group, leave_one_out), spectrum)
         if ttx is None:
-            equivariance = self._equivariance(tau, a, b, "both")
             transported, targets = (matmul(tau, a), matmul(tau.mT, b)), (tx, x)
+            equivariance = self._equivariance(a, b, *transported)
         else:
             c = latents[2]
             sigma = self._solve(cross_covariance(b, c), spectrum)
-            equivariance = self._equivariance(sigma, a, b, "forward")
-            equivariance = equivariance + self._equivariance(tau, b, c, "forward")
             transported, targets = (matmul(sigma, a), matmul(tau, b)), (tx, ttx)
+            equivariance = self._equivariance(a, b, transported[0]) + self._equivariance(b, c, transported[1])
         kept = [self.dropout(part, spectrum.eigenvalues) for part in transported]  # by themselves: see `batch_rand`
         predictions = self._decode(torch.cat(kept), spectrum).chunk(2)
         first, second = (losses.reconstruction(p, t, self.norm) for p, t in zip(predictions, targets, strict=True))
@@ -196,8 +195,8 @@ class NeuralIsometry(nn.Module):
         a, b = spectrum.project(self.encoder(torch.cat([x, tx]))).chunk(2)
         return self._solve(cross_covariance(a, b), spectrum)
 
-    def _equivariance(self, tau: Tensor, a: Tensor, b: Tensor, directions: losses.Direction) -> Tensor:
-        return losses.equivariance(tau, a, b, directions, self.norm, self.relative)
+    def _equivariance(self, a: Tensor, b: Tensor, forward: Tensor, backward: Tensor | None = None) -> Tensor:
+        return losses.transport(a, b, forward, backward, self.norm, self.relative)
 
     def _solve(self, covariance: Tensor, spectrum: Spectrum) -> Tensor:
         return isometric_map_from_covariance(covariance, spectrum.eigenvalues, self.mask, self.special, self.damping)

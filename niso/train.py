@@ -113,6 +113,10 @@ def _anywhere(fabric: Fabric, number: int) -> int:
     return int(cast(Tensor, fabric.all_reduce(torch.tensor(number, device=fabric.device), reduce_op="max")))
 
 
+def _part(batch: tuple[Tensor, ...], part: int, parts: int) -> tuple[Tensor, ...]:
+    return batch if parts == 1 else tuple(views.chunk(parts)[part] for views in batch)
+
+
 def _mean(fabric: Fabric, terms: dict[str, float]) -> dict[str, float]:
     """Means over all processes' parts of the batch."""
     if fabric.world_size == 1:
@@ -149,12 +153,14 @@ def train(
         Interrupted: SIGINT or SIGTERM came; everything is saved.
         OtherProcessError: one of these happened in another process.
         CheckpointError: the checkpoint found is damaged or of another model, or one cannot be saved.
-        InputError: the batch does not divide among the processes.
+        InputError: the batch does not divide among the processes and the parts of each.
     """
+    parts = optimisation.accumulation
     with together(fabric):
-        if optimisation.batch_size % fabric.world_size:
+        if optimisation.batch_size % (fabric.world_size * parts):
+            into = f" in {parts} parts each" if parts > 1 else ""
             raise InputError(
-                f"batch size {optimisation.batch_size} does not divide among {fabric.world_size} processes: "
+                f"batch size {optimisation.batch_size} does not divide among {fabric.world_size} processes{into}: "
                 "choose a multiple"
             )
     optimizer = make_optimizer(objective, optimisation)
@@ -188,17 +194,22 @@ def train(
             done = step + 1
             due = bool(received()) or done == steps or time.monotonic() - last_saved >= checkpoint_seconds
             looking = done % look_every == 0 or done == steps or (due and fabric.world_size == 1)
-            with together(fabric, looking):
-                try:
-                    terms = module(sampler(step), step / steps)
-                except FloatingPointError as error:
-                    raise TrainingError(f"{phase}: step {done}: {error}; {_ADVICE}") from error
-                meter.add(terms)
-                if looking and (bad := meter.not_finite()) is not None:
-                    when = f"step {done}" if look_every == 1 else f"a step up to {done}"
-                    raise TrainingError(f"{phase}: {when}: the term {bad!r} of the loss is not finite; {_ADVICE}")
             optimizer_handle.zero_grad()
-            fabric.backward(terms["loss"])
+            for part in range(parts):
+                with fabric.no_backward_sync(module, enabled=part + 1 < parts):  # one exchange of gradients a step
+                    with together(fabric, looking):
+                        try:
+                            if part == 0:
+                                batch = sampler(step)
+                            terms = module(_part(batch, part, parts), step / steps)
+                        except FloatingPointError as error:
+                            raise TrainingError(f"{phase}: step {done}: {error}; {_ADVICE}") from error
+                        meter.add(terms)
+                        if looking and (bad := meter.not_finite()) is not None:
+                            when = f"step {done}" if look_every == 1 else f"a step up to {done}"
+                            problem = f"the term {bad!r} of the loss is not finite"
+                            raise TrainingError(f"{phase}: {when}: {problem}; {_ADVICE}")
+                    fabric.backward(terms["loss"] / parts)
             rate = set_learning_rates(optimizer, optimisation, step)
             optimizer_handle.step()
             for spectrum in learned:

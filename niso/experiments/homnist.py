@@ -109,7 +109,7 @@ class Homnist(Experiment):
         self.model = model.to(device)
         self.head: nn.Module = nn.Identity()
         self.scores: Scores | None = None
-        batch = config.training.batch_size // process()[1]
+        batch = config.training.batch_size // (process()[1] * config.training.accumulation)
         if batch % self.group:
             raise InputError(f"a batch of {batch} pairs cannot be cut into groups of {self.group}: choose a multiple")
 
