@@ -28,6 +28,8 @@ commands:
   evaluate RUN               compute the figures of a trained run again, with its report
   report RUN… [--out FILE]   write a run's report.html again, or compare several runs, records, or folders of them
   record RUN… [--to FOLDER]  keep settings, facts and figures of finished runs as small JSON files (in results/)
+  pose VIDEO [options]       read a camera's trajectory off a video by a finished run of the pose experiment
+  view RUN…                  show trajectories of pose runs in 3-D, in a web browser
   data COMMAND …             make and prepare data sets, see `niso data --help`
 
 experiments: {experiments}
@@ -70,6 +72,8 @@ def _dispatch(arguments: list[str]) -> int:
         "evaluate": _evaluate,
         "report": _report,
         "record": _record,
+        "pose": _pose,
+        "view": _view,
         "data": _data,
     }
     wants_help = bool({"-h", "--help"} & set(arguments)) or arguments[:1] == ["help"]
@@ -86,8 +90,8 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _is_run_of_something(arguments: list[str]) -> bool:
-    """Whether it is `niso run EXPERIMENT …` or `niso data …`, which have help texts of their own."""
-    return arguments[0] == "data" or (arguments[0] == "run" and not arguments[1].startswith("-"))
+    """Whether it is `niso run EXPERIMENT …` or another command that has help texts of its own."""
+    return arguments[0] in ("pose", "view", "data") or (arguments[0] == "run" and not arguments[1].startswith("-"))
 
 
 def _run(arguments: list[str]) -> None:
@@ -147,6 +151,18 @@ def _record(arguments: list[str]) -> None:
     folder = _take("--to", arguments, Path("results"))
     for run in [run for path in _paths("record", arguments) for run in find_measured(path)]:
         print(write_record(run, folder))
+
+
+def _pose(arguments: list[str]) -> int:
+    from niso.pose_cli import main
+
+    return main(arguments)
+
+
+def _view(arguments: list[str]) -> int:
+    from niso.view_cli import main
+
+    return main(arguments)
 
 
 def _data(arguments: list[str]) -> int:

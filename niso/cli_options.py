@@ -73,7 +73,7 @@ def parse_run(arguments: list[str]) -> Call:
         raise InputError("--parallel trains each run in one process: leave --devices and --nodes at 1")
     last = options.seed + options.seeds - 1
     which = f"seed{options.seed}" if options.seeds == 1 else f"seeds{options.seed}-{last}"
-    whose = "all" if len(methods) > 1 and len(methods) == len(kind.methods) else "+".join(methods)
+    whose = "all" if len(methods) > 1 and methods == kind.available(options.settings) else "+".join(methods)
     out = options.out or Path("runs") / f"{kind.name}-{preset}-{whose}-{which}"
     return Call(settings, out, options.seeds, methods, options.parallel)
 
@@ -88,7 +88,7 @@ def _methods(kind: type[Experiment], options: Any, arguments: list[str]) -> tupl
     if not given:
         raise InputError(f"--methods needs one or more of {', '.join(kind.methods)}, or all")
     if given == ("all",):
-        return kind.methods
+        return kind.available(options.settings)
     if "all" in given or len(set(given)) < len(given):
         raise InputError(f"--methods names a method twice: {' '.join(given)}")
     return given

@@ -1,5 +1,6 @@
 """Fixtures and settings of the whole suite: one thread, seeded generators, both precisions."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -177,9 +178,58 @@ def unfinished(finished: Path) -> Path:
     return finished
 
 
+@pytest.fixture(scope="session")
+def write_video() -> Callable[..., Path]:
+    """Writes a video file: frames of grey 20 × number, 240 at most, 10 a second, the upper left corner red."""
+    import av
+    import numpy as np
+
+    def write(
+        path: Path, count: int = 12, size: tuple[int, int] = (40, 30), rotation: float = 0, faststart: bool = False
+    ) -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with av.open(str(path), "w", options={"movflags": "faststart"} if faststart else {}) as container:
+            stream = container.add_stream("mpeg4", rate=10)
+            stream.width, stream.height, stream.pix_fmt = *size, "yuv420p"
+            stream.bit_rate = 4_000_000
+            if rotation:
+                stream.set_display_rotation(rotation)
+            for number in range(count):
+                pixels = np.full((size[1], size[0], 3), min(20 * number, 240), np.uint8)
+                pixels[:10, :10] = (255, 0, 0)
+                container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels)))
+            container.mux(stream.encode())
+        return path
+
+    return write
+
+
 @pytest.fixture
 def weights() -> Callable[[Path], dict[str, torch.Tensor]]:
     """All tensors of a run's last checkpoint: weights and moments."""
     from niso import checkpoint
 
     return lambda run: checkpoint.load(run / "checkpoints" / "pretrain.safetensors")[0]
+
+
+@pytest.fixture(scope="session")
+def write_pretrained() -> Callable[..., Path]:
+    """Writes a tiny untrained DINOv2 or BEiT as transformers stores models: squares of 14×14 pixels, 2×2 of them."""
+    transformers = pytest.importorskip("transformers")
+    kinds = {
+        "dinov2": (transformers.Dinov2Config, {"mlp_ratio": 1}),
+        "beit": (transformers.BeitConfig, {"intermediate_size": 8, "use_relative_position_bias": True}),
+    }
+    common = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 28, "patch_size": 14}
+    preprocessing = {"size": {"height": 28, "width": 28}, "image_mean": [0.4, 0.5, 0.6], "image_std": [0.2, 0.3, 0.4]}
+
+    def write(folder: Path, kind: str, **changes: object) -> Path:
+        """Changes are those of preprocessor_config.json."""
+        config, own = kinds[kind]
+        transformers.utils.logging.disable_progress_bar()
+        torch.manual_seed(0)
+        transformers.AutoModel.from_config(config(**common, **own)).save_pretrained(folder)
+        (folder / "preprocessor_config.json").write_text(json.dumps({**preprocessing, **changes}))
+        return folder
+
+    return write

@@ -267,9 +267,10 @@ def test_by_degree_has_a_panel_for_each_figure():
 def test_a_table_of_meshes_shows_the_faces_that_look_at_the_reader():
     ball = icosphere(2)
     drawn = figures.DrawnMesh(ball.vertices * [3, 2, 1], ball.faces, ball.vertices[:, 0])
-    image = normal(0, 4, 8)
-    axes = panels(figures.mesh_table([[drawn, image], [drawn._replace(edges=True), image]], ["mesh", "grid"], "ab"))
+    image, long = normal(0, 4, 8), drawn._replace(edges=True, towards=np.array([2.0, 0, 0]))
+    axes = panels(figures.mesh_table([[drawn, image], [long, image]], ["mesh", "grid"], "ab"))
     assert len(axes) == 4
     (faces,) = axes[0].collections
     assert len(faces.get_paths()) == pytest.approx(len(ball.faces) / 2, rel=0.1)  # a convex body shows half of them
     assert np.ptp(axes[0].get_xlim()) == np.ptp(axes[0].get_ylim()) == pytest.approx(6, rel=0.02)
+    assert np.ptp(axes[2].get_xlim()) == pytest.approx(4, rel=0.02)  # seen from the end

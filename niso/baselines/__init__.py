@@ -3,6 +3,7 @@
 from niso.baselines.autoencoder import Autoencoder, AutoencoderObjective
 from niso.baselines.block_diagonal import block_diagonal_loss, block_diagonalise, block_order
 from niso.baselines.nft import FourierObjective, FourierOutput, NeuralFourierTransform
+from niso.baselines.orthogonal import OrthogonalAutoencoder, OrthogonalObjective, orthogonal_parts
 
 __all__ = [
     "Autoencoder",
@@ -10,7 +11,10 @@ __all__ = [
     "FourierObjective",
     "FourierOutput",
     "NeuralFourierTransform",
+    "OrthogonalAutoencoder",
+    "OrthogonalObjective",
     "block_diagonal_loss",
     "block_diagonalise",
     "block_order",
+    "orthogonal_parts",
 ]

@@ -22,10 +22,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from niso.data.sequences import Sequence, natural, world_to_camera
+from niso.data.sequences import Sequence, hold_out, natural, world_to_camera
 from niso.errors import InputError
 from niso.geometry import cameras
-from niso.random import step_seed
 
 FRAMES, SEQUENCES = "frame_annotations.jgz", "sequence_annotations.jgz"
 TRAIN, TEST = "train", "test"
@@ -72,9 +71,7 @@ def select(root: Path, quality: float = 0.25, held_out: float = 0.1, seed: int =
         left_out = {name: "it has no viewpoint_quality_score" for name in scores if name not in scored}
         left_out |= {name: f"its viewpoint_quality_score {scored[name]:.3g} is too low" for name in ranked[len(best) :]}
         kept = sorted(best)
-    count = max(1, round(held_out * len(kept))) if held_out and len(kept) > 1 else 0
-    order = np.random.default_rng(step_seed(seed, 0, "held out")).permutation(len(kept))
-    test = {kept[place] for place in order[:count]}
+    test = hold_out(kept, held_out, seed)
     return Selection({name: TEST if name in test else TRAIN for name in kept}, left_out)
 
 

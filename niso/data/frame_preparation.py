@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import pairwise
@@ -19,6 +19,8 @@ from niso.config import require
 from niso.data.frames import FORMAT, INDEX, RECORD, check_shard
 from niso.data.prepared import PARAMETERS, REFUSED, check_folder, read_json, write_json, writing
 from niso.data.sequences import Sequence, longest_run
+from niso.data.squares import read_square, square
+from niso.data.video import Video, read_video
 from niso.data.workers import unordered
 from niso.errors import InputError
 from niso.files import locked, replacing
@@ -72,7 +74,7 @@ Report = Callable[[str, str | None], None]
 
 
 def prepare(
-    sequences: Iterable[Sequence | tuple[str, str]],
+    sequences: Iterable[Sequence | Video | tuple[str, str]],
     out: Path,
     workers: int = 1,
     preparation: Preparation = Preparation(),
@@ -81,7 +83,8 @@ def prepare(
     """Prepare sequences into a folder, see `niso.data.frames`. Those that are there, of unchanged files, are kept.
 
     Frames that are missing or damaged, or whose camera is not usable, are left out with whatever lies beyond them: of
-    each sequence the longest run of usable frames with consecutive numbers remains. Memory does not grow with the
+    each sequence the longest run of usable frames with consecutive numbers remains; of a truncated video file, what can
+    be decoded. Memory does not grow with the
     data: sequences are taken one at a time, and frames too.
 
     Args:
@@ -122,7 +125,7 @@ def prepare(
     return Outcome(len(index) - kept, kept, refused, notes)
 
 
-def _one(sequence: Sequence | tuple[str, str], out: Path, preparation: Preparation) -> _Done:
+def _one(sequence: Sequence | Video | tuple[str, str], out: Path, preparation: Preparation) -> _Done:
     """Prepare one sequence where that was not done before.
 
     Raises:
@@ -130,6 +133,8 @@ def _one(sequence: Sequence | tuple[str, str], out: Path, preparation: Preparati
     """
     if isinstance(sequence, tuple):
         return _Done(sequence[0], None, sequence[1])
+    if f"{sequence.name}.json" in (PARAMETERS, REFUSED, INDEX):
+        return _Done(sequence.name, None, f"{sequence.name}.json is a file of niso's own: rename it")
     record = out / f"{sequence.name}.json"
     digest = _digest(sequence)
     if facts := _prepared(out, sequence.name, digest):
@@ -156,41 +161,67 @@ def _prepared(out: Path, name: str, digest: str) -> dict[str, Any] | None:
     return facts if facts.get("digest") == digest else None
 
 
-def _write_shard(path: Path, sequence: Sequence, preparation: Preparation) -> dict[str, Any]:
+def _write_shard(path: Path, sequence: Sequence | Video, preparation: Preparation) -> dict[str, Any]:
     """Write the frames one after the other, then their records.
 
     Raises:
         InputError: frames are of mixed sizes, or too few are usable.
     """
-    problems, size = dict(sequence.problems), sequence.size
-    records = np.zeros(len(sequence.images), RECORD)
-    records["number"] = sequence.numbers
-    records["pose"] = np.nan if sequence.poses is None else sequence.poses.reshape(-1, 16)
-    records["intrinsics"] = np.nan
+    problems = dict[int, str]() if isinstance(sequence, Video) else dict(sequence.problems)
+    size = None if isinstance(sequence, Video) else sequence.size
+    spans = dict[int, tuple[int, int]]()
     with replacing(path) as file:
-        for place, image in enumerate(sequence.images):
-            if place in problems:
-                continue
-            try:
-                content, actual = encode(image, preparation)
-            except InputError as error:
-                problems[place] = str(error)
-                continue
+        for place, name, content, actual in _encoded(sequence, preparation, problems):
             size = size or actual
             if actual != size:
                 sizes = " and ".join(f"{width}×{height}" for height, width in (size, actual))
-                raise InputError(f"its frames are of mixed sizes ({sizes} pixels, {image.name})")
-            records[place]["start"], records[place]["length"] = file.tell(), len(content)
+                raise InputError(f"its frames are of mixed sizes ({sizes} pixels, {name})")
+            spans[place] = file.tell(), len(content)
             file.write(content)
+        ending = ""
+        if isinstance(sequence, Video):
+            ending = "".join(f"; {problem}" for problem in problems.values())
+            problems, sequence = {}, Sequence(sequence.name, [], list(range(len(spans))))
         run = longest_run(sequence.numbers, problems)
-        note = _note(sequence, problems, run)
+        note = _note(sequence, problems, run) + ending
         if len(run) < preparation.min_frames:
             raise InputError(f"it has {len(run)} usable frames in a row, {preparation.min_frames} are needed{note}")
+        records = np.zeros(len(run), RECORD)
+        for record, place in zip(records, run, strict=True):
+            record["start"], record["length"] = spans[place]
+        kept = slice(run.start, run.stop)
+        records["number"] = sequence.numbers[kept]
+        records["pose"] = np.nan if sequence.poses is None else sequence.poses[kept].reshape(-1, 16)
+        records["intrinsics"] = np.nan
         if sequence.intrinsics is not None and size is not None:
-            known = torch.from_numpy(sequence.intrinsics)
+            known = torch.from_numpy(sequence.intrinsics[kept])
             records["intrinsics"] = cameras.cropped(known, *size, preparation.size).numpy()
-        file.write(records[run.start : run.stop].tobytes())
+        file.write(records.tobytes())
         return {"frames": len(run), "bytes": file.tell(), "note": note.removeprefix("; ")}
+
+
+def _encoded(
+    sequence: Sequence | Video, preparation: Preparation, problems: dict[int, str]
+) -> Iterator[tuple[int, str, bytes, tuple[int, int]]]:
+    """Usable frames: place, name, JPEG file, and the height and width that they had; others go to `problems`."""
+    if isinstance(sequence, Video):
+        place = 0
+        try:
+            for place, frame in enumerate(read_video(sequence.path, sequence.every), 1):
+                content = _jpeg(square(frame.image, preparation.size), preparation)
+                yield place - 1, f"frame {place - 1}", content, frame.image.size[::-1]
+        except InputError as error:
+            problems[place] = str(error)
+        return
+    for place, path in enumerate(sequence.images):
+        if place in problems:
+            continue
+        try:
+            image, size = read_square(path, preparation.size)
+        except InputError as error:
+            problems[place] = str(error)
+            continue
+        yield place, path.name, _jpeg(image, preparation), size
 
 
 def _note(sequence: Sequence, problems: dict[int, str], run: range) -> str:
@@ -207,40 +238,22 @@ def _note(sequence: Sequence, problems: dict[int, str], run: range) -> str:
     return f"; of {len(numbers)} frames {kept} are kept ({'; '.join(reasons)})"
 
 
-def encode(path: Path, preparation: Preparation) -> tuple[bytes, tuple[int, int]]:
-    """The largest centred square of an image as a JPEG file of the prepared size, and the image's height and width.
-
-    Raises:
-        InputError: it is missing, damaged, or not of 8 bits.
-    """
-    try:
-        with Image.open(path) as image:
-            width, height = image.size
-            if image.mode[0] in "IF":
-                raise InputError(f"{path.name} is not of 8 bits")
-            image.draft(None, (2 * preparation.size, 2 * preparation.size))  # JPEG at ½, ¼ …, which is much faster
-            side = min(image.size)
-            left, top = (image.width - side) / 2, (image.height - side) / 2
-            box, target = (left, top, left + side, top + side), (preparation.size, preparation.size)
-            square = image.convert("RGB").resize(target, Image.Resampling.BICUBIC, box)
-    except FileNotFoundError as error:
-        raise InputError(f"{path.name} is missing") from error
-    except InputError:
-        raise
-    except Exception as error:  # Pillow's readers raise whatever a damaged file leads them to
-        raise InputError(f"{path.name} cannot be read ({' '.join(str(error).split())})") from error
+def _jpeg(image: Image.Image, preparation: Preparation) -> bytes:
     buffer = io.BytesIO()
-    square.save(buffer, "JPEG", quality=preparation.jpeg_quality, subsampling=0)
-    return buffer.getvalue(), (height, width)
+    image.save(buffer, "JPEG", quality=preparation.jpeg_quality, subsampling=0)
+    return buffer.getvalue()
 
 
-def _digest(sequence: Sequence) -> str:
+def _digest(sequence: Sequence | Video) -> str:
     """Of everything that the shard depends on; files by name, size and time."""
     digest = hashlib.blake2b(digest_size=16)
-    for path in sequence.images:
+    for path in [sequence.path] if isinstance(sequence, Video) else sequence.images:
         found = path.stat() if path.is_file() else None
         facts = (path.name, found.st_size, found.st_mtime_ns) if found else (path.name,)
         digest.update(repr(facts).encode())
+    if isinstance(sequence, Video):
+        digest.update(repr(sequence.every).encode())
+        return digest.hexdigest()
     digest.update(repr((sequence.numbers, sorted(sequence.problems.items()), sequence.size)).encode())
     for values in (sequence.poses, sequence.intrinsics):
         digest.update(b"-" if values is None else np.ascontiguousarray(values, np.float64).tobytes())

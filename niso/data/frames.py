@@ -6,7 +6,7 @@
     FOLDER/index.json           {name: {frames, split, bytes}}, written when all sequences were prepared
     FOLDER/refused.json         {name: reason} of sequences that were refused, and `notes` on frames left out
 
-A name is "category/sequence" or one part only. `niso.data.frame_preparation` makes such a folder.
+A name is "category/sequence" or one part only. `niso data prepare co3d` and `video` make such a folder.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def open_frames(folder: Path, split: str | None = None) -> PreparedFrames:
     """
     if not (folder / PARAMETERS).is_file():
         problem = "holds no prepared frames" if folder.is_dir() else "is not a folder"
-        raise InputError(f"{folder} {problem}: make it with niso.data.frame_preparation.prepare")
+        raise InputError(f"{folder} {problem}: make them by `niso data prepare co3d` or `video`")
     parameters = read_json(folder / PARAMETERS)
     if parameters.get("format") != FORMAT:
         raise InputError(f"{folder} was prepared by another version of niso: prepare it again, in another folder")

@@ -139,7 +139,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        remedy = "give the folder of a COLMAP model in text form"
+        remedy = "give a COLMAP model in text form (colmap model_converter --output_type TXT)"
         raise InputError(f"cannot read {path} ({getattr(error, 'strerror', error)}): {remedy}") from error
     yield from ((number, line) for number, line in enumerate(lines, 1) if not line.startswith("#"))
 

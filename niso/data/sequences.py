@@ -15,6 +15,7 @@ from torch import Tensor
 
 from niso.errors import InputError
 from niso.geometry import cameras, se3
+from niso.random import step_seed
 
 
 class Clip(NamedTuple):
@@ -56,11 +57,27 @@ class Sequence:
     size: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
-        parts = PurePosixPath(self.name).parts
-        if "/".join(parts) != self.name or not 1 <= len(parts) <= 2 or {"..", "/", "."} & set(parts):
-            raise InputError(f"sequence name {self.name!r} cannot be a file's: it must be NAME or CATEGORY/NAME")
+        check_name(self.name)
         if any(after <= before for before, after in pairwise(self.numbers)):
             raise InputError(f"{self.name}: frame numbers are not increasing: each must occur once")
+
+
+def check_name(name: str) -> None:
+    """Check that a sequence's name can be that of a file in a prepared folder.
+
+    Raises:
+        InputError: it cannot.
+    """
+    parts = PurePosixPath(name).parts
+    if "/".join(parts) != name or not 1 <= len(parts) <= 2 or {"..", "/", "."} & set(parts):
+        raise InputError(f"sequence name {name!r} cannot be a file's: it must be NAME or CATEGORY/NAME")
+
+
+def hold_out(names: list[str], share: float, seed: int) -> set[str]:
+    """A share of sequences to test on, drawn at random: at least one of two or more, where the share is not 0."""
+    count = max(1, round(share * len(names))) if share and len(names) > 1 else 0
+    order = np.random.default_rng(step_seed(seed, 0, "held out")).permutation(len(names))
+    return {names[place] for place in order[:count]}
 
 
 def world_to_camera(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from niso.config import Optimisation
 from niso.published import Published
@@ -70,6 +70,11 @@ class Experiment(ABC):
         self.autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
         """Where networks are called outside of training: puts them in the precision of the run."""
 
+    @classmethod
+    def available(cls, config: Any) -> tuple[str, ...]:
+        """Methods that a configuration has all for that they need: what `--methods all` stands for."""
+        return cls.methods
+
     def facts(self) -> dict[str, Any]:
         """What a run is to record of its data beside its settings, e.g. a split that was drawn."""
         return {}
@@ -84,6 +89,10 @@ class Experiment(ABC):
 
     def curves(self) -> dict[str, Curve]:
         """Figures that depend on something, by name: the report draws those of several runs in one picture."""
+        return {}
+
+    def tensors(self) -> dict[str, dict[str, Tensor]]:
+        """What viewers and other programs may want of the results: the run folder gets each as NAME.safetensors."""
         return {}
 
     @abstractmethod

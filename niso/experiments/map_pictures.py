@@ -6,7 +6,7 @@ from jaxtyping import Shaped
 from torch import Tensor
 
 from niso import figures
-from niso.baselines import NeuralFourierTransform
+from niso.baselines import NeuralFourierTransform, OrthogonalAutoencoder
 from niso.functional_map import multiplicity_mask
 from niso.model import NeuralIsometry
 from niso.report import Picture
@@ -16,7 +16,7 @@ LARGEST = 3.0
 
 
 def same_transformation(
-    model: NeuralIsometry | NeuralFourierTransform,
+    model: NeuralIsometry | NeuralFourierTransform | OrthogonalAutoencoder,
     pairs: tuple[Shaped[Tensor, "batch ..."], ...],
     thing: str,
     transformation: str,
@@ -33,6 +33,8 @@ def same_transformation(
         order = model.spectrum().eigenvalues.argsort().cpu()
         first, second = (tau[:, order][:, :, order] for tau in (first, second))
         caption = "|τ_Ω|, the eigenfunctions in ascending eigenvalue"
+    elif isinstance(model, OrthogonalAutoencoder):
+        caption = "|τ| between the latent points"
     else:
         first, second = first.clamp(-LARGEST, LARGEST), second.clamp(-LARGEST, LARGEST)
         caption = f"|V| after the block diagonalisation, entries cut off at {LARGEST:g}"

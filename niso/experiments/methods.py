@@ -10,14 +10,21 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from niso import metrics
-from niso.baselines import Autoencoder, AutoencoderObjective, FourierObjective, NeuralFourierTransform
+from niso.baselines import (
+    Autoencoder,
+    AutoencoderObjective,
+    FourierObjective,
+    NeuralFourierTransform,
+    OrthogonalAutoencoder,
+    OrthogonalObjective,
+)
 from niso.experiments.method_config import MethodConfig
 from niso.model import IsometryObjective, NeuralIsometry
 from niso.networks import MLP, VectorNeuronHead
 from niso.spectrum import LearnedSpectrum
 
-Model = NeuralIsometry | NeuralFourierTransform | Autoencoder
-Kind = Literal["isometry", "fourier", "autoencoder"]
+Model = NeuralIsometry | NeuralFourierTransform | OrthogonalAutoencoder | Autoencoder
+Kind = Literal["isometry", "fourier", "orthogonal", "autoencoder"]
 
 
 def make_model(
@@ -36,6 +43,8 @@ def make_model(
     if kind == "fourier":
         rank, reduced = (channels, None) if config.nft_tall else (config.rank, points)
         return NeuralFourierTransform(encoder, decoder, rank, reduced)
+    if kind == "orthogonal":
+        return OrthogonalAutoencoder(encoder, decoder, config.norm, relative)
     spectrum = LearnedSpectrum(points, config.rank, config.eigenvalues, config.damping, config.eigenfunctions)
     return NeuralIsometry(
         encoder,
@@ -68,10 +77,12 @@ def make_objective(
     if isinstance(model, NeuralFourierTransform):
         norm: Literal["absolute", "squared"] = "absolute" if config.norm == "l1" else "squared"
         return FourierObjective(model, norm, "both")
-    weight = config.relative_equivariance if model.relative else config.equivariance
+    weight = ((config.relative_equivariance if model.relative else config.equivariance) or 0.0) * equivariance
+    if isinstance(model, OrthogonalAutoencoder):
+        return OrthogonalObjective(model, weight)
     return IsometryObjective(
         model,
-        (weight or 0.0) * equivariance,
+        weight,
         config.multiplicity * multiplicity,
         config.multiplicity_decay,
         group=group,

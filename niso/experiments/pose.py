@@ -17,7 +17,7 @@ from torch import Tensor
 
 from niso.baselines import NeuralFourierTransform
 from niso.errors import InputError
-from niso.experiments import pose_evaluation
+from niso.experiments import pose_evaluation, pose_trajectories
 from niso.experiments.experiment import Curve, Experiment, Phase
 from niso.experiments.methods import make_objective, pair_figures
 from niso.experiments.pose_config import PRESETS, PoseConfig
@@ -27,17 +27,19 @@ from niso.experiments.pose_methods import (
     METHODS,
     Backbone,
     ConstantMotion,
+    FeaturePredictor,
     FramePredictor,
     MapPredictor,
     Predictor,
     encode,
+    load_features,
     make_backbone,
     maps_between,
 )
 from niso.experiments.pose_published import PUBLISHED
 from niso.experiments.shapes_maps import Ahead
 from niso.geometry import se3
-from niso.random import local_part, process, step_seed
+from niso.random import global_batch, local_part, process, step_seed
 
 if TYPE_CHECKING:
     from niso.report import Picture
@@ -81,10 +83,11 @@ class Pose(Experiment):
 
     def __init__(self, config: PoseConfig, method: str, seed: int, data_dir: Path | None, device: torch.device) -> None:
         super().__init__(config, method, seed, data_dir, device)
-        if (config.head.batch_size // process()[1]) % config.group:
+        parts = process()[1] * config.head.accumulation
+        if (config.head.batch_size // parts) % config.group:
             raise InputError(
-                f"{process()[1]} processes would cut groups of {config.group} pairs apart: choose another "
-                f"--head.batch-size than {config.head.batch_size}"
+                f"{parts} processes, or parts of a batch, would cut groups of {config.group} pairs apart: choose "
+                f"another --head.batch-size than {config.head.batch_size}"
             )
         self.frames = open_sequences(config, data_dir, device)
         source = data_dir or "the rendered clips"
@@ -109,8 +112,16 @@ class Pose(Experiment):
             except ValueError as error:
                 raise InputError(str(error)) from error
             self.model = model.to(device)
+        self.pretrained = load_features(config, method)
+        if self.pretrained is not None:
+            self.pretrained.to(device)
         self.predictor: Predictor = ConstantMotion()
         self.figures = dict[str, float]()
+        self.evaluation = pose_evaluation.Evaluation({}, {}, {})
+
+    @classmethod
+    def available(cls, config: PoseConfig) -> tuple[str, ...]:
+        return tuple(name for name, own in METHODS.items() if not own.features or getattr(config, own.features))
 
     def facts(self) -> dict[str, Any]:
         """The split, and which sequences could not be evaluated at which skips."""
@@ -130,12 +141,13 @@ class Pose(Experiment):
             objective = make_objective(config, model, multiplicity=operator)
             sampler = self._frames_of(self.pretraining_pairs, config.training.steps)
             yield Phase("pretrain", objective, lambda step: sampler(step)[:2], config.training)
+            self.frames.dtype = next(model.parameters()).dtype
             if isinstance(model, NeuralFourierTransform) and config.nft_epochs:
                 model.diagonalise(self._maps(config.nft_maps), config.nft_epochs, seed=self.seed)
         self.predictor = self._make_predictor().to(self.device)
         objective, sampler = PoseObjective(self.predictor, config.group), self._head_sampler()
         yield Phase("head", objective, sampler, config.head)
-        self.predictor.orient(*sampler(config.head.steps))
+        self.predictor.orient(*map(global_batch, sampler(config.head.steps)))
 
     def pretraining_pairs(self, step: int) -> Pairs:
         """Pairs of frames: this process's part of a step's batch."""
@@ -176,13 +188,13 @@ class Pose(Experiment):
         return sample
 
     def _head_sampler(self) -> Callable[[int], tuple[Tensor, ...]]:
-        """Features of both frames, and motions. What a frozen backbone makes of frames is computed once, if it fits."""
+        """Features of both frames, and motions. What a frozen network makes of frames is computed once, if it fits."""
         predictor, frames = self.predictor, self.frames
         source = self._frames_of(self.head_pairs, self.config.head.steps)
-        if not isinstance(predictor, MapPredictor):
+        if predictor.feature_size is None:
             return source
-        latents = predictor.latent_size * 4 * int(frames.lengths[self.posed].sum())
-        if frames.resident is None or latents > self.config.memory * 1e9:
+        stored = predictor.feature_size * 4 * int(frames.lengths[self.posed].sum())
+        if frames.resident is None or stored > self.config.memory * 1e9:
 
             def encoded(step: int) -> tuple[Tensor, ...]:
                 first, second, motions = source(step)
@@ -214,6 +226,8 @@ class Pose(Experiment):
             return self.predictor.features(frames)
 
     def _make_predictor(self) -> Predictor:
+        if self.pretrained is not None:
+            return FeaturePredictor(self.config, self.pretrained)
         if self.model is None:
             return FramePredictor(self.config) if self.method == "vit" else ConstantMotion()
         return MapPredictor(self.config, self.model, self._examples(EXAMPLES))
@@ -253,7 +267,8 @@ class Pose(Experiment):
     @torch.no_grad()
     def evaluate(self) -> dict[str, float]:
         self.predictor.eval()
-        self.figures = pose_evaluation.figures(self.predictor, self.frames, self.evaluated.members)
+        self.evaluation = pose_evaluation.evaluate(self.predictor, self.frames, self.evaluated.members)
+        self.figures = dict(self.evaluation.figures)
         if self.model is not None:
             self.figures |= pair_figures(self.model, self.held_out(self.config.evaluation_pairs))
         return dict(self.figures)
@@ -271,6 +286,9 @@ class Pose(Experiment):
                 "y_label": "√(3n)·ATE",
             }
         }
+
+    def tensors(self) -> dict[str, dict[str, Tensor]]:
+        return {pose_trajectories.FILE: pose_trajectories.tensors(self)}
 
     def pictures(self) -> list[Picture]:
         from niso.experiments.pose_pictures import pictures

@@ -37,7 +37,14 @@ class PoseConfig(MethodConfig):
     conv: ConvConfig = field(default_factory=lambda: ConvConfig((144, 144), 3))
     """Convolutional networks; size and channels of images are those of the frames, whatever is given."""
     transformer: TwoViewConfig = field(default_factory=TwoViewConfig)
-    """The transformer on both frames, in the method vit."""
+    """The transformer on both frames, in the method vit; of it, the decoder in the methods dinov2 and beit."""
+    dinov2: str | None = None
+    """In the method dinov2, the folder of such a model as transformers stores it (config.json,
+    preprocessor_config.json, model.safetensors), or its name on the Hugging Face hub, e.g. facebook/dinov2-base."""
+    beit: str | None = None
+    """The same in the method beit, e.g. microsoft/beit-base-patch16-224-pt22k."""
+    download: bool = False
+    """Fetch these models from the Hugging Face hub where they are names and not in its cache."""
     skip: int = 10
     """Most frames left out between the two of a pair in pre-training."""
     signed: bool = False
@@ -82,7 +89,7 @@ PAPER = PoseConfig(
 """The paper's text: 3 levels of 4 blocks, 64 to 256 channels, k = d = 128, α = 0.5, β = 0.025, 200,000 steps of 8 pairs
 of skips 0 … 10; head of 5 × 512 units, 20,000 steps of 4 × 4 pairs.
 
-`niso run pose --preset paper --data-dir CO3D --accelerator gpu --precision bf16-mixed`; add --devices 8 for several
+`niso run pose --preset paper --data-dir CO3D --accelerator gpu --precision bf16-mixed`; add --devices 4 for several
 GPUs. Expected: ATE 0.031, 0.044, 0.057 at skips 1, 3, 5. Not yet run."""
 
 RELEASED = replace(

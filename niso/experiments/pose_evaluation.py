@@ -104,27 +104,43 @@ def equivariance_errors(predictor: Predictor, seen: Tensor, skip: int) -> Float[
     return torch.cat([metrics.equivariance_error(maps_between(model, a, b), a, b).cpu() for a, b in pairs])
 
 
-def figures(predictor: Predictor, frames: Frames, members: Mapping[int, Sequence[int]]) -> dict[str, float]:
-    """Means of all errors at every skip that has a sequence, see `metric_descriptions`."""
+class Evaluation(NamedTuple):
+    """What is found on held-out sequences.
+
+    Attributes:
+        figures: means at every skip that has a sequence, see `metric_descriptions`.
+        motions: predicted relative poses of neighbours, by skip and number of the sequence; on the CPU.
+        errors: of the trajectories that they compose to, likewise.
+    """
+
+    figures: dict[str, float]
+    motions: dict[int, dict[int, Float[Tensor, "pairs 4 4"]]]
+    errors: dict[int, dict[int, TrajectoryErrors]]
+
+
+def evaluate(predictor: Predictor, frames: Frames, members: Mapping[int, Sequence[int]]) -> Evaluation:
+    """Predictions for all members (numbers of sequences by skip), and their errors."""
     predictor.eval()
-    errors: dict[int, list[TrajectoryErrors]] = {skip: [] for skip in SKIPS}
+    found = Evaluation({}, {skip: {} for skip in SKIPS}, {skip: {} for skip in SKIPS})
     latents: dict[int, list[Tensor]] = {skip: [] for skip in SKIPS}
     for number in sorted({number for numbers in members.values() for number in numbers}):
         seen, poses = features(predictor, frames, number), frames.poses[number]
         assert poses is not None
         for skip in (skip for skip in SKIPS if number in members[skip]):
-            truth = trajectory.subsample(poses, skip)
-            errors[skip].append(trajectory.errors(motions(predictor, seen, skip), truth))
+            predicted = motions(predictor, seen, skip)
+            found.motions[skip][number] = predicted
+            found.errors[skip][number] = trajectory.errors(predicted, trajectory.subsample(poses, skip))
             if (error := equivariance_errors(predictor, seen, skip)) is not None:
                 latents[skip].append(error)
-    found = dict[str, float]()
-    for skip in (skip for skip in SKIPS if errors[skip]):
-        values = torch.tensor(errors[skip], dtype=torch.float64).nanmean(0)
+    for skip, errors in found.errors.items():
+        if not errors:
+            continue
+        values = torch.tensor(list(errors.values()), dtype=torch.float64).nanmean(0)
         means = dict(zip(TrajectoryErrors._fields, values.tolist(), strict=True))
         if latents[skip]:
             means["equivariance_error"] = torch.cat(latents[skip]).double().mean().item()
-        means["sequences"] = float(len(errors[skip]))
-        found |= {f"{key}_skip{skip}": value for key, value in means.items()}
+        means["sequences"] = float(len(errors))
+        found.figures.update({f"{key}_skip{skip}": value for key, value in means.items()})
     return found
 
 

@@ -57,6 +57,8 @@ class Frames:
         self.lengths = torch.tensor(lengths)
         self.starts = self.lengths.cumsum(0) - self.lengths
         self._source = read
+        self.dtype = torch.float32
+        """What `scaled` gives."""
         self.resident: UInt8[Tensor, "frames 3 size size"] | None = None
         if sum(lengths) * 3 * size**2 <= gigabytes * 1e9:
             parts = [self._resized(read(sequence, None)) for sequence in range(len(names))]
@@ -84,7 +86,7 @@ class Frames:
 
     def scaled(self, images: UInt8[Tensor, "batch 3 size size"]) -> Float[Tensor, "batch 3 size size"]:
         """Frames as networks take them, in [−1, 1], on the device."""
-        return images.to(self.device, non_blocking=True).float() / 127.5 - 1
+        return images.to(self.device, non_blocking=True).to(self.dtype) / 127.5 - 1
 
     def __call__(
         self, sequence: Int[Tensor, " batch"], frame: Int[Tensor, " batch"]

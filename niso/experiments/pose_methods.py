@@ -14,7 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from niso.baselines import NeuralFourierTransform
+from niso.baselines import NeuralFourierTransform, OrthogonalAutoencoder, orthogonal_parts
+from niso.errors import InputError
 from niso.experiments import methods
 from niso.experiments.methods import Kind
 from niso.experiments.pose_config import PoseConfig
@@ -23,7 +24,8 @@ from niso.geometry import se3
 from niso.linalg import full_precision
 from niso.model import NeuralIsometry
 from niso.networks import MLP, ConvDecoder, ConvEncoder
-from niso.networks.two_view import TwoViewTransformer
+from niso.networks.pretrained import PretrainedFeatures, load_pretrained
+from niso.networks.two_view import TwoViewDecoder, TwoViewTransformer
 
 
 class Method(NamedTuple):
@@ -32,29 +34,33 @@ class Method(NamedTuple):
     Attributes:
         kind: of the backbone that is pre-trained; None where there is none.
         operator: False leaves the operator out: τ is any orthogonal matrix.
+        features: the kind of model whose frozen features are read, one of `niso.networks.pretrained.KINDS`.
     """
 
     kind: Kind | None = None
     operator: bool = True
+    features: str | None = None
 
 
 METHODS = {
     "niso": Method("isometry"),
     "niso-no-operator": Method("isometry", operator=False),
+    "niso-no-basis": Method("orthogonal"),
     "nft": Method("fourier"),
     "vit": Method(),
+    "dinov2": Method(features="dinov2"),
+    "beit": Method(features="beit"),
     "constant-motion": Method(),
 }
 
-Backbone = NeuralIsometry | NeuralFourierTransform
+Backbone = NeuralIsometry | NeuralFourierTransform | OrthogonalAutoencoder
 
 
 def make_backbone(config: PoseConfig, method: Method) -> tuple[Backbone, tuple[int, int]]:
     """An untrained model for frames like these, and its latent grid.
 
-    Without the operator the paper solves for τ between the encodings themselves, whose size it does not state: N × N
-    for N latent points would be 1,296 × 1,296. Here the mass and the k functions that latents are projected to stay,
-    and are learned.
+    Without the operator the paper solves for τ between the encodings themselves: here niso-no-basis, with τ of N × N
+    for N latent points. In niso-no-operator mass and the k functions that latents are projected to stay, learned.
 
     Raises:
         ValueError: the networks do not fit the frames, or the rank exceeds the latent points.
@@ -64,10 +70,28 @@ def make_backbone(config: PoseConfig, method: Method) -> tuple[Backbone, tuple[i
     relative = config.relative_equivariance is not None
     encoder, decoder = ConvEncoder(conv), ConvDecoder(conv)
     model = methods.make_model(config, method.kind, encoder, decoder, conv.points, conv.latent_channels, relative)
-    assert isinstance(model, NeuralIsometry | NeuralFourierTransform)
+    assert isinstance(model, Backbone)
     if isinstance(model, NeuralIsometry) and not method.operator:
         model.mask = None
     return model, conv.grid
+
+
+def load_features(config: PoseConfig, method: str) -> PretrainedFeatures | None:
+    """The pre-trained model whose features a method reads; None where it reads none.
+
+    Raises:
+        InputError: the configuration names no model, or it cannot be loaded.
+    """
+    kind = METHODS[method].features
+    if kind is None:
+        return None
+    source: str | None = getattr(config, kind)
+    if not source:
+        raise InputError(
+            f"the method {method} needs --{kind}, the folder of a pre-trained model (config.json, "
+            f"preprocessor_config.json, model.safetensors), or its name on the Hugging Face hub and --download"
+        )
+    return load_pretrained(source, kind, config.download)
 
 
 @torch.no_grad()
@@ -83,6 +107,8 @@ def maps_between(
     """Maps from a to b, both as `model.encode` gives them: `model.map_between` where each frame is encoded once."""
     if isinstance(model, NeuralFourierTransform):
         return model.solve(a, b)
+    if isinstance(model, OrthogonalAutoencoder):
+        return orthogonal_parts(a, b).matrix()
     return isometric_map(a, b, model.spectrum().eigenvalues, model.mask, model.special, model.damping)
 
 
@@ -93,6 +119,8 @@ class Predictor(nn.Module, ABC):
     """
 
     orientation: Tensor
+    feature_size: int | None = None
+    """Numbers that `features` makes of a frame by networks that are frozen; None where there are none."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,6 +139,7 @@ class Predictor(nn.Module, ABC):
     def forward(
         self, first: Float[Tensor, "batch ..."], second: Float[Tensor, "batch ..."]
     ) -> Float[Tensor, "batch 4 4"]:
+        first, second = (view.to(self.orientation.dtype) for view in (first, second))
         return _pose(self.numbers(first, second), self.orientation)
 
     @torch.no_grad()
@@ -146,7 +175,7 @@ class MapPredictor(Predictor):
         self.model = model.requires_grad_(False).eval()
         with torch.no_grad():
             maps = maps_between(model, *examples)
-        self.latent_size = examples[0][0].numel()
+        self.feature_size = examples[0][0].numel()
         self.register_buffer("mean", maps.mean(0))
         spread = (maps - self.mean).square().mean().sqrt().clamp_min(torch.finfo(maps.dtype).tiny)
         self.register_buffer("scale", spread)
@@ -166,6 +195,31 @@ class MapPredictor(Predictor):
         with torch.no_grad():
             maps = (maps_between(self.model, first, second) - self.mean) / self.scale
         return self.head(maps)
+
+
+class FeaturePredictor(Predictor):
+    """Frozen features of both frames → the decoder of the transformer on both frames → relative pose (paper appendix).
+
+    Args:
+        network: neither trained nor saved with the rest; the predictor uses it on the device that it is on.
+    """
+
+    def __init__(self, config: PoseConfig, network: PretrainedFeatures) -> None:
+        super().__init__()
+        self._network = (network,)  # no submodule
+        self.feature_size = network.tokens * network.channels
+        size = config.transformer
+        self.decoder = TwoViewDecoder(
+            size.channels, size.decoder_blocks, size.heads, se3.PARAMETERS, inputs=network.channels
+        )
+
+    def features(self, frames: Float[Tensor, "batch 3 size size"]) -> Float[Tensor, "batch token channel"]:
+        return self._network[0](frames)
+
+    def numbers(
+        self, first: Float[Tensor, "batch token channel"], second: Float[Tensor, "batch token channel"]
+    ) -> Float[Tensor, "batch 9"]:
+        return self.decoder(first, second)
 
 
 class FramePredictor(Predictor):

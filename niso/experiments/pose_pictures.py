@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
-from matplotlib.figure import Figure
-from torch import Tensor
 
 from niso import figures
-from niso.experiments import map_pictures, pose_evaluation
+from niso.baselines import NeuralFourierTransform
+from niso.experiments import map_pictures
 from niso.experiments.pose_methods import maps_between
-from niso.figures.style import GREY, ORANGE, styled
-from niso.geometry import se3, trajectory
+from niso.experiments.pose_paths import failures, trajectories
 from niso.model import NeuralIsometry
 from niso.report import Picture
 
@@ -22,87 +18,19 @@ if TYPE_CHECKING:
     from niso.experiments.pose import Pose
 
 COUNT = 6
-"""Pairs that are shown, and sequences at most."""
-SHOWN = (1, 5)
-"""Skips at which trajectories are shown."""
-
-Paths = tuple[str, Float[Tensor, "frames 3"], Float[Tensor, "frames 3"]]
-"""A title, a true path, and the predicted one as it is aligned with it."""
+"""Pairs that are shown."""
 
 
 @torch.no_grad()
 def pictures(experiment: Pose) -> list[Picture]:
-    """Trajectories, transported frames, maps and the learned spectrum, as far as the method has them."""
+    """Trajectories, failures, transported frames, maps and the learned spectrum, as far as the method has them."""
     experiment.predictor.eval()
-    drawn = trajectories(experiment)
+    drawn = [*trajectories(experiment), *failures(experiment)]
     if experiment.model is not None:
         drawn += [frames(experiment), maps(experiment)]
     if isinstance(experiment.model, NeuralIsometry):
         drawn += spectrum(experiment)
     return drawn
-
-
-def trajectories(experiment: Pose) -> list[Picture]:
-    """True and predicted paths of held-out sequences: the best, the worst, and some in between."""
-    drawn = []
-    for skip in SHOWN:
-        members = experiment.evaluated.members[skip]
-        if not members:
-            continue
-        paths = sorted((_paths(experiment, number, skip) for number in members), key=lambda pair: pair[0])
-        kept = [paths[place] for place in _spread(len(paths), COUNT)]
-        drawn.append(
-            Picture(
-                f"trajectories_skip{skip}",
-                f"Paths of the camera through held-out sequences, {skip} frames left out between neighbours: the truth "
-                "(dashed, from the circle on) and what predicted relative poses compose to, after the similarity that "
-                "brings it nearest, reflections allowed. Each is seen along the direction in which the true path is "
-                "thinnest. From the smallest error √(3n)·ATE, in the title, to the largest: the last is the failure.",
-                draw_paths([path for _, path in kept]),
-            )
-        )
-    return drawn
-
-
-def _spread(total: int, count: int) -> list[int]:
-    """Up to `count` places of `total`, the first and the last among them."""
-    count = min(count, total)
-    return [round(place * (total - 1) / max(1, count - 1)) for place in range(count)]
-
-
-def _paths(experiment: Pose, number: int, skip: int) -> tuple[float, Paths]:
-    frames, poses = experiment.frames, experiment.frames.poses[number]
-    assert poses is not None
-    seen = pose_evaluation.features(experiment.predictor, frames, number)
-    motions = pose_evaluation.motions(experiment.predictor, seen, skip).double()
-    truth = se3.translation(trajectory.subsample(poses, skip))
-    predicted = se3.translation(trajectory.compose(motions))
-    error = float(trajectory.ate_normalised(predicted, truth))
-    aligned = trajectory.aligned(predicted, truth, reflections=True)
-    return error, (f"{frames.names[number]}: {error:.2f}", truth, aligned)
-
-
-@styled
-def draw_paths(paths: Sequence[Paths]) -> Figure:
-    """Pairs of paths side by side, each in the plane in which the true one is widest."""
-    across = min(3, len(paths))
-    down = -(-len(paths) // across)
-    figure = Figure((10, 3.2 * down + 0.3), layout="constrained")
-    panels = figure.subplots(down, across, squeeze=False).ravel()
-    for axes in panels[len(paths) :]:
-        axes.axis("off")
-    for axes, (title, truth, predicted) in zip(panels, paths, strict=False):
-        centre = truth.mean(0)
-        plane = torch.linalg.svd(truth - centre, full_matrices=False).Vh[:2].mT
-        true, guess = ((path - centre) @ plane for path in (truth, predicted))
-        axes.plot(*guess.mT.tolist(), color=ORANGE, label="predicted")
-        axes.plot(*true.mT.tolist(), color="black", linestyle="--", linewidth=1, label="true")
-        axes.plot(*true[:1].mT.tolist(), color="black", marker="o", markersize=4)
-        axes.set(title=title, aspect="equal")
-        axes.margins(0.1)
-        axes.grid(True, color=GREY, alpha=0.2)
-    panels[0].legend(frameon=False, fontsize=8)
-    return figure
 
 
 def frames(experiment: Pose) -> Picture:
@@ -125,7 +53,8 @@ def maps(experiment: Pose) -> Picture:
     model = experiment.model
     assert model is not None
     order = torch.arange(experiment.config.rank)
-    caption = "|V| after the block diagonalisation"
+    fourier = isinstance(model, NeuralFourierTransform)
+    caption = "|V| after the block diagonalisation" if fourier else "|τ| between the latent points"
     if isinstance(model, NeuralIsometry):
         order = model.spectrum().eigenvalues.argsort().cpu()
         caption = "|τ_Ω|, the eigenfunctions in ascending eigenvalue"

@@ -159,6 +159,8 @@ def _train_and_evaluate(folder: RunFolder, settings: Settings, fabric: Any, trai
     figures = {**experiment.evaluate(), **described}
     save_pictures(experiment.pictures(), folder.path / "figures")
     folder.write("curves.json", experiment.curves())
+    for name, tensors in experiment.tensors().items():
+        checkpoint.save(folder.path / f"{name}.safetensors", tensors, _origin(settings))
     folder.write("metrics.json", figures)
     write_report(folder.path)
     return figures

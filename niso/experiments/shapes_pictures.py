@@ -70,7 +70,7 @@ def meshes(experiment: Shapes) -> list[Picture]:
         bodies = [mesh, *(space_mobius.transform(mesh, t) for t in transformations)]
         rows.append(
             [figures.DrawnMesh(body.vertices, surface.faces, values) for body in bodies]
-            + [figures.DrawnMesh(surface.directions, surface.faces, values, edges=True)]
+            + [figures.DrawnMesh(surface.directions, surface.faces, values, True, surface.directions[values.argmax()])]
             + [grids[0, channel].numpy() for channel in (0, late)]
         )
         labels.append(shapes.classes[shapes.labels[shape]])
@@ -167,13 +167,16 @@ def spectrum(experiment: Shapes) -> list[Picture]:
     rows = [list(range(start, min(start + across, rank))) for start in range(0, rank, across)]
     values = eigenvalues[order]
     labels = [f"{values[row[0]]:.2f} …\n{values[row[-1]]:.2f}" for row in rows]
+    drawn = torch.cat([functions[:, order], (mass - mass.mean())[:, None]], 1)
+    rows, labels = [*rows, [rank]], [*labels, "mass"]
     areas = equirectangular.colatitudes(height, "driscoll-healy").sin()[:, None].expand(height, width) / math.pi
     x, tx, *_ = next(experiment.warped(COUNT))
     return [
         Picture(
             "eigenfunctions",
-            "Learned eigenfunctions on the latent grid, drawn on the sphere, in ascending eigenvalue (left).",
-            figures.sphere_rows([("learned eigenfunctions", functions[:, order])], experiment.grid, rows, labels),
+            "Learned eigenfunctions on the latent grid, drawn on the sphere, in ascending eigenvalue (left), and the "
+            "learned mass, less its mean, in the last row.",
+            figures.sphere_rows([("learned eigenfunctions, and mass", drawn)], experiment.grid, rows, labels),
         ),
         map_pictures.mask(model, x, tx, "a few Möbius transformations"),
         Picture(

@@ -22,12 +22,14 @@ class DrawnMesh(NamedTuple):
 
     Attributes:
         edges: whether the triangles' edges are drawn.
+        towards: direction that faces the reader; by default the axis of least extent.
     """
 
     vertices: Float[np.ndarray, "vertices 3"]
     faces: Int[np.ndarray, "faces 3"]
     values: Float[np.ndarray, " vertices"]
     edges: bool = False
+    towards: Float[np.ndarray, " 3"] | None = None
 
 
 @styled
@@ -36,7 +38,7 @@ def mesh_table(
     titles: Sequence[str],
     labels: Sequence[str],
 ) -> Figure:
-    """A table of meshes, seen along their axis of least extent, and of functions on grids, as images.
+    """A table of meshes in parallel projection, and of functions on grids, as images.
 
     Colours are signed: blue above zero, red below, each cell by its own largest magnitude.
 
@@ -62,8 +64,8 @@ def mesh_table(
 def _draw(axes: Axes, mesh: DrawnMesh) -> None:
     """The faces that look at the reader, the farthest first, in parallel projection."""
     vertices = mesh.vertices - mesh.vertices.mean(0)
-    axis = np.linalg.svd(vertices, full_matrices=False)[2]  # longest extent first
-    seen = vertices @ (axis * np.array([[1.0], [1.0], [np.linalg.det(axis)]])).T
+    frame = _frame(vertices, mesh.towards)
+    seen = vertices @ (frame * np.array([[np.linalg.det(frame)], [1.0], [1.0]])).T  # no mirror images
     corners = seen[mesh.faces]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     normals /= np.linalg.norm(normals, axis=1, keepdims=True).clip(np.finfo(float).tiny)
@@ -84,3 +86,13 @@ def _draw(axes: Axes, mesh: DrawnMesh) -> None:
     (x, y), half = (low + high) / 2, (high - low).max() / 2
     axes.set(xlim=(x - half, x + half), ylim=(y - half, y + half), aspect="equal")
     axes.spines[:].set_visible(False)
+
+
+def _frame(
+    vertices: Float[np.ndarray, "vertices 3"], towards: Float[np.ndarray, " 3"] | None
+) -> Float[np.ndarray, "3 3"]:
+    """Directions that point right, up and to the reader: of long extents first, where nothing is to face the reader."""
+    if towards is None:
+        return np.linalg.svd(vertices, full_matrices=False)[2]
+    right, up = np.linalg.svd(towards[None])[2][1:]
+    return np.stack([right, up, towards / np.linalg.norm(towards)])

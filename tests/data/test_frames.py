@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from niso.data import frame_preparation, frames
+from niso.data import frames
 from niso.data.frame_preparation import Preparation, prepare
 from niso.data.sequences import Sequence, longest_run
 from niso.errors import InputError
@@ -82,6 +82,13 @@ def test_video_without_cameras(tmp_path):
     prepared = frames.open_frames(tmp_path / "out")
     assert prepared.poses(0).isnan().all() and prepared.intrinsics(0).isnan().all()
     assert grey(prepared)[2] == 40
+
+
+@pytest.mark.parametrize("name", ["index", "refused", "parameters"])
+def test_sequences_do_not_take_the_names_of_the_folders_own_files(tmp_path, name):
+    outcome = prepare([video(tmp_path, name), video(tmp_path)], tmp_path / "out", preparation=SMALL)
+    assert outcome.refused == {name: f"{name}.json is a file of niso's own: rename it"}
+    assert frames.open_frames(tmp_path / "out").names == ["cup/one"]
 
 
 @pytest.mark.slow  # processes that import torch
@@ -207,13 +214,6 @@ def test_images_must_have_the_stated_size(tmp_path):
         prepare([sequence], tmp_path / "out", preparation=SMALL)
     with pytest.raises(InputError, match="is not finished"):
         frames.open_frames(tmp_path / "out")
-
-
-def test_images_of_16_bits_are_refused(tmp_path):
-    path = tmp_path / "deep.png"
-    Image.fromarray(np.full((30, 40), 40_000, np.uint16)).save(path)
-    with pytest.raises(InputError, match=r"deep\.png is not of 8 bits"):
-        frame_preparation.encode(path, SMALL)
 
 
 def test_names_and_numbers_are_checked(tmp_path):

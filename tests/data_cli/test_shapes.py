@@ -72,7 +72,7 @@ def test_embedded_classes(niso, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("data prepare", "unknown command `niso data prepare`; did you mean prepare shapes?"),
+        ("data prepare", "choose from prepare shapes, prepare co3d, prepare video"),
         ("data shape", "did you mean shapes?"),
         ("data shapes", "Missing from niso data shapes: OUT"),
         ("data shapes out --per-class 0", "--per-class must be at least 1"),

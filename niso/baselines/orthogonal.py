@@ -1,0 +1,120 @@
+"""The paper's ablation without an operator: latents of a pair related by any orthogonal map, and nothing else learned.
+
+Neither mass nor eigenfunctions: τ (N × N) acts on the N latent points themselves.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
+from niso import losses
+from niso.linalg import full_precision, polar
+
+
+class OrthogonalParts(NamedTuple):
+    """The map τ = end · core · startᵀ between the spans of two latents, of d channels each.
+
+    Attributes:
+        start: (batch, points, d) orthonormal basis of the span of a.
+        core: (batch, d, d) orthogonal.
+        end: (batch, points, d) orthonormal basis of the span of b.
+    """
+
+    start: Float[Tensor, "*batch points channels"]
+    core: Float[Tensor, "*batch channels channels"]
+    end: Float[Tensor, "*batch points channels"]
+
+    def move(self, a: Float[Tensor, "*batch points columns"]) -> Float[Tensor, "*batch points columns"]:
+        """τ a, without τ itself."""
+        return self.end @ (self.core @ (self.start.mT @ a))
+
+    def inverse(self) -> OrthogonalParts:
+        """τᵀ."""
+        return OrthogonalParts(self.end, self.core.mT, self.start)
+
+    def matrix(self) -> Float[Tensor, "*batch points points"]:
+        """τ."""
+        return self.end @ self.core @ self.start.mT
+
+
+@full_precision
+def orthogonal_parts(
+    a: Float[Tensor, "*batch points channels"], b: Float[Tensor, "*batch points channels"]
+) -> OrthogonalParts:
+    """What all orthogonal τ that minimise ‖τ a − b‖ have in common.
+
+    With fewer channels than points, which is the rule, b aᵀ has a null space on which τ is arbitrary. No loss depends
+    on that part, and here it is zero: τ is the partial isometry between the spans of a and b.
+
+    Raises:
+        ValueError: more channels than points.
+    """
+    if a.shape[-1] > a.shape[-2]:
+        raise ValueError(f"latents need at least as many points as channels, got {tuple(a.shape[-2:])}")
+    (start, right), (end, left) = torch.linalg.qr(a), torch.linalg.qr(b)
+    return OrthogonalParts(start, polar(left @ right.mT), end)
+
+
+class OrthogonalAutoencoder(nn.Module):
+    """Encoder + orthogonal latent map + decoder, from pairs.
+
+    Args:
+        encoder, decoder: those of a `NeuralIsometry`, with latents (batch, points, channels).
+        norm: of both losses, see `niso.losses`.
+        relative: see `niso.losses.equivariance`.
+
+    Source: paper §5.3: "an ablative version … which does not learn an operator. Here τ is predicted directly between
+    encodings and is required only to be orthogonal".
+    """
+
+    def __init__(
+        self, encoder: nn.Module, decoder: nn.Module, norm: losses.Norm = "l1", relative: bool = False
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.decoder = decoder
+        self.norm: losses.Norm = norm
+        self.relative = relative
+
+    def forward(self, x: Shaped[Tensor, "batch ..."], tx: Shaped[Tensor, "batch ..."]) -> dict[str, Float[Tensor, ""]]:
+        """Losses "reconstruction" and "equivariance" of observations ψ and Tψ, each in both directions."""
+        a, b = self.encode(torch.cat([x, tx])).chunk(2)
+        tau = orthogonal_parts(a, b)
+        moved = tau.move(a), tau.inverse().move(b)
+        predictions = self.decode(torch.cat(moved)).chunk(2)
+        errors = [losses.reconstruction(p, t, self.norm) for p, t in zip(predictions, (tx, x), strict=True)]
+        equivariance = losses.transport(a, b, *moved, self.norm, self.relative)
+        return {"reconstruction": errors[0] + errors[1], "equivariance": equivariance}
+
+    def encode(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch points channels"]:
+        """Latents, never below float32."""
+        latents = self.encoder(x)
+        return latents.to(torch.promote_types(latents.dtype, torch.float32))
+
+    def decode(self, a: Float[Tensor, "batch points channels"]) -> Shaped[Tensor, "batch ..."]:
+        """Observations from latents."""
+        return self.decoder(a)
+
+    def map_between(
+        self, x: Shaped[Tensor, "batch ..."], tx: Shaped[Tensor, "batch ..."]
+    ) -> Float[Tensor, "batch points points"]:
+        """Maps τ from `encode(x)` to `encode(tx)`."""
+        return orthogonal_parts(*self.encode(torch.cat([x, tx])).chunk(2)).matrix()
+
+
+class OrthogonalObjective(nn.Module):
+    """An `OrthogonalAutoencoder` and the weight α of its equivariance loss: what the training loop pre-trains."""
+
+    def __init__(self, model: OrthogonalAutoencoder, equivariance: float) -> None:
+        super().__init__()
+        self.model = model
+        self.equivariance = equivariance
+
+    def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
+        """Loss terms of a pair (ψ, Tψ) of batches; "loss" is what is minimised."""
+        terms = self.model(*batch)
+        return {"loss": terms["reconstruction"] + self.equivariance * terms["equivariance"], **terms}

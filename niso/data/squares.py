@@ -1,0 +1,38 @@
+"""Images as frames are prepared: the largest centred square, resized."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PIL import Image
+
+from niso.errors import InputError
+
+
+def square(image: Image.Image, size: int) -> Image.Image:
+    """The largest centred square of an image in RGB, resized to `size` by `size` pixels."""
+    side = min(image.size)
+    left, top = (image.width - side) / 2, (image.height - side) / 2
+    box = (left, top, left + side, top + side)
+    return image.convert("RGB").resize((size, size), Image.Resampling.BICUBIC, box)
+
+
+def read_square(path: Path, size: int) -> tuple[Image.Image, tuple[int, int]]:
+    """The square of an image file, and the height and width that the image had.
+
+    Raises:
+        InputError: it is missing, damaged, or not of 8 bits.
+    """
+    try:
+        with Image.open(path) as image:
+            width, height = image.size
+            if image.mode[0] in "IF":
+                raise InputError(f"{path.name} is not of 8 bits")
+            image.draft(None, (2 * size, 2 * size))  # JPEG at ½, ¼ …, which is much faster
+            return square(image, size), (height, width)
+    except FileNotFoundError as error:
+        raise InputError(f"{path.name} is missing") from error
+    except InputError:
+        raise
+    except Exception as error:  # Pillow's readers raise whatever a damaged file leads them to
+        raise InputError(f"{path.name} cannot be read ({' '.join(str(error).split())})") from error
