@@ -19,14 +19,14 @@ class OrthogonalParts(NamedTuple):
     """The map τ = end · core · startᵀ between the spans of two latents, of d channels each.
 
     Attributes:
-        start: (batch, points, d) orthonormal basis of the span of a.
-        core: (batch, d, d) orthogonal.
-        end: (batch, points, d) orthonormal basis of the span of b.
+        start: (batch, points, r) orthonormal basis of the span of a, r the smaller of points and d.
+        core: (batch, r, r) orthogonal.
+        end: (batch, points, r) orthonormal basis of the span of b.
     """
 
-    start: Float[Tensor, "*batch points channels"]
-    core: Float[Tensor, "*batch channels channels"]
-    end: Float[Tensor, "*batch points channels"]
+    start: Float[Tensor, "*batch points rank"]
+    core: Float[Tensor, "*batch rank rank"]
+    end: Float[Tensor, "*batch points rank"]
 
     def move(self, a: Float[Tensor, "*batch points columns"]) -> Float[Tensor, "*batch points columns"]:
         """τ a, without τ itself."""
@@ -49,12 +49,10 @@ def orthogonal_parts(
 
     With fewer channels than points, which is the rule, b aᵀ has a null space on which τ is arbitrary. No loss depends
     on that part, and here it is zero: τ is the partial isometry between the spans of a and b.
-
-    Raises:
-        ValueError: more channels than points.
     """
     if a.shape[-1] > a.shape[-2]:
-        raise ValueError(f"latents need at least as many points as channels, got {tuple(a.shape[-2:])}")
+        points = torch.eye(a.shape[-2], dtype=a.dtype, device=a.device).expand(*a.shape[:-2], -1, -1)
+        return OrthogonalParts(points, polar(b @ a.mT), points)
     (start, right), (end, left) = torch.linalg.qr(a), torch.linalg.qr(b)
     return OrthogonalParts(start, polar(left @ right.mT), end)
 
