@@ -72,6 +72,7 @@ SMALL = replace(
     conv=ConvConfig((24, 48), 16, (48,), blocks=2, latent_channels=32, stem_channels=32, patch=2, padding="longitude"),
     rank=32,
     eigenvalues="shifted",
+    multiplicity=0.001,
     multiplicity_decay=0.1,
     nft_maps=800,
     training=Optimisation(
