@@ -194,13 +194,13 @@ def train(
             done = step + 1
             due = bool(received()) or done == steps or time.monotonic() - last_saved >= checkpoint_seconds
             looking = done % look_every == 0 or done == steps or (due and fabric.world_size == 1)
+            with together(fabric, looking):  # by itself: in the objective, processes may exchange latents
+                batch = sampler(step)
             optimizer_handle.zero_grad()
             for part in range(parts):
                 with fabric.no_backward_sync(module, enabled=part + 1 < parts):  # one exchange of gradients a step
                     with together(fabric, looking):
                         try:
-                            if part == 0:
-                                batch = sampler(step)
                             terms = module(_part(batch, part, parts), step / steps)
                         except FloatingPointError as error:
                             raise TrainingError(f"{phase}: step {done}: {error}; {_ADVICE}") from error

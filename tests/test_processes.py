@@ -47,7 +47,7 @@ def test_killed_at_any_moment(start, niso, options, tmp_path, weights):
         wait_for_a_checkpoint(process, run / CHECKPOINT, newest)
         time.sleep(moments.uniform(0, 0.3))
         process.send_signal(number)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=240)
         newest = (run / CHECKPOINT).stat().st_mtime
         if number == signal.SIGTERM:
             assert process.returncode == 143 and out == ""
@@ -105,7 +105,7 @@ def test_an_error_of_both_is_said_once(start, options, tmp_path, images, trouble
         run.mkdir()
         (run / "thesis.tex").touch()
     process = start("run", "torus", *words)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=240)
     assert process.returncode == 2 and out == "", err
     said = {"data": "does not exist", "batch": "does not divide among 2 processes", "folder": "not an empty folder"}
     assert said[trouble] in one_line(err)
@@ -135,7 +135,7 @@ def test_an_error_in_one_process_stops_the_other(start, options, tmp_path, weigh
     program.write_text(PROGRAM)
     words = [*options, "--steps", 50, "--batch-size", 4, "--devices", 2, "--checkpoint-seconds", 0, "--out", run]
     process = start("run", "torus", *words, program=program)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=240)
     assert process.returncode == 2, err
     assert "step 5: the term 'equivariance' of the loss is not finite" in one_line(err)
     assert all(tensor.isfinite().all() for tensor in weights(run).values())
@@ -147,6 +147,6 @@ def test_a_signal_to_the_first_of_two(start, niso, options, tmp_path):
     process = start("run", "torus", *words, "--out", run)
     wait_for_a_checkpoint(process, run / CHECKPOINT)
     process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=60)  # returns when both have closed it
+    _, err = process.communicate(timeout=240)  # returns when both have closed it
     assert process.returncode == 143, err
     assert "interrupted and saved" in one_line(err)

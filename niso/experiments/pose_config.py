@@ -130,7 +130,8 @@ SMALL = PoseConfig(
 )
 """The rendered clips, or other data, on one core: a network of 0.37 million parameters on 64×64 pixels.
 
-`niso run pose --preset small`. Not yet run to its end."""
+`niso run pose --preset small --precision bf16-mixed --compile`: four minutes on one core of an AMD EPYC, two at a time,
+after the clips are rendered, once. Records: results/pose."""
 
 QUICK = replace(
     SMALL,
