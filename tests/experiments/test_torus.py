@@ -34,8 +34,8 @@ SMALL = {
 RUNS = [
     (experiment, preset, method)
     for experiment in EXPERIMENTS
-    for i, preset in enumerate(find_experiment(experiment).presets)
-    for j, method in enumerate(find_experiment(experiment).methods)
+    for i, (preset, config) in enumerate(find_experiment(experiment).presets.items())
+    for j, method in enumerate(find_experiment(experiment).available(config))
     if not i or not j  # every method of the first preset, the first method of every preset
 ]
 
