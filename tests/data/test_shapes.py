@@ -174,5 +174,5 @@ def test_split_needs_both_parts(train: int) -> None:
 def test_shapes_are_frozen(folder: Path) -> None:
     shapes = open_shapes(folder)
     with pytest.raises(AttributeError):
-        shapes.names = []  # type: ignore[misc]
+        shapes.names = []  # type: ignore[misc]  # what must not be done is done on purpose
     assert isinstance(shapes, PreparedShapes)
