@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import tyro
 
+from niso.command_line import first_message
 from niso.config import Hardware, read_yaml
 from niso.errors import InputError, nearest
 from niso.experiments import EXPERIMENTS, find_experiment
@@ -199,19 +200,3 @@ def _flags(kind: type, default: Any) -> list[str]:
     with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
         tyro.cli(kind, args=["--help"], default=default)
     return sorted(set(re.findall(r"--[a-z][a-z0-9-]*[a-z0-9]", text.getvalue())))
-
-
-def first_message(text: str) -> str:
-    """The sentence of tyro's boxed error message, in one line."""
-    lines = [re.sub(r"[─━│╭╮╰╯]", "", line).strip() for line in text.splitlines()]
-    rules = [index for index, line in enumerate(lines) if set(line) == {"-"}] or [0]
-    end = rules[1] if len(rules) > 1 else len(lines)
-    message = " ".join(line for line in lines[rules[0] + 1 : end] if line)
-    choice = re.match(r"(?:.*: )?invalid choice '(.*)' for argument '(.*)'\. Expected one of \((.*)\)", message)
-    if choice:
-        name, flag, known = choice.groups()
-        hint = nearest(name, re.findall(r"'([^']*)'", known))
-        return f"{flag}: unknown value {name!r}{hint}"
-    message = re.sub(r"invalid literal for int\(\) with base 10: ('.*')", r"\1 is not a whole number", message)
-    message = re.sub(r"could not convert string to float: ('.*')", r"\1 is not a number", message)
-    return message.removeprefix("Error parsing ").rstrip(".") or "the call cannot be understood"

@@ -8,7 +8,7 @@ import os
 import re
 from typing import TypeVar
 
-from niso.errors import InputError
+from niso.errors import InputError, nearest
 
 C = TypeVar("C")
 
@@ -31,12 +31,27 @@ def parse(kind: type[C], program: str, arguments: list[str]) -> C:
     except SystemExit as stop:
         if not stop.code:
             raise
-        from niso.cli_options import first_message
-
         message = re.split(r" (?:Argument|For full) helptext", first_message(problem.getvalue()))[0]
+        message = message.removeprefix(f"{kind.__name__}: ")  # tyro's name for a dataclass's own checks
         raise InputError(f"{message.rstrip('.')}; see `{program} --help`") from stop
 
 
 def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+def first_message(text: str) -> str:
+    """The sentence of tyro's boxed error message, in one line."""
+    lines = [re.sub(r"[─━│╭╮╰╯]", "", line).strip() for line in text.splitlines()]
+    rules = [index for index, line in enumerate(lines) if set(line) == {"-"}] or [0]
+    end = rules[1] if len(rules) > 1 else len(lines)
+    message = " ".join(line for line in lines[rules[0] + 1 : end] if line)
+    choice = re.match(r"(?:.*: )?invalid choice '(.*)' for argument '(.*)'\. Expected one of \((.*)\)", message)
+    if choice:
+        name, flag, known = choice.groups()
+        hint = nearest(name, re.findall(r"'([^']*)'", known))
+        return f"{flag}: unknown value {name!r}{hint}"
+    message = re.sub(r"invalid literal for int\(\) with base 10: ('.*')", r"\1 is not a whole number", message)
+    message = re.sub(r"could not convert string to float: ('.*')", r"\1 is not a number", message)
+    return message.removeprefix("Error parsing ").rstrip(".") or "the call cannot be understood"
