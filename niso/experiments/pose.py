@@ -18,6 +18,7 @@ from torch import Tensor
 from niso.baselines import NeuralFourierTransform
 from niso.errors import InputError
 from niso.experiments import pose_evaluation, pose_trajectories
+from niso.experiments.ahead import Ahead
 from niso.experiments.experiment import Curve, Experiment, Phase
 from niso.experiments.methods import make_objective, pair_figures
 from niso.experiments.pose_config import PRESETS, PoseConfig
@@ -27,17 +28,14 @@ from niso.experiments.pose_methods import (
     METHODS,
     Backbone,
     ConstantMotion,
-    FeaturePredictor,
-    FramePredictor,
-    MapPredictor,
     Predictor,
     encode,
     load_features,
     make_backbone,
+    make_predictor,
     maps_between,
 )
 from niso.experiments.pose_published import PUBLISHED
-from niso.experiments.shapes_maps import Ahead
 from niso.geometry import se3
 from niso.random import global_batch, local_part, process, step_seed
 
@@ -144,7 +142,8 @@ class Pose(Experiment):
             self.frames.dtype = next(model.parameters()).dtype
             if isinstance(model, NeuralFourierTransform) and config.nft_epochs:
                 model.diagonalise(self._maps(config.nft_maps), config.nft_epochs, seed=self.seed)
-        self.predictor = self._make_predictor().to(self.device)
+        backbone = None if model is None else (model, self._examples(EXAMPLES))
+        self.predictor = make_predictor(config, self.method, backbone, self.pretrained).to(self.device)
         objective, sampler = PoseObjective(self.predictor, config.group), self._head_sampler()
         yield Phase("head", objective, sampler, config.head)
         self.predictor.orient(*map(global_batch, sampler(config.head.steps)))
@@ -224,13 +223,6 @@ class Pose(Experiment):
     def _features(self, frames: Tensor) -> Tensor:
         with self.autocast():
             return self.predictor.features(frames)
-
-    def _make_predictor(self) -> Predictor:
-        if self.pretrained is not None:
-            return FeaturePredictor(self.config, self.pretrained)
-        if self.model is None:
-            return FramePredictor(self.config) if self.method == "vit" else ConstantMotion()
-        return MapPredictor(self.config, self.model, self._examples(EXAMPLES))
 
     def _examples(self, count: int) -> tuple[Tensor, Tensor]:
         """Latents of random pairs of training frames, the same in all processes."""

@@ -26,14 +26,11 @@ from niso.experiments.pose_evaluation import BATCH
 from niso.experiments.pose_losses import PoseObjective
 from niso.experiments.pose_methods import (
     METHODS,
-    ConstantMotion,
-    FeaturePredictor,
-    FramePredictor,
-    MapPredictor,
     Predictor,
     encode,
     load_features,
     make_backbone,
+    make_predictor,
 )
 from niso.experiments.runner import Settings
 from niso.files import write_atomically
@@ -111,16 +108,15 @@ def untrained(config: PoseConfig, method: str, device: torch.device) -> Predicto
     Raises:
         InputError: the model whose features the method reads cannot be loaded.
     """
-    predictor: Predictor
+    backbone = None
     if METHODS[method].kind is not None:
         model = make_backbone(config, METHODS[method])[0].eval()
-        examples = encode(model, torch.rand(2, 3, config.size, config.size)).split(1)
-        predictor = MapPredictor(config, model, (examples[0], examples[1]))
-    elif (features := load_features(config, method)) is not None:
-        predictor = FeaturePredictor(config, features.to(device))
-    else:
-        predictor = FramePredictor(config) if method == "vit" else ConstantMotion()
-    return predictor.to(device)
+        first, second = encode(model, torch.rand(2, 3, config.size, config.size)).split(1)
+        backbone = model, (first, second)
+    features = load_features(config, method)
+    if features is not None:
+        features.to(device)
+    return make_predictor(config, method, backbone, features).to(device)
 
 
 @torch.no_grad()

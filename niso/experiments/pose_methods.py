@@ -246,3 +246,22 @@ class ConstantMotion(Predictor):
         self, first: Float[Tensor, "batch ..."], second: Float[Tensor, "batch ..."]
     ) -> Float[Tensor, "batch 9"]:
         return nn.functional.pad(self.translation, (0, 6)).expand(len(first), -1)
+
+
+def make_predictor(
+    config: PoseConfig,
+    method: str,
+    backbone: tuple[Backbone, tuple[Tensor, Tensor]] | None,
+    features: PretrainedFeatures | None,
+) -> Predictor:
+    """A method's untrained predictor.
+
+    Args:
+        backbone: of a method that pre-trains one: the model, and examples as `MapPredictor` takes them.
+        features: see `load_features`.
+    """
+    if backbone is not None:
+        return MapPredictor(config, *backbone)
+    if features is not None:
+        return FeaturePredictor(config, features)
+    return FramePredictor(config) if method == "vit" else ConstantMotion()

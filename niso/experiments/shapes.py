@@ -20,10 +20,11 @@ from torch import Tensor, nn
 from niso.baselines import Autoencoder, NeuralFourierTransform
 from niso.data.shapes import open_shapes, split
 from niso.errors import InputError
+from niso.experiments.ahead import Ahead
 from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.methods import Model, make_head, make_objective, pair_figures
 from niso.experiments.shapes_config import PRESETS, ShapesConfig
-from niso.experiments.shapes_maps import Ahead, ShapeMaps, embedded
+from niso.experiments.shapes_maps import ShapeMaps, embedded
 from niso.experiments.shapes_methods import METHODS, make_model, train_features_only
 from niso.experiments.shapes_published import PUBLISHED
 from niso.geometry import mobius

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import Generic, TypeVar
 
 import numpy as np
 import torch
@@ -19,8 +16,6 @@ from niso.data.shapes import PreparedShapes, statistics
 from niso.errors import InputError
 from niso.experiments.shapes_config import ShapesConfig
 from niso.progress import Bar
-
-T = TypeVar("T")
 
 RESERVE = 2
 """Shapes of each embedded class that may be refused."""
@@ -109,27 +104,3 @@ class ShapeMaps:
         if not maps.isfinite().all():
             raise InputError(f"{self.shapes.folder} has maps with values that are not finite: prepare it again")
         return maps
-
-
-class Ahead(Generic[T]):
-    """Calls a function of the step, and already for the next step in a thread while this one is trained on.
-
-    Args:
-        function: of the step alone: it must not draw from torch's global generators.
-        steps: how many there are.
-    """
-
-    def __init__(self, function: Callable[[int], T], steps: int) -> None:
-        self.function, self.steps = function, steps
-        self.thread = ThreadPoolExecutor(1)
-        self.pending: tuple[int, Future[T]] | None = None
-
-    def __call__(self, step: int) -> T:
-        pending, self.pending = self.pending, None
-        if pending is not None and pending[0] == step:
-            result = pending[1].result()
-        else:
-            result = self.function(step)
-        if step + 1 < self.steps:
-            self.pending = step + 1, self.thread.submit(self.function, step + 1)
-        return result

@@ -15,9 +15,10 @@ from niso.config import Hardware, Optimisation
 from niso.data import shapes as prepared
 from niso.data.shape_family import PLANS
 from niso.experiments import shapes_maps
+from niso.experiments.ahead import Ahead
 from niso.experiments.shapes import Shapes
 from niso.experiments.shapes_config import PAPER, PRESETS, ShapesConfig
-from niso.experiments.shapes_maps import Ahead, ShapeMaps
+from niso.experiments.shapes_maps import ShapeMaps
 from niso.experiments.shapes_methods import METHODS
 from niso.networks import ConvConfig
 from niso.run_folder import RunFolder
