@@ -22,7 +22,7 @@ from niso.experiments.ahead import Ahead
 from niso.experiments.experiment import Curve, Experiment, Phase
 from niso.experiments.methods import make_objective, pair_figures
 from niso.experiments.pose_config import PRESETS, PoseConfig
-from niso.experiments.pose_frames import TEST, TRAIN, open_sequences
+from niso.experiments.pose_frames import RENDERED, TEST, TRAIN, open_sequences
 from niso.experiments.pose_losses import Pairs, PoseObjective, draw_pairs
 from niso.experiments.pose_methods import (
     METHODS,
@@ -89,7 +89,8 @@ class Pose(Experiment):
             )
         self.frames = open_sequences(config, data_dir, device)
         source = data_dir or "the rendered clips"
-        self.train, self.posed = self.frames.members(TRAIN), self.frames.members(TRAIN, posed=True)
+        self.train = self.frames.members(TRAIN, RENDERED)
+        self.posed = self.frames.members(TRAIN, RENDERED, posed=True)
         if not len(self.posed):
             problem = "with camera poses" if len(self.train) else "of the split train"
             raise InputError(f"{source} has no sequence {problem}, which the head is trained on")
@@ -102,7 +103,7 @@ class Pose(Experiment):
             torch.full((int(length), 4, 4), torch.nan, dtype=torch.float64) if own is None else own
             for own, length in zip(self.frames.poses, self.frames.lengths, strict=True)
         ]
-        self.poses = torch.cat(poses)
+        self.poses, self.starts = torch.cat(poses), self.frames.lengths.cumsum(0) - self.frames.lengths
         self.model: Backbone | None = None
         if METHODS[method].kind is not None:
             try:
@@ -124,8 +125,9 @@ class Pose(Experiment):
     def facts(self) -> dict[str, Any]:
         """The split, and which sequences could not be evaluated at which skips."""
         names = self.frames.names
+        own = self.frames.members(TRAIN)
         return {
-            "train_sequences": [names[number] for number in self.train.tolist()],
+            "train_sequences": [names[number] for number in own[~self.frames.mirrored[own]].tolist()],
             "test_sequences": [names[number] for number in self.test.tolist()],
             "left_out": self.evaluated.reasons,
         }
@@ -144,7 +146,7 @@ class Pose(Experiment):
                 model.diagonalise(self._maps(config.nft_maps), config.nft_epochs, seed=self.seed)
         backbone = None if model is None else (model, self._examples(EXAMPLES))
         self.predictor = make_predictor(config, self.method, backbone, self.pretrained).to(self.device)
-        objective, sampler = PoseObjective(self.predictor, config.group), self._head_sampler()
+        objective, sampler = PoseObjective(self.predictor, config.group, config.translation_scale), self._head_sampler()
         yield Phase("head", objective, sampler, config.head)
         self.predictor.orient(*map(global_batch, sampler(config.head.steps)))
 
@@ -152,7 +154,10 @@ class Pose(Experiment):
         """Pairs of frames: this process's part of a step's batch."""
         generator = torch.Generator().manual_seed(step_seed(self.seed, step, "pairs"))
         size, (skip, signed) = self.config.training.batch_size, (self.config.skip, self.config.signed)
-        drawn = draw_pairs(self.frames.lengths, self.train, size, skip, generator, signed=signed, identical=signed)
+        weights = self._weights(self.train)
+        drawn = draw_pairs(
+            self.frames.lengths, self.train, size, skip, generator, signed=signed, identical=signed, weights=weights
+        )
         return Pairs(*map(local_part, drawn))
 
     def head_pairs(self, step: int) -> Pairs:
@@ -161,12 +166,23 @@ class Pose(Experiment):
         generator = torch.Generator().manual_seed(step_seed(self.seed, step, "posed pairs"))
         size, skip = config.head.batch_size, config.head_skip
         lengths, members = self.frames.lengths, self.posed
-        drawn = draw_pairs(lengths, members, size, skip, generator, config.group, config.backwards)
+        weights = self._weights(members)
+        drawn = draw_pairs(lengths, members, size, skip, generator, config.group, config.backwards, weights=weights)
         return Pairs(*map(local_part, drawn))
+
+    def _weights(self, members: Tensor) -> Float[Tensor, " members"] | None:
+        """Weights of sequences in the draw, where rendered clips are among them."""
+        rendered = torch.tensor([self.frames.splits[number] == RENDERED for number in members.tolist()])
+        if not rendered.any():
+            return None
+        count, share = rendered.sum(), self.config.rendered
+        if count == len(members):
+            return torch.ones(len(members))
+        return torch.where(rendered, share / count, (1 - share) / (len(members) - count))
 
     def motions(self, pairs: Pairs) -> Float[Tensor, "batch 4 4"]:
         """True poses of the second frames as the first ones see them."""
-        start = self.frames.starts[pairs.sequence]
+        start = self.starts[pairs.sequence]
         motions = se3.relative(self.poses[start + pairs.first], self.poses[start + pairs.second])
         return motions.float().to(self.device)
 
@@ -230,7 +246,13 @@ class Pose(Experiment):
         self.model.eval()
         generator = torch.Generator().manual_seed(step_seed(self.seed, 0, "maps"))
         pairs = draw_pairs(
-            self.frames.lengths, self.train, count, self.config.head_skip, generator, signed=self.config.backwards
+            self.frames.lengths,
+            self.train,
+            count,
+            self.config.head_skip,
+            generator,
+            signed=self.config.backwards,
+            weights=self._weights(self.train),
         )
         with self.autocast():
             first, second = (

@@ -10,6 +10,7 @@ import tyro
 
 from niso.config import Optimisation, require
 from niso.experiments.method_config import MethodConfig
+from niso.experiments.pose_losses import Scale
 from niso.networks import ConvConfig, MLPConfig, VectorNeuronConfig
 from niso.networks.two_view import TwoViewConfig
 
@@ -34,6 +35,11 @@ class PoseConfig(MethodConfig):
     """Of these, the share to test on."""
     split_file: Path | None = None
     """A JSON file {"train": [names], "test": [names]} of CO3Dv2's sequences, in place of the former two."""
+    rendered: float = 0.0
+    """With --data-dir, the share of pairs that are of the rendered clips, in pre-training and for the head: the poses
+    of few sequences are learned by heart. 1 trains on the clips alone, and --data-dir is what is tested on."""
+    mirrored: bool = False
+    """Train on each sequence mirrored left to right too, frames and cameras: twice as many motions."""
     conv: ConvConfig = field(default_factory=lambda: ConvConfig((144, 144), 3))
     """Convolutional networks; size and channels of images are those of the frames, whatever is given."""
     transformer: TwoViewConfig = field(default_factory=TwoViewConfig)
@@ -55,6 +61,8 @@ class PoseConfig(MethodConfig):
     """Train the head on pairs in both directions of time."""
     group: int = 4
     """Pairs of one sequence in a batch of the head's: they share a scale."""
+    translation_scale: Scale = "projection"
+    """That scale: "projection", the paper's, leaves the sign of a sequence's translations open; "norm" does not."""
     mlp: MLPConfig = field(default_factory=lambda: MLPConfig(layers=5, channels=512))
     """The head on maps."""
     vector_neurons: Annotated[VectorNeuronConfig, tyro.conf.Suppress] = field(default_factory=VectorNeuronConfig)
@@ -68,7 +76,7 @@ class PoseConfig(MethodConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self, "size", "clips", "test_clips", "group", "quality", positive=True)
-        require(self, "quality", "held_out", most=1.0)
+        require(self, "quality", "held_out", "rendered", most=1.0)
         require(self, "skip", "head_skip", "memory")
         for name in ("clip_frames", "test_frames"):
             if getattr(self, name) < 3:
@@ -108,14 +116,17 @@ that start at the first frame, and Φ and M that go on training are left out. No
 
 SMALL = PoseConfig(
     size=64,
+    clips=384,
+    test_clips=24,
     conv=ConvConfig((64, 64), 3, (32, 64), blocks=2, latent_channels=32, stem_channels=32, patch=2),
-    transformer=TwoViewConfig(patch=8, channels=128, heads=4, encoder_blocks=3, decoder_blocks=3),
+    transformer=TwoViewConfig(patch=16, channels=96, heads=4, encoder_blocks=2, decoder_blocks=2),
     rank=32,
     eigenvalues="shifted",
     relative_equivariance=0.03,
     multiplicity=0.001,
     multiplicity_decay=0.1,
     backwards=True,
+    translation_scale="norm",
     nft_maps=800,
     training=Optimisation(
         steps=1_000,
@@ -136,7 +147,6 @@ after the clips are rendered, once. Records: results/pose."""
 QUICK = replace(
     SMALL,
     conv=ConvConfig((64, 64), 3, (32, 48), blocks=1, latent_channels=32, stem_channels=32, patch=4),
-    transformer=TwoViewConfig(patch=16, channels=96, heads=4, encoder_blocks=2, decoder_blocks=2),
     training=replace(SMALL.training, steps=800, warmup_steps=100),
     head=replace(SMALL.head, steps=800, warmup_steps=100),
     nft_maps=320,

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pooch
 import safetensors.torch
@@ -26,50 +27,69 @@ from niso.files import locked, write_atomically
 from niso.progress import Bar
 
 TRAIN, TEST = co3d.TRAIN, co3d.TEST
+RENDERED = "rendered"
+"""Rendered clips beside other data."""
 
 _VERSION = 1  # of the rendered clips: to be raised where the code that makes them changes them
+
+
+class Source(NamedTuple):
+    """Where frames and camera poses of several sequences come from.
+
+    Attributes:
+        names, splits: of the sequences.
+        lengths: frames of each sequence.
+        poses: of each sequence, camera-to-world (see `niso.data.sequences.Clip`); None where it has none.
+        read: all frames of a sequence, or one of them, 0 … 255.
+    """
+
+    names: list[str]
+    splits: list[str]
+    lengths: list[int]
+    poses: list[Float[Tensor, "_frames 4 4"] | None]
+    read: Callable[[int, int | None], UInt8[Tensor, ...]]
 
 
 class Frames:
     """Frames and camera poses of several sequences.
 
     Args:
-        names, splits: of the sequences.
-        poses: of each sequence, camera-to-world (see `niso.data.sequences.Clip`); None where it has none.
-        lengths: frames of each sequence.
-        read: all frames of a sequence, or one of them, 0 … 255.
         size: height and width in pixels that frames are resized to.
         gigabytes: frames up to this size are kept on the device; others are read when they are asked for.
+        mirrored: whether each sequence to train on is there a second time, mirrored left to right.
+
+    Attributes:
+        names, splits, poses: as the source has them, mirrored sequences after the others.
+        mirrored: which sequences these are.
+        lengths: frames of every sequence.
     """
 
     def __init__(
-        self,
-        names: list[str],
-        splits: list[str],
-        lengths: list[int],
-        poses: list[Float[Tensor, "_frames 4 4"] | None],
-        read: Callable[[int, int | None], UInt8[Tensor, ...]],
-        size: int,
-        gigabytes: float,
-        device: torch.device,
+        self, source: Source, size: int, gigabytes: float, device: torch.device, mirrored: bool = False
     ) -> None:
-        self.names, self.splits, self.poses, self.size, self.device = names, splits, poses, size, device
-        self.lengths = torch.tensor(lengths)
-        self.starts = self.lengths.cumsum(0) - self.lengths
-        self._source = read
+        self.size, self.device, self._read = size, device, source.read
+        count = len(source.names)
+        twice = [number for number in range(count) if mirrored and source.splits[number] != TEST]
+        self._source = torch.tensor([*range(count), *twice])
+        self.mirrored = torch.arange(count + len(twice)) >= count
+        self.names = source.names + [f"{source.names[number]} mirrored" for number in twice]
+        self.splits = source.splits + [source.splits[number] for number in twice]
+        self.poses = source.poses + [_mirrored(source.poses[number]) for number in twice]
+        lengths = torch.tensor(source.lengths)
+        self.lengths, self._starts = lengths[self._source], lengths.cumsum(0) - lengths
         self.dtype = torch.float32
         """What `scaled` gives."""
         self.resident: UInt8[Tensor, "frames 3 size size"] | None = None
-        if sum(lengths) * 3 * size**2 <= gigabytes * 1e9:
-            parts = [self._resized(read(sequence, None)) for sequence in range(len(names))]
+        if sum(source.lengths) * 3 * size**2 <= gigabytes * 1e9:
+            parts = [self._resized(source.read(sequence, None)) for sequence in range(count)]
             self.resident = torch.cat(parts).to(device)
 
-    def members(self, split: str, posed: bool = False) -> Int[Tensor, " sequences"]:
-        """Numbers of a split's sequences of two frames at least; with `posed`, of those with camera poses."""
+    def members(self, *splits: str, posed: bool = False) -> Int[Tensor, " sequences"]:
+        """Numbers of the splits' sequences of two frames at least; with `posed`, of those with camera poses."""
         kept = [
             number
             for number, (own, poses) in enumerate(zip(self.splits, self.poses, strict=True))
-            if own == split and self.lengths[number] > 1 and not (posed and poses is None)
+            if own in splits and self.lengths[number] > 1 and not (posed and poses is None)
         ]
         return torch.tensor(kept, dtype=torch.long)
 
@@ -79,10 +99,15 @@ class Frames:
         Raises:
             InputError: a damaged file.
         """
+        source, mirrored = self._source[sequence], self.mirrored[sequence]
         if self.resident is not None:
-            return self.resident[(self.starts[sequence] + frame).to(self.device)]
-        images = [self._source(*pair)[None] for pair in zip(sequence.tolist(), frame.tolist(), strict=True)]
-        return torch.cat([self._resized(image) for image in images])
+            images = self.resident[(self._starts[source] + frame).to(self.device)]
+        else:
+            pairs = zip(source.tolist(), frame.tolist(), strict=True)
+            images = torch.cat([self._resized(self._read(*pair)[None]) for pair in pairs])
+        if not bool(mirrored.any()):
+            return images
+        return torch.where(mirrored.to(images.device)[:, None, None, None], images.flip(-1), images)
 
     def scaled(self, images: UInt8[Tensor, "batch 3 size size"]) -> Float[Tensor, "batch 3 size size"]:
         """Frames as networks take them, in [−1, 1], on the device."""
@@ -102,12 +127,21 @@ class Frames:
         return smooth.round().clamp(0, 255).byte()
 
 
+def _mirrored(poses: Float[Tensor, "frames 4 4"] | None) -> Float[Tensor, "frames 4 4"] | None:
+    """Poses of the cameras that see the world mirrored left to right: x of world and camera change sign."""
+    if poses is None:
+        return None
+    flip = torch.tensor([-1, 1, 1, 1], dtype=poses.dtype)
+    return flip[:, None] * poses * flip
+
+
 def open_sequences(
     config: PoseConfig, data_dir: Path | None, device: torch.device, cache: Path | None = None
 ) -> Frames:
     """A run's data: a prepared folder, CO3Dv2 in its own layout, or, without a folder, the rendered clips.
 
-    CO3Dv2 is prepared first, into the user's cache; what is there of unchanged files is kept.
+    CO3Dv2 is prepared first, into the user's cache; what is there of unchanged files is kept. With `config.rendered`,
+    the clips to train on are there beside the folder's sequences, in a split of their own.
 
     Args:
         cache: a folder in place of the user's cache.
@@ -116,35 +150,47 @@ def open_sequences(
         InputError: the folder is neither, is damaged, or cannot be prepared, or the cache cannot be written to.
     """
     cache = cache or Path(pooch.os_cache("niso"))
-    if data_dir is None:
-        return _rendered(config, cache / "clips", device)
+    source = _rendered(config, cache / "clips") if data_dir is None else _read(config, data_dir, cache)
+    return Frames(source, config.size, config.memory, device, config.mirrored)
+
+
+def _read(config: PoseConfig, data_dir: Path, cache: Path) -> Source:
+    """What a folder holds, and rendered clips beside it if they are wanted."""
     if not data_dir.is_dir():
         raise InputError(f"--data-dir {data_dir} is not a folder")
     if not (data_dir / PARAMETERS).is_file():
         if not any(data_dir.glob(f"*/{co3d.SEQUENCES}")):
             raise InputError(
                 f"--data-dir {data_dir} holds neither prepared frames ({PARAMETERS}) nor CO3Dv2 "
-                f"(<category>/{co3d.SEQUENCES})"
+                f"(<category>/{co3d.SEQUENCES}): prepare other footage by `niso data prepare video {data_dir} OUT`"
             )
         data_dir = _prepared(config, data_dir, cache / "frames")
-    return _opened(config, open_frames(data_dir), device)
+    source = _opened(open_frames(data_dir))
+    return _joined(source, _rendered(config, cache / "clips", beside=True)) if config.rendered else source
 
 
-def _opened(config: PoseConfig, prepared: PreparedFrames, device: torch.device) -> Frames:
+def _opened(prepared: PreparedFrames) -> Source:
     poses = [prepared.poses(sequence) for sequence in range(len(prepared.names))]
 
     def read(sequence: int, frame: int | None) -> Tensor:
         return prepared.clip(sequence).images if frame is None else prepared.image(sequence, frame)
 
-    return Frames(
-        prepared.names,
-        prepared.splits,
-        prepared.lengths,
-        [own if own.isfinite().all() else None for own in poses],
+    known = [own if own.isfinite().all() else None for own in poses]
+    return Source(prepared.names, prepared.splits, prepared.lengths, known, read)
+
+
+def _joined(first: Source, second: Source) -> Source:
+    count = len(first.names)
+
+    def read(sequence: int, frame: int | None) -> Tensor:
+        return first.read(sequence, frame) if sequence < count else second.read(sequence - count, frame)
+
+    return Source(
+        first.names + second.names,
+        first.splits + second.splits,
+        first.lengths + second.lengths,
+        first.poses + second.poses,
         read,
-        config.size,
-        config.memory,
-        device,
     )
 
 
@@ -176,13 +222,15 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _rendered(config: PoseConfig, cache: Path, device: torch.device) -> Frames:
-    """Clips that niso renders itself, rendered when they are first asked for."""
-    names, splits, images, poses = list[str](), list[str](), list[Tensor](), list[Tensor]()
-    for split, count, length in (
-        (TRAIN, config.clips, config.clip_frames),
-        (TEST, config.test_clips, config.test_frames),
-    ):
+def _rendered(config: PoseConfig, cache: Path, beside: bool = False) -> Source:
+    """Clips that niso renders itself, rendered when they are first asked for.
+
+    Args:
+        beside: only those to train on, as the split `RENDERED`.
+    """
+    names, splits, images, poses = list[str](), list[str](), list[Tensor](), list[Float[Tensor, "_frames 4 4"] | None]()
+    parts = [(TRAIN, config.clips, config.clip_frames), (TEST, config.test_clips, config.test_frames)]
+    for split, count, length in parts[: 1 if beside else 2]:
         recipe = repr((_VERSION, split, count, length, config.size))
         path = cache / f"{hashlib.sha256(recipe.encode()).hexdigest()[:16]}.safetensors"
         if not path.is_file():
@@ -196,12 +244,12 @@ def _rendered(config: PoseConfig, cache: Path, device: torch.device) -> Frames:
         except (OSError, SafetensorError, KeyError) as error:
             raise InputError(f"{path} is damaged ({error}): remove it, and it is rendered again") from error
         names += [f"{'walk' if number % 2 else 'orbit'}/{split}{number:03}" for number in range(count)]
-        splits += [split] * count
+        splits += [RENDERED if beside else split] * count
 
     def read(sequence: int, frame: int | None) -> Tensor:
         return images[sequence] if frame is None else images[sequence][frame]
 
-    return Frames(names, splits, list(map(len, images)), list(poses), read, config.size, config.memory, device)
+    return Source(names, splits, list(map(len, images)), poses, read)
 
 
 def _render(count: int, length: int, size: int, held_out: bool) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from niso.geometry import se3
 from niso.linalg import full_precision
+
+Scale = Literal["projection", "norm"]
 
 _TINY = 1e-12  # squared length below which predictions have no direction
 
@@ -36,6 +38,7 @@ def draw_pairs(
     group: int = 1,
     signed: bool = False,
     identical: bool = False,
+    weights: Float[Tensor, " members"] | None = None,
 ) -> Pairs:
     """Random pairs: a sequence, how far apart its two frames are, and where they are, each uniform.
 
@@ -46,12 +49,17 @@ def draw_pairs(
         group: so many neighbouring pairs are of one sequence; `count` is a multiple.
         signed: whether half of the pairs run backwards in time.
         identical: whether a frame may be paired with itself.
+        weights: of the members in the draw, instead of equal ones.
     """
 
     def below(most: Tensor) -> Tensor:
         return (torch.rand(count, generator=generator, dtype=torch.float64) * most).long()
 
-    chosen = members[torch.randint(len(members), (count // group,), generator=generator)]
+    if weights is None:
+        place = torch.randint(len(members), (count // group,), generator=generator)
+    else:
+        place = torch.multinomial(weights, count // group, replacement=True, generator=generator)
+    chosen = members[place]
     sequence = chosen.repeat_interleave(group)
     reach = (lengths[sequence] - 1).clamp_max(skip + 1)
     apart = below(reach + 1) if identical else 1 + below(reach)
@@ -71,15 +79,22 @@ def rotation_loss(predicted: Float[Tensor, "batch 4 4"], truth: Float[Tensor, "b
 
 @full_precision
 def translation_loss(
-    predicted: Float[Tensor, "batch 4 4"], truth: Float[Tensor, "batch 4 4"], group: int
+    predicted: Float[Tensor, "batch 4 4"], truth: Float[Tensor, "batch 4 4"], group: int, scale: Scale = "projection"
 ) -> Float[Tensor, ""]:
     """L_T = ‖t − s t̂‖ with the translations of a group stacked, the mean over groups (paper appendix).
 
-    s = ⟨t, t̂⟩ / ‖t̂‖² minimises it, so that the scale of a sequence makes no difference. It may be negative: a head that
-    has every translation the wrong way round is as good by this loss, and by the paper's ATE, which admits reflections.
+    Either s makes no difference of the scale of a sequence:
+
+    - "projection", the paper's: s = ⟨t, t̂⟩ / ‖t̂‖² minimises L_T. It may be negative: a head that has all translations
+      of a sequence the wrong way round is as good by this loss, and so may learn either sign for each of them.
+    - "norm", ours: s = ‖t‖ / ‖t̂‖, never negative, so that the sign is the same in all sequences.
     """
     t, guess = (se3.translation(poses).unflatten(0, (-1, group)) for poses in (truth, predicted))
-    s = (t * guess).sum((-2, -1)) / guess.square().sum((-2, -1)).clamp_min(_TINY)
+    length = guess.square().sum((-2, -1)).clamp_min(_TINY)
+    if scale == "norm":
+        s = (t.square().sum((-2, -1)) / length).sqrt()
+    else:
+        s = (t * guess).sum((-2, -1)) / length
     return (t - s[:, None, None] * guess).norm(dim=(-2, -1)).mean()
 
 
@@ -89,17 +104,18 @@ class PoseObjective(nn.Module):
     Args:
         predictor: two batches of frames, or of whatever its features are, to poses (batch, 4, 4).
         group: pairs of one sequence that follow one another in a batch.
+        scale: see `translation_loss`.
     """
 
-    def __init__(self, predictor: nn.Module, group: int) -> None:
+    def __init__(self, predictor: nn.Module, group: int, scale: Scale = "projection") -> None:
         super().__init__()
         self.predictor = predictor
-        self.group = group
+        self.group, self.scale = group, scale
 
     def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
         """Loss terms of (first, second, true relative poses)."""
         first, second, motions = batch
         predicted = self.predictor(first, second)
         rotation = rotation_loss(predicted, motions)
-        translation = translation_loss(predicted, motions, self.group)
+        translation = translation_loss(predicted, motions, self.group, self.scale)
         return {"loss": rotation + translation, "rotation": rotation, "translation": translation}

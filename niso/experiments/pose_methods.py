@@ -115,7 +115,7 @@ def maps_between(
 class Predictor(nn.Module, ABC):
     """Relative poses of pairs. Whatever `numbers` gives is an offset from the identity, where all methods start.
 
-    The loss leaves the sign of all translations open, see `translation_loss`: `orient` settles it after training.
+    The paper's loss leaves the sign of translations open, see `translation_loss`: `orient` settles it after training.
     """
 
     orientation: Tensor

@@ -17,7 +17,7 @@ from niso.errors import InputError
 from niso.experiments import pose_frames
 from niso.experiments.pose_config import PRESETS
 from niso.experiments.pose_evaluation import evaluable
-from niso.experiments.pose_frames import Frames, open_sequences
+from niso.experiments.pose_frames import Frames, Source, open_sequences
 from niso.geometry import se3
 
 CPU = torch.device("cpu")
@@ -125,6 +125,36 @@ def test_sequences_that_cannot_be_evaluated_are_named(tmp_path):
     assert frames.members("test", posed=True).tolist() == [a, frames.names.index("test-b")]
 
 
+def test_mirrored_sequences_are_seen_by_mirrored_cameras(tmp_path):
+    folder = prepared(tmp_path, {"train-a": "moves", "test-b": "moves"})
+    for memory in (1.0, 0.0):
+        frames = open_sequences(replace(TINY, memory=memory, mirrored=True), folder, CPU)
+        a, b, twin = (frames.names.index(name) for name in ("train-a", "test-b", "train-a mirrored"))
+        assert twin == 2 and frames.mirrored.tolist() == [False, False, True]
+        assert frames.members("train").tolist() == [a, twin] and frames.members("test").tolist() == [b]
+        frame = torch.tensor([3, 3])
+        seen, other = frames.read(torch.tensor([a, twin]), frame)
+        assert torch.equal(other, seen.flip(-1)) and not torch.equal(other, seen)
+    # a camera and its mirror image see a point and its mirror image at mirrored places
+    point = torch.tensor([0.3, -0.2, 4.0, 1.0], dtype=torch.float64)
+    flip = torch.tensor([-1, 1, 1, 1], dtype=torch.float64)
+    for pose, mirror in zip(frames.poses[a], frames.poses[twin], strict=True):
+        torch.testing.assert_close(mirror.inverse() @ (flip * point), flip * (pose.inverse() @ point))
+        assert mirror[:3, :3].det() > 0
+
+
+def test_rendered_clips_stand_beside_a_folder(tmp_path):
+    folder = prepared(tmp_path, {"train-a": "moves", "test-b": "moves"})
+    for memory in (1.0, 0.0):
+        frames = open_sequences(replace(TINY, memory=memory, rendered=0.5), folder, CPU, tmp_path / "cache")
+        assert sorted(frames.splits[:2]) == ["test", "train"] and frames.splits[2:] == ["rendered"] * 2
+        alone = open_sequences(replace(TINY, memory=memory), None, CPU, tmp_path / "cache")
+        one, other = torch.tensor([3]), torch.tensor([1])
+        assert torch.equal(frames(one, other), alone(torch.tensor([1]), other))
+        assert torch.equal(frames.poses[3], alone.poses[1])
+    assert frames.members("train", "rendered", posed=True).tolist() == [frames.names.index("train-a"), 2, 3]
+
+
 def test_a_wrong_call_is_refused(refused, tmp_path):
     out = tmp_path / "run"
     good = prepared(tmp_path / "good", {"train-a": "moves", "test-a": "moves"})
@@ -153,7 +183,6 @@ def test_a_cache_that_cannot_be_written_to_is_named(tmp_path):
 
 
 def test_frames_need_two_to_be_a_pair():
-    frames = Frames(
-        ["a", "b"], ["train"] * 2, [1, 2], [None, None], lambda s, f: torch.zeros(s + 1, 3, 4, 4).byte(), 4, 1.0, CPU
-    )
+    source = Source(["a", "b"], ["train"] * 2, [1, 2], [None] * 2, lambda s, f: torch.zeros(s + 1, 3, 4, 4).byte())
+    frames = Frames(source, 4, 1.0, CPU)
     assert frames.members("train").tolist() == [1] and not len(frames.members("train", posed=True))

@@ -62,6 +62,32 @@ def test_the_translation_loss_does_not_see_a_groups_scale(dtype, tolerance):
     assert translation_loss(moved(truth, -se3.translation(truth)), truth, 4) < 10 * tolerance  # nor the sign
 
 
+def test_the_scale_by_norms_sees_the_sign_and_leads_to_it(dtype, tolerance):
+    truth = se3.random_poses(12, dtype=dtype)
+    t = se3.translation(truth)
+    scales = torch.tensor([0.01, 3.0, 500.0], dtype=dtype).repeat_interleave(4)[:, None]
+    assert translation_loss(moved(truth, scales * t), truth, 4, "norm") < 10 * tolerance
+    opposite = translation_loss(moved(truth, -t), truth, 4, "norm")
+    torch.testing.assert_close(opposite, 2 * t.unflatten(0, (-1, 4)).norm(dim=(-2, -1)).mean())
+    guess = (0.1 * torch.randn(12, 3, dtype=dtype) - t).requires_grad_()
+    optimizer = torch.optim.Adam([guess], lr=0.05)
+    for _ in range(300):
+        optimizer.zero_grad()
+        translation_loss(moved(truth, guess), truth, 4, "norm").backward()
+        optimizer.step()
+    assert torch.cosine_similarity(guess, t).min() > 0.95
+    still = torch.zeros(12, 3, dtype=dtype, requires_grad=True)
+    translation_loss(moved(truth, still), truth, 4, "norm").backward()
+    assert still.grad.isfinite().all()
+
+
+def test_weights_are_those_of_the_draw(generator):
+    weights = torch.tensor([0.5, 0.0, 0.25, 0.25])
+    pairs = draw_pairs(LENGTHS, MEMBERS, 8_000, 2, generator, group=2, weights=weights)
+    shares = torch.bincount(pairs.sequence, minlength=5) / 8_000
+    torch.testing.assert_close(shares[MEMBERS], weights, atol=0.03, rtol=0)
+
+
 def test_the_scale_is_the_best_there_is(dtype):
     predicted, truth = se3.random_poses(8, dtype=dtype), se3.random_poses(8, dtype=dtype)
     loss = translation_loss(predicted, truth, 8)
