@@ -6,7 +6,7 @@ Run: python -m benchmarks.step
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import tyro
 
@@ -18,7 +18,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import niso
 from niso.memory import keep_freed_memory
+from niso.model import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
+from niso.train import compile_networks, compile_objective
 
 Shape = tuple[int, int, int, int, int]  # input channels, output channels, kernel side, image height and width
 TORUS_SIDES = (8, 16)
@@ -33,8 +35,9 @@ class StepOptions(Options):
     """Pairs of images in a batch."""
     bfloat16: bool = False
     """Run the networks under bfloat16 autocast."""
-    compile: bool = False
-    """Compile encoder and decoder with torch.compile (CPU: needs a C++ compiler)."""
+    compile: Literal["nothing", "networks", "step"] = "nothing"
+    """What torch.compile compiles (CPU: needs a C++ compiler): encoder and decoder, or everything up to the loss and
+    its gradients; of that, only the whole is timed."""
     keep_memory: bool = True
     """Let the C library reuse freed memory (niso.memory.keep_freed_memory)."""
 
@@ -44,9 +47,9 @@ class Step:
 
     def __init__(self, model: niso.NeuralIsometry, pair: tuple[Tensor, Tensor], options: StepOptions) -> None:
         self.clock = Clock(options.device, options.cpu_time)
-        self.model, self.pair, self.options = model, pair, options
+        self.model, self.pair, self.options = IsometryObjective(model, 0.5, 0.1), pair, options
         self.optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4, weight_decay=1e-4, fused=True)
-        for part in ("encoder", "decoder"):
+        for part in ("encoder", "decoder") if options.compile != "step" else ():
             network = getattr(model, part)
             network.register_forward_pre_hook(lambda *_: setattr(self, "start", self.clock.now()))
             network.register_forward_hook(lambda *_, part=part: self.clock.add(part, self.clock.now() - self.start))
@@ -55,26 +58,33 @@ class Step:
         clock, times = self.clock, self.clock.seconds
         begin = clock.now()
         with torch.autocast(self.options.device, torch.bfloat16, enabled=self.options.bfloat16):
-            loss = self.model(*self.pair).loss(equivariance=0.5, multiplicity=0.1)
+            loss = self.model(self.pair, 0.0)["loss"]
         forward = clock.now()
         loss.backward()
         backward = clock.now()
         self.optimizer.step()
         self.optimizer.zero_grad()
         end = clock.now()
-        clock.add("spectral", forward - begin - times["encoder"][-1] - times["decoder"][-1])
+        clock.add(
+            "spectral", forward - begin - sum(times[part][-1] for part in ("encoder", "decoder") if part in times)
+        )
         clock.add("backward", backward - forward)
         clock.add("optimizer", end - backward)
         clock.add("step", end - begin)
 
     def measure(self, repeats: int) -> dict[str, Any]:
+        gflop = self.count() / 1e9  # of the step that is not compiled
+        if self.options.compile == "step":
+            compile_objective(self.model, torch.device(self.options.device))
+        elif self.options.compile == "networks":
+            compile_networks(self.model)
         for _ in range(3):
             self()
         self.clock.seconds.clear()
         for _ in range(repeats):
             self()
         minimum = min(self.clock.seconds["step"])
-        return {"seconds": self.clock.medians(), "minimum": minimum, "gflop": self.count() / 1e9}
+        return {"seconds": self.clock.medians(), "minimum": minimum, "gflop": gflop}
 
     def count(self) -> int:
         """Floating-point operations of a step that convolutions and matrix products make."""
@@ -88,9 +98,6 @@ def homnist(options: StepOptions) -> Step:
     config = ConvConfig()
     torch.manual_seed(0)
     networks = [ConvEncoder(config), ConvDecoder(config)]
-    if options.compile:
-        for network in networks:
-            network.compile()
     model = niso.NeuralIsometry(*networks, niso.LearnedSpectrum(config.points, rank=32)).to(options.device)
     shape = (options.pairs, config.image_channels, *config.image_size)
     pair = torch.rand(shape, device=options.device), torch.rand(shape, device=options.device)
@@ -174,7 +181,7 @@ def report(results: list[dict[str, Any]], where: str) -> None:
     for name in ("homnist", *(f"torus {n}×{n}" for n in TORUS_SIDES)):
         for r in results:
             seconds = r[name]["seconds"]
-            parts = (1e3 * seconds[part] for part in PARTS)
+            parts = (1e3 * seconds[part] if part in seconds else None for part in PARTS)
             rows.append((name, r["threads"], 1e3 * seconds["step"], 1e3 * r[name]["minimum"], *parts))
     columns = ("step", "threads", "total", "minimum", *PARTS)
     table(f"Median milliseconds, {where}", columns, rows)

@@ -25,11 +25,11 @@ LinAlgError = torch.linalg.LinAlgError
 Backend = Literal["auto", "svd", "matmul"]
 """How a polar factor is computed: by the SVD, by matrix products alone, or by what suits the device and the size."""
 
-MATMUL_ABOVE = {"cuda": 32}
+MATMUL_ABOVE = {"cuda": 0}
 """Devices on which "auto" takes matrix products, and the smaller side of the matrices above which it does.
 
-CPU: never, measured (docs/scaling.md). CUDA: up to 32, cuSOLVER has a batched SVD; above, it works matrix
-by matrix. `python -m benchmarks.polar --device cuda` is yet to confirm the bound.
+CPU: never, measured (docs/scaling.md). CUDA: always, since the host waits for every SVD there, and a step with one
+cannot be recorded as a CUDA graph; `python -m benchmarks.polar --device cuda` is yet to say which is faster.
 """
 
 

@@ -143,7 +143,11 @@ class LearnedSpectrum(nn.Module):
         if self.eigenfunction_kind == "rotation":
             frame = self.frame @ _cayley(_skew(self.basis))
             gram = frame.mT @ frame  # a Newton–Schulz step of third order keeps rounding errors from adding up
-            self.frame.copy_(frame @ (15 * torch.eye(len(gram)).to(gram) - 10 * gram + 3 * gram @ gram) / 8)
+            self.frame.copy_(
+                frame
+                @ (15 * torch.eye(len(gram), dtype=gram.dtype, device=gram.device) - 10 * gram + 3 * gram @ gram)
+                / 8
+            )
             self.basis.zero_()
 
     def extra_repr(self) -> str:

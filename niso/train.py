@@ -135,6 +135,7 @@ def train(
     seed: int = 0,
     checkpoint_seconds: float = 30.0,
     compiled: bool = False,
+    whole_step: bool = False,
 ) -> float:
     """Train `objective` to the end, from the phase's last checkpoint in the run folder if there is one.
 
@@ -143,6 +144,7 @@ def train(
 
     Args:
         compiled: compile the modules named encoder and decoder, where they are faster for it.
+        whole_step: compile the objective as a whole; see `compile_objective`.
 
     Returns:
         Seconds of training, those before an interruption included.
@@ -164,7 +166,9 @@ def train(
                 "choose a multiple"
             )
     optimizer = make_optimizer(objective, optimisation)
-    if compiled:
+    if whole_step:
+        compile_objective(objective, fabric.device)
+    elif compiled:
         compile_networks(objective)
     module, optimizer_handle = fabric.setup(objective, optimizer)
     learned = spectra(objective)
@@ -198,6 +202,8 @@ def train(
                 batch = sampler(step)
             optimizer_handle.zero_grad()
             for part in range(parts):
+                if whole_step:  # what a CUDA graph has put out may be written over from here on
+                    torch.compiler.cudagraph_mark_step_begin()
                 with fabric.no_backward_sync(module, enabled=part + 1 < parts):  # one exchange of gradients a step
                     with together(fabric, looking):
                         try:
@@ -250,6 +256,14 @@ def compile_networks(objective: nn.Module) -> None:
         trained = any(parameter.requires_grad for parameter in module.parameters())
         if name.rpartition(".")[2] in ("encoder", "decoder") and trained:
             module.compile()
+
+
+def compile_objective(objective: nn.Module, device: torch.device) -> None:
+    """Compile an objective as a whole, in place: networks, spectrum, maps and losses, and all of their gradients.
+
+    On a GPU they are recorded as CUDA graphs, which replay a step's kernels without the host.
+    """
+    objective.compile(mode="reduce-overhead" if device.type == "cuda" else None)
 
 
 def _restore(

@@ -29,7 +29,7 @@ def waves(count):
     x = nn.functional.interpolate(torch.rand(count, 1, 4, 4), (8, 8), mode="bilinear")
     return x, x.roll(int(torch.randint(1, 8, ())), -1)
 
-def run(seed, precision="32-true", above=None, compiled=False):
+def run(seed, precision="32-true", above=None, compiled=False, whole=False):
     linalg.MATMUL_ABOVE.clear()
     linalg.MATMUL_ABOVE.update({} if above is None else {"cpu": above})
     torch.manual_seed(seed)
@@ -38,7 +38,8 @@ def run(seed, precision="32-true", above=None, compiled=False):
     fabric = make_fabric(Hardware(accelerator="cpu", precision=precision))
     folder = RunFolder.create(Path(tempfile.mkdtemp(dir=sys.argv[1])) / "run", {})
     start = held_out(objective)
-    train(objective, lambda step: waves(8), OPTIMISATION, folder, fabric, seed=seed, compiled=compiled)
+    fast = {"compiled": compiled, "whole_step": whole}
+    train(objective, lambda step: waves(8), OPTIMISATION, folder, fabric, seed=seed, **fast)
     return start, held_out(objective)
 
 @torch.no_grad()
@@ -46,7 +47,13 @@ def held_out(objective):
     torch.manual_seed(99)
     return objective.model(*waves(64)).losses["reconstruction"].item()
 
-PATHS = {"plain": {}, "matmul": {"above": 0}, "bf16": {"precision": "bf16-mixed"}, "compiled": {"compiled": True}}
+PATHS = {
+    "plain": {},
+    "matmul": {"above": 0},
+    "bf16": {"precision": "bf16-mixed"},
+    "compiled": {"compiled": True},
+    "whole step": {"above": 0, "precision": "bf16-mixed", "whole": True},
+}
 print(json.dumps({name: [run(seed, **path) for seed in range(int(sys.argv[2]))] for name, path in PATHS.items()}))
 """
 
@@ -66,3 +73,35 @@ def test_fast_paths_end_where_the_plain_one_does(tmp_path):
     for name, runs in results.items():
         ends = [end for _, end in runs]
         assert abs(mean(ends) - mean(plain)) <= noise, (name, ends, plain)
+
+
+HOST = """
+import sys
+import torch
+from torch import nn
+import niso
+from niso import linalg
+from niso.model import IsometryObjective
+from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
+from niso.progress import Meter
+
+linalg.MATMUL_ABOVE["meta"] = linalg.MATMUL_ABOVE["cuda"]
+CONV = ConvConfig((8, 8), 1, (8,), blocks=1, latent_channels=8, stem_channels=8, patch=2)
+for kind, rank in (("polar", 8), ("polar", CONV.points), ("rotation", CONV.points)):
+    spectrum = niso.LearnedSpectrum(CONV.points, rank, eigenfunctions=kind)
+    model = niso.NeuralIsometry(ConvEncoder(CONV), ConvDecoder(CONV), spectrum)
+    objective = IsometryObjective(model, 0.5, 0.1, 0.1).to(sys.argv[1])
+    meter = Meter()
+    for progress in (0.1, 0.9):
+        terms = objective(tuple(torch.zeros(2, 4, 1, 8, 8, device=sys.argv[1])), progress)
+        meter.add(terms)
+        terms["loss"].backward()
+        spectrum.retract_()
+    print(kind, rank, flush=True)
+"""
+
+
+def test_no_step_waits_for_a_gpu():
+    """Tensors without values, on a device that is no CPU: whatever asks one for its value fails."""
+    done = subprocess.run([sys.executable, "-c", HOST, "meta"], capture_output=True, text=True, timeout=300)
+    assert done.stdout.split() == ["polar", "8", "polar", "16", "rotation", "16"], done.stderr[-4000:]

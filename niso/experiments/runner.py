@@ -146,6 +146,7 @@ def _train_and_evaluate(folder: RunFolder, settings: Settings, fabric: Any, trai
             settings.seed,
             settings.hardware.checkpoint_seconds,
             settings.hardware.compile,
+            settings.hardware.whole_step,
         )
         totals["steps"] += phase.optimisation.steps
         totals["seconds"] += seconds
