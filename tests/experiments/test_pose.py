@@ -18,6 +18,7 @@ from niso.experiments import pose_evaluation
 from niso.experiments.pose import Pose
 from niso.experiments.pose_config import PAPER, PRESETS, RELEASED, PoseConfig
 from niso.experiments.pose_frames import Frames
+from niso.experiments.pose_losses import Pairs
 from niso.experiments.pose_methods import METHODS, ConstantMotion, encode, maps_between
 from niso.geometry import se3
 from niso.geometry.trajectory import SKIPS
@@ -110,6 +111,31 @@ def test_the_sign_of_translations_is_settled_by_training_pairs():
     for _ in range(2):
         predictor.orient(frames, frames, truth)
         assert predictor(frames, frames)[:, 2, 3].max() < 0
+
+
+def test_rendered_and_mirrored_sequences_have_their_share(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    few = {"clips": 3, "clip_frames": 12, "mirrored": True}
+    experiment = make(folder, rendered=0.25, **few)
+    frames, names = experiment.frames, experiment.frames.names
+    for members, pairs in ((experiment.train, experiment.pretraining_pairs), (experiment.posed, experiment.head_pairs)):
+        assert sum(frames.splits[number] == "rendered" for number in members) == 6
+        drawn = torch.cat([pairs(step).sequence for step in range(600)])
+        rendered = torch.tensor([frames.splits[number] == "rendered" for number in drawn])
+        assert abs(rendered.float().mean() - 0.25) < 0.05
+        assert abs(frames.mirrored[drawn].float().mean() - 0.5) < 0.05
+        assert set(drawn.tolist()) == set(members.tolist())
+    assert not any("mirrored" in name or "clip" in name for name in experiment.facts()["train_sequences"])
+    for number in experiment.posed[~frames.mirrored[experiment.posed]].tolist():
+        twin = names.index(f"{names[number]} mirrored")  # its camera turns and moves the other way
+        one, other = experiment.motions(Pairs(torch.tensor([number, twin]), *torch.tensor([[2, 2], [7, 7]])))
+        flip = torch.diag(torch.tensor([-1.0, 1, 1, 1]))
+        torch.testing.assert_close(other, flip @ one @ flip)
+    trained(experiment, tmp_path / "run")
+    assert all(math.isfinite(value) for value in experiment.evaluate().values())
+    alone = make(folder, rendered=1.0, **few)
+    drawn = torch.cat([alone.head_pairs(step).sequence for step in range(20)])
+    assert all(frames.splits[number] == "rendered" for number in drawn)
 
 
 class Indexed(Frames):
@@ -259,6 +285,7 @@ def test_the_papers_networks_have_the_papers_sizes():
         ({"group": 0}, "group must be positive"),
         ({"group": 3}, r"head.batch_size \(16\) must be a multiple of group \(3\)"),
         ({"quality": 1.5}, "quality must be at most 1"),
+        ({"rendered": 1.5}, "rendered must be at most 1"),
         ({"held_out": 1.0}, "held_out must be below 1"),
         ({"skip": -1}, "skip must not be negative"),
         ({"memory": -1.0}, "memory must not be negative"),
