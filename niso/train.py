@@ -202,7 +202,7 @@ def train(
                 batch = sampler(step)
             optimizer_handle.zero_grad()
             for part in range(parts):
-                if whole_step:  # what a CUDA graph has put out may be written over from here on
+                if whole_step and fabric.device.type == "cuda":  # a graph may write over what it has put out
                     torch.compiler.cudagraph_mark_step_begin()
                 with fabric.no_backward_sync(module, enabled=part + 1 < parts):  # one exchange of gradients a step
                     with together(fabric, looking):
