@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import re
 from typing import TypeVar
 
@@ -34,11 +33,6 @@ def parse(kind: type[C], program: str, arguments: list[str]) -> C:
         message = re.split(r" (?:Argument|For full) helptext", first_message(problem.getvalue()))[0]
         message = message.removeprefix(f"{kind.__name__}: ")  # tyro's name for a dataclass's own checks
         raise InputError(f"{message.rstrip('.')}; see `{program} --help`") from stop
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0))
 
 
 def first_message(text: str) -> str:

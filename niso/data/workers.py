@@ -20,6 +20,11 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
 def unordered(function: Callable[[Item], Result], items: Iterable[Item], workers: int = 1) -> Iterator[Result]:
     """Results of a function of each item, in any order; 2 items a worker are taken ahead.
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import tyro
 
-from niso.command_line import cores, parse
+from niso.command_line import parse
 from niso.config import require
 from niso.data import co3d as co3dv2
 from niso.data import footage
@@ -18,6 +18,7 @@ from niso.data.frame_preparation import Outcome, Preparation, Report, prepare
 from niso.data.prepared import REFUSED
 from niso.data.sequences import Sequence
 from niso.data.video import Video
+from niso.data.workers import cores
 from niso.data_cli.progress import list_refused, with_bar
 
 _NOTES = 10  # printed; all of them are in a file

@@ -8,11 +8,12 @@ from typing import Annotated
 
 import tyro
 
-from niso.command_line import cores, parse
+from niso.command_line import parse
 from niso.data.shape_family import write_family
 from niso.data.shape_folder import prepare_folder
 from niso.data.shape_preparation import Preparation
 from niso.data.shape_sources import find_sources
+from niso.data.workers import cores
 from niso.data_cli.progress import list_refused, with_bar
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from niso.data.clips import clips
 from niso.data.frame_preparation import Preparation, prepare
 from niso.data.frames import PreparedFrames, open_frames
 from niso.data.prepared import PARAMETERS
+from niso.data.workers import cores
 from niso.errors import InputError
 from niso.experiments.pose_config import PoseConfig
 from niso.files import locked, write_atomically
@@ -105,6 +105,7 @@ class Frames:
         else:
             pairs = zip(source.tolist(), frame.tolist(), strict=True)
             images = torch.cat([self._resized(self._read(*pair)[None]) for pair in pairs])
+            images = images.pin_memory() if self.device.type == "cuda" else images
         if not bool(mirrored.any()):
             return images
         return torch.where(mirrored.to(images.device)[:, None, None, None], images.flip(-1), images)
@@ -215,11 +216,6 @@ def _prepared(config: PoseConfig, root: Path, cache: Path) -> Path:
 
             prepare(co3d.sequences(root, selection), folder / "prepared", cores(), preparation, report)
     return folder / "prepared"
-
-
-def cores() -> int:
-    """Cores that this process may use: as many processes prepare frames."""
-    return len(os.sched_getaffinity(0))
 
 
 def _rendered(config: PoseConfig, cache: Path, beside: bool = False) -> Source:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack
 
 import numpy as np
@@ -13,6 +12,7 @@ from torch import Tensor
 from niso.data.embedded_shapes import embedded_shapes
 from niso.data.shape_family import PLANS
 from niso.data.shapes import PreparedShapes, statistics
+from niso.data.workers import cores
 from niso.errors import InputError
 from niso.experiments.shapes_config import ShapesConfig
 from niso.progress import Bar
@@ -39,7 +39,7 @@ def embedded(config: ShapesConfig) -> PreparedShapes:
             done += 1
             bar.show(done, {})
 
-        workers = len(os.sched_getaffinity(0))
+        workers = cores()
         return embedded_shapes(config.preparation, count, config.vertices, workers=workers, report=report)
 
 

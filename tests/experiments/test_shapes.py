@@ -183,12 +183,24 @@ def test_maps_on_the_disk_are_the_same_as_in_memory(folder):
     assert all(torch.equal(x, y) for x, y in zip(*views, strict=True))
 
 
-def test_the_next_batch_is_read_ahead():
+def test_the_next_batches_are_read_ahead():
     calls: list[int] = []
-    ahead = Ahead(lambda step: calls.append(step) or step, steps=4)
-    assert [ahead(step) for step in (1, 2, 3, 0)] == [1, 2, 3, 0]
-    ahead.thread.shutdown()
-    assert sorted(calls) == [0, 1, 1, 2, 3]  # nothing after the last step; step 1 in case it follows
+    ahead = Ahead(lambda step: calls.append(step) or step, steps=6, workers=2)
+    assert ahead(1) == 1
+    ahead.threads.shutdown()
+    assert sorted(calls) == [1, 2, 3]
+    calls.clear()
+    ahead = Ahead(lambda step: calls.append(step) or step, steps=4, workers=2)
+    assert [ahead(step) for step in (0, 1, 2, 3)] == [0, 1, 2, 3] and not ahead.pending
+    assert sorted(calls) == [0, 1, 2, 3]  # each once, nothing after the last step
+    assert [ahead(step) for step in (3, 0, 9)] == [3, 0, 9]  # in any order
+
+
+def test_what_goes_wrong_ahead_is_raised_at_its_own_step():
+    ahead = Ahead(lambda step: 1 / (2 - step), steps=4, workers=3)
+    assert ahead(0) == 0.5 and ahead(1) == 1
+    with pytest.raises(ZeroDivisionError):
+        ahead(2)
 
 
 def test_without_a_folder_embedded_shapes_are_prepared_as_the_preset_says(monkeypatch, folder, capsys):
