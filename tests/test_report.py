@@ -134,6 +134,24 @@ def test_unfinished_run_says_what_is_missing(tmp_path):
     assert "no pictures" in words
 
 
+def test_figures_at_several_values_are_one_line(tmp_path):
+    errors = {f"ate_skip{skip}": value for skip, value in ((9, 0.5), (0, 0.125), (1, 0.25))}
+    pair = {"top1": 0.75, "top5": 0.875}  # two are no series
+    run = make_run(
+        tmp_path / "run",
+        metrics={**errors, **pair},
+        metric_descriptions={key: f"how far off; at {key[-1]}" for key in errors},
+        targets={"ate_skip1": "≤ 0.2"},
+        published={"ate_skip9": "0.4 ± 0.1"},
+    )
+    words = Page(write_report(run)).words
+    for text in (
+        "figure at skip 0 1 9 ate how far off 0.1250 0.2500 0.5000 target ≤ 0.2 missed published — — 0.4 ± 0.1",
+        "figure this run what it is top1 0.7500 top5 0.8750",
+    ):
+        assert text in words, words
+
+
 def test_run_that_has_only_begun(tmp_path):
     run = tmp_path / "begun"
     run.mkdir()

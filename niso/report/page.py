@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,8 @@ _ELSEWHERE = {
     "published",
     "command",
 }  # facts with a place of their own
+_SERIES = 3
+"""Figures at so many values of something have a table of their own."""
 _NOT_CURVES = {"step", "seconds"}
 
 
@@ -87,6 +91,24 @@ def _figures(run: Run) -> Markup:
     keys = [key for key in keys if run.finished or key in targets or key in published]
     if not keys:
         return Markup("")
+    series = _series(keys)
+    apart = {key for stems in series.values() for columns in stems.values() for key in columns.values()}
+    against = [_against(run, name, stems) for name, stems in series.items()]
+    shown = [*against, _singly(run, [key for key in keys if key not in apart])]
+    if keys[0] not in apart:
+        shown.reverse()
+    note = "“Published” figures are the original authors', not this program's." if published else ""
+    return element("section", element("h2", "Figures"), *shown, element("p", note, class_="note") if note else "")
+
+
+def _singly(run: Run, keys: Sequence[str]) -> Markup:
+    """Figures with a line each."""
+    if not keys:
+        return Markup("")
+    descriptions, targets, published = (
+        {key: text for key, text in run.texts(kind).items() if key in keys}
+        for kind in ("metric_descriptions", "targets", "published")
+    )
     heads: list[object] = ["figure", "this run"]
     if targets:
         heads.append("target")
@@ -101,9 +123,39 @@ def _figures(run: Run) -> Markup:
         if published:
             row.append(_stated(published.get(key)))
         rows.append([*row, element("span", descriptions.get(key, ""), class_="words")])
-    note = "“Published” figures are the original authors', not this program's." if published else ""
-    shown = table([*heads, "what it is"], rows, numbers=range(1, len(heads)))
-    return element("section", element("h2", "Figures"), shown, element("p", note, class_="note") if note else "")
+    return table([*heads, "what it is"], rows, numbers=range(1, len(heads)))
+
+
+def _series(keys: Sequence[str]) -> dict[str, dict[str, dict[int, str]]]:
+    """Figures at three values of something or more, as "ate_skip0": keys by its name, stem and value."""
+    found = dict[str, dict[str, dict[int, str]]]()
+    for key in keys:
+        if parts := re.fullmatch(r"(.+)_([a-z]+)(\d+)", key):
+            found.setdefault(parts[2], {}).setdefault(parts[1], {})[int(parts[3])] = key
+    return {
+        name: kept
+        for name, stems in found.items()
+        if (kept := {stem: columns for stem, columns in stems.items() if len(columns) >= _SERIES})
+    }
+
+
+def _against(run: Run, name: str, stems: dict[str, dict[int, str]]) -> Markup:
+    """Figures with their targets and what was published, against what they are at."""
+    descriptions, targets, published = (run.texts(key) for key in ("metric_descriptions", "targets", "published"))
+    values = sorted({value for columns in stems.values() for value in columns})
+    rows = list[list[object]]()
+    for stem, columns in stems.items():
+        cells = [columns.get(value, "") for value in values]
+        figures = [element("b", number(run.metrics.get(key))) for key in cells]
+        texts = [descriptions[key] for key in cells if key in descriptions]
+        words = texts[0].rpartition(";")[0] or texts[0] if texts else ""  # what follows is about the value
+        rows.append([join([element("code", stem), element("div", words, class_="words")]), *figures])
+        if any(key in targets for key in cells):
+            met = [_target(run.metrics.get(key), targets[key]) if key in targets else "" for key in cells]
+            rows.append([element("small", "target"), *met])
+        if any(key in published for key in cells):
+            rows.append([element("small", "published"), *(_stated(published.get(key)) for key in cells)])
+    return table([f"figure at {name}", *map(str, values)], rows, numbers=range(1, len(values) + 1))
 
 
 def _target(value: float | None, target: Any) -> Markup:
