@@ -37,7 +37,8 @@ class PoseConfig(MethodConfig):
     """A JSON file {"train": [names], "test": [names]} of CO3Dv2's sequences, in place of the former two."""
     rendered: float = 0.0
     """With --data-dir, the share of pairs that are of the rendered clips, in pre-training and for the head: the poses
-    of few sequences are learned by heart. 1 trains on the clips alone, and --data-dir is what is tested on."""
+    of few sequences are learned by heart. 1 trains on the clips alone, and --data-dir is what is tested on. Footage
+    without poses is for pre-training; the head is then trained and tested on the clips."""
     mirrored: bool = False
     """Train on each sequence mirrored left to right too, frames and cameras: twice as many motions."""
     conv: ConvConfig = field(default_factory=lambda: ConvConfig((144, 144), 3))

@@ -156,7 +156,7 @@ def open_sequences(
 
 
 def _read(config: PoseConfig, data_dir: Path, cache: Path) -> Source:
-    """What a folder holds, and rendered clips beside it if they are wanted."""
+    """What a folder holds, and rendered clips beside it if they are wanted: without poses, those to test on too."""
     if not data_dir.is_dir():
         raise InputError(f"--data-dir {data_dir} is not a folder")
     if not (data_dir / PARAMETERS).is_file():
@@ -167,7 +167,10 @@ def _read(config: PoseConfig, data_dir: Path, cache: Path) -> Source:
             )
         data_dir = _prepared(config, data_dir, cache / "frames")
     source = _opened(open_frames(data_dir))
-    return _joined(source, _rendered(config, cache / "clips", beside=True)) if config.rendered else source
+    if not config.rendered:
+        return source
+    posed = any(own == TEST and poses is not None for own, poses in zip(source.splits, source.poses, strict=True))
+    return _joined(source, _rendered(config, cache / "clips", beside=True, tested=not posed))
 
 
 def _opened(prepared: PreparedFrames) -> Source:
@@ -218,15 +221,16 @@ def _prepared(config: PoseConfig, root: Path, cache: Path) -> Path:
     return folder / "prepared"
 
 
-def _rendered(config: PoseConfig, cache: Path, beside: bool = False) -> Source:
+def _rendered(config: PoseConfig, cache: Path, beside: bool = False, tested: bool = True) -> Source:
     """Clips that niso renders itself, rendered when they are first asked for.
 
     Args:
-        beside: only those to train on, as the split `RENDERED`.
+        beside: those to train on are of the split `RENDERED`.
+        tested: whether there are any to test on.
     """
     names, splits, images, poses = list[str](), list[str](), list[Tensor](), list[Float[Tensor, "_frames 4 4"] | None]()
     parts = [(TRAIN, config.clips, config.clip_frames), (TEST, config.test_clips, config.test_frames)]
-    for split, count, length in parts[: 1 if beside else 2]:
+    for split, count, length in parts[: 2 if tested else 1]:
         recipe = repr((_VERSION, split, count, length, config.size))
         path = cache / f"{hashlib.sha256(recipe.encode()).hexdigest()[:16]}.safetensors"
         if not path.is_file():
@@ -240,7 +244,7 @@ def _rendered(config: PoseConfig, cache: Path, beside: bool = False) -> Source:
         except (OSError, SafetensorError, KeyError) as error:
             raise InputError(f"{path} is damaged ({error}): remove it, and it is rendered again") from error
         names += [f"{'walk' if number % 2 else 'orbit'}/{split}{number:03}" for number in range(count)]
-        splits += [RENDERED if beside else split] * count
+        splits += [RENDERED if beside and split == TRAIN else split] * count
 
     def read(sequence: int, frame: int | None) -> Tensor:
         return images[sequence] if frame is None else images[sequence][frame]

@@ -14,6 +14,8 @@ import torch
 from niso import checkpoint
 from niso.baselines import NeuralFourierTransform
 from niso.config import Hardware, Optimisation
+from niso.data.frames import PreparedFrames
+from niso.errors import InputError
 from niso.experiments import pose_evaluation
 from niso.experiments.pose import Pose
 from niso.experiments.pose_config import PAPER, PRESETS, RELEASED, PoseConfig
@@ -136,6 +138,23 @@ def test_rendered_and_mirrored_sequences_have_their_share(folder, tmp_path, monk
     alone = make(folder, rendered=1.0, **few)
     drawn = torch.cat([alone.head_pairs(step).sequence for step in range(20)])
     assert all(frames.splits[number] == "rendered" for number in drawn)
+
+
+def test_footage_without_poses_is_pre_trained_on_beside_rendered_clips(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    poses = PreparedFrames.poses
+    monkeypatch.setattr(PreparedFrames, "poses", lambda frames, number: poses(frames, number) * torch.nan)
+    with pytest.raises(InputError, match="has no sequence with camera poses"):
+        make(folder)
+    few = {"clips": 2, "clip_frames": 6, "test_clips": 2, "test_frames": 30}
+    experiment = make(folder, rendered=0.5, **few)
+    splits = experiment.frames.splits
+    assert {splits[number] for number in experiment.train} == {"train", "rendered"}
+    assert {splits[number] for number in experiment.posed} == {"rendered"}
+    tested = {experiment.frames.names[number] for number in experiment.evaluated.members[0]}
+    assert tested == {"orbit/test000", "walk/test001"}
+    trained(experiment, tmp_path / "run")
+    assert experiment.evaluate()["sequences_skip0"] == 2
 
 
 class Indexed(Frames):
