@@ -155,7 +155,7 @@ QUICK = replace(
 )
 """The rendered clips by a smaller network, with a latent grid of 8×8 points.
 
-`niso run pose`: a minute and a half on one core of an AMD EPYC beside other work, after the clips are rendered, once.
+`niso run pose`: a minute on one core of an AMD EPYC, two at a time, after the clips are rendered, once (a minute more).
 Record: results/pose."""
 
 PRESETS: dict[str, Any] = {"quick": QUICK, "small": SMALL, "paper": PAPER, "released": RELEASED}
