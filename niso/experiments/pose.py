@@ -94,6 +94,7 @@ class Pose(Experiment):
         if not len(self.posed):
             problem = "with camera poses" if len(self.train) else "of the split train"
             raise InputError(f"{source} has no sequence {problem}, which the head is trained on")
+        self.train_weights, self.posed_weights = self._weights(self.train), self._weights(self.posed)
         self.test = self.frames.members(TEST)
         self.evaluated = pose_evaluation.evaluable(self.frames, self.test.tolist())
         if not any(self.evaluated.members.values()):
@@ -154,10 +155,8 @@ class Pose(Experiment):
         """Pairs of frames: this process's part of a step's batch."""
         generator = torch.Generator().manual_seed(step_seed(self.seed, step, "pairs"))
         size, (skip, signed) = self.config.training.batch_size, (self.config.skip, self.config.signed)
-        weights = self._weights(self.train)
-        drawn = draw_pairs(
-            self.frames.lengths, self.train, size, skip, generator, signed=signed, identical=signed, weights=weights
-        )
+        lengths, weights = self.frames.lengths, self.train_weights
+        drawn = draw_pairs(lengths, self.train, size, skip, generator, signed=signed, identical=signed, weights=weights)
         return Pairs(*map(local_part, drawn))
 
     def head_pairs(self, step: int) -> Pairs:
@@ -166,7 +165,7 @@ class Pose(Experiment):
         generator = torch.Generator().manual_seed(step_seed(self.seed, step, "posed pairs"))
         size, skip = config.head.batch_size, config.head_skip
         lengths, members = self.frames.lengths, self.posed
-        weights = self._weights(members)
+        weights = self.posed_weights
         drawn = draw_pairs(lengths, members, size, skip, generator, config.group, config.backwards, weights=weights)
         return Pairs(*map(local_part, drawn))
 
@@ -252,7 +251,7 @@ class Pose(Experiment):
             self.config.head_skip,
             generator,
             signed=self.config.backwards,
-            weights=self._weights(self.train),
+            weights=self.train_weights,
         )
         with self.autocast():
             first, second = (
