@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 from statistics import mean, stdev
 
 import pytest
@@ -73,6 +74,34 @@ def test_fast_paths_end_where_the_plain_one_does(tmp_path):
     for name, runs in results.items():
         ends = [end for _, end in runs]
         assert abs(mean(ends) - mean(plain)) <= noise, (name, ends, plain)
+
+
+RESULTS = Path(__file__).parent.parent / "results"
+QUICK = {
+    "torus": "eigenspace_energy",
+    "sphere": "eigenspace_energy",
+    "homnist": "accuracy",
+    "shapes": "accuracy",
+    "pose": "ate_normalised_skip1",
+}
+
+
+@pytest.mark.parametrize(("experiment", "metric"), QUICK.items())
+def test_quick_records_agree_with_and_without_the_fast_paths(experiment, metric):
+    plain, fast = (
+        [json.loads(path.read_text()) for path in sorted((RESULTS / folder).glob(f"{experiment}-quick-niso-seed*"))]
+        for folder in (experiment, f"fast-paths/{experiment}")
+    )
+    assert len(plain) >= 3 and len(fast) >= 2
+    for records, are in ((plain, False), (fast, True)):
+        for record in records:
+            hardware = record["settings"]["hardware"]
+            assert (hardware.get("compile") or hardware.get("whole_step", False)) is are
+            assert (hardware["precision"] == "bf16-mixed") is are
+    newest, config = plain[-1]["settings"]["config"], fast[0]["settings"]["config"]
+    assert all(config[key] == value for key, value in newest.items())  # records may lack what was added since
+    values = [record["metrics"][metric] for record in plain]
+    assert abs(mean(record["metrics"][metric] for record in fast) - mean(values)) <= 2 * stdev(values)
 
 
 HOST = """

@@ -70,12 +70,12 @@ class Frames:
         self.size, self.device, self._read = size, device, source.read
         count = len(source.names)
         twice = [number for number in range(count) if mirrored and source.splits[number] != TEST]
-        self._source = torch.tensor([*range(count), *twice])
+        self._source = torch.tensor([*range(count), *twice], dtype=torch.long)
         self.mirrored = torch.arange(count + len(twice)) >= count
         self.names = source.names + [f"{source.names[number]} mirrored" for number in twice]
         self.splits = source.splits + [source.splits[number] for number in twice]
         self.poses = source.poses + [_mirrored(source.poses[number]) for number in twice]
-        lengths = torch.tensor(source.lengths)
+        lengths = torch.tensor(source.lengths, dtype=torch.long)
         self.lengths, self._starts = lengths[self._source], lengths.cumsum(0) - lengths
         self.dtype = torch.float32
         """What `scaled` gives."""
@@ -101,14 +101,14 @@ class Frames:
         """
         source, mirrored = self._source[sequence], self.mirrored[sequence]
         if self.resident is not None:
-            images = self.resident[(self._starts[source] + frame).to(self.device)]
+            images = self.resident[(self._starts[source] + frame).to(self.device, non_blocking=True)]
         else:
             pairs = zip(source.tolist(), frame.tolist(), strict=True)
             images = torch.cat([self._resized(self._read(*pair)[None]) for pair in pairs])
-            images = images.pin_memory() if self.device.type == "cuda" else images
-        if not bool(mirrored.any()):
-            return images
-        return torch.where(mirrored.to(images.device)[:, None, None, None], images.flip(-1), images)
+        if bool(mirrored.any()):
+            flipped = mirrored.to(images.device, non_blocking=True)[:, None, None, None]
+            images = torch.where(flipped, images.flip(-1), images)
+        return images.pin_memory() if images.device != self.device and self.device.type == "cuda" else images
 
     def scaled(self, images: UInt8[Tensor, "batch 3 size size"]) -> Float[Tensor, "batch 3 size size"]:
         """Frames as networks take them, in [−1, 1], on the device."""
