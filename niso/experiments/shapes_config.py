@@ -102,7 +102,7 @@ QUICK = replace(
 )
 """The embedded shapes on 16×32 points.
 
-`niso run shapes`: two minutes on one core of an AMD EPYC beside other work, after the preparation of the shapes, once.
+`niso run shapes`: a minute or two on one core of an AMD EPYC, two at a time, after the preparation of the shapes, once.
 Record: results/shapes."""
 
 PRESETS: dict[str, Any] = {"quick": QUICK, "small": SMALL, "paper": PAPER}

@@ -74,7 +74,7 @@ STANDARD = replace(
 )
 """16×16, k = 256: the size of the paper.
 
-`niso run torus --preset standard`: one core of a 2-core AMD EPYC (Zen 5), 11 to 19 minutes beside other runs.
+`niso run torus --preset standard`: 11 minutes on one core of an AMD EPYC (Zen 4), two runs at a time.
 Records, each seed's figures in them: results/torus/torus-standard-*.json.
 """
 
