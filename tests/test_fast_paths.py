@@ -99,8 +99,7 @@ def test_quick_records_agree_with_and_without_the_fast_paths(experiment, metric)
             hardware = record["settings"]["hardware"]
             assert (hardware.get("compile") or hardware.get("whole_step", False)) is are
             assert (hardware["precision"] == "bf16-mixed") is are
-    newest, config = plain[-1]["settings"]["config"], fast[0]["settings"]["config"]
-    assert all(config[key] == value for key, value in newest.items())  # records may lack what was added since
+    assert plain[0]["settings"]["config"] == fast[0]["settings"]["config"]  # of later seeds, some are older
     values = ([record["metrics"][metric] for record in records] for records in (plain, fast))
     assert ttest_ind(*values, equal_var=False).pvalue > 0.01  # Welch's test: no more than seeds differ
 
