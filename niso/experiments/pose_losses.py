@@ -90,11 +90,11 @@ def translation_loss(
     - "norm", ours: s = ‖t‖ / ‖t̂‖, never negative, so that the sign is the same in all sequences.
     """
     t, guess = (se3.translation(poses).unflatten(0, (-1, group)) for poses in (truth, predicted))
-    length = guess.square().sum((-2, -1)).clamp_min(_TINY)
+    squared = guess.square().sum((-2, -1)).clamp_min(_TINY)
     if scale == "norm":
-        s = (t.square().sum((-2, -1)) / length).sqrt()
+        s = t.norm(dim=(-2, -1)) / squared.sqrt()  # one root would have no derivative where the camera stands still
     else:
-        s = (t * guess).sum((-2, -1)) / length
+        s = (t * guess).sum((-2, -1)) / squared
     return (t - s[:, None, None] * guess).norm(dim=(-2, -1)).mean()
 
 
