@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 import niso
+from niso.compilation import compile_networks, compile_objective
 from niso.memory import keep_freed_memory
 from niso.model import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
-from niso.train import compile_networks, compile_objective
 
 Shape = tuple[int, int, int, int, int]  # input channels, output channels, kernel side, image height and width
 TORUS_SIDES = (8, 16)
@@ -181,7 +181,7 @@ def report(results: list[dict[str, Any]], where: str) -> None:
     for name in ("homnist", *(f"torus {n}×{n}" for n in TORUS_SIDES)):
         for r in results:
             seconds = r[name]["seconds"]
-            parts = (1e3 * seconds[part] if part in seconds else None for part in PARTS)
+            parts = (1e3 * seconds[part] if part in seconds else "—" for part in PARTS)
             rows.append((name, r["threads"], 1e3 * seconds["step"], 1e3 * r[name]["minimum"], *parts))
     columns = ("step", "threads", "total", "minimum", *PARTS)
     table(f"Median milliseconds, {where}", columns, rows)

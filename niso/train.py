@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from niso import checkpoint
+from niso.compilation import compile_networks, compile_objective
 from niso.config import Hardware, Optimisation
 from niso.errors import CheckpointError, InputError, Interrupted, OtherProcessError, TrainingError
 from niso.memory import keep_freed_memory
@@ -245,25 +246,6 @@ def train(
 
 
 _ADVICE = "training stopped and the last good checkpoint is kept: try a lower learning rate"
-
-
-def compile_networks(objective: nn.Module) -> None:
-    """Compile every encoder and decoder inside, in place: the spectral part around them stays as it is.
-
-    Whole networks are compiled, so that their norms and activations become one pass over memory each.
-    """
-    for name, module in objective.named_modules():
-        trained = any(parameter.requires_grad for parameter in module.parameters())
-        if name.rpartition(".")[2] in ("encoder", "decoder") and trained:
-            module.compile()
-
-
-def compile_objective(objective: nn.Module, device: torch.device) -> None:
-    """Compile an objective as a whole, in place: networks, spectrum, maps and losses, and all of their gradients.
-
-    On a GPU they are recorded as CUDA graphs, which replay a step's kernels without the host.
-    """
-    objective.compile(mode="reduce-overhead" if device.type == "cuda" else None)
 
 
 def _restore(

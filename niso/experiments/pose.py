@@ -87,6 +87,8 @@ class Pose(Experiment):
                 f"{parts} processes, or parts of a batch, would cut groups of {config.group} pairs apart: choose "
                 f"another --head.batch-size than {config.head.batch_size}"
             )
+        if config.rendered and data_dir is None:
+            raise InputError("--rendered is a share of clips beside --data-dir: without that, there is nothing else")
         self.frames = open_sequences(config, data_dir, device)
         source = data_dir or "the rendered clips"
         self.train = self.frames.members(TRAIN, RENDERED)
@@ -94,17 +96,15 @@ class Pose(Experiment):
         if not len(self.posed):
             problem = "with camera poses" if len(self.train) else "of the split train"
             raise InputError(f"{source} has no sequence {problem}, which the head is trained on")
-        self.train_weights, self.posed_weights = self._weights(self.train), self._weights(self.posed)
+        self.train_weights, self.posed_weights = (
+            self.frames.weights(members, config.rendered) for members in (self.train, self.posed)
+        )
         self.test = self.frames.members(TEST)
         self.evaluated = pose_evaluation.evaluable(self.frames, self.test.tolist())
         if not any(self.evaluated.members.values()):
             first = next((f" ({name}: {why})" for name, why in self.evaluated.reasons.items()), "")
             raise InputError(f"{source} has no sequence of the split test that can be evaluated{first}")
-        poses = [
-            torch.full((int(length), 4, 4), torch.nan, dtype=torch.float64) if own is None else own
-            for own, length in zip(self.frames.poses, self.frames.lengths, strict=True)
-        ]
-        self.poses, self.starts = torch.cat(poses), self.frames.lengths.cumsum(0) - self.frames.lengths
+        self.poses, self.starts = self.frames.all_poses()
         self.model: Backbone | None = None
         if METHODS[method].kind is not None:
             try:
@@ -164,20 +164,9 @@ class Pose(Experiment):
         config = self.config
         generator = torch.Generator().manual_seed(step_seed(self.seed, step, "posed pairs"))
         size, skip = config.head.batch_size, config.head_skip
-        lengths, members = self.frames.lengths, self.posed
-        weights = self.posed_weights
+        lengths, members, weights = self.frames.lengths, self.posed, self.posed_weights
         drawn = draw_pairs(lengths, members, size, skip, generator, config.group, config.backwards, weights=weights)
         return Pairs(*map(local_part, drawn))
-
-    def _weights(self, members: Tensor) -> Float[Tensor, " members"] | None:
-        """Weights of sequences in the draw, where rendered clips are among them."""
-        rendered = torch.tensor([self.frames.splits[number] == RENDERED for number in members.tolist()])
-        if not rendered.any():
-            return None
-        count, share = rendered.sum(), self.config.rendered
-        if count == len(members):
-            return torch.ones(len(members))
-        return torch.where(rendered, share / count, (1 - share) / (len(members) - count))
 
     def motions(self, pairs: Pairs) -> Float[Tensor, "batch 4 4"]:
         """True poses of the second frames as the first ones see them."""

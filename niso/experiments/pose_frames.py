@@ -93,6 +93,22 @@ class Frames:
         ]
         return torch.tensor(kept, dtype=torch.long)
 
+    def weights(self, members: Int[Tensor, " sequences"], share: float) -> Float[Tensor, " sequences"] | None:
+        """Weights of sequences in a draw in which rendered clips have this share; None where there are none."""
+        rendered = torch.tensor([self.splits[number] == RENDERED for number in members.tolist()])
+        count = int(rendered.sum())
+        if count in (0, len(members)):
+            return None
+        return torch.where(rendered, share / count, (1 - share) / (len(members) - count))
+
+    def all_poses(self) -> tuple[Float[Tensor, "frames 4 4"], Int[Tensor, " sequences"]]:
+        """Camera poses of all frames, NaN where there are none, and the number of each sequence's first frame."""
+        poses = [
+            torch.full((int(length), 4, 4), torch.nan, dtype=torch.float64) if own is None else own
+            for own, length in zip(self.poses, self.lengths, strict=True)
+        ]
+        return torch.cat(poses), self.lengths.cumsum(0) - self.lengths
+
     def read(self, sequence: Int[Tensor, " batch"], frame: Int[Tensor, " batch"]) -> UInt8[Tensor, "batch 3 size size"]:
         """Frames as they are stored, on the device where they are kept there, else on the CPU.
 

@@ -140,6 +140,11 @@ def test_rendered_and_mirrored_sequences_have_their_share(folder, tmp_path, monk
     assert all(frames.splits[number] == "rendered" for number in drawn)
 
 
+def test_a_share_of_clips_needs_something_beside_them():
+    with pytest.raises(InputError, match="--rendered is a share of clips beside --data-dir"):
+        Pose(replace(TINY, rendered=0.5), "niso", 0, None, CPU)
+
+
 def test_footage_without_poses_is_pre_trained_on_beside_rendered_clips(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     poses = PreparedFrames.poses
