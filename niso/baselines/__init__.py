@@ -3,7 +3,7 @@
 from niso.baselines.autoencoder import Autoencoder, AutoencoderObjective
 from niso.baselines.block_diagonal import block_diagonal_loss, block_diagonalise, block_order
 from niso.baselines.nft import FourierObjective, FourierOutput, NeuralFourierTransform
-from niso.baselines.orthogonal import OrthogonalAutoencoder, OrthogonalObjective, orthogonal_parts
+from niso.baselines.orthogonal import OrthogonalAutoencoder, OrthogonalObjective, orthogonal_map, orthogonal_parts
 
 __all__ = [
     "Autoencoder",
@@ -16,5 +16,6 @@ __all__ = [
     "block_diagonal_loss",
     "block_diagonalise",
     "block_order",
+    "orthogonal_map",
     "orthogonal_parts",
 ]

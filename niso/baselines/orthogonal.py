@@ -57,6 +57,19 @@ def orthogonal_parts(
     return OrthogonalParts(start, polar(left @ right.mT), end)
 
 
+@full_precision
+def orthogonal_map(
+    a: Float[Tensor, "*batch points channels"], b: Float[Tensor, "*batch points channels"], complete: bool = False
+) -> Float[Tensor, "*batch points points"]:
+    """The map τ of `orthogonal_parts` as a matrix.
+
+    Args:
+        complete: τ in O(N), the polar factor of b aᵀ as the SVD gives it. On the null space that is an arbitrary
+            rotation, another for each pair, and it costs O(N³) where N > d.
+    """
+    return polar(b @ a.mT, backend="svd") if complete else orthogonal_parts(a, b).matrix()
+
+
 class OrthogonalAutoencoder(nn.Module):
     """Encoder + orthogonal latent map + decoder, from pairs.
 
@@ -64,19 +77,26 @@ class OrthogonalAutoencoder(nn.Module):
         encoder, decoder: those of a `NeuralIsometry`, with latents (batch, points, channels).
         norm: of both losses, see `niso.losses`.
         relative: see `niso.losses.equivariance`.
+        complete: whether maps are completed to matrices in O(N), see `orthogonal_map`; no loss sees that.
 
     Source: paper §5.3: "an ablative version … which does not learn an operator. Here τ is predicted directly between
     encodings and is required only to be orthogonal".
     """
 
     def __init__(
-        self, encoder: nn.Module, decoder: nn.Module, norm: losses.Norm = "l1", relative: bool = False
+        self,
+        encoder: nn.Module,
+        decoder: nn.Module,
+        norm: losses.Norm = "l1",
+        relative: bool = False,
+        complete: bool = False,
     ) -> None:
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder
         self.norm: losses.Norm = norm
         self.relative = relative
+        self.complete = complete
 
     def forward(self, x: Shaped[Tensor, "batch ..."], tx: Shaped[Tensor, "batch ..."]) -> dict[str, Float[Tensor, ""]]:
         """Losses "reconstruction" and "equivariance" of observations ψ and Tψ, each in both directions."""
@@ -101,7 +121,8 @@ class OrthogonalAutoencoder(nn.Module):
         self, x: Shaped[Tensor, "batch ..."], tx: Shaped[Tensor, "batch ..."]
     ) -> Float[Tensor, "batch points points"]:
         """Maps τ from `encode(x)` to `encode(tx)`."""
-        return orthogonal_parts(*self.encode(torch.cat([x, tx])).chunk(2)).matrix()
+        a, b = self.encode(torch.cat([x, tx])).chunk(2)
+        return orthogonal_map(a, b, self.complete)
 
 
 class OrthogonalObjective(nn.Module):

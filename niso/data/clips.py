@@ -6,7 +6,9 @@ show other photographs too.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -22,6 +24,19 @@ from niso.random import step_seed
 FIELD_OF_VIEW = 65.0
 """Degrees across the image: a telephone's camera."""
 
+FIELDS_OF_VIEW = (40.0, 70.0)
+"""The same, from and to, where each clip has its own."""
+
+Motion = Literal["orbit", "walk", "free"]
+"""How a camera moves, see `niso.data.scenes`. On an orbit the rotation tells the translation; on a free path nothing
+does, and each clip has a field of view of its own."""
+
+MOTIONS: dict[Motion, Callable[[int, np.random.Generator], Tensor]] = {
+    "orbit": scenes.orbit,
+    "walk": scenes.walk,
+    "free": scenes.free,
+}
+
 _TEXTURES, _TEXTURE_SIZE = 64, 128
 
 
@@ -32,8 +47,9 @@ def clips(
     seed: int = 0,
     held_out: bool = False,
     photograph_dir: Path | None = None,
+    motions: Sequence[Motion] = ("orbit", "walk"),
 ) -> list[Clip]:
-    """Rendered clips, every second one a walk and the others orbits.
+    """Rendered clips, of each motion in turn.
 
     Poses are in metres. A clip depends on `seed`, its number, `frames` and the photographs, not on `count`.
 
@@ -41,16 +57,20 @@ def clips(
         size: height and width in pixels.
         held_out: whether to show the photographs that `photographs` holds out, in other rooms.
         photograph_dir: photographs to take as textures, see `photographs`; by default those shipped with libraries.
+        motions: how cameras move.
 
     Raises:
         InputError: photographs cannot be read, or are too small.
-        ValueError: there would be no frame, or no pixel.
+        ValueError: there would be no frame, no pixel, or no motion.
     """
-    if min(count, frames, size) < 1:
-        raise ValueError(f"count, frames and size must be positive, got {count}, {frames} and {size}")
+    if min(count, frames, size, len(motions)) < 1:
+        raise ValueError(f"count, frames, size and motions must be some, got {count}, {frames}, {size} and {motions}")
     textures = photograph_textures(seed, held_out, photograph_dir)
     part = "held out" if held_out else "train"
-    return [_clip(number, frames, size, step_seed(seed, number, f"clip, {part}"), textures) for number in range(count)]
+    return [
+        _clip(motions[number % len(motions)], frames, size, step_seed(seed, number, f"clip, {part}"), textures)
+        for number in range(count)
+    ]
 
 
 def photograph_textures(seed: int = 0, held_out: bool = False, photograph_dir: Path | None = None) -> Textures:
@@ -64,23 +84,24 @@ def photograph_textures(seed: int = 0, held_out: bool = False, photograph_dir: P
 
 
 def scene_and_path(
-    number: int, frames: int, seed: int, textures: Textures
+    motion: Motion, frames: int, seed: int, textures: Textures
 ) -> tuple[Scene, Float[Tensor, "frames 4 4"]]:
     """The room of a clip and its camera's poses, in float64."""
     generator = np.random.default_rng(seed)
-    poses = (scenes.walk if number % 2 else scenes.orbit)(frames, generator)
+    poses = MOTIONS[motion](frames, generator)
     return scenes.room(poses, len(textures.starts), generator), poses
 
 
-def intrinsics_of(size: int) -> Float[Tensor, " 4"]:
-    """fx, fy, cx, cy of all rendered clips, in pixels."""
-    focal = size / 2 / np.tan(np.deg2rad(FIELD_OF_VIEW) / 2)
+def intrinsics_of(size: int, field_of_view: float = FIELD_OF_VIEW) -> Float[Tensor, " 4"]:
+    """fx, fy, cx, cy in pixels of square images."""
+    focal = size / 2 / np.tan(np.deg2rad(field_of_view) / 2)
     return torch.tensor([focal, focal, size / 2, size / 2], dtype=torch.float64)
 
 
-def _clip(number: int, frames: int, size: int, seed: int, textures: Textures) -> Clip:
-    scene, poses = scene_and_path(number, frames, seed, textures)
-    intrinsics = intrinsics_of(size)
+def _clip(motion: Motion, frames: int, size: int, seed: int, textures: Textures) -> Clip:
+    scene, poses = scene_and_path(motion, frames, seed, textures)
+    own = motion == "free"
+    intrinsics = intrinsics_of(size, np.random.default_rng(seed + 1).uniform(*FIELDS_OF_VIEW) if own else FIELD_OF_VIEW)
     images = torch.empty(frames, 3, size, size, dtype=torch.uint8)
     for image, pose in zip(images, poses.float(), strict=True):
         view = render(scene, textures, pose, intrinsics.float(), size, size)

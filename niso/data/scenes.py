@@ -1,4 +1,4 @@
-"""Random rooms with objects, and hand-held cameras that go round or through them."""
+"""Random rooms with objects, and hand-held cameras that go round them, through them, or anywhere."""
 
 from __future__ import annotations
 
@@ -34,6 +34,23 @@ def walk(frames: int, generator: np.random.Generator) -> Float[Tensor, "frames 4
     place = np.stack((radius * np.cos(angle), radius * np.sin(angle), height), axis=-1)
     heading = angle + sense * np.pi / 2 + generator.uniform(-0.8, 0.8) + 0.4 * _wander(frames, generator, slowest=90.0)
     pitch = generator.uniform(-0.35, -0.05) + 0.08 * _wander(frames, generator)
+    return _hand_held(place, np.stack((np.cos(heading), np.sin(heading), np.tan(pitch)), axis=-1), generator)
+
+
+def free(frames: int, generator: np.random.Generator) -> Float[Tensor, "frames 4 4"]:
+    """A camera moved about by hand, slowly or fast: where it goes says nothing of how it turns.
+
+    The median speed of clips is from 0.4 to 8 cm a frame, and from 0.3° to 4° a frame, each evenly by its logarithm.
+    """
+    slowest = 60.0
+    reach, angles = np.exp(generator.uniform(np.log((0.004, 0.3)), np.log((0.08, 4.0)))) * slowest / (4 * np.pi)
+    swing = np.deg2rad(angles) * _wander(frames, generator, 2, slowest)
+    angle, radius = generator.uniform(0, 2 * np.pi), generator.uniform(0.9, 1.5)
+    start = np.array([radius * np.cos(angle), radius * np.sin(angle), generator.uniform(1.0, 1.6)])
+    moved = reach * _wander(frames, generator, 3, slowest)
+    place = start + np.clip(moved - moved[frames // 2], (-0.9, -0.9, -0.5), (0.9, 0.9, 0.5))
+    heading = generator.uniform(0, 2 * np.pi) + swing[:, 0]
+    pitch = np.clip(generator.uniform(-0.5, 0.1) + 0.5 * swing[:, 1], -1.0, 1.0)
     return _hand_held(place, np.stack((np.cos(heading), np.sin(heading), np.tan(pitch)), axis=-1), generator)
 
 

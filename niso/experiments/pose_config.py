@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import tyro
 
 from niso.config import Optimisation, require
+from niso.data.clips import Motion
 from niso.experiments.method_config import MethodConfig
 from niso.experiments.pose_losses import Scale
 from niso.networks import ConvConfig, MLPConfig, VectorNeuronConfig
@@ -29,6 +30,8 @@ class PoseConfig(MethodConfig):
     """Rendered clips to test on."""
     test_frames: int = 120
     """Frames of each of them. The shorter a path, the nearer to a straight line, which is what poses must beat."""
+    motions: tuple[Motion, ...] = ("orbit", "walk")
+    """How cameras move in rendered clips, in turn. Hand-held footage is nearer to free than to the others."""
     quality: float = 0.25
     """Of CO3Dv2, the share of sequences to use, the best by their quality score; 1 takes those without one too."""
     held_out: float = 0.1
@@ -64,6 +67,11 @@ class PoseConfig(MethodConfig):
     """Pairs of one sequence in a batch of the head's: they share a scale."""
     translation_scale: Scale = "projection"
     """That scale: "projection", the paper's, leaves the sign of a sequence's translations open; "norm" does not."""
+    standardise: bool = False
+    """Give the head on maps τ less its mean over some pairs, divided by its spread there, in place of τ itself."""
+    complete: bool = True
+    """In the method niso-no-basis, give the head the whole orthogonal matrix that an SVD makes of b aᵀ, the paper's,
+    with an arbitrary rotation where b aᵀ is zero; else τ is zero there."""
     mlp: MLPConfig = field(default_factory=lambda: MLPConfig(layers=5, channels=512))
     """The head on maps."""
     vector_neurons: Annotated[VectorNeuronConfig, tyro.conf.Suppress] = field(default_factory=VectorNeuronConfig)
@@ -79,6 +87,8 @@ class PoseConfig(MethodConfig):
         require(self, "size", "clips", "test_clips", "group", "quality", positive=True)
         require(self, "quality", "held_out", "rendered", most=1.0)
         require(self, "skip", "head_skip", "memory")
+        if not self.motions:
+            raise ValueError("motions must name one at least")
         for name in ("clip_frames", "test_frames"):
             if getattr(self, name) < 3:
                 raise ValueError(f"{name} must be at least 3, got {getattr(self, name)}")
@@ -128,6 +138,8 @@ SMALL = PoseConfig(
     multiplicity_decay=0.1,
     backwards=True,
     translation_scale="norm",
+    standardise=True,
+    complete=False,
     nft_maps=800,
     training=Optimisation(
         steps=1_000,

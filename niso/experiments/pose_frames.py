@@ -247,19 +247,19 @@ def _rendered(config: PoseConfig, cache: Path, beside: bool = False, tested: boo
     names, splits, images, poses = list[str](), list[str](), list[Tensor](), list[Float[Tensor, "_frames 4 4"] | None]()
     parts = [(TRAIN, config.clips, config.clip_frames), (TEST, config.test_clips, config.test_frames)]
     for split, count, length in parts[: 2 if tested else 1]:
-        recipe = repr((_VERSION, split, count, length, config.size))
+        recipe = repr((_VERSION, split, count, length, config.size, config.motions))
         path = cache / f"{hashlib.sha256(recipe.encode()).hexdigest()[:16]}.safetensors"
         if not path.is_file():
             with _writable(cache), locked(cache, wait=True):
                 if not path.is_file():
-                    write_atomically(path, _render(count, length, config.size, split == TEST))
+                    write_atomically(path, _render(config, split == TEST))
         try:
             stored = safetensors.torch.load_file(path)
             images += stored["images"]
             poses += stored["poses"]
         except (OSError, SafetensorError, KeyError) as error:
             raise InputError(f"{path} is damaged ({error}): remove it, and it is rendered again") from error
-        names += [f"{'walk' if number % 2 else 'orbit'}/{split}{number:03}" for number in range(count)]
+        names += [f"{config.motions[number % len(config.motions)]}/{split}{number:03}" for number in range(count)]
         splits += [RENDERED if beside and split == TRAIN else split] * count
 
     def read(sequence: int, frame: int | None) -> Tensor:
@@ -268,9 +268,10 @@ def _rendered(config: PoseConfig, cache: Path, beside: bool = False, tested: boo
     return Source(names, splits, list(map(len, images)), poses, read)
 
 
-def _render(count: int, length: int, size: int, held_out: bool) -> bytes:
+def _render(config: PoseConfig, held_out: bool) -> bytes:
+    count, length = (config.test_clips, config.test_frames) if held_out else (config.clips, config.clip_frames)
     with Bar("render", count * length, 0, visible=True, unit="frames") as bar:
-        made = clips(count, length, size, held_out=held_out)
+        made = clips(count, length, config.size, held_out=held_out, motions=config.motions)
         bar.show(count * length, {})
     stacked = {name: torch.stack([getattr(clip, name) for clip in made]) for name in ("images", "poses")}
     return safetensors.torch.save(stacked)

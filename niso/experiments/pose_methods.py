@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from niso.baselines import NeuralFourierTransform, OrthogonalAutoencoder, orthogonal_parts
+from niso.baselines import NeuralFourierTransform, OrthogonalAutoencoder, orthogonal_map
 from niso.errors import InputError
 from niso.experiments import methods
 from niso.experiments.methods import Kind
@@ -73,6 +73,8 @@ def make_backbone(config: PoseConfig, method: Method) -> tuple[Backbone, tuple[i
     assert isinstance(model, Backbone)
     if isinstance(model, NeuralIsometry) and not method.operator:
         model.mask = None
+    if isinstance(model, OrthogonalAutoencoder):
+        model.complete = config.complete
     return model, conv.grid
 
 
@@ -108,7 +110,7 @@ def maps_between(
     if isinstance(model, NeuralFourierTransform):
         return model.solve(a, b)
     if isinstance(model, OrthogonalAutoencoder):
-        return orthogonal_parts(a, b).matrix()
+        return orthogonal_map(a, b, model.complete)
     return isometric_map(a, b, model.spectrum().eigenvalues, model.mask, model.special, model.damping)
 
 
@@ -160,8 +162,8 @@ def _pose(numbers: Float[Tensor, "batch 9"], orientation: Float[Tensor, ""]) -> 
 class MapPredictor(Predictor):
     """τ of a frozen backbone, vectorised → MLP → relative pose (paper §4.4).
 
-    The MLP gets τ less its mean over `examples`, divided by one number: maps of neighbouring frames differ little, and
-    each method's by another amount.
+    With `config.standardise` the MLP gets τ less its mean over `examples`, divided by one number: maps of neighbouring
+    frames differ little, and each method's by another amount.
 
     Args:
         examples: latents of frames and of other frames that maps are solved between.
@@ -176,9 +178,10 @@ class MapPredictor(Predictor):
         with torch.no_grad():
             maps = maps_between(model, *examples)
         self.feature_size = examples[0][0].numel()
-        self.register_buffer("mean", maps.mean(0))
-        spread = (maps - self.mean).square().mean().sqrt().clamp_min(torch.finfo(maps.dtype).tiny)
-        self.register_buffer("scale", spread)
+        mean = maps.mean(0)
+        spread = (maps - mean).square().mean().sqrt().clamp_min(torch.finfo(maps.dtype).tiny)
+        self.register_buffer("mean", mean if config.standardise else torch.zeros_like(mean))
+        self.register_buffer("scale", spread if config.standardise else torch.ones_like(spread))
         self.head = MLP(maps.shape[-1] ** 2, se3.PARAMETERS, config.mlp)
 
     def train(self, mode: bool = True) -> MapPredictor:

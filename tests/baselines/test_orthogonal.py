@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import niso
-from niso.baselines import OrthogonalAutoencoder, OrthogonalObjective, orthogonal_parts
+from niso.baselines import OrthogonalAutoencoder, OrthogonalObjective, orthogonal_map, orthogonal_parts
 from niso.spectrum import Spectrum
 
 dtypes = pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.float64, 1e-12)])
@@ -39,6 +39,16 @@ def test_it_is_a_partial_isometry_that_no_orthogonal_map_beats(points: int, chan
     torch.testing.assert_close(tau.mT @ b, best.mT @ b, rtol=1e-7, atol=1e-9)
     torch.testing.assert_close(parts.inverse().matrix(), tau.mT)
     torch.testing.assert_close(parts.move(a), tau @ a)
+    torch.testing.assert_close(orthogonal_map(a, b), tau)
+
+
+@settings(max_examples=20, deadline=None)
+@given(points=st.integers(1, 9), channels=st.integers(1, 9), seed=st.integers(0, 99))
+def test_a_completed_map_is_orthogonal_and_moves_what_is_seen_likewise(points: int, channels: int, seed: int) -> None:
+    a, b = normal(2, points, channels, seed=seed), normal(2, points, channels, seed=seed + 1)
+    whole = orthogonal_map(a, b, complete=True)
+    torch.testing.assert_close(whole.mT @ whole, torch.eye(points, dtype=a.dtype).expand_as(whole))
+    torch.testing.assert_close(whole @ a, orthogonal_map(a, b) @ a, rtol=1e-7, atol=1e-9)
 
 
 @dtypes

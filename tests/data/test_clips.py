@@ -7,8 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from niso.data import scenes
-from niso.data.clips import clips, intrinsics_of, scene_and_path
+from niso.data.clips import MOTIONS, clips, intrinsics_of, scene_and_path
 from niso.errors import InputError
 from niso.geometry import se3, trajectory
 from niso.geometry.raycast import mipmaps, render
@@ -40,6 +39,14 @@ def test_shapes_and_ranges(photographs):
         assert torch.linalg.det(se3.rotation(clip.poses)) == pytest.approx(1.0)
 
 
+def test_motions_come_in_turn_and_free_cameras_have_fields_of_view_of_their_own(photographs):
+    plain, mixed = make(photographs), make(photographs, 4, motions=("orbit", "free"))
+    assert torch.equal(plain[0].images, mixed[0].images) and not torch.equal(plain[1].poses, mixed[1].poses)
+    focal = [float(clip.intrinsics[0, 0]) for clip in mixed]
+    assert focal[0] == focal[2] == intrinsics_of(24)[0] and focal[1] != focal[3]
+    assert all(24 / 2 / np.tan(np.deg2rad(35)) <= length <= 24 / 2 / np.tan(np.deg2rad(20)) for length in focal[1::2])
+
+
 def test_a_seed_makes_the_same_clips_whatever_their_number(photographs):
     two, three = make(photographs), make(photographs, 3)
     for one, other in zip(two, three, strict=False):
@@ -55,18 +62,18 @@ def test_other_seeds_and_parts_are_other_clips(photographs):
 
 
 def test_what_cannot_be_made(photographs, tmp_path):
-    for options in ({"count": 0}, {"frames": 0}, {"size": 0}):
-        with pytest.raises(ValueError, match="must be positive"):
+    for options in ({"count": 0}, {"frames": 0}, {"size": 0}, {"motions": ()}):
+        with pytest.raises(ValueError, match="must be some"):
             make(photographs, **options)
     with pytest.raises(InputError, match="does not exist"):
         make(tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_depth_and_poses_agree_between_frames(number):
+@pytest.mark.parametrize("motion", MOTIONS)
+def test_depth_and_poses_agree_between_frames(motion):
     """A point seen in one frame, carried by depth and poses to another, lies there on a surface or behind one."""
     size, intrinsics = 64, intrinsics_of(64).float()
-    scene, poses = scene_and_path(number, 20, 3, TEXTURES)
+    scene, poses = scene_and_path(motion, 20, 3, TEXTURES)
     poses = poses.float()
     first, later = (render(scene, TEXTURES, poses[k], intrinsics, size, size) for k in (0, 6))
     y, x = torch.meshgrid(torch.arange(size) + 0.5, torch.arange(size) + 0.5, indexing="ij")
@@ -82,7 +89,7 @@ def test_depth_and_poses_agree_between_frames(number):
     agree = (carried - there).abs() < 0.05 * there
     assert agree[same].float().mean() > 0.9
     assert (carried < 0.95 * there).float().mean() < 0.02  # hidden perhaps, but not in front: but for edges
-    if number == 0:
+    if motion == "orbit":
         assert 0.005 < (~same).float().mean() < 0.5  # there is occlusion
 
 
@@ -93,7 +100,7 @@ def test_neighbouring_frames_are_alike_and_distant_ones_are_not(photographs):
     assert 1 < near < far
 
 
-@pytest.mark.parametrize("path", [scenes.orbit, scenes.walk])
+@pytest.mark.parametrize("path", MOTIONS.values())
 def test_paths_are_those_of_a_hand(path):
     moves, turns = [], []
     for seed in range(20):
@@ -112,9 +119,21 @@ def test_paths_are_those_of_a_hand(path):
     assert 0.01 < move.median() < 0.15 and 0.3 < turn.median() < 6
 
 
+def test_rotation_tells_translation_on_orbits_alone():
+    """How well a linear map of the direction of rotation gives that of translation."""
+    angles = {}
+    for motion, path in MOTIONS.items():
+        twists = torch.cat([se3.log(trajectory.relative_poses(path(30, np.random.default_rng(k)))) for k in range(40)])
+        twists = torch.cat([twists, -twists])  # backwards in time too
+        moves, turns = (torch.nn.functional.normalize(part, dim=-1) for part in twists.split(3, dim=-1))
+        told = turns @ torch.linalg.lstsq(turns, moves).solution
+        angles[motion] = torch.cosine_similarity(told, moves, dim=-1).clamp(-1, 1).acos().mean().rad2deg()
+    assert angles["orbit"] < 30 and angles["free"] > 70
+
+
 def test_cameras_keep_clear_of_objects_and_walls():
-    for seed in range(10):
-        scene, poses = scene_and_path(seed, 40, seed, TEXTURES)
+    for seed, motion in enumerate(4 * tuple(MOTIONS)):
+        scene, poses = scene_and_path(motion, 40, seed, TEXTURES)
         places = se3.translation(poses).float()
         room = scene.halves[0] - (places - scene.centres[0]).abs()
         assert (room > 0.2).all()

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from niso import checkpoint
-from niso.baselines import NeuralFourierTransform
+from niso.baselines import NeuralFourierTransform, orthogonal_map
 from niso.config import Hardware, Optimisation
 from niso.data.frames import PreparedFrames
 from niso.errors import InputError
@@ -21,7 +21,7 @@ from niso.experiments.pose import Pose
 from niso.experiments.pose_config import PAPER, PRESETS, RELEASED, PoseConfig
 from niso.experiments.pose_frames import Frames
 from niso.experiments.pose_losses import Pairs
-from niso.experiments.pose_methods import METHODS, ConstantMotion, encode, maps_between
+from niso.experiments.pose_methods import METHODS, ConstantMotion, encode, make_predictor, maps_between
 from niso.geometry import se3
 from niso.geometry.trajectory import SKIPS
 from niso.networks import ConvConfig, MLPConfig
@@ -230,6 +230,22 @@ def test_maps_of_single_latents_are_those_of_pairs(folder, method):
         torch.testing.assert_close(found, model.map_between(x, tx), atol=1e-3, rtol=1e-3)
 
 
+def test_heads_see_maps_as_they_are_or_standardised(folder):
+    a, b = torch.randn(2, 5, 64, 6, generator=torch.Generator().manual_seed(0))
+    for complete in (False, True):
+        for standardise in (False, True):
+            experiment = make(folder, "niso-no-basis", complete=complete, standardise=standardise)
+            predictor = make_predictor(experiment.config, "niso-no-basis", (experiment.model, (a, b)), None)
+            seen = list[torch.Tensor]()
+            predictor.head.register_forward_pre_hook(lambda _, inputs, seen=seen: seen.append(inputs[0]))
+            predictor.numbers(a, b)
+            expected = orthogonal_map(a, b, complete)
+            if standardise:
+                expected = expected - expected.mean(0)
+                expected = expected / expected.square().mean().sqrt()
+            torch.testing.assert_close(seen[0], expected)
+
+
 def test_heads_see_posed_sequences_of_the_training_split(folder):
     experiment = make(folder, head=Optimisation(steps=2, batch_size=400))
     names = [experiment.frames.names[number] for number in experiment.head_pairs(0).sequence.unique().tolist()]
@@ -310,6 +326,7 @@ def test_the_papers_networks_have_the_papers_sizes():
         ({"group": 3}, r"head.batch_size \(16\) must be a multiple of group \(3\)"),
         ({"quality": 1.5}, "quality must be at most 1"),
         ({"rendered": 1.5}, "rendered must be at most 1"),
+        ({"motions": ()}, "motions must name one at least"),
         ({"held_out": 1.0}, "held_out must be below 1"),
         ({"skip": -1}, "skip must not be negative"),
         ({"memory": -1.0}, "memory must not be negative"),
