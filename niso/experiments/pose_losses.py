@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from niso.geometry import se3
 from niso.linalg import full_precision
 
-Scale = Literal["projection", "norm"]
+Scale = Literal["projection", "norm", "unit"]
 
 _TINY = 1e-12  # squared length below which predictions have no direction
 
@@ -87,11 +87,14 @@ def translation_loss(
 
     - "projection", the paper's: s = ⟨t, t̂⟩ / ‖t̂‖² minimises L_T. It may be negative: a head that has all translations
       of a sequence the wrong way round is as good by this loss, and so may learn either sign for each of them.
-    - "norm", ours: s = ‖t‖ / ‖t̂‖, never negative, so that the sign is the same in all sequences.
+    - "norm", ours: s = ‖t‖ / ‖t̂‖, never negative, so that the sign is the same in all sequences;
+    - "unit", ours: the same, divided by ‖t‖, so that slow cameras, and sequences in large units, count like the others.
     """
     t, guess = (se3.translation(poses).unflatten(0, (-1, group)) for poses in (truth, predicted))
     squared = guess.square().sum((-2, -1)).clamp_min(_TINY)
-    if scale == "norm":
+    if scale == "unit":
+        t = t / t.square().sum((-2, -1), keepdim=True).clamp_min(_TINY).sqrt()
+    if scale in ("norm", "unit"):
         s = t.norm(dim=(-2, -1)) / squared.sqrt()  # one root would have no derivative where the camera stands still
     else:
         s = (t * guess).sum((-2, -1)) / squared

@@ -1,11 +1,12 @@
 """Pairs of frames, and the pose head's loss."""
 
 import math
+from typing import get_args
 
 import pytest
 import torch
 
-from niso.experiments.pose_losses import PoseObjective, draw_pairs, rotation_loss, translation_loss
+from niso.experiments.pose_losses import PoseObjective, Scale, draw_pairs, rotation_loss, translation_loss
 from niso.geometry import se3
 
 LENGTHS = torch.tensor([30, 4, 1, 2, 12])
@@ -68,6 +69,7 @@ def test_the_scale_by_norms_sees_the_sign_and_leads_to_it(dtype, tolerance):
     t = se3.translation(truth)
     scales = torch.tensor([0.01, 3.0, 500.0], dtype=dtype).repeat_interleave(4)[:, None]
     assert translation_loss(moved(truth, scales * t), truth, 4, "norm") < 10 * tolerance
+    assert translation_loss(moved(truth, scales * t), truth, 4, "unit") < 10 * tolerance
     opposite = translation_loss(moved(truth, -t), truth, 4, "norm")
     torch.testing.assert_close(opposite, 2 * t.unflatten(0, (-1, 4)).norm(dim=(-2, -1)).mean())
     guess = (0.1 * torch.randn(12, 3, dtype=dtype) - t).requires_grad_()
@@ -77,6 +79,14 @@ def test_the_scale_by_norms_sees_the_sign_and_leads_to_it(dtype, tolerance):
         translation_loss(moved(truth, guess), truth, 4, "norm").backward()
         optimizer.step()
     assert torch.cosine_similarity(guess, t).min() > 0.95
+
+
+def test_in_units_slow_cameras_count_as_much_as_fast_ones(dtype, tolerance):
+    truth, predicted = se3.random_poses(12, dtype=dtype), se3.random_poses(12, dtype=dtype)
+    slow = moved(truth, torch.tensor([0.001, 1.0, 40.0], dtype=dtype).repeat_interleave(4)[:, None] * truth[:, :3, 3])
+    loss = translation_loss(predicted, truth, 4, "unit")
+    torch.testing.assert_close(translation_loss(predicted, slow, 4, "unit"), loss)
+    assert abs(translation_loss(predicted, slow, 4, "norm") / loss - 1) > 0.1
 
 
 def test_weights_are_those_of_the_draw(generator):
@@ -94,7 +104,7 @@ def test_the_scale_is_the_best_there_is(dtype):
     assert loss <= others.min() * (1 + 1e-6) and loss > 0.999 * others.min()
 
 
-@pytest.mark.parametrize("scale", ["projection", "norm"])
+@pytest.mark.parametrize("scale", get_args(Scale))
 @pytest.mark.parametrize("still", [(), ("truth",), ("guess",), ("truth", "guess")])
 def test_gradients_are_finite_where_nothing_moves(dtype, scale, still):
     truth = se3.random_poses(4, dtype=dtype)
