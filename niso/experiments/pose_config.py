@@ -66,13 +66,13 @@ class PoseConfig(MethodConfig):
     group: int = 4
     """Pairs of one sequence in a batch of the head's: they share a scale."""
     translation_scale: Scale = "projection"
-    """That scale: "projection", the paper's, leaves the sign of a sequence's translations open; "norm" does not; nor does
-    "unit", to which slow cameras count as much as fast ones."""
+    """That scale: "projection", the paper's, leaves the sign of a sequence's translations open; "norm" does not, nor
+    does "unit", to which slow cameras count as much as fast ones."""
     standardise: bool = False
     """Give the head on maps τ less its mean over some pairs, divided by its spread there, in place of τ itself."""
     complete: bool = False
-    """In the method niso-no-basis, give the head the whole orthogonal matrix that an SVD makes of b aᵀ, with an arbitrary
-    rotation where b aᵀ is zero; else τ is zero there. An SVD of N × N for every pair."""
+    """In the method niso-no-basis, give the head the whole orthogonal matrix that an SVD makes of b aᵀ, with an
+    arbitrary rotation where b aᵀ is zero; else τ is zero there. An SVD of N × N for every pair."""
     mlp: MLPConfig = field(default_factory=lambda: MLPConfig(layers=5, channels=512))
     """The head on maps."""
     vector_neurons: Annotated[VectorNeuronConfig, tyro.conf.Suppress] = field(default_factory=VectorNeuronConfig)
