@@ -16,7 +16,7 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from torch import Tensor
 from niso.data.prepared import PARAMETERS, REFUSED, read_json, write_json
 from niso.errors import InputError
 from niso.files import write_atomically
+from niso.geometry.equirectangular import Layout
 from niso.random import step_seed
 
 FORMAT = 1
@@ -57,6 +58,7 @@ class PreparedShapes:
         classes: their names, sorted.
         labels: (shapes,) number of each shape's class.
         variants: maps of each shape, that of the base shape included.
+        layout: where the points of the grid lie, see `niso.geometry.equirectangular`.
     """
 
     folder: Path
@@ -67,6 +69,7 @@ class PreparedShapes:
     width: int
     channels: int
     variants: int
+    layout: Layout = "poles"
 
     def maps(self, shape: int) -> Maps:
         """Heat kernel signatures of one shape on the equirectangular grid; the first is the base shape's.
@@ -112,6 +115,9 @@ def open_shapes(folder: Path) -> PreparedShapes:
     if parameters.get("format") != FORMAT:
         given = parameters.get("format")
         raise InputError(f"{folder} has format {given}, and this version reads {FORMAT}: prepare the shapes again")
+    layout = parameters.get("layout", "poles")
+    if layout not in get_args(Layout):
+        raise InputError(f"{folder / PARAMETERS} has the unknown layout {layout!r}: prepare the shapes again")
     names = prepared_names(folder)
     if not (folder / REFUSED).is_file():
         raise InputError(
@@ -126,7 +132,7 @@ def open_shapes(folder: Path) -> PreparedShapes:
         if other.shape != maps[0].shape:
             raise InputError(f"{folder / name}.npy has maps of {other.shape}, and others of {maps[0].shape}: remove it")
     variants, channels, height, width = maps[0].shape
-    shapes = PreparedShapes(folder, names, classes, labels, height, width, channels, variants)
+    shapes = PreparedShapes(folder, names, classes, labels, height, width, channels, variants, layout)
     for shape, name in enumerate(names):
         if any(len(moment) != channels for moment in shapes.moments(shape)):
             raise InputError(f"{folder / name}.json has not {channels} moments: remove it and prepare the shape again")

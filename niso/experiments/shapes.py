@@ -169,7 +169,7 @@ class Shapes(Experiment):
             if augmented:
                 count = self.config.head.batch_size
                 transformations = local_part(mobius.sample(count, self.config.mobius)).to(self.device)
-                x = mobius.warp(x, transformations, "poles")
+                x = mobius.warp(x, transformations, self.shapes.layout)
             return x, self.labels[self.labelled_at(step).shape.to(self.device)]
 
         return sample
@@ -214,7 +214,7 @@ class Shapes(Experiment):
         base = torch.zeros(BATCH, dtype=torch.long)
         for s, o, t in zip(shape.split(BATCH), other.split(BATCH), transformations.split(BATCH), strict=True):
             x, y = self.maps(s, base[: len(s)]), self.maps(o, base[: len(s)])
-            tx, ty = (mobius.warp(view, t.to(self.device), "poles") for view in (x, y))
+            tx, ty = (mobius.warp(view, t.to(self.device), self.shapes.layout) for view in (x, y))
             yield x, tx, y, ty
 
     @torch.no_grad()

@@ -65,7 +65,7 @@ def meshes(experiment: Shapes) -> list[Picture]:
         grids = experiment.maps(shape[None], torch.zeros(1, dtype=torch.long)).double().cpu()
         places = torch.from_numpy(surface.directions).double()[None, None]
         late = shapes.channels // 2
-        values = equirectangular.sample(grids[:, [late]], places, "poles")[0, 0, 0].numpy()
+        values = equirectangular.sample(grids[:, [late]], places, shapes.layout)[0, 0, 0].numpy()
         mesh = Mesh(surface.vertices, surface.faces)
         bodies = [mesh, *(space_mobius.transform(mesh, t) for t in transformations)]
         rows.append(
@@ -97,7 +97,7 @@ def features(experiment: Shapes) -> Picture:
     across = min(4, shapes.variants)
     seen = torch.cat([experiment.maps(shape.expand(across), torch.arange(across)) for shape in shown]).cpu().double()
     places = equirectangular.directions(shapes.height, shapes.width, "driscoll-healy")[None]
-    centred = equirectangular.sample(seen, places, "poles")
+    centred = equirectangular.sample(seen, places, shapes.layout)
     channels = sorted({0, shapes.channels // 2})
     return Picture(
         "shapes",

@@ -68,6 +68,12 @@ def test_what_was_written_is_read(folder: Path) -> None:
         assert [mean.tolist(), square.tolist()] == list(facts(number).values())
 
 
+def test_the_layout_is_that_of_the_preparation(folder: Path) -> None:
+    assert open_shapes(folder).layout == "poles"
+    (folder / "parameters.json").write_text(json.dumps({"format": FORMAT, "layout": "driscoll-healy"}))
+    assert open_shapes(folder).layout == "driscoll-healy"
+
+
 def test_statistics_are_those_of_all_points_of_the_members_alone(folder: Path) -> None:
     members = [1, 5, 10]
     points = np.concatenate([surface(seed) for seed in members], axis=1)
@@ -113,6 +119,10 @@ def test_files_of_a_killed_writer_are_not_read(folder: Path) -> None:
         (lambda f: (f / "parameters.json").write_text("{"), "cannot read"),
         (lambda f: (f / "parameters.json").write_text("[]"), "does not hold facts"),
         (lambda f: (f / "parameters.json").write_text('{"format": 99}'), "has format 99, and this version reads 1"),
+        (
+            lambda f: (f / "parameters.json").write_text('{"format": 1, "layout": "cube"}'),
+            "has the unknown layout 'cube': prepare the shapes again",
+        ),
         (lambda f: (f / "refused.json").unlink(), "is not finished (12 shapes so far)"),
         (lambda f: [path.unlink() for path in f.glob("*/*.json")], "holds no shape: all were refused"),
         (lambda f: (f / "dog/dog1.npy").unlink(), "dog/dog1.npy is missing"),

@@ -5,6 +5,7 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -16,10 +17,12 @@ from niso.data import shapes as prepared
 from niso.data.shape_family import PLANS
 from niso.experiments import shapes_maps
 from niso.experiments.ahead import Ahead
-from niso.experiments.shapes import Shapes
+from niso.experiments.shapes import EVALUATION_SEED, Shapes
 from niso.experiments.shapes_config import PAPER, PRESETS, ShapesConfig
 from niso.experiments.shapes_maps import ShapeMaps
 from niso.experiments.shapes_methods import METHODS
+from niso.geometry import mobius
+from niso.geometry.equirectangular import Layout
 from niso.networks import ConvConfig
 from niso.run_folder import RunFolder
 from niso.train import make_fabric, train
@@ -150,6 +153,16 @@ def test_only_the_autoencoders_head_sees_random_transformations(folder):
     assert torch.equal(labels, experiment.labels[drawn.shape])
     assert maps.shape == original.shape and not any(torch.equal(x, y) for x, y in zip(maps, original, strict=True))
     assert (maps.amin((1, 2, 3)) >= original.amin((1, 2, 3)) - 1e-6).all()  # interpolated between its values
+
+
+@pytest.mark.parametrize("layout", get_args(Layout))
+def test_transformations_act_on_the_grid_of_the_preparation(folder, tmp_path, layout):
+    own = shutil.copytree(folder, tmp_path / "own")
+    (own / "parameters.json").write_text(json.dumps({"format": prepared.FORMAT, "layout": layout}))
+    experiment = make(own)
+    x, tx, *_ = next(experiment.warped(3))
+    transformations = mobius.sample(3, experiment.config.mobius, torch.Generator().manual_seed(EVALUATION_SEED))
+    torch.testing.assert_close(tx, mobius.warp(x, transformations, layout))
 
 
 def test_splits_are_drawn_for_a_seed_and_recorded(folder):
