@@ -87,7 +87,8 @@ def shortened(words: list[str], finished: Path, tmp_path: Path) -> list[str]:
         return words
     match words[0]:
         case "run":
-            return [*without(without(words, "--out"), "--steps"), *SHORT_RUN, "--out", str(tmp_path / "out")]
+            few = [*without(words, "--seeds"), "--seeds", "2"] if "--seeds" in words else words
+            return [*without(without(few, "--out"), "--steps"), *SHORT_RUN, "--out", str(tmp_path / "out")]
         case "resume" | "evaluate" | "report" | "record":
             copy = shutil.copytree(finished, tmp_path / "run")
             return [str(copy) if RUN_FOLDER.match(word) else word for word in words]
