@@ -36,6 +36,10 @@ BATCH = 500
 """Images encoded at once where nothing is trained."""
 EVALUATION_SEED = 20_241_210
 """Of the homographies of held-out pairs, the same for every run (the paper's conference date)."""
+VALIDATION_SEED = 2_023
+"""Of the homographies of validation digits, others than those of the test set."""
+VALIDATION_COPIES = 4
+"""Homographies of each validation digit, at most."""
 
 
 def spread(count: int, total: int) -> Int[Tensor, " count"]:
@@ -76,6 +80,8 @@ class Homnist(Experiment):
     metric_descriptions: ClassVar[dict[str, str]] = {
         "accuracy": "share of perturbed test images classified correctly",
         "accuracy_clean": "share of unperturbed test digits classified correctly",
+        "accuracy_val": "accuracy on validation digits, which are training digits that nothing was trained on",
+        "accuracy_clean_val": "the same without perturbation",
         "equivariance_error": "‖τa − b‖² / ‖b‖² on test digits under the pre-training's homographies (mean)",
         "equivariance_error_centred": "the same, relative to what is left of b without the mean over all digits",
         "reconstruction_error": "mean absolute error of D(τ E(ψ)) against Tψ, black being −1 and white 1; "
@@ -96,7 +102,11 @@ class Homnist(Experiment):
         super().__init__(config, method, seed, data_dir, device)
         self.kind = METHODS[method]
         data = mnist(data_dir) if config.digits == "mnist" else digits()
-        self.train_images, self.train_labels = pad(data.train_images).to(device), data.train_labels.to(device)
+        images, labels = pad(data.train_images), data.train_labels
+        kept_apart = torch.zeros(len(labels), dtype=torch.bool)
+        kept_apart[spread(round(config.validation * len(labels)), len(labels))] = True
+        self.validation_images, self.validation_labels = images[kept_apart], labels[kept_apart]
+        self.train_images, self.train_labels = images[~kept_apart].to(device), labels[~kept_apart].to(device)
         self.test_images, self.test_labels = pad(data.test_images), data.test_labels
         if config.test_digits is not None and not config.published:
             index = spread(config.test_digits, len(self.test_labels))
@@ -200,30 +210,42 @@ class Homnist(Experiment):
     def evaluate(self) -> dict[str, float]:
         self.model.eval()
         self.head.eval()
-        self.scores = self.classify()
+        self.scores = self.classify(self.test_set)
         held_out = self.pairs(self.config.evaluation_pairs)
-        predicted = torch.cat([self.head(part).argmax(-1) for part in self.encode(self.test_images).split(BATCH)])
-        return {
+        figures = {
             "accuracy": self.scores.correct.double().mean().item(),
-            "accuracy_clean": (predicted.cpu() == self.test_labels).double().mean().item(),
+            "accuracy_clean": self.accuracy(self.test_images, self.test_labels),
+        }
+        if len(self.validation_labels):
+            copies = min(self.config.test_copies, VALIDATION_COPIES)
+            perturbed = GeneratedTestSet(self.validation_images, self.validation_labels, copies, VALIDATION_SEED)
+            figures["accuracy_val"] = self.classify(perturbed).correct.double().mean().item()
+            figures["accuracy_clean_val"] = self.accuracy(self.validation_images, self.validation_labels)
+        return {
+            **figures,
             **pair_figures(self.model, zip(*(view.split(BATCH) for view in held_out), strict=True)),
             "test_images": len(self.scores.correct),
         }
 
+    def accuracy(self, images: Tensor, labels: Tensor) -> float:
+        """Share of unperturbed digits classified correctly."""
+        predicted = torch.cat([self.head(part).argmax(-1) for part in self.encode(images).split(BATCH)])
+        return (predicted.cpu() == labels).double().mean().item()
+
     @torch.no_grad()
-    def classify(self) -> Scores:
-        """Classify the perturbed test set."""
+    def classify(self, perturbed: PerturbedDigits) -> Scores:
+        """Classify a perturbed set."""
         self.model.eval()
         self.head.eval()
         correct, strength = [], []
-        for images, labels, matrices in self.test_set.batches(BATCH, self.device):
+        for images, labels, matrices in perturbed.batches(BATCH, self.device):
             correct.append((self.head(self._features(images)).argmax(-1) == labels).cpu())
             strength.append(homography.strength(matrices).cpu())
         return Scores(torch.cat(correct), torch.cat(strength))
 
     def curves(self) -> dict[str, Curve]:
         """Accuracy in twenty bins of equally many images, by how far their corners are moved."""
-        correct, strength = self.scores or self.classify()
+        correct, strength = self.scores or self.classify(self.test_set)
         finite = strength.isfinite()
         pixels = strength[finite] * (self.test_images.shape[-1] - 1) / 2
         bins = [part for part in pixels.argsort(stable=True).tensor_split(20) if len(part)]

@@ -38,6 +38,8 @@ class HomnistConfig(MethodConfig):
     """In niso-group, solve each member's map from the others alone."""
     published: bool = False
     """Evaluate on the published .mat file, the only one in --data-dir, instead of a generated test set."""
+    validation: float = 0.0
+    """Share of the training digits, evenly spread, that nothing is trained on: settings are chosen by their figures."""
     test_digits: int | None = None
     """Test digits, evenly spread over all; all by default."""
     test_copies: int = COPIES
@@ -46,6 +48,7 @@ class HomnistConfig(MethodConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self, "contrastive")
+        require(self, "validation", most=0.5)
         if self.group < 1:
             raise ValueError(f"group must be at least 1, got {self.group}")
         if self.digits not in get_args(Source) or self.architecture not in get_args(Architecture):
@@ -57,6 +60,7 @@ class HomnistConfig(MethodConfig):
 
 
 PAPER = HomnistConfig(
+    validation=0.1,
     conv=ConvConfig(channels=(128, 256)),
     training=Optimisation(steps=50_000),
     head=Optimisation(steps=10_000),
@@ -67,6 +71,7 @@ PAPER = HomnistConfig(
 92.5 % (pairs), 97.4 % (triplets). Not yet run."""
 
 RELEASED = HomnistConfig(
+    validation=0.1,
     conv=ConvConfig(channels=(64, 128)),
     special=True,
     damping=1e-8,
@@ -78,6 +83,7 @@ RELEASED = HomnistConfig(
 learning rate that hardly falls, its own head, trained for 20,000 steps. Not yet run."""
 
 SMALL = HomnistConfig(
+    validation=0.1,
     conv=ConvConfig(channels=(32, 64), blocks=2, stem_channels=32, patch=2),
     eigenvalues="shifted",
     relative_equivariance=0.03,
