@@ -21,10 +21,11 @@ import numpy as np
 import torch
 from PIL import Image
 
-from niso.data import frame_preparation, frames
-from niso.data.clips import clips
-from niso.data.posed_folders import frame_folder
-from niso.data.video import Video
+from niso.data.video import preparation as frame_preparation
+from niso.data.video import prepared as frames
+from niso.data.video.clips import clips
+from niso.data.video.files import Video
+from niso.data.video.posed_folders import frame_folder
 
 SOURCE = (540, 720)  # height and width of the frames that are prepared
 READS = 3_000

@@ -16,11 +16,12 @@ from benchmarks.common import Options, table, write
 import numpy as np  # isort: skip  # after benchmarks.common, which sets how threads wait
 import torch
 
-from niso.geometry import mesh as meshes
-from niso.geometry import mesh_spectrum, space_mobius, spherical_map
-from niso.geometry.mesh import Mesh
-from niso.geometry.mesh_io import read_mesh
-from niso.geometry.mesh_raster import rasterise
+from niso.geometry.mesh import space_mobius, spherical_map
+from niso.geometry.mesh import spectrum as mesh_spectrum
+from niso.geometry.mesh import surface as meshes
+from niso.geometry.mesh.files import read_mesh
+from niso.geometry.mesh.raster import rasterise
+from niso.geometry.mesh.surface import Mesh
 
 RANK = 128
 

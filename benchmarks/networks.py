@@ -14,8 +14,8 @@ from benchmarks.common import Options, compare, table, write
 import torch  # isort: skip  # after benchmarks.common, which sets how its threads wait
 from torch import nn
 
-from niso.memory import keep_freed_memory
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder, InstanceNormSiLU
+from niso.training.memory import keep_freed_memory
 
 Norm = Callable[[int], nn.Module]
 IMAGES = 32

@@ -24,12 +24,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import niso
 from niso.config import Optimisation
-from niso.data.homnist import related
+from niso.data.digits.homnist import related
 from niso.experiments import find_experiment
-from niso.memory import keep_freed_memory
 from niso.model import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
-from niso.optimizer import make_optimizer, set_learning_rates, spectra
+from niso.training.memory import keep_freed_memory
+from niso.training.optimizer import make_optimizer, set_learning_rates, spectra
 
 PARTS = ("data", "encoder", "decoder", "Φ", "map", "losses and the rest", "backward", "optimiser")
 GROUPS = {

@@ -21,14 +21,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from niso.data.embedded_shapes import SMALL
-from niso.data.shape_family import PLANS, deformed, shape
-from niso.data.shape_preparation import prepare_shape
-from niso.data.shape_sources import Source
-from niso.geometry import mesh as meshes
-from niso.geometry import mesh_spectrum
-from niso.geometry.mesh import Mesh
-from niso.geometry.mesh_io import read_mesh, write_off
+from niso.data.shapes.embedded import SMALL
+from niso.data.shapes.family import PLANS, deformed, shape
+from niso.data.shapes.preparation import prepare_shape
+from niso.data.shapes.sources import Source
+from niso.geometry.mesh import spectrum as mesh_spectrum
+from niso.geometry.mesh import surface as meshes
+from niso.geometry.mesh.files import read_mesh, write_off
+from niso.geometry.mesh.surface import Mesh
 
 RANK, PER_CLASS, VERTICES = 48, 14, 642
 LEVELS = np.linspace(0.03, 0.97, 9)

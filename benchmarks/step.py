@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 import niso
-from niso.compilation import compile_networks, compile_objective
-from niso.memory import keep_freed_memory
 from niso.model import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
+from niso.training.compilation import compile_networks, compile_objective
+from niso.training.memory import keep_freed_memory
 
 Shape = tuple[int, int, int, int, int]  # input channels, output channels, kernel side, image height and width
 TORUS_SIDES = (8, 16)
@@ -39,7 +39,7 @@ class StepOptions(Options):
     """What torch.compile compiles (CPU: needs a C++ compiler): encoder and decoder, or everything up to the loss and
     its gradients; of that, only the whole is timed."""
     keep_memory: bool = True
-    """Let the C library reuse freed memory (niso.memory.keep_freed_memory)."""
+    """Let the C library reuse freed memory (niso.training.memory.keep_freed_memory)."""
 
 
 class Step:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from niso.errors import InputError, nearest
-from niso.strict import Strict
 
 C = TypeVar("C")
+
+
+class Strict:
+    """Base of configuration dataclasses: pydantic, which reads them from YAML, refuses unknown keys."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
 
 @dataclass(frozen=True)

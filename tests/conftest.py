@@ -59,7 +59,7 @@ def tolerance(dtype):
 
 ROOT = Path(__file__).parents[1]
 TINY = "--size 4 --images 3 --pool 50 --steps 3 --batch-size 1 --evaluation-pairs 2".split()
-CONSOLE_SCRIPT = "import sys\nfrom niso.cli import main\nif __name__ == '__main__':\n    sys.exit(main())\n"
+CONSOLE_SCRIPT = "import sys\nfrom niso.cli.main import main\nif __name__ == '__main__':\n    sys.exit(main())\n"
 
 
 class Result(NamedTuple):
@@ -77,7 +77,7 @@ def tiny() -> list[str]:
 @pytest.fixture
 def niso(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
     """Calls the `niso` command inside this process."""
-    from niso.cli import main
+    from niso.cli.main import main
 
     def call(*words: object) -> Result:
         capsys.readouterr()
@@ -152,7 +152,7 @@ def small(tiny: list[str], images: Path) -> list[str]:
 
 @pytest.fixture(scope="session")
 def finished_once(tmp_path_factory: pytest.TempPathFactory, images: Path) -> Path:
-    from niso.cli import main
+    from niso.cli.main import main
 
     folder = tmp_path_factory.mktemp("runs") / "finished"
     with pytest.raises(SystemExit) as stop:
@@ -207,7 +207,7 @@ def write_video() -> Callable[..., Path]:
 @pytest.fixture
 def weights() -> Callable[[Path], dict[str, torch.Tensor]]:
     """All tensors of a run's last checkpoint: weights and moments."""
-    from niso import checkpoint
+    from niso.training import checkpoint
 
     return lambda run: checkpoint.load(run / "checkpoints" / "pretrain.safetensors")[0]
 

@@ -15,8 +15,8 @@ import torch
 import yaml
 from PIL import Image
 
-from niso import checkpoint
-from niso.run_folder import RunFolder
+from niso.training import checkpoint
+from niso.training.run import RunFolder
 
 TORUS = ("run", "torus")
 
@@ -255,7 +255,7 @@ def test_ctrl_c_outside_of_training(niso, small, tmp_path, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("niso.experiments.torus.Torus.evaluate", interrupt)
+    monkeypatch.setattr("niso.experiments.laplacian.torus.Torus.evaluate", interrupt)
     result = niso(*TORUS, *small, "--out", tmp_path / "run")
     assert result.status == 130 and "niso resume" in result.err
     monkeypatch.undo()

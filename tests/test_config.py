@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from niso.config import Hardware, Optimisation, parse, read_yaml, to_yaml
 from niso.errors import InputError
 from niso.experiments import EXPERIMENTS, find_experiment
-from niso.experiments.runner import Settings
+from niso.experiments.settings import Settings
 
 SOURCE = Path("some.yaml")
 PRESETS = [(name, preset) for name in EXPERIMENTS for preset in find_experiment(name).presets]

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from niso import figures
 from niso.geometry import equirectangular
-from niso.geometry.mesh import icosphere
+from niso.geometry.mesh.surface import icosphere
 
 sizes = st.integers(1, 6)
 seeds = st.integers(0, 10)

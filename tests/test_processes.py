@@ -10,8 +10,8 @@ import pytest
 import torch
 import yaml
 
-from niso.progress import read_log
-from niso.run_folder import RunFolder
+from niso.training.progress import read_log
+from niso.training.run import RunFolder
 
 CHECKPOINT = Path("checkpoints", "pretrain.safetensors")
 STEPS = 600
@@ -113,7 +113,7 @@ def test_an_error_of_both_is_said_once(start, options, tmp_path, images, trouble
 
 PROGRAM = """
 import math, sys
-from niso.cli import main
+from niso.cli.main import main
 from niso.model import IsometryObjective
 from niso.random import process
 healthy, calls = IsometryObjective.forward, []

@@ -10,9 +10,9 @@ from torch import nn
 
 from niso.config import Hardware, Optimisation
 from niso.errors import InputError
-from niso.progress import read_log
-from niso.run_folder import RunFolder
-from niso.train import make_fabric, train
+from niso.training.loop import make_fabric, train
+from niso.training.progress import read_log
+from niso.training.run import RunFolder
 
 OPTIMISATION = Optimisation(steps=6, batch_size=4, learning_rate=0.01, warmup_steps=2)
 

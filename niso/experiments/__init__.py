@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from niso.experiments.experiment import Experiment  # loads torch, which `niso --help` need not wait for
 
 EXPERIMENTS = {
-    "torus": "niso.experiments.torus.Torus",
-    "sphere": "niso.experiments.sphere.Sphere",
-    "homnist": "niso.experiments.homnist.Homnist",
-    "shapes": "niso.experiments.shapes.Shapes",
-    "pose": "niso.experiments.pose.Pose",
+    "torus": "niso.experiments.laplacian.torus.Torus",
+    "sphere": "niso.experiments.laplacian.sphere.Sphere",
+    "homnist": "niso.experiments.homnist.experiment.Homnist",
+    "shapes": "niso.experiments.shapes.experiment.Shapes",
+    "pose": "niso.experiments.pose.experiment.Pose",
 }
 
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from niso.config import Optimisation
-from niso.published import Published
-from niso.train import Sampler
+from niso.results import Published
+from niso.training.loop import Sampler
 
 if TYPE_CHECKING:
     from niso.report import Picture

@@ -10,18 +10,7 @@ from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from niso.figures.style import (
-    DIVERGING,
-    ORANGE,
-    SEQUENTIAL,
-    Array,
-    as_numpy,
-    largest,
-    on_grid,
-    row,
-    show,
-    styled,
-)
+from niso.figures.style import DIVERGING, ORANGE, SEQUENTIAL, Array, as_numpy, largest, on_grid, row, show, styled
 
 
 @styled

@@ -10,19 +10,7 @@ from matplotlib.collections import LineCollection, PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from niso.figures.style import (
-    BLUE,
-    DIVERGING,
-    GREY,
-    ORANGE,
-    Array,
-    as_numpy,
-    largest,
-    on_grid,
-    row,
-    show,
-    styled,
-)
+from niso.figures.style import BLUE, DIVERGING, GREY, ORANGE, Array, as_numpy, largest, on_grid, row, show, styled
 
 
 @styled

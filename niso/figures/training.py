@@ -11,18 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import NullFormatter
 
-from niso.figures.style import (
-    BLUE,
-    DIVERGING,
-    GREY,
-    SEQUENTIAL,
-    Array,
-    as_numpy,
-    largest,
-    show,
-    styled,
-    wrapped,
-)
+from niso.figures.style import BLUE, DIVERGING, GREY, SEQUENTIAL, Array, as_numpy, largest, show, styled, wrapped
 
 
 @styled

@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from niso.config import Strict
 from niso.networks.norm import InstanceNormSiLU
-from niso.strict import Strict
 
 Padding = Literal["zeros", "longitude"]
 """What convolutions see beyond the image: zeros, or, left and right, its other side, as on a grid of the sphere."""

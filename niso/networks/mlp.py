@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from niso.strict import Strict
+from niso.config import Strict
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from niso.config import Strict
 from niso.networks.vit import PatchEmbedding, TransformerBlock, ViTConfig, initialise_transformer
-from niso.strict import Strict
 
 
 @dataclass(frozen=True)

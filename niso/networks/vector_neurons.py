@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from niso.strict import Strict
+from niso.config import Strict
 
 Variant = Literal["paper", "released"]
 """Which of the two published heads: the paper's text, or the released code."""

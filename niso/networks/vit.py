@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from niso.strict import Strict
+from niso.config import Strict
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from niso.published import Known
 from niso.report.html import Markup, element, join, picture
 from niso.report.measured import Kind, Measured
+from niso.results import Known
 
 WIDTH = 485
 """Pixels of a picture, so that two stand in a row."""

@@ -8,8 +8,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from niso.checkpoint import write_atomically
-from niso.published import Known
 from niso.report import methods
 from niso.report.beside import side_by_side
 from niso.report.curves import curve_pictures
@@ -18,9 +16,11 @@ from niso.report.measured import Kind, Measured, grouped
 from niso.report.methods import MethodsTable
 from niso.report.pictures import as_png
 from niso.report.seeds import rows
+from niso.results import Known
+from niso.training.checkpoint import write_atomically
 
 Ask = Callable[[str], Known]
-"""What is known of an experiment, by its name; see `niso.experiments.reports`."""
+"""What is known of an experiment, by its name; see `niso.runs.comparison`."""
 
 
 def nothing(experiment: str) -> Known:

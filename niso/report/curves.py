@@ -9,10 +9,10 @@ import numpy as np
 
 from niso import figures
 from niso.figures import Band
-from niso.published import Known
 from niso.report.measured import Kind, Measured
 from niso.report.pictures import Picture
 from niso.report.seeds import mean, standard_error
+from niso.results import Known
 
 
 class _Line(NamedTuple):

@@ -6,7 +6,7 @@ A document marks the place of a table by comments; what stands between them is r
     <!-- end of table -->
 
 The pattern is relative to the root of the project. With `| published` before the arrow, published figures stand beside
-those measured here, in columns of their own. Run `python -m niso.experiments.reports README.md docs/*.md` there
+those measured here, in columns of their own. Run `python -m niso.runs.comparison README.md docs/*.md` there
 (`make docs`); a test holds the documents to their records.
 """
 

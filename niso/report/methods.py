@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from niso.published import Known, Published, sources
 from niso.report.html import MISSING, Markup, element, join, number, table, with_error
 from niso.report.measured import Kind, Measured
 from niso.report.seeds import rows
+from niso.results import Known, Published, sources
 
 ELSEWHERE = "published, not measured here"
 """What stands where a row has a preset if it is of ours."""

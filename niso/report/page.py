@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from niso import figures
-from niso.checkpoint import write_atomically
 from niso.report.html import (
     MISSING,
     Markup,
@@ -26,6 +25,7 @@ from niso.report.html import (
 )
 from niso.report.pictures import as_png
 from niso.report.run import Run
+from niso.training.checkpoint import write_atomically
 
 _ELSEWHERE = {
     "summary",

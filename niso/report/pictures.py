@@ -10,7 +10,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from niso.checkpoint import write_atomically
+from niso.training.checkpoint import write_atomically
 
 DPI = 200
 """Resolution of saved pictures: two pixels for each of the page's, whose inch has 100."""

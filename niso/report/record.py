@@ -10,9 +10,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from niso.checkpoint import write_atomically
 from niso.errors import InputError
-from niso.run_folder import RunFolder
+from niso.training.checkpoint import write_atomically
+from niso.training.run import RunFolder
 
 FACTS = ("niso", "commit", "torch", "python", "hardware", "cores", "threads", "device", "devices", "started")
 

@@ -9,15 +9,15 @@ import torch
 from PIL import Image
 
 from niso.config import Hardware
-from niso.data.frame_preparation import Preparation, prepare
 from niso.data.prepared import PARAMETERS, REFUSED, write_json
-from niso.data.sequences import Sequence
-from niso.data.shapes import FORMAT, Surface, write_shape
+from niso.data.shapes.prepared import FORMAT, Surface, write_shape
+from niso.data.video.preparation import Preparation, prepare
+from niso.data.video.sequences import Sequence
 from niso.experiments.experiment import Experiment
 from niso.geometry import se3
-from niso.geometry.mesh import icosphere
-from niso.run_folder import RunFolder
-from niso.train import make_fabric, train
+from niso.geometry.mesh.surface import icosphere
+from niso.training.loop import make_fabric, train
+from niso.training.run import RunFolder
 
 
 @pytest.fixture(scope="session")

@@ -9,14 +9,7 @@ import torch
 from hypothesis import given, settings
 
 import niso
-from niso.networks import (
-    ConvConfig,
-    ConvDecoder,
-    ConvEncoder,
-    InstanceNormSiLU,
-    grid_to_points,
-    points_to_grid,
-)
+from niso.networks import ConvConfig, ConvDecoder, ConvEncoder, InstanceNormSiLU, grid_to_points, points_to_grid
 
 SMALL = ConvConfig(image_size=(8, 12), image_channels=3, channels=(4, 6), blocks=1, latent_channels=5, stem_channels=3)
 

@@ -9,8 +9,8 @@ import yaml
 from matplotlib.figure import Figure
 
 from niso.errors import InputError
-from niso.published import Known, Published
 from niso.report import Picture, comparison_table, comparison_text, find_measured, save_pictures, write_comparison
+from niso.results import Known, Published
 
 KNOWN = Known(
     ("quick", "paper"),

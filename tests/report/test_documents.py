@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from niso.errors import InputError
-from niso.experiments.reports import fill_documents, known
-from niso.published import Known, Published
 from niso.report.documents import fill
+from niso.results import Known, Published
+from niso.runs.comparison import fill_documents, known
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

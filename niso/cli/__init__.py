@@ -1,0 +1,1 @@
+"""The `niso` command: one file a command."""

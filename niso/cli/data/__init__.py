@@ -1,0 +1,1 @@
+"""`niso data`: make and prepare data sets."""

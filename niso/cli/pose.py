@@ -1,0 +1,70 @@
+"""`niso pose VIDEO --checkpoint RUN`: the camera's trajectory through a new video."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from niso.cli.parsing import parse
+from niso.errors import InputError
+
+TRAJECTORY, PICTURE = "trajectory.txt", "trajectory.png"
+ENDED_EARLY = 3
+
+
+@dataclass(frozen=True)
+class PoseCall:
+    """Read the camera's trajectory off a video by a finished run of `niso run pose`.
+
+    Writes trajectory.txt in TUM's format (lines of: timestamp tx ty tz qx qy qz qw, camera-to-world, x right, y down, z
+    forward, from the first frame's camera on) and trajectory.png. The scale is arbitrary: one camera cannot tell it.
+    Timestamps are seconds of a video file, numbers of frames otherwise. The exit status is 3 where the video could be
+    read only in part.
+    """
+
+    video: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="VIDEO")]
+    """A video file, a folder of frames, or what `niso data prepare` wrote."""
+    checkpoint: Path
+    """The run folder, or its weights.safetensors."""
+    skip: int = 0
+    """Frames to leave out between neighbours."""
+    sequence: str | None = None
+    """Which sequence of a prepared folder."""
+    out: Path | None = None
+    """Folder to write to; poses/NAME by default."""
+
+    def __post_init__(self) -> None:
+        if self.skip < 0:
+            raise ValueError(f"--skip must not be negative, got {self.skip}")
+
+
+def main(arguments: list[str]) -> int:
+    """`niso pose …`: the exit status.
+
+    Raises:
+        NisoError: anything wrong with the call, the run or the video, in one line.
+    """
+    options = parse(PoseCall, "niso pose", arguments)
+    from niso.data.video.stream import open_stream
+    from niso.experiments.pose.inference import load_reader, predict, write_picture, write_tum
+    from niso.training.progress import Bar
+
+    reader = load_reader(options.checkpoint)
+    stream = open_stream(options.video, reader.size, options.skip + 1, options.sequence)
+    out = options.out or Path("poses") / Path(stream.name).name
+    if (out / TRAJECTORY).exists():
+        raise InputError(f"{out / TRAJECTORY} is there already: choose another folder by --out")
+    if options.skip > reader.head_skip:
+        print(f"the run was trained on at most {reader.head_skip} frames left out", file=sys.stderr)
+    with Bar("pose", stream.total, 0, visible=True, unit="frames") as bar:
+        predicted = predict(reader, stream.frames, lambda count: bar.show(count, {}))
+    write_tum(out / TRAJECTORY, predicted)
+    write_picture(out / PICTURE, predicted)
+    print(f"{len(predicted.times)} poses in {out / TRAJECTORY}, drawn in {out / PICTURE}; their scale is arbitrary")
+    if predicted.ending:
+        print(f"the trajectory ends early: {predicted.ending}", file=sys.stderr)
+    return ENDED_EARLY if predicted.ending else 0

@@ -1,0 +1,1 @@
+"""Shapes: made, read, and prepared as functions on the sphere."""

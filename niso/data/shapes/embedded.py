@@ -1,0 +1,59 @@
+"""The embedded shapes, made and prepared by the program when they are first asked for, and kept in the user's cache."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pooch
+
+from niso.data.prepared import REFUSED
+from niso.data.shapes.family import PLANS, write_family
+from niso.data.shapes.folder import Report, prepare_folder
+from niso.data.shapes.preparation import Preparation
+from niso.data.shapes.prepared import FORMAT, PreparedShapes, open_shapes
+from niso.data.shapes.sources import find_sources
+from niso.files import locked
+
+_VERSION = 3  # of the shapes and maps: to be raised where the code that makes them changes them
+
+SMALL = Preparation(height=24, width=48, variants=8, eigenpairs=48, maps="shared", tolerance=0.05)
+"""0.2 s of one core a shape of 642 vertices, and 0.06 s to make it (benchmarks/results/shape_family.json)."""
+
+
+def embedded_shapes(
+    preparation: Preparation = SMALL,
+    per_class: int = 14,
+    vertices: int = 642,
+    seed: int = 0,
+    workers: int = 1,
+    report: Report = lambda name, problem: None,
+    cache: Path | None = None,
+) -> PreparedShapes:
+    """The embedded classes, prepared.
+
+    They are looked for in the cache, by all of the arguments; an interrupted preparation goes on where it was. Where
+    several processes ask for the same shapes, one prepares them, and the others wait.
+
+    Args:
+        per_class: shapes of each class.
+        vertices: of each shape, about.
+        seed: of the shapes.
+        workers: processes that prepare.
+        report: called after each shape that is prepared.
+        cache: a folder in place of the user's cache.
+
+    Raises:
+        InputError: the cache cannot be written to.
+    """
+    recipe = repr((_VERSION, FORMAT, PLANS, preparation, per_class, vertices, seed))
+    cache = Path(pooch.os_cache("niso")) / "shapes" if cache is None else cache
+    folder = cache / hashlib.sha256(recipe.encode()).hexdigest()[:16]
+    prepared = folder / "prepared"
+    if not (prepared / REFUSED).is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder, wait=True):
+            if not (prepared / REFUSED).is_file():
+                write_family(folder / "meshes", per_class=per_class, seed=seed, vertices=vertices)
+                prepare_folder(find_sources(folder / "meshes"), prepared, preparation, workers, report)
+    return open_shapes(prepared)

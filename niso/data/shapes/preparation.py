@@ -1,0 +1,209 @@
+"""From closed meshes to prepared shapes: maps to the sphere, signatures, conformal variants, images (paper §5.2)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from niso.config import Strict, require
+from niso.data.shapes.prepared import Maps, Surface
+from niso.data.shapes.sources import Source
+from niso.errors import InputError
+from niso.geometry.equirectangular import Layout
+from niso.geometry.mesh import space_mobius, spherical_map
+from niso.geometry.mesh import spectrum as mesh_spectrum
+from niso.geometry.mesh import surface as meshes
+from niso.geometry.mesh.files import read_mesh
+from niso.geometry.mesh.raster import rasterise
+from niso.geometry.mesh.surface import Mesh
+from niso.random import step_seed
+
+
+@dataclass(frozen=True)
+class Preparation(Strict):
+    """What prepared shapes depend on beside their meshes; by default as in Conformal SHREC'11."""
+
+    height: int = 96
+    """Rows of the equirectangular grid."""
+    width: int = 192
+    """Columns of the grid."""
+    layout: Layout = "poles"
+    """Where the grid's points lie; "poles": the first and last row at the poles, the last column equal to the first."""
+    variants: int = 30
+    """Conformal variants of each shape, beside the shape itself."""
+    eigenpairs: int = 128
+    """Eigenpairs of the Laplacian in the signature."""
+    times: int = 16
+    """Times of the heat kernel signature: its channels."""
+    first_time: float = 1e-2
+    """The first time, at surface area 1."""
+    last_time: float = 1.0
+    """The last time; those between are spaced logarithmically."""
+    distance: float = 1.2
+    """|c| of the variants' Möbius transformations of space: above 1, the nearer the stronger."""
+    radius: float = 0.9
+    """Of the ball that holds a shape when it is transformed; at most 1."""
+    maps: Literal["own", "shared"] = "own"
+    """Maps of the variants to the sphere: "own", each by its own flow; or "shared", that of the shape itself, centred
+    anew, which is 30 times faster and related by Möbius transformations exactly."""
+    tolerance: float = 0.02
+    """Largest root mean square of a map's |x| / mean |x| − 1 at the end of the flow; worse ones are refused."""
+    seed: int = 0
+    """Of the variants. Those of a shape depend on it and on the shape's name."""
+
+    def __post_init__(self) -> None:
+        require(self, "eigenpairs", "times", "first_time", "tolerance", positive=True)
+        require(self, "variants", "last_time", "distance")
+        require(self, "radius", positive=True, most=1.0)
+        if min(self.height, self.width) < 2:
+            raise ValueError(f"height and width must be at least 2, got {self.height} and {self.width}")
+        if not self.distance > 1:
+            raise ValueError(f"distance must be above 1, got {self.distance}")
+        if self.last_time < self.first_time:
+            raise ValueError(f"last_time must not be below first_time, got {self.last_time} and {self.first_time}")
+
+
+class PreparedShape(NamedTuple):
+    """What `niso.data.shapes.prepared.write_shape` writes.
+
+    Attributes:
+        maps: of the shape and its variants.
+        facts: where it comes from, how good its map is, and the moments of its signature.
+        surface: mesh and map of the shape itself.
+    """
+
+    maps: Maps
+    facts: dict[str, Any]
+    surface: Surface
+
+
+def prepare_shape(source: Source, preparation: Preparation) -> PreparedShape:
+    """Prepare one shape.
+
+    The signature of the shape itself, at surface area 1 and less its limit 1, is carried by the vertices to all of
+    its variants. Maps of the shape and of each variant are centred by their own areas. A variant whose map is refused
+    is drawn again, but not more often than there are variants.
+
+    Raises:
+        InputError: the mesh cannot be read, is not a closed surface of genus 0, is too coarse, or has no good map.
+    """
+    start = time.perf_counter()
+    mesh = _read(source)
+    pairs = mesh_spectrum.eigenpairs(mesh_spectrum.laplacian(mesh), preparation.eigenpairs)
+    times = mesh_spectrum.signature_times(preparation.times, preparation.first_time, preparation.last_time)
+    signature = mesh_spectrum.heat_kernel_signature(pairs, times) - 1  # its limit, near which float16 is coarse
+    if not np.abs(signature).max() < np.finfo(np.float16).max:
+        raise InputError(f"{source.name}: its signature is beyond the range of float16; take a later first_time")
+    if source.spheres:
+        directions, facts = _given_maps(source, mesh, preparation)
+    else:
+        directions, facts = _computed_maps(source.name, mesh, preparation)
+    height, width, layout = preparation.height, preparation.width, preparation.layout
+    images = [rasterise(d, mesh.faces, signature, height, width, layout).astype(np.float16) for d in directions]
+    share = meshes.vertex_areas(mesh)
+    facts = {
+        "source": source.mesh.name,
+        "vertices": len(mesh.vertices),
+        "faces": len(mesh.faces),
+        **facts,
+        "mean": (share @ signature).tolist(),
+        "square": (share @ signature**2).tolist(),
+        "seconds": round(time.perf_counter() - start, 3),
+    }
+    return PreparedShape(np.stack(images), facts, Surface(mesh.vertices, mesh.faces, directions[0]))
+
+
+def _read(source: Source) -> Mesh:
+    """The mesh at area 1, its faces turned outwards."""
+    mesh = read_mesh(source.mesh)
+    meshes.check(mesh, source.name)
+    if meshes.volume(mesh) < 0:
+        mesh = Mesh(mesh.vertices, mesh.faces[:, ::-1])
+    return meshes.unit_area(mesh)
+
+
+def _given_maps(
+    source: Source, mesh: Mesh, preparation: Preparation
+) -> tuple[list[Float[np.ndarray, "vertices 3"]], dict[str, Any]]:
+    """Maps that were computed before, each projected on the sphere."""
+    wanted = preparation.variants + 1
+    if len(source.spheres) < wanted:
+        raise InputError(
+            f"{source.name} has {len(source.spheres) - 1} maps of variants, and {wanted - 1} are asked for"
+        )
+    found = []
+    for path in source.spheres[:wanted]:
+        sphere = read_mesh(path)
+        lengths = np.linalg.norm(sphere.vertices, axis=1, keepdims=True)
+        if sphere.vertices.shape != mesh.vertices.shape or not np.array_equal(_sorted(sphere), _sorted(mesh)):
+            raise InputError(f"{path} has other faces or vertices than {source.mesh}: they must be the same")
+        if not (np.isfinite(lengths).all() and lengths.min() > 0):
+            raise InputError(f"{path} is no map to the sphere: it has vertices at its centre, or not finite")
+        found.append(sphere.vertices / lengths)
+    return found, {"maps": "given", **_quality(mesh, found[0])}
+
+
+def _sorted(mesh: Mesh) -> np.ndarray:
+    """Faces as sets of corners: their orientation may differ."""
+    return np.sort(mesh.faces, axis=1)
+
+
+def _computed_maps(
+    name: str, mesh: Mesh, preparation: Preparation
+) -> tuple[list[Float[np.ndarray, "vertices 3"]], dict[str, Any]]:
+    flow = spherical_map.conformal_flow(mesh)
+    own = _centred(name, flow, mesh, preparation.tolerance)
+    flipped, errors, redrawn, found = list[int](), [flow.radius_error], 0, [own]
+    for transformation in _transformations(name, preparation):
+        if len(found) > preparation.variants:
+            break
+        variant = space_mobius.transform(mesh, transformation, preparation.radius)
+        if preparation.maps == "shared":
+            centred = spherical_map.centre(own, meshes.vertex_areas(variant)).directions
+            found.append(centred @ transformation.rotation.T)
+            continue
+        try:
+            flow = spherical_map.conformal_flow(variant)
+            found.append(_centred(f"a variant of {name}", flow, variant, preparation.tolerance))
+        except InputError:
+            redrawn += 1
+            continue
+        errors.append(flow.radius_error)
+        flipped.append(spherical_map.quality(variant, found[-1]).flipped)
+    if len(found) <= preparation.variants:
+        raise InputError(f"{name}: {redrawn} of its variants have no good map to the sphere; remesh it")
+    return found, {
+        "maps": preparation.maps,
+        **_quality(mesh, own),
+        "flipped_variants": flipped,
+        "radius_errors": errors,
+        "redrawn": redrawn,
+    }
+
+
+def _transformations(name: str, preparation: Preparation) -> Iterator[space_mobius.SpaceMobius]:
+    """Those of the variants of a shape, and as many again in reserve."""
+    generator = np.random.default_rng(step_seed(preparation.seed, 0, name))
+    return iter(space_mobius.sample(2 * preparation.variants, generator, preparation.distance))
+
+
+def _centred(
+    name: str, flow: spherical_map.SphericalMap, mesh: Mesh, tolerance: float
+) -> Float[np.ndarray, "vertices 3"]:
+    if not flow.radius_error <= tolerance:
+        raise InputError(
+            f"{name} has no good map to the sphere: its radius is off by {flow.radius_error:.1%} "
+            f"after {flow.steps} steps, and {tolerance:.1%} is allowed; remesh it, or take a larger tolerance"
+        )
+    return spherical_map.centre(flow.directions, meshes.vertex_areas(mesh)).directions
+
+
+def _quality(mesh: Mesh, directions: Float[np.ndarray, "vertices 3"]) -> dict[str, Any]:
+    """Facts of a map; None for an infinite distortion, which JSON has no number for."""
+    found = spherical_map.quality(mesh, directions)._asdict()
+    return {name: value if np.isfinite(value) else None for name, value in found.items()}

@@ -1,0 +1,235 @@
+"""Prepared shapes: a folder of heat kernel signatures on the sphere, for each shape and its conformal variants.
+
+    FOLDER/parameters.json       `format`, `classes`, and everything that the preparation depended on
+    FOLDER/<class>/<shape>.npy   float16 (variants, channels, height, width), see `PreparedShapes.maps`
+    FOLDER/<class>/<shape>.npz   the mesh and its map to the sphere, see `Surface`; may be missing
+    FOLDER/<class>/<shape>.json  facts of one shape, written after its maps: without them it is not prepared
+    FOLDER/refused.json          {name: reason} of shapes that were refused, written when all others were prepared
+
+`niso.data.shapes.preparation` makes such a folder.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float16, Int
+from torch import Tensor
+
+from niso.data.prepared import PARAMETERS, REFUSED, read_json, write_json
+from niso.errors import InputError
+from niso.files import write_atomically
+from niso.geometry.equirectangular import Layout
+from niso.random import step_seed
+
+FORMAT = 1
+
+Maps = Float16[np.ndarray, "variants channels height width"]
+
+
+class Surface(NamedTuple):
+    """A shape's mesh and its map to the sphere.
+
+    Attributes:
+        vertices: (vertices, 3) at surface area 1.
+        faces: (faces, 3) corners, counter-clockwise seen from outside.
+        directions: (vertices, 3) where the conformal map, centred by the shape's areas, takes each vertex on the unit
+            sphere.
+    """
+
+    vertices: Float[np.ndarray, "vertices 3"]
+    faces: Int[np.ndarray, "faces 3"]
+    directions: Float[np.ndarray, "vertices 3"]
+
+
+@dataclass(frozen=True)
+class PreparedShapes:
+    """Shapes of a prepared folder. Maps stay on the disk until they are read.
+
+    Attributes:
+        names: "class/shape", sorted.
+        classes: their names, sorted.
+        labels: (shapes,) number of each shape's class.
+        variants: maps of each shape, that of the base shape included.
+        layout: where the points of the grid lie, see `niso.geometry.equirectangular`.
+    """
+
+    folder: Path
+    names: list[str]
+    classes: list[str]
+    labels: Int[Tensor, " shapes"]
+    height: int
+    width: int
+    channels: int
+    variants: int
+    layout: Layout = "poles"
+
+    def maps(self, shape: int) -> Maps:
+        """Heat kernel signatures of one shape on the equirectangular grid; the first is the base shape's.
+
+        At surface area 1 and less 1, their limit for late times; not scaled. A memory map: index it to read.
+        """
+        return open_maps(self.folder, self.names[shape])
+
+    def surface(self, shape: int) -> Surface | None:
+        """Mesh of one shape and its map to the sphere, if they were kept.
+
+        Raises:
+            InputError: the file is damaged.
+        """
+        path = self.folder / f"{self.names[shape]}.npz"
+        try:
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as parts:
+                return Surface(*(parts[name] for name in Surface._fields))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+            raise InputError(
+                f"{path} is truncated or damaged ({error}): remove it, or prepare the shape again"
+            ) from error
+
+    def moments(self, shape: int) -> tuple[Float[Tensor, " channels"], Float[Tensor, " channels"]]:
+        """Mean and mean square of a shape's signature, less 1, over its surface, in float64."""
+        facts = read_json(self.folder / f"{self.names[shape]}.json")
+        return _moment(facts, "mean"), _moment(facts, "square")
+
+
+def open_shapes(folder: Path) -> PreparedShapes:
+    """Open a prepared folder.
+
+    Raises:
+        InputError: the folder is missing, was not prepared, or not by this version; its preparation is not finished;
+            it holds no shape; or a shape's files are truncated, or not of the size of the others.
+    """
+    if not (folder / PARAMETERS).is_file():
+        reason = f"it has no {PARAMETERS}" if folder.is_dir() else "there is no such folder"
+        raise InputError(f"{folder} holds no prepared shapes: {reason}; make it with `niso data prepare shapes`")
+    parameters = read_json(folder / PARAMETERS)
+    if parameters.get("format") != FORMAT:
+        given = parameters.get("format")
+        raise InputError(f"{folder} has format {given}, and this version reads {FORMAT}: prepare the shapes again")
+    layout = parameters.get("layout", "poles")
+    if layout not in get_args(Layout):
+        raise InputError(f"{folder / PARAMETERS} has the unknown layout {layout!r}: prepare the shapes again")
+    names = prepared_names(folder)
+    if not (folder / REFUSED).is_file():
+        raise InputError(
+            f"the preparation of {folder} is not finished ({len(names)} shapes so far): go on with the same command"
+        )
+    if not names:
+        raise InputError(f"{folder} holds no shape: all were refused, see {REFUSED}")
+    classes = sorted({name.partition("/")[0] for name in names})
+    labels = torch.tensor([classes.index(name.partition("/")[0]) for name in names])
+    maps = [open_maps(folder, name) for name in names]
+    for name, other in zip(names, maps, strict=True):
+        if other.shape != maps[0].shape:
+            raise InputError(f"{folder / name}.npy has maps of {other.shape}, and others of {maps[0].shape}: remove it")
+    variants, channels, height, width = maps[0].shape
+    shapes = PreparedShapes(folder, names, classes, labels, height, width, channels, variants, layout)
+    for shape, name in enumerate(names):
+        if any(len(moment) != channels for moment in shapes.moments(shape)):
+            raise InputError(f"{folder / name}.json has not {channels} moments: remove it and prepare the shape again")
+    return shapes
+
+
+def prepared_names(folder: Path) -> list[str]:
+    """Names of the shapes that are prepared, sorted, whether or not others are still to come."""
+    return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.glob("[!.]*/[!.]*.json"))
+
+
+def write_shape(folder: Path, name: str, maps: Maps, facts: dict[str, Any], surface: Surface | None = None) -> None:
+    """Write one prepared shape: its maps, its mesh, then its facts, each in one step.
+
+    Args:
+        name: "class/shape".
+        facts: at least `mean` and `square`, one number for each channel.
+
+    Raises:
+        OSError: as the file system does, e.g. on a full disk; nothing half-written is left.
+    """
+    content = io.BytesIO()
+    np.save(content, maps, allow_pickle=False)
+    write_atomically(folder / f"{name}.npy", content.getvalue())
+    if surface is not None:
+        content = io.BytesIO()
+        np.savez_compressed(
+            content,
+            vertices=surface.vertices.astype(np.float32),
+            faces=surface.faces.astype(np.int32),
+            directions=surface.directions.astype(np.float32),
+        )
+        write_atomically(folder / f"{name}.npz", content.getvalue())
+    write_json(folder / f"{name}.json", facts)
+
+
+def split(
+    labels: Int[Tensor, " shapes"], seed: int, per_class: int = 14, train: int = 10, classes: Sequence[str] = ()
+) -> tuple[Int[Tensor, " train"], Int[Tensor, " test"]]:
+    """Draw shapes of each class without replacement, and divide them into those to train on and those to test on.
+
+    Args:
+        per_class: how many shapes of each class are drawn.
+        train: how many of these are for training; the others are for the test.
+        classes: names of the classes for errors, which count them from 0 otherwise.
+
+    Returns:
+        Numbers of shapes, class by class.
+
+    Raises:
+        InputError: a class has fewer shapes than are to be drawn; all such classes are named.
+        ValueError: nothing is left to train on, or to test on.
+    """
+    if not 0 < train < per_class:
+        raise ValueError(f"of {per_class} shapes a class, {train} to train on leave none for the one or the other")
+    members = [torch.nonzero(labels == label)[:, 0] for label in range(int(labels.max()) + 1)]
+    few = [
+        f"{classes[label] if classes else label} ({len(found)})"
+        for label, found in enumerate(members)
+        if len(found) < per_class
+    ]
+    if few:
+        raise InputError(f"too few shapes, where {per_class} of each class are needed: {', '.join(few)}; add some")
+    generator = torch.Generator().manual_seed(step_seed(seed, 0, "split of shapes"))
+    drawn = [found[torch.randperm(len(found), generator=generator)[:per_class]] for found in members]
+    return torch.cat([found[:train] for found in drawn]), torch.cat([found[train:] for found in drawn])
+
+
+def statistics(
+    shapes: PreparedShapes, members: Sequence[int] | Int[Tensor, " members"]
+) -> tuple[Float[Tensor, " channels"], Float[Tensor, " channels"]]:
+    """Mean and standard deviation of the signature over the surfaces of some shapes, e.g. those to train on.
+
+    In float64; every shape counts alike.
+    """
+    means, squares = (
+        torch.stack(moments).mean(0) for moments in zip(*map(shapes.moments, map(int, members)), strict=True)
+    )
+    return means, (squares - means.square()).clamp_min(0).sqrt()
+
+
+def open_maps(folder: Path, name: str) -> Maps:
+    """Maps of one shape, as a memory map.
+
+    Raises:
+        InputError: they are missing, truncated, or not maps.
+    """
+    path = folder / f"{name}.npy"
+    try:
+        maps = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        problem = "is missing" if isinstance(error, FileNotFoundError) else f"is truncated or damaged ({error})"
+        raise InputError(f"{path} {problem}: remove its .json and prepare the shape again") from error
+    if maps.ndim != 4 or maps.dtype != np.float16:
+        raise InputError(f"{path} holds no maps, but {maps.dtype} of {maps.shape}: remove it and prepare it again")
+    return maps
+
+
+def _moment(facts: dict[str, Any], name: str) -> Tensor:
+    return torch.tensor(facts.get(name, []), dtype=torch.float64)

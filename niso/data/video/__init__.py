@@ -1,0 +1,1 @@
+"""Video with and without camera poses."""

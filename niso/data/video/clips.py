@@ -1,0 +1,109 @@
+"""Posed video that the program renders itself: rooms textured with photographs, seen by hand-held cameras.
+
+No real footage is needed, and every pose is exact. Clips differ in room, objects, light and camera path; those held out
+show other photographs too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from niso.data.photographs import crops, photographs
+from niso.data.video import scenes
+from niso.data.video.sequences import Clip
+from niso.geometry.raycast import Scene, Textures, mipmaps, render
+from niso.random import step_seed
+
+FIELD_OF_VIEW = 65.0
+"""Degrees across the image: a telephone's camera."""
+
+FIELDS_OF_VIEW = (40.0, 70.0)
+"""The same, from and to, where each clip has its own."""
+
+Motion = Literal["orbit", "walk", "free"]
+"""How a camera moves, see `niso.data.video.scenes`. On an orbit the rotation tells the translation; on a free path
+nothing does, and each clip has a field of view of its own."""
+
+MOTIONS: dict[Motion, Callable[[int, np.random.Generator], Tensor]] = {
+    "orbit": scenes.orbit,
+    "walk": scenes.walk,
+    "free": scenes.free,
+}
+
+_TEXTURES, _TEXTURE_SIZE = 64, 128
+
+
+def clips(
+    count: int,
+    frames: int = 60,
+    size: int = 144,
+    seed: int = 0,
+    held_out: bool = False,
+    photograph_dir: Path | None = None,
+    motions: Sequence[Motion] = ("orbit", "walk"),
+) -> list[Clip]:
+    """Rendered clips, of each motion in turn.
+
+    Poses are in metres. A clip depends on `seed`, its number, `frames` and the photographs, not on `count`.
+
+    Args:
+        size: height and width in pixels.
+        held_out: whether to show the photographs that `photographs` holds out, in other rooms.
+        photograph_dir: photographs to take as textures, see `photographs`; by default those shipped with libraries.
+        motions: how cameras move.
+
+    Raises:
+        InputError: photographs cannot be read, or are too small.
+        ValueError: there would be no frame, no pixel, or no motion.
+    """
+    if min(count, frames, size, len(motions)) < 1:
+        raise ValueError(f"count, frames, size and motions must be some, got {count}, {frames}, {size} and {motions}")
+    textures = photograph_textures(seed, held_out, photograph_dir)
+    part = "held out" if held_out else "train"
+    return [
+        _clip(motions[number % len(motions)], frames, size, step_seed(seed, number, f"clip, {part}"), textures)
+        for number in range(count)
+    ]
+
+
+def photograph_textures(seed: int = 0, held_out: bool = False, photograph_dir: Path | None = None) -> Textures:
+    """Random crops of photographs, each with a tint of its own."""
+    images = photographs(photograph_dir)[held_out]
+    stream = step_seed(seed, int(held_out), "textures")
+    pool = (crops(images, _TEXTURES, _TEXTURE_SIZE, stream, smallest=1) + 1) / 2
+    generator = torch.Generator().manual_seed(stream)
+    tints = 0.75 + 0.4 * torch.rand(_TEXTURES, 1, 3, generator=generator)
+    return mipmaps((pool * tints).clamp(0, 1).unflatten(1, (_TEXTURE_SIZE, _TEXTURE_SIZE)))
+
+
+def scene_and_path(
+    motion: Motion, frames: int, seed: int, textures: Textures
+) -> tuple[Scene, Float[Tensor, "frames 4 4"]]:
+    """The room of a clip and its camera's poses, in float64."""
+    generator = np.random.default_rng(seed)
+    poses = MOTIONS[motion](frames, generator)
+    return scenes.room(poses, len(textures.starts), generator), poses
+
+
+def intrinsics_of(size: int, field_of_view: float = FIELD_OF_VIEW) -> Float[Tensor, " 4"]:
+    """fx, fy, cx, cy in pixels of square images."""
+    focal = size / 2 / np.tan(np.deg2rad(field_of_view) / 2)
+    return torch.tensor([focal, focal, size / 2, size / 2], dtype=torch.float64)
+
+
+def _clip(motion: Motion, frames: int, size: int, seed: int, textures: Textures) -> Clip:
+    scene, poses = scene_and_path(motion, frames, seed, textures)
+    own = motion == "free"
+    intrinsics = intrinsics_of(size, np.random.default_rng(seed + 1).uniform(*FIELDS_OF_VIEW) if own else FIELD_OF_VIEW)
+    images = torch.empty(frames, 3, size, size, dtype=torch.uint8)
+    for image, pose in zip(images, poses.float(), strict=True):
+        view = render(scene, textures, pose, intrinsics.float(), size, size)
+        image.copy_((view.colours * 255).round())
+    return Clip(images, poses, intrinsics.expand(frames, 4))

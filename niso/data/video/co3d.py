@@ -1,0 +1,242 @@
+"""CO3Dv2 in its own layout: which sequences to use, and their frames and cameras.
+
+    ROOT/<category>/frame_annotations.jgz      a JSON array: sequence_name, frame_number, image, viewpoint
+    ROOT/<category>/sequence_annotations.jgz   a JSON array: sequence_name, viewpoint_quality_score
+    ROOT/<category>/<sequence>/images/…        named by frame_annotations, relative to ROOT
+
+Data and layout: Reizenstein et al., "Common Objects in 3D", ICCV 2021. Annotations are read as a stream and sequences
+are given one by one: memory holds the cameras of one category at most, about 300 bytes a frame.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from niso.data.video.sequences import Sequence, hold_out, natural, world_to_camera
+from niso.errors import InputError
+from niso.geometry import cameras
+
+FRAMES, SEQUENCES = "frame_annotations.jgz", "sequence_annotations.jgz"
+TRAIN, TEST = "train", "test"
+
+_CHUNK = 1 << 20  # characters that are decompressed at a time
+_LARGEST = 1 << 24  # characters of one annotation, above which it cannot be one
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Sequences of a data set to read.
+
+    Attributes:
+        splits: "train" or "test" by the name "category/sequence".
+        left_out: reasons by name.
+    """
+
+    splits: dict[str, str]
+    left_out: dict[str, str]
+
+
+def select(root: Path, quality: float = 0.25, held_out: float = 0.1, seed: int = 0) -> Selection:
+    """The paper's choice: the best quarter by `viewpoint_quality_score` over all categories, a tenth of it held out.
+
+    Args:
+        quality: share of the scored sequences to keep, the best; 1 keeps those without a score too.
+        held_out: share of the kept sequences to test on; at least one where it is not 0.
+        seed: of the draw of those held out.
+
+    Raises:
+        InputError: there are no annotations, they cannot be read, or none has a score.
+    """
+    if not (0 < quality <= 1 and 0 <= held_out < 1):
+        raise ValueError(f"quality must be in (0, 1] and held_out in [0, 1), got {quality} and {held_out}")
+    scores = _scores(root)
+    left_out = dict[str, str]()
+    kept = sorted(scores)
+    if quality < 1:
+        scored = {name: score for name, score in scores.items() if score is not None and np.isfinite(score)}
+        if not scored:
+            raise InputError(f"no sequence in {root} has a viewpoint_quality_score: keep all of them (quality 1)")
+        ranked = sorted(scored, key=lambda name: (-scored[name], name))
+        best = ranked[: max(1, round(quality * len(ranked)))]
+        left_out = {name: "it has no viewpoint_quality_score" for name in scores if name not in scored}
+        left_out |= {name: f"its viewpoint_quality_score {scored[name]:.3g} is too low" for name in ranked[len(best) :]}
+        kept = sorted(best)
+    test = hold_out(kept, held_out, seed)
+    return Selection({name: TEST if name in test else TRAIN for name in kept}, left_out)
+
+
+def read_split(root: Path, path: Path) -> Selection:
+    """The choice that a JSON file states: {"train": [names], "test": [names]}, "category/sequence" or "sequence".
+
+    Raises:
+        InputError: the file cannot be read, or names a sequence that is unknown, ambiguous, or in both parts.
+    """
+    try:
+        stated = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read split file {path} ({error})") from error
+    if not isinstance(stated, dict) or not stated or set(stated) - {TRAIN, TEST}:
+        raise InputError(f'split file {path} must hold {{"train": [names], "test": [names]}}')
+    known = dict.fromkeys(_scores(root))
+    full: dict[str, list[str]] = {}
+    for name in known:
+        full.setdefault(name, []).append(name)
+        full.setdefault(name.partition("/")[2], []).append(name)
+    splits = dict[str, str]()
+    for split, names in stated.items():
+        if not isinstance(names, list):
+            raise InputError(f"split file {path}: {split} must be a list of names")
+        for name in map(str, names):
+            found = full.get(name, [])
+            if len(found) != 1:
+                problem = f"is in several categories ({', '.join(found)})" if found else f"is not in {root}"
+                raise InputError(f"split file {path}: sequence {name} {problem}")
+            if found[0] in splits:
+                raise InputError(f"split file {path}: sequence {name} is named twice")
+            splits[found[0]] = split
+    return Selection(splits, {name: "the split file does not name it" for name in known if name not in splits})
+
+
+def sequences(root: Path, selection: Selection) -> Iterator[Sequence | tuple[str, str]]:
+    """Sequences of a selection, or (name, reason) of those that cannot be used, category by category.
+
+    Frames that are not in order are sorted. Frames whose camera is missing, not finite, a reflection or no rotation are
+    named in `Sequence.problems`.
+
+    Raises:
+        InputError: annotations are missing, damaged, or not of CO3Dv2.
+    """
+    for category in sorted({name.partition("/")[0] for name in selection.splits}):
+        wanted = {
+            name.partition("/")[2]: split
+            for name, split in selection.splits.items()
+            if name.partition("/")[0] == category
+        }
+        found = _frames(root / category / FRAMES, set(wanted))
+        for name in sorted(wanted, key=natural):
+            full = f"{category}/{name}"
+            try:
+                if name not in found:
+                    raise InputError(f"{FRAMES} has no frame of it")
+                yield found.pop(name).sequence(root, full, wanted[name])
+            except InputError as error:
+                yield full, str(error)
+
+
+@dataclass
+class _Cameras:
+    """Annotations of one sequence's frames, compact."""
+
+    numbers: list[int] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    values: array[float] = field(default_factory=lambda: array("d"))  # R, T, focal length, principal point: 16 a frame
+    sizes: set[tuple[int, int]] = field(default_factory=set)
+    formats: set[str] = field(default_factory=set)
+
+    def add(self, frame: dict[str, Any]) -> None:
+        image, view = frame["image"], frame.get("viewpoint")
+        values = np.full(16, np.nan)
+        if view is not None:
+            parts = (view["R"], view["T"], view["focal_length"], view["principal_point"])
+            values = np.concatenate([np.asarray(part, np.float64).ravel() for part in parts])
+            self.formats.add(str(view.get("intrinsics_format", "ndc_norm_image_bounds")))
+        if values.shape != (16,):
+            raise ValueError("a viewpoint has the wrong number of entries")
+        height, width = image["size"]
+        self.numbers.append(int(frame["frame_number"]))
+        self.paths.append(str(image["path"]))
+        self.sizes.add((int(height), int(width)))
+        self.values.extend(values.tolist())
+
+    def sequence(self, root: Path, name: str, split: str) -> Sequence:
+        order = sorted(range(len(self.numbers)), key=self.numbers.__getitem__)
+        numbers = [self.numbers[place] for place in order]
+        if len(set(numbers)) < len(numbers):
+            raise InputError("frame numbers occur twice")
+        if len(self.sizes) > 1:
+            raise InputError(f"its frames are of mixed sizes ({', '.join(f'{w}×{h}' for h, w in sorted(self.sizes))})")
+        if len(self.formats) > 1:
+            raise InputError(f"its cameras are in mixed formats ({', '.join(sorted(self.formats))})")
+        values = torch.frombuffer(self.values, dtype=torch.float64).reshape(-1, 16)[order]
+        signs = torch.tensor([-1.0, -1.0, 1.0], dtype=torch.float64)  # PyTorch3D's axes to OpenCV's
+        rotations = signs[:, None] * values[:, :9].unflatten(-1, (3, 3)).mT
+        poses, problems = world_to_camera(rotations, signs * values[:, 9:12])
+        (height, width) = next(iter(self.sizes))
+        style = next(iter(self.formats), "ndc_isotropic")
+        intrinsics = cameras.pixels_from_ndc(values[:, 12:14], values[:, 14:], height, width, style)
+        images = [root / self.paths[place] for place in order]
+        return Sequence(name, images, numbers, poses, intrinsics.numpy(), split, problems, (height, width))
+
+
+def _frames(path: Path, wanted: set[str]) -> dict[str, _Cameras]:
+    found = dict[str, _Cameras]()
+    for frame in _stream(path):
+        try:
+            name = frame["sequence_name"]
+            if name in wanted:
+                found.setdefault(name, _Cameras()).add(frame)
+        except (KeyError, TypeError, ValueError) as error:
+            number = frame.get("frame_number") if isinstance(frame, dict) else None
+            raise InputError(f"{path}: an annotation (frame {number}) is not CO3Dv2's ({error!r})") from error
+    return found
+
+
+def _scores(root: Path) -> dict[str, float | None]:
+    """Quality scores of all sequences by "category/sequence"."""
+    if not root.is_dir():
+        raise InputError(f"{root} is not a folder: give the one that holds CO3Dv2's categories")
+    paths = sorted(root.glob(f"*/{SEQUENCES}"))
+    if not paths:
+        raise InputError(f"{root} holds no <category>/{SEQUENCES}: give the folder that holds CO3Dv2's categories")
+    scores = dict[str, float | None]()
+    for path in paths:
+        for entry in _stream(path):
+            try:
+                score = entry.get("viewpoint_quality_score")
+                scores[f"{path.parent.name}/{entry['sequence_name']}"] = None if score is None else float(score)
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                raise InputError(f"{path}: an annotation is not CO3Dv2's ({error!r})") from error
+    return scores
+
+
+def _stream(path: Path) -> Iterator[Any]:
+    """Elements of a gzipped JSON array, one at a time: the largest categories would fill gigabytes."""
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            yield from _elements(file.read)
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        problem = "is missing" if isinstance(error, FileNotFoundError) else f"is truncated or damaged ({error})"
+        raise InputError(f"{path} {problem}: fetch it again") from error
+
+
+def _elements(read: Callable[[int], str]) -> Iterator[Any]:
+    decoder, text, place, complete = json.JSONDecoder(), read(_CHUNK).lstrip(), 1, False
+    if not text.startswith("["):
+        raise ValueError("it does not hold a JSON array")
+    while True:
+        while place < len(text) and text[place] in " \t\r\n,":
+            place += 1
+        if text[place : place + 1] == "]":
+            return
+        try:
+            element, end = decoder.raw_decode(text, place)
+            if end == len(text) and not complete:  # a number may go on
+                raise ValueError
+        except ValueError:
+            if complete or len(text) - place > _LARGEST:
+                raise ValueError("its JSON is not valid, or ends within the array") from None
+            more = read(_CHUNK)
+            text, place, complete = text[place:] + more, 0, not more
+            continue
+        yield element
+        place = end

@@ -1,0 +1,129 @@
+"""Video files, decoded frame by frame: memory holds a few frames, however long the video is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from PIL import Image
+
+from niso.data.video.sequences import check_name
+from niso.errors import InputError
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+EXTENSIONS = frozenset({".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".mts", ".webm"})
+
+_UPRIGHT = {90: Image.Transpose.ROTATE_90, 180: Image.Transpose.ROTATE_180, 270: Image.Transpose.ROTATE_270}
+
+
+@dataclass(frozen=True)
+class Video:
+    """A video file, without cameras.
+
+    Attributes:
+        name, split: as those of `niso.data.video.sequences.Sequence`.
+        every: which of its frames are taken: every one, every second one, …
+    """
+
+    name: str
+    path: Path
+    every: int = 1
+    split: str = "train"
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+
+
+class VideoFrame(NamedTuple):
+    """A frame, upright, and its time in the video."""
+
+    seconds: float
+    image: Image.Image
+
+
+def read_video(path: Path, every: int = 1) -> Iterator[VideoFrame]:
+    """Every n-th frame, in the order that they are shown in, as the file's rotation says.
+
+    Raises:
+        InputError: at once, where nothing can be decoded or the extra `video` is not installed; after the last good
+            frame, where the file is truncated or damaged: what came before can be used.
+    """
+    if every < 1:
+        raise ValueError(f"every must be at least 1, got {every}")
+    av, good = _decoder(), 0
+    try:
+        with av.open(str(path)) as container:
+            if not container.streams.video:
+                raise InputError(f"{path.name} holds no video")
+            stream = container.streams.video[0]
+            frames, end = container.decode(stream), 0.0
+            for good in count():
+                frame = next(frames, None)
+                if frame is None:
+                    break
+                if frame.is_corrupt:
+                    raise InputError(f"{path.name} is truncated or damaged: {good} frames can be decoded")
+                end = frame.time if frame.time is not None else good / float(stream.average_rate or 1)
+                if good % every == 0:
+                    yield VideoFrame(end, _upright(frame))
+            _check_end(path, container, stream, good, end)
+    except FileNotFoundError as error:
+        raise InputError(f"{path} is missing") from error
+    except av.FFmpegError as error:
+        what = f"is truncated or damaged: {good} frames can be decoded" if good else "cannot be decoded"
+        raise InputError(f"{path.name} {what} ({error.strerror})") from error
+
+
+def count_frames(path: Path) -> int:
+    """How many frames a file says that it has, or its duration makes likely; 0 where it says neither.
+
+    Raises:
+        InputError: it cannot be opened.
+    """
+    av = _decoder()
+    try:
+        with av.open(str(path)) as container:
+            stream = next(iter(container.streams.video), None)
+            if stream is None:
+                return 0
+            return int(stream.frames or _seconds(container) * (stream.average_rate or 0))
+    except av.FFmpegError as error:
+        raise InputError(f"{path.name} cannot be decoded ({error.strerror})") from error
+
+
+def _decoder() -> ModuleType:
+    try:
+        import av
+    except ImportError as error:
+        raise InputError("video files need PyAV: pip install 'niso[video]'") from error
+    return av
+
+
+def _upright(frame: Any) -> Image.Image:
+    image: Image.Image = frame.to_image()
+    turn = _UPRIGHT.get(frame.rotation % 360)
+    return image if turn is None else image.transpose(turn)
+
+
+def _check_end(path: Path, container: Any, stream: Any, good: int, end: float) -> None:
+    """Compare what was decoded with what the file promised; some decoders end early without an error.
+
+    Raises:
+        InputError: there is less.
+    """
+    if not good:
+        raise InputError(f"{path.name} holds no frame that can be decoded")
+    if stream.frames and good < stream.frames:
+        raise InputError(f"{path.name} is truncated: {good} of its {stream.frames} frames can be decoded")
+    promised = _seconds(container)  # sound may be a little longer
+    if not stream.frames and end < 0.9 * promised - 1 / float(stream.average_rate or 1):
+        raise InputError(f"{path.name} is truncated: {end:.1f} of its {promised:.1f} seconds can be decoded")
+
+
+def _seconds(container: Any) -> float:
+    return (container.duration or 0) / 1e6

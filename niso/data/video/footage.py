@@ -1,0 +1,158 @@
+"""The user's own footage: which video files, folders of frames and reconstructions lie in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from niso.data.photographs import EXTENSIONS
+from niso.data.prepared import PARAMETERS
+from niso.data.video import co3d
+from niso.data.video import files as video
+from niso.data.video.files import Video
+from niso.data.video.posed_folders import colmap, frame_folder, nerfstudio
+from niso.data.video.sequences import Sequence, hold_out, natural
+from niso.errors import InputError, nearest
+
+TRAIN, TEST = co3d.TRAIN, co3d.TEST
+
+_MODELS = ("sparse/0", "sparse", "colmap/sparse/0", "")
+"""Where COLMAP's model lies, in the folder that holds `images`."""
+
+
+@dataclass(frozen=True)
+class Footage:
+    """One video, not opened yet.
+
+    Attributes:
+        name: as in `niso.data.video.sequences.Sequence`.
+        kind: a video file, a folder of frames, or frames with cameras by COLMAP or nerfstudio.
+    """
+
+    name: str
+    path: Path
+    kind: Literal["video", "frames", "colmap", "nerfstudio"]
+
+    @property
+    def posed(self) -> bool:
+        """Whether it comes with cameras."""
+        return self.kind in ("colmap", "nerfstudio")
+
+    def open(self, split: str = TRAIN, every: int = 1) -> Sequence | Video:
+        """Its frames, or every second one, third one, …
+
+        Raises:
+            InputError: files are missing or damaged.
+        """
+        if self.kind == "video":
+            return Video(self.name, self.path, every, split)
+        if self.kind == "frames":
+            return thinned(frame_folder(self.path, self.name, split), every)
+        if self.kind == "nerfstudio":
+            return thinned(nerfstudio(self.path, self.name, split), every)
+        images = self.path / "images"
+        model = next(place for place in _MODELS if _is_model(self.path / place))
+        folder = images if images.is_dir() else self.path
+        return thinned(colmap(self.path / model, folder, self.name, split), every)
+
+
+def find_footage(source: Path) -> list[Footage]:
+    """What a video file or a folder holds.
+
+    A folder is one video if it holds images, transforms.json, or a model by COLMAP (in `sparse/0`, `sparse`, or beside
+    the images); otherwise each video file and each such folder in it is one, down to CATEGORY/NAME.
+
+    Raises:
+        InputError: there is nothing of the kind, two would have the same name, or it is CO3Dv2, or prepared already.
+    """
+    if not source.exists():
+        raise InputError(f"{source} does not exist")
+    if (source / PARAMETERS).is_file():
+        raise InputError(f"{source} is prepared already: give the footage itself")
+    if any(source.glob(f"*/{co3d.FRAMES}")):
+        raise InputError(f"{source} is in CO3Dv2's layout: use `niso data prepare co3d`")
+    if kind := _kind(source):
+        return [Footage(_name(source.resolve()), source, kind)]
+    found = list(_within(source)) if source.is_dir() else []
+    names = [one.name for one in found]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"{source} holds {twice[0]} twice, e.g. as a file and a folder: rename one of them")
+    if not found:
+        known = " ".join(sorted(video.EXTENSIONS | EXTENSIONS))
+        raise InputError(f"{source} holds no video files and no folders of frames ({known})")
+    return found
+
+
+def splits(found: list[Footage], held_out: float, test: Iterable[str] = (), seed: int = 0) -> dict[str, str]:
+    """Which sequences to train and to test on, by name.
+
+    Args:
+        held_out: share of those with cameras that is drawn to test on.
+        test: names to test on instead.
+
+    Raises:
+        InputError: a name is not among them.
+    """
+    names = [one.name for one in found]
+    for name in test:
+        if name not in names:
+            raise InputError(f"no sequence {name!r} to test on{nearest(name, names)}")
+    chosen = set(test) or hold_out(sorted(one.name for one in found if one.posed), held_out, seed)
+    return {name: TEST if name in chosen else TRAIN for name in names}
+
+
+def sequences(
+    found: list[Footage], split: dict[str, str], every: int = 1
+) -> Iterator[Sequence | Video | tuple[str, str]]:
+    """Footage opened one by one, or (name, reason) where that is not possible."""
+    for one in found:
+        try:
+            yield one.open(split[one.name], every)
+        except InputError as error:
+            yield one.name, str(error)
+
+
+def thinned(sequence: Sequence, every: int) -> Sequence:
+    """Every n-th frame, counted from number 0; those taken are neighbours."""
+    if every == 1:
+        return sequence
+    kept = [place for place, number in enumerate(sequence.numbers) if number % every == 0]
+    return replace(
+        sequence,
+        images=[sequence.images[place] for place in kept],
+        numbers=[sequence.numbers[place] // every for place in kept],
+        poses=None if sequence.poses is None else sequence.poses[kept],
+        intrinsics=None if sequence.intrinsics is None else sequence.intrinsics[kept],
+        problems={new: sequence.problems[old] for new, old in enumerate(kept) if old in sequence.problems},
+    )
+
+
+def _within(folder: Path, category: str = "") -> Iterator[Footage]:
+    for path in sorted(folder.iterdir(), key=lambda path: natural(path.name)):
+        if path.name.startswith("."):
+            continue
+        if kind := _kind(path):
+            yield Footage(category + _name(path), path, kind)
+        elif path.is_dir() and not category:
+            yield from _within(path, f"{path.name}/")
+
+
+def _name(path: Path) -> str:
+    return path.name if path.is_dir() else path.stem
+
+
+def _kind(path: Path) -> Literal["video", "frames", "colmap", "nerfstudio"] | None:
+    if path.is_file():
+        return "video" if path.suffix.lower() in video.EXTENSIONS else None
+    if (path / "transforms.json").is_file():
+        return "nerfstudio"
+    if any(_is_model(path / place) for place in _MODELS):
+        return "colmap"
+    images = (one for one in path.iterdir() if one.suffix.lower() in EXTENSIONS)
+    return "frames" if any(one.is_file() for one in images) else None
+
+
+def _is_model(folder: Path) -> bool:
+    return any((folder / f"images.{kind}").is_file() for kind in ("txt", "bin"))

@@ -1,0 +1,259 @@
+"""Prepare video: frames of many sequences cropped and resized, in several processes, resumed where it stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from PIL import Image
+
+from niso.config import Strict, require
+from niso.data.prepared import PARAMETERS, REFUSED, check_folder, read_json, write_json, writing
+from niso.data.squares import read_square, square
+from niso.data.video.files import Video, read_video
+from niso.data.video.prepared import FORMAT, INDEX, RECORD, check_shard
+from niso.data.video.sequences import Sequence, longest_run
+from niso.data.workers import unordered
+from niso.errors import InputError
+from niso.files import locked, replacing
+from niso.geometry import cameras
+
+
+@dataclass(frozen=True)
+class Preparation(Strict):
+    """What frames become."""
+
+    size: int = 144
+    """Height and width: the largest centred square, resized."""
+    min_frames: int = 21
+    """Usable frames in a row that a sequence must have; 21 are three frames at skip 9."""
+    jpeg_quality: int = 92
+    """Of the stored frames, 1 … 95, without subsampling of colours."""
+
+    def __post_init__(self) -> None:
+        require(self, "size", "min_frames", positive=True)
+        require(self, "jpeg_quality", positive=True, most=95.0)
+
+
+class Outcome(NamedTuple):
+    """What became of the sequences.
+
+    Attributes:
+        prepared: how many were prepared now.
+        kept: how many were there already.
+        refused: reasons by name.
+        notes: frames that were left out of sequences, by name.
+    """
+
+    prepared: int
+    kept: int
+    refused: dict[str, str]
+    notes: dict[str, str]
+
+
+class _Done(NamedTuple):
+    """What became of one sequence; `facts` is None where it was refused for `problem`."""
+
+    name: str
+    facts: dict[str, Any] | None
+    problem: str = ""
+    kept: bool = False
+
+
+Report = Callable[[str, str | None], None]
+"""Called after each sequence with its name and why it was refused, if it was."""
+
+
+def prepare(
+    sequences: Iterable[Sequence | Video | tuple[str, str]],
+    out: Path,
+    workers: int = 1,
+    preparation: Preparation = Preparation(),
+    report: Report = lambda name, problem: None,
+) -> Outcome:
+    """Prepare sequences into a folder, see `niso.data.video.prepared`. Those that are there unchanged are kept.
+
+    Frames that are missing or damaged, or whose camera is not usable, are left out with whatever lies beyond them: of
+    each sequence the longest run of usable frames with consecutive numbers remains; of a truncated video file, what can
+    be decoded. Memory does not grow with the
+    data: sequences are taken one at a time, and frames too.
+
+    Args:
+        sequences: or (name, reason) for those that a reader refused.
+        workers: processes; 1 works in this one.
+
+    Raises:
+        InputError: the folder holds something else, or frames prepared in another way; a name comes twice; another
+            process works on it; it cannot be written to, e.g. because the disk is full; no sequence could be prepared;
+            or a process was killed. Whatever was finished is kept.
+    """
+    check_folder(out, "frames", {"format": FORMAT, **asdict(preparation)})
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+    refused, notes, index, kept = dict[str, str](), dict[str, str](), dict[str, Any](), 0
+    with locked(out):
+        with writing(out):
+            (out / INDEX).unlink(missing_ok=True)
+            write_json(out / PARAMETERS, {"format": FORMAT, **asdict(preparation)})
+        for done in unordered(partial(_one, out=out, preparation=preparation), sequences, workers):
+            if done.name in index or done.name in refused:
+                raise InputError(f"sequence {done.name} comes twice: names must be unique")
+            report(done.name, done.problem or None)
+            if done.facts is None:
+                refused[done.name] = done.problem
+                continue
+            kept += done.kept
+            index[done.name] = {key: done.facts[key] for key in ("frames", "split", "bytes")}
+            if done.facts["note"]:
+                notes[done.name] = done.facts["note"]
+        refused, notes = dict(sorted(refused.items())), dict(sorted(notes.items()))
+        with writing(out):
+            write_json(out / REFUSED, {"refused": refused, "notes": notes})
+            if not index:
+                first = next(iter(refused.items()), ("", "there are none"))
+                raise InputError(f"no sequence could be prepared ({first[0]}: {first[1]}); see {out / REFUSED}")
+            write_json(out / INDEX, dict(sorted(index.items())))
+    return Outcome(len(index) - kept, kept, refused, notes)
+
+
+def _one(sequence: Sequence | Video | tuple[str, str], out: Path, preparation: Preparation) -> _Done:
+    """Prepare one sequence where that was not done before.
+
+    Raises:
+        InputError: the folder cannot be written to.
+    """
+    if isinstance(sequence, tuple):
+        return _Done(sequence[0], None, sequence[1])
+    if f"{sequence.name}.json" in (PARAMETERS, REFUSED, INDEX):
+        return _Done(sequence.name, None, f"{sequence.name}.json is a file of niso's own: rename it")
+    record = out / f"{sequence.name}.json"
+    digest = _digest(sequence)
+    if facts := _prepared(out, sequence.name, digest):
+        return _Done(sequence.name, {**facts, "split": sequence.split}, kept=True)
+    with writing(record):
+        record.unlink(missing_ok=True)
+        record.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            facts = _write_shard(out / f"{sequence.name}.frames", sequence, preparation)
+        except InputError as error:
+            return _Done(sequence.name, None, str(error))
+        facts |= {"split": sequence.split, "digest": digest}
+        write_json(record, facts)
+    return _Done(sequence.name, facts)
+
+
+def _prepared(out: Path, name: str, digest: str) -> dict[str, Any] | None:
+    """Facts of a sequence that is there, whole, and of the same files."""
+    try:
+        facts = read_json(out / f"{name}.json")
+        check_shard(out, name, facts["bytes"])
+    except (InputError, KeyError):
+        return None
+    return facts if facts.get("digest") == digest else None
+
+
+def _write_shard(path: Path, sequence: Sequence | Video, preparation: Preparation) -> dict[str, Any]:
+    """Write the frames one after the other, then their records.
+
+    Raises:
+        InputError: frames are of mixed sizes, or too few are usable.
+    """
+    problems = dict[int, str]() if isinstance(sequence, Video) else dict(sequence.problems)
+    size = None if isinstance(sequence, Video) else sequence.size
+    spans = dict[int, tuple[int, int]]()
+    with replacing(path) as file:
+        for place, name, content, actual in _encoded(sequence, preparation, problems):
+            size = size or actual
+            if actual != size:
+                sizes = " and ".join(f"{width}×{height}" for height, width in (size, actual))
+                raise InputError(f"its frames are of mixed sizes ({sizes} pixels, {name})")
+            spans[place] = file.tell(), len(content)
+            file.write(content)
+        ending = ""
+        if isinstance(sequence, Video):
+            ending = "".join(f"; {problem}" for problem in problems.values())
+            problems, sequence = {}, Sequence(sequence.name, [], list(range(len(spans))))
+        run = longest_run(sequence.numbers, problems)
+        note = _note(sequence, problems, run) + ending
+        if len(run) < preparation.min_frames:
+            raise InputError(f"it has {len(run)} usable frames in a row, {preparation.min_frames} are needed{note}")
+        records = np.zeros(len(run), RECORD)
+        for record, place in zip(records, run, strict=True):
+            record["start"], record["length"] = spans[place]
+        kept = slice(run.start, run.stop)
+        records["number"] = sequence.numbers[kept]
+        records["pose"] = np.nan if sequence.poses is None else sequence.poses[kept].reshape(-1, 16)
+        records["intrinsics"] = np.nan
+        if sequence.intrinsics is not None and size is not None:
+            known = torch.from_numpy(sequence.intrinsics[kept])
+            records["intrinsics"] = cameras.cropped(known, *size, preparation.size).numpy()
+        file.write(records.tobytes())
+        return {"frames": len(run), "bytes": file.tell(), "note": note.removeprefix("; ")}
+
+
+def _encoded(
+    sequence: Sequence | Video, preparation: Preparation, problems: dict[int, str]
+) -> Iterator[tuple[int, str, bytes, tuple[int, int]]]:
+    """Usable frames: place, name, JPEG file, and the height and width that they had; others go to `problems`."""
+    if isinstance(sequence, Video):
+        place = 0
+        try:
+            for place, frame in enumerate(read_video(sequence.path, sequence.every), 1):
+                content = _jpeg(square(frame.image, preparation.size), preparation)
+                yield place - 1, f"frame {place - 1}", content, frame.image.size[::-1]
+        except InputError as error:
+            problems[place] = str(error)
+        return
+    for place, path in enumerate(sequence.images):
+        if place in problems:
+            continue
+        try:
+            image, size = read_square(path, preparation.size)
+        except InputError as error:
+            problems[place] = str(error)
+            continue
+        yield place, path.name, _jpeg(image, preparation), size
+
+
+def _note(sequence: Sequence, problems: dict[int, str], run: range) -> str:
+    """Which frames are left out, and the first reason."""
+    if len(run) == len(sequence.numbers):
+        return ""
+    numbers = sequence.numbers
+    kept = f"frames {numbers[run.start]} to {numbers[run.stop - 1]}" if run else "none"
+    gaps = sum(after - before - 1 for before, after in pairwise(numbers))
+    reasons = [f"{gaps} numbers are missing"] if gaps else []
+    if problems:
+        first = min(problems)
+        reasons.append(f"{len(problems)} are not usable, first number {numbers[first]}: {problems[first]}")
+    return f"; of {len(numbers)} frames {kept} are kept ({'; '.join(reasons)})"
+
+
+def _jpeg(image: Image.Image, preparation: Preparation) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, "JPEG", quality=preparation.jpeg_quality, subsampling=0)
+    return buffer.getvalue()
+
+
+def _digest(sequence: Sequence | Video) -> str:
+    """Of everything that the shard depends on; files by name, size and time."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in [sequence.path] if isinstance(sequence, Video) else sequence.images:
+        found = path.stat() if path.is_file() else None
+        facts = (path.name, found.st_size, found.st_mtime_ns) if found else (path.name,)
+        digest.update(repr(facts).encode())
+    if isinstance(sequence, Video):
+        digest.update(repr(sequence.every).encode())
+        return digest.hexdigest()
+    digest.update(repr((sequence.numbers, sorted(sequence.problems.items()), sequence.size)).encode())
+    for values in (sequence.poses, sequence.intrinsics):
+        digest.update(b"-" if values is None else np.ascontiguousarray(values, np.float64).tobytes())
+    return digest.hexdigest()

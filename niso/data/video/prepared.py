@@ -1,0 +1,151 @@
+"""Prepared video: small square frames with their cameras, each within reach in less than a millisecond.
+
+    FOLDER/parameters.json      `format` and everything that the preparation depended on
+    FOLDER/<name>.frames        a shard: the JPEG files of a sequence's frames, then one record a frame, see RECORD
+    FOLDER/<name>.json          facts of one sequence, written after its shard: without them it is not prepared
+    FOLDER/index.json           {name: {frames, split, bytes}}, written when all sequences were prepared
+    FOLDER/refused.json         {name: reason} of sequences that were refused, and `notes` on frames left out
+
+A name is "category/sequence" or one part only. `niso data prepare co3d` and `video` make such a folder.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, UInt8
+from PIL import Image
+from torch import Tensor
+
+from niso.data.prepared import PARAMETERS, read_json
+from niso.data.video.sequences import Clip
+from niso.errors import InputError
+
+FORMAT = 1
+INDEX = "index.json"
+
+RECORD = np.dtype(
+    [("start", "<i8"), ("length", "<i8"), ("number", "<i8"), ("pose", "<f8", 16), ("intrinsics", "<f8", 4)]
+)
+"""One frame: its JPEG file in the shard, its number in the video, and `Clip.poses` and `Clip.intrinsics`."""
+
+
+@dataclass(frozen=True)
+class PreparedFrames:
+    """Sequences of a prepared folder. Frames stay on the disk until they are read.
+
+    Attributes:
+        names: sorted.
+        lengths: frames of each sequence; their numbers are consecutive.
+        splits: the part of the data set that each belongs to.
+        size: height and width of all frames, in pixels.
+    """
+
+    folder: Path
+    names: list[str]
+    lengths: list[int]
+    splits: list[str]
+    size: int
+    _bytes: list[int] = field(repr=False)
+
+    def image(self, sequence: int, frame: int) -> UInt8[Tensor, "3 size size"]:
+        """One frame.
+
+        Raises:
+            InputError: the shard is missing, truncated or damaged; it is named.
+            IndexError: there is no such frame.
+        """
+        pixels = self._pixels(sequence, self._records(sequence, frame, 1)[0])
+        return torch.from_numpy(np.ascontiguousarray(pixels.transpose(2, 0, 1)))
+
+    def poses(self, sequence: int) -> Float[Tensor, "frames 4 4"]:
+        """Camera-to-world poses in OpenCV's axes, float64; NaN where the data set has none."""
+        records = self._records(sequence, 0, self.lengths[sequence])
+        return torch.from_numpy(records["pose"].reshape(-1, 4, 4).copy())
+
+    def intrinsics(self, sequence: int) -> Float[Tensor, "frames 4"]:
+        """fx, fy, cx, cy in pixels of the prepared frames, float64; NaN where unknown."""
+        return torch.from_numpy(self._records(sequence, 0, self.lengths[sequence])["intrinsics"].copy())
+
+    def clip(self, sequence: int) -> Clip:
+        """A whole sequence."""
+        records = self._records(sequence, 0, self.lengths[sequence])
+        images = np.stack([self._pixels(sequence, record).transpose(2, 0, 1) for record in records])
+        return Clip(torch.from_numpy(images), self.poses(sequence), self.intrinsics(sequence))
+
+    def _records(self, sequence: int, first: int, count: int) -> np.ndarray:
+        length = self.lengths[sequence]
+        if not 0 <= first <= length - count:
+            raise IndexError(f"{self.names[sequence]} has {length} frames, and none numbered {first}")
+        start = self._bytes[sequence] - (length - first) * RECORD.itemsize
+        return np.frombuffer(self._read(sequence, start, count * RECORD.itemsize), RECORD)
+
+    def _pixels(self, sequence: int, record: np.void) -> UInt8[np.ndarray, "size size 3"]:
+        content = self._read(sequence, int(record["start"]), int(record["length"]))
+        try:
+            with Image.open(io.BytesIO(content), formats=("JPEG",)) as image:
+                pixels = np.array(image)
+        except (OSError, SyntaxError) as error:
+            raise self._damaged(sequence, str(error)) from error
+        if pixels.shape != (self.size, self.size, 3):
+            raise self._damaged(sequence, f"a frame of {pixels.shape}")
+        return pixels
+
+    def _read(self, sequence: int, start: int, length: int) -> bytes:
+        try:
+            with open(self.folder / f"{self.names[sequence]}.frames", "rb", buffering=0) as file:
+                content = os.pread(file.fileno(), max(length, 0), max(start, 0))
+        except OSError as error:
+            raise self._damaged(sequence, error.strerror or str(error)) from error
+        if len(content) != length:
+            raise self._damaged(sequence, "it was cut off")
+        return content
+
+    def _damaged(self, sequence: int, problem: str) -> InputError:
+        name = self.names[sequence]
+        return InputError(f"shard {self.folder / name}.frames is damaged ({problem}): remove it and prepare it again")
+
+
+def open_frames(folder: Path, split: str | None = None) -> PreparedFrames:
+    """Open a prepared folder, or one split of it.
+
+    Raises:
+        InputError: the folder is missing, was not prepared, or not by this version; its preparation is not finished;
+            it has no sequence of the split; or a shard is missing or truncated.
+    """
+    if not (folder / PARAMETERS).is_file():
+        problem = "holds no prepared frames" if folder.is_dir() else "is not a folder"
+        raise InputError(f"{folder} {problem}: make them by `niso data prepare co3d` or `video`")
+    parameters = read_json(folder / PARAMETERS)
+    if parameters.get("format") != FORMAT:
+        raise InputError(f"{folder} was prepared by another version of niso: prepare it again, in another folder")
+    if not (folder / INDEX).is_file():
+        raise InputError(f"the preparation of {folder} is not finished: give the same command again to go on")
+    index = read_json(folder / INDEX)
+    names = sorted(name for name, facts in index.items() if split in (None, facts["split"]))
+    if not names:
+        known = ", ".join(sorted({facts["split"] for facts in index.values()})) or "none"
+        raise InputError(f"{folder} has no sequence{f' of the split {split}' if split else ''}: there is {known}")
+    for name in names:
+        check_shard(folder, name, index[name]["bytes"])
+    facts = [index[name] for name in names]
+    lengths, splits, sizes = ([fact[key] for fact in facts] for key in ("frames", "split", "bytes"))
+    return PreparedFrames(folder, names, lengths, splits, parameters["size"], sizes)
+
+
+def check_shard(folder: Path, name: str, size: int) -> None:
+    """Check that a shard is there and whole.
+
+    Raises:
+        InputError: it is not.
+    """
+    path = folder / f"{name}.frames"
+    actual = path.stat().st_size if path.is_file() else None
+    if actual != size:
+        problem = "is missing" if actual is None else f"has {actual:,} of its {size:,} bytes"
+        raise InputError(f"shard {path} {problem}: remove {folder / name}.json and prepare it again")

@@ -1,0 +1,107 @@
+"""Frames of one video as networks take them, one after the other: a video file, a folder of images, a prepared one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from PIL import Image
+from torch import Tensor
+
+from niso.data.prepared import PARAMETERS
+from niso.data.squares import read_square, square
+from niso.data.video.files import count_frames, read_video
+from niso.data.video.posed_folders import frame_folder
+from niso.data.video.prepared import open_frames
+from niso.errors import InputError, nearest
+
+
+class TimedFrame(NamedTuple):
+    """A frame.
+
+    Attributes:
+        time: in the video, in seconds; of frames that are files by themselves, their number from 0 on.
+        image: the largest centred square, resized, 0 … 255.
+    """
+
+    time: float
+    image: UInt8[Tensor, "3 size size"]
+
+
+class Stream(NamedTuple):
+    """Frames of a video, read when they are asked for.
+
+    Attributes:
+        frames: in order. An InputError comes in place of one that is damaged or of another size than the others, and at
+            the end of a file that is truncated: the frames before can be used.
+        total: how many there are, perhaps; 0 where that is not known.
+    """
+
+    name: str
+    frames: Iterator[TimedFrame]
+    total: int
+
+
+def open_stream(path: Path, size: int, every: int = 1, sequence: str | None = None) -> Stream:
+    """Every n-th frame of a video.
+
+    Args:
+        path: a video file, a folder of images, which are taken in the natural order of their names, or a prepared one.
+        size: height and width in pixels.
+        sequence: which one of a prepared folder; not needed where there is one only.
+
+    Raises:
+        InputError: there is no such thing; or `sequence` is missing, unknown, or given for something else.
+    """
+    if (path / PARAMETERS).is_file():
+        return _prepared(path, size, every, sequence)
+    if sequence is not None:
+        raise InputError(f"{path} is not a prepared folder, which alone has sequences by name: leave --sequence out")
+    if path.is_dir():
+        files = frame_folder(path).images
+        numbers = range(0, len(files), every)
+        return Stream(path.resolve().name, _same_size(path.name, _images(files, numbers, size)), len(numbers))
+    if not path.exists():
+        raise InputError(f"{path} does not exist: give a video file, a folder of images, or a prepared folder")
+    decoded = ((frame.seconds, square(frame.image, size), frame.image.size) for frame in read_video(path, every))
+    return Stream(path.stem, _same_size(path.name, decoded), -(-count_frames(path) // every))
+
+
+def _prepared(folder: Path, size: int, every: int, sequence: str | None) -> Stream:
+    prepared = open_frames(folder)
+    name = sequence or prepared.names[0]
+    if name not in prepared.names:
+        raise InputError(f"{folder} has no sequence {name!r}{nearest(name, prepared.names)}")
+    if sequence is None and len(prepared.names) > 1:
+        some = ", ".join(prepared.names[:5]) + (", …" if len(prepared.names) > 5 else "")
+        raise InputError(f"{folder} holds {len(prepared.names)} sequences: choose one by --sequence ({some})")
+    place = prepared.names.index(name)
+    numbers = range(0, prepared.lengths[place], every)
+    arrays = (prepared.image(place, number).permute(1, 2, 0).numpy() for number in numbers)
+    images = (square(Image.fromarray(array), size) for array in arrays)
+    frames = (TimedFrame(float(number), _tensor(image)) for number, image in zip(numbers, images, strict=True))
+    return Stream(name, frames, len(numbers))
+
+
+def _images(files: list[Path], numbers: range, size: int) -> Iterator[tuple[float, Image.Image, tuple[int, int]]]:
+    for number in numbers:
+        image, (height, width) = read_square(files[number], size)
+        yield float(number), image, (width, height)
+
+
+def _same_size(name: str, frames: Iterator[tuple[float, Image.Image, tuple[int, int]]]) -> Iterator[TimedFrame]:
+    expected = None
+    for time, image, found in frames:
+        expected = expected or found
+        if found != expected:
+            sizes = " and ".join(f"{width}×{height}" for width, height in (expected, found))
+            raise InputError(f"frames of {name} are of mixed sizes ({sizes} pixels)")
+        yield TimedFrame(time, _tensor(image))
+
+
+def _tensor(image: Image.Image) -> UInt8[Tensor, "3 size size"]:
+    return torch.from_numpy(np.array(image).transpose(2, 0, 1).copy())

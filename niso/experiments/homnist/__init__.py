@@ -1,0 +1,1 @@
+"""Digits under homographies (paper §5.1)."""

@@ -1,0 +1,141 @@
+"""Settings and presets of the homNIST experiment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
+
+from niso.config import Optimisation, require
+from niso.data.digits.homnist import COPIES
+from niso.methods.config import MethodConfig
+from niso.networks import ConvConfig, VectorNeuronConfig, ViTConfig
+
+Source = Literal["mnist", "embedded"]
+Architecture = Literal["conv", "vit"]
+
+
+@dataclass(frozen=True)
+class HomnistConfig(MethodConfig):
+    """Settings of the homNIST experiment. α is 0 in the method niso-no-equivariance, β in niso-no-multiplicity.
+
+    `relative_equivariance` is for niso-triplet and niso-group, where maps are solved from others than they transport:
+    in pairs it drives what a digit is from its invariants into its map.
+    """
+
+    digits: Source = "mnist"
+    """MNIST (in --data-dir, or downloaded once), or scikit-learn's digits, which need no network."""
+    architecture: Architecture = "conv"
+    """Which encoder and decoder."""
+    conv: ConvConfig = field(default_factory=ConvConfig)
+    """Convolutional networks; image_size is that of the digits, whatever is given."""
+    vit: ViTConfig = field(default_factory=ViTConfig)
+    """Transformers; image_size is that of the digits, whatever is given."""
+    contrastive: float = 0.1
+    """Weight of the contrastive loss in the method niso-contrastive, see `niso.losses.contrastive`."""
+    group: int = 4
+    """Observations that share one T in the method niso-group; the batch is a multiple of it."""
+    leave_one_out: bool = True
+    """In niso-group, solve each member's map from the others alone."""
+    published: bool = False
+    """Evaluate on the published .mat file, the only one in --data-dir, instead of a generated test set."""
+    validation: float = 0.0
+    """Share of the training digits, evenly spread, that nothing is trained on: settings are chosen by their figures."""
+    test_digits: int | None = None
+    """Test digits, evenly spread over all; all by default."""
+    test_copies: int = COPIES
+    """Homographies of each test digit: with all of MNIST, 32 is the full set of 320,000, 1 the 10k subset."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self, "contrastive")
+        require(self, "validation", most=0.5)
+        if self.group < 1:
+            raise ValueError(f"group must be at least 1, got {self.group}")
+        if self.digits not in get_args(Source) or self.architecture not in get_args(Architecture):
+            raise ValueError(f"digits {self.digits!r} or architecture {self.architecture!r} is unknown")
+        if self.test_digits is not None and self.test_digits < 1:
+            raise ValueError(f"test_digits must be at least 1, got {self.test_digits}")
+        if not 1 <= self.test_copies <= COPIES:
+            raise ValueError(f"test_copies must lie between 1 and {COPIES}, got {self.test_copies}")
+
+
+PAPER = HomnistConfig(
+    validation=0.1,
+    conv=ConvConfig(channels=(128, 256)),
+    training=Optimisation(steps=50_000),
+    head=Optimisation(steps=10_000),
+)
+"""The paper's text: channels 128 and 256, α = 0.5, β = 0.1, 50,000 steps of 16 pairs, head of 10,000 steps.
+
+`niso run homnist --preset paper --data-dir MNIST --accelerator gpu --precision bf16-mixed`. Expected: the paper's
+92.5 % (pairs), 97.4 % (triplets). Not yet run."""
+
+RELEASED = HomnistConfig(
+    validation=0.1,
+    conv=ConvConfig(channels=(64, 128)),
+    special=True,
+    damping=1e-8,
+    training=Optimisation(steps=50_000, cosine_steps=1_000_000),
+    head=Optimisation(steps=20_000, cosine_steps=1_000_000),
+    vector_neurons=VectorNeuronConfig(variant="released"),
+)
+"""The released code's settings where they differ: channels 64 and 128 (2,186,385 parameters), SO(k), damped gradient, a
+learning rate that hardly falls, its own head, trained for 20,000 steps. Not yet run."""
+
+SMALL = HomnistConfig(
+    validation=0.1,
+    conv=ConvConfig(channels=(32, 64), blocks=2, stem_channels=32, patch=2),
+    eigenvalues="shifted",
+    relative_equivariance=0.03,
+    multiplicity=0.01,
+    multiplicity_decay=0.1,
+    training=Optimisation(
+        steps=1_500,
+        learning_rate=2e-3,
+        final_learning_rate=0.0,
+        warmup_steps=300,
+        eigenvalue_learning_rate=2e-2,
+    ),
+    head=Optimisation(steps=800, batch_size=64, learning_rate=2e-3, final_learning_rate=0.0, warmup_steps=100),
+    vector_neurons=VectorNeuronConfig(variant="released", invariant_channels=32, expansion=2),
+    test_digits=5_000,
+    test_copies=4,
+    evaluation_pairs=2_000,
+)
+"""MNIST on one core: a network of 0.37 million parameters on half the resolution, and a test set of 20,000 images.
+
+`niso run homnist --preset small --data-dir MNIST --precision bf16-mixed --compile`, about 5 minutes on one core of an
+AMD EPYC. Records, all methods and three seeds: results/homnist/homnist-small-*.json."""
+
+MEDIUM = replace(
+    SMALL,
+    training=replace(SMALL.training, steps=3_000),
+    head=replace(SMALL.head, steps=1_500),
+    test_digits=None,
+)
+"""As small, for longer; 40,000 test images.
+
+`niso run homnist --preset medium --data-dir MNIST --precision bf16-mixed --compile`, about 9 minutes on one core of an
+AMD EPYC. Records: results/homnist/homnist-medium-*.json."""
+
+QUICK = replace(
+    SMALL,
+    digits="embedded",
+    conv=ConvConfig(channels=(32,), blocks=2, stem_channels=32, patch=2),
+    training=replace(SMALL.training, steps=3_000),
+    head=replace(SMALL.head, steps=600),
+    test_digits=None,
+    test_copies=8,
+    evaluation_pairs=500,
+)
+"""scikit-learn's digits, on 24×24 pixels: no network, a few minutes.
+
+`niso run homnist`, about 3 minutes on one core of an AMD EPYC."""
+
+PRESETS: dict[str, Any] = {
+    "quick": QUICK,
+    "small": SMALL,
+    "medium": MEDIUM,
+    "paper": PAPER,
+    "released": RELEASED,
+}

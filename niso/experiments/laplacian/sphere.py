@@ -1,0 +1,256 @@
+"""The sphere: spherical harmonics and Wigner-D blocks discovered from rotated photographs (paper §4.3, appendix B.2).
+
+See `laplacian` for what is done. The photographs are functions on a Driscoll–Healy grid, moved by random rotations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from niso import metrics
+from niso.config import Optimisation
+from niso.experiments.laplacian.experiment import TRAINING, Evaluation, LaplacianConfig, LaplacianExperiment
+from niso.geometry import sphere
+from niso.linalg import polar
+
+if TYPE_CHECKING:
+    from niso.experiments.experiment import Curve
+    from niso.report import Picture
+
+Rotations = Literal["exact", "resampled"]
+"""How functions are rotated: band-limited ones by Wigner-D matrices, or any by bilinear interpolation on the grid."""
+
+
+@dataclass(frozen=True)
+class SphereConfig(LaplacianConfig):
+    """Settings of the sphere experiment."""
+
+    bandwidth: int | None = None
+    """Degrees ℓ below it are kept of the photographs (exact rotations) and searched for; size / 2 by default."""
+    rotations: Rotations = "exact"
+    """Photographs band-limited and rotated exactly, or as they are and rotated by bilinear interpolation."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        sphere.check_grid(self.size, self.size, self.band)
+        if self.rank is not None and not 1 <= self.rank <= self.full_rank:
+            raise ValueError(
+                f"rank {self.rank} must lie between 1 and {self.full_rank}, the number of spherical harmonics below "
+                f"bandwidth {self.band}"
+            )
+
+    @property
+    def band(self) -> int:
+        """The bandwidth."""
+        return self.size // 2 if self.bandwidth is None else self.bandwidth
+
+    @property
+    def full_rank(self) -> int:
+        return self.band**2
+
+
+PAPER = SphereConfig(size=16, multiplicity=0.1, training=Optimisation(steps=100_000, batch_size=1))
+"""The paper's text: 16×16, k = 64, β = 0.1, batch 1, 100,000 steps, 86 images. How it rotates, it does not say."""
+
+QUICK = SphereConfig(
+    eigenvalues="shifted",
+    eigenfunctions="rotation",
+    norm="l2",
+    multiplicity=0.01,
+    multiplicity_decay=0.003,
+    training=replace(
+        TRAINING,
+        steps=8_000,
+        warmup_steps=800,
+        eigenvalue_learning_rate=0.1,
+        mass_learning_rate=2e-3,
+        eigenvalues_frozen=0.3,
+    ),
+)
+"""8×8, k = 16, with the settings that docs/notation.md explains ("What the sphere presets change").
+
+`niso run sphere`: 5 ms a step on one free core of a 2-core AMD EPYC, thus about a minute. Expected: every
+degree one block, eigenspace_energy and wigner_agreement above 0.99. Records: results/sphere/sphere-quick-*.json.
+"""
+
+STANDARD = replace(
+    QUICK,
+    size=16,
+    multiplicity=0.02,
+    training=replace(
+        QUICK.training,
+        steps=16_000,
+        warmup_steps=1_000,
+        learning_rate=0.01,
+        mass_learning_rate=1e-3,
+        eigenvalues_frozen=0.5,
+    ),
+)
+"""16×16, k = 64: the size of the paper.
+
+`niso run sphere --preset standard`: 14 ms a step on one free core of a 2-core AMD EPYC, thus about four minutes.
+Expected: every degree one block, eigenspace_energy and mass_cosine above 0.99. Records:
+results/sphere/sphere-standard-*.json.
+"""
+
+
+class ByDegree(NamedTuple):
+    """How well each degree ℓ was found, of those that any eigenfunction is matched to.
+
+    Attributes:
+        degrees, sizes: ℓ, and how many eigenfunctions are matched to it: 2ℓ + 1 where the rank suffices.
+        spaces: the degree that each eigenfunction is matched to.
+        energy: mean energy of these eigenfunctions in the true space of degree ℓ.
+        angle: largest principal angle between their span and that space, in degrees of arc.
+        agreement: ⟨τ, D⟩ / size, 1 where the block is the Wigner-D matrix.
+        character_error: root mean square of trace τ_ℓ − χ_ℓ, which no choice of a basis changes.
+        aligned: Q τ Qᵀ in the basis of the true harmonics, where Q is, for each degree, the polar factor of the inner
+            products of true and learned functions: nothing of it is fitted to τ.
+        wigner: D, of the rotations that were applied.
+    """
+
+    degrees: Int[Tensor, " degrees"]
+    sizes: Int[Tensor, " degrees"]
+    spaces: Int[Tensor, " rank"]
+    energy: Float[Tensor, " degrees"]
+    angle: Float[Tensor, " degrees"]
+    agreement: Float[Tensor, " degrees"]
+    character_error: Float[Tensor, " degrees"]
+    aligned: Float[Tensor, "pairs true true"]
+    wigner: Float[Tensor, "pairs true true"]
+
+    @property
+    def mean_agreement(self) -> float:
+        """⟨τ, D⟩ / rank of the whole maps."""
+        return ((self.agreement * self.sizes).sum() / self.sizes.sum()).item()
+
+
+class Sphere(LaplacianExperiment):
+    """The sphere experiment, see the module."""
+
+    config: SphereConfig
+    name = "sphere"
+    summary = (
+        "Pairs of photograph stacks, wrapped round a sphere, that differ by a random rotation are all that the model "
+        "sees. From them it learns an inner product and an operator whose eigenspaces every rotation preserves. The "
+        "true ones are known: the area of the sphere that each grid point stands for, and the spherical harmonics, "
+        "2ℓ + 1 of every degree ℓ, among which a rotation acts by its Wigner-D matrix. How far they were found, "
+        "without being told, is measured on photographs and rotations that were held out."
+    )
+    config_class = SphereConfig
+    presets: ClassVar[dict[str, Any]] = {"quick": QUICK, "standard": STANDARD, "paper": PAPER}
+    metric_descriptions: ClassVar[dict[str, str]] = {
+        **LaplacianExperiment.metric_descriptions,
+        "eigenspace_energy_worst_degree": "mean energy of the eigenfunctions matched to the worst degree, in it",
+        "blocks_found": "share of the degrees ℓ whose 2ℓ + 1 eigenfunctions are one cluster of learned eigenvalues",
+        "principal_angle": "largest principal angle to the true space, in degrees of arc (mean over degrees ℓ)",
+        "principal_angle_worst": "the same, of the worst degree ℓ",
+        "wigner_agreement": "cosine of τ_Ω, each degree aligned by its eigenfunctions alone, and the Wigner-D matrix",
+        "character_error": "root mean square of trace τ_ℓ − χ_ℓ over pairs and degrees; χ_ℓ itself has 1",
+        "mass_cosine": "cosine of the learned mass and the quadrature weights; a uniform mass has 0.90",
+        "eigenvalue_order": "Spearman correlation of the degrees' mean learned eigenvalues and ℓ(ℓ + 1)",
+    }
+    targets: ClassVar[dict[str, dict[str, str]]] = {
+        "quick": {"eigenspace_energy": "≥ 0.95", "mass_cosine": "≥ 0.98"},
+        "standard": {"eigenspace_energy": "≥ 0.90", "mass_cosine": "≥ 0.98", "blocks_found": "≥ 1"},
+    }
+
+    def truth(self) -> sphere.Harmonics:
+        return sphere.harmonics(self.config.size, self.config.band)
+
+    def laplacian(self) -> Float[Tensor, "points points"]:
+        return sphere.laplacian(self.config.size, self.config.band)
+
+    def observed(self, pool: Float[Tensor, "count points 3"]) -> Float[Tensor, "count points 3"]:
+        return sphere.band_limited(pool, self.config.band) if self.config.rotations == "exact" else pool
+
+    def motions(self, count: int) -> Float[Tensor, "count 3 3"]:
+        return sphere.random_rotations(count, device=self.device)
+
+    def move(
+        self, x: Float[Tensor, "batch points channels"], motions: Float[Tensor, "batch 3 3"]
+    ) -> Float[Tensor, "batch points channels"]:
+        if self.config.rotations == "exact":
+            return sphere.rotate(x, motions, self.config.band)
+        return sphere.resample(x, motions)
+
+    def figures(self, held_out: Evaluation) -> dict[str, float]:
+        from scipy.stats import spearmanr
+
+        truth = self.truth()
+        spectrum, by = held_out.spectrum, self.by_degree(held_out)
+        clusters = metrics.clusters(spectrum.eigenvalues)
+        means = [spectrum.eigenvalues[by.spaces == ell].mean().item() for ell in by.degrees]
+        found = [metrics.is_cluster(clusters, by.spaces == ell) for ell in by.degrees.tolist()]
+        return {
+            **super().figures(held_out),
+            "eigenspace_energy_worst_degree": by.energy.min().item(),
+            "blocks_found": sum(found) / len(found),
+            "principal_angle": by.angle.mean().item(),
+            "principal_angle_worst": by.angle.max().item(),
+            "wigner_agreement": by.mean_agreement,
+            "character_error": by.character_error.square().mean().sqrt().item(),
+            "eigenvalue_order": float(spearmanr(by.degrees, means).statistic) if len(means) > 1 else 1.0,
+            "mass_cosine": torch.cosine_similarity(spectrum.mass.double(), truth.weights, dim=0).item(),
+        }
+
+    @torch.no_grad()
+    def curves(self) -> dict[str, Curve]:
+        by = self.by_degree(self.held_out())
+        labels = {
+            "eigenspace_energy": (by.energy, "energy in the true space"),
+            "principal_angle": (by.angle, "largest principal angle (degrees of arc)"),
+            "wigner_agreement": (by.agreement, "agreement with Wigner-D"),
+            "character_error": (by.character_error, "character error"),
+        }
+        return {
+            name: {
+                "x": by.degrees.double().tolist(),
+                "y": values.tolist(),
+                "count": by.sizes.tolist(),
+                "x_label": "degree ℓ",
+                "y_label": label,
+            }
+            for name, (values, label) in labels.items()
+        }
+
+    def by_degree(self, held_out: Evaluation) -> ByDegree:
+        """Every eigenfunction matched to a degree, 2ℓ + 1 at most to each, and how well each degree was found."""
+        spectrum, truth = held_out.spectrum, self.truth()
+        spaces = metrics.matched_spaces(held_out.energy, truth.spaces.bincount())
+        degrees, sizes = spaces.unique(return_counts=True)
+        inner = (truth.functions * spectrum.mass.double()[:, None]).mT @ spectrum.eigenfunctions.double()
+        align = torch.zeros_like(inner)
+        energy, angle = [], []
+        for ell in degrees:
+            true, members = truth.spaces == ell, spaces == ell
+            align[true[:, None] & members] = polar(inner[true][:, members]).flatten()
+            energy.append(held_out.energy[members, ell].mean())
+            parts = spectrum.eigenfunctions[:, members], truth.functions[:, true]
+            angle.append(metrics.principal_angles(spectrum.mass, *parts).max().rad2deg())
+        aligned = align @ held_out.tau.double() @ align.mT
+        wigner = sphere.wigner_d(held_out.motions.double(), self.config.band)
+        same = (truth.spaces == degrees[:, None]).double()
+        traces = aligned.diagonal(dim1=-2, dim2=-1) @ same.mT
+        characters = sphere.characters(held_out.motions.double(), self.config.band)[:, degrees]
+        return ByDegree(
+            degrees,
+            sizes,
+            spaces,
+            torch.stack(energy),
+            torch.stack(angle),
+            ((aligned * wigner).sum(-1) @ same.mT).mean(0) / sizes,
+            (traces - characters).square().mean(0).sqrt(),
+            aligned,
+            wigner,
+        )
+
+    def pictures(self) -> list[Picture]:
+        from niso.experiments.laplacian.sphere_figures import pictures
+
+        return pictures(self)

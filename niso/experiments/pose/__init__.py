@@ -1,0 +1,1 @@
+"""Camera poses from video (paper §5.3)."""

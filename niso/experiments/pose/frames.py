@@ -1,0 +1,287 @@
+"""Frames of the pose experiment's sequences as networks take them, and where they come from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pooch
+import safetensors.torch
+import torch
+from jaxtyping import Float, Int, UInt8
+from safetensors import SafetensorError
+from torch import Tensor
+
+from niso.data.prepared import PARAMETERS
+from niso.data.video import co3d
+from niso.data.video.clips import clips
+from niso.data.video.preparation import Preparation, prepare
+from niso.data.video.prepared import PreparedFrames, open_frames
+from niso.data.workers import cores
+from niso.errors import InputError
+from niso.experiments.pose.presets import PoseConfig
+from niso.files import locked, write_atomically
+from niso.training.progress import Bar
+
+TRAIN, TEST = co3d.TRAIN, co3d.TEST
+RENDERED = "rendered"
+"""Rendered clips beside other data."""
+
+_VERSION = 1  # of the rendered clips: to be raised where the code that makes them changes them
+
+
+class Source(NamedTuple):
+    """Where frames and camera poses of several sequences come from.
+
+    Attributes:
+        names, splits: of the sequences.
+        lengths: frames of each sequence.
+        poses: of each sequence, camera-to-world (see `niso.data.video.sequences.Clip`); None where it has none.
+        read: all frames of a sequence, or one of them, 0 … 255.
+    """
+
+    names: list[str]
+    splits: list[str]
+    lengths: list[int]
+    poses: list[Float[Tensor, "_frames 4 4"] | None]
+    read: Callable[[int, int | None], UInt8[Tensor, ...]]
+
+
+class Frames:
+    """Frames and camera poses of several sequences.
+
+    Args:
+        size: height and width in pixels that frames are resized to.
+        gigabytes: frames up to this size are kept on the device; others are read when they are asked for.
+        mirrored: whether each sequence to train on is there a second time, mirrored left to right.
+
+    Attributes:
+        names, splits, poses: as the source has them, mirrored sequences after the others.
+        mirrored: which sequences these are.
+        lengths: frames of every sequence.
+    """
+
+    def __init__(
+        self, source: Source, size: int, gigabytes: float, device: torch.device, mirrored: bool = False
+    ) -> None:
+        self.size, self.device, self._read = size, device, source.read
+        count = len(source.names)
+        twice = [number for number in range(count) if mirrored and source.splits[number] != TEST]
+        self._source = torch.tensor([*range(count), *twice], dtype=torch.long)
+        self.mirrored = torch.arange(count + len(twice)) >= count
+        self.names = source.names + [f"{source.names[number]} mirrored" for number in twice]
+        self.splits = source.splits + [source.splits[number] for number in twice]
+        self.poses = source.poses + [_mirrored(source.poses[number]) for number in twice]
+        lengths = torch.tensor(source.lengths, dtype=torch.long)
+        self.lengths, self._starts = lengths[self._source], lengths.cumsum(0) - lengths
+        self.dtype = torch.float32
+        """What `scaled` gives."""
+        self.resident: UInt8[Tensor, "frames 3 size size"] | None = None
+        if sum(source.lengths) * 3 * size**2 <= gigabytes * 1e9:
+            parts = [self._resized(source.read(sequence, None)) for sequence in range(count)]
+            self.resident = torch.cat(parts).to(device)
+
+    def members(self, *splits: str, posed: bool = False) -> Int[Tensor, " sequences"]:
+        """Numbers of the splits' sequences of two frames at least; with `posed`, of those with camera poses."""
+        kept = [
+            number
+            for number, (own, poses) in enumerate(zip(self.splits, self.poses, strict=True))
+            if own in splits and self.lengths[number] > 1 and not (posed and poses is None)
+        ]
+        return torch.tensor(kept, dtype=torch.long)
+
+    def weights(self, members: Int[Tensor, " sequences"], share: float) -> Float[Tensor, " sequences"] | None:
+        """Weights of sequences in a draw in which rendered clips have this share; None where there are none."""
+        rendered = torch.tensor([self.splits[number] == RENDERED for number in members.tolist()])
+        count = int(rendered.sum())
+        if count in (0, len(members)):
+            return None
+        return torch.where(rendered, share / count, (1 - share) / (len(members) - count))
+
+    def all_poses(self) -> tuple[Float[Tensor, "frames 4 4"], Int[Tensor, " sequences"]]:
+        """Camera poses of all frames, NaN where there are none, and the number of each sequence's first frame."""
+        poses = [
+            torch.full((int(length), 4, 4), torch.nan, dtype=torch.float64) if own is None else own
+            for own, length in zip(self.poses, self.lengths, strict=True)
+        ]
+        return torch.cat(poses), self.lengths.cumsum(0) - self.lengths
+
+    def read(self, sequence: Int[Tensor, " batch"], frame: Int[Tensor, " batch"]) -> UInt8[Tensor, "batch 3 size size"]:
+        """Frames as they are stored, on the device where they are kept there, else on the CPU.
+
+        Raises:
+            InputError: a damaged file.
+        """
+        source, mirrored = self._source[sequence], self.mirrored[sequence]
+        if self.resident is not None:
+            images = self.resident[(self._starts[source] + frame).to(self.device, non_blocking=True)]
+        else:
+            pairs = zip(source.tolist(), frame.tolist(), strict=True)
+            images = torch.cat([self._resized(self._read(*pair)[None]) for pair in pairs])
+        if bool(mirrored.any()):
+            flipped = mirrored.to(images.device, non_blocking=True)[:, None, None, None]
+            images = torch.where(flipped, images.flip(-1), images)
+        return images.pin_memory() if images.device != self.device and self.device.type == "cuda" else images
+
+    def scaled(self, images: UInt8[Tensor, "batch 3 size size"]) -> Float[Tensor, "batch 3 size size"]:
+        """Frames as networks take them, in [−1, 1], on the device."""
+        return images.to(self.device, non_blocking=True).to(self.dtype) / 127.5 - 1
+
+    def __call__(
+        self, sequence: Int[Tensor, " batch"], frame: Int[Tensor, " batch"]
+    ) -> Float[Tensor, "batch 3 size size"]:
+        """Given frames of given sequences."""
+        return self.scaled(self.read(sequence, frame))
+
+    def _resized(self, images: Tensor) -> Tensor:
+        if images.shape[-1] == self.size:
+            return images
+        size = (self.size, self.size)
+        smooth = torch.nn.functional.interpolate(images.float(), size, mode="bilinear", antialias=True)
+        return smooth.round().clamp(0, 255).byte()
+
+
+def _mirrored(poses: Float[Tensor, "frames 4 4"] | None) -> Float[Tensor, "frames 4 4"] | None:
+    """Poses of the cameras that see the world mirrored left to right: x of world and camera change sign."""
+    if poses is None:
+        return None
+    flip = torch.tensor([-1, 1, 1, 1], dtype=poses.dtype)
+    return flip[:, None] * poses * flip
+
+
+def open_sequences(
+    config: PoseConfig, data_dir: Path | None, device: torch.device, cache: Path | None = None
+) -> Frames:
+    """A run's data: a prepared folder, CO3Dv2 in its own layout, or, without a folder, the rendered clips.
+
+    CO3Dv2 is prepared first, into the user's cache; what is there of unchanged files is kept. With `config.rendered`,
+    the clips to train on are there beside the folder's sequences, in a split of their own.
+
+    Args:
+        cache: a folder in place of the user's cache.
+
+    Raises:
+        InputError: the folder is neither, is damaged, or cannot be prepared, or the cache cannot be written to.
+    """
+    cache = cache or Path(pooch.os_cache("niso"))
+    source = _rendered(config, cache / "clips") if data_dir is None else _read(config, data_dir, cache)
+    return Frames(source, config.size, config.memory, device, config.mirrored)
+
+
+def _read(config: PoseConfig, data_dir: Path, cache: Path) -> Source:
+    """What a folder holds, and rendered clips beside it if they are wanted: without poses, those to test on too."""
+    if not data_dir.is_dir():
+        raise InputError(f"--data-dir {data_dir} is not a folder")
+    if not (data_dir / PARAMETERS).is_file():
+        if not any(data_dir.glob(f"*/{co3d.SEQUENCES}")):
+            raise InputError(
+                f"--data-dir {data_dir} holds neither prepared frames ({PARAMETERS}) nor CO3Dv2 "
+                f"(<category>/{co3d.SEQUENCES}): prepare other footage by `niso data prepare video {data_dir} OUT`"
+            )
+        data_dir = _prepared(config, data_dir, cache / "frames")
+    source = _opened(open_frames(data_dir))
+    if not config.rendered:
+        return source
+    posed = any(own == TEST and poses is not None for own, poses in zip(source.splits, source.poses, strict=True))
+    return _joined(source, _rendered(config, cache / "clips", beside=True, tested=not posed))
+
+
+def _opened(prepared: PreparedFrames) -> Source:
+    poses = [prepared.poses(sequence) for sequence in range(len(prepared.names))]
+
+    def read(sequence: int, frame: int | None) -> Tensor:
+        return prepared.clip(sequence).images if frame is None else prepared.image(sequence, frame)
+
+    known = [own if own.isfinite().all() else None for own in poses]
+    return Source(prepared.names, prepared.splits, prepared.lengths, known, read)
+
+
+def _joined(first: Source, second: Source) -> Source:
+    count = len(first.names)
+
+    def read(sequence: int, frame: int | None) -> Tensor:
+        return first.read(sequence, frame) if sequence < count else second.read(sequence - count, frame)
+
+    return Source(
+        first.names + second.names,
+        first.splits + second.splits,
+        first.lengths + second.lengths,
+        first.poses + second.poses,
+        read,
+    )
+
+
+def _prepared(config: PoseConfig, root: Path, cache: Path) -> Path:
+    """CO3Dv2 prepared in the cache, by folder, split and size."""
+    selection = (
+        co3d.read_split(root, config.split_file)
+        if config.split_file
+        else co3d.select(root, config.quality, config.held_out)
+    )
+    preparation = Preparation(size=config.size)
+    recipe = repr((str(root.resolve()), preparation, sorted(selection.splits.items())))
+    folder = cache / hashlib.sha256(recipe.encode()).hexdigest()[:16]
+    with _writable(folder), locked(folder, wait=True):
+        with Bar("prepare", len(selection.splits), 0, visible=True, unit="sequences") as bar:
+            done = 0
+
+            def report(name: str, problem: str | None) -> None:
+                nonlocal done
+                done += 1
+                bar.show(done, {})
+
+            prepare(co3d.sequences(root, selection), folder / "prepared", cores(), preparation, report)
+    return folder / "prepared"
+
+
+def _rendered(config: PoseConfig, cache: Path, beside: bool = False, tested: bool = True) -> Source:
+    """Clips that niso renders itself, rendered when they are first asked for.
+
+    Args:
+        beside: those to train on are of the split `RENDERED`.
+        tested: whether there are any to test on.
+    """
+    names, splits, images, poses = list[str](), list[str](), list[Tensor](), list[Float[Tensor, "_frames 4 4"] | None]()
+    parts = [(TRAIN, config.clips, config.clip_frames), (TEST, config.test_clips, config.test_frames)]
+    for split, count, length in parts[: 2 if tested else 1]:
+        recipe = repr((_VERSION, split, count, length, config.size, config.motions))
+        path = cache / f"{hashlib.sha256(recipe.encode()).hexdigest()[:16]}.safetensors"
+        if not path.is_file():
+            with _writable(cache), locked(cache, wait=True):
+                if not path.is_file():
+                    write_atomically(path, _render(config, split == TEST))
+        try:
+            stored = safetensors.torch.load_file(path)
+            images += stored["images"]
+            poses += stored["poses"]
+        except (OSError, SafetensorError, KeyError) as error:
+            raise InputError(f"{path} is damaged ({error}): remove it, and it is rendered again") from error
+        names += [f"{config.motions[number % len(config.motions)]}/{split}{number:03}" for number in range(count)]
+        splits += [RENDERED if beside and split == TRAIN else split] * count
+
+    def read(sequence: int, frame: int | None) -> Tensor:
+        return images[sequence] if frame is None else images[sequence][frame]
+
+    return Source(names, splits, list(map(len, images)), poses, read)
+
+
+def _render(config: PoseConfig, held_out: bool) -> bytes:
+    count, length = (config.test_clips, config.test_frames) if held_out else (config.clips, config.clip_frames)
+    with Bar("render", count * length, 0, visible=True, unit="frames") as bar:
+        made = clips(count, length, config.size, held_out=held_out, motions=config.motions)
+        bar.show(count * length, {})
+    stacked = {name: torch.stack([getattr(clip, name) for clip in made]) for name in ("images", "poses")}
+    return safetensors.torch.save(stacked)
+
+
+@contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        problem = error.strerror or error
+        raise InputError(f"cannot write to the cache {folder} ({problem}): set XDG_CACHE_HOME") from error

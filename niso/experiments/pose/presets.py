@@ -1,0 +1,173 @@
+"""Settings and presets of the pose experiment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from niso.config import Optimisation, require
+from niso.data.video.clips import Motion
+from niso.experiments.pose.losses import Scale
+from niso.methods.config import MethodConfig
+from niso.networks import ConvConfig, MLPConfig, VectorNeuronConfig
+from niso.networks.two_view import TwoViewConfig
+
+
+@dataclass(frozen=True)
+class PoseConfig(MethodConfig):
+    """Settings of the pose experiment. `relative_equivariance`, where given, takes the place of `equivariance`."""
+
+    size: int = 144
+    """Height and width of frames in pixels; those of another size are resized."""
+    clips: int = 96
+    """Rendered clips to train on, where there is no --data-dir; each shows a room of its own."""
+    clip_frames: int = 30
+    """Frames of each of them."""
+    test_clips: int = 8
+    """Rendered clips to test on."""
+    test_frames: int = 120
+    """Frames of each of them. The shorter a path, the nearer to a straight line, which is what poses must beat."""
+    motions: tuple[Motion, ...] = ("orbit", "walk")
+    """How cameras move in rendered clips, in turn. Hand-held footage is nearer to free than to the others."""
+    quality: float = 0.25
+    """Of CO3Dv2, the share of sequences to use, the best by their quality score; 1 takes those without one too."""
+    held_out: float = 0.1
+    """Of these, the share to test on."""
+    split_file: Path | None = None
+    """A JSON file {"train": [names], "test": [names]} of CO3Dv2's sequences, in place of the former two."""
+    rendered: float = 0.0
+    """With --data-dir, the share of pairs that are of the rendered clips, in pre-training and for the head: the poses
+    of few sequences are learned by heart. 1 trains on the clips alone, and --data-dir is what is tested on. Footage
+    without poses is for pre-training; the head is then trained and tested on the clips."""
+    mirrored: bool = False
+    """Train on each sequence mirrored left to right too, frames and cameras: twice as many motions."""
+    conv: ConvConfig = field(default_factory=lambda: ConvConfig((144, 144), 3))
+    """Convolutional networks; size and channels of images are those of the frames, whatever is given."""
+    transformer: TwoViewConfig = field(default_factory=TwoViewConfig)
+    """The transformer on both frames, in the method vit; of it, the decoder in the methods dinov2 and beit."""
+    dinov2: str | None = None
+    """In the method dinov2, the folder of such a model as transformers stores it (config.json,
+    preprocessor_config.json, model.safetensors), or its name on the Hugging Face hub, e.g. facebook/dinov2-base."""
+    beit: str | None = None
+    """The same in the method beit, e.g. microsoft/beit-base-patch16-224-pt22k."""
+    download: bool = False
+    """Fetch these models from the Hugging Face hub where they are names and not in its cache."""
+    skip: int = 10
+    """Most frames left out between the two of a pair in pre-training."""
+    signed: bool = False
+    """Pre-training pairs in both directions of time, a frame with itself included (the released code)."""
+    head_skip: int = 9
+    """Most frames left out between the two of a pair that the head is trained on."""
+    backwards: bool = False
+    """Train the head on pairs in both directions of time."""
+    group: int = 4
+    """Pairs of one sequence in a batch of the head's: they share a scale."""
+    translation_scale: Scale = "projection"
+    """That scale: "projection", the paper's, leaves the sign of a sequence's translations open; "norm" does not, nor
+    does "unit", to which slow cameras count as much as fast ones."""
+    standardise: bool = False
+    """Give the head on maps τ less its mean over some pairs, divided by its spread there, in place of τ itself."""
+    complete: bool = False
+    """In the method niso-no-basis, give the head the whole orthogonal matrix that an SVD makes of b aᵀ, with an
+    arbitrary rotation where b aᵀ is zero; else τ is zero there. An SVD of N × N for every pair."""
+    mlp: MLPConfig = field(default_factory=lambda: MLPConfig(layers=5, channels=512))
+    """The head on maps."""
+    vector_neurons: Annotated[VectorNeuronConfig, tyro.conf.Suppress] = field(default_factory=VectorNeuronConfig)
+    """Not used: poses are not invariant."""
+    evaluation_pairs: int = 500
+    """Held-out pairs for the reconstruction error."""
+    memory: float = 8.0
+    """Frames up to this size, in gigabytes, are kept on the training device, and their latents likewise while the head
+    is trained; larger ones are read, or encoded, batch by batch."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self, "size", "clips", "test_clips", "group", "quality", positive=True)
+        require(self, "quality", "held_out", "rendered", most=1.0)
+        require(self, "skip", "head_skip", "memory")
+        if not self.motions:
+            raise ValueError("motions must name one at least")
+        for name in ("clip_frames", "test_frames"):
+            if getattr(self, name) < 3:
+                raise ValueError(f"{name} must be at least 3, got {getattr(self, name)}")
+        if self.held_out >= 1:
+            raise ValueError("held_out must be below 1: nothing would be left to train on")
+        if self.head.batch_size % self.group:
+            raise ValueError(f"head.batch_size ({self.head.batch_size}) must be a multiple of group ({self.group})")
+
+
+PAPER = PoseConfig(
+    conv=ConvConfig((144, 144), 3, (64, 128, 256), blocks=4, latent_channels=128),
+    rank=128,
+    multiplicity=0.025,
+    training=Optimisation(steps=200_000, batch_size=8),
+    head=Optimisation(steps=20_000),
+)
+"""The paper's text: 3 levels of 4 blocks, 64 to 256 channels, k = d = 128, α = 0.5, β = 0.025, 200,000 steps of 8 pairs
+of skips 0 … 10; head of 5 × 512 units, 20,000 steps of 4 × 4 pairs.
+
+`niso run pose --preset paper --data-dir CO3D --accelerator gpu --precision bf16-mixed`; add --devices 4 for several
+GPUs. Expected: ATE 0.031, 0.044, 0.057 at skips 1, 3, 5. Not yet run."""
+
+RELEASED = replace(
+    PAPER,
+    special=True,
+    damping=1e-8,
+    skip=11,
+    signed=True,
+    training=replace(PAPER.training, steps=50_000, cosine_steps=1_000_000),
+    head=Optimisation(steps=5_000, batch_size=48, cosine_steps=1_000_000),
+    mlp=MLPConfig(layers=6, channels=512),
+)
+"""The released code's settings where they differ and we know how: SO(k), damped gradient, pairs up to 12 frames apart
+in both directions, 50,000 steps, a head of 6 layers trained for 5,000 steps of 48 pairs. Its linear skip, its clips
+that start at the first frame, and Φ and M that go on training are left out. Not yet run."""
+
+SMALL = PoseConfig(
+    size=64,
+    clips=384,
+    test_clips=24,
+    conv=ConvConfig((64, 64), 3, (32, 64), blocks=2, latent_channels=32, stem_channels=32, patch=2),
+    transformer=TwoViewConfig(patch=16, channels=96, heads=4, encoder_blocks=2, decoder_blocks=2),
+    rank=32,
+    eigenvalues="shifted",
+    relative_equivariance=0.03,
+    multiplicity=0.001,
+    multiplicity_decay=0.1,
+    backwards=True,
+    translation_scale="norm",
+    standardise=True,
+    nft_maps=800,
+    training=Optimisation(
+        steps=1_000,
+        batch_size=8,
+        learning_rate=2e-3,
+        final_learning_rate=0.0,
+        warmup_steps=200,
+        eigenvalue_learning_rate=2e-2,
+    ),
+    head=Optimisation(steps=6_000, batch_size=32, learning_rate=1e-3, final_learning_rate=0.0, warmup_steps=200),
+    mlp=MLPConfig(layers=3, channels=256),
+)
+"""The rendered clips, or other data, on one core: a network of 0.37 million parameters on 64×64 pixels.
+
+`niso run pose --preset small --precision bf16-mixed --compile`: four minutes on one core of an AMD EPYC, two at a time,
+after the clips are rendered, once. Records: results/pose."""
+
+QUICK = replace(
+    SMALL,
+    conv=ConvConfig((64, 64), 3, (32, 48), blocks=1, latent_channels=32, stem_channels=32, patch=4),
+    training=replace(SMALL.training, steps=800, warmup_steps=100),
+    head=replace(SMALL.head, steps=800, warmup_steps=100),
+    nft_maps=320,
+    evaluation_pairs=200,
+)
+"""The rendered clips by a smaller network, with a latent grid of 8×8 points.
+
+`niso run pose`: a minute on one core of an AMD EPYC, two at a time, after the clips are rendered, once (a minute more).
+Record: results/pose."""
+
+PRESETS: dict[str, Any] = {"quick": QUICK, "small": SMALL, "paper": PAPER, "released": RELEASED}

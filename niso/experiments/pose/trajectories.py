@@ -1,0 +1,128 @@
+"""Trajectories of a pose run's held-out sequences: which are shown, and the file that keeps them for a viewer.
+
+`trajectories.safetensors` holds, for each sequence NAME that is kept,
+
+| tensor | shape | |
+|---|---|---|
+| NAME/true | (frames, 4, 4) | camera-to-world poses of the first 200 frames, see `niso.geometry.se3`; float64 |
+| NAME/skipS | (pairs, 4, 4) | predicted relative poses of frames 0, S + 1, 2(S + 1), …, for each skip S evaluated |
+| NAME/numbers | (images,) | frames of which there is an image |
+| NAME/images | (images, 3, height, width) | these, small, 0 … 255 |
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor
+
+from niso.errors import CheckpointError, InputError
+from niso.geometry import se3
+from niso.geometry import trajectories as trajectory
+from niso.geometry.trajectories import FRAMES
+from niso.training import checkpoint
+
+if TYPE_CHECKING:
+    from niso.experiments.pose.experiment import Pose
+
+FILE = "trajectories"
+"""Stem of the file in a run folder."""
+KEPT = 48
+"""Sequences in the file, at most."""
+IMAGES = 16
+"""Images of each of them, at most."""
+SIDE = 64
+"""Their height and width in pixels, at most."""
+
+
+class Trajectories(NamedTuple):
+    """One held-out sequence, as the file has it.
+
+    Attributes:
+        truth: camera-to-world poses.
+        motions: predicted relative poses by skip.
+        numbers: frames of which there is an image.
+        images: these, 0 … 255.
+    """
+
+    truth: Float[Tensor, "frames 4 4"]
+    motions: dict[int, Float[Tensor, "_pairs 4 4"]]
+    numbers: Int[Tensor, " images"]
+    images: UInt8[Tensor, "images 3 height width"]
+
+
+def by_error(experiment: Pose, skip: int) -> list[int]:
+    """Numbers of the sequences evaluated at a skip, from the smallest error of the trajectory to the largest."""
+    errors = experiment.evaluation.errors.get(skip, {})
+    return sorted(errors, key=lambda number: errors[number].ate_normalised)
+
+
+def spread(members: list[int], count: int) -> list[int]:
+    """Up to `count` of them at even distances, the first and the last among them."""
+    count = min(count, len(members))
+    return [members[round(place * (len(members) - 1) / max(1, count - 1))] for place in range(count)]
+
+
+def tensors(experiment: Pose) -> dict[str, Tensor]:
+    """The content of the file. Of more than `KEPT` sequences some are taken, the same whatever the method."""
+    frames, motions = experiment.frames, experiment.evaluation.motions
+    evaluated = sorted({number for own in motions.values() for number in own})
+    found = dict[str, Tensor]()
+    for number in spread(evaluated, KEPT):
+        name, poses = frames.names[number], frames.poses[number]
+        assert poses is not None
+        truth = poses[:FRAMES].clone()
+        numbers = torch.arange(0, len(truth), -(-len(truth) // IMAGES))
+        images = frames.read(torch.full_like(numbers, number), numbers).cpu()
+        size = (min(SIDE, images.shape[-2]), min(SIDE, images.shape[-1]))
+        small = torch.nn.functional.interpolate(images.float(), size, mode="area").round().byte()
+        found |= {f"{name}/true": truth, f"{name}/numbers": numbers, f"{name}/images": small}
+        found |= {f"{name}/skip{skip}": own[number].float() for skip, own in motions.items() if number in own}
+    return found
+
+
+def read(run: Path) -> dict[str, Trajectories]:
+    """The sequences that a finished run of the pose experiment keeps, by name.
+
+    Raises:
+        InputError: the run has no such file, or it is damaged; names the remedy.
+    """
+    path = run / f"{FILE}.safetensors"
+    remedy = f"`niso evaluate {run}` writes it anew"
+    if not path.is_file():
+        raise InputError(f"{run} has no {path.name}, which a finished run of the pose experiment has: {remedy}")
+    try:
+        stored, _ = checkpoint.load(path)
+        sequences = {name: _sequence(name, stored) for name in (key[:-5] for key in stored if key.endswith("/true"))}
+    except (CheckpointError, KeyError, ValueError) as error:
+        raise InputError(f"{path} is damaged ({error}): {remedy}") from error
+    if not sequences:
+        raise InputError(f"{path} is damaged (it holds no sequence): {remedy}")
+    return sequences
+
+
+def _sequence(name: str, stored: dict[str, Tensor]) -> Trajectories:
+    """One sequence of the file; ValueError where parts do not fit each other."""
+    truth, numbers, images = (stored[f"{name}/{part}"] for part in ("true", "numbers", "images"))
+    prefix = f"{name}/skip"
+    motions = {int(key.removeprefix(prefix)): value for key, value in stored.items() if key.startswith(prefix)}
+    if not bool(truth.isfinite().all() and all(own.isfinite().all() for own in motions.values())):
+        raise ValueError(f"poses of {name} are not finite")
+    if len(numbers) != len(images) or bool((numbers < 0).any() | (numbers >= len(truth)).any()):
+        raise ValueError(f"images of {name} are not those of its frames")
+    for skip, own in motions.items():
+        if skip < 0 or own.shape != (len(trajectory.subsample(truth, skip)) - 1, 4, 4):
+            raise ValueError(f"{prefix}{skip} does not fit {name}/true")
+    return Trajectories(truth, dict(sorted(motions.items())), numbers, images)
+
+
+def paths(
+    motions: Float[Tensor, "pairs 4 4"], poses: Float[Tensor, "frames 4 4"], skip: int
+) -> tuple[Float[Tensor, "kept 3"], Float[Tensor, "kept 3"]]:
+    """True places at a skip, and those that predicted motions compose to, aligned with them, reflections allowed."""
+    truth = se3.translation(trajectory.subsample(poses, skip))
+    predicted = se3.translation(trajectory.compose(motions.double()))
+    return truth, trajectory.aligned(predicted, truth, reflections=True)

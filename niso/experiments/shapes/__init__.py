@@ -1,0 +1,1 @@
+"""Conformal shape classification (paper §5.2)."""

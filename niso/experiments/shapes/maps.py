@@ -1,0 +1,106 @@
+"""Maps of prepared shapes as networks take them: on the training device, or read from the disk batch by batch."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float16, Int
+from torch import Tensor
+
+from niso.data.shapes.embedded import embedded_shapes
+from niso.data.shapes.family import PLANS
+from niso.data.shapes.prepared import PreparedShapes, statistics
+from niso.data.workers import cores
+from niso.errors import InputError
+from niso.experiments.shapes.presets import ShapesConfig
+from niso.training.progress import Bar
+
+RESERVE = 2
+"""Shapes of each embedded class that may be refused."""
+
+
+def embedded(config: ShapesConfig) -> PreparedShapes:
+    """The shapes that niso makes itself, prepared when they are first asked for, and kept in the user's cache.
+
+    Raises:
+        InputError: the cache cannot be written to.
+    """
+    count = config.train_shapes + config.test_shapes + RESERVE
+    total = len(PLANS) * count
+    with ExitStack() as stack:
+        done = 0
+        bar: Bar | None = None
+
+        def report(name: str, problem: str | None) -> None:
+            nonlocal done, bar
+            bar = bar or stack.enter_context(Bar("prepare", total, 0, visible=True, unit="shapes"))
+            done += 1
+            bar.show(done, {})
+
+        workers = cores()
+        return embedded_shapes(config.preparation, count, config.vertices, workers=workers, report=report)
+
+
+class ShapeMaps:
+    """Heat kernel signatures, clipped to mean ± `clip` standard deviations of each channel and scaled to [−1, 1].
+
+    Args:
+        members: the shapes, those to train on, that mean and deviation are taken over.
+        gigabytes: maps of all shapes up to this size are kept on the device, in half precision as they are stored;
+            larger ones are read from the folder when they are asked for.
+
+    Raises:
+        InputError: a value that is not finite.
+    """
+
+    def __init__(
+        self,
+        shapes: PreparedShapes,
+        members: Int[Tensor, " members"],
+        clip: float,
+        gigabytes: float,
+        device: torch.device,
+    ) -> None:
+        self.shapes, self.device = shapes, device
+        mean, deviation = (part.float().to(device)[:, None, None] for part in statistics(shapes, members))
+        self.mean = mean
+        self.range = (clip * deviation).clamp_min(torch.finfo(torch.float32).tiny)
+        size = 2 * len(shapes.names) * shapes.variants * shapes.channels * shapes.height * shapes.width
+        self.resident: Tensor | None = None
+        if size <= gigabytes * 1e9:
+            parts = [torch.from_numpy(np.array(shapes.maps(shape))) for shape in range(len(shapes.names))]
+            self.resident = self._checked(torch.stack(parts)).to(device)
+
+    def read(
+        self, shape: Int[Tensor, " batch"], variant: Int[Tensor, " batch"]
+    ) -> Float16[Tensor, "batch channels height width"]:
+        """Maps as they are stored: on the device where they are kept there, else in (pinned) memory of the CPU.
+
+        Raises:
+            InputError: a value that is not finite, or a damaged file.
+        """
+        if self.resident is not None:
+            return self.resident[shape.to(self.device), variant.to(self.device)]
+        pairs = zip(shape.tolist(), variant.tolist(), strict=True)
+        maps = self._checked(torch.from_numpy(np.stack([self.shapes.maps(s)[v] for s, v in pairs])))
+        return maps.pin_memory() if self.device.type == "cuda" else maps
+
+    def scaled(
+        self, maps: Float16[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch channels height width"]:
+        """Stored maps as networks take them, on the device."""
+        maps = maps.to(self.device, non_blocking=True).float()
+        return ((maps - self.mean) / self.range).clamp(-1, 1)
+
+    def __call__(
+        self, shape: Int[Tensor, " batch"], variant: Int[Tensor, " batch"]
+    ) -> Float[Tensor, "batch channels height width"]:
+        """Maps of given shapes and variants."""
+        return self.scaled(self.read(shape, variant))
+
+    def _checked(self, maps: Tensor) -> Tensor:
+        if not maps.isfinite().all():
+            raise InputError(f"{self.shapes.folder} has maps with values that are not finite: prepare it again")
+        return maps

@@ -1,0 +1,1 @@
+"""Closed triangle meshes, and their maps to the sphere."""

@@ -1,0 +1,36 @@
+"""Random smooth deformations of space, which change the geometry of a surface without folding or tearing it."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+
+from niso.geometry.mesh.surface import Mesh, unit_area
+
+_WAVES = 64  # so many that the field is nearly Gaussian
+_STEPS = 10
+
+
+def deform(mesh: Mesh, generator: np.random.Generator, strength: float, scale: float = 0.5) -> Mesh:
+    """A mesh carried along by a random smooth velocity field for unit time, at area 1.
+
+    The flow of a field is a diffeomorphism: surfaces that do not meet themselves go on not to.
+
+    Args:
+        strength: root mean square of the entries of the velocity's gradient, and so, where it is small, of lengths'
+            relative change.
+        scale: length over which the velocity varies, relative to the root mean square distance of the surface from
+            its centroid.
+    """
+    points = unit_area(mesh).vertices
+    length = scale * float(np.square(points).sum(1).mean() ** 0.5)
+    waves = generator.standard_normal((3, _WAVES)) / length
+    phases = generator.uniform(0, 2 * np.pi, _WAVES)
+    amplitudes = generator.standard_normal((_WAVES, 3)) * (strength * length * (2 / _WAVES) ** 0.5)
+
+    def velocity(at: Float[np.ndarray, "points 3"]) -> Float[np.ndarray, "points 3"]:
+        return np.cos(at @ waves + phases) @ amplitudes
+
+    for _ in range(_STEPS):  # midpoint rule
+        points = points + velocity(points + velocity(points) / (2 * _STEPS)) / _STEPS
+    return unit_area(Mesh(points, mesh.faces))

@@ -1,0 +1,228 @@
+"""Conformal maps of closed genus-0 meshes to the unit sphere, how good they are, and their Möbius centring."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Complex, Float
+from scipy.optimize import minimize
+from scipy.sparse import csc_array
+from scipy.sparse.linalg import splu
+from torch import Tensor
+
+from niso.errors import InputError
+from niso.geometry import mobius
+from niso.geometry.mesh.spectrum import Method, laplacian
+from niso.geometry.mesh.surface import Mesh, face_areas, face_normals, unit_area, vertex_areas, volume
+
+_STEPS = 12  # of the flow in a round: enough to leave 1e-4 of what is not conformal
+
+
+class SphericalMap(NamedTuple):
+    """Where the flow takes the vertices.
+
+    Attributes:
+        directions: (vertices, 3) unit vectors, the final surface projected on the sphere round its centroid.
+        radius_error: of the final surface before that, the root mean square of |x| / mean |x| − 1 over its area.
+        radius_error_max: the largest |x| / mean |x| − 1 of any vertex, in absolute value.
+        steps: how many steps were taken.
+        converged: whether `radius_error` is within the tolerance.
+    """
+
+    directions: Float[np.ndarray, "vertices 3"]
+    radius_error: float
+    radius_error_max: float
+    steps: int
+    converged: bool
+
+
+class Quality(NamedTuple):
+    """How far a map of a mesh to the sphere is from a conformal bijection.
+
+    The quasi-conformal distortion of a face is the ratio of the larger to the smaller singular value of the linear
+    map from the face to its image; 1 is conformal. Mean and quantile weigh faces by their area on the mesh.
+
+    Attributes:
+        flipped: number of faces whose image has the opposite orientation or no area.
+        distortion: mean distortion.
+        distortion_99: the distortion that 99 % of the area does not exceed.
+        distortion_max: the largest distortion; infinite where an image has no area.
+    """
+
+    flipped: int
+    distortion: float
+    distortion_99: float
+    distortion_max: float
+
+
+class Centring(NamedTuple):
+    """A centred map.
+
+    Attributes:
+        directions: (vertices, 3) unit vectors whose weighted mean is 0.
+        transformation: (2, 2) complex128, the Möbius transformation that took them there, see `geometry.mobius`.
+    """
+
+    directions: Float[np.ndarray, "vertices 3"]
+    transformation: Complex[Tensor, "2 2"]
+
+
+def conformal_flow(
+    mesh: Mesh, step: float = 0.1, tolerance: float = 0.01, rounds: int = 4, method: Method = "delaunay"
+) -> SphericalMap:
+    """Conformalised mean curvature flow of a mesh until it is a sphere.
+
+    Kazhdan, Solomon, Ben-Chen, "Can mean-curvature flow be modified to be non-singular?", 2012. Every step solves
+    (M + δS) x' = M x with the stiffness S of the given mesh and the mass M of the current one, centres the result and
+    scales it to area 1. Its limits are conformal and differ by Möbius transformations; with triangles of finite size,
+    it approaches one of them, slowly, that has some very large triangles and therefore is no good sphere. So the flow
+    goes in rounds of 12 steps: between two, the surface is projected on the sphere, and goes on from the Möbius
+    transformation of it whose faces have the smallest sum of squared areas.
+
+    Args:
+        mesh: one that passes `mesh.check`.
+        step: δ at area 1. Large steps are stable: at 0.1, one leaves less than half of what is not yet conformal.
+        tolerance: of `SphericalMap.radius_error`; the flow ends after the second round or later, where it is met.
+        rounds: or after this many. It is then for the caller to judge the result.
+        method: of the stiffness, see `mesh_spectrum.laplacian`. With weights that are not negative, as by default, the
+            limit is nearly free of flipped triangles.
+
+    Raises:
+        InputError: the flow breaks down: the mesh is too distorted for float64.
+        ValueError: fewer than 1 round, a step size that is not positive, an unknown method.
+    """
+    if rounds < 1 or not step > 0:
+        raise ValueError(f"the flow needs at least 1 round of steps of positive size, not {rounds} of size {step}")
+    current = unit_area(mesh)
+    stiffness = step * laplacian(current, method).stiffness
+    for done in range(1, rounds + 1):
+        for _ in range(_STEPS):
+            current = _flow_step(current, stiffness)
+        directions = current.vertices / np.linalg.norm(current.vertices, axis=1, keepdims=True)
+        error, worst = _radius_errors(current)
+        if done == rounds or (done > 1 and error <= tolerance):
+            break
+        current = unit_area(Mesh(_spread(Mesh(directions, mesh.faces)), mesh.faces))
+    return SphericalMap(directions, error, worst, done * _STEPS, error <= tolerance)
+
+
+def _flow_step(mesh: Mesh, stiffness: csc_array) -> Mesh:
+    mass = _consistent_mass(mesh)
+    try:
+        moved = splu(csc_array(mass + stiffness)).solve(mass @ mesh.vertices)
+    except RuntimeError as failure:  # SuperLU's only word for a singular matrix
+        raise InputError(f"the conformal flow broke down ({failure}); remesh the surface") from failure
+    if not np.isfinite(moved).all() or not np.ptp(moved) > 0:
+        raise InputError("the conformal flow broke down: the surface is not finite; remesh it")
+    return unit_area(Mesh(moved, mesh.faces))
+
+
+def _spread(image: Mesh) -> Float[np.ndarray, "vertices 3"]:
+    """The Möbius transformation of a mesh on the sphere with the smallest sum of squared areas of faces.
+
+    The error of linear finite elements on a face grows with its area. There may be several minima: the search starts
+    where all vertices with equal weights are centred, which is unique.
+    """
+    directions = centre(image.vertices, np.ones(len(image.vertices))).directions
+    middles = directions[image.faces].sum(1)
+    middles /= np.linalg.norm(middles, axis=1, keepdims=True)
+    areas = face_areas(Mesh(directions, image.faces))
+
+    def cost(place: Float[np.ndarray, " 3"]) -> float:
+        moved = areas / np.maximum(np.square(middles + _in_ball(place)).sum(1), 1e-30) ** 2
+        return float(np.log(np.square(moved / moved.sum()).sum()))
+
+    best = minimize(cost, np.zeros(3), method="BFGS", options={"gtol": 1e-3})
+    moved = mobius.act(mobius.boost(torch.from_numpy(_in_ball(best.x))), torch.from_numpy(directions)).numpy()
+    return moved / np.linalg.norm(moved, axis=1, keepdims=True)
+
+
+def _in_ball(place: Float[np.ndarray, " 3"]) -> Float[np.ndarray, " 3"]:
+    """A point of the open unit ball for every point of space."""
+    length = max(float(np.linalg.norm(place)), 1e-300)
+    return place * (np.tanh(min(length, 10.0)) / length)
+
+
+def _consistent_mass(mesh: Mesh) -> csc_array:
+    """Inner products of the linear hat functions: a face's area is shared out as 1/6 to corners, 1/12 to pairs."""
+    count = len(mesh.vertices)
+    shares = face_areas(mesh)[:, None, None] * (1 + np.eye(3)) / 12
+    rows = np.broadcast_to(mesh.faces[:, :, None], shares.shape).ravel()
+    columns = np.broadcast_to(mesh.faces[:, None, :], shares.shape).ravel()
+    return csc_array((shares.ravel(), (rows, columns)), shape=(count, count))
+
+
+def _radius_errors(mesh: Mesh) -> tuple[float, float]:
+    weights, radii = vertex_areas(mesh), np.linalg.norm(mesh.vertices, axis=1)
+    deviations = radii / np.average(radii, weights=weights) - 1
+    return float(np.average(deviations**2, weights=weights) ** 0.5), float(np.abs(deviations).max())
+
+
+def quality(mesh: Mesh, directions: Float[np.ndarray, "vertices 3"]) -> Quality:
+    """Judge a map of a mesh to the sphere. Orientation is compared with that of the mesh, which may be inside out."""
+    image = Mesh(directions, mesh.faces)
+    outwards = np.einsum("fi,fi->f", face_normals(image), directions[mesh.faces[:, 0]])
+    distortions = _distortions(mesh, image)
+    areas = face_areas(mesh)
+    order = np.argsort(distortions)
+    below = np.cumsum(areas[order]) / areas.sum()
+    return Quality(
+        flipped=int((np.sign(volume(mesh)) * outwards <= 0).sum()),
+        distortion=float(np.average(distortions, weights=areas)),
+        distortion_99=float(distortions[order][below >= 0.99 - 1e-9].min()),
+        distortion_max=float(distortions.max()),
+    )
+
+
+def _distortions(mesh: Mesh, image: Mesh) -> Float[np.ndarray, " faces"]:
+    """K of every face from K + 1/K = tr(G⁻¹g) √(det G / det g), with the metrics G and g of its two edge vectors."""
+    metrics = []
+    for vertices, faces in (mesh, image):
+        first, second = (vertices[faces[:, k]] - vertices[faces[:, 0]] for k in (1, 2))
+        metrics.append([np.einsum("fi,fi->f", a, b) for a, b in ((first, first), (first, second), (second, second))])
+    (e, f, g), (u, v, w) = metrics
+    areas = 4 * face_areas(mesh) * face_areas(image)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.maximum((g * u - 2 * f * v + e * w) / (2 * areas), 1)  # (K + 1/K) / 2
+    return np.where(areas > 0, mean + np.sqrt(np.square(mean) - 1), np.inf)
+
+
+def centre(directions: Float[np.ndarray, "vertices 3"], weights: Float[np.ndarray, " vertices"]) -> Centring:
+    """The Möbius transformation, unique up to rotations, after which the weighted mean of unit vectors is 0.
+
+    It takes the conformal barycentre of the weights to the centre of the ball (Baden, Crane, Kazhdan, "Möbius
+    registration", 2018). That is the minimum of a function that is convex in hyperbolic geometry: found by Newton's
+    method, without rotating.
+
+    Args:
+        weights: positive; the areas of the vertices on the mesh, say.
+
+    Raises:
+        InputError: there is no such transformation: half of all weight or more is (nearly) at one point.
+    """
+    share = weights / weights.sum()
+    original = torch.from_numpy(directions)
+    total, moved = torch.eye(2, dtype=torch.complex128), directions
+    for _ in range(100):
+        mean = share @ moved
+        length = np.linalg.norm(mean)
+        if length < 1e-12:
+            return Centring(moved, total)
+        curvature = np.eye(3) * (1 + 1e-12) - (share[:, None] * moved).T @ moved
+        shift = np.linalg.solve(curvature, mean) / 2
+        shift *= min(1.0, 0.9 / float(np.linalg.norm(shift)))
+        for _ in range(40):
+            candidate = mobius.normalised(mobius.boost(torch.from_numpy(-shift)) @ total)
+            image = mobius.act(candidate, original).numpy()
+            image = image / np.linalg.norm(image, axis=1, keepdims=True)
+            if np.linalg.norm(share @ image) < length:
+                break
+            shift = shift / 2
+        else:
+            break
+        total, moved = candidate, image
+    if length < 1e-9:  # as near as rounding lets it
+        return Centring(moved, total)
+    raise InputError("the spherical map cannot be centred: about half of the surface or more is at one point of it")

@@ -1,0 +1,213 @@
+"""The Neural Fourier Transform baseline (Koyama et al. 2023, after Miyato et al. 2022), trained as niso is.
+
+An NFT latent is H (s × a); a transformation is the matrix M (a × a) with H₀ M ≈ H₁, solved for every example by least
+squares and unconstrained. Here latents and maps are kept in niso's orientation, so that heads, metrics and figures
+take either method: coefficients Hᵀ (batch, a, s), whose vectors live along axis 1, and maps τ = Mᵀ with τ a ≈ b.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
+from niso import losses
+from niso.functional_map import least_squares_map
+from niso.linalg import full_precision, matmul
+from niso.methods.block_diagonal import block_diagonalise
+
+Norm = Literal["absolute", "squared"]
+"""Pixel error: mean absolute, as NIso is trained with, or mean squared."""
+
+
+class FourierOutput(NamedTuple):
+    """What `NeuralFourierTransform` returns.
+
+    Attributes:
+        reconstruction: pixel error of the transported views, one mean for each, summed.
+        map_ab: (batch, rank, rank) maps Mᵀ from each observation to its transformed one.
+        latents: coefficients Hᵀ (batch, rank, channels) of each view, in the order given.
+    """
+
+    reconstruction: Float[Tensor, ""]
+    map_ab: Float[Tensor, "batch rank rank"]
+    latents: tuple[Float[Tensor, "batch rank channels"], ...]
+
+
+class NeuralFourierTransform(nn.Module):
+    """Encoder + least-squares latent map + decoder, from pairs or triplets; nothing but pixel errors trains it.
+
+    Encoder and decoder are those of a `NeuralIsometry`, with latents (batch, points N, channels d):
+
+    - With `points`, learned linear maps reduce N points to a = `rank` and lift them again, where NIso has ΦᵀM and
+      Φ. They start as such a pair (orthonormal, and its transpose) and are free and separate from then on. Map
+      (a × a) and head tensor (a × d) have NIso's sizes, as the paper has it. With d ≤ rank, as there (32, 32), M
+      fits any pair exactly, so that pairs impose no equivariance; with d > rank the latent is tall.
+    - Without, H is the latent function itself: s = N points and a = `rank` = d channels, the tallest latent that the
+      same networks give. The map mixes channels, and the head gets (d, N).
+
+    Args:
+        rank: size a of the maps.
+        points: number N of points, to be reduced to `rank`; none to leave them.
+        ridge: added to the diagonal of HᵀH, as a share of its mean entry.
+        double_solve: solve for the maps in float64. In float32 the normal equations of a square latent have no correct
+            digits along the small singular values of H.
+
+    Raises:
+        ValueError: a rank below 1 or above `points`.
+
+    Source: paper appendix "Baselines"; how N points and d channels become s × a is not stated there.
+    """
+
+    basis: Tensor
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        decoder: nn.Module,
+        rank: int,
+        points: int | None = None,
+        ridge: float = 1e-6,
+        double_solve: bool = True,
+    ) -> None:
+        super().__init__()
+        if rank < 1 or (points is not None and rank > points):
+            limit = "" if points is None else f" and at most the number of points, {points}"
+            raise ValueError(f"rank must be at least 1{limit}, got {rank}")
+        self.encoder = encoder
+        self.decoder = decoder
+        self.rank = rank
+        self.points = points
+        self.ridge = ridge
+        self.double_solve = double_solve
+        if points is not None:
+            orthonormal = nn.init.orthogonal_(torch.empty(rank, points))
+            self.reduction = nn.Parameter(orthonormal)
+            self.lifting = nn.Parameter(orthonormal.mT.clone())
+        self.register_buffer("basis", torch.eye(rank))  # U of the diagonalisation, once it is fitted
+
+    def forward(
+        self,
+        x: Shaped[Tensor, "batch ..."],
+        tx: Shaped[Tensor, "batch ..."],
+        ttx: Shaped[Tensor, "batch ..."] | None = None,
+        norm: Norm = "absolute",
+        directions: losses.Direction = "forward",
+    ) -> FourierOutput:
+        """Reconstruction error and maps of observations ψ, Tψ and, for triplets, T²ψ; the basis is not applied.
+
+        - Pairs: M from (ψ, Tψ) carries ψ, which is decoded against Tψ; for "both" directions also the reverse,
+          by a map solved from (Tψ, ψ).
+        - Triplets: M from (ψ, Tψ) carries Tψ, decoded against T²ψ; for "both" also the map from (Tψ, T²ψ) carries
+          ψ, decoded against Tψ: the terms of NIso's triplets.
+
+        Raises:
+            ValueError: views of different lengths, or latents of another shape than the construction says.
+        """
+        views = (x, tx) if ttx is None else (x, tx, ttx)
+        if len({len(view) for view in views}) > 1:
+            raise ValueError(f"views of one batch must be equally long, not {[len(view) for view in views]}")
+        latents = self._reduce(self.encoder(torch.cat(views))).chunk(len(views))
+        a, b = latents[:2]
+        tau = self.solve(a, b)
+        both = directions == "both"
+        if ttx is None:
+            moved = [matmul(tau, a)] + ([matmul(self.solve(b, a), b)] if both else [])
+            targets = (tx, x) if both else (tx,)
+        else:
+            moved = [matmul(tau, b)] + ([matmul(self.solve(b, latents[2]), a)] if both else [])
+            targets = (ttx, tx) if both else (ttx,)
+        predictions = self.decoder(self._lift(torch.cat(moved))).chunk(len(moved))
+        terms = [_ERRORS[norm](p, t) for p, t in zip(predictions, targets, strict=True)]
+        return FourierOutput(torch.stack(terms).sum(), tau, latents)
+
+    def solve(
+        self, a: Float[Tensor, "batch rank channels"], b: Float[Tensor, "batch rank channels"]
+    ) -> Float[Tensor, "batch rank rank"]:
+        """Maps τ = M*ᵀ, M* = (H₀ᵀH₀ + r I)⁻¹ H₀ᵀH₁, between coefficients a = H₀ᵀ and b = H₁ᵀ; differentiable."""
+        if not self.double_solve:
+            return least_squares_map(a, b, self.ridge)
+        return least_squares_map(a.double(), b.double(), self.ridge).to(torch.promote_types(a.dtype, torch.float32))
+
+    def encode(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch rank channels"]:
+        """Coefficients (H U)ᵀ in the basis of the diagonalisation: the input of equivariant heads."""
+        return matmul(self.basis.mT, self._reduce(self.encoder(x)))
+
+    def decode(self, a: Float[Tensor, "batch rank channels"]) -> Shaped[Tensor, "batch ..."]:
+        """Observations from what `encode` gives."""
+        return self.decoder(self._lift(_solve_left(self.basis.mT, a)))
+
+    def map_between(
+        self, x: Shaped[Tensor, "batch ..."], tx: Shaped[Tensor, "batch ..."]
+    ) -> Float[Tensor, "batch rank rank"]:
+        """Maps τ from `encode(x)` to `encode(tx)`: Vᵀ for V = U⁻¹ M U."""
+        a, b = self._reduce(self.encoder(torch.cat([x, tx]))).chunk(2)
+        return matmul(self.basis.mT, _solve_right(self.solve(a, b), self.basis.mT))
+
+    @torch.no_grad()
+    def diagonalise(
+        self, maps: Float[Tensor, "count rank rank"], epochs: int = 50, restarts: int = 1, seed: int = 0
+    ) -> Float[Tensor, "rank rank"]:
+        """Fit U to maps that `map_between` gave (about 3,200 as published), and use it from then on.
+
+        Returns:
+            The change of basis of this fit; a second one is applied on top of the first.
+        """
+        change = block_diagonalise(maps.mT, epochs, restarts=restarts, seed=seed)
+        self.basis.copy_(self.basis @ change.to(self.basis))
+        return change
+
+    def _reduce(self, z: Tensor) -> Tensor:
+        if z.ndim != 3 or (z.shape[2] != self.rank if self.points is None else z.shape[1] != self.points):
+            wanted = f"points, {self.rank}" if self.points is None else f"{self.points}, channels"
+            raise ValueError(f"latents must be (batch, {wanted}), not {tuple(z.shape)}")
+        return z.mT if self.points is None else matmul(self.reduction, z)
+
+    def _lift(self, a: Tensor) -> Tensor:
+        return a.mT if self.points is None else matmul(self.lifting, a)
+
+
+@full_precision
+def squared_reconstruction(prediction: Shaped[Tensor, "*p"], target: Shaped[Tensor, "*p"]) -> Float[Tensor, ""]:
+    """Mean squared pixel error, the published NFT's."""
+    return (prediction - target).square().mean()
+
+
+@full_precision
+def _solve_left(m: Tensor, a: Tensor) -> Tensor:
+    return torch.linalg.solve(m, a)
+
+
+@full_precision
+def _solve_right(a: Tensor, m: Tensor) -> Tensor:
+    return torch.linalg.solve(m, a, left=False)
+
+
+_ERRORS = {"absolute": losses.reconstruction, "squared": squared_reconstruction}
+
+
+class FourierObjective(nn.Module):
+    """A `NeuralFourierTransform` and the form of its loss: what the training loop pre-trains.
+
+    Args:
+        norm: mean absolute pixel error, as NIso's, or mean squared.
+        directions: "forward" as published; "both" sees as many reconstructions a step as NIso does.
+    """
+
+    def __init__(
+        self,
+        model: NeuralFourierTransform,
+        norm: Norm = "absolute",
+        directions: losses.Direction = "forward",
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.norm: Norm = norm
+        self.directions: losses.Direction = directions
+
+    def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
+        """Loss terms of a pair (ψ, Tψ) or triplet (ψ, Tψ, T²ψ) of batches."""
+        loss = self.model(*batch, norm=self.norm, directions=self.directions).reconstruction
+        return {"loss": loss, "reconstruction": loss.detach()}

@@ -1,0 +1,139 @@
+"""Several seeds and methods of one run: each in a run folder of its own, and a report that compares them.
+
+The folder holds `sweep.yaml` (the settings of the first seed, how many there are, and the methods), `seed0`, `seed1`, …
+or, with several methods, `niso-seed0`, …, and `report.html`. Whatever interrupts it, `niso resume` goes on with the
+runs that are not finished.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from niso.training.checkpoint import write_atomically
+from niso.config import read_yaml, to_yaml
+from niso.errors import InputError, Interrupted, TrainingError
+from niso.experiments import find_experiment
+from niso.runs import runner
+from niso.runs.parallel import Job, run_side_by_side
+from niso.runs.comparison import compare
+from niso.experiments.settings import Settings
+
+FILE = "sweep.yaml"
+
+
+def is_sweep(path: Path) -> bool:
+    """Whether a folder is one of several runs."""
+    return (path / FILE).is_file()
+
+
+def run_sweep(settings: Settings, seeds: int, methods: Sequence[str], out: Path, parallel: int = 1) -> str:
+    """Train and evaluate `seeds` seeds, from that of the settings on, of each method; their figures as text.
+
+    Args:
+        out: a new folder.
+        parallel: how many runs are trained at a time; more than one are processes of their own.
+
+    Raises:
+        NisoError: as for `runner.run`. A folder in which nothing could begin is taken back.
+    """
+    _check(settings)
+    if is_sweep(out):
+        raise InputError(f"{out} already holds several runs: go on by `niso resume {out}`, or choose another --out")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{out} exists and is not an empty folder: choose another --out")
+    content = {"seeds": seeds, "methods": list(methods), "settings": settings.dump()}
+    try:
+        write_atomically(out / FILE, to_yaml(content).encode())
+    except OSError as error:
+        raise InputError(f"cannot write to {out} ({error.strerror}): choose another --out") from error
+    try:
+        return _go(_jobs(settings, seeds, methods, out), out, parallel)
+    except Exception:
+        _withdraw(out)
+        raise
+
+
+def resume_sweep(out: Path, parallel: int = 1) -> str:
+    """Go on with the runs that are not finished; as `run_sweep`.
+
+    Raises:
+        NisoError: sweep.yaml is damaged, or as for `runner.resume`.
+    """
+    path = out / FILE
+    values = read_yaml(path)
+    seeds, settings = values.get("seeds"), values.get("settings")
+    if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1 or not isinstance(settings, dict):
+        raise InputError(f"{path} is damaged: it must hold a number of seeds, and settings; start anew elsewhere")
+    loaded = Settings.load(settings, path)
+    methods, known = values.get("methods", [loaded.method]), find_experiment(loaded.experiment).methods
+    if not isinstance(methods, list) or not methods or not all(method in known for method in methods):
+        raise InputError(f"{path} is damaged: methods must be among {', '.join(known)}; start anew elsewhere")
+    _check(loaded)
+    return _go(_jobs(loaded, seeds, methods, out), out, parallel)
+
+
+def _jobs(settings: Settings, seeds: int, methods: Sequence[str], out: Path) -> list[Job]:
+    """All methods of the first seed, then of the second, …"""
+    jobs = []
+    for seed in range(settings.seed, settings.seed + seeds):
+        for method in methods:
+            name, label = f"seed{seed}", f"seed {seed}"
+            if len(methods) > 1:
+                name, label = f"{method}-{name}", f"{method}, {label}"
+            jobs.append(Job(label, replace(settings, seed=seed, method=method), out / name))
+    return jobs
+
+
+def _go(jobs: Sequence[Job], out: Path, parallel: int) -> str:
+    """All runs. One that fails does not keep the others from being trained; it is reported at the end."""
+    failed = run_side_by_side(jobs, parallel, out) if parallel > 1 else _one_by_one(jobs, out)
+    begun = [job.folder for job in jobs if (job.folder / "config.yaml").exists()]
+    begun.sort(key=lambda run: (len(run.name), run.name))  # as `niso report`
+    figures = compare(begun, out / "report.html") if begun else ""
+    if failed:
+        kind = "runs" if len({job.settings.method for job in jobs}) > 1 else "seeds"
+        raise TrainingError(f"{len(failed)} of {len(jobs)} {kind} failed: {'; '.join(failed)}")
+    return figures
+
+
+def _one_by_one(jobs: Sequence[Job], out: Path) -> list[str]:
+    """All runs in turn, in this process; what went wrong in those that failed.
+
+    Bad input ends it at once where nothing has begun; later it may be one method's only.
+    """
+    failed, several = [], len({job.settings.method for job in jobs}) > 1
+    for index, job in enumerate(jobs, start=1):
+        try:
+            if (job.folder / "config.yaml").exists():
+                runner.resume(job.folder)
+            else:
+                runner.run(job.settings, job.folder)
+            print(f"{job.label} is finished, {index} of {len(jobs)}", file=sys.stderr)
+        except (TrainingError, InputError) as error:
+            if isinstance(error, InputError) and not (several and any(out.glob("*/config.yaml"))):
+                raise
+            failed.append(f"{job.label}: {error}")
+        except Interrupted as error:
+            message = str(error).replace(f"niso resume {job.folder}", f"niso resume {out}")
+            raise Interrupted(f"{job.label}: {message}", error.number) from error
+    return failed
+
+
+def _check(settings: Settings) -> None:
+    if settings.hardware.devices * settings.hardware.nodes > 1:
+        raise InputError(
+            "--seeds, --methods and --parallel train each run in one process: leave --devices and --nodes at 1, "
+            "or start each run by itself"
+        )
+
+
+def _withdraw(out: Path) -> None:
+    """Take back a folder in which no run has begun."""
+    if not any(out.glob("*/config.yaml")):
+        (out / FILE).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # not empty
+            out.rmdir()

@@ -1,0 +1,1 @@
+"""Training: the loop, its processes, checkpoints, the run's folder."""

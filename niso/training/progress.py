@@ -1,0 +1,151 @@
+"""What a phase shows and writes while it runs: running means, a progress bar, log.csv and TensorBoard."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import time
+from pathlib import Path
+
+from jaxtyping import Float
+from torch import Tensor
+
+from niso.training.checkpoint import write_atomically
+
+
+class Meter:
+    """Means of loss terms since the last flush; keeps them on their device, so that adding does not wait."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, Tensor] = {}
+        self._count = 0
+
+    def add(self, terms: dict[str, Float[Tensor, ""]]) -> None:
+        for name, term in terms.items():
+            value = term.detach()
+            self._sums[name] = self._sums[name] + value if name in self._sums else value.clone()
+        self._count += 1
+
+    def not_finite(self) -> str | None:
+        """A term with a value that is not finite among those added, the total "loss" last."""
+        bad = [name for name, total in self._sums.items() if not math.isfinite(total.item())]
+        return next((name for name in bad if name != "loss"), bad[0] if bad else None)
+
+    def flush(self) -> dict[str, float]:
+        """Means over the steps added since the last call."""
+        means = {name: total.item() / self._count for name, total in self._sums.items()}
+        self._sums, self._count = {}, 0
+        return means
+
+
+class Log:
+    """log.csv and TensorBoard events of a run; the rows of all phases are in the one table.
+
+    Opening it for a phase at a step drops the rows that an interrupted run had written beyond that step.
+    """
+
+    FIXED = ("phase", "step", "learning_rate", "seconds")
+
+    def __init__(self, run: Path, phase: str, start: int) -> None:
+        from torch.utils.tensorboard import SummaryWriter  # slow to import
+
+        self.path, self.phase = run / "log.csv", phase
+        rows = read_log(self.path)
+        self.rows = [row for row in rows if row["phase"] != phase or int(row["step"]) <= start]
+        self.columns = list(self.rows[0]) if self.rows else list(self.FIXED)
+        self._rewrite()
+        self.events = SummaryWriter(str(run / "tensorboard"), purge_step=start or None)
+
+    def write(self, step: int, learning_rate: float, seconds: float, means: dict[str, float]) -> None:
+        """Append a row, with new columns for terms not seen before."""
+        row: dict[str, str] = dict(
+            zip(self.FIXED, (self.phase, str(step), f"{learning_rate:.6g}", f"{seconds:.3f}"), strict=True)
+        )
+        row |= {name: f"{value:.6g}" for name, value in means.items()}
+        if row.keys() <= set(self.columns):
+            with open(self.path, "a", newline="") as file:
+                csv.DictWriter(file, self.columns).writerow(row)
+            self.rows.append(row)
+        else:
+            self.rows.append(row)
+            self.columns += [name for name in row if name not in self.columns]
+            self._rewrite()
+        for name, value in {"learning_rate": learning_rate, **means}.items():
+            self.events.add_scalar(f"{self.phase}/{name}", value, step)
+
+    def close(self) -> None:
+        self.events.close()
+
+    def _rewrite(self) -> None:
+        content = io.StringIO()
+        writer = csv.DictWriter(content, self.columns)
+        writer.writeheader()
+        writer.writerows(self.rows)
+        write_atomically(self.path, content.getvalue().encode())
+
+
+def read_log(path: Path) -> list[dict[str, str]]:
+    """Rows of log.csv; none where there is no such file. A last line cut short by a kill is left out."""
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+    whole = [line for line in lines if line.endswith("\n")]
+    return [row for row in csv.DictReader(whole) if None not in row.values() and row.get("step", "").isdigit()]
+
+
+class Bar:
+    """A progress bar with rate, losses and time left; plain lines every half minute where nobody watches."""
+
+    def __init__(self, phase: str, steps: int, start: int, visible: bool, unit: str = "steps") -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self.phase, self.steps, self.start, self.unit = phase, steps, start, unit
+        self.began = self.said = time.monotonic()
+        self.shown = self.began
+        console = Console(stderr=True)
+        self.visible, self.live = visible, visible and console.is_terminal
+        self.progress = Progress(
+            TextColumn(f"{phase:<9}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[terms]}"),
+            console=console,
+            disable=not self.live,
+        )
+        self.task = self.progress.add_task(phase, total=steps, completed=start, rate="", terms="")
+        self.console = console
+
+    def __enter__(self) -> Bar:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.progress.stop()
+
+    def show(self, step: int, means: dict[str, float]) -> None:
+        """Show the state after `step` steps, not more often than is readable."""
+        now = time.monotonic()
+        last = step == self.steps
+        if not self.visible or (now - self.shown < 0.1 and not last):
+            return
+        self.shown = now
+        rate = (step - self.start) / max(now - self.began, 1e-9)
+        text = " ".join(f"{name} {value:.4g}" for name, value in means.items())
+        self.progress.update(self.task, completed=step, rate=f"{rate:.1f} {self.unit}/s", terms=text)
+        if not self.live and (now - self.said >= 30 or last):
+            self.said = now
+            left = (self.steps - step) / max(rate, 1e-9)
+            self.console.print(
+                f"{self.phase} {step}/{self.steps} {rate:.1f} {self.unit}/s, {left:.0f} s left: {text}",
+                highlight=False,
+                soft_wrap=True,
+            )
+
+
+def every(steps: int, rows: int = 400) -> int:
+    """Interval that gives a log about `rows` rows."""
+    return max(1, steps // rows)

@@ -1,0 +1,314 @@
+"""homNIST: the generated set's determinism, the published file's formats, and the samplers of training."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.io import savemat
+
+from niso.data.digits import homnist
+from niso.data.digits.homnist import (
+    GeneratedTestSet,
+    PerturbedBatch,
+    PerturbedDigits,
+    PublishedTestSet,
+    labelled,
+    related,
+)
+from niso.data.digits.mnist import pad, signed
+from niso.errors import InputError
+from niso.geometry import homography
+
+
+def digits(count: int = 5, side: int = 8) -> tuple[torch.Tensor, torch.Tensor]:
+    random = torch.Generator().manual_seed(0)
+    images = torch.randint(256, (count, side, side), generator=random, dtype=torch.uint8)
+    return pad(images, 4), torch.randint(10, (count,), generator=random)
+
+
+def whole(test_set: PerturbedDigits, size: int = 7) -> PerturbedBatch:
+    batches = list(test_set.batches(size))
+    assert [len(b.labels) for b in batches[:-1]] == [size] * (len(batches) - 1)
+    assert sum(len(b.labels) for b in batches) == len(test_set)
+    return PerturbedBatch(*(torch.cat(parts) for parts in zip(*batches, strict=True)))
+
+
+# --- the generated test set ---------------------------------------------------------------------------------------
+
+
+def test_every_digit_has_32_consecutive_homographies() -> None:
+    images, labels = digits()
+    full = whole(GeneratedTestSet(images, labels))
+    assert full.images.shape == (160, 1, 16, 16) and full.images.dtype == torch.float32
+    assert full.images.min() == -1 and full.images.max() <= 1
+    assert torch.equal(full.labels, labels.repeat_interleave(32))
+    expected = homography.warp(signed(images)[:, None].repeat_interleave(32, 0), full.matrices, background=-1.0)
+    torch.testing.assert_close(full.images, expected)
+    assert len(full.matrices.flatten(1).unique(dim=0)) == 160
+    torch.testing.assert_close(torch.linalg.det(full.matrices), torch.ones(160))
+
+
+def test_the_warp_of_the_paper_in_0_to_1_is_the_same_set() -> None:
+    images, labels = digits()
+    full = whole(GeneratedTestSet(images, labels))
+    paper = homography.warp(images.repeat_interleave(32, 0)[:, None] / 255, full.matrices)
+    torch.testing.assert_close(full.images, 2 * paper - 1, atol=2e-6, rtol=0)
+
+
+def test_batch_size_number_of_digits_and_subset_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(homnist, "_BLOCK", 3)  # several blocks
+    images, labels = digits(8)
+    full = whole(GeneratedTestSet(images, labels))
+    torch.manual_seed(1)  # the global generator plays no part
+    for size in (1, 32, 1000):
+        again = whole(GeneratedTestSet(images, labels), size)
+        assert torch.equal(again.matrices, full.matrices)
+        torch.testing.assert_close(again.images, full.images)
+    fewer = whole(GeneratedTestSet(images[:4], labels[:4]))
+    assert torch.equal(fewer.matrices, full.matrices[:128])
+    subset = GeneratedTestSet(images, labels, copies=1)
+    assert len(subset) == 8
+    assert torch.equal(whole(subset).matrices, full.matrices[::32])
+    other = whole(GeneratedTestSet(images, labels, seed=1))
+    assert not torch.isclose(other.matrices, full.matrices).all(dim=(-2, -1)).any()
+
+
+def test_the_documented_seed_gives_the_documented_set() -> None:
+    """Guards results that were published with this set: a change of these numbers is another test set."""
+    x = GeneratedTestSet(*digits(1), copies=2).coefficients(0)
+    expected = [[-0.048269732, -0.436496748, 0.091324621], [0.046533248, -0.047099779, -0.160587179]]
+    torch.testing.assert_close(x[:, :3], torch.tensor(expected, dtype=torch.float64), atol=1e-8, rtol=0)
+
+
+@pytest.mark.parametrize("copies", [0, 33])
+def test_impossible_copies(copies: int, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"between 1 and 32, got {copies}"):
+        GeneratedTestSet(*digits(), copies=copies)
+    with pytest.raises(ValueError, match=f"between 1 and 32, got {copies}"):
+        PublishedTestSet(tmp_path / "absent.mat", copies)
+
+
+def test_empty_batches_are_refused(tmp_path: Path) -> None:
+    for test_set in (GeneratedTestSet(*digits()), PublishedTestSet(write_5(tmp_path / "homnist.mat", published()))):
+        with pytest.raises(ValueError, match="at least 1 example, got size 0"):
+            next(test_set.batches(0))
+
+
+def test_images_without_labels() -> None:
+    images, labels = digits()
+    with pytest.raises(ValueError, match="5 images but 4 labels"):
+        GeneratedTestSet(images, labels[:4])
+
+
+# --- the published file -------------------------------------------------------------------------------------------
+
+
+def published(dtype: Any = np.float32) -> dict[str, np.ndarray]:
+    """64 images of 2 digits, in [0, 1] or uint8."""
+    random = np.random.default_rng(0)
+    pixels = random.integers(0, 256, (64, 6, 6), np.uint8)
+    return {
+        "img_data": pixels if dtype == np.uint8 else (pixels / 255).astype(dtype),
+        "labels": np.repeat([[3], [8]], 32, axis=0).astype(np.float64),
+        "hom_matrices": random.normal(size=(64, 3, 3)),
+    }
+
+
+def write_5(path: Path, content: dict[str, np.ndarray], compress: bool = True) -> Path:
+    savemat(path, content, do_compression=compress)
+    return path
+
+
+def write_73(path: Path, content: dict[str, np.ndarray], matlab: bool = True) -> Path:
+    """As MATLAB writes it: HDF5 with axes reversed, behind 512 bytes of its own; or as h5py does."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w", userblock_size=512 if matlab else 0) as file:
+        for key, array in content.items():
+            file[key] = array.T if matlab else array
+    if matlab:
+        with path.open("r+b") as raw:
+            raw.write(b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM")
+    return path
+
+
+WRITERS = {
+    "5": write_5,
+    "5, uncompressed": lambda path, content: write_5(path, content, compress=False),
+    "7.3": write_73,
+    "hdf5": lambda path, content: write_73(path, content, matlab=False),
+}
+ANY_VERSION = pytest.mark.parametrize("version", WRITERS)
+
+
+@ANY_VERSION
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+def test_published_files_round_trip(tmp_path: Path, version: str, dtype: Any) -> None:
+    content = published(dtype)
+    test_set = PublishedTestSet(WRITERS[version](tmp_path / "homnist.mat", content))
+    assert len(test_set) == 64
+    loaded = whole(test_set)
+    pixels = content["img_data"] / (255 if dtype == np.uint8 else 1)
+    torch.testing.assert_close(loaded.images[:, 0], torch.from_numpy(pixels * 2 - 1).float())
+    assert loaded.labels.dtype == torch.int64 and loaded.labels.tolist() == [3] * 32 + [8] * 32
+    torch.testing.assert_close(loaded.matrices, torch.from_numpy(content["hom_matrices"]).float())
+
+
+@ANY_VERSION
+@pytest.mark.parametrize("shape", [(64, 1, 6, 6), (64, 6, 6, 1), (64, 36)])
+def test_other_layouts_and_the_subset(tmp_path: Path, version: str, shape: tuple[int, ...]) -> None:
+    content = published()
+    expected = torch.from_numpy(content["img_data"][[0, 1, 32, 33]] * 2 - 1)
+    content["img_data"] = content["img_data"].reshape(shape)
+    test_set = PublishedTestSet(WRITERS[version](tmp_path / "homnist.mat", content), copies=2)
+    loaded = whole(test_set, size=3)
+    torch.testing.assert_close(loaded.images[:, 0], expected)
+    assert loaded.labels.tolist() == [3, 3, 8, 8]
+
+
+@ANY_VERSION
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"labels": None}, "lacks labels"),
+        ({"labels": np.zeros((60, 1))}, "has 60 labels, not 32 for each digit"),
+        ({"labels": np.zeros((96, 1))}, r"has img_data of shape \(.*\), which is not 96 square matrices"),
+        ({"labels": np.arange(64.0)[:, None]}, "labels that are not digits in runs of 32"),
+        ({"labels": np.full((64, 1), 0.5)}, "labels that are not digits in runs of 32"),
+        ({"img_data": np.zeros((64, 6, 5))}, "img_data of shape .* not 64 square"),
+        ({"img_data": np.zeros((64, 37))}, "img_data of shape .* not 64 square"),
+        ({"hom_matrices": np.zeros((64, 4, 4))}, "hom_matrices of shape .* not 64 square"),
+        ({"img_data": np.full((64, 6, 6), 255.0)}, "img_data between 255 and 255, neither uint8 nor in"),
+        ({"img_data": np.full((64, 6, 6), np.nan)}, "img_data between nan and nan"),
+    ],
+)
+def test_wrong_content_is_named(tmp_path: Path, version: str, change: dict[str, Any], message: str) -> None:
+    content = {key: value for key, value in (published() | change).items() if value is not None}
+    path = WRITERS[version](tmp_path / "homnist.mat", content)
+    with pytest.raises(InputError, match=rf"homnist.mat.*{message}.*: fetch the homNIST test set again"):
+        whole(PublishedTestSet(path))
+
+
+@ANY_VERSION
+@pytest.mark.parametrize("part", [0, 100, 600, 0.5, 0.95])
+def test_a_file_cut_off_is_named(tmp_path: Path, version: str, part: float) -> None:
+    path = WRITERS[version](tmp_path / "homnist.mat", published())
+    data = path.read_bytes()
+    path.write_bytes(data[: int(part * len(data)) if part < 1 else int(part)])
+    with pytest.raises(InputError, match=r"homnist.mat .*: fetch the homNIST test set again") as caught:
+        whole(PublishedTestSet(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_damage_inside_an_hdf5_file_is_named_when_it_is_reached(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "homnist.mat"
+    with h5py.File(path, "w") as file:
+        for key, array in published().items():
+            data = file.create_dataset(key, data=array, chunks=(16, *array.shape[1:]), fletcher32=True)
+            if key == "img_data":
+                damaged = data.id.get_chunk_info(2).byte_offset
+    content = bytearray(path.read_bytes())
+    content[damaged + 10] ^= 255
+    path.write_bytes(content)
+    batches = PublishedTestSet(path).batches(16)
+    assert len(next(batches).labels) == 16
+    with pytest.raises(InputError, match=r"homnist.mat is damaged .*: fetch the homNIST test set again"):
+        list(batches)
+
+
+def test_a_missing_file_or_another_format(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"there is no file .*absent.mat"):
+        PublishedTestSet(tmp_path / "absent.mat")
+    (tmp_path / "other.mat").write_text("no MATLAB file")
+    with pytest.raises(InputError, match=r"is not a MATLAB file of version 5 or 7\.3"):
+        PublishedTestSet(tmp_path / "other.mat")
+
+
+def test_without_h5py_the_remedy_is_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "homnist.mat"
+    path.write_bytes(b"MATLAB 7.3 MAT-file".ljust(512) + b"\x89HDF\r\n\x1a\n")
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(InputError, match="needs h5py: pip install h5py"):
+        PublishedTestSet(path)
+
+
+# --- what training draws ------------------------------------------------------------------------------------------
+
+
+def test_related_images_are_powers_of_one_homography_of_the_digit(monkeypatch: pytest.MonkeyPatch) -> None:
+    images, _ = digits()
+    drawn = []
+    sample = homography.sample_coefficients
+
+    def record(*args: Any, **kwargs: Any) -> torch.Tensor:
+        drawn.append(sample(*args, **kwargs))
+        return drawn[-1]
+
+    monkeypatch.setattr(homography, "sample_coefficients", record)
+    psi, t_psi, t2_psi = related(images, 6, order=3)
+    known = signed(images)
+    assert all((digit[0] == known).all(dim=(-2, -1)).any() for digit in psi)
+    for power, view in ((1, t_psi), (2, t2_psi)):
+        expected = homography.warp(psi, homography.matrix(power * drawn[0]).float(), background=-1.0)
+        torch.testing.assert_close(view, expected, atol=2e-5, rtol=1e-5)
+        assert view.shape == (6, 1, 16, 16) and view.dtype == torch.float32
+
+
+def test_orders_share_their_beginning_and_seeds_decide() -> None:
+    images, _ = digits()
+    results = []
+    for order in (1, 2, 3):
+        torch.manual_seed(3)
+        results.append(related(images, 4, order))
+    assert [len(result) for result in results] == [1, 2, 3]
+    assert torch.equal(results[0][0], results[2][0])
+    torch.testing.assert_close(results[1][1], results[2][1])
+    assert not torch.equal(related(images, 4)[1], results[1][1])
+
+
+def test_a_group_shares_its_homography() -> None:
+    images = torch.zeros(3, 16, 16, dtype=torch.uint8)
+    images[:, 5:11, 5:11] = 255  # all alike, so that only T differs
+    _, warped = related(images, 12, group=4)
+    groups = warped.view(3, 4, -1)
+    assert (groups == groups[:, :1]).all()
+    assert not torch.equal(groups[0], groups[1]) and not torch.equal(groups[1], groups[2])
+
+
+def test_the_number_of_processes_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    images, labels = digits()
+
+    def draw(size: int) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        return [*related(images, size, order=3, group=2), *labelled(images, labels, size, augmented=True)]
+
+    alone = draw(8)
+    parts = []
+    for rank in (0, 1):
+        for name in ("niso.random.process", "niso.data.digits.homnist.process"):
+            monkeypatch.setattr(name, lambda rank=rank: (rank, 2))
+        parts.append(draw(4))
+    for tensor, *halves in zip(alone, *parts, strict=True):
+        torch.testing.assert_close(torch.cat(halves), tensor)
+
+
+def test_labels_stay_with_their_digits() -> None:
+    images = torch.arange(10, dtype=torch.uint8)[:, None, None].expand(10, 6, 6)
+    drawn, targets = labelled(images, torch.arange(10), 50)
+    torch.testing.assert_close(drawn[:, 0, 0, 0], targets / 127.5 - 1)
+    torch.manual_seed(0)
+    plain, first = labelled(images, torch.arange(10), 50)
+    torch.manual_seed(0)
+    augmented, second = labelled(images, torch.arange(10), 50, augmented=True)
+    assert torch.equal(first, second) and not torch.equal(plain, augmented)
+
+
+@pytest.mark.parametrize(("size", "order", "group"), [(6, 2, 4), (4, 0, 1), (4, 2, 0)])
+def test_impossible_draws(size: int, order: int, group: int) -> None:
+    with pytest.raises(ValueError, match="must be a multiple of group"):
+        related(digits()[0], size, order, group)

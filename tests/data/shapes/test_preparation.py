@@ -1,0 +1,223 @@
+"""From meshes to maps: what is known in closed form, what must not change them, and what has to be refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy.spatial.transform import Rotation
+
+from niso.data.shapes.preparation import Preparation, prepare_shape
+from niso.data.shapes.sources import Source
+from niso.errors import InputError
+from niso.geometry import equirectangular, mobius
+from niso.geometry.mesh import space_mobius, spherical_map
+from niso.geometry.mesh import spectrum as mesh_spectrum
+from niso.geometry.mesh import surface as meshes
+from niso.geometry.mesh.files import read_mesh, write_off
+from niso.geometry.mesh.surface import Mesh
+
+TINY = Preparation(height=16, width=32, variants=3, eigenpairs=30, times=4, first_time=0.02, last_time=0.1)
+
+
+def bumpy(subdivisions: int = 2) -> Mesh:
+    """A sphere with three bumps of different sizes."""
+    ball = meshes.icosphere(subdivisions)
+    centres = np.eye(3)
+    sizes = np.exp(-6 * np.square(ball.vertices[:, None] - centres).sum(-1))
+    return Mesh(ball.vertices * (1 + sizes @ np.array((0.3, 0.5, 0.7)))[:, None], ball.faces)
+
+
+def source(folder: Path, mesh: Mesh, name: str = "bump/one") -> Source:
+    path = folder / f"{name}.off"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_off(path, mesh)
+    return Source(name, path)
+
+
+def test_the_sphere_has_a_constant_signature(tmp_path: Path) -> None:
+    maps, facts, _ = prepare_shape(source(tmp_path, meshes.icosphere(4)), replace(TINY, eigenpairs=100, variants=1))
+    assert maps.shape == (2, 4, 16, 32) and maps.dtype == np.float16
+    degree, times = np.arange(60), np.geomspace(0.02, 0.1, 4)
+    exact = ((2 * degree + 1) * np.exp(-4 * np.pi * degree * (degree + 1) * times[:, None])).sum(1)  # at area 1
+    found = maps.astype(float) + 1
+    np.testing.assert_allclose(found, np.broadcast_to(exact[:, None, None], maps.shape), rtol=0.01)
+    np.testing.assert_allclose(facts["mean"], exact - 1, rtol=0.005)
+    assert facts["flipped"] == 0 and facts["distortion_99"] < 1.05 and facts["redrawn"] == 0
+
+
+def test_moments_and_maps_do_not_depend_on_place_and_size(tmp_path: Path) -> None:
+    mesh = bumpy()
+    turned = Rotation.from_rotvec((1.0, 2.0, -0.5)).apply(mesh.vertices) * 3 + [5, -7, 1]
+    one, facts, _ = prepare_shape(source(tmp_path, mesh), TINY)
+    other, moved, _ = prepare_shape(source(tmp_path / "moved", Mesh(turned, mesh.faces)), TINY)
+    for name in ("mean", "square"):
+        np.testing.assert_allclose(moved[name], facts[name], rtol=1e-6)  # the file has nine digits
+    assert np.abs(one.astype(float) - other.astype(float)).max() > 0.1  # the sphere is turned along with the shape
+    again, _, _ = prepare_shape(source(tmp_path, mesh), TINY)
+    np.testing.assert_array_equal(one, again)
+
+
+def test_the_mesh_and_its_map_are_kept(tmp_path: Path) -> None:
+    """The first image is the signature by way of the map: their values agree where vertices lie."""
+    maps, _, surface = prepare_shape(source(tmp_path, bumpy()), replace(TINY, height=64, width=128))
+    assert meshes.face_areas(Mesh(surface.vertices, surface.faces)).sum() == pytest.approx(1)
+    np.testing.assert_allclose(np.linalg.norm(surface.directions, axis=1), 1)
+    image = torch.from_numpy(maps[0].astype(float))[None]
+    places = torch.from_numpy(surface.directions)[None, None]
+    seen = equirectangular.sample(image, places, "poles")[0, :, 0].numpy()
+    mesh = meshes.unit_area(bumpy())
+    pairs = mesh_spectrum.eigenpairs(mesh_spectrum.laplacian(mesh), TINY.eigenpairs)
+    times = mesh_spectrum.signature_times(TINY.times, TINY.first_time, TINY.last_time)
+    signature = mesh_spectrum.heat_kernel_signature(pairs, times).T - 1
+    assert np.abs(seen - signature).max() < 0.05 * np.abs(signature).max()
+
+
+def test_an_inside_out_mesh_is_turned(tmp_path: Path) -> None:
+    mesh = bumpy()
+    one, facts, _ = prepare_shape(source(tmp_path, mesh), TINY)
+    other, turned, _ = prepare_shape(source(tmp_path / "in", Mesh(mesh.vertices, mesh.faces[:, ::-1])), TINY)
+    np.testing.assert_allclose(one.astype(float), other.astype(float), rtol=2e-3)
+    assert turned["flipped"] == facts["flipped"] == 0
+
+
+def variants_of(name: str, mesh: Mesh, preparation: Preparation) -> list[Mesh]:
+    """The variants' meshes, drawn as the preparation draws them."""
+    from niso.random import step_seed
+
+    generator = np.random.default_rng(step_seed(preparation.seed, 0, name))
+    return [space_mobius.transform(mesh, t) for t in space_mobius.sample(6, generator)[: preparation.variants]]
+
+
+def test_variants_are_mobius_transformations_of_the_shape(tmp_path: Path) -> None:
+    """Base map warped by the Möbius transformation that a fit finds between the spheres is the variant's map."""
+    preparation = replace(TINY, height=32, width=64)
+    given = source(tmp_path, bumpy(3))
+    mesh = meshes.unit_area(read_mesh(given.mesh))
+    maps, _, _ = prepare_shape(given, preparation)
+    areas = meshes.vertex_areas(mesh)
+    own = spherical_map.centre(spherical_map.conformal_flow(mesh).directions, areas).directions
+    for number, variant in enumerate(variants_of(given.name, mesh, preparation), start=1):
+        image = spherical_map.centre(spherical_map.conformal_flow(variant).directions, meshes.vertex_areas(variant))
+        back = spherical_map.centre(image.directions, areas)  # base and this differ by a rotation alone
+        u, _, vh = np.linalg.svd((own * areas[:, None]).T @ back.directions)
+        turn = Rotation.from_matrix(vh.T @ np.diag([1, 1, np.linalg.det(u @ vh)]) @ u.T)
+        residual = np.linalg.norm(turn.apply(own) - back.directions, axis=1)
+        assert np.average(residual, weights=areas) < 0.01
+        quaternion = torch.from_numpy(turn.as_quat(scalar_first=True))
+        matrix = mobius.inverse(back.transformation) @ mobius.rotation(quaternion)
+        moved = mobius.act(matrix, torch.from_numpy(own)).numpy()
+        assert np.average(np.linalg.norm(moved - image.directions, axis=1), weights=areas) < 0.01
+        warped = mobius.warp(torch.from_numpy(maps[:1].astype(float)), matrix[None], "poles")[0].numpy()
+        differences = warped - maps[number]
+        spread = maps[0].astype(float).std((-2, -1))
+        assert (np.sqrt(np.square(differences).mean((-2, -1))) < 0.1 * spread).all()
+        assert (np.sqrt(np.square(maps[0].astype(float) - maps[number]).mean((-2, -1))) > 0.3 * spread).all()
+
+
+def test_shared_maps_are_the_own_ones_up_to_rotations(tmp_path: Path) -> None:
+    given = source(tmp_path, bumpy(3))
+    preparation = replace(TINY, height=32, width=64, variants=6)
+    own, _, _ = prepare_shape(given, preparation)
+    shared, _, _ = prepare_shape(given, replace(preparation, maps="shared"))
+    np.testing.assert_array_equal(own[0], shared[0])
+    weights = np.sin(np.pi * np.arange(32) / 31)[:, None] * np.append(np.full(63, 1.0), 0)
+    share = weights / weights.sum()
+    means = [(maps.astype(float) * share).sum((-2, -1)) for maps in (own, shared)]
+    assert np.ptp(means[0][:, 0]) > 0.05 * means[0][0, 0]  # the variants differ by more than a rotation
+    np.testing.assert_allclose(*means, rtol=0.02)
+
+
+def test_variants_depend_on_the_seed_and_the_name(tmp_path: Path) -> None:
+    maps = [
+        prepare_shape(source(tmp_path, bumpy(), name), replace(TINY, seed=seed))[0]
+        for name, seed in (("bump/one", 0), ("bump/one", 1), ("bump/two", 0))
+    ]
+    for other in maps[1:]:
+        np.testing.assert_array_equal(maps[0][0], other[0])
+        assert (maps[0][1:] != other[1:]).any()
+
+
+def released(folder: Path) -> Source:
+    """A shape with maps that were computed before."""
+    given = source(folder, bumpy())
+    mesh = read_mesh(given.mesh)
+    directions = spherical_map.conformal_flow(mesh).directions
+    spheres = []
+    for number in range(4):
+        turn = Rotation.from_rotvec((0.0, 0.0, number * 2 * np.pi / 31))
+        spheres.append(source(folder, Mesh(turn.apply(directions) * 2.5, mesh.faces), f"sphere/{number}").mesh)
+    return given._replace(spheres=tuple(spheres))
+
+
+def test_given_maps_are_used_as_they_are(tmp_path: Path) -> None:
+    maps, facts, _ = prepare_shape(released(tmp_path), TINY)
+    for number in range(1, 4):  # turned about the poles by whole columns
+        np.testing.assert_allclose(
+            np.roll(maps[0, ..., :-1], number, -1).astype(float), maps[number, ..., :-1].astype(float), rtol=5e-3
+        )
+    assert facts["maps"] == "given" and facts["flipped"] == 0
+
+
+def test_wrong_given_maps_are_refused(tmp_path: Path) -> None:
+    given = released(tmp_path)
+    with pytest.raises(InputError, match="has 2 maps of variants, and 3 are asked for"):
+        prepare_shape(given._replace(spheres=given.spheres[:3]), TINY)
+    sphere = read_mesh(given.spheres[1])
+    write_off(given.spheres[1], Mesh(sphere.vertices, sphere.faces[::-1]))
+    with pytest.raises(InputError, match="has other faces or vertices"):
+        prepare_shape(given, TINY)
+    sphere.vertices[0] = 0
+    write_off(given.spheres[1], sphere)
+    with pytest.raises(InputError, match="is no map to the sphere"):
+        prepare_shape(given, TINY)
+
+
+def test_bad_maps_are_refused(tmp_path: Path) -> None:
+    given = source(tmp_path, bumpy())
+    with pytest.raises(InputError, match="has no good map to the sphere: its radius is off by"):
+        prepare_shape(given, replace(TINY, tolerance=1e-9))
+    with pytest.raises(InputError, match="162 eigenpairs cannot be taken from 162 vertices"):
+        prepare_shape(given, replace(TINY, eigenpairs=162))
+
+
+def test_variants_without_a_good_map_are_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flow, calls = spherical_map.conformal_flow, []
+
+    def sometimes(mesh: Mesh) -> spherical_map.SphericalMap:
+        calls.append(mesh)
+        found = flow(mesh)
+        return found._replace(radius_error=1.0) if len(calls) in bad else found
+
+    monkeypatch.setattr(spherical_map, "conformal_flow", sometimes)
+    bad = {2, 4}
+    maps, facts, _ = prepare_shape(source(tmp_path, bumpy()), TINY)
+    assert len(maps) == 4 and facts["redrawn"] == 2 and len(calls) == 6
+    bad, calls = {2, 3, 4, 5}, []
+    with pytest.raises(InputError, match="4 of its variants have no good map"):
+        prepare_shape(source(tmp_path, bumpy()), TINY)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"height": 1},
+        {"width": 0},
+        {"variants": -1},
+        {"eigenpairs": 0},
+        {"times": 0},
+        {"first_time": 0.0},
+        {"first_time": float("nan")},
+        {"last_time": 1e-3},
+        {"distance": 1.0},
+        {"radius": 1.5},
+        {"tolerance": 0.0},
+    ],
+    ids=lambda wrong: str(*wrong),
+)
+def test_wrong_parameters_are_named(wrong: dict) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        Preparation(**wrong)

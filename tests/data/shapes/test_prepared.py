@@ -1,0 +1,188 @@
+"""Prepared shapes: what is written is read, and nothing that is not whole is taken for data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from niso.data.shapes.prepared import (
+    FORMAT,
+    PreparedShapes,
+    Surface,
+    open_shapes,
+    prepared_names,
+    split,
+    statistics,
+    write_shape,
+)
+from niso.errors import InputError
+
+NAMES = [f"{label}/{label}{number}" for label in ("cat", "dog", "owl") for number in range(4)]
+
+
+def random_maps(seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((3, 2, 4, 8)).astype(np.float16)
+
+
+def surface(seed: int) -> np.ndarray:
+    """Values of two channels at 50 points of equal area."""
+    return np.random.default_rng(seed).standard_normal((2, 50)) + np.array([[1.0], [seed]])
+
+
+def facts(seed: int) -> dict:
+    values = surface(seed)
+    return {"mean": values.mean(1).tolist(), "square": (values**2).mean(1).tolist()}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Twelve shapes of three classes, two channels."""
+    for seed, name in enumerate(NAMES):
+        write_shape(tmp_path, name, random_maps(seed), facts(seed))
+    (tmp_path / "parameters.json").write_text(json.dumps({"format": FORMAT, "classes": ["cat", "dog", "owl"]}))
+    (tmp_path / "refused.json").write_text("{}")
+    return tmp_path
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(InputError) as problem:
+        open_shapes(folder)
+    assert "\n" not in str(problem.value)
+    return str(problem.value)
+
+
+def test_what_was_written_is_read(folder: Path) -> None:
+    shapes = open_shapes(folder)
+    assert shapes.names == NAMES and shapes.classes == ["cat", "dog", "owl"]
+    assert shapes.labels.tolist() == [0] * 4 + [1] * 4 + [2] * 4
+    assert (shapes.variants, shapes.channels, shapes.height, shapes.width) == (3, 2, 4, 8)
+    for number in range(len(NAMES)):
+        maps = shapes.maps(number)
+        assert isinstance(maps, np.memmap)
+        np.testing.assert_array_equal(maps, random_maps(number))
+        mean, square = shapes.moments(number)
+        assert [mean.tolist(), square.tolist()] == list(facts(number).values())
+
+
+def test_the_layout_is_that_of_the_preparation(folder: Path) -> None:
+    assert open_shapes(folder).layout == "poles"
+    (folder / "parameters.json").write_text(json.dumps({"format": FORMAT, "layout": "driscoll-healy"}))
+    assert open_shapes(folder).layout == "driscoll-healy"
+
+
+def test_statistics_are_those_of_all_points_of_the_members_alone(folder: Path) -> None:
+    members = [1, 5, 10]
+    points = np.concatenate([surface(seed) for seed in members], axis=1)
+    for given in (members, torch.tensor(members)):
+        mean, std = statistics(open_shapes(folder), given)
+        np.testing.assert_allclose(mean, points.mean(1))
+        np.testing.assert_allclose(std, points.std(1))
+
+
+def test_a_shape_without_facts_is_not_prepared(folder: Path) -> None:
+    (folder / "dog" / "dog2.json").unlink()
+    shapes = open_shapes(folder)
+    assert len(shapes.names) == 11 and "dog/dog2" not in shapes.names
+    assert prepared_names(folder) == shapes.names
+
+
+def test_meshes_are_read_where_they_were_kept(folder: Path) -> None:
+    kept = Surface(np.eye(4, 3) * 1.5, np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]), np.ones((4, 3)))
+    write_shape(folder, NAMES[5], random_maps(5), facts(5), kept)
+    shapes = open_shapes(folder)
+    assert shapes.names == NAMES and shapes.surface(4) is None
+    found = shapes.surface(5)
+    assert found is not None
+    for given, read in zip(kept, found, strict=True):
+        np.testing.assert_array_equal(given, read)
+    path = folder / f"{NAMES[5]}.npz"
+    for content in (b"", path.read_bytes()[:-40]):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match="truncated or damaged"):
+            shapes.surface(5)
+
+
+def test_files_of_a_killed_writer_are_not_read(folder: Path) -> None:
+    for name in (".dog2.npy.123.tmp", ".dog9.json.123.tmp"):
+        (folder / "dog" / name).write_bytes(b"half")
+    assert open_shapes(folder).names == NAMES
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda f: (f / "parameters.json").unlink(), "has no parameters.json"),
+        (lambda f: (f / "parameters.json").write_text("{"), "cannot read"),
+        (lambda f: (f / "parameters.json").write_text("[]"), "does not hold facts"),
+        (lambda f: (f / "parameters.json").write_text('{"format": 99}'), "has format 99, and this version reads 1"),
+        (
+            lambda f: (f / "parameters.json").write_text('{"format": 1, "layout": "cube"}'),
+            "has the unknown layout 'cube': prepare the shapes again",
+        ),
+        (lambda f: (f / "refused.json").unlink(), "is not finished (12 shapes so far)"),
+        (lambda f: [path.unlink() for path in f.glob("*/*.json")], "holds no shape: all were refused"),
+        (lambda f: (f / "dog/dog1.npy").unlink(), "dog/dog1.npy is missing"),
+        (lambda f: (f / "dog/dog1.npy").write_bytes(b""), "dog/dog1.npy is truncated or damaged"),
+        (lambda f: (f / "dog/dog1.npy").write_bytes((f / "dog/dog1.npy").read_bytes()[:-2]), "dog1.npy is truncated"),
+        (lambda f: np.save(f / "dog/dog1.npy", np.zeros((3, 2, 4, 8))), "holds no maps, but float64"),
+        (lambda f: np.save(f / "dog/dog1.npy", random_maps(0)[:2]), "has maps of (2, 2, 4, 8), and others of"),
+        (lambda f: (f / "dog/dog1.json").write_text("{}"), "dog1.json has not 2 moments"),
+        (lambda f: (f / "dog/dog1.json").write_text('{"mean"'), "dog1.json"),
+    ],
+)
+def test_damage_is_named(folder: Path, damage, message: str) -> None:
+    damage(folder)
+    assert message in refusal(folder)
+
+
+def test_objects_are_not_unpickled(folder: Path) -> None:
+    np.save(folder / "dog/dog1.npy", np.array([{}], dtype=object), allow_pickle=True)
+    assert "dog1.npy is truncated or damaged" in refusal(folder)
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    assert "there is no such folder; make it with `niso data prepare shapes`" in refusal(tmp_path / "none")
+
+
+def labels() -> torch.Tensor:
+    return torch.tensor([0] * 20 + [1] * 14 + [2] * 17)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**40])
+def test_split_draws_as_many_of_each_class_and_none_twice(seed: int) -> None:
+    train, test = split(labels(), seed)
+    assert torch.bincount(labels()[train]).tolist() == [10] * 3
+    assert torch.bincount(labels()[test]).tolist() == [4] * 3
+    assert len({*train.tolist(), *test.tolist()}) == 42
+
+
+def test_split_depends_on_the_seed_alone() -> None:
+    drawn = [split(labels(), seed)[1].tolist() for seed in range(50)]
+    assert drawn == [split(labels(), seed)[1].tolist() for seed in range(50)]
+    assert len({tuple(test) for test in drawn}) == 50
+    assert {number for test in drawn for number in test} == set(range(51))  # every shape is held out by some seed
+
+
+def test_too_few_shapes_are_named() -> None:
+    few = labels()[:-4]
+    with pytest.raises(InputError, match=r"14 of each class are needed: owl \(13\); add some"):
+        split(few, 0, classes=["cat", "dog", "owl"])
+    with pytest.raises(InputError, match=r"needed: 1 \(14\), 2 \(13\)"):
+        split(few, 0, per_class=15)
+
+
+@pytest.mark.parametrize("train", [0, 14, 20])
+def test_split_needs_both_parts(train: int) -> None:
+    with pytest.raises(ValueError, match="leave none"):
+        split(labels(), 0, train=train)
+
+
+def test_shapes_are_frozen(folder: Path) -> None:
+    shapes = open_shapes(folder)
+    with pytest.raises(AttributeError):
+        shapes.names = []  # type: ignore[misc]  # what must not be done is done on purpose
+    assert isinstance(shapes, PreparedShapes)

@@ -1,0 +1,147 @@
+"""Rendered clips: reproducible, posed exactly, with parallax and occlusion, and cameras that a hand could hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from niso.data.video.clips import MOTIONS, clips, intrinsics_of, scene_and_path
+from niso.errors import InputError
+from niso.geometry import se3
+from niso.geometry import trajectories as trajectory
+from niso.geometry.raycast import mipmaps, render
+
+TEXTURES = mipmaps(torch.rand(8, 32, 32, 3, generator=torch.Generator().manual_seed(0)))
+
+
+@pytest.fixture(scope="module")
+def photographs(tmp_path_factory):
+    """Reading those shipped with libraries takes seconds."""
+    folder = tmp_path_factory.mktemp("photographs")
+    for number in range(5):
+        pixels = np.random.default_rng(number).integers(0, 256, (130, 140, 3), np.uint8)
+        Image.fromarray(pixels).save(folder / f"{number}.png")
+    return folder
+
+
+def make(photographs, count=2, frames=3, size=24, **options):
+    return clips(count, frames, size, photograph_dir=photographs, **options)
+
+
+def test_shapes_and_ranges(photographs):
+    found = make(photographs)
+    for clip in found:
+        assert clip.images.shape == (3, 3, 24, 24) and clip.images.dtype == torch.uint8
+        assert clip.poses.shape == (3, 4, 4) and clip.poses.dtype == torch.float64
+        assert torch.equal(clip.intrinsics, intrinsics_of(24).expand(3, 4))
+        assert clip.images.float().std() > 10
+        assert torch.linalg.det(se3.rotation(clip.poses)) == pytest.approx(1.0)
+
+
+def test_motions_come_in_turn_and_free_cameras_have_fields_of_view_of_their_own(photographs):
+    plain, mixed = make(photographs), make(photographs, 4, motions=("orbit", "free"))
+    assert torch.equal(plain[0].images, mixed[0].images) and not torch.equal(plain[1].poses, mixed[1].poses)
+    focal = [float(clip.intrinsics[0, 0]) for clip in mixed]
+    assert focal[0] == focal[2] == intrinsics_of(24)[0] and focal[1] != focal[3]
+    assert all(24 / 2 / np.tan(np.deg2rad(35)) <= length <= 24 / 2 / np.tan(np.deg2rad(20)) for length in focal[1::2])
+
+
+def test_a_seed_makes_the_same_clips_whatever_their_number(photographs):
+    two, three = make(photographs), make(photographs, 3)
+    for one, other in zip(two, three, strict=False):
+        assert torch.equal(one.images, other.images) and torch.equal(one.poses, other.poses)
+    assert not torch.equal(two[0].poses, two[1].poses)
+
+
+def test_other_seeds_and_parts_are_other_clips(photographs):
+    base = make(photographs, 1)[0]
+    for options in ({"seed": 1}, {"held_out": True}):
+        other = make(photographs, 1, **options)[0]
+        assert not torch.equal(base.poses, other.poses) and not torch.equal(base.images, other.images)
+
+
+def test_what_cannot_be_made(photographs, tmp_path):
+    for options in ({"count": 0}, {"frames": 0}, {"size": 0}, {"motions": ()}):
+        with pytest.raises(ValueError, match="must be some"):
+            make(photographs, **options)
+    with pytest.raises(InputError, match="does not exist"):
+        make(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("motion", MOTIONS)
+def test_depth_and_poses_agree_between_frames(motion):
+    """A point seen in one frame, carried by depth and poses to another, lies there on a surface or behind one."""
+    size, intrinsics = 64, intrinsics_of(64).float()
+    scene, poses = scene_and_path(motion, 20, 3, TEXTURES)
+    poses = poses.float()
+    first, later = (render(scene, TEXTURES, poses[k], intrinsics, size, size) for k in (0, 6))
+    y, x = torch.meshgrid(torch.arange(size) + 0.5, torch.arange(size) + 0.5, indexing="ij")
+    seen = torch.stack(((x - size / 2) / intrinsics[0], (y - size / 2) / intrinsics[1], torch.ones_like(x)), dim=-1)
+    relative = se3.relative(poses[6], poses[0])
+    points = (seen * first.depth[..., None]).reshape(-1, 3) @ se3.rotation(relative).mT + se3.translation(relative)
+    places = points[:, :2] / points[:, 2:] * intrinsics[:2] + size / 2
+    inside = (points[:, 2] > 0) & (places > 2).all(-1) & (places < size - 2).all(-1)
+    assert inside.float().mean() > 0.3
+    column, row = places[inside].long().T
+    carried, there = points[inside, 2], later.depth[row, column]
+    same = later.objects[row, column] == first.objects.flatten()[inside]
+    agree = (carried - there).abs() < 0.05 * there
+    assert agree[same].float().mean() > 0.9
+    assert (carried < 0.95 * there).float().mean() < 0.02  # hidden perhaps, but not in front: but for edges
+    if motion == "orbit":
+        assert 0.005 < (~same).float().mean() < 0.5  # there is occlusion
+
+
+def test_neighbouring_frames_are_alike_and_distant_ones_are_not(photographs):
+    clip = make(photographs, 1, 13, 48)[0]
+    images = torch.nn.functional.avg_pool2d(clip.images.float(), 4)
+    near, far = ((images[gap:] - images[:-gap]).abs().mean() for gap in (1, 12))
+    assert 1 < near < far
+
+
+@pytest.mark.parametrize("path", MOTIONS.values())
+def test_paths_are_those_of_a_hand(path):
+    moves, turns = [], []
+    for seed in range(20):
+        poses = path(60, np.random.default_rng(seed))
+        motions = trajectory.relative_poses(poses)
+        twists = se3.log(motions)
+        moves.append(twists[:, :3].norm(dim=-1))
+        turns.append(twists[:, 3:].norm(dim=-1).rad2deg())
+        assert twists[:, 3:].norm(dim=-1).max() < np.deg2rad(12)  # no jump
+        down = se3.rotation(poses)[:, 2, 1]  # z of the camera's downward axis
+        assert (down < -0.5).all()  # upright
+        assert (se3.translation(poses)[:, 2] > 0.5).all()
+        constant = trajectory.ate_normalised(trajectory.straight_line(60), se3.translation(poses))
+        assert constant > 0.01
+    move, turn = torch.cat(moves), torch.cat(turns)
+    assert 0.01 < move.median() < 0.15 and 0.3 < turn.median() < 6
+
+
+def test_rotation_tells_translation_on_orbits_alone():
+    """How well a linear map of the direction of rotation gives that of translation."""
+    angles = {}
+    for motion, path in MOTIONS.items():
+        twists = torch.cat([se3.log(trajectory.relative_poses(path(30, np.random.default_rng(k)))) for k in range(40)])
+        twists = torch.cat([twists, -twists])  # backwards in time too
+        moves, turns = (torch.nn.functional.normalize(part, dim=-1) for part in twists.split(3, dim=-1))
+        told = turns @ torch.linalg.lstsq(turns, moves).solution
+        angles[motion] = torch.cosine_similarity(told, moves, dim=-1).clamp(-1, 1).acos().mean().rad2deg()
+    assert angles["orbit"] < 30 and angles["free"] > 70
+
+
+def test_cameras_keep_clear_of_objects_and_walls():
+    for seed, motion in enumerate(4 * tuple(MOTIONS)):
+        scene, poses = scene_and_path(motion, 40, seed, TEXTURES)
+        places = se3.translation(poses).float()
+        room = scene.halves[0] - (places - scene.centres[0]).abs()
+        assert (room > 0.2).all()
+        for centre, axes, half, sphere in zip(*scene[:4], strict=True):
+            if torch.equal(half, scene.halves[0]):
+                continue
+            local = (places - centre) @ axes
+            outside = local.norm(dim=-1) - half[0] if sphere else (local.abs() - half).amax(-1)
+            assert (outside > 0.25).all()
+        assert len(scene.centres) > 6 and scene.spheres.any()

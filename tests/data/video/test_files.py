@@ -1,0 +1,126 @@
+"""Video files: order, time, rotation, and files that are truncated or no video."""
+
+from __future__ import annotations
+
+import sys
+import wave
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from niso.data.video.files import Video, count_frames, read_video
+from niso.errors import InputError
+
+
+def grey(image) -> float:
+    """The middle of an image, to the nearest ten: codecs are not exact."""
+    return round(float(np.asarray(image)[12:18, 16:24].mean()), -1)
+
+
+def decoded(path, every=1):
+    """Frames, and why there were no more."""
+    frames = []
+    try:
+        frames.extend(frame for frame in read_video(path, every))
+    except InputError as error:
+        return frames, str(error)
+    return frames, ""
+
+
+@pytest.mark.parametrize("suffix", ["mp4", "mkv", "avi", "mov"])
+def test_frames_come_in_order_with_their_times(write_video, tmp_path, suffix):
+    path = write_video(tmp_path / f"walk.{suffix}")
+    frames, problem = decoded(path)
+    assert problem == "" and count_frames(path) == 12
+    assert [grey(frame.image) for frame in frames] == [20 * number for number in range(12)]
+    assert [frame.seconds for frame in frames] == pytest.approx([0.1 * number for number in range(12)], abs=1e-3)
+    assert frames[0].image.size == (40, 30) and frames[0].image.mode == "RGB"
+
+
+@pytest.mark.parametrize("every", [2, 3, 12, 20])
+def test_every_nth_frame(write_video, tmp_path, every):
+    frames, _ = decoded(write_video(tmp_path / "walk.mp4"), every)
+    assert [grey(frame.image) for frame in frames] == [20 * number for number in range(0, 12, every)]
+    assert frames[-1].seconds == pytest.approx(0.1 * (11 // every * every))
+
+
+def test_frames_are_decoded_when_they_are_asked_for(write_video, tmp_path):
+    path = write_video(tmp_path / "walk.mp4", faststart=True)
+    path.write_bytes(path.read_bytes()[:-300])
+    first = list(islice(read_video(path), 3))  # the end, which is damaged, is not reached
+    assert [grey(frame.image) for frame in first] == [0, 20, 40]
+
+
+@pytest.mark.parametrize(("rotation", "corner"), [(90, (5, 35)), (180, (35, 25)), (270, (25, 5)), (-90, (25, 5))])
+def test_frames_are_upright(write_video, tmp_path, rotation, corner):
+    """The corner is found where a player shows it: the display matrix turns counter-clockwise."""
+    (frame, *_), _ = decoded(write_video(tmp_path / "turned.mp4", rotation=rotation))
+    assert frame.image.size == ((30, 40) if rotation % 180 else (40, 30))
+    red, green, blue = frame.image.getpixel(corner)
+    assert red > 150 and max(green, blue) < 100
+
+
+@pytest.mark.parametrize("share", [0.5, 0.8, 0.99])
+def test_what_can_be_decoded_of_a_truncated_video_comes_first(write_video, tmp_path, share):
+    path = write_video(tmp_path / "cut.mp4", faststart=True)
+    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+    frames, problem = decoded(path)
+    assert 0 < len(frames) < 12
+    assert [grey(frame.image) for frame in frames] == [20 * number for number in range(len(frames))]
+    assert "cut.mp4 is" in problem and f"{len(frames)} " in problem and "can be decoded" in problem
+
+
+def test_a_file_that_ends_without_an_error(write_video, tmp_path):
+    path = write_video(tmp_path / "cut.mkv", count=40)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    frames, problem = decoded(path)
+    assert 0 < len(frames) < 40
+    assert "cut.mkv is" in problem and "can be decoded" in problem
+
+
+def test_damage_in_the_middle(write_video, tmp_path):
+    path = write_video(tmp_path / "hurt.mp4", count=40, faststart=True)
+    content = bytearray(path.read_bytes())
+    middle = len(content) * 2 // 3
+    content[middle : middle + 400] = bytes(400)
+    path.write_bytes(content)
+    frames, problem = decoded(path)
+    assert 0 < len(frames) < 40 and f"{len(frames)} frames can be decoded" in problem
+    assert [grey(frame.image) for frame in frames[:13]] == [min(20 * number, 240) for number in range(13)][
+        : len(frames)
+    ]
+
+
+def test_files_that_are_no_video(write_video, tmp_path):
+    (tmp_path / "text.mp4").write_text("walk " * 100)
+    (tmp_path / "empty.mp4").touch()
+    whole = write_video(tmp_path / "walk.mp4").read_bytes()
+    (tmp_path / "headless.mp4").write_bytes(whole[: len(whole) // 2])  # its index was at the end
+    with wave.open(str(tmp_path / "sound.avi"), "wb") as file:
+        file.setparams((1, 2, 8000, 0, "NONE", ""))
+        file.writeframes(bytes(16_000))
+    for name in ("text", "empty", "headless"):
+        with pytest.raises(InputError, match=f"{name}.mp4 cannot be decoded"):
+            next(read_video(tmp_path / f"{name}.mp4"))
+        with pytest.raises(InputError, match=f"{name}.mp4 cannot be decoded"):
+            count_frames(tmp_path / f"{name}.mp4")
+    with pytest.raises(InputError, match=r"sound\.avi holds no video"):
+        next(read_video(tmp_path / "sound.avi"))
+    assert count_frames(tmp_path / "sound.avi") == 0
+    with pytest.raises(InputError, match=r"nowhere\.mp4 is missing"):
+        next(read_video(tmp_path / "nowhere.mp4"))
+
+
+def test_without_the_extra_the_remedy_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "av", None)
+    for read in (lambda path: next(read_video(path)), count_frames):
+        with pytest.raises(InputError, match=r"need PyAV: pip install 'niso\[video\]'"):
+            read(tmp_path / "walk.mp4")
+
+
+def test_arguments_are_checked(tmp_path):
+    with pytest.raises(ValueError, match="every must be at least 1"):
+        next(read_video(tmp_path / "walk.mp4", 0))
+    with pytest.raises(InputError, match="cannot be a file's"):
+        Video("../walk", tmp_path / "walk.mp4")

@@ -1,0 +1,161 @@
+"""What is found in the user's folders, and how it is split and thinned."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from niso.data.video import footage
+from niso.data.video.files import Video
+from niso.data.video.footage import find_footage, thinned
+from niso.data.video.sequences import Sequence
+from niso.errors import InputError
+from niso.geometry import cameras, se3
+
+POSES = se3.random_poses(6, torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def images(folder: Path, count: int = 6) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        Image.new("RGB", (8, 6)).save(folder / f"{number}.png")
+    return folder
+
+
+def nerfstudio(folder: Path) -> Path:
+    images(folder / "images")
+    frames = [
+        {"file_path": f"images/{number}.png", "transform_matrix": cameras.to_opengl(pose).tolist()}
+        for number, pose in enumerate(POSES)
+    ]
+    (folder / "transforms.json").write_text(json.dumps({"frames": frames}))
+    return folder
+
+
+def colmap(folder: Path, model: str, named: str = "images") -> Path:
+    images(folder / named)
+    place = folder / model
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "cameras.txt").write_text("1 PINHOLE 8 6 5 5 4 3\n")
+    lines = []
+    for number, pose in enumerate(POSES):
+        qvec, tvec = cameras.to_colmap(pose)
+        values = " ".join(repr(value) for value in (*qvec.tolist(), *tvec.tolist()))
+        lines += [f"{number} {values} 1 {number}.png", ""]
+    (place / "images.txt").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def test_a_folder_of_everything(tmp_path):
+    (tmp_path / "walk.mp4").touch()
+    images(tmp_path / "frames")
+    nerfstudio(tmp_path / "studio")
+    colmap(tmp_path / "mapped", "sparse/0")
+    images(tmp_path / "kitchen/second10")
+    images(tmp_path / "kitchen/second9")
+    (tmp_path / "kitchen/third.MOV").touch()
+    (tmp_path / "notes.txt").touch()
+    (tmp_path / ".hidden.mp4").touch()
+    (tmp_path / "nothing/deep/deeper").mkdir(parents=True)
+    found = {one.name: one.kind for one in find_footage(tmp_path)}
+    assert found == {
+        "walk": "video",
+        "frames": "frames",
+        "studio": "nerfstudio",
+        "mapped": "colmap",
+        "kitchen/second9": "frames",
+        "kitchen/second10": "frames",
+        "kitchen/third": "video",
+    }
+    assert list(found).index("kitchen/second9") < list(found).index("kitchen/second10")
+
+
+@pytest.mark.parametrize("model", ["sparse/0", "sparse", "colmap/sparse/0", ""])
+@pytest.mark.parametrize("named", ["images", ""])
+def test_where_colmaps_models_lie(tmp_path, model, named):
+    (one,) = find_footage(colmap(tmp_path / "mapped", model, named))
+    sequence = one.open()
+    assert one.posed and sequence.name == "mapped" and sequence.numbers == list(range(6))
+    np.testing.assert_allclose(sequence.poses, POSES.numpy(), atol=1e-9)
+
+
+def test_each_kind_is_opened(write_video, tmp_path):
+    write_video(tmp_path / "walk.mp4")
+    images(tmp_path / "frames")
+    nerfstudio(tmp_path / "studio")
+    found = {one.name: one for one in find_footage(tmp_path)}
+    assert found["walk"].open("test", 2) == Video("walk", tmp_path / "walk.mp4", 2, "test")
+    frames, studio = found["frames"].open(every=2), found["studio"].open("test", every=2)
+    assert frames.poses is None and [path.stem for path in frames.images] == ["0", "2", "4"]
+    assert studio.split == "test" and studio.numbers == [0, 1, 2]
+    np.testing.assert_allclose(studio.poses, POSES[::2].numpy(), atol=1e-9)
+    for path, kind in ((tmp_path / "walk.mp4", "video"), (tmp_path / "frames", "frames")):
+        (one,) = find_footage(path)
+        assert (one.name, one.kind) == (path.stem, kind)
+
+
+def test_a_model_that_is_not_text_is_refused_with_its_remedy(tmp_path):
+    images(tmp_path / "mapped/images")
+    (tmp_path / "mapped/sparse/0").mkdir(parents=True)
+    (tmp_path / "mapped/sparse/0/images.bin").touch()
+    found = find_footage(tmp_path)
+    ((name, problem),) = footage.sequences(found, {"mapped": "train"})
+    assert name == "mapped" and "colmap model_converter --output_type TXT" in problem
+
+
+def test_thinning_keeps_gaps_and_problems():
+    numbers, places = [0, 1, 2, 3, 6, 7, 8], list(range(7))
+    sequence = Sequence(
+        "a",
+        [Path(str(place)) for place in places],
+        numbers,
+        np.arange(7.0)[:, None, None] * np.ones((7, 4, 4)),
+        np.arange(7.0)[:, None] * np.ones((7, 4)),
+        problems={2: "blurred", 3: "gone"},
+    )
+    half = thinned(sequence, 2)
+    assert half.numbers == [0, 1, 3, 4] and [path.name for path in half.images] == ["0", "2", "4", "6"]
+    assert half.poses[:, 0, 0].tolist() == half.intrinsics[:, 0].tolist() == [0, 2, 4, 6]
+    assert half.problems == {1: "blurred"}
+    assert thinned(sequence, 1) is sequence
+
+
+def test_splits(tmp_path):
+    for number in range(20):
+        nerfstudio(tmp_path / f"posed{number}")
+    images(tmp_path / "blind")
+    found = find_footage(tmp_path)
+    drawn = footage.splits(found, 0.1)
+    assert sorted(drawn.values()) == ["test"] * 2 + ["train"] * 19 and drawn["blind"] == "train"
+    assert drawn == footage.splits(found[::-1], 0.1) and drawn != footage.splits(found, 0.1, seed=1)
+    assert set(footage.splits(found, 0.0).values()) == {"train"}
+    named = footage.splits(found, 0.1, ["blind", "posed3"])
+    assert [name for name, split in named.items() if split == "test"] == ["blind", "posed3"]
+    with pytest.raises(InputError, match="no sequence 'blnd' to test on; did you mean blind"):
+        footage.splits(found, 0.1, ["blnd"])
+
+
+def test_what_holds_no_footage(tmp_path):
+    with pytest.raises(InputError, match="nowhere does not exist"):
+        find_footage(tmp_path / "nowhere")
+    (tmp_path / "notes.txt").touch()
+    for path in (tmp_path, tmp_path / "notes.txt"):
+        with pytest.raises(InputError, match=r"no video files and no folders of frames .*\.mp4"):
+            find_footage(path)
+    images(tmp_path / "twice/walk")
+    (tmp_path / "twice/walk.mp4").touch()
+    with pytest.raises(InputError, match=r"holds walk twice, e\.g\. as a file and a folder"):
+        find_footage(tmp_path / "twice")
+    (tmp_path / "co3d/cup").mkdir(parents=True)
+    (tmp_path / "co3d/cup/frame_annotations.jgz").touch()
+    with pytest.raises(InputError, match="use `niso data prepare co3d`"):
+        find_footage(tmp_path / "co3d")
+    (tmp_path / "done").mkdir()
+    (tmp_path / "done/parameters.json").touch()
+    with pytest.raises(InputError, match="prepared already"):
+        find_footage(tmp_path / "done")

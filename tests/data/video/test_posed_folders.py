@@ -1,0 +1,187 @@
+"""The user's own footage: COLMAP's text models, nerfstudio's transforms.json, and plain folders."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from niso.data.video.posed_folders import colmap, frame_folder, nerfstudio
+from niso.errors import InputError
+from niso.geometry import cameras, se3
+
+POSES = se3.random_poses(12, torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def images(folder, count=12):
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        Image.new("RGB", (40, 30), (10 * number, 0, 0)).save(folder / f"frame{number}.png")  # frame10 before frame2
+    return folder
+
+
+def write_colmap(folder, numbers=range(12), camera="1 OPENCV 40 30 50 51 20 15 0.1 0 0 0", change=lambda lines: None):
+    folder.mkdir(exist_ok=True)
+    (folder / "cameras.txt").write_text(f"# Camera list\n{camera}\n")
+    lines = ["# Image list", "#   IMAGE_ID, QW, QX, QY, QZ, TX, TY, TZ, CAMERA_ID, NAME"]
+    for identity, number in enumerate(reversed(numbers)):
+        qvec, tvec = cameras.to_colmap(POSES[number])
+        values = " ".join(repr(value) for value in (*qvec.tolist(), *tvec.tolist()))
+        lines += [f"{identity + 1} {values} 1 frame{number}.png", "" if number % 2 else "1.0 2.0 -1 3.0 4.0 7"]
+    change(lines)
+    (folder / "images.txt").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def write_nerfstudio(folder, numbers=range(12), **facts):
+    frames = [
+        {"file_path": f"images/frame{number}.png", "transform_matrix": cameras.to_opengl(POSES[number]).tolist()}
+        for number in reversed(numbers)
+    ]
+    content = {"fl_x": 50.0, "fl_y": 51.0, "cx": 20.0, "cy": 15.0, "w": 40, "h": 30, "frames": frames} | facts
+    (folder / "transforms.json").write_text(json.dumps(content))
+    return folder
+
+
+def test_a_plain_folder_is_sorted_naturally(tmp_path):
+    found = frame_folder(images(tmp_path / "walk"))
+    assert found.name == "walk" and found.poses is None and found.intrinsics is None
+    assert [path.stem for path in found.images] == [f"frame{number}" for number in range(12)]
+    with pytest.raises(InputError, match="holds no images"):
+        (tmp_path / "empty").mkdir()
+        frame_folder(tmp_path / "empty")
+    with pytest.raises(InputError, match="is not a folder"):
+        frame_folder(tmp_path / "nowhere")
+
+
+def test_colmap_and_nerfstudio_give_the_same_poses(tmp_path):
+    folder = images(tmp_path / "images")
+    for found in (colmap(write_colmap(tmp_path / "sparse"), folder), nerfstudio(write_nerfstudio(tmp_path))):
+        np.testing.assert_allclose(found.poses, POSES.numpy(), atol=1e-9)
+        np.testing.assert_allclose(found.intrinsics, [[50, 51, 20, 15]] * 12)
+        assert found.numbers == list(range(12)) and found.problems == {}
+        assert [path.stem for path in found.images] == [f"frame{number}" for number in range(12)]
+        assert all(path.is_file() for path in found.images)
+
+
+def test_images_without_a_camera_are_gaps(tmp_path):
+    folder = images(tmp_path / "images")
+    kept = [0, 1, 2, 5, 6, 11]
+    for found in (
+        colmap(write_colmap(tmp_path / "sparse", kept), folder),
+        nerfstudio(write_nerfstudio(tmp_path, kept)),
+    ):
+        assert found.numbers == kept
+        np.testing.assert_allclose(found.poses, POSES[kept].numpy(), atol=1e-9)
+
+
+def test_images_that_are_missing_keep_their_place(tmp_path):
+    folder = images(tmp_path / "images")
+    (folder / "frame3.png").unlink()
+    for found in (colmap(write_colmap(tmp_path / "sparse"), folder), nerfstudio(write_nerfstudio(tmp_path))):
+        assert found.numbers == list(range(12)) and not found.images[3].exists()
+
+
+@pytest.mark.parametrize(
+    ("camera", "expected"),
+    [
+        ("1 SIMPLE_PINHOLE 40 30 50 20 15", [50, 50, 20, 15]),
+        ("1 PINHOLE 40 30 50 51 20 15", [50, 51, 20, 15]),
+        ("1 SIMPLE_RADIAL 40 30 50 20 15 0.1", [50, 50, 20, 15]),
+    ],
+)
+def test_colmap_camera_models(tmp_path, camera, expected):
+    found = colmap(write_colmap(tmp_path / "sparse", camera=camera), images(tmp_path / "images"))
+    np.testing.assert_allclose(found.intrinsics[0], expected)
+    assert found.size == (30, 40)
+
+
+def edit(place, old, new):
+    def change(lines):
+        fields = lines[place].split()
+        fields[old] = new
+        lines[place] = " ".join(fields)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"camera": "1 OPENCV_FISHEYE 40 30 50 51 20 15 0 0 0 0"}, "model OPENCV_FISHEYE is not one of .*undistort"),
+        ({"camera": "1 PINHOLE 40 30 50"}, r"cameras\.txt, line 2: it is not a camera"),
+        ({"change": edit(2, 8, "9")}, r"images\.txt, line 3: it is not an image"),
+        ({"change": edit(4, 3, "north")}, r"images\.txt, line 5: it is not an image"),
+        ({"change": edit(4, 9, "frame11.png")}, "image frame11.png comes twice"),
+        ({"change": lambda lines: lines.insert(2, "")}, "it is not an image"),
+        ({"numbers": []}, "one size .there are none"),
+    ],
+)
+def test_colmap_files_that_are_not(tmp_path, options, words):
+    folder = images(tmp_path / "images")
+    with pytest.raises(InputError, match=words):
+        colmap(write_colmap(tmp_path / "sparse", **options), folder)
+
+
+def test_colmap_without_a_model(tmp_path):
+    with pytest.raises(InputError, match=r"cannot read .*cameras\.txt .*text form"):
+        colmap(tmp_path, images(tmp_path / "images"))
+
+
+def test_colmap_cameras_of_two_sizes(tmp_path):
+    folder = write_colmap(
+        tmp_path / "sparse", camera="1 PINHOLE 40 30 50 51 20 15\n2 PINHOLE 30 40 50 51 20 15", change=edit(2, 8, "2")
+    )
+    with pytest.raises(InputError, match=r"must be of one size .40×30, 30×40"):
+        colmap(folder, images(tmp_path / "images"))
+
+
+def test_broken_cameras_are_problems(tmp_path):
+    folder = images(tmp_path / "images")
+
+    def zero(lines):
+        fields = lines[2].split()
+        fields[1:5] = ["0"] * 4
+        lines[2] = " ".join(fields)
+
+    found = colmap(write_colmap(tmp_path / "sparse", change=zero), folder)
+    assert found.problems == {11: "its camera is not finite"} and np.isnan(found.poses[11]).all()
+    write_nerfstudio(tmp_path)
+    content = json.loads((tmp_path / "transforms.json").read_text())
+    content["frames"][0]["transform_matrix"][0] = [-x for x in content["frames"][0]["transform_matrix"][0]]
+    (tmp_path / "transforms.json").write_text(json.dumps(content))
+    assert list(nerfstudio(tmp_path).problems.items()) == [(11, "its camera is a reflection (determinant −1)")]
+
+
+def test_nerfstudio_intrinsics(tmp_path):
+    images(tmp_path / "images")
+    blender = {"fl_x": None, "fl_y": None, "cx": None, "cy": None, "camera_angle_x": 2 * np.arctan(20 / 50)}
+    write_nerfstudio(tmp_path)
+    content = {k: v for k, v in json.loads((tmp_path / "transforms.json").read_text()).items() if k not in blender}
+    path = tmp_path / "blender.json"
+    path.write_text(json.dumps(content | {"camera_angle_x": blender["camera_angle_x"]}))
+    np.testing.assert_allclose(nerfstudio(path).intrinsics[0], [50, 50, 20, 15])
+    path.write_text(json.dumps({"frames": content["frames"]}))
+    assert nerfstudio(path).intrinsics is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["[]", "{", '{"frames": []}', '{"frames": [{"file_path": "a.png"}]}', '{"frames": [1]}',
+     '{"frames": [{"file_path": "a.png", "transform_matrix": [[1, 0], [0, 1]]}]}'],
+)  # fmt: skip
+def test_nerfstudio_files_that_are_not(tmp_path, content):
+    (tmp_path / "transforms.json").write_text(content)
+    with pytest.raises(InputError, match=r"cannot read cameras from .*transforms\.json"):
+        nerfstudio(tmp_path)
+
+
+def test_nerfstudio_names_an_image_once(tmp_path):
+    images(tmp_path / "images")
+    with pytest.raises(InputError, match=r"names frame3\.png twice"):
+        nerfstudio(write_nerfstudio(tmp_path, [1, 3, 3, 4]))
+    with pytest.raises(InputError, match="cannot read cameras"):
+        nerfstudio(tmp_path / "nowhere")

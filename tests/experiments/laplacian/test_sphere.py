@@ -1,0 +1,186 @@
+"""The sphere experiment: its figures for planted spectra, its pairs, what it refuses, and a short training."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from niso.experiments.laplacian.sphere import QUICK, STANDARD, Sphere, SphereConfig
+from niso.geometry import sphere
+from niso.spectrum import Spectrum
+
+CPU = torch.device("cpu")
+SIZE, BAND = 8, 3
+TRUTH = sphere.harmonics(SIZE, BAND)
+
+
+def make(folder, **settings) -> Sphere:
+    values = {"size": SIZE, "bandwidth": BAND, "images": 10, "pool": 100, "evaluation_pairs": 8, **settings}
+    torch.manual_seed(0)
+    return Sphere(replace(QUICK, **values), "niso", 0, folder, CPU)
+
+
+class Planted(nn.Module):
+    """A spectrum that is given."""
+
+    def __init__(self, spectrum: Spectrum) -> None:
+        super().__init__()
+        self.spectrum = Spectrum(*(part.float() for part in spectrum))
+
+    def forward(self) -> Spectrum:
+        return self.spectrum
+
+
+def planted(experiment: Sphere, functions: torch.Tensor, eigenvalues: torch.Tensor) -> Sphere:
+    experiment.model.spectrum = Planted(Spectrum(TRUTH.weights, functions, eigenvalues))
+    return experiment
+
+
+def turned(truth: sphere.Harmonics) -> torch.Tensor:
+    """Any orthonormal basis of every degree, the columns shuffled."""
+    generator = torch.Generator().manual_seed(1)
+    blocks = [
+        torch.linalg.qr(torch.randn(2 * ell + 1, 2 * ell + 1, generator=generator).double()).Q for ell in range(BAND)
+    ]
+    return truth.functions @ torch.block_diag(*blocks)
+
+
+ORDER = torch.randperm(BAND**2, generator=torch.Generator().manual_seed(2))
+APART = 20.0 * TRUTH.spaces
+
+
+def test_the_truth_scores_full_marks_in_any_basis(folder):
+    experiment = planted(make(folder), turned(TRUTH)[:, ORDER], APART[ORDER])
+    figures = experiment.evaluate()
+    assert figures.keys() | {"steps", "seconds"} == Sphere.metric_descriptions.keys()
+    for name in ("eigenspace_energy", "eigenspace_energy_worst", "eigenspace_energy_worst_degree", "blocks_found"):
+        assert figures[name] == pytest.approx(1, abs=1e-5), name
+    for name in ("map_block_energy", "wigner_agreement", "mass_cosine"):
+        assert figures[name] == pytest.approx(1, abs=1e-4), name
+    for name in ("equivariance_error", "equivariance_error_centred"):
+        assert figures[name] == pytest.approx(0, abs=1e-6), name
+    assert figures["character_error"] < 1e-3
+    assert figures["principal_angle"] <= figures["principal_angle_worst"] < 0.1
+    assert figures["eigenvalue_order"] == 1
+    assert figures["frequency_rank_correlation"] > 0.8  # not 1: rounding decides within a degree
+    assert figures["map_block_energy_chance"] < 0.7
+
+
+def test_the_laplacian_itself_correlates_fully(folder):
+    figures = planted(make(folder), TRUTH.functions, TRUTH.eigenvalues).evaluate()
+    assert figures["operator_correlation"] == pytest.approx(1, abs=1e-4)
+
+
+def test_a_random_spectrum_scores_low(folder):
+    root = TRUTH.weights.sqrt()[:, None]
+    random = torch.linalg.qr(torch.randn(SIZE**2, BAND**2, dtype=torch.float64)).Q / root
+    figures = planted(make(folder), random, APART).evaluate()
+    assert figures["eigenspace_energy"] < 0.4 and figures["wigner_agreement"] < 0.6
+    assert figures["equivariance_error"] > 0.05 and figures["principal_angle"] > 30
+
+
+def test_merged_eigenvalues_are_no_blocks_though_the_functions_are_pure(folder):
+    merged = APART.clamp(max=20.0)  # degrees 1 and 2 share an eigenvalue
+    figures = planted(make(folder), TRUTH.functions, merged).evaluate()
+    assert figures["blocks_found"] == pytest.approx(1 / 3)
+    assert figures["eigenspace_energy"] == pytest.approx(1, abs=1e-5)
+
+
+def test_curves_are_by_degree(folder):
+    curves = planted(make(folder), turned(TRUTH)[:, ORDER], APART[ORDER]).curves()
+    assert json.loads(json.dumps(curves)) == curves
+    assert curves["eigenspace_energy"]["x"] == [0, 1, 2]
+    assert curves["eigenspace_energy"]["count"] == [1, 3, 5]
+    assert curves["wigner_agreement"]["y"] == pytest.approx([1, 1, 1], abs=1e-3)
+
+
+def test_a_rank_below_the_bandwidth_leaves_degrees_out(folder):
+    experiment = make(folder, rank=5)
+    assert experiment.model.spectrum.rank == 5
+    experiment = planted(experiment, TRUTH.functions[:, :5], APART[:5])
+    assert experiment.curves()["eigenspace_energy"]["count"] == [1, 3, 1]
+    assert all(value == value for value in experiment.evaluate().values())
+    assert experiment.pictures()
+
+
+def test_exact_pairs_are_one_stack_under_one_rotation(folder):
+    experiment = make(folder, bandwidth=None, rank=None)
+    x, tx, rotations = experiment._pairs(experiment.test_crops, 3)
+    assert x.shape == tx.shape == (3, SIZE**2, 30) and rotations.shape == (3, 3, 3)
+    torch.testing.assert_close(tx, sphere.rotate(x, rotations, 4), atol=1e-5, rtol=0)
+    torch.testing.assert_close(sphere.band_limited(x, 4), x, atol=1e-5, rtol=0)
+    norms = [(sphere.quadrature_weights(SIZE)[:, None] * z.square()).sum(1) for z in (x, tx)]
+    torch.testing.assert_close(*norms, atol=1e-4, rtol=1e-4)
+
+
+def test_resampled_pairs_are_photographs_as_they_are(folder):
+    experiment = make(folder, rotations="resampled")
+    x, tx, rotations = experiment._pairs(experiment.test_crops, 3)
+    torch.testing.assert_close(tx, sphere.resample(x, rotations))
+    assert (sphere.band_limited(x, 4) - x).abs().max() > 0.1
+    assert x.min() >= -1 and x.max() <= 1
+
+
+def test_evaluation_does_not_depend_on_the_random_state(folder):
+    experiment, figures = make(folder), []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        figures.append(experiment.evaluate())
+    assert figures[0] == figures[1]
+
+
+def test_pictures_have_different_names(folder):
+    pictures = planted(make(folder), turned(TRUTH), APART).pictures()
+    names = {picture.name for picture in pictures}
+    assert len(names) == len(pictures) and {"eigenfunctions", "wigner", "mass"} <= names
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"size": 15}, "a 15×15 grid is not Driscoll–Healy"),
+        ({"size": 16, "bandwidth": 9}, "bandwidth 9 does not fit the 16×16 grid"),
+        ({"size": 16, "bandwidth": 0}, "bandwidth 0 does not fit"),
+        ({"size": 16, "rank": 65}, "rank 65 must lie between 1 and 64, the number of spherical harmonics"),
+        ({"size": 16, "bandwidth": 4, "rank": 17}, "rank 17 must lie between 1 and 16.*below bandwidth 4"),
+        ({"rank": 0}, "rank 0 must lie"),
+        ({"size": 0}, "size must be positive"),
+    ],
+)
+def test_refused_settings(settings, reason):
+    with pytest.raises(ValueError, match=reason):
+        SphereConfig(**settings)
+
+
+def test_refusals_reach_the_command_line(refused, tmp_path):
+    def words(*options):
+        return refused("run", "sphere", *options, "--out", tmp_path / "run")
+
+    assert "15×15 grid is not Driscoll–Healy" in words("--size", 15)
+    assert "bandwidth 5 does not fit the 8×8 grid" in words("--size", 8, "--bandwidth", 5)
+    assert "rank 17 must lie between 1 and 16" in words("--size", 8, "--rank", 17)
+
+
+def test_presets_have_the_stated_sizes():
+    assert (QUICK.band, QUICK.full_rank) == (4, 16)
+    assert {(c.size, c.band, c.full_rank) for c in (STANDARD, Sphere.presets["paper"])} == {(16, 8, 64)}
+
+
+def test_training_finds_eigenspaces_and_mass(folder, figures_of_training):
+    """A few hundred steps at bandwidth 2 on noise."""
+    training = replace(QUICK.training, steps=600, warmup_steps=60, eigenvalue_learning_rate=0.3)
+    experiment = make(folder, bandwidth=2, size=4, training=training)
+    before, after = figures_of_training(experiment)
+    assert after["eigenspace_energy"] > before["eigenspace_energy"] + 0.3
+    assert after["wigner_agreement"] > max(0.9, before["wigner_agreement"])
+    assert after["mass_cosine"] > before["mass_cosine"]
+
+
+def test_resampled_rotations_run(niso, folder, tmp_path):
+    tiny = "--size 4 --images 3 --pool 50 --steps 3 --batch-size 1 --evaluation-pairs 2".split()
+    out = tmp_path / "run"
+    status, _, err = niso("run", "sphere", *tiny, "--rotations", "resampled", "--data-dir", folder, "--out", out)
+    assert status == 0, err
+    assert json.loads((out / "metrics.json").read_text())["steps"] == 3

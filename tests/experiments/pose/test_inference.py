@@ -1,0 +1,300 @@
+"""Trajectories that a trained run reads off new video, and `niso pose`."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+import roma
+import torch
+from PIL import Image
+
+from niso.cli import pose as pose_cli
+from niso.cli.run import parse_run
+from niso.data.video.stream import TimedFrame, open_stream
+from niso.errors import InputError, NisoError
+from niso.experiments.pose import evaluation as pose_evaluation
+from niso.experiments.pose.experiment import Pose
+from niso.experiments.pose.inference import PoseReader, PredictedTrajectory, load_reader, predict, untrained, write_tum
+from niso.experiments.pose.predictors import METHODS, Predictor
+from niso.experiments.settings import Settings
+from niso.figures.path_views import path_views
+from niso.geometry import se3
+from niso.geometry import trajectories as trajectory
+from niso.training import checkpoint
+from niso.training.run import RunFolder
+
+CPU = torch.device("cpu")
+SIZE = 8
+FLAGS = (
+    f"--size {SIZE} --conv.channels 4 6 --conv.blocks 1 --conv.patch 1 --rank 8 --steps 2 --batch-size 4 "
+    "--head.steps 2 --head.batch-size 8 --transformer.patch 4 --transformer.channels 8 --transformer.heads 2 "
+    "--nft-epochs 1 --nft-maps 8 --evaluation-pairs 3 --mlp.layers 1 --mlp.channels 8"
+).split()
+MADE = ("niso", "nft", "vit", "constant-motion")
+
+
+@pytest.fixture(scope="session")
+def make_run(prepared_frames: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Run folders as a training leaves them, by method, with random weights."""
+    runs = dict[str, Path]()
+
+    def make(method: str = "niso") -> Path:
+        if method not in runs:
+            call = ["pose", "--method", method, "--data-dir", str(prepared_frames), *FLAGS]
+            settings = parse_run(call).settings
+            folder = RunFolder.create(tmp_path_factory.mktemp("runs") / method, settings.dump())
+            torch.manual_seed(7)
+            *_, phase = Pose(settings.config, method, 0, prepared_frames, CPU).phases()
+            tensors = {
+                name: value + 0.1 * torch.randn_like(value) for name, value in phase.objective.state_dict().items()
+            }
+            checkpoint.save(folder.path / "weights.safetensors", tensors, {})
+            runs[method] = folder.path
+        return runs[method]
+
+    return make
+
+
+@pytest.fixture
+def pose(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Calls `niso pose`: status, output, and messages or the error."""
+
+    def call(*words: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        try:
+            status = pose_cli.main([str(word) for word in words])
+        except NisoError as error:
+            return 2, capsys.readouterr().out, str(error)
+        return status, *capsys.readouterr()
+
+    return call
+
+
+def images(folder: Path, count: int, size: tuple[int, int] = (12, 10)) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        pixels = torch.randint(256, (size[1], size[0], 3), generator=torch.Generator().manual_seed(number)).byte()
+        Image.fromarray(pixels.numpy()).save(folder / f"frame{number}.png")
+    return folder
+
+
+def read_tum(path: Path) -> tuple[list[float], torch.Tensor]:
+    """Times, and camera-to-world poses."""
+    rows = [line.split() for line in path.read_text().splitlines() if not line.startswith("#")]
+    numbers = torch.tensor([[float(value) for value in row] for row in rows], dtype=torch.float64)
+    return numbers[:, 0].tolist(), se3.pose(roma.unitquat_to_rotmat(numbers[:, 4:]), numbers[:, 1:4])
+
+
+class Told(Predictor):
+    """Knows the poses of all frames: the first pixel is the frame's number."""
+
+    def __init__(self, poses: torch.Tensor) -> None:
+        super().__init__()
+        self.poses = poses
+
+    def features(self, frames: torch.Tensor) -> torch.Tensor:
+        return ((frames[:, 0, 0, 0] + 1) * 127.5).round()
+
+    def numbers(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+        identity = torch.eye(4, dtype=self.poses.dtype)
+        motions = se3.relative(self.poses[first.long()], self.poses[second.long()])
+        return se3.to_parameters(motions) - se3.to_parameters(identity)
+
+
+def told(poses: torch.Tensor) -> PoseReader:
+    return PoseReader(Told(poses), 2, 9, CPU, nullcontext)
+
+
+def numbered(count: int) -> list[TimedFrame]:
+    return [TimedFrame(0.1 * number, torch.full((3, 2, 2), number, dtype=torch.uint8)) for number in range(count)]
+
+
+@pytest.mark.parametrize("count", [2, 3, 64, 65, 128, 129, 150])
+def test_true_motions_compose_to_the_truth_across_batches(dtype, tolerance, count, generator):
+    poses = se3.random_poses(count, generator, dtype=dtype)
+    seen = []
+    predicted = predict(told(poses), iter(numbered(count)), seen.append)
+    expected = se3.inverse(poses[0].double()) @ poses.double()
+    assert predicted.times == [0.1 * number for number in range(count)] and predicted.ending == ""
+    torch.testing.assert_close(predicted.poses, expected, atol=count * tolerance, rtol=0)
+    assert torch.equal(predicted.poses[0], torch.eye(4, dtype=torch.float64))
+    assert seen == [*range(64, count, 64), count]
+
+
+def test_tum_files(tmp_path, generator):
+    poses = se3.random_poses(9, generator, dtype=torch.float64)
+    write_tum(tmp_path / "deep/t.txt", PredictedTrajectory([0.04 * n for n in range(9)], poses, ""))
+    lines = (tmp_path / "deep/t.txt").read_text().splitlines()
+    assert lines[1] == "# timestamp tx ty tz qx qy qz qw" and "scale is arbitrary" in lines[0]
+    times, back = read_tum(tmp_path / "deep/t.txt")
+    assert times == pytest.approx([0.04 * n for n in range(9)])
+    torch.testing.assert_close(back, poses, atol=1e-7, rtol=0)
+
+
+@pytest.mark.parametrize("method", MADE)
+def test_the_loaded_run_predicts_what_its_evaluation_saw(make_run, prepared_frames, method):
+    run = make_run(method)
+    reader = load_reader(run)
+    settings = Settings.load(RunFolder.open(run).settings, run / "config.yaml")
+    experiment = Pose(settings.config, method, 0, prepared_frames, CPU)
+    number = experiment.frames.names.index("test1")
+    for skip in (0, 3):
+        predicted = predict(reader, open_stream(prepared_frames, reader.size, skip + 1, "test1").frames)
+        seen = pose_evaluation.features(reader.predictor, experiment.frames, number)
+        motions = pose_evaluation.motions(reader.predictor, seen, skip)
+        expected = trajectory.compose(motions.double())
+        torch.testing.assert_close(predicted.poses, expected, atol=1e-4, rtol=1e-4)
+        assert predicted.times == [float(n) for n in range(0, 24, skip + 1)]
+
+
+@pytest.mark.slow  # a run with its report
+def test_a_finished_run(niso, prepared_frames, tmp_path):
+    call = ["run", "pose", "--data-dir", prepared_frames, "--out", tmp_path / "run", *FLAGS]
+    assert niso(*call)[0] == 0
+    run = tmp_path / "run"
+    reader, again = load_reader(run), load_reader(run / "weights.safetensors")
+    for name, value in reader.predictor.state_dict().items():
+        assert torch.equal(value, again.predictor.state_dict()[name])
+    stored = checkpoint.load(run / "weights.safetensors")[0]
+    assert {f"predictor.{name}" for name in reader.predictor.state_dict()} == stored.keys()
+    assert all(torch.equal(stored[f"predictor.{k}"], v) for k, v in reader.predictor.state_dict().items())
+    assert not reader.predictor.training and reader.size == SIZE and reader.head_skip == 9
+
+
+@pytest.mark.parametrize("method", [name for name, method in METHODS.items() if method.features is None])
+def test_untrained_predictors_have_the_tensors_of_trained_ones(prepared_frames, method, make_run):
+    settings = Settings.load(RunFolder.open(make_run()).settings, Path("config.yaml"))
+    experiment = Pose(settings.config, method, 0, prepared_frames, CPU)
+    list(experiment.phases())
+    shapes = {name: value.shape for name, value in experiment.predictor.state_dict().items()}
+    ours = untrained(settings.config, method, CPU).state_dict()
+    assert {name: value.shape for name, value in ours.items()} == shapes
+
+
+def test_a_video_file(pose, make_run, write_video, tmp_path):
+    video = write_video(tmp_path / "walk.mp4")
+    status, out, err = pose(video, "--checkpoint", make_run(), "--skip", "2", "--out", tmp_path / "out")
+    assert status == 0, err
+    assert out == (
+        f"4 poses in {tmp_path / 'out/trajectory.txt'}, drawn in {tmp_path / 'out/trajectory.png'}; "
+        "their scale is arbitrary\n"
+    )
+    times, poses = read_tum(tmp_path / "out/trajectory.txt")
+    assert times == pytest.approx([0.0, 0.3, 0.6, 0.9]) and poses.shape == (4, 4, 4)
+    with Image.open(tmp_path / "out/trajectory.png") as picture:
+        assert picture.size[0] > 1000
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["trajectory.png", "trajectory.txt"]
+
+
+def test_a_folder_of_frames_and_a_prepared_one(pose, make_run, prepared_frames, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = make_run()
+    assert pose(images(tmp_path / "walk", 12), "--checkpoint", run)[0] == 0
+    times, poses = read_tum(Path("poses/walk/trajectory.txt"))
+    assert times == [float(number) for number in range(12)] and bool(poses.isfinite().all())
+    assert pose(prepared_frames, "--checkpoint", run, "--sequence", "test0")[0] == 0
+    assert len(read_tum(Path("poses/test0/trajectory.txt"))[0]) == 24
+
+
+def test_what_cannot_be_read_to_its_end(pose, make_run, write_video, tmp_path):
+    video = write_video(tmp_path / "cut.mp4", faststart=True)
+    video.write_bytes(video.read_bytes()[: video.stat().st_size * 3 // 4])
+    status, out, err = pose(video, "--checkpoint", make_run(), "--out", tmp_path / "cut")
+    assert status == 3 and "the trajectory ends early: cut.mp4 is truncated" in err
+    count = len(read_tum(tmp_path / "cut/trajectory.txt")[0])
+    assert 2 <= count < 12 and out.startswith(f"{count} poses in ")
+    for name, harm, words in (
+        ("damaged", lambda path: path.write_bytes(path.read_bytes()[:60]), "frame7.png cannot be read"),
+        ("mixed", lambda path: Image.new("RGB", (20, 10)).save(path), "of mixed sizes (12×10 and 20×10 pixels)"),
+    ):
+        harm(images(tmp_path / name, 12) / "frame7.png")
+        status, _, err = pose(tmp_path / name, "--checkpoint", make_run(), "--out", tmp_path / "out" / name)
+        assert status == 3 and words in err
+        assert len(read_tum(tmp_path / "out" / name / "trajectory.txt")[0]) == 7
+
+
+def test_poses_that_are_not_finite_are_never_written(pose, make_run, tmp_path):
+    run = Path(shutil.copytree(make_run("constant-motion"), tmp_path / "run"))
+    tensors, facts = checkpoint.load(run / "weights.safetensors")
+    tensors["predictor.translation"][1] = float("nan")
+    checkpoint.save(run / "weights.safetensors", tensors, facts)
+    status, _, err = pose(images(tmp_path / "walk", 3), "--checkpoint", run, "--out", tmp_path / "out")
+    assert status == 2 and "are not finite" in err and not (tmp_path / "out").exists()
+
+
+def test_skips_beyond_those_of_training_are_said(pose, make_run, tmp_path):
+    walk = images(tmp_path / "walk", 23)
+    status, _, err = pose(walk, "--checkpoint", make_run(), "--skip", "10", "--out", tmp_path / "out")
+    assert status == 0 and "trained on at most 9 frames left out" in err
+
+
+def test_wrong_calls(pose, make_run, prepared_frames, tmp_path):
+    run, walk = make_run(), images(tmp_path / "walk", 3)
+    (tmp_path / "text.mp4").write_text("no video")
+    (tmp_path / "empty").mkdir()
+    images(tmp_path / "one", 1)
+    unfinished = Path(shutil.copytree(run, tmp_path / "unfinished"))
+    (unfinished / "weights.safetensors").unlink()
+    broken = Path(shutil.copytree(run, tmp_path / "broken"))
+    (broken / "weights.safetensors").write_bytes(b"no weights")
+    other = Path(shutil.copytree(make_run("vit"), tmp_path / "other"))
+    shutil.copy(run / "weights.safetensors", other)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/trajectory.txt").touch()
+    torus = RunFolder.create(tmp_path / "torus", parse_run(["torus"]).settings.dump()).path
+    (run / "checkpoints").mkdir()
+    (run / "checkpoints/head.safetensors").touch()
+    out = tmp_path / "out"
+    calls = {
+        (): "VIDEO",
+        (walk,): "checkpoint",
+        (walk, "--checkpoint", run, "--skip", "-1"): "skip",
+        (walk, "--checkpoint", run, "--skip", "2"): "two frames are needed at least, and there is 1",
+        (tmp_path / "one", "--checkpoint", run): "two frames are needed at least, and there is 1",
+        (walk, "--checkpoint", run, "--sequence", "a"): "is not a prepared folder",
+        (walk, "--checkpoint", tmp_path / "empty"): "is not a run folder",
+        (walk, "--checkpoint", run / "checkpoints/head.safetensors"): "give the run folder",
+        (walk, "--checkpoint", torus): "is a run of torus",
+        (walk, "--checkpoint", unfinished): "finish it by `niso resume",
+        (walk, "--checkpoint", broken): "truncated or not one of niso's",
+        (walk, "--checkpoint", other): "is of another model",
+        (walk, "--checkpoint", run, "--out", tmp_path / "full"): "is there already: choose another folder",
+        (tmp_path / "nowhere", "--checkpoint", run): "does not exist",
+        (tmp_path / "empty", "--checkpoint", run): "holds no images",
+        (tmp_path / "text.mp4", "--checkpoint", run): "text.mp4 cannot be decoded",
+        (prepared_frames, "--checkpoint", run): "holds 6 sequences: choose one by --sequence (blind, test0",
+        (prepared_frames, "--checkpoint", run, "--sequence", "tst0"): "no sequence 'tst0'; did you mean test0?",
+    }
+    for words, message in calls.items():
+        status, said, err = pose(*words, *([] if "--out" in words else ["--out", out]))
+        assert status == 2 and said == "" and message in err, (words, err)
+        assert "\n" not in err and not out.exists()
+
+
+def test_the_picture_shows_a_path_as_it_is():
+    """Three steps forward, one to the right, one up: y points down."""
+    path = torch.tensor([[0.0, 0, 0], [0, 0, 3], [1, 0, 3], [1, -1, 3]], dtype=torch.float64)
+    above, side, behind = path_views(path).axes
+    drawn = {axes.get_title(): axes.lines[0].get_xydata().tolist() for axes in (above, side, behind)}
+    assert drawn["from above"] == [[0, 0], [0, 3], [1, 3], [1, 3]]
+    assert drawn["from the side"] == [[0, 0], [3, 0], [3, 0], [3, 1]]
+    assert drawn["from behind"] == [[0, 0], [0, 0], [1, 0], [1, 1]]
+    widths = {
+        round(float(high - low), 6)
+        for axes in (above, side, behind)
+        for low, high in (axes.get_xlim(), axes.get_ylim())
+    }
+    assert widths == {3.3}
+
+
+def test_an_error_in_the_first_frame_is_the_error(tmp_path):
+    def frames():
+        raise InputError("nothing can be read")
+        yield
+
+    with pytest.raises(InputError, match="nothing can be read"):
+        predict(told(torch.eye(4).expand(1, 4, 4)), frames())

@@ -1,0 +1,305 @@
+"""The shapes experiment on small prepared folders: what methods are trained on, their figures, and what is refused."""
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+
+from niso.config import Hardware, Optimisation
+from niso.data.shapes import prepared as prepared
+from niso.data.shapes.family import PLANS
+from niso.experiments.shapes import maps as shapes_maps
+from niso.experiments.shapes.experiment import EVALUATION_SEED, Shapes
+from niso.experiments.shapes.maps import ShapeMaps
+from niso.experiments.shapes.methods import METHODS
+from niso.experiments.shapes.presets import PAPER, PRESETS, ShapesConfig
+from niso.geometry import mobius
+from niso.geometry.equirectangular import Layout
+from niso.networks import ConvConfig
+from niso.training import checkpoint
+from niso.training.ahead import Ahead
+from niso.training.loop import make_fabric, train
+from niso.training.run import RunFolder
+
+CPU = torch.device("cpu")
+CLASSES, SHAPES, VARIANTS, CHANNELS, HEIGHT, WIDTH = 3, 4, 5, 2, 8, 16
+TINY = replace(
+    PRESETS["quick"],
+    conv=ConvConfig((8, 16), CHANNELS, (4, 6), blocks=1, latent_channels=6, stem_channels=4, padding="longitude"),
+    rank=8,
+    train_shapes=2,
+    test_shapes=2,
+    nft_epochs=1,
+    nft_maps=8,
+    training=Optimisation(steps=2, batch_size=4, learning_rate=1e-3),
+    head=Optimisation(steps=2, batch_size=4, learning_rate=1e-2),
+    evaluation_pairs=5,
+)
+FLAGS = (
+    "--conv.channels 4 6 --conv.blocks 1 --rank 8 --steps 3 --batch-size 4 --head.steps 3 --head.batch-size 4 "
+    "--train-shapes 2 --test-shapes 2 --nft-epochs 1 --nft-maps 8 --evaluation-pairs 3"
+).split()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, write_shapes) -> Path:
+    size = {"variants": VARIANTS, "channels": CHANNELS, "height": HEIGHT, "width": WIDTH}
+    return write_shapes(tmp_path_factory.mktemp("shapes") / "prepared", CLASSES, SHAPES, **size)
+
+
+def make(folder: Path, method: str = "niso", seed: int = 0, **changes: object) -> Shapes:
+    torch.manual_seed(0)
+    return Shapes(replace(TINY, **changes), method, seed, folder, CPU)
+
+
+def place(experiment: Shapes, maps: torch.Tensor) -> list[tuple[int, int]]:
+    """(shape, variant) of every map of a batch."""
+    shapes, variants = len(experiment.shapes.names), experiment.shapes.variants
+    index = torch.cartesian_prod(torch.arange(shapes), torch.arange(variants))
+    known = experiment.maps(index[:, 0], index[:, 1]).flatten(1)
+    same = (maps.flatten(1)[:, None] == known).all(-1)
+    assert (same.sum(-1) == 1).all()
+    return [tuple(index[row.nonzero().item()].tolist()) for row in same]
+
+
+def trained(experiment: Shapes, folder: Path) -> list[dict[str, torch.Tensor]]:
+    """Trains both phases; the model's weights after each."""
+    run, fabric = RunFolder.create(folder, {}), make_fabric(Hardware(accelerator="cpu"))
+    states = []
+    for phase in experiment.phases():
+        train(phase.objective, phase.sampler, phase.optimisation, run, fabric, phase.name)
+        states.append({name: value.clone() for name, value in experiment.model.state_dict().items()})
+    return states
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_head_trains_what_features_depend_on(folder, tmp_path, method):
+    experiment = make(folder, method)
+    before, after = trained(experiment, tmp_path / "run")
+    own = {"niso": "spectrum.eigenvalue_root", "nft": "lifting", "autoencoder": "decoder"}[method]
+    same = {name for name in before if torch.equal(before[name], after[name])}
+    assert same >= {name for name in before if name.startswith(("decoder", own))}
+    changed = {"niso": {"spectrum.basis", "spectrum.mass_root"}, "nft": {"reduction"}, "autoencoder": set()}[method]
+    assert {"encoder.layers.0.weight", *changed}.isdisjoint(same)
+    assert all(
+        torch.equal(before[name], value)
+        for name, value in experiment.pretrained.state_dict().items()
+        if name != "basis"
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_figures_are_those_described(folder, method):
+    experiment = make(folder, method)
+    list(experiment.phases())
+    figures = experiment.evaluate()
+    described = Shapes.metric_descriptions.keys() - {"steps", "seconds", "seconds_pretrain", "seconds_head"}
+    of_maps = {name for name in described if "equivariance" in name or "map_error" in name}
+    assert figures.keys() == (described - of_maps if method == "autoencoder" else described)
+    assert (figures["classes"], figures["test_shapes"], figures["test_maps"]) == (3, 6, 30)
+    assert all(value == value and value >= 0 for value in figures.values())
+    torch.manual_seed(5)
+    assert experiment.evaluate() == figures
+
+
+def test_accuracies_count_all_variants_of_held_out_shapes(folder):
+    experiment = make(folder)
+    list(experiment.phases())
+    predicted = experiment.labels[experiment.test][:, None].repeat(1, VARIANTS)
+    predicted[0, 0] = (predicted[0, 0] + 1) % CLASSES
+    predicted[1, 3:] = (predicted[1, 3:] + 1) % CLASSES
+    experiment.classify = lambda: predicted
+    figures = experiment.evaluate()
+    assert figures["accuracy"] == pytest.approx(1 - 3 / 30)
+    assert figures["accuracy_base"] == pytest.approx(1 - 1 / 6)
+
+
+def test_pairs_are_variants_of_one_training_shape(folder):
+    experiment = make(folder, training=Optimisation(steps=2, batch_size=500), base_share=0.2)
+    first, second = (place(experiment, view) for view in next(experiment.phases()).sampler(0))
+    assert [shape for shape, _ in first] == [shape for shape, _ in second]
+    assert {shape for shape, _ in first} == set(experiment.train.tolist())
+    counts = torch.bincount(torch.tensor([variant for _, variant in first]), minlength=VARIANTS) / 500
+    torch.testing.assert_close(counts, torch.full((VARIANTS,), 0.2), atol=0.1, rtol=0)
+    always = make(folder, training=Optimisation(steps=2, batch_size=50), base_share=1.0)
+    first, second = ({variant for _, variant in place(always, view)} for view in next(always.phases()).sampler(0))
+    assert (first, second) == ({0}, set(range(VARIANTS)))
+
+
+@pytest.mark.parametrize("labelled", ["base", "all"])
+def test_heads_see_the_shapes_they_are_told(folder, labelled):
+    experiment = make(folder, labelled=labelled, head=Optimisation(steps=2, batch_size=100))
+    _, head = experiment.phases()
+    maps, labels = head.sampler(0)
+    shapes, variants = zip(*place(experiment, maps), strict=True)
+    assert set(shapes) == set(experiment.train.tolist())
+    assert set(variants) == ({0} if labelled == "base" else set(range(VARIANTS)))
+    assert labels.tolist() == [shape // SHAPES for shape in shapes]
+
+
+def test_only_the_autoencoders_head_sees_random_transformations(folder):
+    experiment = make(folder, "autoencoder")
+    pretraining, head = experiment.phases()
+    place(experiment, pretraining.sampler(0)[0])
+    maps, labels = head.sampler(0)
+    drawn = experiment.labelled_at(0)
+    original = experiment.maps(drawn.shape, drawn.variants[0])
+    assert torch.equal(labels, experiment.labels[drawn.shape])
+    assert maps.shape == original.shape and not any(torch.equal(x, y) for x, y in zip(maps, original, strict=True))
+    assert (maps.amin((1, 2, 3)) >= original.amin((1, 2, 3)) - 1e-6).all()  # interpolated between its values
+
+
+@pytest.mark.parametrize("layout", get_args(Layout))
+def test_transformations_act_on_the_grid_of_the_preparation(folder, tmp_path, layout):
+    own = shutil.copytree(folder, tmp_path / "own")
+    (own / "parameters.json").write_text(json.dumps({"format": prepared.FORMAT, "layout": layout}))
+    experiment = make(own)
+    x, tx, *_ = next(experiment.warped(3))
+    transformations = mobius.sample(3, experiment.config.mobius, torch.Generator().manual_seed(EVALUATION_SEED))
+    torch.testing.assert_close(tx, mobius.warp(x, transformations, layout))
+
+
+def test_splits_are_drawn_for_a_seed_and_recorded(folder):
+    facts = [make(folder, seed=seed).facts() for seed in range(4)]
+    assert facts[0] == make(folder, "nft").facts() and len({json.dumps(fact) for fact in facts}) > 1
+    for fact in facts:
+        names = fact["train_shapes"] + fact["test_shapes"]
+        assert len(set(names)) == len(names) == 12
+        assert [name.split("/")[0] for name in fact["test_shapes"]] == sorted(["class0", "class1", "class2"] * 2)
+
+
+def test_channels_are_clipped_and_scaled_by_the_training_shapes(folder):
+    opened = prepared.open_shapes(folder)
+    members = torch.tensor([1, 6])
+    maps = ShapeMaps(opened, members, 1.5, 1.0, CPU)
+    mean, deviation = (part.float()[:, None, None] for part in prepared.statistics(opened, members))
+    limit = 1.5 * deviation
+    expected = (torch.from_numpy(np.array(opened.maps(3)[2])).float().clamp(mean - limit, mean + limit) - mean) / limit
+    scaled = maps(torch.tensor([3]), torch.tensor([2]))[0]
+    torch.testing.assert_close(scaled, expected)
+    assert scaled.min() == -1 and scaled.max() == 1
+
+
+def test_maps_on_the_disk_are_the_same_as_in_memory(folder):
+    views = []
+    for memory in (1.0, 0.0):
+        experiment = make(folder, memory=memory)
+        assert (experiment.maps.resident is None) == (memory == 0)
+        pretraining, head = experiment.phases()
+        views.append([*pretraining.sampler(1), *pretraining.sampler(0), *pretraining.sampler(1), *head.sampler(0)])
+    assert all(torch.equal(x, y) for x, y in zip(*views, strict=True))
+
+
+def test_the_next_batches_are_read_ahead():
+    calls: list[int] = []
+    ahead = Ahead(lambda step: calls.append(step) or step, steps=6, workers=2)
+    assert ahead(1) == 1
+    ahead.threads.shutdown()
+    assert sorted(calls) == [1, 2, 3]
+    calls.clear()
+    ahead = Ahead(lambda step: calls.append(step) or step, steps=4, workers=2)
+    assert [ahead(step) for step in (0, 1, 2, 3)] == [0, 1, 2, 3] and not ahead.pending
+    assert sorted(calls) == [0, 1, 2, 3]  # each once, nothing after the last step
+    assert [ahead(step) for step in (3, 0, 9)] == [3, 0, 9]  # in any order
+
+
+def test_what_goes_wrong_ahead_is_raised_at_its_own_step():
+    ahead = Ahead(lambda step: 1 / (2 - step), steps=4, workers=3)
+    assert ahead(0) == 0.5 and ahead(1) == 1
+    with pytest.raises(ZeroDivisionError):
+        ahead(2)
+
+
+def test_without_a_folder_embedded_shapes_are_prepared_as_the_preset_says(monkeypatch, folder, capsys):
+    asked = []
+
+    def embedded_shapes(preparation, per_class, vertices, workers, report):
+        asked.append((preparation, per_class >= 4, vertices, workers >= 1))
+        for shape in range(per_class * len(PLANS)):
+            report(f"class/{shape}", None)
+        return prepared.open_shapes(folder)
+
+    monkeypatch.setattr(shapes_maps, "embedded_shapes", embedded_shapes)
+    experiment = Shapes(TINY, "niso", 0, None, CPU)
+    assert len(experiment.test) == 6
+    assert asked == [(TINY.preparation, True, TINY.vertices, True)]
+    assert "prepare" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("entry", Shapes.published, ids=lambda entry: entry.name)
+def test_published_figures_are_of_known_methods_and_metrics(entry):
+    assert entry.source and entry.figures.keys() <= Shapes.metric_descriptions.keys()
+    assert entry.method in (*METHODS, None)
+    assert all(re.fullmatch(r"0\.\d+( ± 0\.\d+)?", figure) for figure in entry.figures.values())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_interrupted_head_is_trained_as_if_nothing_had_happened(niso, folder, tmp_path, method):
+    whole, again = tmp_path / "whole", tmp_path / "again"
+    status, _, err = niso("run", "shapes", *FLAGS, "--data-dir", folder, "--method", method, "--out", whole)
+    assert status == 0, err
+    assert (whole / "report.html").exists() and list((whole / "figures").iterdir())
+    assert len(json.loads((whole / "run.json").read_text())["test_shapes"]) == 6
+    shutil.copytree(whole, again)
+    for name in ("metrics.json", "checkpoints/head.safetensors"):
+        (again / name).unlink()
+    assert niso("resume", again).status == 0
+    first, second = (checkpoint.load(run / "checkpoints" / "head.safetensors")[0] for run in (whole, again))
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    figures = [json.loads((run / "metrics.json").read_text()) for run in (whole, again)]
+    assert {key for key in figures[0] if figures[0][key] != figures[1][key]} <= {"seconds_head", "seconds"}
+
+
+def test_the_papers_networks_have_the_papers_sizes():
+    conv = replace(PAPER.conv, image_size=(96, 192), image_channels=16)
+    assert conv.grid == (12, 24) and conv.latent_channels == PAPER.rank == 64
+    assert (PAPER.equivariance, PAPER.multiplicity, PAPER.vector_neurons.layers) == (0.5, 0.01, 4)
+    assert PAPER.training.steps == 50_000 and PAPER.head.steps == 10_000
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"train_shapes": 0}, "train_shapes must be positive, got 0"),
+        ({"clip": 0.0}, "clip must be positive"),
+        ({"base_share": 1.5}, "base_share must be at most 1"),
+        ({"mobius": -1.0}, "mobius must not be negative"),
+        ({"memory": -1.0}, "memory must not be negative"),
+        ({"vertices": 0}, "vertices must be positive"),
+        ({"rank": 0}, "rank must be at least 1"),
+        ({"evaluation_pairs": 0}, "evaluation_pairs must be at least 1"),
+        ({"multiplicity": -0.1}, "multiplicity must not be negative"),
+        ({"relative_equivariance": -0.1}, "relative_equivariance must not be negative"),
+    ],
+)
+def test_bad_configurations_are_named(bad, message):
+    with pytest.raises(ValueError, match=message):
+        ShapesConfig(**bad)
+
+
+def test_a_wrong_call_is_refused(refused, folder, write_shapes, tmp_path):
+    out = tmp_path / "run"
+    alone = write_shapes(tmp_path / "alone", variants=1)
+    broken = write_shapes(tmp_path / "broken", poison=float("nan"))
+    calls = {
+        "--data-dir nowhere": "nowhere",
+        f"--data-dir {folder} --method nfd": "did you mean nft?",
+        f"--data-dir {folder}": "too few shapes, where 14 of each class are needed: class0 (4), class1 (4), class2 (4)",
+        f"--data-dir {folder} --train-shapes 2 --test-shapes 2 --rank 1000": "rank 1000 must lie between 1 and",
+        f"--data-dir {folder} --train-shapes 2 --test-shapes 2 --conv.channels 4 4 4 4": "divisible by 16",
+        f"--data-dir {folder} --base-share 2": "base_share must be at most 1",
+        f"--data-dir {alone} --train-shapes 2 --test-shapes 2": "has no variants of its shapes",
+        f"--data-dir {broken} --train-shapes 2 --test-shapes 2": "values that are not finite",
+    }
+    for options, message in calls.items():
+        assert message in refused("run", "shapes", *options.split(), "--out", out)
+        assert not out.exists()
+    on_disk = f"--data-dir {broken} --train-shapes 2 --test-shapes 2 --memory 0 --batch-size 50"  # met in training
+    assert "values that are not finite" in refused("run", "shapes", *on_disk.split(), "--out", out)

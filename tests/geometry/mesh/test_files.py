@@ -1,0 +1,153 @@
+import numpy as np
+import pytest
+
+from niso.errors import InputError
+from niso.geometry.mesh.files import read_mesh
+from niso.geometry.mesh.surface import icosphere
+
+SPHERE = icosphere(1)
+COUNT, FACES = len(SPHERE.vertices), len(SPHERE.faces)
+
+
+def rows(values, first: str = "", offset: int = 0, after: str = "") -> str:
+    return "".join(first + " ".join(repr(v + offset) for v in row) + after + "\n" for row in values.tolist())
+
+
+def off() -> str:
+    return f"OFF\n# a comment\n\n{COUNT} {FACES} 0\n{rows(SPHERE.vertices)}{rows(SPHERE.faces, '3 ', after=' 255 0 0')}"
+
+
+def obj() -> str:
+    corners = "".join("f " + " ".join(f"{v + 1}/7/{v + 1}" for v in face) + "\n" for face in SPHERE.faces.tolist())
+    return f"# a comment\no thing\n{rows(SPHERE.vertices, 'v ')}vn 0 0 1\n{corners}"
+
+
+def ply_header(kind: str, coordinate: str = "double", extra: str = "") -> str:
+    axes = "".join(f"property {coordinate} {axis}\n" for axis in "xyz")
+    return (
+        f"ply\nformat {kind} 1.0\ncomment made by hand\nelement vertex {COUNT}\n{axes}{extra}"
+        f"element face {FACES}\nproperty list uchar int vertex_indices\nend_header\n"
+    )
+
+
+def ply_text() -> str:
+    header = ply_header("ascii", extra="property uchar red\n")
+    return header + rows(SPHERE.vertices, after=" 255") + rows(SPHERE.faces, "3 ")
+
+
+def ply_binary(order: str) -> bytes:
+    vertices = np.zeros(COUNT, dtype=[("at", order + "f8", 3), ("red", "u1")])
+    vertices["at"] = SPHERE.vertices
+    faces = np.zeros(FACES, dtype=[("count", "u1"), ("corners", order + "i4", 3)])
+    faces["count"], faces["corners"] = 3, SPHERE.faces
+    header = ply_header({"<": "binary_little_endian", ">": "binary_big_endian"}[order], extra="property uchar red\n")
+    return header.encode() + vertices.tobytes() + faces.tobytes()
+
+
+FILES = {
+    "a.off": off(),
+    "header-on-one-line.OFF": off().replace("OFF\n# a comment\n\n", "OFF "),
+    "windows.off": off().replace("\n", "\r\n"),
+    "a.obj": obj(),
+    "text.ply": ply_text(),
+    "little.ply": ply_binary("<"),
+    "big.ply": ply_binary(">"),
+}
+
+
+def written(folder, name: str, content: str | bytes):
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_read_mesh(tmp_path, name):
+    mesh = read_mesh(written(tmp_path, name, FILES[name]))
+    np.testing.assert_array_equal(mesh.vertices, SPHERE.vertices)
+    np.testing.assert_array_equal(mesh.faces, SPHERE.faces)
+    assert (mesh.vertices.dtype, mesh.faces.dtype) == (np.float64, np.int64)
+
+
+def test_obj_counts_back_from_the_last_vertex(tmp_path):
+    lines = "v 0 0 0\nv 1 0 0\nv 0 1 0\nf -3 -2 -1\nv 0 0 1\nf 1 2 -1\n"
+    np.testing.assert_array_equal(read_mesh(written(tmp_path, "a.obj", lines)).faces, [[0, 1, 2], [0, 1, 3]])
+
+
+PYRAMID = "0 0 0\n1 0 0\n1 1 0\n0 1 0\n0 0 1\n"
+TRIANGLES = [[0, 1, 2], [0, 2, 3], [0, 1, 4]]
+
+
+@pytest.mark.parametrize("kind", ["off", "obj", "ply", "binary"])
+def test_polygons_become_fans_of_triangles(tmp_path, kind):
+    header = (
+        "ply\nformat {} 1.0\nelement vertex 5\nproperty float x\nproperty float y\nproperty float z\n"
+        "element face 2\nproperty list uchar uint vertex_index\nend_header\n"
+    )
+    points = np.array([line.split() for line in PYRAMID.splitlines()], dtype="<f4")
+    lists = b"".join(bytes([len(face)]) + np.array(face, "<u4").tobytes() for face in ([0, 1, 2, 3], [0, 1, 4]))
+    content = {
+        "off": f"OFF\n5 2 0\n{PYRAMID}4 0 1 2 3\n3 0 1 4\n",
+        "obj": "".join(f"v {line}\n" for line in PYRAMID.splitlines()) + "f 1 2 3 4\nf 1 2 5\n",
+        "ply": f"{header.format('ascii')}{PYRAMID}4 0 1 2 3\n3 0 1 4\n",
+        "binary": header.format("binary_little_endian").encode() + points.tobytes() + lists,
+    }[kind]
+    mesh = read_mesh(written(tmp_path, f"a.{'ply' if kind == 'binary' else kind}", content))
+    np.testing.assert_array_equal(mesh.faces, TRIANGLES)
+    np.testing.assert_array_equal(mesh.vertices, points)
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if not name.endswith("obj")])
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.99])
+def test_truncated_files_are_refused(tmp_path, name, share):
+    content = FILES[name] if isinstance(FILES[name], bytes) else FILES[name].encode()
+    with pytest.raises(InputError, match=r"is truncated: .*; copy or download it again|is damaged: "):
+        read_mesh(written(tmp_path, name, content[: int(share * len(content))]))
+
+
+BROKEN = {
+    "a.off": [
+        ("", "does not begin with OFF"),
+        ("OFF BINARY\n", "does not begin with OFF"),
+        ("OFF\n", "is truncated: it has no counts"),
+        ("OFF\n3 1 0\n0 0 0\n1 0 0\n0 1\n3 0 1 2\n", "a vertex has fewer than three coordinates"),
+        ("OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1\n", "a face has fewer corners than announced"),
+        ("OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n2 0 1\n", "is damaged: a face has 2 corners"),
+        ("OFF\n3 2 0\n0 0 0\n1 0 0\n0 1 0\n2 0 1\n3 0 1 2\n", "is damaged: a face has 2 corners"),
+        ("OFF\n3 1 0\n0 0 0\n1 0 x\n0 1 0\n3 0 1 2\n", "is damaged: could not convert"),
+    ],
+    "a.obj": [
+        ("v 0 0 0\nv 1 0 0\nf 1 2 3\n", "is truncated: faces have corners up to 3 and 2 vertices are there"),
+        ("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2\n", "is truncated: a face has 2 corners"),
+        ("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 0 1 2\n", "a corner 0, where corners are counted from 1"),
+        ("v 0 0\n", "a vertex has fewer than three coordinates"),
+    ],
+    "a.ply": [
+        ("OFF\n", "does not begin with ply"),
+        ("ply\nformat ascii 1.0\n", "its header has no end"),
+        ("ply\nend_header\n", "its header names no format"),
+        ("ply\nformat morse 1.0\nend_header\n", "its header has a line 'format morse 1.0'"),
+        ("ply\nformat ascii 1.0\nend_header\n", "no element vertex and no face"),
+        (ply_text().replace("property double z", "property double w"), "no properties x, y, z"),
+        (ply_text().replace("vertex_indices", "corners"), "no property vertex_indices"),
+    ],
+}
+
+
+@pytest.mark.parametrize(("name", "content", "message"), [(n, *case) for n, cases in BROKEN.items() for case in cases])
+def test_damaged_files_are_refused(tmp_path, name, content, message):
+    with pytest.raises(InputError) as caught:
+        read_mesh(written(tmp_path, name, content))
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_other_files_are_refused(tmp_path):
+    with pytest.raises(InputError, match=r"a\.stl is not a mesh that can be read: choose from \.off, \.obj, \.ply"):
+        read_mesh(tmp_path / "a.stl")
+    with pytest.raises(InputError, match=r"a\.off cannot be read: No such file"):
+        read_mesh(tmp_path / "a.off")
+
+
+def test_an_empty_surface_is_read_and_left_to_check(tmp_path):
+    mesh = read_mesh(written(tmp_path, "a.off", "OFF\n0 0 0\n"))
+    assert mesh.vertices.shape == mesh.faces.shape == (0, 3)

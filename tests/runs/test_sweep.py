@@ -1,0 +1,133 @@
+"""Several seeds in one folder: equal to runs by themselves, resumed, withdrawn, and told apart from a run."""
+
+import json
+import math
+import os
+import shutil
+import signal
+
+import pytest
+import torch
+import yaml
+
+from niso.model import IsometryObjective
+from niso.training.run import RunFolder
+
+TORUS = ("run", "torus")
+
+
+@pytest.fixture
+def sweep(niso, small, tmp_path):
+    out = tmp_path / "sweep"
+    assert niso(*TORUS, *small, "--seed", 4, "--seeds", 2, "--out", out).status == 0
+    return out
+
+
+def test_seeds_are_runs_by_themselves(niso, small, sweep, tmp_path, weights):
+    assert sorted(path.name for path in sweep.iterdir()) == ["report.html", "seed4", "seed5", "sweep.yaml"]
+    assert niso(*TORUS, *small, "--seed", 5, "--out", tmp_path / "alone").status == 0
+    alone, one = weights(tmp_path / "alone"), weights(sweep / "seed5")
+    assert all(torch.equal(alone[name], one[name]) for name in alone)
+    assert RunFolder(sweep / "seed5").settings == RunFolder(tmp_path / "alone").settings
+
+
+def test_figures_and_report_at_the_end(niso, sweep, tmp_path):
+    status, out, _ = niso("resume", sweep)
+    assert status == 0
+    values = [json.loads((sweep / f"seed{seed}" / "metrics.json").read_text())["eigenspace_energy"] for seed in (4, 5)]
+    assert out.startswith("quick · niso, seeds 4, 5\neigenspace_energy ") and " ± " in out
+    mean = float(out.split("eigenspace_energy")[1].split("±")[0])
+    assert mean == pytest.approx(sum(values) / 2, abs=1e-2)
+    assert out.endswith(f"report: {sweep / 'report.html'}\n")
+    before = (sweep / "report.html").read_bytes()
+    (sweep / "report.html").unlink()
+    assert niso("report", sweep).status == 0
+    assert (sweep / "report.html").read_bytes() == before
+    assert niso("record", sweep, "--to", tmp_path / "results").status == 0
+    assert len(list((tmp_path / "results").glob("*.json"))) == 2
+
+
+def test_unfinished_seeds_are_finished_and_the_others_left(niso, sweep):
+    kept = (sweep / "seed4" / "metrics.json").stat().st_mtime_ns
+    shutil.rmtree(sweep / "seed5")
+    assert niso("resume", sweep).status == 0
+    assert (sweep / "seed4" / "metrics.json").stat().st_mtime_ns == kept
+    facts = RunFolder(sweep / "seed5").facts
+    assert (sweep / "seed5" / "metrics.json").is_file() and facts["seed"] == 5
+
+
+def test_an_interruption_goes_on_with_the_whole(niso, small, tmp_path, monkeypatch):
+    healthy, calls, out = IsometryObjective.forward, [], tmp_path / "sweep"
+
+    def killing(self, batch, progress):
+        calls.append(progress)
+        if len(calls) == 5:  # the second seed's second step
+            os.kill(os.getpid(), signal.SIGTERM)
+        return healthy(self, batch, progress)
+
+    monkeypatch.setattr(IsometryObjective, "forward", killing)
+    result = niso(*TORUS, *small, "--seeds", 3, "--out", out)
+    assert result.status == 143 and result.out == ""
+    assert f"niso: seed 1: pretrain: interrupted and saved at step 2 of 3; `niso resume {out}` goes on" in result.err
+    assert (out / "seed0" / "metrics.json").is_file() and not (out / "seed2").exists()
+    assert niso("resume", out).status == 0
+    assert all((out / f"seed{seed}" / "metrics.json").is_file() for seed in range(3))
+
+
+def test_a_seed_that_diverges_does_not_stop_the_others(niso, small, tmp_path, monkeypatch):
+    healthy, calls, out = IsometryObjective.forward, [], tmp_path / "sweep"
+
+    def poisoned(self, batch, progress):
+        calls.append(progress)
+        terms = healthy(self, batch, progress)
+        return terms | {"reconstruction": terms["reconstruction"] * math.nan} if len(calls) == 1 else terms
+
+    monkeypatch.setattr(IsometryObjective, "forward", poisoned)
+    result = niso(*TORUS, *small, "--seeds", 2, "--out", out)
+    assert (result.status, result.out) == (2, "")
+    assert "niso: 1 of 2 seeds failed: seed 0: pretrain: step 1" in result.err
+    assert (out / "seed1" / "metrics.json").is_file()
+    assert "not finished (no metrics.json): sweep/seed0" in (out / "report.html").read_text()
+
+
+def test_bad_input_leaves_nothing_behind(refused, niso, tiny, images, tmp_path):
+    out = tmp_path / "sweep"
+    assert "does not exist" in refused(*TORUS, *tiny, "--seeds", 2, "--data-dir", tmp_path / "none", "--out", out)
+    assert not out.exists()
+    assert niso(*TORUS, *tiny, "--seeds", 2, "--data-dir", images, "--out", out).status == 0
+
+
+def test_folders_that_hold_something(refused, small, sweep, finished, tmp_path):
+    assert f"niso resume {sweep}" in refused(*TORUS, *small, "--seeds", 2, "--out", sweep)
+    assert "is not an empty folder" in refused(*TORUS, *small, "--seeds", 2, "--out", finished)
+    assert "is not an empty folder" in refused(*TORUS, *small, "--out", sweep)
+    file = tmp_path / "file"
+    file.touch()
+    assert "cannot write to" in refused(*TORUS, *small, "--seeds", 2, "--out", file / "sweep")
+    assert "is not a run folder" in refused("evaluate", sweep)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"seeds": 0}, "sweep.yaml is damaged"),
+        ({"seeds": "two"}, "sweep.yaml is damaged"),
+        ({"settings": None}, "sweep.yaml is damaged"),
+        ({"settings": {"experiment": "torsu"}}, "sweep.yaml"),
+    ],
+)
+def test_a_damaged_sweep(refused, sweep, change, said):
+    path = sweep / "sweep.yaml"
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **change}))
+    assert said in refused("resume", sweep)
+
+
+def test_one_seed_is_a_run(niso, small, tmp_path):
+    assert niso(*TORUS, *small, "--seeds", 1, "--out", tmp_path / "run").status == 0
+    assert (tmp_path / "run" / "metrics.json").is_file() and not (tmp_path / "run" / "sweep.yaml").exists()
+
+
+def test_the_default_folder_names_the_seeds(niso, small, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert niso(*TORUS, *small, "--seed", 1, "--seeds", 2).status == 0
+    assert (tmp_path / "runs" / "torus-quick-niso-seeds1-2" / "seed2" / "metrics.json").is_file()

@@ -1,0 +1,281 @@
+"""The training loop with models of its own; whole runs, killed and resumed, are in test_processes.py."""
+
+import math
+import os
+import resource
+import signal
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from niso.config import Hardware, Optimisation
+from niso.errors import CheckpointError, InputError, Interrupted, TrainingError
+from niso.training import checkpoint
+from niso.training.loop import make_fabric, together, train
+from niso.training.progress import read_log
+from niso.training.run import RunFolder
+
+STEPS = 12
+OPTIMISATION = Optimisation(steps=STEPS, batch_size=4, learning_rate=0.01, warmup_steps=2)
+
+
+class Regression(nn.Module):
+    """A loss with two terms; `at` calls something in the forward pass of a step (counted from 1)."""
+
+    def __init__(self, at=None, width=3):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer, self.at, self.trained_with = nn.Linear(width, 1), at or {}, []
+
+    def forward(self, batch, progress):
+        step = round(progress * STEPS) + 1
+        self.trained_with.append((self.training, batch[0].clone()))
+        fit = (self.layer(batch[0]) - batch[1]).square().mean()
+        terms = {"fit": fit, "noise": 0.1 * torch.rand(())}
+        if step in self.at:
+            self.at[step](self, terms)
+        return {"loss": terms["fit"] + terms["noise"] * 0.01, **terms}
+
+
+def sampler(step):
+    return torch.randn(4, 3), torch.randn(4, 1)
+
+
+@pytest.fixture
+def fabric():
+    return make_fabric(Hardware(accelerator="cpu"))
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunFolder.create(tmp_path / "run", {})
+
+
+def call(objective, run, fabric, optimisation=OPTIMISATION, seconds=0.0, **more):
+    return train(objective, sampler, optimisation, run, fabric, checkpoint_seconds=seconds, **more)
+
+
+def reached(run, phase="pretrain"):
+    return checkpoint.load(run.checkpoint(phase))[1]["step"]
+
+
+def rows(run):
+    return [row["step"] for row in read_log(run.path / "log.csv")]
+
+
+def test_a_run_leaves_weights_log_and_checkpoint(run, fabric):
+    objective = Regression()
+    seconds = call(objective, run, fabric, seconds=60.0)
+    assert seconds > 0 and not objective.training
+    assert all(training for training, _ in objective.trained_with) and len(objective.trained_with) == STEPS
+    tensors, facts = checkpoint.load(run.checkpoint("pretrain"))
+    assert facts["phase"] == "pretrain" and facts["step"] == STEPS and facts["seconds"] == pytest.approx(seconds)
+    assert torch.equal(tensors["model.layer.weight"], objective.layer.weight)
+    table = read_log(run.path / "log.csv")
+    assert [row["step"] for row in table] == [str(step + 1) for step in range(STEPS)]
+    assert [float(row["learning_rate"]) for row in table] == pytest.approx(
+        [OPTIMISATION.rate_at(step) for step in range(STEPS)], rel=1e-5
+    )
+    assert {"loss", "fit", "noise"} <= table[0].keys()
+
+
+def test_the_caller_s_random_state_does_not_matter_but_the_seed_does(run, fabric, tmp_path):
+    weights = []
+    for number, (state, seed) in enumerate([(1, 5), (2, 5), (1, 6)]):
+        objective = Regression()
+        torch.manual_seed(state)
+        call(objective, RunFolder.create(tmp_path / str(number), {}), fabric, seed=seed)
+        weights.append(objective.layer.weight.detach())
+    assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
+
+
+def test_a_finished_phase_is_loaded_not_trained(run, fabric):
+    first, second = Regression(), Regression()
+    seconds = call(first, run, fabric)
+    nn.init.zeros_(second.layer.weight)
+    assert call(second, run, fabric) == pytest.approx(seconds)
+    assert second.trained_with == [] and not second.training
+    assert torch.equal(first.layer.weight, second.layer.weight)
+
+
+class Crash(BaseException):
+    """As abrupt as a kill: nothing in the loop may tidy up after it."""
+
+
+def crash(*_):
+    raise Crash
+
+
+@pytest.mark.parametrize("at", [1, 2, 7, STEPS])
+@pytest.mark.parametrize("seconds", [0.0, 60.0])
+def test_a_crash_at_any_step_changes_nothing(run, fabric, tmp_path, at, seconds):
+    with pytest.raises(Crash):
+        call(Regression({at: crash}), run, fabric, seconds=seconds)
+    resumed, whole = Regression(), Regression()
+    nn.init.constant_(resumed.layer.weight, 9.0 if run.checkpoint("pretrain").exists() else 0.0)
+    if not run.checkpoint("pretrain").exists():
+        resumed = Regression()
+    call(resumed, run, fabric)
+    other = RunFolder.create(tmp_path / "whole", {})
+    call(whole, other, fabric)
+    states = [checkpoint.load(r.checkpoint("pretrain"))[0] for r in (run, other)]
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[1])
+    assert rows(run) == rows(other)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_and_says_how_to_go_on(run, fabric, number):
+    before = signal.getsignal(number)
+    kill = {5: lambda *_: os.kill(os.getpid(), number)}
+    with pytest.raises(Interrupted, match=r"saved at step 5 of 12; `niso resume .*run` goes on") as error:
+        call(Regression(kill), run, fabric, seconds=60.0)
+    assert error.value.number == number
+    assert reached(run) == 5 and signal.getsignal(number) == before
+    call(Regression(), run, fabric)
+    assert reached(run) == STEPS and rows(run) == [str(step + 1) for step in range(STEPS)]
+
+
+def test_a_second_interrupt_means_now(run, fabric):
+    def twice(*_):
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        call(Regression({3: twice}), run, fabric, seconds=60.0)
+    assert not run.checkpoint("pretrain").exists()
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_bad_loss_stops_and_keeps_the_last_good_checkpoint(run, fabric, bad):
+    def spoil(_, terms):
+        terms["fit"] = terms["fit"] * bad
+
+    with pytest.raises(TrainingError, match=r"step 6: the term 'fit' of the loss is not finite.*checkpoint is kept"):
+        call(Regression({6: spoil}), run, fabric)
+    tensors, facts = checkpoint.load(run.checkpoint("pretrain"))
+    assert facts["step"] == 5 and all(t.isfinite().all() for t in tensors.values())
+    assert rows(run) == ["1", "2", "3", "4", "5"]
+
+
+def test_a_gradient_that_overflows_does_not_reach_the_checkpoint(run, fabric):
+    def spoil(_, terms):
+        root = terms["fit"] * 0
+        terms["fit"] = terms["fit"] + root.sqrt()  # finite itself; its gradient is not
+
+    with pytest.raises(TrainingError, match=r"step 6: the update made parameter 'layer\.\w+' not finite"):
+        call(Regression({6: spoil}), run, fabric)
+    assert reached(run) == 5
+
+
+def test_an_error_of_the_numerics_names_the_step(run, fabric):
+    def spoil(*_):
+        raise FloatingPointError("polar: matrices hold NaN")
+
+    with pytest.raises(TrainingError, match="pretrain: step 4: polar: matrices hold NaN"):
+        call(Regression({4: spoil}), run, fabric)
+    assert reached(run) == 3
+
+
+def test_an_absurd_learning_rate(run, fabric):
+    absurd = Optimisation(steps=STEPS, batch_size=4, learning_rate=1e38, warmup_steps=0)
+    with pytest.raises(TrainingError, match=r"step \d+: .*not finite.*lower learning rate"):
+        call(Regression(), run, fabric, absurd)
+    if run.checkpoint("pretrain").exists():
+        tensors, _ = checkpoint.load(run.checkpoint("pretrain"))
+        assert all(tensor.isfinite().all() for name, tensor in tensors.items() if name.startswith("model."))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit's effect is Linux's")
+def test_a_full_disk_stops_with_the_last_checkpoint_intact(run, fabric):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    wide = Regression(width=3)
+    with pytest.raises(Crash):
+        call(Regression({6: crash}), run, fabric)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (600, hard))
+        with pytest.raises(CheckpointError, match=r"File too large.*previous one is intact"):
+            call(wide, run, fabric)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert reached(run) == 5
+    call(Regression(), run, fabric)
+    assert reached(run) == STEPS
+
+
+def test_a_checkpoint_of_another_phase_seed_or_model_is_refused(run, fabric):
+    call(Regression(), run, fabric, seed=1)
+    with pytest.raises(CheckpointError, match="of another run: its seed is 1, not 2"):
+        call(Regression(), run, fabric, seed=2)
+    os.rename(run.checkpoint("pretrain"), run.checkpoint("head"))
+    with pytest.raises(CheckpointError, match="its phase is pretrain, not head"):
+        call(Regression(), run, fabric, phase="head", seed=1)
+    os.rename(run.checkpoint("head"), run.checkpoint("pretrain"))
+    with pytest.raises(CheckpointError, match=r"layer\.weight has shape \(1, 3\) there and shape \(1, 5\) here"):
+        call(Regression(width=5), run, fabric, seed=1)
+
+
+def test_phases_share_the_log(run, fabric):
+    call(Regression(), run, fabric)
+    call(Regression(), run, fabric, phase="head")
+    assert [row["phase"] for row in read_log(run.path / "log.csv")] == ["pretrain"] * STEPS + ["head"] * STEPS
+
+
+def test_frozen_parameters_stay(run, fabric):
+    objective = Regression()
+    objective.layer.bias.requires_grad_(False)
+    before = objective.layer.bias.clone()
+    call(objective, run, fabric)
+    assert torch.equal(objective.layer.bias, before)
+
+
+def test_double_precision(run):
+    objective = Regression()
+    train(objective, sampler, OPTIMISATION, run, make_fabric(Hardware(accelerator="cpu", precision="64-true")))
+    assert objective.layer.weight.dtype == torch.float64
+
+
+def test_hardware_that_is_not_there():
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(InputError, match="cannot run with accelerator gpu") as error:
+        make_fabric(Hardware(accelerator="gpu"))
+    assert "\n" not in str(error.value)
+
+
+def test_several_machines_need_a_launcher(monkeypatch):
+    for name in ("RANK", "SLURM_PROCID", "NODE_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(InputError, match="2 nodes need a launcher"):
+        make_fabric(Hardware(nodes=2))
+
+
+def test_compiling_changes_the_speed_alone(run, fabric, tmp_path, monkeypatch):
+    class Autoencoder(Regression):
+        def __init__(self):
+            super().__init__()
+            self.encoder, self.decoder = nn.Linear(3, 3), nn.Identity()
+
+        def forward(self, batch, progress):
+            return super().forward((self.decoder(self.encoder(batch[0])), batch[1]), progress)
+
+    asked = []
+    monkeypatch.setattr(nn.Module, "compile", lambda module: asked.append(module))
+    plain, compiled = Autoencoder(), Autoencoder()
+    call(plain, run, fabric)
+    assert not asked
+    call(compiled, RunFolder.create(tmp_path / "compiled", {}), fabric, compiled=True)
+    assert asked == [compiled.encoder]  # a decoder without parameters has nothing to gain
+    assert plain.state_dict().keys() == compiled.state_dict().keys()
+    monkeypatch.setattr(nn.Module, "compile", lambda module, mode: asked.append((module, mode)))
+    whole = Autoencoder()
+    call(whole, RunFolder.create(tmp_path / "whole", {}), fabric, compiled=True, whole_step=True)
+    assert asked[1:] == [(whole, None)]  # CUDA graphs are for GPUs
+
+
+def test_together_in_one_process_is_nothing(fabric):
+    with pytest.raises(KeyError), together(fabric):
+        raise KeyError
+    with together(fabric):
+        pass

@@ -1,0 +1,118 @@
+import io
+
+import pytest
+import torch
+from rich.console import Console
+
+from niso.training.progress import Bar, Log, Meter, every, read_log
+
+
+def terms(**values: float) -> dict[str, torch.Tensor]:
+    return {name: torch.tensor(value) for name, value in values.items()}
+
+
+def test_meter_means_since_the_last_flush():
+    meter = Meter()
+    for value in (1.0, 2.0, 6.0):
+        meter.add(terms(loss=value, part=value / 2))
+    assert meter.flush() == {"loss": 3.0, "part": 1.5}
+    meter.add(terms(loss=8.0))
+    assert meter.flush() == {"loss": 8.0}
+
+
+def test_meter_keeps_no_graph_and_does_not_change_its_input():
+    meter, loss = Meter(), torch.tensor(2.0, requires_grad=True)
+    for _ in range(3):
+        meter.add({"loss": loss})
+    assert loss.item() == 2.0 and meter.flush() == {"loss": 2.0}
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_meter_names_the_term_rather_than_the_total(bad):
+    meter = Meter()
+    meter.add(terms(loss=bad, good=1.0, part=bad))
+    assert meter.not_finite() == "part"
+    meter.flush()
+    meter.add(terms(loss=bad, good=1.0))
+    assert meter.not_finite() == "loss"
+    meter.flush()
+    meter.add(terms(loss=1.0))
+    assert meter.not_finite() is None
+
+
+def test_log_rows_and_new_columns(tmp_path):
+    log = Log(tmp_path, "pretrain", 0)
+    log.write(10, 0.5, 1.25, {"loss": 2.0})
+    log.write(20, 0.25, 2.5, {"loss": 1.0, "extra, term": 3.0})
+    log.close()
+    head = Log(tmp_path, "head", 0)
+    head.write(5, 0.1, 0.5, {"loss": 7.0})
+    head.close()
+    first, second, third = read_log(tmp_path / "log.csv")
+    assert list(first) == ["phase", "step", "learning_rate", "seconds", "loss", "extra, term"]
+    assert first == {
+        "phase": "pretrain", "step": "10", "learning_rate": "0.5", "seconds": "1.250", "loss": "2", "extra, term": "",
+    }  # fmt: skip
+    assert second["extra, term"] == "3"
+    assert (third["phase"], third["step"], third["loss"]) == ("head", "5", "7")
+    assert len(list((tmp_path / "tensorboard").iterdir())) == 2
+
+
+def test_resuming_drops_the_rows_beyond_the_checkpoint(tmp_path):
+    for phase in ("pretrain", "head"):
+        log = Log(tmp_path, phase, 0)
+        for step in (10, 20, 30):
+            log.write(step, 0.1, 0.0, {"loss": 1.0})
+        log.close()
+    log = Log(tmp_path, "head", 20)
+    log.write(25, 0.1, 0.0, {"loss": 1.0})
+    log.close()
+    rows = [(row["phase"], row["step"]) for row in read_log(tmp_path / "log.csv")]
+    assert rows == [("pretrain", "10"), ("pretrain", "20"), ("pretrain", "30")] + [
+        ("head", step) for step in ("10", "20", "25")
+    ]
+
+
+@pytest.mark.parametrize("tail", ["pretrain,3", "pretrain,30,0.1,0.000,0.12", "\0\0\0\0", "pre", "\xff"])
+def test_a_last_line_that_was_cut_is_left_out(tmp_path, tail):
+    log = Log(tmp_path, "pretrain", 0)
+    log.write(10, 0.1, 0.0, {"loss": 1.0})
+    log.write(20, 0.1, 0.0, {"loss": 1.0})
+    log.close()
+    path = tmp_path / "log.csv"
+    path.write_bytes(path.read_bytes() + tail.encode("latin-1"))
+    assert [row["step"] for row in read_log(path)] == ["10", "20"]
+    again = Log(tmp_path, "pretrain", 20)
+    again.write(30, 0.1, 0.0, {"loss": 0.5})
+    again.close()
+    assert [(row["step"], row["loss"]) for row in read_log(path)] == [("10", "1"), ("20", "1"), ("30", "0.5")]
+
+
+def test_no_log_has_no_rows(tmp_path):
+    assert read_log(tmp_path / "log.csv") == []
+    (tmp_path / "log.csv").touch()
+    assert read_log(tmp_path / "log.csv") == []
+
+
+@pytest.mark.parametrize("steps", [1, 3, 399, 400, 1_000, 1_000_000])
+def test_every_gives_a_log_of_a_few_hundred_rows(steps):
+    assert 1 <= steps // every(steps) <= 800
+
+
+def test_bar_prints_one_plain_line_where_nobody_watches(capsys):
+    with Bar("pretrain", 3, 0, visible=True) as bar:
+        for step in (1, 2, 3):
+            bar.show(step, {"loss": 0.25})
+    assert capsys.readouterr().err.startswith("pretrain 3/3 ")
+    with Bar("pretrain", 3, 0, visible=False) as bar:
+        bar.show(3, {"loss": 0.25})
+    assert capsys.readouterr().err == ""
+
+
+def test_bar_on_a_terminal(monkeypatch):
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=120)
+    monkeypatch.setattr("rich.console.Console", lambda **_: console)
+    with Bar("pretrain", 4, 1, visible=True) as bar:
+        bar.show(4, {"loss": 0.25})
+    assert "4/4" in screen.getvalue() and "loss 0.25" in screen.getvalue() and "steps/s" in screen.getvalue()
