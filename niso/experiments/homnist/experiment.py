@@ -27,6 +27,7 @@ from niso.geometry import homography
 from niso.methods import Autoencoder, NeuralFourierTransform
 from niso.methods.common import make_head, pair_figures
 from niso.networks import ClassificationObjective
+from niso.results import Metric
 from niso.random import local_part, process, step_seed
 
 if TYPE_CHECKING:
@@ -77,22 +78,21 @@ class Homnist(Experiment):
     config_class = HomnistConfig
     presets = PRESETS
     methods: ClassVar[tuple[str, ...]] = tuple(METHODS)
-    metric_descriptions: ClassVar[dict[str, str]] = {
-        "accuracy": "share of perturbed test images classified correctly",
-        "accuracy_clean": "share of unperturbed test digits classified correctly",
-        "accuracy_val": "accuracy on validation digits, which are training digits that nothing was trained on",
-        "accuracy_clean_val": "the same without perturbation",
-        "equivariance_error": "‖τa − b‖² / ‖b‖² on test digits under the pre-training's homographies (mean)",
-        "equivariance_error_centred": "the same, relative to what is left of b without the mean over all digits",
-        "reconstruction_error": "mean absolute error of D(τ E(ψ)) against Tψ, black being −1 and white 1; "
-        "for the autoencoder, of D(E(Tψ))",
-        "relative_map_error": "‖τ′a − b‖² / ‖b‖² with the τ′ of another digit under the same homography (mean)",
-        "test_images": "perturbed test images: digits times homographies of each",
-        "steps": "optimiser steps of both phases",
-        "seconds": "seconds of training of both phases",
-        "seconds_pretrain": "seconds of pre-training",
-        "seconds_head": "seconds of the training of the head",
-    }
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("accuracy", "share of perturbed test images classified correctly", "higher"),
+        Metric("accuracy_clean", "share of unperturbed test digits classified correctly", "higher"),
+        Metric("accuracy_val", "accuracy on validation digits, which are training digits that nothing was trained on", "higher"),
+        Metric("accuracy_clean_val", "the same without perturbation", "higher"),
+        Metric("equivariance_error", "‖τa − b‖² / ‖b‖² on test digits under the pre-training's homographies (mean)", "lower"),
+        Metric("equivariance_error_centred", "the same, relative to what is left of b without the mean over all digits", "lower"),
+        Metric("reconstruction_error", "mean absolute error of D(τ E(ψ)) against Tψ, black being −1 and white 1; for the autoencoder, of D(E(Tψ))", "lower"),
+        Metric("relative_map_error", "‖τ′a − b‖² / ‖b‖² with the τ′ of another digit under the same homography (mean)", "lower"),
+        Metric("test_images", "perturbed test images: digits times homographies of each"),
+        Metric("steps", "optimiser steps of both phases"),
+        Metric("seconds", "seconds of training of both phases", "lower", unit="s"),
+        Metric("seconds_pretrain", "seconds of pre-training", "lower", unit="s"),
+        Metric("seconds_head", "seconds of the training of the head", "lower", unit="s"),
+    )
     targets: ClassVar[dict[str, dict[str, str]]] = {}
     published = PUBLISHED
 

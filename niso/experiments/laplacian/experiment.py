@@ -23,6 +23,7 @@ from niso.data.photographs import crops, photographs
 from niso.experiments.experiment import Experiment, Phase
 from niso.losses import Norm
 from niso.model import IsometryObjective, NeuralIsometry
+from niso.results import Metric
 from niso.random import local_part
 from niso.spectrum import Eigenfunctions, Eigenvalues, LearnedSpectrum, Spectrum
 
@@ -116,18 +117,18 @@ class LaplacianExperiment(Experiment):
     """What the torus and the sphere experiment share, see the module."""
 
     config: LaplacianConfig
-    metric_descriptions: ClassVar[dict[str, str]] = {
-        "eigenspace_energy": "energy of a learned eigenfunction in its best true eigenspace (mean)",
-        "eigenspace_energy_worst": "the same, of the worst eigenfunction",
-        "map_block_energy": "share of τ_Ω² between eigenfunctions matched to the same true eigenspace",
-        "map_block_energy_chance": "the same for a random partition of the same sizes",
-        "equivariance_error": "‖τa − b‖² / ‖b‖² on held-out pairs (mean)",
-        "equivariance_error_centred": "the same, relative to what is left of b without each function's mean",
-        "frequency_rank_correlation": "Spearman correlation of learned eigenvalues and true frequency energies",
-        "operator_correlation": "Pearson correlation of the entries of Ω and of the true Laplacian",
-        "steps": "optimiser steps",
-        "seconds": "seconds of training",
-    }
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("eigenspace_energy", "energy of a learned eigenfunction in its best true eigenspace (mean)", "higher"),
+        Metric("eigenspace_energy_worst", "the same, of the worst eigenfunction", "higher"),
+        Metric("map_block_energy", "share of τ_Ω² between eigenfunctions matched to the same true eigenspace", "higher"),
+        Metric("map_block_energy_chance", "the same for a random partition of the same sizes"),
+        Metric("equivariance_error", "‖τa − b‖² / ‖b‖² on held-out pairs (mean)", "lower"),
+        Metric("equivariance_error_centred", "the same, relative to what is left of b without each function's mean", "lower"),
+        Metric("frequency_rank_correlation", "Spearman correlation of learned eigenvalues and true frequency energies", "higher"),
+        Metric("operator_correlation", "Pearson correlation of the entries of Ω and of the true Laplacian", "higher"),
+        Metric("steps", "optimiser steps"),
+        Metric("seconds", "seconds of training", "lower", unit="s"),
+    )
 
     def __init__(
         self, config: LaplacianConfig, method: str, seed: int, data_dir: Path | None, device: torch.device

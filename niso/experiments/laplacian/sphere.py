@@ -17,6 +17,7 @@ from niso.config import Optimisation
 from niso.experiments.laplacian.experiment import TRAINING, Evaluation, LaplacianConfig, LaplacianExperiment
 from niso.geometry import sphere
 from niso.linalg import polar
+from niso.results import Metric
 
 if TYPE_CHECKING:
     from niso.experiments.experiment import Curve
@@ -144,17 +145,17 @@ class Sphere(LaplacianExperiment):
     )
     config_class = SphereConfig
     presets: ClassVar[dict[str, Any]] = {"quick": QUICK, "standard": STANDARD, "paper": PAPER}
-    metric_descriptions: ClassVar[dict[str, str]] = {
-        **LaplacianExperiment.metric_descriptions,
-        "eigenspace_energy_worst_degree": "mean energy of the eigenfunctions matched to the worst degree, in it",
-        "blocks_found": "share of the degrees ℓ whose 2ℓ + 1 eigenfunctions are one cluster of learned eigenvalues",
-        "principal_angle": "largest principal angle to the true space, in degrees of arc (mean over degrees ℓ)",
-        "principal_angle_worst": "the same, of the worst degree ℓ",
-        "wigner_agreement": "cosine of τ_Ω, each degree aligned by its eigenfunctions alone, and the Wigner-D matrix",
-        "character_error": "root mean square of trace τ_ℓ − χ_ℓ over pairs and degrees; χ_ℓ itself has 1",
-        "mass_cosine": "cosine of the learned mass and the quadrature weights; a uniform mass has 0.90",
-        "eigenvalue_order": "Spearman correlation of the degrees' mean learned eigenvalues and ℓ(ℓ + 1)",
-    }
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        *LaplacianExperiment.metrics,
+        Metric("eigenspace_energy_worst_degree", "mean energy of the eigenfunctions matched to the worst degree, in it", "higher"),
+        Metric("blocks_found", "share of the degrees ℓ whose 2ℓ + 1 eigenfunctions are one cluster of learned eigenvalues", "higher"),
+        Metric("principal_angle", "largest principal angle to the true space, in degrees of arc (mean over degrees ℓ)", "lower", unit="°"),
+        Metric("principal_angle_worst", "the same, of the worst degree ℓ", "lower", unit="°"),
+        Metric("wigner_agreement", "cosine of τ_Ω, each degree aligned by its eigenfunctions alone, and the Wigner-D matrix", "higher"),
+        Metric("character_error", "root mean square of trace τ_ℓ − χ_ℓ over pairs and degrees; χ_ℓ itself has 1", "lower"),
+        Metric("mass_cosine", "cosine of the learned mass and the quadrature weights; a uniform mass has 0.90", "higher"),
+        Metric("eigenvalue_order", "Spearman correlation of the degrees' mean learned eigenvalues and ℓ(ℓ + 1)", "higher"),
+    )
     targets: ClassVar[dict[str, dict[str, str]]] = {
         "quick": {"eigenspace_energy": "≥ 0.95", "mass_cosine": "≥ 0.98"},
         "standard": {"eigenspace_energy": "≥ 0.90", "mass_cosine": "≥ 0.98", "blocks_found": "≥ 1"},

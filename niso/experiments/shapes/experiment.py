@@ -28,6 +28,7 @@ from niso.geometry import mobius
 from niso.methods import Autoencoder, NeuralFourierTransform
 from niso.methods.common import Model, make_head, make_objective, pair_figures
 from niso.networks import ClassificationObjective
+from niso.results import Metric
 from niso.random import local_part, step_seed
 from niso.training.ahead import Ahead
 
@@ -66,26 +67,23 @@ class Shapes(Experiment):
     config_class = ShapesConfig
     presets = PRESETS
     methods: ClassVar[tuple[str, ...]] = tuple(METHODS)
-    metric_descriptions: ClassVar[dict[str, str]] = {
-        "accuracy": "share of maps of held-out shapes, all variants, classified correctly",
-        "accuracy_base": "the same, of the base shapes alone",
-        "equivariance_error": "‖τa − b‖² / ‖b‖² for pairs of variants of held-out shapes, before the encoder is "
-        "trained on with the head (mean)",
-        "equivariance_error_centred": "the same, relative to what is left of b without the mean over all maps",
-        "reconstruction_error": "mean absolute error of D(τ E(ψ)) against Tψ, features lying between −1 and 1; for the "
-        "autoencoder, of D(E(Tψ)); before the encoder is trained on with the head",
-        "relative_map_error": "‖τ′a − b‖² / ‖b‖² with the τ′ of another held-out shape under the same random Möbius "
-        "transformation of the sphere (mean)",
-        "equivariance_error_tuned": "the equivariance error after the encoder was trained on with the head",
-        "equivariance_error_tuned_centred": "the same, relative to what is left of b without the mean over all maps",
-        "classes": "classes of shapes",
-        "test_shapes": "held-out shapes",
-        "test_maps": "maps of held-out shapes",
-        "steps": "optimiser steps of both phases",
-        "seconds": "seconds of training of both phases",
-        "seconds_pretrain": "seconds of pre-training",
-        "seconds_head": "seconds of the training of encoder and head together",
-    }
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("accuracy", "share of maps of held-out shapes, all variants, classified correctly", "higher"),
+        Metric("accuracy_base", "the same, of the base shapes alone", "higher"),
+        Metric("equivariance_error", "‖τa − b‖² / ‖b‖² for pairs of variants of held-out shapes, before the encoder is trained on with the head (mean)", "lower"),
+        Metric("equivariance_error_centred", "the same, relative to what is left of b without the mean over all maps", "lower"),
+        Metric("reconstruction_error", "mean absolute error of D(τ E(ψ)) against Tψ, features lying between −1 and 1; for the autoencoder, of D(E(Tψ)); before the encoder is trained on with the head", "lower"),
+        Metric("relative_map_error", "‖τ′a − b‖² / ‖b‖² with the τ′ of another held-out shape under the same random Möbius transformation of the sphere (mean)", "lower"),
+        Metric("equivariance_error_tuned", "the equivariance error after the encoder was trained on with the head", "lower"),
+        Metric("equivariance_error_tuned_centred", "the same, relative to what is left of b without the mean over all maps", "lower"),
+        Metric("classes", "classes of shapes"),
+        Metric("test_shapes", "held-out shapes"),
+        Metric("test_maps", "maps of held-out shapes"),
+        Metric("steps", "optimiser steps of both phases"),
+        Metric("seconds", "seconds of training of both phases", "lower", unit="s"),
+        Metric("seconds_pretrain", "seconds of pre-training", "lower", unit="s"),
+        Metric("seconds_head", "seconds of the training of encoder and head together", "lower", unit="s"),
+    )
     published = PUBLISHED
 
     def __init__(
