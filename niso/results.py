@@ -1,9 +1,57 @@
-"""Figures that others published, to be quoted beside those measured here and never mixed with them."""
+"""What an evaluation gives: metrics, curves, and what others have published beside them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Better = Literal["higher", "lower"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number that an evaluation gives.
+
+    Attributes:
+        key: its name in metrics.json.
+        text: what it is, in a few words.
+        better: the direction that is better; None where neither is.
+        unit: the unit, e.g. "s" or "°"; empty where there is none.
+    """
+
+    key: str
+    text: str
+    better: Better | None = None
+    unit: str = ""
+
+
+class Curve(TypedDict):
+    """A metric y against x; each point is a mean over `count` examples."""
+
+    x: list[float]
+    y: list[float]
+    count: list[int]
+    x_label: str
+    y_label: str
+
+
+@dataclass
+class Result:
+    """What an experiment's evaluation gives. Figures are functions of it, and an experiment adds what they need.
+
+    Attributes:
+        metrics: values by the keys of the experiment's metrics.
+        curves: metrics that depend on something, by name; a report draws those of several runs in one figure.
+        tensors: what viewers and other programs read; the run folder gets each as NAME.safetensors.
+    """
+
+    metrics: dict[str, float]
+    curves: dict[str, Curve] = field(default_factory=dict, kw_only=True)
+    tensors: dict[str, dict[str, Tensor]] = field(default_factory=dict, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -12,36 +60,37 @@ class Published:
 
     Attributes:
         name: the method, as they call it.
-        figures: figures by the key of the metric that they correspond to, in its unit and with the digits given,
+        values: values by the key of the metric that they correspond to, in its unit and with the digits given,
             e.g. {"accuracy": "0.9252 ± 0.0091"}.
         source: where they stand, and what they were measured on.
-        method: the method of ours that is the same; None where there is none.
+        method: our name of the same method; None where we have none.
     """
 
     name: str
-    figures: Mapping[str, str]
+    values: Mapping[str, str]
     source: str
     method: str | None = None
 
 
 @dataclass(frozen=True)
 class Known:
-    """What an experiment says of its figures besides the figures; any of it may be empty.
+    """What an experiment says of its results; any of it may be empty.
 
     Attributes:
         presets: in the order of a table's rows.
-        methods: the same.
-        descriptions: what each figure is, by its key.
+        methods: likewise.
+        metrics: in the order of a table's columns.
+        published: what others report.
     """
 
     presets: Sequence[str] = ()
     methods: Sequence[str] = ()
-    descriptions: Mapping[str, str] = field(default_factory=dict)
+    metrics: Sequence[Metric] = ()
     published: Sequence[Published] = ()
 
-    def beside(self, method: str) -> Mapping[str, str]:
-        """What is published of a method of ours."""
-        return next((entry.figures for entry in self.published if entry.method == method), {})
+    def published_of(self, method: str) -> Mapping[str, str]:
+        """Published values of a method of ours."""
+        return next((entry.values for entry in self.published if entry.method == method), {})
 
     def place(self, preset: str, method: str) -> tuple[int, int]:
         """Where a preset and a method stand among the others; last where they are unknown."""
@@ -51,7 +100,7 @@ class Known:
 
 
 def sources(published: Iterable[Published]) -> str:
-    """Who stands for which figures: "method, method — source; method — source"."""
+    """Who reports which values: "method, method — source; method — source"."""
     names: dict[str, list[str]] = {}
     for entry in published:
         names.setdefault(entry.source, []).append(entry.name)

@@ -1,19 +1,20 @@
-"""What an experiment provides; everything around it (run folder, training, report) is `runner`'s."""
+"""What an experiment provides; everything around it (run folder, training, report) is the runner's."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from niso.config import Optimisation
-from niso.results import Published
+from niso.results import Metric, Published, Result
 from niso.training.loop import Sampler
 
 if TYPE_CHECKING:
@@ -30,21 +31,19 @@ class Phase:
     optimisation: Optimisation
 
 
-class Curve(TypedDict):
-    """A figure y against x, each point a mean over `count` examples."""
-
-    x: list[float]
-    y: list[float]
-    count: list[int]
-    x_label: str
-    y_label: str
-
-
 class Experiment(ABC):
-    """Data, models and evaluation of one experiment of the paper, for one configuration, method and seed.
+    """Data, method and evaluation of one experiment, for one configuration and seed.
 
-    A subclass is one file of `niso.experiments`, registered by one line there. It is constructed with torch's
-    generator seeded, so that its parameters depend on the seed alone.
+    A subclass lives in one file or folder of `niso.experiments` and is registered by one line there. It is constructed
+    with torch's generator seeded, so that its parameters depend on the seed alone.
+
+    Args:
+        config: settings, of `config_class`.
+        method: one of `methods()`.
+        seed: of everything random.
+        data_dir: the user's data; None for what niso has itself.
+        device: where training computes.
+        precision: a context that puts networks in the precision of the run, wherever they are called.
     """
 
     name: ClassVar[str]
@@ -52,31 +51,41 @@ class Experiment(ABC):
     """A paragraph for the report: what is done and what is to be seen."""
     config_class: ClassVar[type[Any]]
     presets: ClassVar[dict[str, Any]]
-    methods: ClassVar[tuple[str, ...]] = ("niso",)
-    metric_descriptions: ClassVar[dict[str, str]]
+    metrics: ClassVar[tuple[Metric, ...]]
+    figures: ClassVar[str]
+    """The module whose `FIGURES` draw a result: functions of it, each giving one picture or several, in reading order.
+    It is imported only where they are drawn."""
     targets: ClassVar[dict[str, dict[str, str]]] = {}
-    """Goals of a preset's figures, for the report: preset → key → text."""
+    """Goals of a preset's metrics, for the report: preset → key → text."""
     published: ClassVar[tuple[Published, ...]] = ()
-    """What others report, for comparisons of several runs."""
+    """What others report, for comparisons."""
+    retired: ClassVar[tuple[str, ...]] = ()
+    """Settings that older configurations still hold; they are ignored."""
 
-    def __init__(self, config: Any, method: str, seed: int, data_dir: Path | None, device: torch.device) -> None:
-        self.config, self.method, self.seed, self.data_dir, self.device = (
-            config,
-            method,
-            seed,
-            data_dir,
-            device,
-        )
-        self.autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
-        """Where networks are called outside of training: puts them in the precision of the run."""
+    def __init__(
+        self,
+        config: Any,
+        method: str,
+        seed: int,
+        data_dir: Path | None,
+        device: torch.device,
+        precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> None:
+        self.config, self.method_name, self.seed = config, method, seed
+        self.data_dir, self.device, self.precision = data_dir, device, precision
+
+    @classmethod
+    @abstractmethod
+    def methods(cls) -> tuple[str, ...]:
+        """Names of the methods that suit it, the default first."""
 
     @classmethod
     def available(cls, config: Any) -> tuple[str, ...]:
-        """Methods that a configuration has all for that they need: what `--methods all` stands for."""
-        return cls.methods
+        """Methods that have all they need in this configuration: what `--methods all` stands for."""
+        return cls.methods()
 
     def facts(self) -> dict[str, Any]:
-        """What a run is to record of its data beside its settings, e.g. a split that was drawn."""
+        """What a run records of its data besides its settings, e.g. a split that was drawn."""
         return {}
 
     @abstractmethod
@@ -84,17 +93,12 @@ class Experiment(ABC):
         """The phases in order. A later one is built when the earlier ones are trained."""
 
     @abstractmethod
-    def evaluate(self) -> dict[str, float]:
-        """Final figures, after all phases, by the keys of `metric_descriptions`."""
+    def evaluate(self) -> Result:
+        """What came out, after all phases. Data is drawn by generators of the CPU: the same on every device."""
 
-    def curves(self) -> dict[str, Curve]:
-        """Figures that depend on something, by name: the report draws those of several runs in one picture."""
-        return {}
-
-    def tensors(self) -> dict[str, dict[str, Tensor]]:
-        """What viewers and other programs may want of the results: the run folder gets each as NAME.safetensors."""
-        return {}
-
-    @abstractmethod
-    def pictures(self) -> list[Picture]:
-        """Figures for the report, in reading order."""
+    @classmethod
+    def draw(cls, result: Result) -> Iterator[Picture]:
+        """Pictures of a result, in reading order."""
+        for figure in import_module(cls.figures).FIGURES:
+            drawn = figure(result)
+            yield from drawn if isinstance(drawn, Iterable) else [drawn]
