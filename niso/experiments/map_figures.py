@@ -1,59 +1,101 @@
-"""Pictures of τ_Ω and of what constrains it that several experiments share."""
+"""Figures of maps, of what constrains them, and of what they predict, that several experiments share."""
 
 from __future__ import annotations
 
-from jaxtyping import Shaped
+from collections.abc import Callable
+
 from torch import Tensor
 
 from niso import figures
-from niso.functional_map import multiplicity_mask
-from niso.methods import NeuralFourierTransform, OrthogonalAutoencoder
-from niso.model import NeuralIsometry
+from niso.methods.evaluation import Maps, Operator, PairEvaluation
 from niso.report import Picture
 
 LARGEST = 3.0
-"""Entries of unconstrained maps, which may have any size, are cut off at it in pictures."""
+"""Entries of unconstrained maps, which may have any size, are cut off at it."""
 
 
-def same_transformation(
-    model: NeuralIsometry | NeuralFourierTransform | OrthogonalAutoencoder,
-    pairs: tuple[Shaped[Tensor, "batch ..."], ...],
-    thing: str,
-    transformation: str,
-) -> Picture:
-    """Maps of two observations under each of a few transformations.
+def same_transformation(pairs: PairEvaluation, thing: str, transformation: str, count: int = 6) -> list[Picture]:
+    """Maps of two observations under each of a few transformations; nothing where there are none.
 
     Args:
-        pairs: ψ, Tψ, other observations, and T of these.
         thing, transformation: what they are called.
     """
-    x, tx, other, t_other = pairs
-    first, second = model.map_between(x, tx).cpu(), model.map_between(other, t_other).cpu()
-    if isinstance(model, NeuralIsometry):
-        order = model.spectrum().eigenvalues.argsort().cpu()
-        first, second = (tau[:, order][:, :, order] for tau in (first, second))
-        caption = "|τ_Ω|, the eigenfunctions in ascending eigenvalue"
-    elif isinstance(model, OrthogonalAutoencoder):
-        caption = "|τ| between the latent points"
-    else:
-        first, second = first.clamp(-LARGEST, LARGEST), second.clamp(-LARGEST, LARGEST)
-        caption = f"|V| after the block diagonalisation, entries cut off at {LARGEST:g}"
-    return Picture(
-        "maps",
-        f"{caption}. A column is one {transformation}; the rows are two {thing}s that it was applied to. Where the "
-        "maps know the transformation alone, the rows are alike.",
-        figures.image_rows([(f"a {thing}", first.abs()), (f"another {thing}", second.abs())]),
+    maps = pairs.maps
+    if maps is None or maps.other is None:
+        return []
+    first, second = (tau[:count].clamp(-LARGEST, LARGEST).abs() for tau in (maps.own, maps.other))
+    return [
+        Picture(
+            "maps",
+            f"{_title(maps)}. A column is one {transformation}; the rows are two {thing}s that it was applied to. "
+            "Where the maps know the transformation alone, the rows are alike.",
+            figures.image_rows([(f"a {thing}", first), (f"another {thing}", second)]),
+        )
+    ]
+
+
+def transported(
+    name: str, caption: str, pairs: PairEvaluation, colours: Callable[[Tensor], Tensor], count: int = 8
+) -> Picture:
+    """Held-out observations, what their transformations make of them, and what the method predicts.
+
+    Args:
+        name: of the picture.
+        colours: observations (count, …) to colour images (count, height, width, 3) in −1 … 1.
+    """
+    rows = [(title, colours(views[:count])) for title, views in pairs.views.items()]
+    return Picture(name, f"{caption} {_rows(pairs)}", figures.image_rows(rows, (-1.0, 1.0)))
+
+
+def _rows(pairs: PairEvaluation) -> str:
+    """What the rows of `transported` are."""
+    if pairs.maps is None:
+        return "Rows: ψ, Tψ, and the autoencoder's reconstructions of Tψ."
+    words = "Rows: ψ, Tψ, the reconstruction of ψ, and Tψ as it is predicted from ψ by the map τ solved from the pair"
+    if pairs.maps.other is None:
+        return f"{words}."
+    return (
+        f"{words}, and by the map τ′ solved from another observation under the same transformation, which cannot carry "
+        "anything of this one's content."
     )
 
 
-def mask(model: NeuralIsometry, x: Tensor, tx: Tensor, pairs: str) -> Picture:
+def mask(operator: Operator | None, maps: Maps | None, pairs: str) -> list[Picture]:
     """The mask of eigenvalues beside maps under it; `pairs` says what these are a mean over."""
-    eigenvalues = model.spectrum().eigenvalues.cpu()
-    order = eigenvalues.argsort()
-    tau = model.map_between(x, tx).cpu().abs().mean(0)[order][:, order]
-    return Picture(
-        "mask",
-        "The mask exp(−|λᵢ − λⱼ|) that maps are solved under, eigenvalues ascending: blocks near one are eigenspaces "
-        f"whose functions may mix. Beside it |τ_Ω|, the mean over {pairs}.",
-        figures.matrix_pair(multiplicity_mask(eigenvalues[order]), tau, ("mask", "mean |τ_Ω|")),
-    )
+    if operator is None or operator.mask is None or maps is None:
+        return []
+    return [
+        Picture(
+            "mask",
+            "The mask exp(−|λᵢ − λⱼ|) that maps are solved under, eigenvalues ascending: blocks near one are "
+            f"eigenspaces whose functions may mix. Beside it |τ_Ω|, the mean over {pairs}.",
+            figures.matrix_pair(operator.mask, maps.own.abs().mean(0), ("mask", "mean |τ_Ω|")),
+        )
+    ]
+
+
+def eigenfunctions(operator: Operator | None) -> list[Picture]:
+    """Eigenfunctions on the latent grid; nothing where the method learns no operator."""
+    if operator is None:
+        return []
+    spectrum = operator.spectrum
+    return [
+        Picture(
+            "eigenfunctions",
+            "Learned eigenfunctions on the latent grid, in ascending eigenvalue, row by row.",
+            figures.eigenfunction_mosaic(spectrum.eigenfunctions, operator.grid, spectrum.eigenvalues),
+        )
+    ]
+
+
+def mass(operator: Operator | None) -> list[Picture]:
+    """The learned mass; nothing where the method learns no operator."""
+    if operator is None:
+        return []
+    drawn = figures.mass_map(operator.spectrum.mass, operator.grid)
+    return [Picture("mass", "Learned mass on the latent grid, as its deviation from the mean.", drawn)]
+
+
+def _title(maps: Maps) -> str:
+    cut = f", entries cut off at {LARGEST:g}" if bool((maps.own.abs() > LARGEST).any()) else ""
+    return f"{maps.text}{cut}"

@@ -1,21 +1,54 @@
-"""What the paper compares with, as models for the same training loop."""
+"""Methods that experiments compare: NIso in its variants and the paper's baselines, a file and a line here each."""
 
-from niso.methods.autoencoder import Autoencoder, AutoencoderObjective
-from niso.methods.block_diagonal import block_diagonal_loss, block_diagonalise, block_order
-from niso.methods.fourier import FourierObjective, FourierOutput, NeuralFourierTransform
-from niso.methods.orthogonal import OrthogonalAutoencoder, OrthogonalObjective, orthogonal_map, orthogonal_parts
+from __future__ import annotations
 
-__all__ = [
-    "Autoencoder",
-    "AutoencoderObjective",
-    "FourierObjective",
-    "FourierOutput",
-    "NeuralFourierTransform",
-    "OrthogonalAutoencoder",
-    "OrthogonalObjective",
-    "block_diagonal_loss",
-    "block_diagonalise",
-    "block_order",
-    "orthogonal_map",
-    "orthogonal_parts",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from niso.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from niso.methods.method import Method  # loads torch, which `niso --help` need not wait for
+
+METHODS = {
+    "niso": "niso.methods.isometry.Isometry",
+    "niso-triplet": "niso.methods.isometry.Triplets",
+    "niso-group": "niso.methods.isometry.Groups",
+    "niso-contrastive": "niso.methods.isometry.Contrastive",
+    "niso-no-equivariance": "niso.methods.isometry.NoEquivariance",
+    "niso-no-multiplicity": "niso.methods.isometry.NoMultiplicity",
+    "niso-no-operator": "niso.methods.isometry.NoOperator",
+    "niso-no-basis": "niso.methods.orthogonal.NoBasis",
+    "nft": "niso.methods.fourier.Fourier",
+    "nft-triplet": "niso.methods.fourier.FourierTriplets",
+    "autoencoder": "niso.methods.autoencoder.Reconstruction",
+}
+
+
+def find_method(name: str) -> type[Method]:
+    """The class of a method, imported when asked for.
+
+    Raises:
+        InputError: there is no such method; names the nearest.
+    """
+    if name not in METHODS:
+        raise InputError(f"unknown method {name!r}{nearest(name, METHODS)}")
+    module, _, attribute = METHODS[name].rpartition(".")
+    method: type[Method] = getattr(import_module(module), attribute)
+    return method
+
+
+def methods_of(views: int = 2, grouped: bool = False, maps: bool = False) -> tuple[str, ...]:
+    """Methods that suit data, in the order of the registry.
+
+    Args:
+        views: observations that examples have at most, see `Method.views`.
+        grouped: whether several examples can share one T.
+        maps: only methods that relate latents by maps.
+    """
+    kinds = {name: find_method(name) for name in METHODS}
+    return tuple(
+        name
+        for name, kind in kinds.items()
+        if kind.views <= views and (grouped or not kind.grouped) and (kind.has_maps or not maps)
+    )

@@ -7,6 +7,9 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from niso import losses
+from niso.methods.config import ClassifierConfig
+from niso.methods.heads import plain_head
+from niso.methods.method import Method, Networks
 
 
 class Autoencoder(nn.Module):
@@ -31,14 +34,38 @@ class Autoencoder(nn.Module):
 
 
 class AutoencoderObjective(nn.Module):
-    """An `Autoencoder` and its loss |D(E(ψ)) − ψ|, a mean over entries: what the training loop pre-trains."""
+    """An `Autoencoder` and its loss |D(E(ψ)) − ψ|, a mean over entries: what the training loop pre-trains.
 
-    def __init__(self, model: Autoencoder) -> None:
+    Args:
+        norm: of the error, see `niso.losses`.
+    """
+
+    def __init__(self, model: Autoencoder, norm: losses.Norm = "l1") -> None:
         super().__init__()
         self.model = model
+        self.norm: losses.Norm = norm
 
     def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
         """Loss terms of all observations in the batch: (ψ,), or every view of pairs and triplets alike."""
         x = torch.cat(batch)
-        loss = losses.reconstruction(self.model(x), x)
+        loss = losses.reconstruction(self.model(x), x, self.norm)
         return {"loss": loss, "reconstruction": loss.detach()}
+
+
+class Reconstruction(Method):
+    """The autoencoder baseline as a method. It has no maps; its head learns invariance from transformed examples."""
+
+    has_maps = False
+    augmented_head = True
+    model: Autoencoder
+
+    def build(self, networks: Networks) -> Autoencoder:
+        return Autoencoder(networks.encoder, networks.decoder)
+
+    def objective(self) -> nn.Module:
+        return AutoencoderObjective(self.model, self.config.norm)
+
+    def head(
+        self, config: ClassifierConfig, examples: Float[Tensor, "batch length channels"], classes: int
+    ) -> nn.Module:
+        return plain_head(config, examples, classes)

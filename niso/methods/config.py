@@ -1,9 +1,9 @@
-"""Settings of the methods that homNIST and shapes compare."""
+"""Settings of methods; an experiment's configuration extends one of these classes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import tyro
 
@@ -14,11 +14,12 @@ from niso.spectrum import Eigenfunctions, Eigenvalues
 
 
 @dataclass(frozen=True)
-class MethodConfig(Strict):
-    """Settings of NIso, of the baselines and of their heads."""
+class IsometryConfig(Strict):
+    """Settings of the pre-training of NIso."""
 
-    rank: int = 32
-    """Number of eigenfunctions k, and size of the maps of every method."""
+    rank: int | None = None
+    """Number of eigenfunctions k, and size of the maps of every method; as many as the latent domain allows by
+    default."""
     eigenvalues: Eigenvalues = "cumulative"
     """Parametrisation of the eigenvalues, see `niso.LearnedSpectrum`."""
     eigenfunctions: Eigenfunctions = "polar"
@@ -27,9 +28,6 @@ class MethodConfig(Strict):
     """Norm of the equivariance and reconstruction losses: mean absolute error or mean square."""
     equivariance: float = 0.5
     """Weight α of the equivariance loss."""
-    relative_equivariance: float | None = None
-    """Weight of the equivariance loss relative to the latents' spread, see `niso.losses.equivariance`. It takes the
-    place of the former where the experiment says so."""
     multiplicity: float = 0.1
     """Weight β of the multiplicity loss."""
     multiplicity_decay: float = 1.0
@@ -37,33 +35,78 @@ class MethodConfig(Strict):
     spectral_dropout: float = 0.0
     """Probability of spectral dropout."""
     special: bool = False
-    """Maps of determinant +1 only."""
+    """Admit only maps of determinant +1."""
     damping: float = 0.0
     """Damping of the polar gradient; 0 is exact."""
+    training: Annotated[Optimisation, tyro.conf.arg(name="")] = field(default_factory=Optimisation)
+    """Optimisation of the pre-training."""
+    evaluation_pairs: int = 10_000
+    """Held-out pairs that metrics of pairs are means over."""
+
+    def __post_init__(self) -> None:
+        require(self, "equivariance", "multiplicity", "damping")
+        require(self, "multiplicity_decay", "spectral_dropout", most=1.0)
+        for name in ("rank", "evaluation_pairs"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+
+
+@dataclass(frozen=True)
+class MethodConfig(IsometryConfig):
+    """Settings of all methods that pre-train on pairs."""
+
+    relative_pairs: ClassVar[bool] = True
+    """Whether `relative_equivariance` is for pairs too, not only for maps that are solved from other observations."""
+
+    relative_equivariance: float | None = None
+    """Weight of the equivariance loss relative to the latents' spread, see `niso.losses.equivariance`. Where given, it
+    replaces `equivariance`."""
+    contrastive: float = 0.1
+    """Weight of the contrastive loss in the method niso-contrastive, see `niso.losses.contrastive`."""
+    complete: bool = False
+    """In the method niso-no-basis, solve for the whole orthogonal matrix that an SVD makes of b aᵀ, an arbitrary
+    rotation where b aᵀ is zero; otherwise τ is zero there. It takes an SVD of N × N for every pair."""
     nft_tall: bool = False
     """In the methods nft, all points as rows of the latent instead of as many as the rank."""
     nft_epochs: int = 50
     """In the methods nft, epochs of the block diagonalisation after pre-training; 0 leaves it out."""
     nft_maps: int = 3_200
     """In the methods nft, maps that the block diagonalisation is fitted to."""
-    training: Annotated[Optimisation, tyro.conf.arg(name="")] = field(default_factory=Optimisation)
-    """Optimisation of the pre-training."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self, "contrastive")
+        if self.relative_equivariance is not None:
+            require(self, "relative_equivariance")
+        if self.nft_maps < 1:
+            raise ValueError(f"nft_maps must be at least 1, got {self.nft_maps}")
+        if self.nft_epochs < 0:
+            raise ValueError(f"nft_epochs must not be negative, got {self.nft_epochs}")
+
+
+@dataclass(frozen=True)
+class ClassifierConfig(MethodConfig):
+    """Settings of methods and of the classification heads on top of them."""
+
     head: Optimisation = field(default_factory=lambda: Optimisation(steps=10_000))
     """Optimisation of the head."""
     vector_neurons: VectorNeuronConfig = field(default_factory=VectorNeuronConfig)
     """The equivariant head, of all methods but the autoencoder."""
     mlp: MLPConfig = field(default_factory=MLPConfig)
     """The autoencoder's head."""
-    evaluation_pairs: int = 10_000
-    """Held-out pairs for the figures of pairs."""
+
+
+@dataclass(frozen=True)
+class GroupConfig(ClassifierConfig):
+    """The same where several observations can share one transformation."""
+
+    group: int = 4
+    """Observations that share one T in the method niso-group; the batch is a multiple of it."""
+    leave_one_out: bool = True
+    """In niso-group, solve each member's map from the others alone."""
 
     def __post_init__(self) -> None:
-        for name in ("rank", "nft_maps", "evaluation_pairs"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        require(self, "equivariance", "multiplicity", "damping")
-        require(self, "multiplicity_decay", "spectral_dropout", most=1.0)
-        if self.relative_equivariance is not None:
-            require(self, "relative_equivariance")
-        if self.nft_epochs < 0:
-            raise ValueError(f"nft_epochs must not be negative, got {self.nft_epochs}")
+        super().__post_init__()
+        if self.group < 1:
+            raise ValueError(f"group must be at least 1, got {self.group}")

@@ -7,6 +7,7 @@ take either method: coefficients Hᵀ (batch, a, s), whose vectors live along ax
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import torch
@@ -17,6 +18,9 @@ from niso import losses
 from niso.functional_map import least_squares_map
 from niso.linalg import full_precision, matmul
 from niso.methods.block_diagonal import block_diagonalise
+from niso.methods.config import ClassifierConfig
+from niso.methods.heads import invariant_head
+from niso.methods.method import Batches, Method, Networks
 
 Norm = Literal["absolute", "squared"]
 """Pixel error: mean absolute, as NIso is trained with, or mean squared."""
@@ -211,3 +215,43 @@ class FourierObjective(nn.Module):
         """Loss terms of a pair (ψ, Tψ) or triplet (ψ, Tψ, T²ψ) of batches."""
         loss = self.model(*batch, norm=self.norm, directions=self.directions).reconstruction
         return {"loss": loss, "reconstruction": loss.detach()}
+
+
+class Fourier(Method):
+    """NFT from pairs as a method, with the size of maps and head tensor that NIso has (paper appendix "Baselines")."""
+
+    map_text = "|V| after the block diagonalisation"
+    model: NeuralFourierTransform
+
+    def build(self, networks: Networks) -> NeuralFourierTransform:
+        encoder, decoder, points, channels = networks
+        if self.config.nft_tall:
+            return NeuralFourierTransform(encoder, decoder, channels)
+        return NeuralFourierTransform(encoder, decoder, self.config.rank or points, points)
+
+    def objective(self) -> nn.Module:
+        return FourierObjective(self.model, "absolute" if self.config.norm == "l1" else "squared", "both")
+
+    def solve(
+        self, a: Float[Tensor, "batch rank channels"], b: Float[Tensor, "batch rank channels"]
+    ) -> Float[Tensor, "batch rank rank"]:
+        return self.model.solve(a, b)
+
+    @torch.no_grad()
+    def after_pretraining(self, pairs: Callable[[int], Batches], seed: int) -> None:
+        """Fit the block diagonalisation."""
+        if self.config.nft_epochs:
+            self.model.eval()
+            maps = [self.solve(self.encode(x), self.encode(tx)) for x, tx in pairs(self.config.nft_maps)]
+            self.model.diagonalise(torch.cat(maps), self.config.nft_epochs, seed=seed)
+
+    def head(
+        self, config: ClassifierConfig, examples: Float[Tensor, "batch length channels"], classes: int
+    ) -> nn.Module:
+        return invariant_head(config, examples, classes)
+
+
+class FourierTriplets(Fourier):
+    """NFT from triplets."""
+
+    views = 3

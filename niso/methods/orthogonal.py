@@ -13,6 +13,9 @@ from torch import Tensor, nn
 
 from niso import losses
 from niso.linalg import full_precision, polar
+from niso.methods.config import ClassifierConfig
+from niso.methods.heads import invariant_head
+from niso.methods.method import Method, Networks
 
 
 class OrthogonalParts(NamedTuple):
@@ -137,3 +140,30 @@ class OrthogonalObjective(nn.Module):
         """Loss terms of a pair (ψ, Tψ) of batches; "loss" is what is minimised."""
         terms = self.model(*batch)
         return {"loss": terms["reconstruction"] + self.equivariance * terms["equivariance"], **terms}
+
+
+class NoBasis(Method):
+    """The paper's ablation without an operator as it stands there: τ (N × N) between the encodings themselves."""
+
+    map_text = "|τ| between the latent points"
+    model: OrthogonalAutoencoder
+
+    def build(self, networks: Networks) -> OrthogonalAutoencoder:
+        config = self.config
+        relative = config.relative_equivariance is not None and config.relative_pairs
+        return OrthogonalAutoencoder(networks.encoder, networks.decoder, config.norm, relative, config.complete)
+
+    def objective(self) -> nn.Module:
+        config = self.config
+        weight = config.relative_equivariance if self.model.relative else config.equivariance
+        return OrthogonalObjective(self.model, weight or 0.0)
+
+    def solve(
+        self, a: Float[Tensor, "batch points channels"], b: Float[Tensor, "batch points channels"]
+    ) -> Float[Tensor, "batch points points"]:
+        return orthogonal_map(a, b, self.model.complete)
+
+    def head(
+        self, config: ClassifierConfig, examples: Float[Tensor, "batch length channels"], classes: int
+    ) -> nn.Module:
+        return invariant_head(config, examples, classes)

@@ -25,7 +25,6 @@ class ClassificationObjective(nn.Module):
         encode: observations to features, `backbone.encode` by default. Give another to reuse what does not change
             while the backbone is frozen: `lambda x: model.encode(x, spectrum)`, or `nn.Identity()` where the
             batches hold features already.
-        augment: applied to the observations while training, before they are encoded.
 
     Raises:
         ValueError: the backbone has no method `encode` and none is given.
@@ -37,7 +36,6 @@ class ClassificationObjective(nn.Module):
         head: nn.Module,
         frozen: bool = True,
         encode: Encode | None = None,
-        augment: Encode | None = None,
     ) -> None:
         super().__init__()
         if encode is None and not callable(getattr(backbone, "encode", None)):
@@ -46,7 +44,6 @@ class ClassificationObjective(nn.Module):
         self.head = head
         self.frozen = frozen
         self.given_encode = encode
-        self.augment = augment
         if frozen:
             backbone.requires_grad_(False).eval()
 
@@ -57,7 +54,7 @@ class ClassificationObjective(nn.Module):
         return self
 
     def scores(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch classes"]:
-        """Class scores (logits) of observations; nothing is augmented."""
+        """Class scores (logits) of observations."""
         encode = self.given_encode or cast(Encode, self.backbone.encode)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
             features = encode(x)
@@ -70,8 +67,6 @@ class ClassificationObjective(nn.Module):
     ) -> dict[str, Float[Tensor, ""]]:
         """Softmax cross-entropy, "loss", and the share of correct classes, "accuracy", of (observations, labels)."""
         x, labels = batch
-        if self.augment is not None and self.training:
-            x = self.augment(x)
         scores = self.scores(x)
         accuracy = (scores.detach().argmax(-1) == labels).float().mean()
         return {"loss": nn.functional.cross_entropy(scores, labels), "accuracy": accuracy}

@@ -7,32 +7,33 @@ far as the latents are equivariant, so that an invariant head sees through the h
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor, nn
 
-from niso.data.digits.homnist import GeneratedTestSet, PerturbedDigits, PublishedTestSet, labelled, related
+from niso.data.digits.homnist import GeneratedTestSet, PerturbedDigits, PublishedTestSet
 from niso.data.digits.mnist import digits, mnist, pad, signed
+from niso.data.transformed import labelled, related
 from niso.errors import InputError
-from niso.experiments.experiment import Curve, Experiment, Phase
-from niso.experiments.homnist.methods import CLASSES, METHODS, make_model, make_objective
+from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.homnist.presets import PRESETS, HomnistConfig
 from niso.experiments.homnist.published import PUBLISHED
-from niso.geometry import homography
-from niso.methods import Autoencoder, NeuralFourierTransform
-from niso.methods.common import make_head, pair_figures
-from niso.networks import ClassificationObjective
-from niso.results import Metric
+from niso.geometry.homographies import Homographies
+from niso.methods import find_method, methods_of
+from niso.methods.evaluation import PAIR_METRICS, Operator, PairEvaluation, evaluate_pairs, learned_operator
+from niso.methods.method import Method, Networks
+from niso.networks import ClassificationObjective, ConvDecoder, ConvEncoder, ViTDecoder, ViTEncoder
 from niso.random import local_part, process, step_seed
+from niso.results import Curve, Metric, Result
 
-if TYPE_CHECKING:
-    from niso.report import Picture
-
+CLASSES = 10
 BATCH = 500
 """Images encoded at once where nothing is trained."""
 EVALUATION_SEED = 20_241_210
@@ -50,19 +51,24 @@ def spread(count: int, total: int) -> Int[Tensor, " count"]:
 
 
 class Scores(NamedTuple):
-    """How the perturbed test set was classified, an entry an image, on the CPU."""
+    """How a perturbed set was classified, an entry an image, on the CPU.
+
+    Attributes:
+        correct: whether the class is right.
+        pixels: strength of the homography: mean displacement of the corners, in pixels.
+    """
 
     correct: Bool[Tensor, " images"]
-    strength: Float[Tensor, " images"]
+    pixels: Float[Tensor, " images"]
 
 
-class Pairs(NamedTuple):
-    """Held-out digits ψ, other digits ψ′, and both under the same homographies, on the training device."""
+@dataclass
+class HomnistResult(Result):
+    """What figures of homNIST are drawn from."""
 
-    x: Float[Tensor, "pairs 1 side side"]
-    tx: Float[Tensor, "pairs 1 side side"]
-    other: Float[Tensor, "pairs 1 side side"]
-    t_other: Float[Tensor, "pairs 1 side side"]
+    scores: Scores
+    pairs: PairEvaluation
+    operator: Operator | None
 
 
 class Homnist(Experiment):
@@ -77,201 +83,204 @@ class Homnist(Experiment):
     )
     config_class = HomnistConfig
     presets = PRESETS
-    methods: ClassVar[tuple[str, ...]] = tuple(METHODS)
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("accuracy", "share of perturbed test images classified correctly", "higher"),
         Metric("accuracy_clean", "share of unperturbed test digits classified correctly", "higher"),
-        Metric("accuracy_val", "accuracy on validation digits, which are training digits that nothing was trained on", "higher"),
+        *PAIR_METRICS,
+        Metric(
+            "accuracy_val", "accuracy on perturbed validation digits: training digits that nothing trained on", "higher"
+        ),
         Metric("accuracy_clean_val", "the same without perturbation", "higher"),
-        Metric("equivariance_error", "‖τa − b‖² / ‖b‖² on test digits under the pre-training's homographies (mean)", "lower"),
-        Metric("equivariance_error_centred", "the same, relative to what is left of b without the mean over all digits", "lower"),
-        Metric("reconstruction_error", "mean absolute error of D(τ E(ψ)) against Tψ, black being −1 and white 1; for the autoencoder, of D(E(Tψ))", "lower"),
-        Metric("relative_map_error", "‖τ′a − b‖² / ‖b‖² with the τ′ of another digit under the same homography (mean)", "lower"),
         Metric("test_images", "perturbed test images: digits times homographies of each"),
         Metric("steps", "optimiser steps of both phases"),
-        Metric("seconds", "seconds of training of both phases", "lower", unit="s"),
-        Metric("seconds_pretrain", "seconds of pre-training", "lower", unit="s"),
-        Metric("seconds_head", "seconds of the training of the head", "lower", unit="s"),
+        Metric("seconds", "time of training of both phases", "lower", "s"),
+        Metric("seconds_pretrain", "time of pre-training", "lower", "s"),
+        Metric("seconds_head", "time of the training of the head", "lower", "s"),
     )
-    targets: ClassVar[dict[str, dict[str, str]]] = {}
+    figures = "niso.experiments.homnist.figures"
     published = PUBLISHED
 
     def __init__(
-        self, config: HomnistConfig, method: str, seed: int, data_dir: Path | None, device: torch.device
+        self,
+        config: HomnistConfig,
+        method: str,
+        seed: int,
+        data_dir: Path | None,
+        device: torch.device,
+        precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
-        super().__init__(config, method, seed, data_dir, device)
-        self.kind = METHODS[method]
+        super().__init__(config, method, seed, data_dir, device, precision)
         data = mnist(data_dir) if config.digits == "mnist" else digits()
         images, labels = pad(data.train_images), data.train_labels
-        kept_apart = torch.zeros(len(labels), dtype=torch.bool)
-        kept_apart[spread(round(config.validation * len(labels)), len(labels))] = True
-        self.validation_images, self.validation_labels = images[kept_apart], labels[kept_apart]
-        self.train_images, self.train_labels = images[~kept_apart].to(device), labels[~kept_apart].to(device)
+        apart = torch.zeros(len(labels), dtype=torch.bool)
+        apart[spread(round(config.validation * len(labels)), len(labels))] = True
+        self.validation_images, self.validation_labels = images[apart], labels[apart]
+        self.train_images, self.train_labels = images[~apart].to(device), labels[~apart].to(device)
         self.test_images, self.test_labels = pad(data.test_images), data.test_labels
         if config.test_digits is not None and not config.published:
             index = spread(config.test_digits, len(self.test_labels))
             self.test_images, self.test_labels = self.test_images[index], self.test_labels[index]
+        self.action = Homographies(background=-1.0)
         self.test_set = self._test_set()
         try:
-            model, self.grid = make_model(config, self.kind, self.train_images.shape[-1])
+            networks, self.grid = make_networks(config, images.shape[-1])
+            self.method: Method = find_method(method)(config, networks)
         except ValueError as error:
             raise InputError(str(error)) from error
-        self.model = model.to(device)
+        self.method.precision = precision
+        self.method.model.to(device)
         self.head: nn.Module = nn.Identity()
-        self.scores: Scores | None = None
         batch = config.training.batch_size // (process()[1] * config.training.accumulation)
-        if batch % self.group:
-            raise InputError(f"a batch of {batch} pairs cannot be cut into groups of {self.group}: choose a multiple")
+        if batch % self.method.group:
+            raise InputError(
+                f"a batch of {batch} pairs cannot be cut into groups of {self.method.group}: choose a multiple"
+            )
 
-    @property
-    def group(self) -> int:
-        """Digits of a batch that share one T."""
-        return self.config.group if self.kind.grouped else 1
+    @classmethod
+    def methods(cls) -> tuple[str, ...]:
+        return methods_of(views=3, grouped=True)
 
     def _test_set(self) -> PerturbedDigits:
+        """The test set: generated, or the published one where it is asked for."""
         config = self.config
         if not config.published:
             return GeneratedTestSet(self.test_images, self.test_labels, config.test_copies)
-        found = sorted(self.data_dir.glob("*.mat")) if self.data_dir is not None else []
-        if len(found) != 1 or config.digits != "mnist" or config.test_digits is not None:
+        files = sorted(self.data_dir.glob("*.mat")) if self.data_dir else []
+        if len(files) != 1 or config.digits != "mnist" or config.test_digits is not None:
             raise InputError(
                 "--published needs MNIST, all its test digits, and one .mat file in --data-dir, where "
-                f"{len(found)} are: put homNIST's there, or leave --published out to have a test set generated"
+                f"{len(files)} are: put homNIST's there, or leave --published out to have a test set generated"
             )
-        return PublishedTestSet(found[0], config.test_copies)
+        return PublishedTestSet(files[0], config.test_copies)
 
     # Training
 
     def phases(self) -> Iterator[Phase]:
-        config = self.config
-        yield Phase("pretrain", make_objective(config, self.kind, self.model), self.sample, config.training)
-        if isinstance(self.model, NeuralFourierTransform) and config.nft_epochs:
-            self.model.diagonalise(self.maps(config.nft_maps), config.nft_epochs, seed=self.seed)
+        config, method = self.config, self.method
+        yield Phase("pretrain", method.objective(), self.sample, config.training)
+        method.after_pretraining(self.train_pairs, self.seed)
         examples = self.encode(self.train_images[:BATCH])
-        self.head = make_head(config, self.model, examples, CLASSES).to(self.device)
+        self.head = method.head(config, examples, CLASSES).to(self.device)
         yield Phase("head", *self._head_training(), config.head)
 
     def sample(self, step: int) -> tuple[Tensor, ...]:
         """Pairs (ψ, Tψ), triplets (ψ, Tψ, T²ψ) or groups of pairs of training digits: this process's part."""
         size = self.config.training.batch_size // process()[1]
-        return related(self.train_images, size, self.kind.order, self.group)
+        return related(self.train_images, size, self.action, self.method.views, self.method.group)
 
-    def _head_training(self) -> tuple[nn.Module, Any]:
+    def _head_training(self) -> tuple[nn.Module, Callable[[int], tuple[Tensor, ...]]]:
         """Objective and sampler of the head. What a frozen backbone makes of digits as they are is computed once."""
-        config, backbone = self.config, self.model
+        config, method = self.config, self.method
         images, labels, size = self.train_images, self.train_labels, config.head.batch_size
-        augmented = isinstance(backbone, Autoencoder)
-        if augmented or config.head.steps * size < len(images):
+        if method.augmented_head or config.head.steps * size < len(images):
+            action = self.action if method.augmented_head else None
 
             def drawn(step: int) -> tuple[Tensor, Tensor]:
-                return labelled(images, labels, size // process()[1], augmented)
+                return labelled(images, labels, size // process()[1], action)
 
-            return ClassificationObjective(backbone, self.head), drawn
+            return ClassificationObjective(method.model, self.head, encode=method.head_features), drawn
         features = cache(lambda: self.encode(images))  # in the first step: not where the head is trained already
 
         def encoded(step: int) -> tuple[Tensor, Tensor]:
             index = local_part(torch.randint(len(images), (size,))).to(self.device)
             return features()[index], labels[index]
 
-        return ClassificationObjective(backbone, self.head, encode=nn.Identity()), encoded
+        return ClassificationObjective(method.model, self.head, encode=nn.Identity()), encoded
 
     @torch.no_grad()
-    def encode(self, images: Tensor) -> Float[Tensor, "images length channels"]:
+    def encode(self, images: UInt8[Tensor, "images side side"]) -> Float[Tensor, "images length channels"]:
         """Features of padded digits 0 … 255, as the head gets them."""
-        self.model.eval()
-        return torch.cat([self._features(signed(part.to(self.device))[:, None]) for part in images.split(BATCH)])
+        self.method.model.eval()
+        parts = images.split(BATCH)
+        return torch.cat([self.method.head_features(signed(part.to(self.device))[:, None]) for part in parts])
 
-    def _features(self, images: Tensor) -> Tensor:
-        """Latents in the precision of the run, never below float32."""
-        with self.autocast():
-            latents = self.model.encode(images)
-        return latents.to(torch.promote_types(latents.dtype, torch.float32))
-
-    @torch.no_grad()
-    def maps(self, count: int) -> Float[Tensor, "count rank rank"]:
-        """Maps of random training digits under random homographies, the same in all processes."""
-        self.model.eval()
+    def train_pairs(self, count: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Random training digits, and the same under random homographies: the same in all processes."""
         generator = torch.Generator().manual_seed(step_seed(self.seed, 0, "maps"))
         index = torch.randint(len(self.train_images), (count,), generator=generator)
-        matrices = homography.matrix(homography.sample_coefficients(count, generator, torch.float64)).float()
-        found = []
-        for part, t in zip(index.split(BATCH), matrices.to(self.device).split(BATCH), strict=True):
+        transformations = self.action.sample(count, generator)
+        for part, t in zip(index.split(BATCH), transformations.split(BATCH), strict=True):
             x = signed(self.train_images[part.to(self.device)])[:, None]
-            found.append(self._map(x, homography.warp(x, t, background=-1.0)))
-        return torch.cat(found)
-
-    def _map(self, x: Tensor, tx: Tensor) -> Tensor:
-        assert not isinstance(self.model, Autoencoder)
-        return self.model.map_between(x, tx)
+            yield x, self.action.act(x, t)
 
     # Evaluation
 
     @torch.no_grad()
-    def evaluate(self) -> dict[str, float]:
-        self.model.eval()
+    def evaluate(self) -> HomnistResult:
+        config = self.config
+        self.method.model.eval()
         self.head.eval()
-        self.scores = self.classify(self.test_set)
-        held_out = self.pairs(self.config.evaluation_pairs)
-        figures = {
-            "accuracy": self.scores.correct.double().mean().item(),
+        scores = self.classify(self.test_set)
+        pairs = evaluate_pairs(self.method, self.held_out(config.evaluation_pairs))
+        metrics = {
+            "accuracy": scores.correct.double().mean().item(),
             "accuracy_clean": self.accuracy(self.test_images, self.test_labels),
+            **pairs.metrics,
+            "test_images": len(scores.correct),
         }
         if len(self.validation_labels):
-            copies = min(self.config.test_copies, VALIDATION_COPIES)
+            copies = min(config.test_copies, VALIDATION_COPIES)
             perturbed = GeneratedTestSet(self.validation_images, self.validation_labels, copies, VALIDATION_SEED)
-            figures["accuracy_val"] = self.classify(perturbed).correct.double().mean().item()
-            figures["accuracy_clean_val"] = self.accuracy(self.validation_images, self.validation_labels)
-        return {
-            **figures,
-            **pair_figures(self.model, zip(*(view.split(BATCH) for view in held_out), strict=True)),
-            "test_images": len(self.scores.correct),
-        }
+            metrics["accuracy_val"] = self.classify(perturbed).correct.double().mean().item()
+            metrics["accuracy_clean_val"] = self.accuracy(self.validation_images, self.validation_labels)
+        operator = learned_operator(self.method, self.grid)
+        return HomnistResult(metrics, scores, pairs, operator, curves={"accuracy_by_strength": by_strength(scores)})
 
-    def accuracy(self, images: Tensor, labels: Tensor) -> float:
+    def accuracy(self, images: UInt8[Tensor, "images side side"], labels: Int[Tensor, " images"]) -> float:
         """Share of unperturbed digits classified correctly."""
-        predicted = torch.cat([self.head(part).argmax(-1) for part in self.encode(images).split(BATCH)])
+        predicted = torch.cat([self._scores(part).argmax(-1) for part in self.encode(images).split(BATCH)])
         return (predicted.cpu() == labels).double().mean().item()
 
     @torch.no_grad()
     def classify(self, perturbed: PerturbedDigits) -> Scores:
         """Classify a perturbed set."""
-        self.model.eval()
-        self.head.eval()
         correct, strength = [], []
         for images, labels, matrices in perturbed.batches(BATCH, self.device):
-            correct.append((self.head(self._features(images)).argmax(-1) == labels).cpu())
-            strength.append(homography.strength(matrices).cpu())
-        return Scores(torch.cat(correct), torch.cat(strength))
+            correct.append((self._scores(self.method.head_features(images)).argmax(-1) == labels).cpu())
+            strength.append(self.action.strength(matrices).cpu())
+        half = (self.test_images.shape[-1] - 1) / 2
+        return Scores(torch.cat(correct), torch.cat(strength) * half)
 
-    def curves(self) -> dict[str, Curve]:
-        """Accuracy in twenty bins of equally many images, by how far their corners are moved."""
-        correct, strength = self.scores or self.classify(self.test_set)
-        finite = strength.isfinite()
-        pixels = strength[finite] * (self.test_images.shape[-1] - 1) / 2
-        bins = [part for part in pixels.argsort(stable=True).tensor_split(20) if len(part)]
-        right = correct[finite].double()
-        return {
-            "accuracy_by_strength": {
-                "x": [pixels[part].median().item() for part in bins],
-                "y": [right[part].mean().item() for part in bins],
-                "count": [len(part) for part in bins],
-                "x_label": "mean displacement of the corners (pixels)",
-                "y_label": "accuracy",
-            }
-        }
+    def _scores(self, features: Tensor) -> Tensor:
+        with self.precision():
+            return self.head(features)
 
-    def pairs(self, count: int) -> Pairs:
-        """`count` held-out pairs at most; the same for every run."""
+    def held_out(self, count: int) -> Iterator[tuple[Tensor, ...]]:
+        """Batches of `count` test digits at most, under homographies, and of other digits under the same ones."""
         total = len(self.test_images)
         index = spread(count, total)
         generator = torch.Generator().manual_seed(step_seed(EVALUATION_SEED, 0))
-        coefficients = homography.sample_coefficients(total, generator, torch.float64)[index]
-        matrices = homography.matrix(coefficients).float().to(self.device)
-        x, other = (signed(self.test_images[i].to(self.device))[:, None] for i in (index, (index + 1) % total))
-        warped = (homography.warp(view, matrices, background=-1.0) for view in (x, other))
-        return Pairs(x, next(warped), other, next(warped))
+        transformations = self.action.sample(total, generator)[index]
+        for part, t in zip(index.split(BATCH), transformations.split(BATCH), strict=True):
+            x, other = (
+                signed(self.test_images[place].to(self.device))[:, None] for place in (part, (part + 1) % total)
+            )
+            yield x, self.action.act(x, t), other, self.action.act(other, t)
 
-    def pictures(self) -> list[Picture]:
-        from niso.experiments.homnist.figures import pictures
 
-        return pictures(self)
+def make_networks(config: HomnistConfig, side: int) -> tuple[Networks, tuple[int, int]]:
+    """Untrained networks for images of side × side pixels, and their latent grid.
+
+    Raises:
+        ValueError: the networks do not fit the images.
+    """
+    if config.architecture == "conv":
+        conv = replace(config.conv, image_size=(side, side))
+        return Networks(ConvEncoder(conv), ConvDecoder(conv), conv.points, conv.latent_channels), conv.grid
+    vit = replace(config.vit, image_size=(side, side))
+    points = vit.grid[0] * vit.grid[1]
+    return Networks(ViTEncoder(vit), ViTDecoder(vit), points, vit.latent_channels), vit.grid
+
+
+def by_strength(scores: Scores) -> Curve:
+    """Accuracy in twenty bins of equally many images, by how far their corners are moved."""
+    finite = scores.pixels.isfinite()
+    pixels, correct = scores.pixels[finite], scores.correct[finite].double()
+    bins = [part for part in pixels.argsort(stable=True).tensor_split(20) if len(part)]
+    return {
+        "x": [pixels[part].median().item() for part in bins],
+        "y": [correct[part].mean().item() for part in bins],
+        "count": [len(part) for part in bins],
+        "x_label": "mean displacement of the corners (pixels)",
+        "y_label": "accuracy",
+    }

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from niso.config import Optimisation, require
 from niso.data.digits.homnist import COPIES
-from niso.methods.config import MethodConfig
+from niso.methods.config import GroupConfig
 from niso.networks import ConvConfig, VectorNeuronConfig, ViTConfig
 
 Source = Literal["mnist", "embedded"]
@@ -15,12 +15,14 @@ Architecture = Literal["conv", "vit"]
 
 
 @dataclass(frozen=True)
-class HomnistConfig(MethodConfig):
-    """Settings of the homNIST experiment. α is 0 in the method niso-no-equivariance, β in niso-no-multiplicity.
+class HomnistConfig(GroupConfig):
+    """Settings of the homNIST experiment.
 
-    `relative_equivariance` is for niso-triplet and niso-group, where maps are solved from others than they transport:
-    in pairs it drives what a digit is from its invariants into its map.
+    `relative_equivariance` is for niso-triplet and niso-group, whose maps transport other observations than they are
+    solved from: in pairs it drives what a digit is from its invariants into its map.
     """
+
+    relative_pairs: ClassVar[bool] = False
 
     digits: Source = "mnist"
     """MNIST (in --data-dir, or downloaded once), or scikit-learn's digits, which need no network."""
@@ -30,12 +32,6 @@ class HomnistConfig(MethodConfig):
     """Convolutional networks; image_size is that of the digits, whatever is given."""
     vit: ViTConfig = field(default_factory=ViTConfig)
     """Transformers; image_size is that of the digits, whatever is given."""
-    contrastive: float = 0.1
-    """Weight of the contrastive loss in the method niso-contrastive, see `niso.losses.contrastive`."""
-    group: int = 4
-    """Observations that share one T in the method niso-group; the batch is a multiple of it."""
-    leave_one_out: bool = True
-    """In niso-group, solve each member's map from the others alone."""
     published: bool = False
     """Evaluate on the published .mat file, the only one in --data-dir, instead of a generated test set."""
     validation: float = 0.0
@@ -47,10 +43,7 @@ class HomnistConfig(MethodConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self, "contrastive")
         require(self, "validation", most=0.5)
-        if self.group < 1:
-            raise ValueError(f"group must be at least 1, got {self.group}")
         if self.digits not in get_args(Source) or self.architecture not in get_args(Architecture):
             raise ValueError(f"digits {self.digits!r} or architecture {self.architecture!r} is unknown")
         if self.test_digits is not None and self.test_digits < 1:
@@ -60,6 +53,7 @@ class HomnistConfig(MethodConfig):
 
 
 PAPER = HomnistConfig(
+    rank=32,
     validation=0.1,
     conv=ConvConfig(channels=(128, 256)),
     training=Optimisation(steps=50_000),
@@ -71,6 +65,7 @@ PAPER = HomnistConfig(
 92.5 % (pairs), 97.4 % (triplets). Not yet run."""
 
 RELEASED = HomnistConfig(
+    rank=32,
     validation=0.1,
     conv=ConvConfig(channels=(64, 128)),
     special=True,
@@ -83,6 +78,7 @@ RELEASED = HomnistConfig(
 learning rate that hardly falls, its own head, trained for 20,000 steps. Not yet run."""
 
 SMALL = HomnistConfig(
+    rank=32,
     validation=0.1,
     conv=ConvConfig(channels=(32, 64), blocks=2, stem_channels=32, patch=2),
     eigenvalues="shifted",

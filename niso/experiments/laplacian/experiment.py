@@ -7,29 +7,35 @@ one of a pair is the same stack, moved by a random isometry of the domain.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import torch
-import tyro
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from niso import metrics
-from niso.config import Optimisation, Strict, require
+from niso.config import Optimisation, require
 from niso.data.photographs import crops, photographs
 from niso.experiments.experiment import Experiment, Phase
-from niso.losses import Norm
-from niso.model import IsometryObjective, NeuralIsometry
-from niso.results import Metric
+from niso.geometry.action import Action
+from niso.methods.config import IsometryConfig
+from niso.methods.isometry import neural_isometry
+from niso.methods.method import Networks
+from niso.model import IsometryObjective
 from niso.random import local_part
-from niso.spectrum import Eigenfunctions, Eigenvalues, LearnedSpectrum, Spectrum
+from niso.results import Metric, Result
+from niso.spectrum import Spectrum
 
 EVALUATION_SEED = 20_241_210
 """Of the held-out crops and motions, the same for every run (the paper's conference date)."""
-
+VALIDATION_SEED = 20_241_211
+"""Of the validation crops and motions."""
+EVALUATION_CROPS = 2_000
+"""Held-out crops that observations are stacked from."""
 
 TRAINING = Optimisation(
     batch_size=1,
@@ -41,47 +47,29 @@ TRAINING = Optimisation(
     eigenvalue_learning_rate=0.3,
 )
 """What the presets that are not published ones share, see docs/notation.md ("What the torus presets change")."""
+COMMON: dict[str, Any] = {
+    "eigenvalues": "sorted",
+    "equivariance": 0.0,
+    "spectral_dropout": 0.5,
+    "evaluation_pairs": 64,
+}
+"""What all presets share. With identity networks the equivariance loss equals the reconstruction loss."""
 
 
 @dataclass(frozen=True)
-class LaplacianConfig(Strict):
+class LaplacianConfig(IsometryConfig):
     """Settings that the torus and the sphere experiment share."""
 
     size: int = 8
     """Side n of the grid; the latent domain has n² points."""
-    rank: int | None = None
-    """Number of eigenfunctions; as many as the domain allows by default."""
     images: int = 86
     """Crops stacked into one observation: 3 channels each."""
     pool: int = 20_000
     """Crops drawn from the training photographs once; observations are stacked from them."""
-    eigenvalues: Eigenvalues = "sorted"
-    """Parametrisation of the eigenvalues, see `niso.LearnedSpectrum`."""
-    eigenfunctions: Eigenfunctions = "polar"
-    """Parametrisation of the eigenfunctions, see `niso.LearnedSpectrum`."""
-    norm: Norm = "l1"
-    """Norm of the losses: mean absolute error or mean square."""
-    equivariance: float = 0.0
-    """Weight α of the equivariance loss; with identity networks it equals the reconstruction loss."""
-    multiplicity: float = 0.1
-    """Weight β of the multiplicity loss."""
-    multiplicity_decay: float = 1.0
-    """Factor that β reaches at the end, geometrically over the last 30 % of the steps."""
-    spectral_dropout: float = 0.5
-    """Probability of spectral dropout."""
-    special: bool = False
-    """Maps of determinant +1 only."""
-    damping: float = 0.0
-    """Damping of the polar gradient; 0 is exact."""
-    training: Annotated[Optimisation, tyro.conf.arg(name="")] = field(default_factory=Optimisation)
-    """Optimisation."""
-    evaluation_pairs: int = 64
-    """Held-out observations, each under one random motion, that the figures are means over."""
 
     def __post_init__(self) -> None:
-        require(self, "size", "images", "pool", "evaluation_pairs", positive=True)
-        require(self, "equivariance", "multiplicity", "multiplicity_decay", "damping")
-        require(self, "spectral_dropout", most=1.0)
+        super().__post_init__()
+        require(self, "size", "images", "pool", positive=True)
 
     @property
     def full_rank(self) -> int:
@@ -91,7 +79,7 @@ class LaplacianConfig(Strict):
 
 @runtime_checkable  # for the tests' check of every call
 class Truth(Protocol):
-    """True eigenfunctions of the domain, see `geometry.torus.Harmonics` and `geometry.sphere.Harmonics`."""
+    """True eigenfunctions of the domain, see `Harmonics` in `niso.geometry.domains.torus` and `.sphere`."""
 
     @property
     def functions(self) -> Float[Tensor, "points true"]: ...
@@ -101,8 +89,16 @@ class Truth(Protocol):
     def eigenvalues(self) -> Float[Tensor, " true"]: ...
 
 
-class Evaluation(NamedTuple):
-    """Everything that figures and pictures are made of, on the CPU."""
+class HeldOut(NamedTuple):
+    """Held-out pairs, the maps solved for them, and what each eigenfunction is; on the CPU.
+
+    Attributes:
+        energy: of every eigenfunction in each true space, in the M-inner product.
+        spaces: the true space that each eigenfunction is matched to, no more to a space than its dimension.
+        tau: maps of the pairs.
+        x, tx: their observations.
+        motions: that relate them.
+    """
 
     spectrum: Spectrum
     energy: Float[Tensor, "rank spaces"]
@@ -113,6 +109,23 @@ class Evaluation(NamedTuple):
     motions: Shaped[Tensor, "pairs ..."]
 
 
+@dataclass
+class LaplacianResult(Result):
+    """What figures of torus and sphere are drawn from.
+
+    Attributes:
+        values: Laplacian eigenvalue of every true space.
+        laplacian: the true operator.
+        grid: height and width of the domain.
+    """
+
+    held_out: HeldOut
+    truth: Truth
+    values: Float[Tensor, " spaces"]
+    laplacian: Float[Tensor, "points points"]
+    grid: tuple[int, int]
+
+
 class LaplacianExperiment(Experiment):
     """What the torus and the sphere experiment share, see the module."""
 
@@ -120,36 +133,65 @@ class LaplacianExperiment(Experiment):
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("eigenspace_energy", "energy of a learned eigenfunction in its best true eigenspace (mean)", "higher"),
         Metric("eigenspace_energy_worst", "the same, of the worst eigenfunction", "higher"),
-        Metric("map_block_energy", "share of τ_Ω² between eigenfunctions matched to the same true eigenspace", "higher"),
+        Metric(
+            "map_block_energy",
+            "share of τ_Ω² between eigenfunctions matched to the same true eigenspace, as many as its dimension at most",
+            "higher",
+        ),
         Metric("map_block_energy_chance", "the same for a random partition of the same sizes"),
-        Metric("equivariance_error", "‖τa − b‖² / ‖b‖² on held-out pairs (mean)", "lower"),
-        Metric("equivariance_error_centred", "the same, relative to what is left of b without each function's mean", "lower"),
-        Metric("frequency_rank_correlation", "Spearman correlation of learned eigenvalues and true frequency energies", "higher"),
+        Metric(
+            "relative_map_error", "‖τ′a − b‖² / ‖b‖² with the τ′ of other crops under the same motion (mean)", "lower"
+        ),
+        Metric(
+            "equivariance_error", "‖τa − b‖² / ‖b‖² with the τ that is fitted to the same held-out pair (mean)", "lower"
+        ),
+        Metric(
+            "equivariance_error_centred",
+            "the same, relative to what is left of b without each function's mean",
+            "lower",
+        ),
+        Metric(
+            "frequency_rank_correlation",
+            "Spearman correlation of learned eigenvalues and true frequency energies",
+            "higher",
+        ),
         Metric("operator_correlation", "Pearson correlation of the entries of Ω and of the true Laplacian", "higher"),
+        Metric(
+            "map_block_energy_val", "map_block_energy on validation crops: others of the training photographs", "higher"
+        ),
+        Metric("equivariance_error_val", "equivariance_error on validation crops", "lower"),
         Metric("steps", "optimiser steps"),
-        Metric("seconds", "seconds of training", "lower", unit="s"),
+        Metric("seconds", "time of training", "lower", "s"),
     )
 
     def __init__(
-        self, config: LaplacianConfig, method: str, seed: int, data_dir: Path | None, device: torch.device
+        self,
+        config: LaplacianConfig,
+        method: str,
+        seed: int,
+        data_dir: Path | None,
+        device: torch.device,
+        precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
-        super().__init__(config, method, seed, data_dir, device)
-        identity = nn.Identity()
-        spectrum = LearnedSpectrum(
-            config.size**2, config.rank or config.full_rank, config.eigenvalues, config.damping, config.eigenfunctions
-        )
-        self.model = NeuralIsometry(
-            identity,
-            identity,
-            spectrum,
-            special=config.special,
-            damping=config.damping,
-            spectral_dropout=config.spectral_dropout,
-            norm=config.norm,
-        ).to(device)
+        super().__init__(config, method, seed, data_dir, device, precision)
+        networks = Networks(nn.Identity(), nn.Identity(), config.size**2, 3 * config.images)
+        ranked = replace(config, rank=config.rank or config.full_rank)
+        self.model = neural_isometry(ranked, networks).to(device)
+        self.action = self.make_action()
         train_images, test_images = photographs(data_dir)
         self.train_crops = self.observed(crops(train_images, config.pool, config.size, seed).to(device))
-        self.test_crops = self.observed(crops(test_images, 2_000, config.size, EVALUATION_SEED).to(device))
+        self.validation_crops, self.test_crops = (
+            self.observed(crops(images, EVALUATION_CROPS, config.size, own).to(device))
+            for images, own in ((train_images, VALIDATION_SEED), (test_images, EVALUATION_SEED))
+        )
+
+    @classmethod
+    def methods(cls) -> tuple[str, ...]:
+        return ("niso",)
+
+    @abstractmethod
+    def make_action(self) -> Action:
+        """The isometries of the domain that relate the two observations of a pair."""
 
     @abstractmethod
     def truth(self) -> Truth:
@@ -158,16 +200,6 @@ class LaplacianExperiment(Experiment):
     @abstractmethod
     def laplacian(self) -> Float[Tensor, "points points"]:
         """The operator that has them, in float64."""
-
-    @abstractmethod
-    def motions(self, count: int) -> Shaped[Tensor, "count ..."]:
-        """Random isometries of the domain."""
-
-    @abstractmethod
-    def move(
-        self, x: Float[Tensor, "batch points channels"], motions: Shaped[Tensor, "batch ..."]
-    ) -> Float[Tensor, "batch points channels"]:
-        """Observations, each under its own motion."""
 
     def observed(self, pool: Float[Tensor, "count points 3"]) -> Float[Tensor, "count points 3"]:
         """Crops as functions on the domain."""
@@ -180,34 +212,50 @@ class LaplacianExperiment(Experiment):
 
     def sample(self, step: int) -> tuple[Tensor, Tensor]:
         """Pairs (ψ, Tψ) of training crops: this process's part of the batch."""
-        return self._pairs(self.train_crops, self.config.training.batch_size, distributed=True)[:2]
+        config = self.config
+        count = config.training.batch_size
+        choice = torch.randint(len(self.train_crops), (count, config.images))
+        motions = self.action.sample(count)
+        x = self.stacked(self.train_crops, local_part(choice))
+        return x, self.action.act(x, local_part(motions))
 
-    def _pairs(self, pool: Tensor, count: int, distributed: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-        choice = torch.randint(len(pool), (count, self.config.images), device=self.device)
-        motions = self.motions(count)
-        if distributed:
-            choice, motions = local_part(choice), local_part(motions)
-        x = pool[choice].transpose(1, 2).flatten(2)
-        return x, self.move(x, motions), motions
+    def stacked(
+        self, pool: Float[Tensor, "crops points 3"], choice: Int[Tensor, "count images"]
+    ) -> Float[Tensor, "count points channels"]:
+        """Observations: the chosen crops, one upon the other."""
+        return pool[choice.to(pool.device, non_blocking=True)].transpose(1, 2).flatten(2)
+
+    # Evaluation
 
     @torch.no_grad()
-    def held_out(self) -> Evaluation:
-        """Held-out pairs, the maps solved for them, and the true space that each eigenfunction is matched to."""
-        torch.manual_seed(EVALUATION_SEED)
-        x, tx, motions = self._pairs(self.test_crops, self.config.evaluation_pairs)
+    def held_out(self, pool: Float[Tensor, "crops points 3"], seed: int) -> HeldOut:
+        """Held-out pairs, and the maps solved for them."""
+        generator = torch.Generator().manual_seed(seed)
+        count = self.config.evaluation_pairs
+        choice = torch.randint(len(pool), (count, self.config.images), generator=generator)
+        motions = self.action.sample(count, generator)
+        x = self.stacked(pool, choice)
+        tx = self.action.act(x, motions)
         spectrum = Spectrum(*(part.cpu() for part in self.model.spectrum()))
         truth = self.truth()
         energy = metrics.eigenspace_energy(spectrum.mass, spectrum.eigenfunctions, truth.functions, truth.spaces)
-        tau = self.model.map_between(x, tx).cpu()
-        return Evaluation(spectrum, energy, energy.argmax(-1), tau, x.cpu(), tx.cpu(), motions.cpu())
+        spaces = metrics.matched_spaces(energy, truth.spaces.bincount())
+        return HeldOut(spectrum, energy, spaces, self.model.map_between(x, tx).cpu(), x.cpu(), tx.cpu(), motions.cpu())
 
     @torch.no_grad()
-    def evaluate(self) -> dict[str, float]:
-        return self.figures(self.held_out())
+    def evaluate(self) -> LaplacianResult:
+        held_out = self.held_out(self.test_crops, EVALUATION_SEED)
+        validation = self.held_out(self.validation_crops, VALIDATION_SEED)
+        values = self.measure(held_out)
+        others = self.measure(validation)
+        values |= {f"{key}_val": others[key] for key in ("map_block_energy", "equivariance_error")}
+        values["relative_map_error"] = self.relative_map_error(held_out)
+        grid = (self.config.size, self.config.size)
+        return LaplacianResult(values, held_out, self.truth(), self.space_eigenvalues(), self.laplacian(), grid)
 
-    def figures(self, held_out: Evaluation) -> dict[str, float]:
-        """Figures that torus and sphere share."""
-        from scipy.stats import spearmanr
+    def measure(self, held_out: HeldOut) -> dict[str, float]:
+        """Metrics that torus and sphere share."""
+        from scipy.stats import spearmanr  # slow to import
 
         spectrum = held_out.spectrum
         a, b = spectrum.project(held_out.x), spectrum.project(held_out.tx)
@@ -215,6 +263,7 @@ class LaplacianExperiment(Experiment):
         share, chance = metrics.block_energy(held_out.tau, held_out.spaces)
         best = held_out.energy.amax(-1)
         operator, laplacian = spectrum.operator().double(), self.laplacian()
+        frequencies = held_out.energy @ self.space_eigenvalues()
         return {
             "eigenspace_energy": best.mean().item(),
             "eigenspace_energy_worst": best.min().item(),
@@ -222,11 +271,16 @@ class LaplacianExperiment(Experiment):
             "map_block_energy_chance": chance.mean().item(),
             "equivariance_error": metrics.equivariance_error(held_out.tau, a, b).mean().item(),
             "equivariance_error_centred": metrics.equivariance_error(held_out.tau, a, b, common).mean().item(),
-            "frequency_rank_correlation": float(
-                spearmanr(spectrum.eigenvalues, self.frequency_energies(held_out.energy)).statistic
-            ),
+            "frequency_rank_correlation": float(spearmanr(spectrum.eigenvalues, frequencies).statistic),
             "operator_correlation": torch.corrcoef(torch.stack([operator.flatten(), laplacian.flatten()]))[0, 1].item(),
         }
+
+    def relative_map_error(self, held_out: HeldOut) -> float:
+        """Error of maps solved from the observations of the next pair, moved as those of this one."""
+        spectrum, other = held_out.spectrum, held_out.x.roll(1, 0).to(self.device)
+        tau = self.model.map_between(other, self.action.act(other, held_out.motions)).cpu()
+        a, b = spectrum.project(held_out.x), spectrum.project(held_out.tx)
+        return metrics.equivariance_error(tau, a, b).mean().item()
 
     def space_eigenvalues(self) -> Float[Tensor, " spaces"]:
         """Laplacian eigenvalue of every true space."""
@@ -234,7 +288,3 @@ class LaplacianExperiment(Experiment):
         values = torch.zeros(int(truth.spaces.max()) + 1, dtype=torch.float64)
         values[truth.spaces] = truth.eigenvalues
         return values
-
-    def frequency_energies(self, energy: Float[Tensor, "rank spaces"]) -> Float[Tensor, " rank"]:
-        """Mean Laplacian eigenvalue of every learned eigenfunction."""
-        return energy @ self.space_eigenvalues()

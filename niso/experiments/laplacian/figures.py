@@ -1,99 +1,84 @@
-"""Pictures that the reports of torus and sphere share."""
+"""Figures that the reports of torus and sphere share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from niso import figures
-from niso.experiments.laplacian.experiment import Evaluation, Truth
+from niso.experiments.laplacian.experiment import LaplacianResult
 from niso.report import Picture
 
 
-def purity(held_out: Evaluation, what: str) -> Picture:
-    """How purely every eigenfunction lies in its best true space, which is called `what`."""
-    order = held_out.spectrum.eigenvalues.argsort()
+def purity(result: LaplacianResult, space: str) -> Picture:
+    """How purely every eigenfunction lies in its best true space; `space` names these."""
+    order = result.held_out.spectrum.eigenvalues.argsort()
     return Picture(
         "purity",
-        f"Energy of every eigenfunction in its best true {what}; 1 is a pure harmonic. "
+        f"Energy of every eigenfunction in its best true {space}; 1 is a pure harmonic. "
         "An eigenfunction at one half is shared evenly by two of them.",
-        figures.energy_histogram(held_out.energy.amax(-1)[order], f"energy in the best true {what}"),
+        figures.energy_histogram(result.held_out.energy.amax(-1)[order], f"energy in the best true {space}"),
     )
 
 
-def first_map(
-    held_out: Evaluation, values: Float[Tensor, " spaces"], spaces: Int[Tensor, " rank"], what: str
-) -> Picture:
-    """One τ_Ω, as it is and ordered by the true space that each eigenfunction is matched to.
-
-    Args:
-        values: Laplacian eigenvalue of every space.
-        spaces: the space of every eigenfunction.
-    """
+def first_map(result: LaplacianResult, space: str) -> Picture:
+    """One τ_Ω, as it is and ordered by the true space that each eigenfunction is matched to."""
+    values, spaces = result.values, result.held_out.spaces
     order = torch.tensor(sorted(range(len(spaces)), key=lambda i: (values[s := spaces[i]], int(s))))
     sizes = torch.unique_consecutive(spaces[order], return_counts=True)[1].tolist()
     return Picture(
         "map",
         "The map τ_Ω solved for one held-out pair: as learned, with the eigenfunctions ordered by the true "
-        f"{what} that they were matched to, and the first blocks enlarged. A perfect map is zero outside the outlined "
+        f"{space} that they were matched to, and the first blocks enlarged. A perfect map is zero outside the outlined "
         "blocks.",
-        figures.map_before_after(held_out.tau[0], order, sizes),
+        figures.map_before_after(result.held_out.tau[0], order, sizes),
     )
 
 
-def transport(held_out: Evaluation, size: int) -> Picture:
+def transport(result: LaplacianResult, count: int = 8) -> Picture:
     """Observations, the same moved, and the model's predictions."""
+    held_out, spectrum = result.held_out, result.held_out.spectrum
+    predicted = spectrum.unproject(held_out.tau @ spectrum.project(held_out.x))
+    rows = {"ψ": held_out.x, "Tψ": held_out.tx, "predicted Tψ": predicted, "error": predicted - held_out.tx}
+    images = {title: z[:count, :, :3].unflatten(1, result.grid) for title, z in rows.items()}
+    images["error"] = images["error"].abs().mean(-1)
     return Picture(
         "transport",
         "Held-out crops, the same moved at random, and what the model predicts for them: the first row's "
-        "coefficients mapped by τ_Ω and turned back into pixels. The last row is the error, on its own scale.",
-        figures.image_rows(transported(held_out, size), (-1.0, 1.0)),
+        "coefficients mapped by τ_Ω and turned back into pixels. The last row is the error, on a scale of its own.",
+        figures.image_rows(list(images.items()), (-1.0, 1.0)),
     )
 
 
-def operators(learned: Float[Tensor, "points points"], true: Float[Tensor, "points points"], name: str) -> Picture:
+def operators(result: LaplacianResult, name: str) -> Picture:
     """Ω beside the true Laplacian."""
+    learned = result.held_out.spectrum.operator()
     return Picture(
         "operator",
         f"The learned operator Ω and the {name}. Training fixes the eigenspaces of Ω, but its eigenvalues only as "
         "far as they must differ.",
-        figures.matrix_pair(learned, true, ("learned Ω", name)),
+        figures.matrix_pair(learned, result.laplacian, ("learned Ω", name)),
     )
 
 
-def eigenvalues(
-    held_out: Evaluation, values: Float[Tensor, " spaces"], spaces: Int[Tensor, " rank"], what: str
-) -> Picture:
+def eigenvalues(result: LaplacianResult, space: str) -> Picture:
     """Learned eigenvalues against true ones."""
+    spaces = result.held_out.spaces
     return Picture(
         "spectrum",
-        f"Learned eigenvalues, in ascending order and against the Laplacian eigenvalue of the matched true {what}; "
+        f"Learned eigenvalues, in ascending order and against the Laplacian eigenvalue of the matched true {space}; "
         "the eigenfunctions of one are joined.",
-        figures.spectrum_plot(held_out.spectrum.eigenvalues, values[spaces], spaces),
+        figures.spectrum_plot(result.held_out.spectrum.eigenvalues, result.values[spaces], spaces),
     )
 
 
-def nearest_harmonics(
-    held_out: Evaluation, truth: Truth, inner: Float[Tensor, " points"], spaces: Int[Tensor, " rank"]
-) -> Float[Tensor, "points rank"]:
+def nearest_harmonics(result: LaplacianResult, inner: Float[Tensor, " points"]) -> Float[Tensor, "points rank"]:
     """Every learned eigenfunction projected on the true space that it is matched to.
 
     Args:
         inner: weights of the inner product in which the true functions are orthonormal.
     """
+    truth, held_out = result.truth, result.held_out
     coefficients = (truth.functions * inner[:, None]).mT @ held_out.spectrum.eigenfunctions.double()
-    return truth.functions @ (coefficients * (truth.spaces[:, None] == spaces))
-
-
-def transported(held_out: Evaluation, size: int, count: int = 8) -> Sequence[tuple[str, Tensor]]:
-    """Crops, moved crops, predictions through τ, and errors, of one held-out pair each."""
-    spectrum = held_out.spectrum
-    predicted = spectrum.unproject(held_out.tau @ spectrum.project(held_out.x))
-    count = min(count, len(predicted))
-    rows = {"ψ": held_out.x, "Tψ": held_out.tx, "predicted Tψ": predicted, "error": (predicted - held_out.tx)}
-    images = {title: z[:count, :, :3].unflatten(1, (size, size)) for title, z in rows.items()}
-    images["error"] = images["error"].abs().mean(-1)
-    return list(images.items())
+    return truth.functions @ (coefficients * (truth.spaces[:, None] == held_out.spaces))

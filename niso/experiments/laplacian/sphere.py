@@ -6,7 +6,7 @@ See `laplacian` for what is done. The photographs are functions on a Driscoll–
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -14,16 +14,21 @@ from torch import Tensor
 
 from niso import metrics
 from niso.config import Optimisation
-from niso.experiments.laplacian.experiment import TRAINING, Evaluation, LaplacianConfig, LaplacianExperiment
-from niso.geometry import sphere
+from niso.experiments.laplacian.experiment import (
+    COMMON,
+    TRAINING,
+    HeldOut,
+    LaplacianConfig,
+    LaplacianExperiment,
+    LaplacianResult,
+)
+from niso.geometry.domains import sphere
+from niso.geometry.rotations import Rotations
 from niso.linalg import polar
-from niso.results import Metric
+from niso.results import Curve, Metric
+from niso.spectrum import Spectrum
 
-if TYPE_CHECKING:
-    from niso.experiments.experiment import Curve
-    from niso.report import Picture
-
-Rotations = Literal["exact", "resampled"]
+Rotated = Literal["exact", "resampled"]
 """How functions are rotated: band-limited ones by Wigner-D matrices, or any by bilinear interpolation on the grid."""
 
 
@@ -33,7 +38,7 @@ class SphereConfig(LaplacianConfig):
 
     bandwidth: int | None = None
     """Degrees ℓ below it are kept of the photographs (exact rotations) and searched for; size / 2 by default."""
-    rotations: Rotations = "exact"
+    rotations: Rotated = "exact"
     """Photographs band-limited and rotated exactly, or as they are and rotated by bilinear interpolation."""
 
     def __post_init__(self) -> None:
@@ -55,11 +60,11 @@ class SphereConfig(LaplacianConfig):
         return self.band**2
 
 
-PAPER = SphereConfig(size=16, multiplicity=0.1, training=Optimisation(steps=100_000, batch_size=1))
+PAPER = SphereConfig(**COMMON, size=16, multiplicity=0.1, training=Optimisation(steps=100_000, batch_size=1))
 """The paper's text: 16×16, k = 64, β = 0.1, batch 1, 100,000 steps, 86 images. How it rotates, it does not say."""
 
 QUICK = SphereConfig(
-    eigenvalues="shifted",
+    **{**COMMON, "eigenvalues": "shifted"},
     eigenfunctions="rotation",
     norm="l2",
     multiplicity=0.01,
@@ -131,6 +136,19 @@ class ByDegree(NamedTuple):
         return ((self.agreement * self.sizes).sum() / self.sizes.sum()).item()
 
 
+@dataclass
+class SphereResult(LaplacianResult):
+    """What figures of the sphere are drawn from.
+
+    Attributes:
+        by: how well each degree was found.
+        weights: of the quadrature.
+    """
+
+    by: ByDegree
+    weights: Float[Tensor, " points"]
+
+
 class Sphere(LaplacianExperiment):
     """The sphere experiment, see the module."""
 
@@ -147,19 +165,44 @@ class Sphere(LaplacianExperiment):
     presets: ClassVar[dict[str, Any]] = {"quick": QUICK, "standard": STANDARD, "paper": PAPER}
     metrics: ClassVar[tuple[Metric, ...]] = (
         *LaplacianExperiment.metrics,
-        Metric("eigenspace_energy_worst_degree", "mean energy of the eigenfunctions matched to the worst degree, in it", "higher"),
-        Metric("blocks_found", "share of the degrees ℓ whose 2ℓ + 1 eigenfunctions are one cluster of learned eigenvalues", "higher"),
-        Metric("principal_angle", "largest principal angle to the true space, in degrees of arc (mean over degrees ℓ)", "lower", unit="°"),
-        Metric("principal_angle_worst", "the same, of the worst degree ℓ", "lower", unit="°"),
-        Metric("wigner_agreement", "cosine of τ_Ω, each degree aligned by its eigenfunctions alone, and the Wigner-D matrix", "higher"),
-        Metric("character_error", "root mean square of trace τ_ℓ − χ_ℓ over pairs and degrees; χ_ℓ itself has 1", "lower"),
-        Metric("mass_cosine", "cosine of the learned mass and the quadrature weights; a uniform mass has 0.90", "higher"),
-        Metric("eigenvalue_order", "Spearman correlation of the degrees' mean learned eigenvalues and ℓ(ℓ + 1)", "higher"),
+        Metric(
+            "eigenspace_energy_worst_degree",
+            "mean energy of the eigenfunctions matched to the worst degree, in it",
+            "higher",
+        ),
+        Metric(
+            "blocks_found",
+            "share of the degrees ℓ whose 2ℓ + 1 eigenfunctions are one cluster of learned eigenvalues",
+            "higher",
+        ),
+        Metric("principal_angle", "largest principal angle to the true space (mean over degrees ℓ)", "lower", "°"),
+        Metric("principal_angle_worst", "the same, of the worst degree ℓ", "lower", "°"),
+        Metric(
+            "wigner_agreement",
+            "cosine of τ_Ω, each degree aligned by its eigenfunctions alone, and the Wigner-D matrix",
+            "higher",
+        ),
+        Metric(
+            "character_error",
+            "root mean square of trace τ_ℓ − χ_ℓ over pairs and degrees; χ_ℓ itself has 1",
+            "lower",
+        ),
+        Metric(
+            "mass_cosine", "cosine of the learned mass and the quadrature weights; a uniform mass has 0.90", "higher"
+        ),
+        Metric(
+            "eigenvalue_order", "Spearman correlation of the degrees' mean learned eigenvalues and ℓ(ℓ + 1)", "higher"
+        ),
     )
     targets: ClassVar[dict[str, dict[str, str]]] = {
         "quick": {"eigenspace_energy": "≥ 0.95", "mass_cosine": "≥ 0.98"},
         "standard": {"eigenspace_energy": "≥ 0.90", "mass_cosine": "≥ 0.98", "blocks_found": "≥ 1"},
     }
+
+    figures = "niso.experiments.laplacian.sphere_figures"
+
+    def make_action(self) -> Rotations:
+        return Rotations(self.config.size, self.config.band, self.config.rotations == "exact")
 
     def truth(self) -> sphere.Harmonics:
         return sphere.harmonics(self.config.size, self.config.band)
@@ -170,60 +213,36 @@ class Sphere(LaplacianExperiment):
     def observed(self, pool: Float[Tensor, "count points 3"]) -> Float[Tensor, "count points 3"]:
         return sphere.band_limited(pool, self.config.band) if self.config.rotations == "exact" else pool
 
-    def motions(self, count: int) -> Float[Tensor, "count 3 3"]:
-        return sphere.random_rotations(count, device=self.device)
+    @torch.no_grad()
+    def evaluate(self) -> SphereResult:
+        shared = super().evaluate()
+        by = self.by_degree(shared.held_out)
+        values = {**shared.metrics, **self.by_degree_metrics(shared.held_out.spectrum, by)}
+        changed = {"metrics": values, "curves": curves(by)}
+        return SphereResult(**{**vars(shared), **changed}, by=by, weights=self.truth().weights)
 
-    def move(
-        self, x: Float[Tensor, "batch points channels"], motions: Float[Tensor, "batch 3 3"]
-    ) -> Float[Tensor, "batch points channels"]:
-        if self.config.rotations == "exact":
-            return sphere.rotate(x, motions, self.config.band)
-        return sphere.resample(x, motions)
+    def by_degree_metrics(self, spectrum: Spectrum, by: ByDegree) -> dict[str, float]:
+        """Metrics of the sphere alone."""
+        from scipy.stats import spearmanr  # slow to import
 
-    def figures(self, held_out: Evaluation) -> dict[str, float]:
-        from scipy.stats import spearmanr
-
-        truth = self.truth()
-        spectrum, by = held_out.spectrum, self.by_degree(held_out)
         clusters = metrics.clusters(spectrum.eigenvalues)
         means = [spectrum.eigenvalues[by.spaces == ell].mean().item() for ell in by.degrees]
-        found = [metrics.is_cluster(clusters, by.spaces == ell) for ell in by.degrees.tolist()]
+        blocks = [metrics.is_cluster(clusters, by.spaces == ell) for ell in by.degrees.tolist()]
+        weights = self.truth().weights
         return {
-            **super().figures(held_out),
             "eigenspace_energy_worst_degree": by.energy.min().item(),
-            "blocks_found": sum(found) / len(found),
+            "blocks_found": sum(blocks) / len(blocks),
             "principal_angle": by.angle.mean().item(),
             "principal_angle_worst": by.angle.max().item(),
             "wigner_agreement": by.mean_agreement,
             "character_error": by.character_error.square().mean().sqrt().item(),
             "eigenvalue_order": float(spearmanr(by.degrees, means).statistic) if len(means) > 1 else 1.0,
-            "mass_cosine": torch.cosine_similarity(spectrum.mass.double(), truth.weights, dim=0).item(),
+            "mass_cosine": torch.cosine_similarity(spectrum.mass.double(), weights, dim=0).item(),
         }
 
-    @torch.no_grad()
-    def curves(self) -> dict[str, Curve]:
-        by = self.by_degree(self.held_out())
-        labels = {
-            "eigenspace_energy": (by.energy, "energy in the true space"),
-            "principal_angle": (by.angle, "largest principal angle (degrees of arc)"),
-            "wigner_agreement": (by.agreement, "agreement with Wigner-D"),
-            "character_error": (by.character_error, "character error"),
-        }
-        return {
-            name: {
-                "x": by.degrees.double().tolist(),
-                "y": values.tolist(),
-                "count": by.sizes.tolist(),
-                "x_label": "degree ℓ",
-                "y_label": label,
-            }
-            for name, (values, label) in labels.items()
-        }
-
-    def by_degree(self, held_out: Evaluation) -> ByDegree:
-        """Every eigenfunction matched to a degree, 2ℓ + 1 at most to each, and how well each degree was found."""
-        spectrum, truth = held_out.spectrum, self.truth()
-        spaces = metrics.matched_spaces(held_out.energy, truth.spaces.bincount())
+    def by_degree(self, held_out: HeldOut) -> ByDegree:
+        """How well each degree was found."""
+        spectrum, truth, spaces = held_out.spectrum, self.truth(), held_out.spaces
         degrees, sizes = spaces.unique(return_counts=True)
         inner = (truth.functions * spectrum.mass.double()[:, None]).mT @ spectrum.eigenfunctions.double()
         align = torch.zeros_like(inner)
@@ -251,7 +270,22 @@ class Sphere(LaplacianExperiment):
             wigner,
         )
 
-    def pictures(self) -> list[Picture]:
-        from niso.experiments.laplacian.sphere_figures import pictures
 
-        return pictures(self)
+def curves(by: ByDegree) -> dict[str, Curve]:
+    """How well each degree was found."""
+    labels = {
+        "eigenspace_energy": (by.energy, "energy in the true space"),
+        "principal_angle": (by.angle, "largest principal angle (degrees of arc)"),
+        "wigner_agreement": (by.agreement, "agreement with Wigner-D"),
+        "character_error": (by.character_error, "character error"),
+    }
+    return {
+        name: {
+            "x": by.degrees.double().tolist(),
+            "y": values.tolist(),
+            "count": by.sizes.tolist(),
+            "x_label": "degree ℓ",
+            "y_label": label,
+        }
+        for name, (values, label) in labels.items()
+    }

@@ -1,78 +1,73 @@
-"""Pictures of a sphere run, in the order that its report shows them."""
+"""Figures of a sphere result, in the order that its report shows them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import torch
-
 from niso import figures
 from niso.experiments.laplacian import figures as shared
+from niso.experiments.laplacian.sphere import ByDegree, SphereResult
 from niso.report import Picture
-
-if TYPE_CHECKING:
-    from niso.experiments.laplacian.sphere import ByDegree, Sphere
-    from niso.spectrum import Spectrum
+from niso.spectrum import Spectrum
 
 SPACE = "space of one degree"
 
 
-@torch.no_grad()
-def pictures(experiment: Sphere) -> list[Picture]:
-    """Eigenfunctions, maps beside Wigner-D matrices, mass, figures by degree, transported images and the operator."""
-    size, held_out, truth = experiment.config.size, experiment.held_out(), experiment.truth()
-    grid, spectrum, by = (size, size), held_out.spectrum, experiment.by_degree(held_out)
-    nearest = shared.nearest_harmonics(held_out, truth, truth.weights, by.spaces)
-    rows, labels = rows_by_eigenvalue(spectrum, by)
-    values = experiment.space_eigenvalues()
-    return [
-        Picture(
-            "eigenfunctions",
-            "Learned eigenfunctions, those matched to one degree in a row, the rows in ascending learned eigenvalue "
-            "(left: its range). Beside them, their projections on the true spherical harmonics of that degree. Where "
-            "the two agree, the degree was found; within it the 2ℓ + 1 functions are free to turn.",
-            figures.sphere_rows(
-                [("learned eigenfunctions", spectrum.eigenfunctions), ("nearest true harmonics", nearest)],
-                grid,
-                rows,
-                labels,
-            ),
+def eigenfunctions(result: SphereResult) -> Picture:
+    """Learned eigenfunctions beside the nearest spherical harmonics."""
+    spectrum = result.held_out.spectrum
+    nearest = shared.nearest_harmonics(result, result.weights)
+    rows, labels = rows_by_eigenvalue(spectrum, result.by)
+    columns = [("learned eigenfunctions", spectrum.eigenfunctions), ("nearest true harmonics", nearest)]
+    return Picture(
+        "eigenfunctions",
+        "Learned eigenfunctions, those matched to one degree in a row, the rows in ascending learned eigenvalue "
+        "(left: its range). Beside them, their projections on the true spherical harmonics of that degree. Where the "
+        "two agree, the degree was found; within it the 2ℓ + 1 functions are free to turn.",
+        figures.sphere_rows(columns, result.grid, rows, labels),
+    )
+
+
+def wigner(result: SphereResult) -> Picture:
+    """A map beside the Wigner-D matrix of its rotation."""
+    by = result.by
+    return Picture(
+        "wigner",
+        "The map τ_Ω of one held-out pair, and the Wigner-D matrix of the rotation that made the pair. Each degree of "
+        "τ_Ω is turned into the basis of the true harmonics by the eigenfunctions alone: the rotation is not used. "
+        f"Their cosine, over all pairs, is {by.mean_agreement:.4f}.",
+        figures.matrix_pair(by.aligned[0], by.wigner[0], ("learned τ_Ω, aligned", "true Wigner-D")),
+    )
+
+
+def mass(result: SphereResult) -> Picture:
+    """The learned mass beside the quadrature weights."""
+    learned = result.held_out.spectrum.mass
+    return Picture(
+        "mass",
+        "Learned mass and the weights of the Driscoll–Healy quadrature, the areas that grid points stand for. "
+        "Rotations of band-limited functions fix the mass only up to what integrates all their products to "
+        "nothing, such as alternating signs from row to row.",
+        figures.mass_beside(learned, result.weights, result.grid, ("learned mass", "quadrature weights")),
+    )
+
+
+def degrees(result: SphereResult) -> Picture:
+    """How well each degree was found."""
+    by = result.by
+    return Picture(
+        "degrees",
+        "What was found of each degree ℓ: energy of its eigenfunctions in the true space, largest principal angle "
+        "to it, agreement of the blocks of τ_Ω with the Wigner-D matrices, and error of their traces against the "
+        "characters, which needs no alignment.",
+        figures.by_degree(
+            {
+                "energy": (by.energy, 1.0),
+                "principal angle (°)": (by.angle, 0.0),
+                "Wigner-D agreement": (by.agreement, 1.0),
+                "character error": (by.character_error, 0.0),
+            },
+            by.degrees,
         ),
-        Picture(
-            "wigner",
-            "The map τ_Ω of one held-out pair, and the Wigner-D matrix of the rotation that made the pair. Each "
-            "degree of τ_Ω is turned into the basis of the true harmonics by the eigenfunctions alone: the rotation "
-            f"is not used. Their cosine, over all pairs, is {by.mean_agreement:.4f}.",
-            figures.matrix_pair(by.aligned[0], by.wigner[0], ("learned τ_Ω, aligned", "true Wigner-D")),
-        ),
-        shared.first_map(held_out, values, by.spaces, SPACE),
-        Picture(
-            "mass",
-            "Learned mass and the weights of the Driscoll–Healy quadrature, the areas that grid points stand for. "
-            "Rotations of band-limited functions fix the mass only up to what integrates all their products to "
-            "nothing, such as alternating signs from row to row.",
-            figures.mass_beside(spectrum.mass, truth.weights, grid, ("learned mass", "quadrature weights")),
-        ),
-        Picture(
-            "degrees",
-            "What was found of each degree ℓ: energy of its eigenfunctions in the true space, largest principal angle "
-            "to it, agreement of the blocks of τ_Ω with the Wigner-D matrices, and error of their traces against the "
-            "characters, which needs no alignment.",
-            figures.by_degree(
-                {
-                    "energy": (by.energy, 1.0),
-                    "principal angle (°)": (by.angle, 0.0),
-                    "Wigner-D agreement": (by.agreement, 1.0),
-                    "character error": (by.character_error, 0.0),
-                },
-                by.degrees,
-            ),
-        ),
-        shared.purity(held_out, SPACE),
-        shared.eigenvalues(held_out, values, by.spaces, SPACE),
-        shared.transport(held_out, size),
-        shared.operators(spectrum.operator(), experiment.laplacian(), "spherical Laplacian"),
-    ]
+    )
 
 
 def rows_by_eigenvalue(spectrum: Spectrum, by: ByDegree) -> tuple[list[list[int]], list[str]]:
@@ -86,3 +81,16 @@ def rows_by_eigenvalue(spectrum: Spectrum, by: ByDegree) -> tuple[list[list[int]
         groups.append((values.mean().item(), ascending.tolist(), label))
     groups.sort(key=lambda group: group[0])
     return [members for _, members, _ in groups], [label for _, _, label in groups]
+
+
+FIGURES = (
+    eigenfunctions,
+    wigner,
+    lambda result: shared.first_map(result, SPACE),
+    mass,
+    degrees,
+    lambda result: shared.purity(result, SPACE),
+    lambda result: shared.eigenvalues(result, SPACE),
+    shared.transport,
+    lambda result: shared.operators(result, "spherical Laplacian"),
+)

@@ -7,18 +7,15 @@ one of a pair is the same stack, shifted.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from niso.config import Optimisation
-from niso.experiments.laplacian.experiment import TRAINING, LaplacianConfig, LaplacianExperiment
-from niso.geometry import torus
-
-if TYPE_CHECKING:
-    from niso.report import Picture
+from niso.experiments.laplacian.experiment import COMMON, TRAINING, LaplacianConfig, LaplacianExperiment
+from niso.geometry.domains import torus
+from niso.geometry.shifts import Shifts
 
 
 @dataclass(frozen=True)
@@ -32,6 +29,7 @@ class TorusConfig(LaplacianConfig):
 
 
 PAPER = TorusConfig(
+    **COMMON,
     size=16,
     multiplicity=0.1,
     training=Optimisation(steps=100_000, batch_size=1),
@@ -49,7 +47,7 @@ RELEASED = replace(
 """The released code's settings: β = 0.5, batch 16, 1,000,000 steps, 89 images, SO(k), damped gradient. Not run here."""
 
 QUICK = TorusConfig(
-    eigenvalues="shifted",
+    **{**COMMON, "eigenvalues": "shifted"},
     eigenfunctions="rotation",
     norm="l2",
     multiplicity=0.04,
@@ -100,21 +98,13 @@ class Torus(LaplacianExperiment):
         "standard": {"eigenspace_energy": "≥ 0.95", "map_block_energy": "≥ 0.95"},
     }
 
+    figures = "niso.experiments.laplacian.torus_figures"
+
+    def make_action(self) -> Shifts:
+        return Shifts(self.config.size)
+
     def truth(self) -> torus.Harmonics:
         return torus.harmonics(self.config.size)
 
     def laplacian(self) -> Float[Tensor, "points points"]:
         return torus.laplacian(self.config.size)
-
-    def motions(self, count: int) -> Int[Tensor, "count 2"]:
-        return torch.randint(self.config.size, (count, 2), device=self.device)
-
-    def move(
-        self, x: Float[Tensor, "batch points channels"], motions: Int[Tensor, "batch 2"]
-    ) -> Float[Tensor, "batch points channels"]:
-        return torus.shift(x, motions, self.config.size)
-
-    def pictures(self) -> list[Picture]:
-        from niso.experiments.laplacian.torus_figures import pictures
-
-        return pictures(self)

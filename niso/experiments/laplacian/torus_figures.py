@@ -1,53 +1,59 @@
-"""Pictures of a torus run, in the order that its report shows them."""
+"""Figures of a torus result, in the order that its report shows them."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import torch
 
 from niso import figures
 from niso.experiments.laplacian import figures as shared
-from niso.geometry import torus
+from niso.experiments.laplacian.experiment import LaplacianResult
 from niso.report import Picture
-
-if TYPE_CHECKING:
-    from niso.experiments.laplacian.torus import Torus
 
 SPACE = "frequency plane"
 
 
-@torch.no_grad()
-def pictures(experiment: Torus) -> list[Picture]:
-    """Eigenfunctions, operator, maps, transported images, spectrum and mass of a trained model."""
-    size, held_out = experiment.config.size, experiment.held_out()
-    grid, spectrum, truth = (size, size), held_out.spectrum, torus.harmonics(size)
+def eigenfunctions(result: LaplacianResult) -> Picture:
+    """Learned eigenfunctions beside the nearest true harmonics."""
+    spectrum = result.held_out.spectrum
     order = spectrum.eigenvalues.argsort()
-    nearest = shared.nearest_harmonics(held_out, truth, torch.ones(size * size), held_out.spaces)
-    values, operator, laplacian = experiment.space_eigenvalues(), spectrum.operator(), torus.laplacian(size)
-    return [
-        Picture(
-            "eigenfunctions",
-            "Learned eigenfunctions in ascending eigenvalue (left), and beside each its projection on the true "
-            "frequency plane that holds most of its energy (right). Where the two agree, the harmonic was found; "
-            "within a plane sine and cosine are free to turn.",
-            figures.eigenfunction_mosaic(
-                spectrum.eigenfunctions[:, order], grid, spectrum.eigenvalues[order], nearest[:, order]
-            ),
+    nearest = shared.nearest_harmonics(result, torch.ones(len(spectrum.mass)))
+    return Picture(
+        "eigenfunctions",
+        "Learned eigenfunctions in ascending eigenvalue (left), and beside each its projection on the true frequency "
+        "plane that it is matched to (right). Where the two agree, the harmonic was found; within a plane sine and "
+        "cosine are free to turn.",
+        figures.eigenfunction_mosaic(
+            spectrum.eigenfunctions[:, order], result.grid, spectrum.eigenvalues[order], nearest[:, order]
         ),
-        shared.purity(held_out, SPACE),
-        shared.first_map(held_out, values, held_out.spaces, SPACE),
-        shared.transport(held_out, size),
-        shared.operators(operator, laplacian, "toric Laplacian"),
-        shared.eigenvalues(held_out, values, held_out.spaces, SPACE),
-        Picture(
-            "stencil",
-            "The same two operators as stencils: the mean response to an impulse in the centre.",
-            figures.kernel_pair(operator, laplacian, grid, ("learned Ω", "toric Laplacian")),
-        ),
-        Picture(
-            "mass",
-            "Learned mass. The torus looks the same everywhere, so the true one is uniform.",
-            figures.mass_map(spectrum.mass, grid),
-        ),
-    ]
+    )
+
+
+def stencil(result: LaplacianResult) -> Picture:
+    """Ω and the true Laplacian as stencils."""
+    operator = result.held_out.spectrum.operator()
+    return Picture(
+        "stencil",
+        "The same two operators as stencils: the mean response to an impulse in the centre.",
+        figures.kernel_pair(operator, result.laplacian, result.grid, ("learned Ω", "toric Laplacian")),
+    )
+
+
+def mass(result: LaplacianResult) -> Picture:
+    """The learned mass."""
+    return Picture(
+        "mass",
+        "Learned mass. The torus looks the same everywhere, so the true one is uniform.",
+        figures.mass_map(result.held_out.spectrum.mass, result.grid),
+    )
+
+
+FIGURES = (
+    eigenfunctions,
+    lambda result: shared.purity(result, SPACE),
+    lambda result: shared.first_map(result, SPACE),
+    shared.transport,
+    lambda result: shared.operators(result, "toric Laplacian"),
+    lambda result: shared.eigenvalues(result, SPACE),
+    stencil,
+    mass,
+)

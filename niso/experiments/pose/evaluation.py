@@ -2,44 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from niso import metrics
 from niso.experiments.pose.frames import Frames
-from niso.experiments.pose.predictors import MapPredictor, Predictor, maps_between
+from niso.experiments.pose.predictors.predictor import Predictor
 from niso.geometry import trajectories as trajectory
 from niso.geometry.trajectories import FRAMES, SKIPS, TrajectoryErrors
+from niso.results import Metric
 
 BATCH = 64
 """Frames encoded, and pairs predicted, at once."""
 
-_DESCRIPTIONS = {
-    "ate": "absolute trajectory error as the paper has it (shrinks with the number of frames, at most 1/√(3n)), mean "
-    "over held-out sequences",
-    "ate_normalised": "√(3n) times the former: 0 is exact, 1 a camera that is said to stand still",
-    "ate_sim3": "root mean square distance of places after a similarity, in the data's unit of length",
-    "rotation_error_deg": "angle between predicted and true relative rotations (degrees)",
-    "translation_angle_deg": "angle between predicted and true relative translations (degrees)",
-    "constant_motion_ate": "the paper's error of a straight line at constant speed on the same sequences",
-    "constant_motion_ate_normalised": "√(3n) times the former",
-    "constant_motion_ate_sim3": "root mean square distance of such a line's places after a similarity",
-    "equivariance_error": "‖τa − b‖² / ‖b‖² of neighbouring frames of held-out sequences (mean over pairs)",
-    "sequences": "held-out sequences evaluated",
-}
+VALIDATED = ("ate_normalised", "rotation_error_deg", "translation_angle_deg")
+"""Metrics of validation sequences."""
+
+_METRICS = (
+    Metric(
+        "ate_normalised", "√(3n) times the paper's error: 0 is exact, 1 a camera that is said to stand still", "lower"
+    ),
+    Metric("constant_motion_ate_normalised", "the same of a straight line at constant speed on the same sequences"),
+    Metric(
+        "ate",
+        "absolute trajectory error as the paper has it (shrinks with the number of frames, at most 1/√(3n)), mean over "
+        "held-out sequences",
+        "lower",
+    ),
+    Metric("constant_motion_ate", "the same of a straight line at constant speed"),
+    Metric("ate_sim3", "root mean square distance of places after a similarity, in the data's unit of length", "lower"),
+    Metric("constant_motion_ate_sim3", "the same of a straight line at constant speed"),
+    Metric("rotation_error_deg", "angle between predicted and true relative rotations", "lower", "°"),
+    Metric("translation_angle_deg", "angle between predicted and true relative translations", "lower", "°"),
+    Metric(
+        "equivariance_error", "‖τa − b‖² / ‖b‖² of neighbouring frames of held-out sequences (mean over pairs)", "lower"
+    ),
+    Metric("sequences", "held-out sequences evaluated"),
+)
 
 
-def metric_descriptions() -> dict[str, str]:
-    """What the figures of `evaluate` are, by their keys."""
-    return {
-        f"{key}_skip{skip}": f"{text}; {skip or 'no'} frame{'s' * (skip != 1)} left out between neighbours"
+def _at_all_skips(metrics: Iterable[Metric], key: str = "{}", text: str = "{}") -> tuple[Metric, ...]:
+    """Metrics at every skip, with key and text in these forms."""
+    return tuple(
+        replace(
+            metric,
+            key=f"{key.format(metric.key)}_skip{skip}",
+            text=f"{text.format(metric.text)}; {skip or 'no'} frame{'s' * (skip != 1)} left out between neighbours",
+        )
         for skip in SKIPS
-        for key, text in _DESCRIPTIONS.items()
-    }
+        for metric in metrics
+    )
+
+
+METRICS = _at_all_skips(_METRICS)
+VALIDATION_METRICS = _at_all_skips(
+    [metric for metric in _METRICS if metric.key in VALIDATED], "{}_val", "{}, on validation sequences"
+)
+
+
+def validation_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Those of validation sequences that are reported, by their keys."""
+    return {f"{key}_val_skip{skip}": value for key in VALIDATED for skip, value in by_skip(metrics, key).items()}
 
 
 class Evaluable(NamedTuple):
@@ -86,64 +114,68 @@ def features(predictor: Predictor, frames: Frames, sequence: int) -> Tensor:
     return torch.cat([predictor.features(frames(torch.full_like(part, sequence), part)) for part in parts])
 
 
-@torch.no_grad()
-def motions(predictor: Predictor, seen: Tensor, skip: int) -> Float[Tensor, "pairs 4 4"]:
-    """Predicted relative poses of neighbours, `skip` frames left out between them, on the CPU."""
+def neighbours(seen: Tensor, skip: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Batches of features of neighbouring frames, `skip` frames left out between them."""
     kept = seen[:: skip + 1]
-    pairs = zip(kept[:-1].split(BATCH), kept[1:].split(BATCH), strict=True)
-    return torch.cat([predictor(first, second).cpu() for first, second in pairs])
-
-
-@torch.no_grad()
-def equivariance_errors(predictor: Predictor, seen: Tensor, skip: int) -> Float[Tensor, " pairs"] | None:
-    """Errors of the maps between neighbours, on the CPU; None where the method has no maps."""
-    if not isinstance(predictor, MapPredictor):
-        return None
-    kept, model = seen[:: skip + 1], predictor.model
-    pairs = zip(kept[:-1].split(BATCH), kept[1:].split(BATCH), strict=True)
-    return torch.cat([metrics.equivariance_error(maps_between(model, a, b), a, b).cpu() for a, b in pairs])
+    yield from zip(kept[:-1].split(BATCH), kept[1:].split(BATCH), strict=True)
 
 
 class Evaluation(NamedTuple):
-    """What is found on held-out sequences.
+    """Predictions for held-out sequences, and their errors.
 
     Attributes:
-        figures: means at every skip that has a sequence, see `metric_descriptions`.
+        metrics: means at every skip that has a sequence, see `METRICS`.
         motions: predicted relative poses of neighbours, by skip and number of the sequence; on the CPU.
         errors: of the trajectories that they compose to, likewise.
     """
 
-    figures: dict[str, float]
-    motions: dict[int, dict[int, Float[Tensor, "pairs 4 4"]]]
+    metrics: dict[str, float]
+    motions: dict[int, dict[int, Float[Tensor, "_pairs 4 4"]]]
     errors: dict[int, dict[int, TrajectoryErrors]]
 
 
-def evaluate(predictor: Predictor, frames: Frames, members: Mapping[int, Sequence[int]]) -> Evaluation:
-    """Predictions for all members (numbers of sequences by skip), and their errors."""
+@torch.no_grad()
+def evaluate(
+    predictor: Predictor,
+    frames: Frames,
+    members: Mapping[int, Sequence[int]],
+    precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
+) -> Evaluation:
+    """Predictions for all members (numbers of sequences by skip), and their errors.
+
+    Args:
+        precision: puts networks in the precision of the run.
+    """
     predictor.eval()
-    found = Evaluation({}, {skip: {} for skip in SKIPS}, {skip: {} for skip in SKIPS})
-    latents: dict[int, list[Tensor]] = {skip: [] for skip in SKIPS}
+    results = Evaluation({}, {skip: {} for skip in SKIPS}, {skip: {} for skip in SKIPS})
+    map_errors: dict[int, list[Tensor]] = {skip: [] for skip in SKIPS}
     for number in sorted({number for numbers in members.values() for number in numbers}):
-        seen, poses = features(predictor, frames, number), frames.poses[number]
+        poses = frames.poses[number]
         assert poses is not None
+        with precision():
+            seen = features(predictor, frames, number)
         for skip in (skip for skip in SKIPS if number in members[skip]):
-            predicted = motions(predictor, seen, skip)
-            found.motions[skip][number] = predicted
-            found.errors[skip][number] = trajectory.errors(predicted, trajectory.subsample(poses, skip))
-            if (error := equivariance_errors(predictor, seen, skip)) is not None:
-                latents[skip].append(error)
-    for skip, errors in found.errors.items():
-        if not errors:
+            predicted = []
+            for first, second in neighbours(seen, skip):
+                with precision():
+                    predicted.append(predictor(first, second).cpu())
+                if (errors := predictor.map_errors(first, second)) is not None:
+                    map_errors[skip].append(errors.cpu())
+            motions = torch.cat(predicted)
+            results.motions[skip][number] = motions
+            results.errors[skip][number] = trajectory.errors(motions, trajectory.subsample(poses, skip))
+    for skip, by_sequence in results.errors.items():
+        if not by_sequence:
             continue
-        values = torch.tensor(list(errors.values()), dtype=torch.float64).nanmean(0)
+        values = torch.tensor(list(by_sequence.values()), dtype=torch.float64).nanmean(0)
         means = dict(zip(TrajectoryErrors._fields, values.tolist(), strict=True))
-        if latents[skip]:
-            means["equivariance_error"] = torch.cat(latents[skip]).double().mean().item()
-        means["sequences"] = float(len(errors))
-        found.figures.update({f"{key}_skip{skip}": value for key, value in means.items()})
-    return found
+        if map_errors[skip]:
+            means["equivariance_error"] = torch.cat(map_errors[skip]).double().mean().item()
+        means["sequences"] = float(len(by_sequence))
+        results.metrics.update({f"{key}_skip{skip}": value for key, value in means.items()})
+    return results
 
 
-def by_skip(figures: Mapping[str, float], key: str) -> dict[int, float]:
-    """One figure at every skip where there is one."""
-    return {skip: figures[f"{key}_skip{skip}"] for skip in SKIPS if f"{key}_skip{skip}" in figures}
+def by_skip(metrics: Mapping[str, float], key: str) -> dict[int, float]:
+    """One metric at every skip where there is one."""
+    return {skip: metrics[f"{key}_skip{skip}"] for skip in SKIPS if f"{key}_skip{skip}" in metrics}

@@ -7,47 +7,69 @@ relative pose of two cameras off nothing but the map τ_Ω between their frames;
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from niso.errors import InputError
-from niso.experiments.experiment import Curve, Experiment, Phase
-from niso.experiments.pose import evaluation as pose_evaluation
-from niso.experiments.pose import trajectories as pose_trajectories
+from niso.experiments.experiment import Experiment, Phase
+from niso.experiments.pose import cases, evaluation, trajectories
 from niso.experiments.pose.frames import RENDERED, TEST, TRAIN, open_sequences
 from niso.experiments.pose.losses import Pairs, PoseObjective, draw_pairs
-from niso.experiments.pose.predictors import (
-    METHODS,
-    Backbone,
-    ConstantMotion,
-    Predictor,
-    encode,
-    load_features,
-    make_backbone,
-    make_predictor,
-    maps_between,
-)
+from niso.experiments.pose.predictors import BASELINES, find_baseline
+from niso.experiments.pose.predictors.maps import MapPredictor
+from niso.experiments.pose.predictors.predictor import Predictor
 from niso.experiments.pose.presets import PRESETS, PoseConfig
 from niso.experiments.pose.published import PUBLISHED
 from niso.geometry import se3
-from niso.methods import NeuralFourierTransform
-from niso.methods.common import make_objective, pair_figures
+from niso.methods import METHODS, find_method, methods_of
+from niso.methods.evaluation import (
+    EQUIVARIANCE_ERROR,
+    EQUIVARIANCE_ERROR_CENTRED,
+    RECONSTRUCTION_ERROR,
+    Operator,
+    PairEvaluation,
+    evaluate_pairs,
+    in_ascending_order,
+    learned_operator,
+)
+from niso.methods.method import Method, Networks
+from niso.networks import ConvDecoder, ConvEncoder
 from niso.random import global_batch, local_part, process, step_seed
+from niso.results import Curve, Metric, Result
 from niso.training.ahead import Ahead
 
-if TYPE_CHECKING:
-    from niso.report import Picture
-
-BATCH = pose_evaluation.BATCH
+BATCH = evaluation.BATCH
 EXAMPLES = 256
 """Pairs that the head's input is centred and scaled by."""
 EVALUATION_SEED = 20_241_210
 """Of held-out pairs, the same for every run (the paper's conference date)."""
+MAP_SKIPS = (0, 3, 9)
+"""Frames left out between those whose maps are shown."""
+
+
+@dataclass
+class PoseResult(Result):
+    """What figures of poses are drawn from.
+
+    Attributes:
+        cases: trajectories and failures that are shown.
+        pairs: random pairs of frames of held-out sequences; None where the method pre-trains nothing.
+        maps: between the first frames of held-out sequences and later ones, by the frames left out between them.
+        map_text: what these are.
+    """
+
+    cases: cases.Cases
+    pairs: PairEvaluation | None
+    maps: dict[int, Float[Tensor, "_maps rank rank"]]
+    map_text: str
+    operator: Operator | None
 
 
 class Pose(Experiment):
@@ -59,29 +81,38 @@ class Pose(Experiment):
         "frozen, and a head learns to tell how the camera moved between two frames from nothing but the map between "
         "their latents. On videos that were not trained on, the relative poses of neighbouring frames are composed to "
         "trajectories. The more frames are left out between neighbours, the larger the motions: a method that has "
-        "learned nothing draws a straight line, whose error stands beside each figure."
+        "learned nothing draws a straight line, whose error stands beside each metric."
     )
     config_class = PoseConfig
     presets = PRESETS
-    methods: ClassVar[tuple[str, ...]] = tuple(METHODS)
-    metric_descriptions: ClassVar[dict[str, str]] = {
-        **pose_evaluation.metric_descriptions(),
-        "equivariance_error": "‖τa − b‖² / ‖b‖² for random pairs of frames of held-out sequences (mean)",
-        "equivariance_error_centred": "the same, relative to what is left of b without the mean over all frames",
-        "reconstruction_error": "mean absolute error of D(τ E(ψ)) against Tψ for these pairs, black being −1 and "
-        "white 1",
-        "steps": "optimiser steps of both phases",
-        "seconds": "seconds of training of both phases",
-        "seconds_pretrain": "seconds of pre-training",
-        "seconds_head": "seconds of the training of the head",
-    }
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        *evaluation.METRICS,
+        replace(EQUIVARIANCE_ERROR, text=f"{EQUIVARIANCE_ERROR.text}, of random frames of held-out sequences"),
+        EQUIVARIANCE_ERROR_CENTRED,
+        RECONSTRUCTION_ERROR,
+        *evaluation.VALIDATION_METRICS,
+        Metric("steps", "optimiser steps of both phases"),
+        Metric("seconds", "time of training of both phases", "lower", "s"),
+        Metric("seconds_pretrain", "time of pre-training", "lower", "s"),
+        Metric("seconds_head", "time of the training of the head", "lower", "s"),
+    )
+    figures = "niso.experiments.pose.figures"
     targets: ClassVar[dict[str, dict[str, str]]] = {
         "small": {f"ate_normalised_skip{skip}": "≤ 0.55 (niso)" for skip in (1, 3)},
     }
     published = PUBLISHED
+    retired = ("vector_neurons",)
 
-    def __init__(self, config: PoseConfig, method: str, seed: int, data_dir: Path | None, device: torch.device) -> None:
-        super().__init__(config, method, seed, data_dir, device)
+    def __init__(
+        self,
+        config: PoseConfig,
+        method: str,
+        seed: int,
+        data_dir: Path | None,
+        device: torch.device,
+        precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> None:
+        super().__init__(config, method, seed, data_dir, device, precision)
         parts = process()[1] * config.head.accumulation
         if (config.head.batch_size // parts) % config.group:
             raise InputError(
@@ -91,63 +122,73 @@ class Pose(Experiment):
         if config.rendered and data_dir is None:
             raise InputError("--rendered is a share of clips beside --data-dir: without that, there is nothing else")
         self.frames = open_sequences(config, data_dir, device)
-        source = data_dir or "the rendered clips"
-        self.train = self.frames.members(TRAIN, RENDERED)
-        self.posed = self.frames.members(TRAIN, RENDERED, posed=True)
+        self._split(data_dir or "the rendered clips")
+        self.poses, self.starts = self.frames.all_poses()
+        self.method: Method | None = None
+        self.predictor: Predictor
+        if method in METHODS:
+            try:
+                networks, self.grid = make_networks(config)
+                self.method = find_method(method)(config, networks)
+            except ValueError as error:
+                raise InputError(str(error)) from error
+            self.method.precision = precision
+            self.method.model.to(device)
+        else:
+            self.predictor = find_baseline(method).build(config).to(device)
+
+    @classmethod
+    def methods(cls) -> tuple[str, ...]:
+        return (*methods_of(maps=True), *BASELINES)
+
+    @classmethod
+    def available(cls, config: PoseConfig) -> tuple[str, ...]:
+        return tuple(name for name in cls.methods() if name not in BASELINES or find_baseline(name).available(config))
+
+    def _split(self, source: object) -> None:
+        """Sequences to train, validate and test on.
+
+        Raises:
+            InputError: there are none.
+        """
+        frames, config = self.frames, self.config
+        posed = frames.members(TRAIN, RENDERED, posed=True)
+        self.validated = evaluation.evaluable(frames, frames.spread(posed, config.validation).tolist())
+        apart = torch.tensor(sorted({n for members in self.validated.members.values() for n in members}))
+        self.train, self.posed = (
+            frames.without(members, apart) for members in (frames.members(TRAIN, RENDERED), posed)
+        )
         if not len(self.posed):
             problem = "with camera poses" if len(self.train) else "of the split train"
             raise InputError(f"{source} has no sequence {problem}, which the head is trained on")
         self.train_weights, self.posed_weights = (
-            self.frames.weights(members, config.rendered) for members in (self.train, self.posed)
+            frames.weights(members, config.rendered) for members in (self.train, self.posed)
         )
-        self.test = self.frames.members(TEST)
-        self.evaluated = pose_evaluation.evaluable(self.frames, self.test.tolist())
+        self.test = frames.members(TEST)
+        self.evaluated = evaluation.evaluable(frames, self.test.tolist())
         if not any(self.evaluated.members.values()):
             first = next((f" ({name}: {why})" for name, why in self.evaluated.reasons.items()), "")
             raise InputError(f"{source} has no sequence of the split test that can be evaluated{first}")
-        self.poses, self.starts = self.frames.all_poses()
-        self.model: Backbone | None = None
-        if METHODS[method].kind is not None:
-            try:
-                model, self.grid = make_backbone(config, METHODS[method])
-            except ValueError as error:
-                raise InputError(str(error)) from error
-            self.model = model.to(device)
-        self.pretrained = load_features(config, method)
-        if self.pretrained is not None:
-            self.pretrained.to(device)
-        self.predictor: Predictor = ConstantMotion()
-        self.figures = dict[str, float]()
-        self.evaluation = pose_evaluation.Evaluation({}, {}, {})
-
-    @classmethod
-    def available(cls, config: PoseConfig) -> tuple[str, ...]:
-        return tuple(name for name, own in METHODS.items() if not own.features or getattr(config, own.features))
 
     def facts(self) -> dict[str, Any]:
         """The split, and which sequences could not be evaluated at which skips."""
-        names = self.frames.names
-        own = self.frames.members(TRAIN)
-        return {
-            "train_sequences": [names[number] for number in own[~self.frames.mirrored[own]].tolist()],
-            "test_sequences": [names[number] for number in self.test.tolist()],
-            "left_out": self.evaluated.reasons,
-        }
+        frames = self.frames
+        own = frames.members(TRAIN)
+        validation = sorted({n for members in self.validated.members.values() for n in members})
+        train = [number for number in own[~frames.mirrored[own]].tolist() if number not in validation]
+        parts = {"train": train, "validation": validation, "test": self.test.tolist()}
+        named = {f"{part}_sequences": [frames.names[number] for number in members] for part, members in parts.items()}
+        return {**named, "left_out": self.evaluated.reasons}
 
     # Training
 
     def phases(self) -> Iterator[Phase]:
-        config, model = self.config, self.model
-        if model is not None:
-            operator = METHODS[self.method].operator
-            objective = make_objective(config, model, multiplicity=operator)
-            sampler = self._frames_of(self.pretraining_pairs, config.training.steps)
-            yield Phase("pretrain", objective, lambda step: sampler(step)[:2], config.training)
-            self.frames.dtype = next(model.parameters()).dtype
-            if isinstance(model, NeuralFourierTransform) and config.nft_epochs:
-                model.diagonalise(self._maps(config.nft_maps), config.nft_epochs, seed=self.seed)
-        backbone = None if model is None else (model, self._examples(EXAMPLES))
-        self.predictor = make_predictor(config, self.method, backbone, self.pretrained).to(self.device)
+        config, method = self.config, self.method
+        if method is not None:
+            frames = self._frames_of(self.pretraining_pairs, config.training.steps)
+            yield Phase("pretrain", method.objective(), lambda step: frames(step)[:2], config.training)
+            method.after_pretraining(self.train_pairs, self.seed)
+            self.predictor = MapPredictor(config, method, self._latents(EXAMPLES)).to(self.device)
         objective, sampler = PoseObjective(self.predictor, config.group, config.translation_scale), self._head_sampler()
         yield Phase("head", objective, sampler, config.head)
         self.predictor.orient(*map(global_batch, sampler(config.head.steps)))
@@ -175,19 +216,19 @@ class Pose(Experiment):
         motions = se3.relative(self.poses[start + pairs.first], self.poses[start + pairs.second])
         return motions.float().to(self.device)
 
-    def _frames_of(self, pairs: Callable[[int], Pairs], steps: int) -> Callable[[int], tuple[Tensor, ...]]:
-        """Both frames and the motions of a step's pairs."""
+    def _frames_of(self, pairs: Callable[[int], Pairs], steps: int) -> Callable[[int], tuple[Tensor, Tensor, Pairs]]:
+        """Both frames of a step's pairs, and which these are."""
 
         def read(step: int) -> tuple[Tensor, Tensor, Pairs]:
             drawn = pairs(step)
-            views = (self.frames.read(drawn.sequence, frame) for frame in drawn[1:])
-            return next(views), next(views), drawn
+            first, second = (self.frames.read(drawn.sequence, frame) for frame in drawn[1:])
+            return first, second, drawn
 
         source = read if self.frames.resident is not None else Ahead(read, steps)
 
-        def sample(step: int) -> tuple[Tensor, ...]:
+        def sample(step: int) -> tuple[Tensor, Tensor, Pairs]:
             first, second, drawn = source(step)
-            return self.frames.scaled(first), self.frames.scaled(second), self.motions(drawn)
+            return self.frames.scaled(first), self.frames.scaled(second), drawn
 
         return sample
 
@@ -196,13 +237,18 @@ class Pose(Experiment):
         predictor, frames = self.predictor, self.frames
         source = self._frames_of(self.head_pairs, self.config.head.steps)
         if predictor.feature_size is None:
-            return source
+
+            def raw(step: int) -> tuple[Tensor, ...]:
+                first, second, drawn = source(step)
+                return first, second, self.motions(drawn)
+
+            return raw
         stored = predictor.feature_size * 4 * int(frames.lengths[self.posed].sum())
         if frames.resident is None or stored > self.config.memory * 1e9:
 
             def encoded(step: int) -> tuple[Tensor, ...]:
-                first, second, motions = source(step)
-                return *self._features(torch.cat([first, second])).chunk(2), motions
+                first, second, drawn = source(step)
+                return *self._features(torch.cat([first, second])).chunk(2), self.motions(drawn)
 
             return encoded
         place = torch.zeros(len(frames.lengths), dtype=torch.long)
@@ -210,13 +256,13 @@ class Pose(Experiment):
         place[self.posed] = lengths.cumsum(0) - lengths
         features = cache(self._all_features)  # in the first step: not where the head is trained already
 
-        def looked_up(step: int) -> tuple[Tensor, ...]:
+        def stored_features(step: int) -> tuple[Tensor, ...]:
             pairs = self.head_pairs(step)
             start = place[pairs.sequence]
             first, second = (features()[(start + frame).to(self.device)] for frame in pairs[1:])
             return first, second, self.motions(pairs)
 
-        return looked_up
+        return stored_features
 
     def _all_features(self) -> Tensor:
         lengths = self.frames.lengths[self.posed]
@@ -226,37 +272,26 @@ class Pose(Experiment):
         return torch.cat([self._features(self.frames(*part)) for part in parts])
 
     def _features(self, frames: Tensor) -> Tensor:
-        with self.autocast():
+        with self.precision():
             return self.predictor.features(frames)
 
-    def _examples(self, count: int) -> tuple[Tensor, Tensor]:
-        """Latents of random pairs of training frames, the same in all processes."""
-        assert self.model is not None
-        self.model.eval()
+    def train_pairs(self, count: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Random pairs of training frames, the same in all processes."""
         generator = torch.Generator().manual_seed(step_seed(self.seed, 0, "maps"))
-        pairs = draw_pairs(
-            self.frames.lengths,
-            self.train,
-            count,
-            self.config.head_skip,
-            generator,
-            signed=self.config.backwards,
-            weights=self.train_weights,
-        )
-        with self.autocast():
-            first, second = (
-                [
-                    encode(self.model, self.frames(*part))
-                    for part in zip(pairs.sequence.split(BATCH), frame.split(BATCH), strict=True)
-                ]
-                for frame in pairs[1:]
-            )
-        return torch.cat(first), torch.cat(second)
+        lengths, skip = self.frames.lengths, self.config.head_skip
+        signed, weights = self.config.backwards, self.train_weights
+        drawn = draw_pairs(lengths, self.train, count, skip, generator, signed=signed, weights=weights)
+        for sequence, *both in zip(*(part.split(BATCH) for part in drawn), strict=True):
+            first, second = (self.frames(sequence, frame) for frame in both)
+            yield first, second
 
     @torch.no_grad()
-    def _maps(self, count: int) -> Float[Tensor, "count rank rank"]:
-        assert self.model is not None
-        return maps_between(self.model, *self._examples(count))
+    def _latents(self, count: int) -> tuple[Tensor, Tensor]:
+        """Latents of random pairs of training frames."""
+        assert self.method is not None
+        self.method.model.eval()
+        first, second = zip(*(map(self.method.encode, pair) for pair in self.train_pairs(count)), strict=True)
+        return torch.cat(first), torch.cat(second)
 
     # Evaluation
 
@@ -268,32 +303,54 @@ class Pose(Experiment):
             yield self.frames(sequence, first), self.frames(sequence, second)
 
     @torch.no_grad()
-    def evaluate(self) -> dict[str, float]:
+    def evaluate(self) -> PoseResult:
         self.predictor.eval()
-        self.evaluation = pose_evaluation.evaluate(self.predictor, self.frames, self.evaluated.members)
-        self.figures = dict(self.evaluation.figures)
-        if self.model is not None:
-            self.figures |= pair_figures(self.model, self.held_out(self.config.evaluation_pairs))
-        return dict(self.figures)
+        tested, validated = (
+            evaluation.evaluate(self.predictor, self.frames, split.members, self.precision)
+            for split in (self.evaluated, self.validated)
+        )
+        metrics = tested.metrics | evaluation.validation_metrics(validated.metrics)
+        pairs, method = None, self.method
+        if method is not None:
+            pairs = evaluate_pairs(method, self.held_out(self.config.evaluation_pairs), cases.COUNT)
+            metrics |= pairs.metrics
+        return PoseResult(
+            metrics,
+            cases.shown(self.frames, tested),
+            pairs,
+            {} if method is None else {skip: self.maps(method, skip) for skip in MAP_SKIPS},
+            "" if method is None else method.map_text,
+            None if method is None else learned_operator(method, self.grid),
+            curves={"ate_by_skip": by_skip(metrics)},
+            tensors={trajectories.FILE: trajectories.tensors(self.frames, tested.motions)},
+        )
 
-    def curves(self) -> dict[str, Curve]:
-        """The error of trajectories against the frame skip."""
-        errors = pose_evaluation.by_skip(self.figures, "ate_normalised")
-        counts = pose_evaluation.by_skip(self.figures, "sequences")
-        return {
-            "ate_by_skip": {
-                "x": [float(skip) for skip in errors],
-                "y": list(errors.values()),
-                "count": [int(counts[skip]) for skip in errors],
-                "x_label": "frames left out between neighbours",
-                "y_label": "√(3n)·ATE",
-            }
-        }
+    def maps(self, method: Method, skip: int) -> Float[Tensor, "maps rank rank"]:
+        """Maps between the first frames of held-out sequences and later ones."""
+        sequence = self.test[torch.arange(cases.COUNT) % len(self.test)]
+        second = (self.frames.lengths[sequence] - 1).clamp_max(skip + 1)
+        a, b = (method.encode(self.frames(sequence, frame)) for frame in (torch.zeros_like(second), second))
+        return in_ascending_order(method, method.solve(a, b))
 
-    def tensors(self) -> dict[str, dict[str, Tensor]]:
-        return {pose_trajectories.FILE: pose_trajectories.tensors(self)}
 
-    def pictures(self) -> list[Picture]:
-        from niso.experiments.pose.figures import pictures
+def make_networks(config: PoseConfig) -> tuple[Networks, tuple[int, int]]:
+    """Untrained networks for frames like these, and their latent grid.
 
-        return pictures(self)
+    Raises:
+        ValueError: the networks do not fit the frames.
+    """
+    conv = replace(config.conv, image_size=(config.size, config.size), image_channels=3)
+    return Networks(ConvEncoder(conv), ConvDecoder(conv), conv.points, conv.latent_channels), conv.grid
+
+
+def by_skip(metrics: dict[str, float]) -> Curve:
+    """The error of trajectories against the frame skip."""
+    errors = evaluation.by_skip(metrics, "ate_normalised")
+    counts = evaluation.by_skip(metrics, "sequences")
+    return {
+        "x": [float(skip) for skip in errors],
+        "y": list(errors.values()),
+        "count": [int(counts[skip]) for skip in errors],
+        "x_label": "frames left out between neighbours",
+        "y_label": "√(3n)·ATE",
+    }

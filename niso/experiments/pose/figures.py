@@ -1,100 +1,144 @@
-"""Pictures of a pose run, in the order that its report shows them."""
+"""Figures of a pose result, in the order that its report shows them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from niso import figures
-from niso.experiments import map_figures as map_pictures
-from niso.experiments.pose.paths import failures, trajectories
-from niso.experiments.pose.predictors import maps_between
-from niso.methods import NeuralFourierTransform
-from niso.model import NeuralIsometry
+from niso.experiments import map_figures
+from niso.experiments.pose.cases import Path, Strip
+from niso.experiments.pose.experiment import PoseResult
+from niso.figures.style import GREY, ORANGE, styled
 from niso.report import Picture
 
-if TYPE_CHECKING:
-    from niso.experiments.pose.experiment import Pose
 
-COUNT = 6
-"""Pairs that are shown."""
-
-
-@torch.no_grad()
-def pictures(experiment: Pose) -> list[Picture]:
-    """Trajectories, failures, transported frames, maps and the learned spectrum, as far as the method has them."""
-    experiment.predictor.eval()
-    drawn = [*trajectories(experiment), *failures(experiment)]
-    if experiment.model is not None:
-        drawn += [frames(experiment), maps(experiment)]
-    if isinstance(experiment.model, NeuralIsometry):
-        drawn += spectrum(experiment)
-    return drawn
-
-
-def frames(experiment: Pose) -> Picture:
-    """Held-out pairs of frames, and what the model makes of them."""
-    model = experiment.model
-    assert model is not None
-    x, tx = next(experiment.held_out(COUNT))
-    a, tau = model.encode(x), model.map_between(x, tx)
-    rows = [("ψ", x), ("Tψ", tx), ("D E(ψ)", model.decode(a)), ("D τ E(ψ)", model.decode(tau @ a))]
-    return Picture(
-        "frames",
-        "Two frames of held-out sequences, the reconstruction of the first, and the second as it is predicted from the "
-        "first by the map τ solved from the pair.",
-        figures.image_rows([(title, view.float().cpu().permute(0, 2, 3, 1)) for title, view in rows], (-1.0, 1.0)),
-    )
-
-
-def maps(experiment: Pose) -> Picture:
-    """Maps between frames further and further apart."""
-    model = experiment.model
-    assert model is not None
-    order = torch.arange(experiment.config.rank)
-    fourier = isinstance(model, NeuralFourierTransform)
-    caption = "|V| after the block diagonalisation" if fourier else "|τ| between the latent points"
-    if isinstance(model, NeuralIsometry):
-        order = model.spectrum().eigenvalues.argsort().cpu()
-        caption = "|τ_Ω|, the eigenfunctions in ascending eigenvalue"
-    members = experiment.test
-    sequence = members[torch.arange(COUNT) % len(members)]
-    rows = []
-    for skip in (0, 3, 9):
-        second = (experiment.frames.lengths[sequence] - 1).clamp_max(skip + 1)
-        views = (experiment.frames(sequence, frame) for frame in (torch.zeros_like(second), second))
-        tau = maps_between(model, *(model.encode(view) for view in views)).cpu().abs()
-        if len(order) == tau.shape[-1]:
-            tau = tau[:, order][:, :, order]
-        rows.append((f"skip {skip}", tau.clamp_max(map_pictures.LARGEST)))
-    return Picture(
-        "maps",
-        f"{caption}, between the first frame of held-out sequences (a column each) and a later one, 0, 3 and 9 frames "
-        f"left out between them. Entries above {map_pictures.LARGEST:g} are cut off.",
-        figures.image_rows(rows),
-    )
-
-
-def spectrum(experiment: Pose) -> list[Picture]:
-    """Eigenfunctions, eigenvalue mask, and mass."""
-    model = experiment.model
-    assert isinstance(model, NeuralIsometry)
-    mass, functions, eigenvalues = (part.cpu() for part in model.spectrum())
-    order = eigenvalues.argsort()
-    drawn = [
+def trajectories(result: PoseResult) -> list[Picture]:
+    """True and predicted paths of held-out sequences: the best, the worst, and some in between."""
+    return [
         Picture(
-            "eigenfunctions",
-            "Functions on the latent grid that latents are projected to, in ascending eigenvalue, row by row.",
-            figures.eigenfunction_mosaic(functions[:, order], experiment.grid, eigenvalues[order]),
+            f"trajectories_skip{skip}",
+            f"Paths of the camera through held-out sequences, {skip} frame{'s' * (skip != 1)} left out between "
+            "neighbours: the truth (dashed, from the circle on) and what predicted relative poses compose to, after "
+            "the similarity that brings it nearest, reflections allowed. Each is seen along the direction in which the "
+            "true path is thinnest. From the smallest error √(3n)·ATE, in the title, to the largest.",
+            draw_paths(paths),
+        )
+        for skip, paths in result.cases.paths.items()
+    ]
+
+
+def failures(result: PoseResult) -> list[Picture]:
+    """Held-out sequences, and pairs of frames, with the largest errors."""
+    cases = result.cases
+    if not cases.worst:
+        return []
+    left_out = f"{cases.skip} frame{'s' * (cases.skip != 1)} left out between neighbours"
+    return [
+        Picture(
+            "failures",
+            f"Failure cases: the held-out sequences with the largest errors √(3n)·ATE, {left_out}. Paths as above, and "
+            "frames from the first to the last one.",
+            draw_failures(cases.worst),
         ),
         Picture(
-            "mass",
-            "Learned mass on the latent grid, as its deviation from the mean.",
-            figures.mass_map(mass, experiment.grid),
+            "failures_pairs",
+            "Failure cases: of each held-out sequence the pair of frames (one above the other) whose rotation is "
+            f"furthest from the truth, {left_out}; the worst of them.",
+            draw_pairs(cases.pairs),
         ),
     ]
-    if model.mask is not None:
-        x, tx = next(experiment.held_out(COUNT))
-        drawn.insert(1, map_pictures.mask(model, x, tx, "a few held-out pairs"))
-    return drawn
+
+
+def frames(result: PoseResult) -> list[Picture]:
+    """Held-out pairs of frames, and what the method makes of them; nothing where it pre-trains nothing."""
+    if result.pairs is None:
+        return []
+    words = "Two frames of held-out sequences."
+    return [map_figures.transported("frames", words, result.pairs, lambda views: views.float().permute(0, 2, 3, 1))]
+
+
+def maps(result: PoseResult) -> list[Picture]:
+    """Maps between frames further and further apart; nothing where there are none."""
+    if not result.maps:
+        return []
+    largest = map_figures.LARGEST
+    rows = [(f"skip {skip}", tau.abs().clamp_max(largest)) for skip, tau in result.maps.items()]
+    return [
+        Picture(
+            "maps",
+            f"{result.map_text}, between the first frame of held-out sequences (a column each) and a later one, "
+            f"{', '.join(map(str, result.maps))} frames left out between them. Entries above {largest:g} are cut off.",
+            figures.image_rows(rows),
+        )
+    ]
+
+
+@styled
+def draw_paths(shown: Sequence[Path]) -> Figure:
+    """Pairs of paths side by side, each in the plane in which the true one is widest."""
+    across = min(3, len(shown))
+    down = -(-len(shown) // across)
+    figure = Figure((10, 3.2 * down + 0.3), layout="constrained")
+    panels = figure.subplots(down, across, squeeze=False).ravel()
+    for axes in panels[len(shown) :]:
+        axes.axis("off")
+    for axes, one in zip(panels, shown, strict=False):
+        _draw_path(axes, one)
+    panels[0].legend(frameon=False, fontsize=8)
+    return figure
+
+
+@styled
+def draw_failures(rows: Sequence[tuple[Path, Strip]]) -> Figure:
+    """A row for each sequence: its paths, and frames of it."""
+    figure = Figure((10, 2.3 * len(rows) + 0.2), layout="constrained")
+    widths = [2.2, *(1.0 for _ in rows[0][1])]
+    cells = figure.subplots(len(rows), len(widths), squeeze=False, width_ratios=widths)
+    for (first, *others), (one, strip) in zip(cells, rows, strict=True):
+        _draw_path(first, one)
+        for axes, image in zip(others, strip, strict=True):
+            axes.imshow(image, interpolation="nearest")
+            axes.axis("off")
+    cells[0][0].legend(frameon=False, fontsize=8)
+    return figure
+
+
+@styled
+def draw_pairs(columns: Sequence[tuple[str, Strip]]) -> Figure:
+    """A column for each pair of frames, the title above it."""
+    figure = Figure((1.65 * len(columns), 4.0), layout="constrained")
+    cells = figure.subplots(2, len(columns), squeeze=False)
+    for column, (title, pair) in zip(cells.T, columns, strict=True):
+        for axes, image in zip(column, pair, strict=True):
+            axes.imshow(image, interpolation="nearest")
+            axes.axis("off")
+        column[0].set_title(title, fontsize=8)
+    return figure
+
+
+def _draw_path(axes: Axes, shown: Path) -> None:
+    title, truth, predicted = shown
+    centre = truth.mean(0)
+    plane = torch.linalg.svd(truth - centre, full_matrices=False).Vh[:2].mT
+    true, guess = ((path - centre) @ plane for path in (truth, predicted))
+    axes.plot(*guess.mT.tolist(), color=ORANGE, label="predicted")
+    axes.plot(*true.mT.tolist(), color="black", linestyle="--", linewidth=1, label="true")
+    axes.plot(*true[:1].mT.tolist(), color="black", marker="o", markersize=4)
+    axes.set(title=title, aspect="equal")
+    axes.margins(0.1)
+    axes.grid(True, color=GREY, alpha=0.2)
+
+
+FIGURES = (
+    trajectories,
+    failures,
+    frames,
+    maps,
+    lambda result: map_figures.eigenfunctions(result.operator),
+    lambda result: map_figures.mask(result.operator, result.pairs.maps if result.pairs else None, "held-out pairs"),
+    lambda result: map_figures.mass(result.operator),
+)

@@ -77,8 +77,6 @@ class Frames:
         self.poses = source.poses + [_mirrored(source.poses[number]) for number in twice]
         lengths = torch.tensor(source.lengths, dtype=torch.long)
         self.lengths, self._starts = lengths[self._source], lengths.cumsum(0) - lengths
-        self.dtype = torch.float32
-        """What `scaled` gives."""
         self.resident: UInt8[Tensor, "frames 3 size size"] | None = None
         if sum(source.lengths) * 3 * size**2 <= gigabytes * 1e9:
             parts = [self._resized(source.read(sequence, None)) for sequence in range(count)]
@@ -92,6 +90,16 @@ class Frames:
             if own in splits and self.lengths[number] > 1 and not (posed and poses is None)
         ]
         return torch.tensor(kept, dtype=torch.long)
+
+    def spread(self, members: Int[Tensor, " sequences"], share: float) -> Int[Tensor, " chosen"]:
+        """A share of these sequences, at even distances; of mirrored ones none."""
+        members = members[~self.mirrored[members]]
+        count = round(share * len(members))
+        return members[torch.arange(count) * len(members) // max(count, 1)]
+
+    def without(self, members: Int[Tensor, " sequences"], apart: Int[Tensor, " others"]) -> Int[Tensor, " kept"]:
+        """These sequences but those of the others, or mirrored ones of the others."""
+        return members[~torch.isin(self._source[members], apart)]
 
     def weights(self, members: Int[Tensor, " sequences"], share: float) -> Float[Tensor, " sequences"] | None:
         """Weights of sequences in a draw in which rendered clips have this share; None where there are none."""
@@ -128,7 +136,7 @@ class Frames:
 
     def scaled(self, images: UInt8[Tensor, "batch 3 size size"]) -> Float[Tensor, "batch 3 size size"]:
         """Frames as networks take them, in [−1, 1], on the device."""
-        return images.to(self.device, non_blocking=True).to(self.dtype) / 127.5 - 1
+        return images.to(self.device, non_blocking=True).float() / 127.5 - 1
 
     def __call__(
         self, sequence: Int[Tensor, " batch"], frame: Int[Tensor, " batch"]

@@ -8,7 +8,7 @@ write_tum(Path("trajectory.txt"), predicted)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,13 +21,17 @@ from torch import Tensor
 from niso.data.video.stream import TimedFrame
 from niso.errors import InputError
 from niso.experiments.pose.evaluation import BATCH
+from niso.experiments.pose.experiment import make_networks
 from niso.experiments.pose.losses import PoseObjective
-from niso.experiments.pose.predictors import METHODS, Predictor, encode, load_features, make_backbone, make_predictor
+from niso.experiments.pose.predictors import find_baseline
+from niso.experiments.pose.predictors.maps import MapPredictor
+from niso.experiments.pose.predictors.predictor import Predictor
 from niso.experiments.pose.presets import PoseConfig
 from niso.experiments.settings import Settings
 from niso.files import write_atomically
 from niso.geometry import se3
 from niso.geometry import trajectories as trajectory
+from niso.methods import METHODS, find_method
 from niso.training import checkpoint
 from niso.training.loop import make_fabric
 from niso.training.run import RunFolder
@@ -42,14 +46,14 @@ class PoseReader:
     Attributes:
         size: height and width in pixels of the frames that it takes.
         head_skip: most frames left out between the two of a pair that it was trained on.
-        autocast: puts networks in the precision of the run.
+        precision: puts networks in the precision of the run.
     """
 
     predictor: Predictor
     size: int
     head_skip: int
     device: torch.device
-    autocast: Callable[[], AbstractContextManager[Any]]
+    precision: Callable[[], AbstractContextManager[Any]]
 
 
 class PredictedTrajectory(NamedTuple):
@@ -90,27 +94,30 @@ def load_reader(path: Path) -> PoseReader:
         hardware = replace(hardware, accelerator="auto")
     fabric = make_fabric(hardware)
     config: PoseConfig = settings.config
-    predictor = untrained(config, settings.method, fabric.device)
+    predictor = untrained(config, settings.method, fabric.device, fabric.autocast)
     tensors = {f"model.{name}": tensor for name, tensor in checkpoint.load(weights)[0].items()}
     checkpoint.restore_weights(weights, tensors, PoseObjective(predictor, config.group))
     return PoseReader(predictor.eval(), config.size, config.head_skip, fabric.device, fabric.autocast)
 
 
-def untrained(config: PoseConfig, method: str, device: torch.device) -> Predictor:
+def untrained(
+    config: PoseConfig,
+    name: str,
+    device: torch.device,
+    precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
+) -> Predictor:
     """A method's predictor without data: whatever is fitted to data has the right shape and no meaning.
 
     Raises:
-        InputError: the model whose features the method reads cannot be loaded.
+        InputError: what the method is built of is missing.
     """
-    backbone = None
-    if METHODS[method].kind is not None:
-        model = make_backbone(config, METHODS[method])[0].eval()
-        first, second = encode(model, torch.rand(2, 3, config.size, config.size)).split(1)
-        backbone = model, (first, second)
-    features = load_features(config, method)
-    if features is not None:
-        features.to(device)
-    return make_predictor(config, method, backbone, features).to(device)
+    if name not in METHODS:
+        return find_baseline(name).build(config).to(device)
+    method = find_method(name)(config, make_networks(config)[0])
+    method.precision = precision
+    with torch.no_grad():
+        first, second = method.encode(torch.rand(2, 3, config.size, config.size)).split(1)
+    return MapPredictor(config, method, (first, second)).to(device)
 
 
 @torch.no_grad()
@@ -131,11 +138,11 @@ def predict(
     try:
         for batch in _batches(frames):
             images = torch.stack([frame.image for frame in batch]).to(reader.device).float() / 127.5 - 1
-            with reader.autocast():
+            with reader.precision():
                 seen = reader.predictor.features(images)
-            both = seen if previous is None else torch.cat((previous, seen))
-            if len(both) > 1:
-                motions.append(reader.predictor(both[:-1], both[1:]).cpu().double())
+                both = seen if previous is None else torch.cat((previous, seen))
+                if len(both) > 1:
+                    motions.append(reader.predictor(both[:-1], both[1:]).cpu().double())
             previous = seen[-1:]
             times += [frame.time for frame in batch]
             report(len(times))

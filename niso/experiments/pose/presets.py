@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
-
-import tyro
+from typing import Any
 
 from niso.config import Optimisation, require
 from niso.data.video.clips import Motion
 from niso.experiments.pose.losses import Scale
 from niso.methods.config import MethodConfig
-from niso.networks import ConvConfig, MLPConfig, VectorNeuronConfig
+from niso.networks import ConvConfig, MLPConfig
 from niso.networks.two_view import TwoViewConfig
 
 
 @dataclass(frozen=True)
 class PoseConfig(MethodConfig):
-    """Settings of the pose experiment. `relative_equivariance`, where given, takes the place of `equivariance`."""
+    """Settings of the pose experiment."""
+
+    head: Optimisation = field(default_factory=lambda: Optimisation(steps=10_000))
+    """Optimisation of the head."""
 
     size: int = 144
     """Height and width of frames in pixels; those of another size are resized."""
@@ -38,6 +39,9 @@ class PoseConfig(MethodConfig):
     """Of these, the share to test on."""
     split_file: Path | None = None
     """A JSON file {"train": [names], "test": [names]} of CO3Dv2's sequences, in place of the former two."""
+    validation: float = 0.0
+    """Share of the sequences to train on, with poses, that nothing is trained on: settings are chosen by their
+    metrics."""
     rendered: float = 0.0
     """With --data-dir, the share of pairs that are of the rendered clips, in pre-training and for the head: the poses
     of few sequences are learned by heart. 1 trains on the clips alone, and --data-dir is what is tested on. Footage
@@ -70,15 +74,8 @@ class PoseConfig(MethodConfig):
     does "unit", to which slow cameras count as much as fast ones."""
     standardise: bool = False
     """Give the head on maps τ less its mean over some pairs, divided by its spread there, in place of τ itself."""
-    complete: bool = False
-    """In the method niso-no-basis, give the head the whole orthogonal matrix that an SVD makes of b aᵀ, with an
-    arbitrary rotation where b aᵀ is zero; else τ is zero there. An SVD of N × N for every pair."""
     mlp: MLPConfig = field(default_factory=lambda: MLPConfig(layers=5, channels=512))
     """The head on maps."""
-    vector_neurons: Annotated[VectorNeuronConfig, tyro.conf.Suppress] = field(default_factory=VectorNeuronConfig)
-    """Not used: poses are not invariant."""
-    evaluation_pairs: int = 500
-    """Held-out pairs for the reconstruction error."""
     memory: float = 8.0
     """Frames up to this size, in gigabytes, are kept on the training device, and their latents likewise while the head
     is trained; larger ones are read, or encoded, batch by batch."""
@@ -87,6 +84,7 @@ class PoseConfig(MethodConfig):
         super().__post_init__()
         require(self, "size", "clips", "test_clips", "group", "quality", positive=True)
         require(self, "quality", "held_out", "rendered", most=1.0)
+        require(self, "validation", most=0.5)
         require(self, "skip", "head_skip", "memory")
         if not self.motions:
             raise ValueError("motions must name one at least")
@@ -100,6 +98,8 @@ class PoseConfig(MethodConfig):
 
 
 PAPER = PoseConfig(
+    validation=0.05,
+    evaluation_pairs=500,
     conv=ConvConfig((144, 144), 3, (64, 128, 256), blocks=4, latent_channels=128),
     rank=128,
     multiplicity=0.025,
@@ -127,6 +127,8 @@ in both directions, 50,000 steps, a head of 6 layers trained for 5,000 steps of 
 that start at the first frame, and Φ and M that go on training are left out. Not yet run."""
 
 SMALL = PoseConfig(
+    validation=0.05,
+    evaluation_pairs=500,
     size=64,
     clips=384,
     test_clips=24,

@@ -12,21 +12,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from niso.errors import CheckpointError, InputError
+from niso.experiments.pose.frames import Frames
 from niso.geometry import se3
 from niso.geometry import trajectories as trajectory
 from niso.geometry.trajectories import FRAMES
 from niso.training import checkpoint
-
-if TYPE_CHECKING:
-    from niso.experiments.pose.experiment import Pose
 
 FILE = "trajectories"
 """Stem of the file in a run folder."""
@@ -54,23 +53,20 @@ class Trajectories(NamedTuple):
     images: UInt8[Tensor, "images 3 height width"]
 
 
-def by_error(experiment: Pose, skip: int) -> list[int]:
-    """Numbers of the sequences evaluated at a skip, from the smallest error of the trajectory to the largest."""
-    errors = experiment.evaluation.errors.get(skip, {})
-    return sorted(errors, key=lambda number: errors[number].ate_normalised)
-
-
 def spread(members: list[int], count: int) -> list[int]:
     """Up to `count` of them at even distances, the first and the last among them."""
     count = min(count, len(members))
     return [members[round(place * (len(members) - 1) / max(1, count - 1))] for place in range(count)]
 
 
-def tensors(experiment: Pose) -> dict[str, Tensor]:
-    """The content of the file. Of more than `KEPT` sequences some are taken, the same whatever the method."""
-    frames, motions = experiment.frames, experiment.evaluation.motions
-    evaluated = sorted({number for own in motions.values() for number in own})
-    found = dict[str, Tensor]()
+def tensors(frames: Frames, motions: Mapping[int, Mapping[int, Float[Tensor, "_pairs 4 4"]]]) -> dict[str, Tensor]:
+    """The content of the file. Of more than `KEPT` sequences some are taken, the same whatever the method.
+
+    Args:
+        motions: predicted relative poses by skip and number of the sequence.
+    """
+    evaluated = sorted({number for predicted in motions.values() for number in predicted})
+    kept = dict[str, Tensor]()
     for number in spread(evaluated, KEPT):
         name, poses = frames.names[number], frames.poses[number]
         assert poses is not None
@@ -79,9 +75,9 @@ def tensors(experiment: Pose) -> dict[str, Tensor]:
         images = frames.read(torch.full_like(numbers, number), numbers).cpu()
         size = (min(SIDE, images.shape[-2]), min(SIDE, images.shape[-1]))
         small = torch.nn.functional.interpolate(images.float(), size, mode="area").round().byte()
-        found |= {f"{name}/true": truth, f"{name}/numbers": numbers, f"{name}/images": small}
-        found |= {f"{name}/skip{skip}": own[number].float() for skip, own in motions.items() if number in own}
-    return found
+        kept |= {f"{name}/true": truth, f"{name}/numbers": numbers, f"{name}/images": small}
+        kept |= {f"{name}/skip{skip}": poses[number].float() for skip, poses in motions.items() if number in poses}
+    return kept
 
 
 def read(run: Path) -> dict[str, Trajectories]:

@@ -10,30 +10,39 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from niso.data.shapes.prepared import open_shapes, split
+from niso.data.shapes.prepared import PreparedShapes, open_shapes, split
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Phase
+from niso.experiments.shapes.examples import ShapeExample, examples
 from niso.experiments.shapes.maps import ShapeMaps, embedded
-from niso.experiments.shapes.methods import METHODS, make_model, train_features_only
 from niso.experiments.shapes.presets import PRESETS, ShapesConfig
 from niso.experiments.shapes.published import PUBLISHED
-from niso.geometry import mobius
-from niso.methods import Autoencoder, NeuralFourierTransform
-from niso.methods.common import Model, make_head, make_objective, pair_figures
-from niso.networks import ClassificationObjective
-from niso.results import Metric
+from niso.geometry.mobius import MobiusTransformations
+from niso.methods import find_method, methods_of
+from niso.methods.evaluation import (
+    EQUIVARIANCE_ERROR,
+    EQUIVARIANCE_ERROR_CENTRED,
+    RECONSTRUCTION_ERROR,
+    RELATIVE_MAP_ERROR,
+    Operator,
+    PairEvaluation,
+    evaluate_pairs,
+    learned_operator,
+)
+from niso.methods.method import Method, Networks
+from niso.networks import ClassificationObjective, ConvDecoder, ConvEncoder
 from niso.random import local_part, step_seed
+from niso.results import Metric, Result
 from niso.training.ahead import Ahead
-
-if TYPE_CHECKING:
-    from niso.report import Picture
 
 BATCH = 64
 """Maps encoded at once where nothing is trained."""
@@ -53,6 +62,22 @@ class Views(NamedTuple):
     variants: tuple[Int[Tensor, " batch"], ...]
 
 
+@dataclass
+class ShapesResult(Result):
+    """What figures of shapes are drawn from.
+
+    Attributes:
+        examples: a held-out shape of each of the first classes.
+        pairs: of variants of held-out shapes, before the encoder is trained on with the head.
+        warped: of held-out shapes under random Möbius transformations, likewise.
+    """
+
+    examples: list[ShapeExample]
+    pairs: PairEvaluation
+    warped: PairEvaluation
+    operator: Operator | None
+
+
 class Shapes(Experiment):
     """The shapes experiment, see the module."""
 
@@ -66,70 +91,96 @@ class Shapes(Experiment):
     )
     config_class = ShapesConfig
     presets = PRESETS
-    methods: ClassVar[tuple[str, ...]] = tuple(METHODS)
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("accuracy", "share of maps of held-out shapes, all variants, classified correctly", "higher"),
         Metric("accuracy_base", "the same, of the base shapes alone", "higher"),
-        Metric("equivariance_error", "‖τa − b‖² / ‖b‖² for pairs of variants of held-out shapes, before the encoder is trained on with the head (mean)", "lower"),
-        Metric("equivariance_error_centred", "the same, relative to what is left of b without the mean over all maps", "lower"),
-        Metric("reconstruction_error", "mean absolute error of D(τ E(ψ)) against Tψ, features lying between −1 and 1; for the autoencoder, of D(E(Tψ)); before the encoder is trained on with the head", "lower"),
-        Metric("relative_map_error", "‖τ′a − b‖² / ‖b‖² with the τ′ of another held-out shape under the same random Möbius transformation of the sphere (mean)", "lower"),
-        Metric("equivariance_error_tuned", "the equivariance error after the encoder was trained on with the head", "lower"),
-        Metric("equivariance_error_tuned_centred", "the same, relative to what is left of b without the mean over all maps", "lower"),
+        replace(
+            RELATIVE_MAP_ERROR,
+            text="‖τ′a − b‖² / ‖b‖² with the τ′ of another held-out shape under the same random Möbius transformation "
+            "of the sphere, before the encoder is trained on with the head (mean)",
+        ),
+        replace(EQUIVARIANCE_ERROR, text=f"{EQUIVARIANCE_ERROR.text}, of variants of held-out shapes, likewise"),
+        EQUIVARIANCE_ERROR_CENTRED,
+        RECONSTRUCTION_ERROR,
+        Metric(
+            "equivariance_error_tuned", "equivariance_error after the encoder was trained on with the head", "lower"
+        ),
+        Metric("equivariance_error_tuned_centred", "the same, centred", "lower"),
+        Metric(
+            "accuracy_val",
+            "accuracy on validation shapes: of the training shapes, some that nothing trained on",
+            "higher",
+        ),
+        Metric("accuracy_base_val", "the same, of the base shapes alone", "higher"),
         Metric("classes", "classes of shapes"),
         Metric("test_shapes", "held-out shapes"),
         Metric("test_maps", "maps of held-out shapes"),
         Metric("steps", "optimiser steps of both phases"),
-        Metric("seconds", "seconds of training of both phases", "lower", unit="s"),
-        Metric("seconds_pretrain", "seconds of pre-training", "lower", unit="s"),
-        Metric("seconds_head", "seconds of the training of encoder and head together", "lower", unit="s"),
+        Metric("seconds", "time of training of both phases", "lower", "s"),
+        Metric("seconds_pretrain", "time of pre-training", "lower", "s"),
+        Metric("seconds_head", "time of the training of encoder and head together", "lower", "s"),
     )
+    figures = "niso.experiments.shapes.figures"
     published = PUBLISHED
 
     def __init__(
-        self, config: ShapesConfig, method: str, seed: int, data_dir: Path | None, device: torch.device
+        self,
+        config: ShapesConfig,
+        method: str,
+        seed: int,
+        data_dir: Path | None,
+        device: torch.device,
+        precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
-        super().__init__(config, method, seed, data_dir, device)
+        super().__init__(config, method, seed, data_dir, device, precision)
         self.shapes = open_shapes(data_dir) if data_dir is not None else embedded(config)
         if self.shapes.variants < 2:
             raise InputError(
                 f"{self.shapes.folder} has no variants of its shapes, which pairs are made of: prepare some"
             )
         per_class = config.train_shapes + config.test_shapes
-        self.train, self.test = split(
-            self.shapes.labels, seed, per_class, config.train_shapes, classes=self.shapes.classes
-        )
-        self.labels = self.shapes.labels.to(device)
+        labels = self.shapes.labels
+        trained, self.test = split(labels, seed, per_class, config.train_shapes, classes=self.shapes.classes)
+        self.train, self.validation = last_of_each_class(trained, labels, config.validation_shapes)
+        self.labels = labels.to(device)
         self.maps = ShapeMaps(self.shapes, self.train, config.clip, config.memory, device)
+        self.action = MobiusTransformations(config.mobius, self.shapes.layout)
         try:
-            model, self.grid = make_model(config, METHODS[method], self.shapes)
+            networks, self.grid = make_networks(config, self.shapes)
+            self.method: Method = find_method(method)(config, networks)
         except ValueError as error:
             raise InputError(str(error)) from error
-        self.model = model.to(device)
-        self.pretrained = self.model
+        self.method.precision = precision
+        self.method.model.to(device)
+        self.pretrained = self.method
         self.head: nn.Module = nn.Identity()
 
+    @classmethod
+    def methods(cls) -> tuple[str, ...]:
+        return methods_of()
+
     def facts(self) -> dict[str, Any]:
-        """The split: shapes that were trained and tested on, class by class."""
+        """The split: shapes that were trained, validated and tested on, class by class."""
         names = self.shapes.names
-        return {
-            "train_shapes": [names[shape] for shape in self.train.tolist()],
-            "test_shapes": [names[shape] for shape in self.test.tolist()],
-        }
+        members = {"train": self.train, "validation": self.validation, "test": self.test}
+        return {f"{part}_shapes": [names[shape] for shape in shapes.tolist()] for part, shapes in members.items()}
 
     # Training
 
     def phases(self) -> Iterator[Phase]:
-        config = self.config
-        objective = make_objective(config, self.model)
-        yield Phase("pretrain", objective, self._sampler(self.pairs_at, config.training.steps), config.training)
-        if isinstance(self.model, NeuralFourierTransform) and config.nft_epochs:
-            self.model.diagonalise(self.train_maps(config.nft_maps), config.nft_epochs, seed=self.seed)
-        self.pretrained = copy.deepcopy(self.model).requires_grad_(False).eval()  # the decoder is not trained on
-        examples = self._features(self.model, self.maps(self.train[:BATCH], torch.zeros_like(self.train[:BATCH])))
-        self.head = make_head(config, self.model, examples, len(self.shapes.classes)).to(self.device)
-        train_features_only(self.model, self.maps(self.train[:2], torch.zeros(2, dtype=torch.long)))
-        joint = ClassificationObjective(self.model, self.head, frozen=False)
+        config, method = self.config, self.method
+        sampler = self._sampler(self.pairs_at, config.training.steps)
+        yield Phase("pretrain", method.objective(), sampler, config.training)
+        method.after_pretraining(self.train_pairs, self.seed)
+        self.pretrained = copy.copy(method)  # the decoder is not trained on
+        self.pretrained.model = copy.deepcopy(method.model).requires_grad_(False).eval()
+        base = torch.zeros_like(self.train[:BATCH])
+        method.model.eval()
+        with torch.no_grad():
+            features = method.head_features(self.maps(self.train[:BATCH], base))
+        self.head = method.head(config, features, len(self.shapes.classes)).to(self.device)
+        train_features_only(method, self.maps(self.train[:2], base[:2]))
+        joint = ClassificationObjective(method.model, self.head, frozen=False, encode=method.head_features)
         yield Phase("head", joint, self._labelled(), config.head)
 
     def pairs_at(self, step: int) -> Views:
@@ -160,40 +211,25 @@ class Shapes(Experiment):
 
     def _labelled(self) -> Callable[[int], tuple[Tensor, ...]]:
         source = self._sampler(self.labelled_at, self.config.head.steps)
-        augmented = isinstance(self.model, Autoencoder)
 
         def sample(step: int) -> tuple[Tensor, ...]:
             (x,) = source(step)
-            if augmented:
-                count = self.config.head.batch_size
-                transformations = local_part(mobius.sample(count, self.config.mobius)).to(self.device)
-                x = mobius.warp(x, transformations, self.shapes.layout)
+            if self.method.augmented_head:
+                x = self.action.act(x, local_part(self.action.sample(self.config.head.batch_size)))
             return x, self.labels[self.labelled_at(step).shape.to(self.device)]
 
         return sample
 
-    def _features(self, model: Model, x: Tensor) -> Float[Tensor, "maps length channels"]:
-        """Latents as the head gets them, in the precision of the run, never below float32; without gradients."""
-        model.eval()
-        with torch.no_grad(), self.autocast():
-            latents = model.encode(x)
-        return latents.to(torch.promote_types(latents.dtype, torch.float32))
-
-    @torch.no_grad()
-    def train_maps(self, count: int) -> Float[Tensor, "count rank rank"]:
-        """Maps between random variants of training shapes, the same in all processes."""
-        assert not isinstance(self.model, Autoencoder)
-        self.model.eval()
-        pairs = self.held_out(count, self.train, step_seed(self.seed, 0, "maps"))
-        return torch.cat([self.model.map_between(x, tx) for x, tx in pairs])
+    def train_pairs(self, count: int) -> Iterator[tuple[Tensor, ...]]:
+        """Random variants of training shapes, the same in all processes."""
+        return self.pairs_of(self.train, count, step_seed(self.seed, 0, "maps"))
 
     # Evaluation
 
-    def held_out(
-        self, count: int, members: Int[Tensor, " shapes"] | None = None, seed: int = EVALUATION_SEED
-    ) -> Iterator[tuple[Tensor, Tensor]]:
-        """Batches of `count` pairs of different variants of one shape each, of held-out shapes by default."""
-        members = self.test if members is None else members
+    def pairs_of(
+        self, members: Int[Tensor, " shapes"], count: int, seed: int = EVALUATION_SEED
+    ) -> Iterator[tuple[Tensor, ...]]:
+        """Batches of `count` pairs of different variants of one shape each."""
         generator = torch.Generator().manual_seed(seed)
         members = members[torch.randperm(len(members), generator=generator)]  # the first few are of several classes
         shape = members[torch.arange(count) % len(members)]
@@ -202,52 +238,92 @@ class Shapes(Experiment):
         for s, i, j in zip(shape.split(BATCH), first.split(BATCH), second.split(BATCH), strict=True):
             yield self.maps(s, i), self.maps(s, j)
 
-    def warped(self, count: int) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+    def warped(self, count: int) -> Iterator[tuple[Tensor, ...]]:
         """Batches of held-out base shapes ψ, ψ under a random Möbius transformation, others, and these under it."""
         generator = torch.Generator().manual_seed(EVALUATION_SEED)
-        transformations = mobius.sample(count, self.config.mobius, generator)
+        transformations = self.action.sample(count, generator)
         index = torch.arange(count)
         members = self.test[torch.randperm(len(self.test), generator=generator)]
         shape, other = (members[(index + offset) % len(members)] for offset in (0, 1))
         base = torch.zeros(BATCH, dtype=torch.long)
         for s, o, t in zip(shape.split(BATCH), other.split(BATCH), transformations.split(BATCH), strict=True):
             x, y = self.maps(s, base[: len(s)]), self.maps(o, base[: len(s)])
-            tx, ty = (mobius.warp(view, t.to(self.device), self.shapes.layout) for view in (x, y))
-            yield x, tx, y, ty
+            yield x, self.action.act(x, t), y, self.action.act(y, t)
 
     @torch.no_grad()
-    def evaluate(self) -> dict[str, float]:
-        self.model.eval()
-        self.head.eval()
-        count = self.config.evaluation_pairs
-        correct = (self.classify() == self.shapes.labels[self.test][:, None]).double()
-        figures = pair_figures(self.pretrained, self.held_out(count))
-        if not isinstance(self.model, Autoencoder):
-            figures["relative_map_error"] = pair_figures(self.pretrained, self.warped(count))["relative_map_error"]
-            tuned = pair_figures(self.model, self.held_out(count))
-            figures["equivariance_error_tuned"] = tuned["equivariance_error"]
-            figures["equivariance_error_tuned_centred"] = tuned["equivariance_error_centred"]
-        return {
+    def evaluate(self) -> ShapesResult:
+        count, method = self.config.evaluation_pairs, self.pretrained
+        correct = self.correct(self.test)
+        pairs = evaluate_pairs(method, self.pairs_of(self.test, count))
+        warped = evaluate_pairs(method, self.warped(count))
+        metrics = {
             "accuracy": correct.mean().item(),
             "accuracy_base": correct[:, 0].mean().item(),
-            **figures,
+            **pairs.metrics,
             "classes": len(self.shapes.classes),
             "test_shapes": len(self.test),
             "test_maps": correct.numel(),
         }
+        if method.has_maps:
+            metrics["relative_map_error"] = warped.metrics["relative_map_error"]
+            tuned = evaluate_pairs(self.method, self.pairs_of(self.test, count)).metrics
+            metrics["equivariance_error_tuned"] = tuned["equivariance_error"]
+            metrics["equivariance_error_tuned_centred"] = tuned["equivariance_error_centred"]
+        if len(self.validation):
+            validated = self.correct(self.validation)
+            metrics["accuracy_val"] = validated.mean().item()
+            metrics["accuracy_base_val"] = validated[:, 0].mean().item()
+        shown = examples(self.shapes, self.test, self.maps)
+        return ShapesResult(metrics, shown, pairs, warped, learned_operator(method, self.grid))
+
+    def correct(self, members: Int[Tensor, " shapes"]) -> Float[Tensor, "shapes variants"]:
+        """1 for each map of these shapes that is classified correctly, else 0."""
+        return (self.classify(members) == self.shapes.labels[members][:, None]).double()
 
     @torch.no_grad()
-    def classify(self) -> Int[Tensor, "shapes variants"]:
-        """Predicted classes of all maps of held-out shapes, on the CPU."""
+    def classify(self, members: Int[Tensor, " shapes"]) -> Int[Tensor, "shapes variants"]:
+        """Predicted classes of all maps of these shapes, on the CPU."""
+        self.method.model.eval()
         self.head.eval()
         variants = torch.arange(self.shapes.variants)
         predicted = []
-        for shape in self.test:
+        for shape in members:
             parts = [self.maps(shape.expand(len(part)), part) for part in variants.split(BATCH)]
-            predicted.append(torch.cat([self.head(self._features(self.model, part)).argmax(-1) for part in parts]))
+            predicted.append(torch.cat([self._scores(part).argmax(-1) for part in parts]))
         return torch.stack(predicted).cpu()
 
-    def pictures(self) -> list[Picture]:
-        from niso.experiments.shapes.figures import pictures
+    def _scores(self, x: Tensor) -> Tensor:
+        features = self.method.head_features(x)
+        with self.precision():
+            return self.head(features)
 
-        return pictures(self)
+
+def make_networks(config: ShapesConfig, shapes: PreparedShapes) -> tuple[Networks, tuple[int, int]]:
+    """Untrained networks for maps like these, and their latent grid.
+
+    Raises:
+        ValueError: the networks do not fit the maps.
+    """
+    conv = replace(config.conv, image_size=(shapes.height, shapes.width), image_channels=shapes.channels)
+    return Networks(ConvEncoder(conv), ConvDecoder(conv), conv.points, conv.latent_channels), conv.grid
+
+
+def last_of_each_class(
+    members: Int[Tensor, " members"], labels: Int[Tensor, " shapes"], count: int
+) -> tuple[Int[Tensor, " others"], Int[Tensor, " last"]]:
+    """Members without the last `count` of each class, and these."""
+    classes = labels[members]
+    place_from_end = torch.stack([(classes[index:] == classes[index]).sum() for index in range(len(members))])
+    last = place_from_end <= count
+    return members[~last], members[last]
+
+
+def train_features_only(method: Method, examples: Float[Tensor, "batch channels height width"]) -> None:
+    """Take `requires_grad` from what features do not depend on: the decoder, eigenvalues, NFT's lifting.
+
+    Weight decay would change these, and several processes would wait for their gradients.
+    """
+    parameters = list(method.model.parameters())
+    gradients = torch.autograd.grad(method.head_features(examples).sum(), parameters, allow_unused=True)
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        parameter.requires_grad_(gradient is not None)

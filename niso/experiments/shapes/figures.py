@@ -1,80 +1,39 @@
-"""Pictures of a shapes run, in the order that its report shows them."""
+"""Figures of a shapes result, in the order that its report shows them.
+
+All but the first two are of the pre-trained model: what is trained on with the head has no decoder.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from niso import figures
-from niso.experiments import map_figures as map_pictures
-from niso.geometry import equirectangular
-from niso.geometry.mesh import space_mobius
-from niso.geometry.mesh.surface import Mesh
-from niso.methods import Autoencoder
-from niso.model import NeuralIsometry
+from niso.experiments import map_figures
+from niso.experiments.shapes.experiment import ShapesResult
+from niso.geometry.domains import equirectangular
 from niso.report import Picture
-
-if TYPE_CHECKING:
-    from niso.experiments.shapes.experiment import Shapes
 
 COUNT = 6
 """Pairs that are shown."""
-PICTURE_SEED = 0
-"""Of the conformal variants that are shown as meshes."""
-CLASSES = 8
-"""Classes that are shown, at most."""
 
 
-@torch.no_grad()
-def pictures(experiment: Shapes) -> list[Picture]:
-    """Features, transported maps, functional maps and the learned spectrum, as far as the method has them.
-
-    All but the first two are of the pre-trained model: what is trained on with the head has no decoder.
-    """
-    drawn = [*meshes(experiment), features(experiment), pairs(experiment)]
-    if not isinstance(experiment.pretrained, Autoencoder):
-        same = next(experiment.warped(COUNT))
-        drawn += [
-            mobius_pairs(experiment),
-            map_pictures.same_transformation(experiment.pretrained, same, "shape", "Möbius transformation"),
-        ]
-    if isinstance(experiment.pretrained, NeuralIsometry):
-        drawn += spectrum(experiment)
-    return drawn
-
-
-def of_each_class(experiment: Shapes) -> list[Int[Tensor, ""]]:
-    """The first held-out shape of each of the first classes."""
-    labels = experiment.shapes.labels[experiment.test].tolist()
-    return [experiment.test[labels.index(label)] for label in sorted(set(labels))[:CLASSES]]
-
-
-def meshes(experiment: Shapes) -> list[Picture]:
+def meshes(result: ShapesResult) -> list[Picture]:
     """A held-out shape of each class: mesh, conformal variants, map to the sphere, features; none without meshes."""
-    shapes = experiment.shapes
     rows, labels = [], []
-    transformations = space_mobius.sample(2, np.random.default_rng(PICTURE_SEED))
-    for shape in of_each_class(experiment):
-        surface = shapes.surface(int(shape))
-        if surface is None:
+    for example in result.examples:
+        if not example.meshes:
             continue
-        grids = experiment.maps(shape[None], torch.zeros(1, dtype=torch.long)).double().cpu()
-        places = torch.from_numpy(surface.directions).double()[None, None]
-        late = shapes.channels // 2
-        values = equirectangular.sample(grids[:, [late]], places, shapes.layout)[0, 0, 0].numpy()
-        mesh = Mesh(surface.vertices, surface.faces)
-        bodies = [mesh, *(space_mobius.transform(mesh, t) for t in transformations)]
+        *bodies, directions = example.meshes
+        values, faces, base = example.signature, example.faces, example.maps[0].numpy()
+        sphere = figures.DrawnMesh(directions, faces, values, True, directions[values.argmax()])
         rows.append(
-            [figures.DrawnMesh(body.vertices, surface.faces, values) for body in bodies]
-            + [figures.DrawnMesh(surface.directions, surface.faces, values, True, surface.directions[values.argmax()])]
-            + [grids[0, channel].numpy() for channel in (0, late)]
+            [*(figures.DrawnMesh(body, faces, values) for body in bodies), sphere, base[0], base[len(base) // 2]]
         )
-        labels.append(shapes.classes[shapes.labels[shape]])
+        labels.append(example.label)
     if not rows:
         return []
     titles = ["mesh", "variant", "variant", "map to the sphere", "first time", "middle time"]
@@ -91,99 +50,92 @@ def meshes(experiment: Shapes) -> list[Picture]:
     ]
 
 
-def features(experiment: Shapes) -> Picture:
+def features(result: ShapesResult) -> Picture:
     """A held-out shape of each class and some of its variants, at the first and a middle time."""
-    shapes = experiment.shapes
-    shown = of_each_class(experiment)
-    across = min(4, shapes.variants)
-    seen = torch.cat([experiment.maps(shape.expand(across), torch.arange(across)) for shape in shown]).cpu().double()
-    places = equirectangular.directions(shapes.height, shapes.width, "driscoll-healy")[None]
-    centred = equirectangular.sample(seen, places, shapes.layout)
-    channels = sorted({0, shapes.channels // 2})
+    layout = result.examples[0].layout
+    maps = torch.cat([example.maps for example in result.examples])
+    across, (_, depth, height, width) = len(result.examples[0].maps), maps.shape
+    places = equirectangular.directions(height, width, "driscoll-healy")[None]
+    centred = equirectangular.sample(maps, places, layout)
     return Picture(
         "shapes",
         "Features on the sphere, blue above the mean and red below, at the first and a middle time of the heat kernel "
         "signature. A row is a held-out shape of one class: the base shape, then conformal variants, whose features "
         "are the same up to a map of the sphere that is (nearly) a Möbius transformation.",
         figures.sphere_rows(
-            [(f"time {channel + 1} of {shapes.channels}", centred[:, channel].flatten(1).mT) for channel in channels],
-            (shapes.height, shapes.width),
-            [list(range(across * row, across * (row + 1))) for row in range(len(shown))],
-            [shapes.classes[shapes.labels[shape]] for shape in shown],
+            [
+                (f"time {channel + 1} of {depth}", centred[:, channel].flatten(1).mT)
+                for channel in sorted({0, depth // 2})
+            ],
+            (height, width),
+            [list(range(across * row, across * (row + 1))) for row in range(len(result.examples))],
+            [example.label for example in result.examples],
         ),
     )
 
 
 def grey(x: Float[Tensor, "count channels height width"]) -> Float[Tensor, "count height width 3"]:
     """A middle channel as grey images, which `image_rows` shows as they are."""
-    return x[:, x.shape[1] // 2, :, :, None].float().cpu().expand(-1, -1, -1, 3)
+    return x[:, x.shape[1] // 2, :, :, None].float().expand(-1, -1, -1, 3)
 
 
-def pairs(experiment: Shapes) -> Picture:
-    """Held-out variants, and what the model makes of them."""
-    model = experiment.pretrained
-    x, tx = next(experiment.held_out(COUNT))
-    rows = [("ψ", x), ("Tψ", tx)]
-    if isinstance(model, Autoencoder):
-        rows.append(("D E(Tψ)", model.decode(model.encode(tx))))
-        caption = "Two variants of held-out shapes, and the autoencoder's reconstructions of the second."
-    else:
-        a = model.encode(x)
-        rows += [("D E(ψ)", model.decode(a)), ("D τ E(ψ)", model.decode(model.map_between(x, tx) @ a))]
-        caption = (
-            "Two variants of held-out shapes, the reconstruction of the first, and the second as it is predicted from "
-            "the first by the map τ solved from the pair."
-        )
-    return Picture(
-        "pairs",
-        f"{caption} One channel, on the grid of colatitudes (down) and longitudes (across).",
-        figures.image_rows([(title, grey(view)) for title, view in rows], (-1.0, 1.0)),
-    )
+def pairs(result: ShapesResult) -> Picture:
+    """Held-out variants, and what the method makes of them."""
+    words = "Two variants of held-out shapes; one channel, on the grid of colatitudes (down) and longitudes (across)."
+    return map_figures.transported("pairs", words, result.pairs, grey, COUNT)
 
 
-def mobius_pairs(experiment: Shapes) -> Picture:
+def mobius(result: ShapesResult) -> list[Picture]:
     """Held-out shapes under Möbius transformations, predicted by their own maps and by another shape's."""
-    model = experiment.pretrained
-    assert not isinstance(model, Autoencoder)
-    x, tx, other, t_other = next(experiment.warped(COUNT))
-    a, tau, stolen = model.encode(x), model.map_between(x, tx), model.map_between(other, t_other)
-    rows = [("ψ", x), ("Tψ", tx), ("D τ E(ψ)", model.decode(tau @ a)), ("D τ′ E(ψ)", model.decode(stolen @ a))]
-    return Picture(
-        "mobius",
-        "Held-out shapes under random Möbius transformations of the sphere, which the model was not trained on, and "
-        "predictions from the first row: by the map τ solved from the pair itself, and by the map τ′ solved from "
-        "another shape under the same transformation, which cannot carry anything of this shape's.",
-        figures.image_rows([(title, grey(view)) for title, view in rows], (-1.0, 1.0)),
-    )
+    if result.warped.maps is None:
+        return []
+    words = "Held-out shapes under random Möbius transformations of the sphere, which the model was not trained on."
+    return [map_figures.transported("mobius", words, result.warped, grey, COUNT)]
 
 
-def spectrum(experiment: Shapes) -> list[Picture]:
-    """Eigenfunctions on the sphere, eigenvalue mask and maps under it, mass."""
-    model = experiment.pretrained
-    assert isinstance(model, NeuralIsometry)
-    mass, functions, eigenvalues = (part.cpu() for part in model.spectrum())
-    order = eigenvalues.argsort()
-    rank, height, width = len(order), *experiment.grid
-    across = min(rank, 16)
+def eigenfunctions(result: ShapesResult) -> list[Picture]:
+    """Eigenfunctions and mass on the sphere; nothing where the method learns no operator."""
+    if result.operator is None:
+        return []
+    mass, functions, values = result.operator.spectrum
+    rank, across = len(values), min(len(values), 16)
     rows = [list(range(start, min(start + across, rank))) for start in range(0, rank, across)]
-    values = eigenvalues[order]
     labels = [f"{values[row[0]]:.2f} …\n{values[row[-1]]:.2f}" for row in rows]
-    drawn = torch.cat([functions[:, order], (mass - mass.mean())[:, None]], 1)
-    rows, labels = [*rows, [rank]], [*labels, "mass"]
-    areas = equirectangular.colatitudes(height, "driscoll-healy").sin()[:, None].expand(height, width) / math.pi
-    x, tx, *_ = next(experiment.warped(COUNT))
+    drawn = torch.cat([functions, (mass - mass.mean())[:, None]], 1)
+    columns = [("learned eigenfunctions, and mass", drawn)]
     return [
         Picture(
             "eigenfunctions",
             "Learned eigenfunctions on the latent grid, drawn on the sphere, in ascending eigenvalue (left), and the "
             "learned mass, less its mean, in the last row.",
-            figures.sphere_rows([("learned eigenfunctions, and mass", drawn)], experiment.grid, rows, labels),
-        ),
-        map_pictures.mask(model, x, tx, "a few Möbius transformations"),
+            figures.sphere_rows(columns, result.operator.grid, [*rows, [rank]], [*labels, "mass"]),
+        )
+    ]
+
+
+def mass(result: ShapesResult) -> list[Picture]:
+    """The learned mass beside the areas of cells; nothing where the method learns no operator."""
+    if result.operator is None:
+        return []
+    height, width = grid = result.operator.grid
+    areas = equirectangular.colatitudes(height, "driscoll-healy").sin()[:, None].expand(height, width) / math.pi
+    return [
         Picture(
             "mass",
             "Learned mass, and the areas that cells of the latent grid have on the sphere. Möbius transformations do "
             "not keep areas.",
-            figures.mass_beside(mass, areas.flatten(), experiment.grid, ("learned mass", "areas")),
-        ),
+            figures.mass_beside(result.operator.spectrum.mass, areas.flatten(), grid, ("learned mass", "areas")),
+        )
     ]
+
+
+FIGURES = (
+    meshes,
+    features,
+    pairs,
+    mobius,
+    lambda result: map_figures.same_transformation(result.warped, "shape", "Möbius transformation", COUNT),
+    eigenfunctions,
+    lambda result: map_figures.mask(result.operator, result.warped.maps, "a few Möbius transformations"),
+    mass,
+)

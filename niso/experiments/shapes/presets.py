@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from niso.config import Optimisation, require
 from niso.data.shapes.preparation import Preparation
-from niso.methods.config import MethodConfig
+from niso.methods.config import ClassifierConfig
 from niso.networks import ConvConfig, VectorNeuronConfig
 
 Labelled = Literal["base", "all"]
@@ -15,8 +15,8 @@ Labelled = Literal["base", "all"]
 
 
 @dataclass(frozen=True)
-class ShapesConfig(MethodConfig):
-    """Settings of the shapes experiment. `relative_equivariance`, where given, takes the place of `equivariance`."""
+class ShapesConfig(ClassifierConfig):
+    """Settings of the shapes experiment."""
 
     preparation: Preparation = field(default_factory=Preparation)
     """How the embedded shapes are prepared, where there is no --data-dir."""
@@ -28,6 +28,8 @@ class ShapesConfig(MethodConfig):
     """Shapes of each class to train on, drawn at random."""
     test_shapes: int = 4
     """Shapes of each class to test on, drawn from the others."""
+    validation_shapes: int = 0
+    """Of the shapes of each class to train on, so many are kept apart: settings are chosen by their metrics."""
     clip: float = 2.5
     """Channels are clipped to their mean ± this many standard deviations."""
     base_share: float = 0.2
@@ -46,12 +48,17 @@ class ShapesConfig(MethodConfig):
         super().__post_init__()
         require(self, "vertices", "train_shapes", "test_shapes", "clip", positive=True)
         require(self, "base_share", most=1.0)
-        require(self, "mobius", "memory")
+        require(self, "mobius", "memory", "validation_shapes")
+        if self.validation_shapes >= self.train_shapes:
+            raise ValueError(
+                f"validation_shapes ({self.validation_shapes}) must be below train_shapes ({self.train_shapes})"
+            )
         if self.labelled not in get_args(Labelled):
             raise ValueError(f"labelled must be one of {get_args(Labelled)}, not {self.labelled!r}")
 
 
 PAPER = ShapesConfig(
+    validation_shapes=2,
     conv=ConvConfig((96, 192), 16, (32, 64, 128, 256), blocks=2, latent_channels=64, padding="longitude"),
     rank=64,
     multiplicity=0.01,

@@ -1,0 +1,62 @@
+"""Examples for training: images, and what random transformations make of them."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor
+
+from niso.data.digits.mnist import signed
+from niso.geometry.action import Action
+from niso.random import local_part, process
+
+
+def related(
+    images: UInt8[Tensor, "n side side"], size: int, action: Action, views: int = 2, group: int = 1
+) -> tuple[Float[Tensor, "size 1 side side"], ...]:
+    """`size` random images and what T, T² … make of them: pairs (ψ, Tψ), or triplets (ψ, Tψ, T²ψ).
+
+    Each power of T acts on the image itself, so that there is one interpolation. Images and transformations are few
+    numbers, drawn with torch's CPU generator for the global batch and cut to this process's part: they depend neither
+    on the device nor on the number of processes.
+
+    Args:
+        images: in 0 … 255, on the training device.
+        size: of this process's batch.
+        views: 2 for pairs, 3 for triplets.
+        group: so many consecutive images share one T; 1 gives each its own.
+
+    Raises:
+        ValueError: size is not a multiple of group, or views or group is less than 1.
+    """
+    if views < 1 or group < 1 or size % group:
+        raise ValueError(f"size {size} must be a multiple of group {group}, and views {views} and group positive")
+    x = _pick(images, _draw(len(images), size))
+    t = local_part(action.sample(size // group * process()[1])).repeat_interleave(group, dim=0)
+    powers = [t]
+    while len(powers) < views - 1:
+        powers.append(action.compose(t, powers[-1]))
+    return x, *(action.act(x, power) for power in powers[: views - 1])
+
+
+def labelled(
+    images: UInt8[Tensor, "n side side"], labels: Int[Tensor, " n"], size: int, action: Action | None = None
+) -> tuple[Float[Tensor, "size 1 side side"], Int[Tensor, " size"]]:
+    """`size` random images with their labels for the training of heads, drawn as `related` does.
+
+    Args:
+        action: transforms each image at random; None leaves them as they are.
+    """
+    index = _draw(len(images), size)
+    x = _pick(images, index)
+    if action is not None:
+        x = action.act(x, local_part(action.sample(size * process()[1])))
+    return x, labels[index.to(labels.device, non_blocking=True)]
+
+
+def _draw(count: int, size: int) -> Int[Tensor, " size"]:
+    return local_part(torch.randint(count, (size * process()[1],)))
+
+
+def _pick(images: UInt8[Tensor, "n side side"], index: Int[Tensor, " size"]) -> Float[Tensor, "size 1 side side"]:
+    return signed(images[index.to(images.device, non_blocking=True)])[:, None]

@@ -1,0 +1,104 @@
+"""What a report shows of held-out sequences: trajectories from the best to the worst, and failures."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from niso.experiments.pose.evaluation import Evaluation
+from niso.experiments.pose.frames import Frames
+from niso.experiments.pose.trajectories import paths, spread
+from niso.geometry import trajectories as trajectory
+
+COUNT = 6
+"""Sequences, frames and pairs shown, at most."""
+WORST = 3
+"""Sequences that are shown with their frames, at most."""
+SKIPS = (1, 5)
+"""Skips at which trajectories are shown."""
+
+Strip = Float[np.ndarray, "_frames _height _width 3"]
+"""Frames of a sequence, 0 … 1."""
+
+
+class Path(NamedTuple):
+    """A true path of a camera, and the predicted one, aligned with it."""
+
+    title: str
+    truth: Float[Tensor, "frames 3"]
+    predicted: Float[Tensor, "frames 3"]
+
+
+class Cases(NamedTuple):
+    """Trajectories and failures.
+
+    Attributes:
+        paths: by skip, from the smallest error to the largest.
+        skip: of the failures.
+        worst: sequences with the largest errors, and some of their frames.
+        pairs: pairs of frames whose rotation is furthest from the truth, one of a sequence, with a title.
+    """
+
+    paths: dict[int, list[Path]]
+    skip: int
+    worst: list[tuple[Path, Strip]]
+    pairs: list[tuple[str, Strip]]
+
+
+def shown(frames: Frames, results: Evaluation) -> Cases:
+    """What is shown of an evaluation."""
+    ranked = {skip: _by_error(results, skip) for skip in SKIPS if results.errors.get(skip)}
+    drawn = {
+        skip: [_path(frames, results, number, skip) for number in spread(members, COUNT)]
+        for skip, members in ranked.items()
+    }
+    skip, members = next(iter(ranked.items()), (SKIPS[0], []))
+    worst = [(_path(frames, results, number, skip), _strip(frames, number)) for number in members[: -WORST - 1 : -1]]
+    pairs = sorted((_worst_pair(frames, results, number, skip) for number in members), reverse=True)
+    titled = [
+        (
+            f"{frames.names[number]}\nturned {turned:.0f}°\noff by {error:.0f}°",
+            _images(frames, number, torch.tensor([place, place + 1]) * (skip + 1)),
+        )
+        for error, turned, number, place in pairs[:COUNT]
+    ]
+    return Cases(drawn, skip, worst, titled)
+
+
+def _by_error(results: Evaluation, skip: int) -> list[int]:
+    """Numbers of the sequences evaluated at a skip, from the smallest error of the trajectory to the largest."""
+    errors = results.errors[skip]
+    return sorted(errors, key=lambda number: errors[number].ate_normalised)
+
+
+def _path(frames: Frames, results: Evaluation, number: int, skip: int) -> Path:
+    poses = frames.poses[number]
+    assert poses is not None
+    error = results.errors[skip][number].ate_normalised
+    return Path(f"{frames.names[number]}: {error:.2f}", *paths(results.motions[skip][number], poses, skip))
+
+
+def _worst_pair(frames: Frames, results: Evaluation, number: int, skip: int) -> tuple[float, float, int, int]:
+    """Largest error of a rotation in a sequence, the true angle (degrees), the sequence, and the pair's place."""
+    poses, predicted = frames.poses[number], results.motions[skip][number]
+    assert poses is not None
+    truth = trajectory.relative_poses(trajectory.subsample(poses, skip)).double()
+    errors = trajectory.rotation_errors(predicted.double(), truth)
+    place = int(errors.argmax())
+    turned = trajectory.rotation_errors(truth[place], torch.eye(4, dtype=truth.dtype))
+    return float(errors[place]), float(turned), number, place
+
+
+def _strip(frames: Frames, number: int) -> Strip:
+    """Some frames of a sequence, the first and the last of those evaluated among them."""
+    last = min(trajectory.FRAMES, int(frames.lengths[number])) - 1
+    return _images(frames, number, torch.linspace(0, last, COUNT).round().long())
+
+
+def _images(frames: Frames, number: int, chosen: Tensor) -> Strip:
+    images = frames.read(torch.full_like(chosen, number), chosen)
+    return (images.permute(0, 2, 3, 1).cpu().numpy() / 255).astype(np.float64)

@@ -1,0 +1,82 @@
+"""What predicts the pose of the second of two cameras as the first one sees it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from niso.experiments.pose.presets import PoseConfig
+from niso.geometry import se3
+from niso.linalg import full_precision
+
+
+class Predictor(nn.Module, ABC):
+    """Relative poses of pairs of frames. `numbers` gives offsets from the identity, where all methods start.
+
+    The paper's loss leaves the sign of translations open, see `translation_loss`: `orient` settles it after training.
+    """
+
+    orientation: Tensor
+    feature_size: int | None = None
+    """Numbers that `features` makes of a frame by networks that are frozen; None where there are none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("orientation", torch.ones(()))
+
+    def features(self, frames: Float[Tensor, "batch 3 size size"]) -> Float[Tensor, "batch ..."]:
+        """What is made of a frame by itself."""
+        return frames
+
+    @abstractmethod
+    def numbers(
+        self, first: Float[Tensor, "batch ..."], second: Float[Tensor, "batch ..."]
+    ) -> Float[Tensor, "batch 9"]:
+        """Offsets of the nine numbers of `niso.geometry.se3.from_parameters`, from features of both frames."""
+
+    def map_errors(
+        self, first: Float[Tensor, "batch ..."], second: Float[Tensor, "batch ..."]
+    ) -> Float[Tensor, " batch"] | None:
+        """Equivariance errors of the maps between features; None where the predictor has no maps."""
+        return None
+
+    def forward(
+        self, first: Float[Tensor, "batch ..."], second: Float[Tensor, "batch ..."]
+    ) -> Float[Tensor, "batch 4 4"]:
+        first, second = (view.to(self.orientation.dtype) for view in (first, second))
+        return _pose(self.numbers(first, second), self.orientation)
+
+    @torch.no_grad()
+    def orient(self, first: Tensor, second: Tensor, motions: Float[Tensor, "batch 4 4"]) -> None:
+        """Choose the sign of translations that these pairs speak for."""
+        cosine = torch.cosine_similarity(se3.translation(self(first, second)), se3.translation(motions), dim=-1)
+        if cosine.mean() < 0:
+            self.orientation.neg_()
+
+
+class Baseline(Predictor):
+    """A predictor that needs no pre-trained method."""
+
+    @classmethod
+    @abstractmethod
+    def build(cls, config: PoseConfig) -> Baseline:
+        """An untrained predictor.
+
+        Raises:
+            InputError: what it is built of is missing.
+        """
+
+    @classmethod
+    def available(cls, config: PoseConfig) -> bool:
+        """Whether the configuration has all that it needs."""
+        return True
+
+
+@full_precision
+def _pose(numbers: Float[Tensor, "batch 9"], orientation: Float[Tensor, ""]) -> Float[Tensor, "batch 4 4"]:
+    identity = torch.eye(4, dtype=numbers.dtype, device=numbers.device)
+    poses = se3.from_parameters(numbers + se3.to_parameters(identity))
+    return se3.pose(se3.rotation(poses), orientation * se3.translation(poses))

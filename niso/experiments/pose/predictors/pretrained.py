@@ -1,0 +1,70 @@
+"""Relative poses from frozen features of models that others have pre-trained (paper appendix)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from jaxtyping import Float
+from torch import Tensor
+
+from niso.errors import InputError
+from niso.experiments.pose.predictors.predictor import Baseline
+from niso.experiments.pose.presets import PoseConfig
+from niso.geometry import se3
+from niso.networks.pretrained import PretrainedFeatures, load_pretrained
+from niso.networks.two_view import TwoViewDecoder
+
+
+class FeaturePredictor(Baseline):
+    """Frozen features of both frames → the decoder of the transformer on both frames → relative pose.
+
+    Args:
+        network: neither trained nor saved with the rest; it follows the predictor from device to device.
+    """
+
+    kind: ClassVar[str]
+    """One of `niso.networks.pretrained.KINDS`, and the setting that names the model."""
+
+    def __init__(self, config: PoseConfig, network: PretrainedFeatures) -> None:
+        super().__init__()
+        self._network = (network,)  # no submodule
+        self.feature_size = network.tokens * network.channels
+        size = config.transformer
+        self.decoder = TwoViewDecoder(
+            size.channels, size.decoder_blocks, size.heads, se3.PARAMETERS, inputs=network.channels
+        )
+
+    @classmethod
+    def build(cls, config: PoseConfig) -> FeaturePredictor:
+        source: str | None = getattr(config, cls.kind)
+        if not source:
+            raise InputError(
+                f"the method {cls.kind} needs --{cls.kind}, the folder of a pre-trained model (config.json, "
+                f"preprocessor_config.json, model.safetensors), or its name on the Hugging Face hub and --download"
+            )
+        return cls(config, load_pretrained(source, cls.kind, config.download))
+
+    @classmethod
+    def available(cls, config: PoseConfig) -> bool:
+        return bool(getattr(config, cls.kind))
+
+    def features(self, frames: Float[Tensor, "batch 3 size size"]) -> Float[Tensor, "batch token channel"]:
+        network = self._network[0].to(frames.device)
+        return network(frames)
+
+    def numbers(
+        self, first: Float[Tensor, "batch token channel"], second: Float[Tensor, "batch token channel"]
+    ) -> Float[Tensor, "batch 9"]:
+        return self.decoder(first, second)
+
+
+class DinoV2(FeaturePredictor):
+    """Features of a DINOv2."""
+
+    kind = "dinov2"
+
+
+class Beit(FeaturePredictor):
+    """Features of a BEiT."""
+
+    kind = "beit"

@@ -1,0 +1,28 @@
+"""Relative poses by a transformer on both frames, trained from scratch (paper appendix)."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor
+
+from niso.experiments.pose.predictors.predictor import Baseline
+from niso.experiments.pose.presets import PoseConfig
+from niso.geometry import se3
+from niso.networks.two_view import TwoViewTransformer
+
+
+class FramePredictor(Baseline):
+    """Both frames → transformer → relative pose."""
+
+    def __init__(self, config: PoseConfig) -> None:
+        super().__init__()
+        self.network = TwoViewTransformer(config.transformer, (config.size, config.size), se3.PARAMETERS)
+
+    @classmethod
+    def build(cls, config: PoseConfig) -> FramePredictor:
+        return cls(config)
+
+    def numbers(
+        self, first: Float[Tensor, "batch 3 size size"], second: Float[Tensor, "batch 3 size size"]
+    ) -> Float[Tensor, "batch 9"]:
+        return self.network(first, second)

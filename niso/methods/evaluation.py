@@ -1,0 +1,145 @@
+"""What a method makes of held-out pairs, solved once: metrics, and some of them in full for figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from niso import metrics
+from niso.methods.method import Method
+from niso.results import Metric
+from niso.spectrum import Spectrum
+
+SHOWN = 8
+"""Pairs that are kept for figures."""
+RELATIVE_MAP_ERROR = Metric(
+    "relative_map_error",
+    "‖τ′a − b‖² / ‖b‖² with the τ′ of another observation under the same transformation (mean): what a map knows of "
+    "the transformation alone",
+    "lower",
+)
+EQUIVARIANCE_ERROR = Metric(
+    "equivariance_error", "‖τa − b‖² / ‖b‖² with the τ that is fitted to the same held-out pair (mean)", "lower"
+)
+EQUIVARIANCE_ERROR_CENTRED = Metric(
+    "equivariance_error_centred", "the same, relative to what is left of b without the mean over all pairs", "lower"
+)
+RECONSTRUCTION_ERROR = Metric(
+    "reconstruction_error",
+    "mean absolute error of D(τ E(ψ)) against Tψ, values lying between −1 and 1; for the autoencoder, of D(E(Tψ))",
+    "lower",
+)
+PAIR_METRICS = (RELATIVE_MAP_ERROR, EQUIVARIANCE_ERROR, EQUIVARIANCE_ERROR_CENTRED, RECONSTRUCTION_ERROR)
+
+
+class Maps(NamedTuple):
+    """Maps of the pairs that are kept, with eigenfunctions in ascending eigenvalue where there are any.
+
+    Attributes:
+        own: solved from each pair.
+        other: solved from another observation under the same T; None where there is none.
+        text: what a picture of them shows.
+    """
+
+    own: Float[Tensor, "shown rank rank"]
+    other: Float[Tensor, "shown rank rank"] | None
+    text: str
+
+
+class PairEvaluation(NamedTuple):
+    """What a method makes of held-out pairs.
+
+    Attributes:
+        metrics: means over all pairs, see `PAIR_METRICS`.
+        views: observations and predictions of the pairs that are kept, by name, in the order of a figure's rows.
+        maps: their maps; None where the method has none.
+    """
+
+    metrics: dict[str, float]
+    views: dict[str, Shaped[Tensor, "shown ..."]]
+    maps: Maps | None
+
+
+class Operator(NamedTuple):
+    """A learned operator, on the CPU.
+
+    Attributes:
+        spectrum: with eigenvalues in ascending order.
+        mask: that maps are solved under; None where there is none.
+        grid: height and width of the latent grid.
+    """
+
+    spectrum: Spectrum
+    mask: Float[Tensor, "rank rank"] | None
+    grid: tuple[int, int]
+
+
+@torch.no_grad()
+def learned_operator(method: Method, grid: tuple[int, int]) -> Operator | None:
+    """The operator that a method has learned; None where it learns none."""
+    spectrum, mask = method.spectrum(), method.mask()
+    if spectrum is None:
+        return None
+    mass, functions, eigenvalues = (part.cpu() for part in spectrum)
+    order = eigenvalues.argsort()
+    ordered = Spectrum(mass, functions[:, order], eigenvalues[order])
+    return Operator(ordered, None if mask is None else mask.cpu()[order][:, order], grid)
+
+
+@torch.no_grad()
+def evaluate_pairs(method: Method, batches: Iterable[tuple[Tensor, ...]], shown: int = SHOWN) -> PairEvaluation:
+    """Solve the maps of held-out pairs, and compare what they predict.
+
+    Args:
+        batches: observations ψ and Tψ and, for the relative map error, others ψ′ and Tψ′ under the same T.
+        shown: how many pairs are kept, the first ones.
+    """
+    method.model.eval()
+    errors: list[Tensor] = []
+    coefficients: list[tuple[Tensor, ...]] = []
+    views: list[dict[str, Tensor]] = []
+    kept_so_far = 0
+    for x, tx, *others in batches:
+        b = method.encode(tx)
+        rows = {"ψ": x, "Tψ": tx}
+        if method.has_maps:
+            a = method.encode(x)
+            taus = [method.solve(a, b), *([method.solve(*map(method.encode, others))] if others else [])]
+            predicted = method.decode(taus[0] @ a)
+            coefficients.append((a, b, *taus))
+            if kept_so_far < shown:
+                rows |= {"D E(ψ)": method.decode(a), "D τ E(ψ)": predicted}
+                if others:
+                    rows["D τ′ E(ψ)"] = method.decode(taus[1] @ a)
+        else:
+            predicted = method.decode(b)
+            rows |= {"D E(Tψ)": predicted}
+        errors.append((predicted - tx).abs().flatten(1).mean(1))
+        if kept_so_far < shown:
+            views.append(rows)
+            kept_so_far += len(x)
+    means = {"reconstruction_error": torch.cat(errors).mean().item()}
+    kept = {name: torch.cat([part[name] for part in views])[:shown].cpu() for name in (views[0] if views else {})}
+    if not coefficients:
+        return PairEvaluation(means, kept, None)
+    a, b, own, *other = (torch.cat(part) for part in zip(*coefficients, strict=True))
+    common = b.mean(0, keepdim=True)
+    if other:
+        means["relative_map_error"] = metrics.equivariance_error(other[0], a, b).mean().item()
+    means["equivariance_error"] = metrics.equivariance_error(own, a, b).mean().item()
+    means["equivariance_error_centred"] = metrics.equivariance_error(own, a, b, common).mean().item()
+    ordered = [in_ascending_order(method, tau[:shown]) for tau in (own, *other)]
+    return PairEvaluation(means, kept, Maps(ordered[0], ordered[1] if other else None, method.map_text))
+
+
+def in_ascending_order(method: Method, tau: Float[Tensor, "maps rank rank"]) -> Float[Tensor, "maps rank rank"]:
+    """Maps on the CPU, with eigenfunctions in ascending eigenvalue where the method has any."""
+    spectrum = method.spectrum()
+    if spectrum is None:
+        return tau.cpu()
+    order = spectrum.eigenvalues.argsort()
+    return tau[:, order][:, :, order].cpu()

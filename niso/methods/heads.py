@@ -1,0 +1,40 @@
+"""Classification heads on the features of a method, and their training on top of it (paper §4.4)."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from niso.methods.config import ClassifierConfig
+from niso.networks import MLP, VectorNeuronHead
+
+
+class RescaledHead(nn.Module):
+    """A head on features divided by one number, because pre-training leaves the size of latents to chance.
+
+    No symmetry is lost. A head without normalisation, like the paper's, hardly learns where features are of order 0.01.
+    """
+
+    scale: Tensor
+
+    def __init__(self, head: nn.Module, examples: Float[Tensor, "batch length channels"]) -> None:
+        super().__init__()
+        self.head = head
+        scale = examples.float().square().mean().sqrt().clamp_min(torch.finfo(torch.float32).tiny)
+        self.register_buffer("scale", scale.cpu())
+
+    def forward(self, features: Float[Tensor, "batch length channels"]) -> Float[Tensor, "batch classes"]:
+        return self.head(features / self.scale)
+
+
+def invariant_head(
+    config: ClassifierConfig, examples: Float[Tensor, "batch length channels"], classes: int
+) -> nn.Module:
+    """A classifier that is invariant to orthogonal maps of the coefficients: vector neurons."""
+    return RescaledHead(VectorNeuronHead(examples.shape[2], classes, config.vector_neurons), examples)
+
+
+def plain_head(config: ClassifierConfig, examples: Float[Tensor, "batch length channels"], classes: int) -> nn.Module:
+    """A perceptron on all numbers of the latents."""
+    return RescaledHead(MLP(examples.shape[1] * examples.shape[2], classes, config.mlp), examples)

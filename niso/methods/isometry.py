@@ -1,0 +1,155 @@
+"""Neural Isometries (paper §4) as a method: pairs, triplets, groups, a contrastive term, and the paper's ablations."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from niso.functional_map import Mask, isometric_map, multiplicity_mask
+from niso.methods.config import ClassifierConfig, GroupConfig, IsometryConfig
+from niso.methods.heads import invariant_head
+from niso.methods.method import Method, Networks
+from niso.model import IsometryObjective, NeuralIsometry
+from niso.spectrum import LearnedSpectrum, Spectrum
+
+
+class Isometry(Method):
+    """NIso from pairs: τ is solved from each pair and transports it (paper eq. 8–11)."""
+
+    map_text = "|τ_Ω|, the eigenfunctions in ascending eigenvalue"
+    admitted: Mask = "soft"
+    model: NeuralIsometry
+
+    def build(self, networks: Networks) -> NeuralIsometry:
+        return neural_isometry(self.config, networks, self.admitted, self._relative)
+
+    def objective(self) -> nn.Module:
+        config = self.config
+        return IsometryObjective(
+            self.model,
+            self.equivariance,
+            self.multiplicity,
+            config.multiplicity_decay,
+            group=self.group,
+            leave_one_out=self.leave_one_out,
+            contrastive=self.contrastive,
+        )
+
+    @property
+    def equivariance(self) -> float:
+        """Weight α."""
+        return (self.config.relative_equivariance or 0.0) if self._relative else self.config.equivariance
+
+    @property
+    def multiplicity(self) -> float:
+        """Weight β."""
+        return self.config.multiplicity
+
+    @property
+    def contrastive(self) -> float:
+        """Weight of the contrastive term."""
+        return 0.0
+
+    @property
+    def leave_one_out(self) -> bool:
+        """Whether a map that transports an observation is solved from the others of its group."""
+        return True
+
+    @property
+    def _relative(self) -> bool:
+        config, of_others = self.config, self.grouped or self.views == 3
+        return config.relative_equivariance is not None and (config.relative_pairs or of_others)
+
+    def solve(
+        self, a: Float[Tensor, "batch rank channels"], b: Float[Tensor, "batch rank channels"]
+    ) -> Float[Tensor, "batch rank rank"]:
+        model = self.model
+        return isometric_map(a, b, model.spectrum().eigenvalues, model.mask, model.special, model.damping)
+
+    def spectrum(self) -> Spectrum:
+        return cast(Spectrum, self.model.spectrum())
+
+    def mask(self) -> Float[Tensor, "rank rank"] | None:
+        return None if self.model.mask is None else multiplicity_mask(self.spectrum().eigenvalues)
+
+    def head(
+        self, config: ClassifierConfig, examples: Float[Tensor, "batch length channels"], classes: int
+    ) -> nn.Module:
+        return invariant_head(config, examples, classes)
+
+
+class Triplets(Isometry):
+    """NIso from triplets: the map of one step transports the other (paper eq. 23–24)."""
+
+    views = 3
+
+
+class Groups(Isometry):
+    """NIso from groups that share one T: the map solved from the others transports each member (not in the paper)."""
+
+    grouped = True
+    config: GroupConfig
+
+    @property
+    def group(self) -> int:
+        return self.config.group
+
+    @property
+    def leave_one_out(self) -> bool:
+        return self.config.leave_one_out
+
+
+class Contrastive(Isometry):
+    """NIso from pairs, with a contrastive term between ψ and Tψ (not in the paper), see `niso.losses.contrastive`."""
+
+    @property
+    def contrastive(self) -> float:
+        return self.config.contrastive
+
+
+class NoEquivariance(Isometry):
+    """The paper's ablation without the equivariance loss: α = 0."""
+
+    @property
+    def equivariance(self) -> float:
+        return 0.0
+
+
+class NoMultiplicity(Isometry):
+    """The paper's ablation without the multiplicity loss: β = 0."""
+
+    @property
+    def multiplicity(self) -> float:
+        return 0.0
+
+
+class NoOperator(NoMultiplicity):
+    """Without the operator: τ is any orthogonal matrix between the coefficients. Mass and functions stay, learned."""
+
+    admitted = None
+    map_text = "|τ| between coefficients"
+
+
+def neural_isometry(
+    config: IsometryConfig, networks: Networks, mask: Mask = "soft", relative: bool = False
+) -> NeuralIsometry:
+    """The model that such settings describe.
+
+    Raises:
+        ValueError: the rank exceeds the number of latent points.
+    """
+    points, rank = networks.points, config.rank or networks.points
+    spectrum = LearnedSpectrum(points, rank, config.eigenvalues, config.damping, config.eigenfunctions)
+    return NeuralIsometry(
+        networks.encoder,
+        networks.decoder,
+        spectrum,
+        mask=mask,
+        special=config.special,
+        damping=config.damping,
+        spectral_dropout=config.spectral_dropout,
+        norm=config.norm,
+        relative=relative,
+    )

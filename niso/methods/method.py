@@ -1,0 +1,135 @@
+"""What an experiment needs of a method, and all that experiments, evaluations and figures know of one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor, nn
+
+from niso.methods.config import ClassifierConfig, MethodConfig
+from niso.spectrum import Spectrum
+
+Batches = Iterator[tuple[Tensor, ...]]
+
+
+class Networks(NamedTuple):
+    """Untrained networks that a method is built around.
+
+    Attributes:
+        encoder: observations (batch, …) to latent functions (batch, points, channels).
+        decoder: the way back.
+        points: number N of latent points.
+        channels: number d of latent channels.
+    """
+
+    encoder: nn.Module
+    decoder: nn.Module
+    points: int
+    channels: int
+
+
+class Method(ABC):
+    """A way to pre-train networks on observations that unknown transformations relate, and to use them afterwards.
+
+    A subclass is one file of `niso.methods` and one line of its registry. It must say which `model` it trains and by
+    which `objective`. What a method cannot do, it says by `has_maps` and by None.
+
+    Args:
+        config: settings of the experiment.
+        networks: what the model is built around.
+
+    Raises:
+        ValueError: the settings do not fit the networks, e.g. a rank above the number of points.
+    """
+
+    views: ClassVar[int] = 2
+    """Observations of an example: 2 for pairs (ψ, Tψ), 3 for triplets (ψ, Tψ, T²ψ)."""
+    grouped: ClassVar[bool] = False
+    """Whether several examples share one T: `group` consecutive ones of a batch."""
+    has_maps: ClassVar[bool] = True
+    """Whether it relates the latents of two observations by a map; `solve` is there only then."""
+    map_text: ClassVar[str] = "|τ|"
+    """What a picture of its maps shows."""
+    augmented_head: ClassVar[bool] = False
+    """Whether its head learns invariance from transformed examples, being no invariant function of the latents."""
+
+    model: nn.Module
+    """What is trained, moved and saved."""
+
+    def __init__(self, config: MethodConfig, networks: Networks) -> None:
+        self.config = config
+        self.model = self.build(networks)
+        self.precision: Callable[[], AbstractContextManager[Any]] = nullcontext
+        """Puts networks in the precision of the run, wherever they are called."""
+
+    @abstractmethod
+    def build(self, networks: Networks) -> nn.Module:
+        """The untrained model. It has methods `encode` and `decode`."""
+
+    @abstractmethod
+    def objective(self) -> nn.Module:
+        """What pre-training minimises: (batch of views, progress) → loss terms, see `niso.training.loop`."""
+
+    @abstractmethod
+    def head(
+        self, config: ClassifierConfig, examples: Float[Tensor, "batch length channels"], classes: int
+    ) -> nn.Module:
+        """An untrained classifier of features like these."""
+
+    @property
+    def group(self) -> int:
+        """Consecutive examples of a batch that share one T."""
+        return 1
+
+    def encode(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch rank channels"]:
+        """Coefficients of observations, never below float32."""
+        with self.precision():
+            latents = self.model.encode(self._cast(x))  # type: ignore[operator]  # a module's attribute
+        return latents.to(torch.promote_types(latents.dtype, torch.float32))
+
+    def decode(self, a: Float[Tensor, "batch rank channels"]) -> Shaped[Tensor, "batch ..."]:
+        """Observations from coefficients."""
+        with self.precision():
+            return self.model.decode(self._cast(a))  # type: ignore[operator]
+
+    def head_features(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch length channels"]:
+        """What heads get of observations."""
+        return self.encode(x)
+
+    def solve(
+        self, a: Float[Tensor, "batch rank channels"], b: Float[Tensor, "batch rank channels"]
+    ) -> Float[Tensor, "batch rank rank"]:
+        """Maps τ with τ a ≈ b between coefficients, as `encode` gives them.
+
+        Raises:
+            TypeError: the method has no maps.
+        """
+        raise TypeError(f"{type(self).__name__} has no maps")
+
+    def spectrum(self) -> Spectrum | None:
+        """The learned mass, eigenfunctions and eigenvalues; None where the method learns no operator."""
+        return None
+
+    def mask(self) -> Float[Tensor, "rank rank"] | None:
+        """The mask that maps are solved under; None where there is none."""
+        return None
+
+    @torch.no_grad()
+    def after_pretraining(self, pairs: Callable[[int], Batches], seed: int) -> None:  # most do nothing
+        """What follows pre-training, before a head is trained.
+
+        Args:
+            pairs: gives batches of so many pairs (ψ, Tψ) in all; the same in all processes.
+            seed: of what is drawn here.
+        """
+        return
+
+    def _cast(self, x: Tensor) -> Tensor:
+        """In float64 where the model is, or in half precision; integers stay."""
+        parameter = next(self.model.parameters(), x)
+        return x.to(parameter.dtype) if x.is_floating_point() else x
