@@ -23,7 +23,7 @@ from niso.experiments.experiment import Curve, Experiment, Phase
 from niso.experiments.homnist.methods import CLASSES, METHODS, make_model, make_objective
 from niso.experiments.homnist.presets import PRESETS, HomnistConfig
 from niso.experiments.homnist.published import PUBLISHED
-from niso.geometry import homography
+from niso.geometry import homographies as homography
 from niso.methods import Autoencoder, NeuralFourierTransform
 from niso.methods.common import make_head, pair_figures
 from niso.networks import ClassificationObjective

@@ -91,7 +91,7 @@ class LaplacianConfig(Strict):
 
 @runtime_checkable  # for the tests' check of every call
 class Truth(Protocol):
-    """True eigenfunctions of the domain, see `geometry.torus.Harmonics` and `geometry.sphere.Harmonics`."""
+    """True eigenfunctions of the domain, see `Harmonics` in `geometry.domains.torus` and `geometry.domains.sphere`."""
 
     @property
     def functions(self) -> Float[Tensor, "points true"]: ...

@@ -15,7 +15,8 @@ from torch import Tensor
 from niso import metrics
 from niso.config import Optimisation
 from niso.experiments.laplacian.experiment import TRAINING, Evaluation, LaplacianConfig, LaplacianExperiment
-from niso.geometry import sphere
+from niso.geometry import rotations
+from niso.geometry.domains import sphere
 from niso.linalg import polar
 from niso.results import Metric
 
@@ -171,14 +172,14 @@ class Sphere(LaplacianExperiment):
         return sphere.band_limited(pool, self.config.band) if self.config.rotations == "exact" else pool
 
     def motions(self, count: int) -> Float[Tensor, "count 3 3"]:
-        return sphere.random_rotations(count, device=self.device)
+        return rotations.random_rotations(count, device=self.device)
 
     def move(
         self, x: Float[Tensor, "batch points channels"], motions: Float[Tensor, "batch 3 3"]
     ) -> Float[Tensor, "batch points channels"]:
         if self.config.rotations == "exact":
-            return sphere.rotate(x, motions, self.config.band)
-        return sphere.resample(x, motions)
+            return rotations.rotate(x, motions, self.config.band)
+        return rotations.resample(x, motions)
 
     def figures(self, held_out: Evaluation) -> dict[str, float]:
         from scipy.stats import spearmanr

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from niso.config import Optimisation
 from niso.experiments.laplacian.experiment import TRAINING, LaplacianConfig, LaplacianExperiment
-from niso.geometry import torus
+from niso.geometry import shifts
+from niso.geometry.domains import torus
 
 if TYPE_CHECKING:
     from niso.report import Picture
@@ -112,7 +113,7 @@ class Torus(LaplacianExperiment):
     def move(
         self, x: Float[Tensor, "batch points channels"], motions: Int[Tensor, "batch 2"]
     ) -> Float[Tensor, "batch points channels"]:
-        return torus.shift(x, motions, self.config.size)
+        return shifts.shift(x, motions, self.config.size)
 
     def pictures(self) -> list[Picture]:
         from niso.experiments.laplacian.torus_figures import pictures

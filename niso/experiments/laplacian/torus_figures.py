@@ -8,7 +8,7 @@ import torch
 
 from niso import figures
 from niso.experiments.laplacian import figures as shared
-from niso.geometry import torus
+from niso.geometry.domains import torus
 from niso.report import Picture
 
 if TYPE_CHECKING:

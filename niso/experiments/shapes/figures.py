@@ -12,7 +12,7 @@ from torch import Tensor
 
 from niso import figures
 from niso.experiments import map_figures as map_pictures
-from niso.geometry import equirectangular
+from niso.geometry.domains import equirectangular
 from niso.geometry.mesh import space_mobius
 from niso.geometry.mesh.surface import Mesh
 from niso.methods import Autoencoder
