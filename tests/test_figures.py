@@ -10,7 +10,7 @@ from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
 
 from niso import figures
-from niso.geometry import equirectangular
+from niso.geometry.domains import equirectangular
 from niso.geometry.mesh.surface import icosphere
 
 sizes = st.integers(1, 6)

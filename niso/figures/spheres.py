@@ -24,7 +24,7 @@ from niso.figures.style import (
     show,
     styled,
 )
-from niso.geometry import equirectangular
+from niso.geometry.domains import equirectangular
 
 _VIEW = (math.radians(-60), math.radians(25))  # longitude and latitude that face the reader
 

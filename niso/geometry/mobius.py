@@ -1,53 +1,97 @@
-"""Möbius transformations of the sphere: PSL(2, C) as its orientation-preserving conformal maps.
+"""Möbius transformations of the sphere: the group PSL(2, C) of its orientation-preserving conformal maps.
 
-A transformation is a complex 2×2 matrix g = [[a, b], [c, d]] of determinant 1; −g is the same one. It acts on the
-stereographic coordinate ζ = (x + iy) / (1 − z) as ζ ↦ (aζ + b) / (cζ + d). It is computed without dividing by what
-may vanish: a unit vector p is the light ray (1, p) of space-time, on which g acts as the Lorentz transformation
+A transformation is a complex 2×2 matrix g = [[a, b], [c, d]] of determinant 1; −g is the same transformation. It maps
+the stereographic coordinate ζ = (x + iy) / (1 − z) to (aζ + b) / (cζ + d). To avoid division by a number that may
+vanish, a unit vector p is taken as the light ray (1, p) of space-time, on which g acts as the Lorentz transformation
 
     ½ (t + z, x + iy; x − iy, t − z) ↦ g ½ (t + z, x + iy; x − iy, t − z) gᴴ
 
-and (t, q) is the direction q / t again. gh is the transformation h followed by g, `g @ h`.
+and the image (t, q) stands for the unit vector q / t. The product gh, `g @ h`, is h followed by g.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
 from jaxtyping import Complex, Float
 from torch import Tensor
 
-from niso.geometry import equirectangular
-from niso.geometry.equirectangular import Layout
+from niso.geometry.action import on_device_of
+from niso.geometry.domains import equirectangular
+from niso.geometry.domains.equirectangular import Layout
+
+
+@dataclass(frozen=True)
+class MobiusTransformations:
+    """Möbius transformations of functions on an equirectangular grid; see `niso.geometry.action.Action`.
+
+    Observations are (batch, channels, height, width). Transformations are (batch, 2, 2) complex matrices of determinant
+    1, in complex64 as sampled. The strength is the mean angle, in degrees, by which the six points of the sphere on the
+    axes of coordinates move: 0 for the identity only.
+
+    Attributes:
+        deviation: see `sample`; 0 gives rotations.
+        layout: where the points of the grid lie, see `niso.geometry.domains.equirectangular`.
+    """
+
+    deviation: float = 0.5
+    layout: Layout = "driscoll-healy"
+
+    def sample(self, count: int, generator: torch.Generator | None = None) -> Complex[Tensor, "count 2 2"]:
+        return sample(count, self.deviation, generator, device="cpu")
+
+    def act(
+        self, x: Float[Tensor, "batch channels height width"], t: Complex[Tensor, "#batch 2 2"]
+    ) -> Float[Tensor, "batch channels height width"]:
+        t = on_device_of(x, t).to(torch.promote_types(x.dtype, torch.complex64))
+        return warp(x, t, self.layout)
+
+    def compose(
+        self, second: Complex[Tensor, "batch 2 2"], first: Complex[Tensor, "batch 2 2"]
+    ) -> Complex[Tensor, "batch 2 2"]:
+        return second @ first
+
+    def inverse(self, t: Complex[Tensor, "batch 2 2"]) -> Complex[Tensor, "batch 2 2"]:
+        return inverse(t)
+
+    def strength(self, t: Complex[Tensor, "batch 2 2"]) -> Float[Tensor, " batch"]:
+        points = torch.eye(3, dtype=t.real.dtype, device=t.device)
+        points = torch.cat((points, -points))
+        moved = act(t, points)
+        angle = torch.atan2(points.expand_as(moved).cross(moved, dim=-1).norm(dim=-1), (points * moved).sum(-1))
+        return angle.mean(-1).rad2deg()
 
 
 def normalised(matrices: Complex[Tensor, "*batch 2 2"]) -> Complex[Tensor, "*batch 2 2"]:
-    """The multiple of determinant 1 of an invertible matrix, which is the same transformation."""
+    """Invertible matrices scaled to determinant 1, which does not change the transformation."""
     a, b, c, d = matrices.flatten(-2).unbind(-1)
     return matrices / (a * d - b * c).sqrt()[..., None, None]
 
 
 def inverse(matrices: Complex[Tensor, "*batch 2 2"]) -> Complex[Tensor, "*batch 2 2"]:
-    """Inverse of matrices of determinant 1, without a solver."""
+    """Inverse of matrices of determinant 1; no solver."""
     a, b, c, d = matrices.flatten(-2).unbind(-1)
     return torch.stack((d, -b, -c, a), dim=-1).unflatten(-1, (2, 2))
 
 
 def rotation(quaternions: Float[Tensor, "*batch 4"]) -> Complex[Tensor, "*batch 2 2"]:
-    """The rotation of a quaternion (w, x, y, z) of any length but 0, as `sphere.rotation_matrices` has it."""
+    """Rotations of quaternions (w, x, y, z) of any length but 0, the same as those of `rotations.rotation_matrices`."""
     w, x, y, z = (quaternions / quaternions.norm(dim=-1, keepdim=True)).unbind(-1)
     entries = ((w, z), (-y, x), (y, x), (w, -z))
     return torch.stack([torch.complex(*entry) for entry in entries], dim=-1).unflatten(-1, (2, 2))
 
 
 def boost(centre: Float[Tensor, "*batch 3"]) -> Complex[Tensor, "*batch 2 2"]:
-    """The transformation that draws the sphere towards a point c of the open unit ball, without rotation.
+    """Transformations that draw the sphere towards a point c of the open unit ball, without rotation.
 
-    On the ball it is the hyperbolic translation from 0 to c: on the sphere
+    In the ball such a boost is the hyperbolic translation from 0 to c. On the sphere it is
 
-        p ↦ (1 − |c|²) (p + c) / |p + c|² + c.
+        p ↦ (1 − |c|²) (p + c) / |p + c|² + c,
 
-    It contracts lengths at c/|c| by (1 + |c|) / (1 − |c|) and stretches them by as much at the antipode.
+    which contracts lengths at c/|c| by the factor (1 + |c|) / (1 − |c|) and stretches them by the same factor at the
+    antipode.
     """
     x, y, z = centre.unbind(-1)
     zero = torch.zeros_like(x)
@@ -58,26 +102,27 @@ def boost(centre: Float[Tensor, "*batch 3"]) -> Complex[Tensor, "*batch 2 2"]:
 
 def sample(
     count: int,
-    strength: float = 0.5,
+    deviation: float = 0.5,
     generator: torch.Generator | None = None,
     dtype: torch.dtype = torch.float32,
     device: torch.device | str | None = None,
 ) -> Complex[Tensor, "count 2 2"]:
-    """Random transformations: a boost, then a Haar-uniform rotation; torch's global generator by default.
+    """Random transformations: a boost in a uniform direction, then a uniform (Haar) rotation.
 
     The distribution is invariant under rotations from both sides.
 
     Args:
-        strength: standard deviation of the normal distribution of r, where the boost goes in a uniform direction and
-            changes lengths by factors from e^(−r) to e^r; 0 gives rotations alone.
+        deviation: standard deviation of r, where the boost changes lengths by factors from e^(−r) to e^r and r is
+            normally distributed around 0; 0 gives rotations.
+        generator: torch's global generator by default.
     """
     noise = torch.randn(count, 8, generator=generator, dtype=dtype, device=device)
     direction = noise[:, :3] / noise[:, :3].norm(dim=-1, keepdim=True)
-    return rotation(noise[:, 4:]) @ boost(direction * (strength / 2 * noise[:, 3:4]).tanh())
+    return rotation(noise[:, 4:]) @ boost(direction * (deviation / 2 * noise[:, 3:4]).tanh())
 
 
 def lorentz(matrices: Complex[Tensor, "*batch 2 2"]) -> Float[Tensor, "*batch 4 4"]:
-    """Lorentz transformations of (t, x, y, z): orthogonal in the metric (−, +, +, +) where the determinant is 1."""
+    """Lorentz transformations of (t, x, y, z), orthogonal in the metric (−, +, +, +) if the determinant of g is 1."""
     basis = _pauli(matrices.dtype, matrices.device)
     moved = matrices[..., None, :, :] @ basis @ matrices.mH[..., None, :, :]
     return torch.einsum("mij,...nji->...mn", basis, moved).real / 2
@@ -86,16 +131,10 @@ def lorentz(matrices: Complex[Tensor, "*batch 2 2"]) -> Float[Tensor, "*batch 4 
 def act(
     matrices: Complex[Tensor, "*batch 2 2"], directions: Float[Tensor, "*#batch points 3"]
 ) -> Float[Tensor, "*batch points 3"]:
-    """Where unit vectors go. Smooth in both arguments, everywhere."""
-    time, space = _rays(matrices, directions)
-    return space / time
-
-
-def conformal_factor(
-    matrices: Complex[Tensor, "*batch 2 2"], directions: Float[Tensor, "*#batch points 3"]
-) -> Float[Tensor, "*batch points"]:
-    """By how much lengths at unit vectors are stretched. Areas are stretched by its square, whose mean is 1."""
-    return 1 / _rays(matrices, directions)[0][..., 0]
+    """Images of unit vectors; smooth in both arguments everywhere."""
+    transform = lorentz(matrices)
+    moved = transform[..., None, :, 0] + directions @ transform[..., 1:].mT
+    return moved[..., 1:] / moved[..., :1]
 
 
 def warp(
@@ -103,13 +142,13 @@ def warp(
     matrices: Complex[Tensor, "#batch 2 2"],
     layout: Layout = "driscoll-healy",
 ) -> Float[Tensor, "batch channels height width"]:
-    """Functions on an equirectangular grid under transformations: the value at p is the function's at g⁻¹p.
+    """Functions on an equirectangular grid under transformations: the value at p is that of the function at g⁻¹p.
 
-    A left action: warping by g, then by h, is warping by h g up to interpolation, which is bilinear.
+    A left action: warping by g and then by h is warping by h g up to interpolation, which is bilinear.
 
     Args:
-        matrices: of determinant 1; one, or one for each image.
-        layout: where the grid's points lie, see `equirectangular`.
+        matrices: matrices of determinant 1, one for each image or one for all.
+        layout: where the points of the grid lie, see `niso.geometry.domains.equirectangular`.
 
     Raises:
         ValueError: see `equirectangular.sample`.
@@ -121,15 +160,9 @@ def warp(
     return equirectangular.sample(images, places, layout)
 
 
-def _rays(matrices: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
-    transform = lorentz(matrices)
-    moved = transform[..., None, :, 0] + directions @ transform[..., 1:].mT
-    return moved[..., :1], moved[..., 1:]
-
-
 @lru_cache
 @torch.inference_mode(False)
 def _pauli(dtype: torch.dtype, device: torch.device) -> Complex[Tensor, "4 2 2"]:
-    """Matrices of t, x, y, z in the module's convention; tr(σₘ σₙ) = 2 δₘₙ."""
+    """Matrices of t, x, y, z in the convention of this module; tr(σₘ σₙ) = 2 δₘₙ."""
     t, x, y, z = [[1, 0], [0, 1]], [[0, 1], [1, 0]], [[0, 1j], [-1j, 0]], [[1, 0], [0, -1]]
     return torch.tensor([t, x, y, z], dtype=dtype, device=device)

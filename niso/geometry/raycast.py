@@ -12,12 +12,12 @@ from niso.geometry import se3
 
 
 class Textures(NamedTuple):
-    """Square images with their halvings (mipmaps): what is far away is neither blurred nor full of noise.
+    """Square images with smaller copies of them (mipmaps), so that distant surfaces are neither blurred nor noisy.
 
     Attributes:
-        texels: (all, 3) colours of all levels of all textures, 0 … 1.
-        starts: (textures, levels) where each begins in `texels`, in row-major order.
-        sides: (levels,) 2^m, 2^(m−1), …
+        texels: (texels, 3) colours of all levels of all textures, 0 to 1, each level in row-major order.
+        starts: (textures, levels) index in `texels` of the first colour of each level of each texture.
+        sides: (levels,) side of each level in pixels, 2^m, 2^(m−1), …
     """
 
     texels: Float[Tensor, "texels 3"]
@@ -26,16 +26,16 @@ class Textures(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """Objects in a world with z upwards; the first one is the room, a box seen from within.
+    """Objects in a world with z upwards; the first one is the room, a box seen from inside.
 
     Attributes:
         centres: of the objects.
         axes: rotations whose columns are the axes of each object.
-        halves: half sides of the boxes; a sphere's radius, three times.
-        spheres: which ones are spheres.
-        textures: one for each face of a box (−x, +x, −y, +y, −z, +z); a sphere has the first.
-        tiles: length that a texture covers, before it is repeated in the mirror.
-        light: direction of the light, from the scene to it, of length 1.
+        halves: half sides of each box, or three times the radius of a sphere.
+        spheres: whether each object is a sphere.
+        textures: number of the texture of each face of a box (−x, +x, −y, +y, −z, +z); a sphere uses the first.
+        tiles: length that a texture covers before its mirror image follows.
+        light: unit vector from the scene towards the light.
     """
 
     centres: Float[Tensor, "objects 3"]
@@ -51,8 +51,8 @@ class View(NamedTuple):
     """What a camera sees.
 
     Attributes:
-        colours: 0 … 1.
-        depth: z of the camera's axes.
+        colours: red, green and blue, 0 to 1.
+        depth: z coordinate of the surface in the axes of the camera.
         objects: number of the object at each pixel.
     """
 
@@ -85,7 +85,7 @@ def mipmaps(images: Float[Tensor, "textures side side 3"], smallest: int = 4) ->
 
 
 def rays(intrinsics: Float[Tensor, " 4"], height: int, width: int) -> Float[Tensor, "rays 3"]:
-    """Unit directions through the centres of all pixels in the camera's axes, row by row.
+    """Unit directions through the centres of all pixels in the axes of the camera, row by row.
 
     Args:
         intrinsics: fx, fy, cx, cy in pixels, see `niso.geometry.cameras`.
@@ -105,10 +105,10 @@ def render(
     height: int,
     width: int,
 ) -> View:
-    """What a camera inside the room sees; one ray a pixel, light that does not depend on the camera.
+    """What a camera inside the room sees, with one ray for each pixel and light that does not depend on the camera.
 
     Args:
-        pose: camera-to-world in OpenCV's axes.
+        pose: camera-to-world with the axes of OpenCV.
     """
     local = rays(intrinsics, height, width)
     directions, origin = local @ se3.rotation(pose).mT, se3.translation(pose)
@@ -132,10 +132,10 @@ def render(
 def _candidates(
     scene: Scene, origin: Float[Tensor, " 3"], directions: Float[Tensor, "rays 3"]
 ) -> Bool[Tensor, "rays objects"]:
-    """Which rays meet the balls around the objects."""
+    """Whether each ray meets the ball around each object."""
     towards = scene.centres - origin
     radii = scene.halves[:, 0].where(scene.spheres, scene.halves.norm(dim=-1))
-    least = (towards.square().sum(-1) - radii.square()).clamp_min(0).sqrt()  # 0 from within a ball
+    least = (towards.square().sum(-1) - radii.square()).clamp_min(0).sqrt()  # 0 inside a ball
     return directions @ towards.mT > least.where(least > 0, -torch.inf)
 
 
@@ -147,7 +147,7 @@ def _surface(
     seen: Int[Tensor, " seen"],
     limit: Float[Tensor, " seen"],
 ) -> tuple[Int[Tensor, " hit"], _Hits]:
-    """The rays among `seen` that meet an object nearer than `limit`, and where; the room is met from within."""
+    """The rays among `seen` that meet an object nearer than `limit`, and where; they meet the room from inside."""
     axes, half = scene.axes[number], scene.halves[number]
     o, d = (origin - scene.centres[number]) @ axes, directions.index_select(0, seen) @ axes
     if scene.spheres[number]:
@@ -189,7 +189,10 @@ def _sample(
     place: Float[Tensor, "rays 2"],
     footprint: Float[Tensor, " rays"],
 ) -> Float[Tensor, "rays 3"]:
-    """Bilinear colours at places in tiles, mirrored beyond the first; `footprint` is a pixel's width in tiles."""
+    """Bilinear colours at places in units of tiles, which alternate with their mirror images.
+
+    `footprint` is the width of a pixel, in tiles.
+    """
     level = (footprint * textures.sides[0]).clamp_min(1e-6).log2().round().clamp(0, len(textures.sides) - 1).long()
     side = textures.sides[level]
     place = 1 - (1 - (place + 0.5).remainder(2)).abs()

@@ -1,7 +1,7 @@
 """Rigid motions of space: poses as 4×4 matrices [[R, t], [0, 1]], composed by `@`.
 
-A pose of a camera, wherever niso has one, is camera-to-world with OpenCV's axes (x right, y down, z forward): R has the
-camera's axes as its columns and t is the camera's place. Other conventions: `niso.geometry.cameras`.
+All poses of cameras in niso are camera-to-world with the axes of OpenCV (x right, y down, z forward): the columns of R
+are the axes of the camera, and t is its position. For other conventions see `niso.geometry.cameras`.
 """
 
 from __future__ import annotations
@@ -12,67 +12,69 @@ from jaxtyping import Float
 from torch import Tensor
 
 PARAMETERS = 9
-"""Numbers of a pose head: translation, and two vectors that become a rotation."""
+"""Number of outputs of a pose head: a translation, and two vectors that become a rotation."""
 
-_TINY = 1e-12  # length below which a vector has no direction
+_TINY = 1e-12  # length below which a vector counts as having no direction
 
 
 def pose(rotation: Float[Tensor, "*batch 3 3"], translation: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch 4 4"]:
-    """The pose of a rotation and a translation; nothing is checked."""
+    """Pose of a rotation and a translation, without any check."""
     upper = torch.cat((rotation, translation[..., None]), dim=-1)
     last = upper.new_tensor([0.0, 0.0, 0.0, 1.0]).expand_as(upper[..., :1, :])
     return torch.cat((upper, last), dim=-2)
 
 
 def rotation(poses: Float[Tensor, "*batch 4 4"]) -> Float[Tensor, "*batch 3 3"]:
-    """R, a view."""
+    """R, as a view."""
     return poses[..., :3, :3]
 
 
 def translation(poses: Float[Tensor, "*batch 4 4"]) -> Float[Tensor, "*batch 3"]:
-    """t, a view."""
+    """t, as a view."""
     return poses[..., :3, 3]
 
 
 def inverse(poses: Float[Tensor, "*batch 4 4"]) -> Float[Tensor, "*batch 4 4"]:
-    """(R, t)⁻¹ = (Rᵀ, −Rᵀt), without a solver."""
+    """(R, t)⁻¹ = (Rᵀ, −Rᵀt); no solver."""
     transposed = rotation(poses).mT
     return pose(transposed, -(transposed @ translation(poses)[..., None])[..., 0])
 
 
 def relative(first: Float[Tensor, "*batch 4 4"], second: Float[Tensor, "*batch 4 4"]) -> Float[Tensor, "*batch 4 4"]:
-    """first⁻¹ second: the second camera as the first one sees it, so that first @ relative = second.
+    """first⁻¹ second, the second camera as the first one sees it, so that first @ relative = second.
 
-    A change of the world's coordinates makes no difference.
+    It does not depend on the coordinates of the world.
     """
     return inverse(first) @ second
 
 
 def hat(vectors: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch 3 3"]:
-    """The matrix of the cross product: hat(a) @ b = a × b."""
+    """Matrix of the cross product: hat(a) @ b = a × b."""
     x, y, z = vectors.unbind(-1)
     zero = torch.zeros_like(x)
     return torch.stack((zero, -z, y, z, zero, -x, -y, x, zero), dim=-1).unflatten(-1, (3, 3))
 
 
 def exp(twists: Float[Tensor, "*batch 6"]) -> Float[Tensor, "*batch 4 4"]:
-    """Exponential map; a twist is (ρ, ω), of units (length, radians).
+    """Exponential map of twists (ρ, ω), in units of length and in radians.
 
-    R = exp(hat(ω)), t = Vρ with V = ∫₀¹ exp(s hat(ω)) ds. Differentiable everywhere, at ω = 0 too.
+    R = exp(hat(ω)) and t = Vρ with V = ∫₀¹ exp(s hat(ω)) ds. Differentiable everywhere, at ω = 0, too.
     """
     rho, omega = twists[..., :3], twists[..., 3:]
     return pose(roma.rotvec_to_rotmat(omega), (_averaged(omega) @ rho[..., None])[..., 0])
 
 
 def log(poses: Float[Tensor, "*batch 4 4"]) -> Float[Tensor, "*batch 6"]:
-    """Inverse of `exp`, with angles |ω| ≤ π; at π the sign of ω is arbitrary."""
+    """Inverse of `exp` with angles |ω| ≤ π; at π the sign of ω is arbitrary."""
     omega = roma.rotmat_to_rotvec(rotation(poses))
-    rho = torch.linalg.solve(_averaged(omega), translation(poses)[..., None])[..., 0]  # V's condition is at most π/2
+    rho = torch.linalg.solve(_averaged(omega), translation(poses)[..., None])[
+        ..., 0
+    ]  # V has a condition number of at most π/2
     return torch.cat((rho, omega), dim=-1)
 
 
 def _averaged(omega: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch 3 3"]:
-    """V = I + (1 − cos θ)/θ² hat(ω) + (θ − sin θ)/θ³ hat(ω)²; both fractions as series where θ is small."""
+    """V = I + (1 − cos θ)/θ² hat(ω) + (θ − sin θ)/θ³ hat(ω)², both fractions by their series where θ is small."""
     square = omega.square().sum(-1)[..., None, None]
     small = square < 1e-2
     theta = square.where(~small, 1).sqrt()
@@ -87,11 +89,11 @@ def _averaged(omega: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch 3 3"]:
 
 
 def from_parameters(parameters: Float[Tensor, "*batch 9"]) -> Float[Tensor, "*batch 4 4"]:
-    """The pose of a head's nine numbers: a translation t and two vectors a, b (paper, appendix on pose estimation).
+    """Pose of the nine outputs of a head: a translation t and two vectors a, b (paper, appendix on pose estimation).
 
-    The rotation has the columns a/|a|, their cross product with the third, and (a × b)/|a × b|. It is a rotation
-    whatever the numbers are: a vanishing a counts as the x axis, and a b without a direction of its own as one of the
-    axes; there the gradient is zero.
+    The columns of the rotation are x = a/|a|, z × x, and z = (a × b)/|a × b|. The result is a rotation for any nine
+    numbers: the x axis replaces a vector a of length 0, and one of the axes replaces b where a × b vanishes. The
+    gradient with respect to a replaced vector is zero.
     """
     place, a, b = parameters.unflatten(-1, (3, 3)).unbind(-2)
     axes = torch.eye(3, dtype=parameters.dtype, device=parameters.device)
@@ -106,7 +108,7 @@ def from_parameters(parameters: Float[Tensor, "*batch 9"]) -> Float[Tensor, "*ba
 
 
 def to_parameters(poses: Float[Tensor, "*batch 4 4"]) -> Float[Tensor, "*batch 9"]:
-    """Translation and the first two columns of the rotation: nine numbers that `from_parameters` takes back."""
+    """Translation and first two columns of the rotation; `from_parameters` recovers the pose from them."""
     return torch.cat((translation(poses), poses[..., :3, 0], poses[..., :3, 1]), dim=-1)
 
 
@@ -117,20 +119,7 @@ def random_poses(
     dtype: torch.dtype = torch.float32,
     device: torch.device | str | None = None,
 ) -> Float[Tensor, "count 4 4"]:
-    """Rotations uniform in SO(3) (Haar), translations N(0, scale²)."""
+    """Random poses: rotations uniform in SO(3) (Haar), translations N(0, scale²)."""
     numbers = torch.randn(count, 7, generator=generator, dtype=dtype, device=device)
     quaternions = torch.nn.functional.normalize(numbers[:, :4], dim=-1)
     return pose(roma.unitquat_to_rotmat(quaternions), scale * numbers[:, 4:])
-
-
-def random_motions(
-    count: int,
-    generator: torch.Generator | None = None,
-    angle: float = 0.1,
-    scale: float = 0.1,
-    dtype: torch.dtype = torch.float32,
-    device: torch.device | str | None = None,
-) -> Float[Tensor, "count 4 4"]:
-    """Small poses exp(ρ, ω) with ρ ~ N(0, scale²) and ω ~ N(0, angle²), in radians."""
-    numbers = torch.randn(count, 6, generator=generator, dtype=dtype, device=device)
-    return exp(torch.cat((scale * numbers[:, :3], angle * numbers[:, 3:]), dim=-1))

@@ -1,8 +1,8 @@
-"""Trajectories of cameras: composition of relative poses, and how far a predicted one is from the truth.
+"""Trajectories of cameras: composition of relative poses, and errors of predicted trajectories.
 
-A trajectory is the (n, 4, 4) poses of consecutive frames, camera-to-world (see `niso.geometry.se3`); a path is its
-(n, 3) places. Predictions have an unknown scale and, composed from relative poses, an arbitrary first camera: all
-errors of paths are taken after alignment, in float64.
+A trajectory is the (n, 4, 4) camera-to-world poses of consecutive frames (see `niso.geometry.se3`), and a path its
+(n, 3) positions. A prediction composed from relative poses has an unknown scale and an arbitrary first camera.
+Therefore all errors of paths are computed after alignment, in float64.
 """
 
 from __future__ import annotations
@@ -18,21 +18,24 @@ from torch import Tensor
 from niso.geometry import se3
 
 SKIPS = (0, 1, 3, 5, 7, 9)
-"""Frames left out between neighbours, in the paper's table."""
+"""Numbers of frames skipped between neighbours, in the table of the paper."""
 FRAMES = 200
-"""At most so many frames of a sequence are evaluated, counted before any are left out."""
+"""Only so many first frames of a sequence are evaluated, skipped frames included."""
 
 
 class TrajectoryErrors(NamedTuple):
-    """Errors of one predicted trajectory, and those of the constant-motion line beside it.
+    """Errors of one predicted trajectory, and of a straight line at constant speed for comparison.
 
     Attributes:
-        ate: as the paper has it, see `ate`.
+        ate: as in the paper, see `ate`.
         ate_normalised: see `ate_normalised`.
-        ate_sim3: see `ate_sim3`, in the truth's unit of length.
-        rotation_error_deg: mean over the neighbours, see `rotation_errors`.
-        translation_angle_deg: mean over the neighbours whose true translation is not 0, see `translation_angles`.
-        constant_motion_ate: `ate` of a straight line at constant speed.
+        ate_sim3: see `ate_sim3`, in the unit of length of the truth.
+        rotation_error_deg: mean over neighbouring frames, in degrees, see `rotation_errors`.
+        translation_angle_deg: mean over neighbouring frames whose true translation is not 0, in degrees, see
+            `translation_angles`.
+        constant_motion_ate: `ate` of the straight line.
+        constant_motion_ate_normalised: `ate_normalised` of the straight line.
+        constant_motion_ate_sim3: `ate_sim3` of the straight line.
     """
 
     ate: float
@@ -51,14 +54,14 @@ def subsample(poses: Float[Tensor, "frames 4 4"], skip: int, frames: int = FRAME
 
 
 def relative_poses(poses: Float[Tensor, "*batch frames 4 4"]) -> Float[Tensor, "*batch pairs 4 4"]:
-    """Pose of each frame as its predecessor sees it: inverse(poses[l]) @ poses[l + 1]."""
+    """Pose of each frame as seen from its predecessor, inverse(poses[l]) @ poses[l + 1]."""
     return se3.relative(poses[..., :-1, :, :], poses[..., 1:, :, :])
 
 
 def compose(
     motions: Float[Tensor, "*batch pairs 4 4"], start: Float[Tensor, "*batch 4 4"] | None = None
 ) -> Float[Tensor, "*batch frames 4 4"]:
-    """The trajectory of relative poses, from `start` on (the identity by default): inverse of `relative_poses`."""
+    """Trajectory with these relative poses from `start` on, by default the identity; inverse of `relative_poses`."""
     if start is None:
         start = torch.eye(4, dtype=motions.dtype, device=motions.device).expand(*motions.shape[:-3], 4, 4)
     poses = [start]
@@ -68,19 +71,19 @@ def compose(
 
 
 def straight_line(frames: int, dtype: torch.dtype = torch.float64) -> Float[Tensor, "frames 3"]:
-    """The constant-motion path: equal steps straight on, which is what a model says that has learned nothing."""
+    """The constant-motion path: equal steps straight ahead, the prediction of a model that has learned nothing."""
     return torch.arange(frames, dtype=dtype)[:, None] * torch.tensor([0.0, 0.0, 1.0], dtype=dtype)
 
 
 def aligned(
     predicted: Float[Tensor, "*batch frames 3"], truth: Float[Tensor, "*batch frames 3"], reflections: bool = False
 ) -> Float[Tensor, "*batch frames 3"]:
-    """The predicted path after the similarity that brings it nearest to the true one (Umeyama 1991), in float64.
+    """Predicted path under the similarity that brings it nearest to the true path (Umeyama 1991), in float64.
 
-    A prediction that stands still becomes the centre of the truth.
+    A predicted camera that stands still is moved to the centre of the truth.
 
     Args:
-        reflections: whether the similarity may be a reflection.
+        reflections: whether the similarity may include a reflection.
     """
     predicted, truth = predicted.double(), truth.double()
     centre = truth.mean(-2, keepdim=True)
@@ -99,14 +102,15 @@ def aligned(
 def ate(
     predicted: Float[Tensor, "*batch frames 3"], truth: Float[Tensor, "*batch frames 3"]
 ) -> Float[Tensor, "*batch"]:
-    """Absolute trajectory error as computed for the paper's table; without a unit.
+    """Absolute trajectory error (ATE) as computed for the table of the paper; without a unit.
 
-    Both paths are centred and scaled to unit Frobenius norm; the prediction is aligned orthogonally and with scale,
-    reflections allowed; root of the mean square of the 3n coordinates. So it shrinks with the number n of frames and
-    is never above 1/√(3n): compare with `straight_line`, or see `ate_normalised`.
+    Both paths are centred and scaled to unit Frobenius norm. Then the prediction is aligned by an orthogonal map, which
+    may be a reflection, and a scale. The ATE is the root mean square of the 3n coordinates of the difference. It
+    shrinks with the number n of frames and is at most 1/√(3n): compare it with that of `straight_line`, or use
+    `ate_normalised`.
 
     Raises:
-        ValueError: the true camera does not move, or a place is not finite.
+        ValueError: the true camera does not move, or a position is not finite.
     """
     return ate_normalised(predicted, truth) / math.sqrt(3 * truth.shape[-2])
 
@@ -114,7 +118,7 @@ def ate(
 def ate_normalised(
     predicted: Float[Tensor, "*batch frames 3"], truth: Float[Tensor, "*batch frames 3"]
 ) -> Float[Tensor, "*batch"]:
-    """√(3n)·ATE: between 0 and 1, where 1 is a camera that is said to stand still, whatever the number of frames.
+    """√(3n)·ATE, between 0 and 1 for any number n of frames; 1 for a predicted camera that stands still.
 
     Raises:
         ValueError: see `ate`.
@@ -128,12 +132,12 @@ def ate_normalised(
 def ate_sim3(
     predicted: Float[Tensor, "*batch frames 3"], truth: Float[Tensor, "*batch frames 3"]
 ) -> Float[Tensor, "*batch"]:
-    """Root mean square distance of the places after the best similarity (no reflection), in the truth's unit.
+    """Root mean square distance of positions after the best similarity without reflection, in the unit of the truth.
 
-    The usual ATE: that of the tool evo with alignment and correction of scale.
+    This is the usual ATE, as in the tool evo with alignment and correction of scale.
 
     Raises:
-        ValueError: a place is not finite.
+        ValueError: a position is not finite.
     """
     _check(predicted, truth)
     return (aligned(predicted, truth) - truth.double()).square().sum(-1).mean(-1).sqrt()
@@ -141,7 +145,7 @@ def ate_sim3(
 
 def _check(predicted: Tensor, truth: Tensor, size: Tensor | None = None) -> None:
     if not bool(predicted.isfinite().all() and truth.isfinite().all()):
-        raise ValueError("a trajectory has places that are not finite")
+        raise ValueError("a trajectory has positions that are not finite")
     if size is not None and not bool((size > 1e-12 * truth.norm(dim=(-2, -1))).all()):
         raise ValueError("the true camera does not move: such a trajectory has no relative error")
 
@@ -149,7 +153,7 @@ def _check(predicted: Tensor, truth: Tensor, size: Tensor | None = None) -> None
 def rotation_errors(
     predicted: Float[Tensor, "*batch 4 4"], truth: Float[Tensor, "*batch 4 4"]
 ) -> Float[Tensor, "*batch"]:
-    """Angle of the rotation between two rotations, in degrees, 0 … 180."""
+    """Angle of the rotation from one rotation to the other, in degrees, 0 to 180."""
     angle = roma.rotmat_geodesic_distance(se3.rotation(predicted).double(), se3.rotation(truth).double())
     return angle.rad2deg()
 
@@ -157,9 +161,9 @@ def rotation_errors(
 def translation_angles(
     predicted: Float[Tensor, "*batch 4 4"], truth: Float[Tensor, "*batch 4 4"]
 ) -> Float[Tensor, "*batch"]:
-    """Angle between the directions of two translations, in degrees, 0 … 180; scale makes no difference.
+    """Angle between the directions of two translations, in degrees, 0 to 180; their lengths make no difference.
 
-    90 where the prediction is 0, which knows no direction; NaN where the truth is 0 and there is none to know.
+    It is 90 where the prediction is 0 and has no direction, and NaN where the truth is 0.
     """
     a, b = se3.translation(predicted).double(), se3.translation(truth).double()
     angle = torch.atan2(a.cross(b, dim=-1).norm(dim=-1), (a * b).sum(-1)).rad2deg()
@@ -168,13 +172,13 @@ def translation_angles(
 
 
 def errors(predicted_motions: Float[Tensor, "pairs 4 4"], true_poses: Float[Tensor, "frames 4 4"]) -> TrajectoryErrors:
-    """All errors of the relative poses that were predicted for neighbouring frames.
+    """All errors of relative poses predicted for neighbouring frames.
 
     Args:
-        true_poses: one more than there are motions; subsample before.
+        true_poses: poses of these frames, one more than there are motions; see `subsample`.
 
     Raises:
-        ValueError: see `ate`; or the numbers do not fit.
+        ValueError: see `ate`; or the numbers of poses and motions do not fit.
     """
     if len(true_poses) != len(predicted_motions) + 1:
         raise ValueError(f"{len(true_poses)} poses have {len(true_poses) - 1} motions, not {len(predicted_motions)}")

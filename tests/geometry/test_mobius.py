@@ -7,7 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from niso.geometry import equirectangular, mobius, sphere
+from niso.geometry import mobius, rotations
+from niso.geometry.domains import equirectangular, sphere
+from niso.geometry.mobius import MobiusTransformations
 
 seeds = st.integers(0, 1000)
 
@@ -16,8 +18,8 @@ def generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def maps(count: int, seed: int = 0, strength: float = 1.0, dtype: torch.dtype = torch.float64) -> torch.Tensor:
-    return mobius.sample(count, strength, generator(seed), dtype)
+def maps(count: int, seed: int = 0, deviation: float = 1.0, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    return mobius.sample(count, deviation, generator(seed), dtype)
 
 
 def directions(count: int, seed: int = 0) -> torch.Tensor:
@@ -27,6 +29,12 @@ def directions(count: int, seed: int = 0) -> torch.Tensor:
 
 def smooth(points: torch.Tensor) -> torch.Tensor:
     return points[..., 0] * points[..., 1] + points[..., 2] - 0.5 * points[..., 0]
+
+
+def stretch(g: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
+    """Factor by which g stretches lengths at unit vectors: 1 / t of the light ray (t, q) that (1, p) goes to."""
+    row = mobius.lorentz(g)[..., :1, :]
+    return 1 / (row[..., 0] + (row[..., 1:] @ points.mT)[..., 0, :])
 
 
 @given(seeds)
@@ -64,8 +72,8 @@ def test_points_stay_on_the_sphere_and_lorentz_transformations_keep_their_metric
 
 
 @given(seeds)
-def test_conformal_factor_is_the_stretch_of_all_directions(seed):
-    """The Jacobian on the tangent plane is the factor times an isometry that keeps the orientation."""
+def test_maps_are_conformal(seed):
+    """The Jacobian on the tangent plane is the stretch times an isometry that keeps the orientation."""
     g, p = maps(1, seed)[0], directions(1, seed)[0]
     normal = torch.eye(3, dtype=torch.float64)[int(p.abs().argmin())]
     first = torch.nn.functional.normalize(torch.linalg.cross(p, normal), dim=0)
@@ -75,18 +83,18 @@ def test_conformal_factor_is_the_stretch_of_all_directions(seed):
         return mobius.act(g, torch.nn.functional.normalize(q, dim=0)[None])[0]
 
     jacobian = torch.autograd.functional.jacobian(onto_sphere, p) @ tangents
-    factor = mobius.conformal_factor(g, p[None])[0]
+    factor = stretch(g, p[None])[0]
     torch.testing.assert_close(jacobian.mT @ jacobian, factor.square() * torch.eye(2, dtype=torch.float64))
     image = mobius.act(g, p[None])[0]
     assert torch.linalg.det(torch.cat([image[:, None], jacobian], -1)) > 0
 
 
-def test_conformal_factors_obey_the_chain_rule_and_conserve_area():
+def test_stretches_obey_the_chain_rule_and_conserve_area():
     g, h, p = maps(4), maps(4, 1), directions(20)
-    chain = mobius.conformal_factor(g, mobius.act(h, p)) * mobius.conformal_factor(h, p)
-    torch.testing.assert_close(mobius.conformal_factor(g @ h, p), chain)
+    chain = stretch(g, mobius.act(h, p)) * stretch(h, p)
+    torch.testing.assert_close(stretch(g @ h, p), chain)
     points = equirectangular.directions(64, 64, "driscoll-healy").flatten(0, 1)
-    areas = mobius.conformal_factor(g, points).square() @ sphere.quadrature_weights(64)
+    areas = stretch(g, points).square() @ sphere.quadrature_weights(64)
     torch.testing.assert_close(areas, torch.full((4,), 4 * math.pi, dtype=torch.float64), rtol=1e-3, atol=0)
 
 
@@ -94,8 +102,8 @@ def test_conformal_factors_obey_the_chain_rule_and_conserve_area():
 def test_rotations_are_those_of_the_sphere(seed):
     quaternions = torch.randn(3, 4, generator=generator(seed), dtype=torch.float64)
     g, p = mobius.rotation(quaternions), directions(20, seed)
-    torch.testing.assert_close(mobius.act(g, p), p @ sphere.rotation_matrices(quaternions).mT)
-    torch.testing.assert_close(mobius.conformal_factor(g, p), torch.ones(3, 20, dtype=torch.float64))
+    torch.testing.assert_close(mobius.act(g, p), p @ rotations.rotation_matrices(quaternions).mT)
+    torch.testing.assert_close(stretch(g, p), torch.ones(3, 20, dtype=torch.float64))
 
 
 @given(seeds, st.floats(0.01, 0.95))
@@ -109,7 +117,7 @@ def test_boosts_are_the_stated_map(seed, length):
     ends = torch.stack([c / length, -c / length], 1)
     ratio = (1 - length) / (1 + length)
     factors = torch.tensor([[ratio, 1 / ratio]], dtype=torch.float64).expand(3, 2)
-    torch.testing.assert_close(mobius.conformal_factor(g, ends), factors)
+    torch.testing.assert_close(stretch(g, ends), factors)
 
 
 def test_normalised_is_the_same_transformation():
@@ -119,13 +127,13 @@ def test_normalised_is_the_same_transformation():
     torch.testing.assert_close(mobius.act(normalised, directions(9)), mobius.act(g, directions(9)))
 
 
-def test_samples_have_the_stated_strength_and_no_preferred_direction():
-    g = maps(4000, strength=0.7)
+def test_samples_have_the_stated_deviation_and_no_preferred_direction():
+    g = maps(4000, deviation=0.7)
     rapidity = mobius.lorentz(g)[:, 0, 0].acosh()
     assert rapidity.square().mean().sqrt().item() == pytest.approx(0.7, rel=0.05)
     images = mobius.act(g, directions(1))[:, 0]
     assert images.mean(0).abs().max() < 0.05
-    assert mobius.conformal_factor(maps(5, strength=0.0), directions(9)).sub(1).abs().max() < 1e-12
+    assert stretch(maps(5, deviation=0.0), directions(9)).sub(1).abs().max() < 1e-12
 
 
 def test_strong_maps_are_accurate_in_float32(dtype):
@@ -142,7 +150,7 @@ def test_strong_maps_are_accurate_in_float32(dtype):
 @pytest.mark.parametrize("layout", ["driscoll-healy", "poles"])
 def test_warps_move_functions_with_the_sphere(layout):
     """(gf)(p) = f(g⁻¹p): at first by a formula, then warp after warp, to second order in the spacing."""
-    g, h = maps(2, strength=0.5), maps(2, 1, strength=0.5)
+    g, h = maps(2, deviation=0.5), maps(2, 1, deviation=0.5)
     errors = []
     for size in (32, 64):
         points = equirectangular.directions(size, 2 * size, layout)
@@ -158,7 +166,9 @@ def test_warps_move_functions_with_the_sphere(layout):
 def test_warp_by_rotations_is_resampling(dtype, tolerance):
     quaternions = torch.randn(3, 4, generator=generator(), dtype=torch.float64)
     images = torch.randn(3, 2, 8, 8, generator=generator(), dtype=torch.float64)
-    rotated = sphere.resample(images.flatten(2).mT, sphere.rotation_matrices(quaternions)).mT.unflatten(-1, (8, 8))
+    rotated = rotations.resample(images.flatten(2).mT, rotations.rotation_matrices(quaternions)).mT.unflatten(
+        -1, (8, 8)
+    )
     warped = mobius.warp(images.to(dtype), mobius.rotation(quaternions.to(dtype)))
     assert warped.dtype == dtype
     torch.testing.assert_close(warped, rotated.to(dtype), atol=20 * tolerance, rtol=0)
@@ -174,3 +184,31 @@ def test_warp_is_differentiable_in_functions_and_transformations():
     images = torch.randn(1, 1, 4, 6, dtype=torch.float64, requires_grad=True)
     centre = torch.tensor([[0.2, -0.1, 0.3]], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda i, c: mobius.warp(i, mobius.boost(c)), (images, centre))
+
+
+def test_strength_is_the_mean_angle_of_the_axes():
+    action, turn = MobiusTransformations(), 0.8  # about z, so that four of the six points move by this angle
+    about_z = mobius.rotation(torch.tensor([[math.cos(turn / 2), 0, 0, math.sin(turn / 2)]], dtype=torch.float64))
+    assert action.strength(about_z).item() == pytest.approx(math.degrees(turn) * 4 / 6)
+    towards_z = mobius.boost(torch.tensor([[0, 0, 0.3]], dtype=torch.float64))  # the equator rises, the poles stay
+    assert action.strength(towards_z).item() == pytest.approx(math.degrees(math.asin(2 * 0.3 / (1 + 0.3**2))) * 4 / 6)
+    assert (action.strength(maps(20)) > 0).all()
+    torch.testing.assert_close(action.strength(-about_z), action.strength(about_z))
+
+
+def test_the_action_samples_the_numbers_of_earlier_records():
+    expected = mobius.sample(5, 0.7, generator())
+    assert (
+        torch.equal(MobiusTransformations(0.7).sample(5, generator()), expected) and expected.dtype == torch.complex64
+    )
+    noise = torch.randn(5, 8, generator=generator())
+    direction = noise[:, :3] / noise[:, :3].norm(dim=-1, keepdim=True)
+    by_hand = mobius.rotation(noise[:, 4:]) @ mobius.boost(direction * (0.35 * noise[:, 3:4]).tanh())
+    torch.testing.assert_close(expected, by_hand)
+
+
+def test_the_action_computes_in_the_precision_of_the_images():
+    images, g = torch.randn(2, 1, 6, 8, generator=generator()), maps(2)
+    for dtype, kind in ((torch.float32, torch.complex64), (torch.float64, torch.complex128)):
+        warped = MobiusTransformations(layout="poles").act(images.to(dtype), g)
+        assert torch.equal(warped, mobius.warp(images.to(dtype), g.to(kind), "poles"))

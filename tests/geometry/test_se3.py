@@ -1,4 +1,4 @@
-"""Rigid motions: group laws, exponential and logarithm, the pose head's nine numbers, Haar measure."""
+"""Rigid motions: group laws, exponential and logarithm, the nine numbers of a pose head, Haar measure."""
 
 from __future__ import annotations
 
@@ -130,11 +130,3 @@ def test_random_rotations_are_haar():
     angle = ((trace - 1) / 2).clamp(-1, 1).acos()
     assert abs(angle.mean() - (math.pi / 2 + 2 / math.pi)) < 0.02
     assert abs(se3.translation(poses).std() - 2) < 0.03
-
-
-def test_random_motions_are_small_and_reproducible(dtype):
-    make = [se3.random_motions(200, torch.Generator().manual_seed(1), 0.01, 0.02, dtype) for _ in range(2)]
-    assert torch.equal(*make) and make[0].dtype == dtype
-    twists = se3.log(make[0])
-    assert twists[:, :3].std() == pytest.approx(0.02, rel=0.15)
-    assert twists[:, 3:].std() == pytest.approx(0.01, rel=0.15)

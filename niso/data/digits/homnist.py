@@ -20,7 +20,7 @@ from torch import Tensor
 
 from niso.data.digits.mnist import signed
 from niso.errors import InputError
-from niso.geometry import homography
+from niso.geometry import homographies as homography
 from niso.random import local_part, process, step_seed
 
 COPIES = 32
@@ -35,7 +35,7 @@ _REMEDY = "fetch the homNIST test set again, or leave it out to generate one"
 
 
 class PerturbedBatch(NamedTuple):
-    """A batch of the test set: images in [−1, 1], labels, and H in `geometry.homography`'s convention.
+    """A batch of the test set: images in [−1, 1], labels, and H in the convention of `geometry.homographies`.
 
     A published file's matrices are passed on as they are; its convention is not documented.
     """

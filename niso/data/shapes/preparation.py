@@ -14,7 +14,7 @@ from niso.config import Strict, require
 from niso.data.shapes.prepared import Maps, Surface
 from niso.data.shapes.sources import Source
 from niso.errors import InputError
-from niso.geometry.equirectangular import Layout
+from niso.geometry.domains.equirectangular import Layout
 from niso.geometry.mesh import space_mobius, spherical_map
 from niso.geometry.mesh import spectrum as mesh_spectrum
 from niso.geometry.mesh import surface as meshes

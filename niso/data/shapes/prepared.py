@@ -26,7 +26,7 @@ from torch import Tensor
 from niso.data.prepared import PARAMETERS, REFUSED, read_json, write_json
 from niso.errors import InputError
 from niso.files import write_atomically
-from niso.geometry.equirectangular import Layout
+from niso.geometry.domains.equirectangular import Layout
 from niso.random import step_seed
 
 FORMAT = 1
@@ -58,7 +58,7 @@ class PreparedShapes:
         classes: their names, sorted.
         labels: (shapes,) number of each shape's class.
         variants: maps of each shape, that of the base shape included.
-        layout: where the points of the grid lie, see `niso.geometry.equirectangular`.
+        layout: where the points of the grid lie, see `niso.geometry.domains.equirectangular`.
     """
 
     folder: Path

@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
-from niso.geometry import equirectangular
-from niso.geometry.equirectangular import Layout
+from niso.geometry.domains import equirectangular
+from niso.geometry.domains.equirectangular import Layout
 
 
 def rasterise(
@@ -23,7 +23,7 @@ def rasterise(
     Args:
         directions: where the vertices lie on the unit sphere.
         values: of the functions at the vertices.
-        layout: where the grid's points lie; by default as in the paper's data, see `geometry.equirectangular`.
+        layout: where the grid's points lie; by default as in the paper's data, see `geometry.domains.equirectangular`.
     """
     points = equirectangular.directions(height, width, layout).numpy()
     weights = interpolation(directions, faces, points.reshape(-1, 3))

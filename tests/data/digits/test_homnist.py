@@ -22,7 +22,7 @@ from niso.data.digits.homnist import (
 )
 from niso.data.digits.mnist import pad, signed
 from niso.errors import InputError
-from niso.geometry import homography
+from niso.geometry import homographies as homography
 
 
 def digits(count: int = 5, side: int = 8) -> tuple[torch.Tensor, torch.Tensor]:

@@ -13,7 +13,8 @@ from scipy.spatial.transform import Rotation
 from niso.data.shapes.preparation import Preparation, prepare_shape
 from niso.data.shapes.sources import Source
 from niso.errors import InputError
-from niso.geometry import equirectangular, mobius
+from niso.geometry import mobius
+from niso.geometry.domains import equirectangular
 from niso.geometry.mesh import space_mobius, spherical_map
 from niso.geometry.mesh import spectrum as mesh_spectrum
 from niso.geometry.mesh import surface as meshes

@@ -41,7 +41,7 @@ def prepared(folder: Path, cameras: dict[str, str], frames: int = 6) -> Path:
     generator = torch.Generator().manual_seed(0)
     sequences = []
     for name, camera in cameras.items():
-        poses = se3.random_motions(frames, generator, dtype=torch.float64).numpy()
+        poses = se3.exp(0.1 * torch.randn(frames, 6, generator=generator, dtype=torch.float64)).numpy()
         poses = {"moves": poses, "stands": np.repeat(poses[:1], frames, 0), "unknown": None}[camera]
         paths, split = images(folder / "raw" / name, frames), name.split("-")[0]
         sequences.append(Sequence(name, paths, list(range(frames)), poses, split=split))
@@ -55,7 +55,7 @@ def annotated(root: Path, sequences: int = 3, frames: int = 21) -> Path:
     generator = torch.Generator().manual_seed(1)
     for place in range(sequences):
         name = f"{place:03}_toy"
-        poses = se3.random_motions(frames, generator)
+        poses = se3.exp(0.1 * torch.randn(frames, 6, generator=generator))
         scores.append({"sequence_name": name, "viewpoint_quality_score": float(place)})
         for number, path in enumerate(images(root / "toy" / name / "images", frames)):
             view = {

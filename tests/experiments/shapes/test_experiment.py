@@ -20,7 +20,7 @@ from niso.experiments.shapes.maps import ShapeMaps
 from niso.experiments.shapes.methods import METHODS
 from niso.experiments.shapes.presets import PAPER, PRESETS, ShapesConfig
 from niso.geometry import mobius
-from niso.geometry.equirectangular import Layout
+from niso.geometry.domains.equirectangular import Layout
 from niso.networks import ConvConfig
 from niso.training import checkpoint
 from niso.training.ahead import Ahead

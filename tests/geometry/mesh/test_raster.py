@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from niso.geometry import equirectangular
+from niso.geometry.domains import equirectangular
 from niso.geometry.mesh import raster as mesh_raster
 from niso.geometry.mesh.surface import icosphere
 

@@ -1,6 +1,6 @@
-"""The sphere: Driscoll–Healy grids, real spherical harmonics, and rotations of functions, exact and by resampling.
+"""The sphere: Driscoll–Healy grids, real spherical harmonics, and how rotations act on their coefficients.
 
-A function is band-limited with bandwidth B if it has degrees ℓ < B only; it then has B² coefficients, ordered
+A function is band-limited with bandwidth B if all its degrees ℓ are below B. It then has B² coefficients, in the order
 (ℓ, m) = (0, 0), (1, −1), (1, 0), (1, 1), … A rotation R acts from the left: (Rf)(x) = f(R⁻¹x).
 
 Grid and quadrature: Driscoll, Healy, "Computing Fourier transforms and convolutions on the 2-sphere", 1994.
@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from niso.geometry import equirectangular
+from niso.geometry.domains import equirectangular
 
 
 class Harmonics(NamedTuple):
@@ -25,9 +25,9 @@ class Harmonics(NamedTuple):
 
     Attributes:
         functions: (points, B²) columns Y with YᵀWY = I.
-        spaces: (B²,) degree ℓ of each column. The degrees are inequivalent irreducible representations of SO(3): the
-            spaces of 2ℓ + 1 functions that they span are its finest invariant subspaces, and no others are.
-        eigenvalues: (B²,) ℓ(ℓ + 1), the eigenvalue of the spherical Laplacian at each column.
+        spaces: (B²,) degree ℓ of each column. The degrees are inequivalent irreducible representations of SO(3), so
+            the spaces of 2ℓ + 1 functions that they span are its only irreducible subspaces.
+        eigenvalues: (B²,) ℓ(ℓ + 1), the eigenvalue of the spherical Laplacian for each column.
         weights: (points,) quadrature weights W, which add up to 4π.
     """
 
@@ -37,23 +37,28 @@ class Harmonics(NamedTuple):
     weights: Float[Tensor, " points"]
 
 
-def harmonics(size: int, bandwidth: int | None = None) -> Harmonics:
-    """All harmonics below a bandwidth on the size × size Driscoll–Healy grid, in float64.
+def harmonics(
+    size: int,
+    bandwidth: int | None = None,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | str = "cpu",
+) -> Harmonics:
+    """All harmonics below a bandwidth on the size × size Driscoll–Healy grid, computed in float64 and kept in a cache.
 
     Args:
-        bandwidth: the largest one that the grid resolves, size / 2, by default.
+        bandwidth: by default size / 2, the largest one that the grid resolves.
 
     Raises:
         ValueError: see `check_grid`.
     """
-    return _harmonics(size, size // 2 if bandwidth is None else bandwidth, torch.float64, torch.device("cpu"))
+    return _harmonics(size, size // 2 if bandwidth is None else bandwidth, dtype, torch.device(device))
 
 
 def check_grid(height: int, width: int, bandwidth: int) -> None:
-    """Check that a grid is Driscoll–Healy's and resolves a bandwidth.
+    """Check that a grid is a Driscoll–Healy grid and resolves a bandwidth.
 
     Raises:
-        ValueError: it is not, or it does not; says why.
+        ValueError: the grid is another one, or does not resolve the bandwidth; the message says which.
     """
     if height != width or height < 2 or height % 2:
         raise ValueError(
@@ -69,8 +74,8 @@ def check_grid(height: int, width: int, bandwidth: int) -> None:
 def quadrature_weights(size: int) -> Float[Tensor, " points"]:
     """Weights w of the points of the size × size Driscoll–Healy grid in row-major order, in float64; Σw = 4π.
 
-    Σ w f is the integral over the sphere of every f of degree below `size`, thus exact for products of two functions
-    of bandwidth size / 2. They are nearly the areas sin θ of the cells, and smallest at the poles.
+    Σ w f is the integral of f over the sphere for every f of degree below `size`, in particular for products of two
+    functions of bandwidth size / 2. The weights are nearly the areas sin θ of the cells, and smallest at the poles.
     """
     check_grid(size, size, 1)
     colatitude = equirectangular.colatitudes(size, "driscoll-healy")
@@ -80,13 +85,13 @@ def quadrature_weights(size: int) -> Float[Tensor, " points"]:
 
 
 def degrees(bandwidth: int, device: torch.device | str | None = None) -> Int[Tensor, " coefficients"]:
-    """Degree ℓ of every coefficient."""
+    """Degree ℓ of each coefficient."""
     ells = torch.arange(bandwidth, device=device)
     return ells.repeat_interleave(2 * ells + 1, output_size=bandwidth**2)
 
 
 def laplacian(size: int, bandwidth: int | None = None) -> Float[Tensor, "points points"]:
-    """Spherical Laplacian of the degrees below a bandwidth, Y diag(ℓ(ℓ + 1)) YᵀW: all that rank B² can know of it."""
+    """Spherical Laplacian restricted to the degrees below a bandwidth, Y diag(ℓ(ℓ + 1)) YᵀW, of rank B² − 1."""
     truth = harmonics(size, bandwidth)
     return truth.functions * truth.eigenvalues @ (truth.functions * truth.weights[:, None]).mT
 
@@ -97,7 +102,7 @@ def spherical_harmonics(
     """Real orthonormal spherical harmonics of degrees below `bandwidth` at unit vectors.
 
     √2 N cos(mφ) P(cos θ) for m > 0, √2 N sin(|m|φ) P for m < 0, without the sign (−1)ᵐ of Condon and Shortley, so
-    that degree 1 is √(3/4π) (y, z, x). By a recursion on polynomials in x, y, z: smooth everywhere, poles included.
+    that degree 1 is √(3/4π) (y, z, x). A recursion on polynomials in x, y, z, smooth everywhere, poles included.
     """
     diagonal, factor, previous = _recursion(bandwidth, directions.dtype, directions.device)
     x, y, z = directions.unbind(-1)
@@ -116,84 +121,45 @@ def spherical_harmonics(
     return torch.cat([negative.flip(-1), others], dim=-1).flatten(-2)[..., _valid(bandwidth, directions.device)]
 
 
-def random_rotations(
-    count: int,
-    generator: torch.Generator | None = None,
-    dtype: torch.dtype = torch.float32,
-    device: torch.device | str | None = None,
-) -> Float[Tensor, "count 3 3"]:
-    """Rotations from the uniform (Haar) distribution on SO(3); torch's global generator by default."""
-    return rotation_matrices(torch.randn(count, 4, generator=generator, dtype=dtype, device=device))
-
-
-def rotation_matrices(quaternions: Float[Tensor, "*batch 4"]) -> Float[Tensor, "*batch 3 3"]:
-    """Rotations of quaternions (w, x, y, z) of any length but 0: about v = (x, y, z), by the angle 2 atan2(|v|, w)."""
-    w, axis = quaternions[..., :1], quaternions[..., 1:]
-    x, y, z = axis.unbind(-1)
-    zero = torch.zeros_like(x)
-    cross = torch.stack((zero, -z, y, z, zero, -x, -y, x, zero), dim=-1).unflatten(-1, (3, 3))
-    turn = 2 * (w[..., None] * cross + cross @ cross) / quaternions.square().sum(-1)[..., None, None]
-    return torch.eye(3, dtype=turn.dtype, device=turn.device) + turn
-
-
 def wigner_d(rotations: Float[Tensor, "*batch 3 3"], bandwidth: int) -> Float[Tensor, "*batch rows columns"]:
     """Real Wigner-D matrices of degrees below `bandwidth`, block-diagonal (B², B²), by exact quadrature.
 
-    D takes the coefficients of f to those of Rf. D(RS) = D(R) D(S); D is orthogonal. Reflections are allowed too.
+    D takes the coefficients of f to those of Rf. D(RS) = D(R) D(S), and D is orthogonal. R may also be a reflection.
     """
     nodes, weighted, same = _projection(bandwidth, rotations.dtype, rotations.device)
     return weighted @ spherical_harmonics(nodes @ rotations, bandwidth) * same
 
 
 def characters(rotations: Float[Tensor, "*batch 3 3"], bandwidth: int) -> Float[Tensor, "*batch degrees"]:
-    """χ_ℓ = sin((ℓ + ½)ω) / sin(ω/2): traces of the blocks of `wigner_d`, from the rotation's angle ω alone."""
-    skew = rotations - rotations.mT
-    sine = torch.stack((skew[..., 2, 1], skew[..., 0, 2], skew[..., 1, 0]), dim=-1).norm(dim=-1)
-    angle = torch.atan2(sine, rotations.diagonal(dim1=-2, dim2=-1).sum(-1) - 1)
+    """χ_ℓ = sin((ℓ + ½)ω) / sin(ω/2): traces of the blocks of `wigner_d`, from the angle ω of the rotation alone."""
+    angle = angles(rotations)
     cosines = (angle[..., None] * torch.arange(bandwidth, device=angle.device)).cos()
     return 2 * cosines.cumsum(-1) - 1
 
 
+def angles(rotations: Float[Tensor, "*batch 3 3"]) -> Float[Tensor, "*batch"]:
+    """Angle ω of each rotation in radians, 0 to π."""
+    skew = rotations - rotations.mT
+    sine = torch.stack((skew[..., 2, 1], skew[..., 0, 2], skew[..., 1, 0]), dim=-1).norm(dim=-1)
+    return torch.atan2(sine, rotations.diagonal(dim1=-2, dim2=-1).sum(-1) - 1)
+
+
 def band_limited(z: Float[Tensor, "*batch points channels"], bandwidth: int) -> Float[Tensor, "*batch points channels"]:
-    """Functions on a Driscoll–Healy grid projected on the degrees below `bandwidth`.
+    """Functions on a Driscoll–Healy grid, projected onto the degrees below `bandwidth`.
 
     Raises:
         ValueError: see `check_grid`.
     """
-    basis = _harmonics(_size(z), bandwidth, z.dtype, z.device)
+    basis = harmonics(grid_size(z), bandwidth, z.dtype, z.device)
     return basis.functions @ ((basis.functions * basis.weights[:, None]).mT @ z)
 
 
-def rotate(
-    z: Float[Tensor, "batch points channels"], rotations: Float[Tensor, "#batch 3 3"], bandwidth: int
-) -> Float[Tensor, "batch points channels"]:
-    """Exact rotation of band-limited functions on a Driscoll–Healy grid; what they have of other degrees is lost.
-
-    A left action, to rounding: rotating by R, then by S, is rotating by S R.
+def grid_size(z: Float[Tensor, "*batch points channels"]) -> int:
+    """Rows of the Driscoll–Healy grid on which functions are given.
 
     Raises:
-        ValueError: see `check_grid`.
+        ValueError: there is no such grid of so many points.
     """
-    basis = _harmonics(_size(z), bandwidth, z.dtype, z.device)
-    coefficients = (basis.functions * basis.weights[:, None]).mT @ z
-    return basis.functions @ (wigner_d(rotations.to(z.dtype), bandwidth) @ coefficients)
-
-
-def resample(
-    z: Float[Tensor, "batch points channels"], rotations: Float[Tensor, "#batch 3 3"]
-) -> Float[Tensor, "batch points channels"]:
-    """Functions on a Driscoll–Healy grid rotated by bilinear interpolation: for any function, but not an isometry.
-
-    Raises:
-        ValueError: see `check_grid`.
-    """
-    size = _size(z)
-    images = z.mT.unflatten(-1, (size, size))
-    points = equirectangular.directions(size, size, "driscoll-healy", z.dtype, z.device)
-    return equirectangular.sample(images, points @ rotations[:, None].to(z.dtype), "driscoll-healy").flatten(2).mT
-
-
-def _size(z: Tensor) -> int:
     size = math.isqrt(z.shape[-2])
     if size * size != z.shape[-2]:
         raise ValueError(f"{z.shape[-2]} points are not a Driscoll–Healy grid: bandwidth B needs 2B×2B points")
@@ -201,7 +167,7 @@ def _size(z: Tensor) -> int:
     return size
 
 
-# Constants, once for every bandwidth, dtype and device; usable in training whoever asked first
+# Constants, computed once for each bandwidth, dtype and device, and outside inference mode: training may use them, too
 
 
 @lru_cache
@@ -218,7 +184,7 @@ def _harmonics(size: int, bandwidth: int, dtype: torch.dtype, device: torch.devi
 @lru_cache
 @torch.inference_mode(False)
 def _recursion(bandwidth: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """P_ℓᵐ = factor (z P_(ℓ−1)ᵐ − previous P_(ℓ−2)ᵐ) for m < ℓ and `diagonal` for m = ℓ, rows ℓ and columns m."""
+    """P_ℓᵐ = factor (z P_(ℓ−1)ᵐ − previous P_(ℓ−2)ᵐ) for m < ℓ and `diagonal` for m = ℓ; rows are ℓ, columns m."""
     ell = np.arange(bandwidth)[:, None]
     m = np.arange(bandwidth)[None, :]
     below = m < ell
@@ -233,7 +199,7 @@ def _recursion(bandwidth: int, dtype: torch.dtype, device: torch.device) -> tupl
 @lru_cache
 @torch.inference_mode(False)
 def _valid(bandwidth: int, device: torch.device) -> Int[Tensor, " coefficients"]:
-    """Places of −ℓ ≤ m ≤ ℓ in a table of rows ℓ < B and columns −B < m < B."""
+    """Indices of the entries −ℓ ≤ m ≤ ℓ in a flattened table of rows ℓ < B and columns −B < m < B."""
     ells = degrees(bandwidth)
     m = torch.arange(bandwidth**2) - ells * (ells + 1)
     return (ells * (2 * bandwidth - 1) + m + bandwidth - 1).to(device)
@@ -242,9 +208,10 @@ def _valid(bandwidth: int, device: torch.device) -> Int[Tensor, " coefficients"]
 @lru_cache
 @torch.inference_mode(False)
 def _projection(bandwidth: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Nodes on the sphere, YᵀW at them, and which pairs of coefficients share a degree.
+    """Nodes of a quadrature, YᵀW at them, and a matrix that is 1 where two coefficients share a degree.
 
-    Gauss–Legendre × uniform, exact for products of two functions of this bandwidth: half as many nodes as the grid.
+    The Gauss–Legendre × uniform quadrature is exact for products of two functions of this bandwidth, with half as many
+    nodes as the Driscoll–Healy grid.
     """
     heights, weights = np.polynomial.legendre.leggauss(bandwidth)
     z = torch.from_numpy(heights)[:, None]

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from niso.geometry import equirectangular as grid
+from niso.geometry.domains import equirectangular as grid
 
 LAYOUTS = ["driscoll-healy", "poles"]
 layouts = st.sampled_from(LAYOUTS)

@@ -12,9 +12,9 @@ from torch import Tensor
 Layout = Literal["driscoll-healy", "poles"]
 """Where the rows and columns of a height × width grid lie:
 
-- "driscoll-healy": θ = π(i + ½)/height and φ = 2πj/width, no row at a pole, every point once;
-- "poles": θ = πi/(height − 1) and φ = 2πj/(width − 1), the first and last row at the poles, the last column equal to
-  the first.
+- "driscoll-healy": θ = π(i + ½)/height and φ = 2πj/width; no row is at a pole, and every point occurs once;
+- "poles": θ = πi/(height − 1) and φ = 2πj/(width − 1); the first and last rows are at the poles, and the last column
+  equals the first.
 """
 
 
@@ -47,16 +47,17 @@ def sample(
     places: Float[Tensor, "#batch rows columns 3"],
     layout: Layout,
 ) -> Float[Tensor, "batch channels rows columns"]:
-    """Values of functions on a grid at other places of the sphere, by bilinear interpolation in θ and φ.
+    """Values of functions on a grid at other points of the sphere, by bilinear interpolation in θ and φ.
 
-    Continuous on the whole sphere: round the seam φ = 0, and up to a pole, whose value is the mean of the row that is
-    nearest. Differentiable in images and places, but at the poles and where a place crosses from cell to cell.
+    The result is continuous on the whole sphere, across the seam φ = 0 and at the poles, too, where the value is the
+    mean of the nearest row. It is differentiable in images and places, except at the poles and where a place crosses
+    from one cell to the next.
 
     Args:
-        places: vectors of any length but 0.
+        places: vectors towards these points, of any length but 0.
 
     Raises:
-        ValueError: the grid has fewer than 2 rows or columns, or an unknown layout.
+        ValueError: the grid has fewer than 2 rows or columns, or the layout is unknown.
     """
     height, width = images.shape[-2:]
     if min(height, width) < 2:
@@ -70,7 +71,7 @@ def sample(
         poles = images[..., [0, -1], :].mean(-1, keepdim=True).expand(*images.shape[:-2], 2, width)
         images = torch.cat([poles[..., :1, :], images, poles[..., 1:, :]], dim=-2)
         images = torch.cat([images, images[..., :1]], dim=-1)
-        turn = theta * height  # a pole is half a row away from the nearest: there rows count twice
+        turn = theta * height  # a pole is half a row from the nearest one, but a whole row in the padded image
         row = turn + 0.5 + (turn - 0.5).clamp(max=0) + (turn - height + 0.5).clamp(min=0)
         column = phi * width
     else:

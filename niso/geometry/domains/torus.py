@@ -1,4 +1,4 @@
-"""The flat torus Z_n × Z_n: circular shifts, their invariant planes, and the toric Laplacian."""
+"""The flat torus Z_n × Z_n: its harmonics, the planes that circular shifts preserve, and the toric Laplacian."""
 
 from __future__ import annotations
 
@@ -11,36 +11,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 
-def shift(
-    x: Float[Tensor, "batch points channels"], offsets: Int[Tensor, "batch 2"], size: int
-) -> Float[Tensor, "batch points channels"]:
-    """Circular shift of functions on the size × size torus: out[r, c] = x[r − offset₀, c − offset₁].
-
-    Args:
-        x: functions at the grid points in row-major order, points = size².
-        offsets: shift of every example in rows and columns, any integers.
-
-    Raises:
-        ValueError: the number of points is not size².
-    """
-    if x.shape[1] != size * size:
-        raise ValueError(f"{x.shape[1]} points are not a {size}×{size} grid")
-    index = torch.arange(size, device=x.device)
-    rows = (index - offsets[:, :1]) % size
-    columns = (index - offsets[:, 1:]) % size
-    source = rows[:, :, None] * size + columns[:, None, :]
-    return torch.take_along_dim(x, source.flatten(1)[:, :, None], dim=1)
-
-
 class Harmonics(NamedTuple):
     """Real Fourier basis of the size × size torus, in ascending Laplacian eigenvalue.
 
     Attributes:
         functions: (points, points) orthonormal columns.
-        spaces: (points,) number of the plane ±(a, b) that each column lies in. The shifts form an abelian group:
-            its finest invariant real subspaces are these planes, one-dimensional where (a, b) = −(a, b).
-        eigenvalues: (points,) eigenvalue of the toric Laplacian at each column.
-        frequencies: (points, 2) the integer frequency (a, b) of each column.
+        spaces: (points,) number of the plane ±(a, b) that contains each column. Circular shifts form an abelian group,
+            and these planes are its finest invariant real subspaces; they are one-dimensional where (a, b) = −(a, b).
+        eigenvalues: (points,) eigenvalue of the toric Laplacian for each column.
+        frequencies: (points, 2) integer frequency (a, b) of each column.
     """
 
     functions: Float[Tensor, "points points"]
@@ -50,7 +29,7 @@ class Harmonics(NamedTuple):
 
 
 def harmonics(size: int) -> Harmonics:
-    """All real harmonics of the torus in float64, the two (or one) of a plane next to each other."""
+    """All real harmonics of the torus in float64; the two (or the one) of a plane are neighbours."""
     grid = torch.arange(size, dtype=torch.float64)
     planes = sorted(
         {min((a, b), (-a % size, -b % size)) for a in range(size) for b in range(size)}, key=_by_energy(size)
@@ -89,8 +68,8 @@ def laplacian(size: int) -> Float[Tensor, "points points"]:
     stencil |= {offset: -0.5 for offset in ((0, 1), (1, 0), (0, -1), (-1, 0))}
     stencil |= {offset: -0.25 for offset in ((1, 1), (1, -1), (-1, 1), (-1, -1))}
     points = size * size
-    identity = torch.eye(points, dtype=torch.float64)[None]
+    identity = torch.eye(points, dtype=torch.float64).unflatten(0, (size, size))
     return sum(
-        (weight * shift(identity, torch.tensor([offset]), size)[0] for offset, weight in stencil.items()),
+        (weight * identity.roll(offset, dims=(0, 1)).flatten(0, 1) for offset, weight in stencil.items()),
         start=torch.zeros(points, points, dtype=torch.float64),
     )

@@ -1,0 +1,83 @@
+"""The protocol of group actions: what an experiment knows of the transformations T in its pairs (ψ, Tψ)."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+
+@runtime_checkable
+class Action(Protocol):
+    """A group (or a local group) of transformations T and how they act on observations.
+
+    A batch of transformations is one tensor, one transformation for each entry of its first axis. The action chooses
+    the other axes and the dtype, for example (batch, 3, 3) in float64 for matrices. Observations are real tensors with
+    the batch first; the action chooses their other axes, too.
+
+    An implementation is a small frozen dataclass whose fields are the parameters of the action:
+
+        @dataclass(frozen=True)
+        class Reversals:
+            '''Signals (batch, length, channels), reversed or not; t: (batch,) booleans; strength: 1 if reversed.'''
+
+            def sample(self, count, generator=None):
+                return torch.randint(2, (count,), generator=generator, device="cpu").bool()
+
+            def act(self, x, t):
+                return x.flip(1).where(on_device_of(x, t)[:, None, None], x)
+
+            def compose(self, second, first):
+                return second ^ first
+
+            def inverse(self, t):
+                return t
+
+            def strength(self, t):
+                return t.float()
+
+    One line in `niso.geometry.ACTIONS` registers it, and one observation in tests/geometry/test_actions.py subjects it
+    to the laws below. They hold up to rounding; where an action interpolates, up to the interpolation error of a smooth
+    observation; and where a part of the observation leaves the frame, for the rest of it.
+
+        act(act(x, first), second) = act(x, compose(second, first))
+        act(act(x, t), inverse(t)) = x
+        strength(compose(inverse(t), t)) = 0
+    """
+
+    def sample(self, count: int, generator: torch.Generator | None = None) -> Shaped[Tensor, "count ..."]:
+        """`count` random transformations, always on the CPU: the same numbers whatever the device of training.
+
+        Args:
+            generator: a generator of the CPU; torch's global one by default.
+        """
+        ...
+
+    def act(self, x: Float[Tensor, "batch ..."], t: Shaped[Tensor, "#batch ..."]) -> Float[Tensor, "batch ..."]:
+        """T x, on the device and in the dtype of x; differentiable in x.
+
+        Args:
+            t: one transformation for each observation, or one for all, on any device.
+        """
+        ...
+
+    def compose(
+        self, second: Shaped[Tensor, "batch ..."], first: Shaped[Tensor, "batch ..."]
+    ) -> Shaped[Tensor, "batch ..."]:
+        """The transformations that act as `first` and then `second`."""
+        ...
+
+    def inverse(self, t: Shaped[Tensor, "batch ..."]) -> Shaped[Tensor, "batch ..."]:
+        """The transformations that undo these."""
+        ...
+
+    def strength(self, t: Shaped[Tensor, "batch ..."]) -> Float[Tensor, " batch"]:
+        """How far each transformation moves an observation, 0 for the identity; the class states the unit."""
+        ...
+
+
+def on_device_of(x: Tensor, t: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
+    """Transformations on the device of observations, copied there without making the host wait for the device."""
+    return t.to(x.device, non_blocking=x.is_cuda)

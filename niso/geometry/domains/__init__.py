@@ -1,0 +1,1 @@
+"""Domains on which transformations act: their grids, harmonics, and Laplacians."""

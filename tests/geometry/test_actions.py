@@ -1,0 +1,201 @@
+"""The laws of `niso.geometry.action.Action`, for every registered action: one observation each subjects it to them."""
+
+import inspect
+import re
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+from niso.errors import InputError
+from niso.geometry import ACTIONS, action, find_action
+from niso.geometry.action import Action
+from niso.geometry.domains import equirectangular, sphere
+
+
+class Example(NamedTuple):
+    """An action, smooth observations (count → tensor in float64), and tolerances of the laws.
+
+    Attributes:
+        shrink: weakens transformations, so that an observation stays in the frame.
+        rounding: error in float64; transformations themselves may be drawn in float32.
+        interpolation: error of interpolation, in standard deviations of the observation.
+    """
+
+    action: Action
+    observe: Callable[[int], Tensor]
+    identity: Tensor
+    shrink: Callable[[Tensor], Tensor] = lambda t: t
+    rounding: float = 1e-6
+    interpolation: float = 0.0
+
+
+def normal(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def blobs(count: int, size: int = 64) -> Tensor:
+    """Smooth images that vanish towards the border, less one: black is −1."""
+    line = torch.linspace(-1, 1, size, dtype=torch.float64)
+    row, column = 0.1 * normal(2, count, 1, 1).clamp(-2, 2) + 0.1
+    return torch.exp(-20 * ((line[:, None] - row.mT) ** 2 + 0.5 * (line - column) ** 2))[:, None] - 1
+
+
+def on_sphere(count: int, size: int = 32) -> Tensor:
+    points = equirectangular.directions(size, 2 * size, "driscoll-healy")
+    return (points @ normal(3, count) + (points @ normal(3, count)) ** 2).permute(2, 0, 1)[:, None]
+
+
+def band_limited(count: int, size: int, band: int) -> Tensor:
+    return sphere.harmonics(size, band).functions @ normal(count, band**2, 3)
+
+
+def root(t: Tensor, power: float = 0.5) -> Tensor:
+    """A power of matrices, by their eigenvalues."""
+    values, vectors = torch.linalg.eig(t.to(torch.promote_types(t.dtype, torch.complex64)))
+    result = vectors @ torch.diag_embed(values**power) @ torch.linalg.inv(vectors)
+    return result if t.is_complex() else result.real
+
+
+def make(name: str, **settings: object) -> Action:
+    return find_action(name)(**settings)
+
+
+EYE = torch.eye(3)[None]
+EXAMPLES = {
+    "shift": Example(make("shift", size=6), lambda count: normal(count, 36, 2), torch.zeros(1, 2, dtype=torch.long)),
+    "rotation": Example(make("rotation", size=8, band=4), partial(band_limited, size=8, band=4), EYE),
+    "rotation-resampled": Example(
+        make("rotation", size=32, band=3, exact=False), partial(band_limited, size=32, band=3), EYE, interpolation=0.02
+    ),
+    "homography": Example(make("homography"), blobs, EYE.double(), root, interpolation=0.012),
+    "homography-walk": Example(make("homography", walk=True), blobs, EYE.double(), root, interpolation=0.012),
+    "mobius": Example(make("mobius"), on_sphere, torch.eye(2, dtype=torch.complex64)[None], interpolation=0.01),
+}
+
+
+@pytest.fixture(params=EXAMPLES)
+def example(request) -> Example:
+    return EXAMPLES[request.param]
+
+
+@pytest.fixture
+def t(example, generator) -> Tensor:
+    return example.shrink(example.action.sample(6, generator))
+
+
+def assert_equal_up_to_interpolation(example: Example, value: Tensor, expected: Tensor) -> None:
+    rounding = example.rounding if value.dtype == torch.float64 else 1e-5
+    error = (value - expected).square().mean().sqrt() / expected.std()
+    assert error < example.interpolation + rounding
+
+
+def test_every_action_has_an_example():
+    assert {name.partition("-")[0] for name in EXAMPLES} == set(ACTIONS)
+
+
+def test_actions_follow_the_protocol(example):
+    assert isinstance(example.action, Action)
+    assert hash(example.action) == hash(example.action) and "Observations are" in inspect.getdoc(example.action)
+
+
+def test_the_identity_does_nothing_and_has_no_strength(example, dtype):
+    x = example.observe(3).to(dtype)
+    assert example.action.strength(example.identity).tolist() == [0]
+    moved = example.action.act(x, example.identity)
+    assert moved.dtype == dtype
+    torch.testing.assert_close(moved, x, atol=1e-5 if dtype == torch.float32 else 1e-12, rtol=0)
+
+
+def test_one_action_after_the_other_is_that_of_the_composition(example, t, dtype):
+    x, (first, second) = example.observe(3).to(dtype), t.split(3)
+    stepwise = example.action.act(example.action.act(x, first), second)
+    at_once = example.action.act(x, example.action.compose(second, first))
+    assert_equal_up_to_interpolation(example, stepwise, at_once)
+    if not isinstance(example.action, find_action("shift")):  # shifts commute
+        other = example.action.act(x, example.action.compose(first, second))
+        assert (stepwise - other).square().mean() > 16 * (stepwise - at_once).square().mean()
+
+
+def test_composition_is_associative_and_inverses_are_inverses(example, t):
+    action, (a, b, c) = example.action, t.split(2)
+    left, right = action.compose(action.compose(c, b), a), action.compose(c, action.compose(b, a))
+    torch.testing.assert_close(left, right)
+    assert action.strength(t).min() > 0
+    for nothing in (action.compose(action.inverse(t), t), action.compose(t, action.inverse(t))):
+        torch.testing.assert_close(action.strength(nothing), torch.zeros_like(action.strength(t)), atol=2e-4, rtol=0)
+
+
+def test_the_inverse_undoes_an_action(example, t, dtype):
+    x = example.observe(6).to(dtype)
+    moved = example.action.act(x, t)
+    assert moved.dtype == dtype and (moved - x).abs().max() > 0.1
+    assert_equal_up_to_interpolation(example, example.action.act(moved, example.action.inverse(t)), x)
+
+
+def test_one_transformation_serves_a_batch_and_each_observation_its_own(example, t, dtype):
+    x = example.observe(6).to(dtype)
+    close = partial(torch.testing.assert_close, atol=1e-5 if dtype == torch.float32 else 1e-12, rtol=0)
+    each = torch.cat([example.action.act(x[i : i + 1], t[i : i + 1]) for i in range(6)])
+    close(example.action.act(x, t), each)
+    close(example.action.act(x, t[:1]), example.action.act(x, t[:1].repeat_interleave(6, 0)))
+
+
+def test_samples_follow_their_generator_and_not_the_device(example):
+    action = example.action
+    expected = action.sample(5, torch.Generator().manual_seed(3))
+    assert torch.equal(action.sample(5, torch.Generator().manual_seed(3)), expected)
+    torch.manual_seed(3)
+    with torch.device("meta"):  # whatever the default device is
+        from_global = action.sample(5)
+    assert from_global.device.type == "cpu" and torch.equal(from_global, expected)
+    assert not torch.equal(action.sample(5), expected)
+
+
+def test_no_transformation_and_one(example):
+    action = example.action
+    for count in (0, 1):
+        t, x = action.sample(count), example.observe(count)
+        assert len(t) == len(action.strength(t)) == len(action.inverse(t)) == len(action.compose(t, t)) == count
+        assert action.act(x, t).shape == x.shape
+
+
+def test_gradients_flow_to_observations_and_continuous_transformations(example, t, dtype):
+    x = example.observe(6).to(dtype).requires_grad_()
+    continuous = t.is_floating_point() or t.is_complex()
+    t = t.clone().requires_grad_(continuous)
+    example.action.act(x, t).square().sum().backward()
+    for tensor in (x, t) if continuous else (x,):
+        assert tensor.grad is not None and tensor.grad.isfinite().all() and tensor.grad.abs().max() > 0
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_observations_may_be_elsewhere(example, t):
+    x = example.observe(6)
+    moved = example.action.act(x.cuda(), t)
+    assert moved.is_cuda
+    torch.testing.assert_close(moved.cpu(), example.action.act(x, t))
+    torch.testing.assert_close(example.action.act(x, t.cuda()), example.action.act(x, t))
+
+
+def test_the_example_of_the_protocol_is_an_action(generator):
+    code = re.search(r"^    @dataclass.*?(?=^\S)", inspect.getdoc(Action), re.M | re.S).group()
+    names = {"dataclass": dataclass, "torch": torch, "on_device_of": action.on_device_of}
+    exec(textwrap.dedent(code), names)
+    reversals, x = names["Reversals"](), normal(8, 5, 1)
+    assert isinstance(reversals, Action)
+    first, second = reversals.sample(8, generator), reversals.sample(8, generator)
+    both = reversals.act(reversals.act(x, first), second)
+    assert torch.equal(both, reversals.act(x, reversals.compose(second, first)))
+    assert torch.equal(reversals.act(reversals.act(x, first), reversals.inverse(first)), x)
+    assert reversals.strength(reversals.compose(reversals.inverse(first), first)).tolist() == [0] * 8
+
+
+def test_unknown_actions_are_refused_with_the_nearest_name():
+    with pytest.raises(InputError, match="unknown action 'homograpy'; did you mean homography"):
+        find_action("homograpy")
