@@ -46,7 +46,7 @@ class Settings(Strict):
         kind = find_experiment(settings.experiment)
         if settings.preset not in kind.presets:
             raise InputError(f"{source}: unknown preset {settings.preset!r}{nearest(settings.preset, kind.presets)}")
-        if settings.method not in kind.methods:
-            raise InputError(f"{source}: unknown method {settings.method!r}{nearest(settings.method, kind.methods)}")
+        if settings.method not in kind.methods():
+            raise InputError(f"{source}: unknown method {settings.method!r}{nearest(settings.method, kind.methods())}")
         config = parse(kind.config_class, settings.config, source)
         return cls(**{**vars(settings), "config": config})

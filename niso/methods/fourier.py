@@ -147,8 +147,15 @@ class NeuralFourierTransform(nn.Module):
         self, x: Shaped[Tensor, "batch ..."], tx: Shaped[Tensor, "batch ..."]
     ) -> Float[Tensor, "batch rank rank"]:
         """Maps τ from `encode(x)` to `encode(tx)`: Vᵀ for V = U⁻¹ M U."""
-        a, b = self._reduce(self.encoder(torch.cat([x, tx]))).chunk(2)
-        return matmul(self.basis.mT, _solve_right(self.solve(a, b), self.basis.mT))
+        return self.solve_in_basis(*self.encode(torch.cat([x, tx])).chunk(2))
+
+    def solve_in_basis(
+        self, a: Float[Tensor, "batch rank channels"], b: Float[Tensor, "batch rank channels"]
+    ) -> Float[Tensor, "batch rank rank"]:
+        """Maps between coefficients that `encode` gives. They are solved in the first basis: the ridge is of that."""
+        basis = self.basis.mT
+        tau = self.solve(_solve_left(basis, a), _solve_left(basis, b))
+        return matmul(basis, _solve_right(tau, basis))
 
     @torch.no_grad()
     def diagonalise(
@@ -235,7 +242,7 @@ class Fourier(Method):
     def solve(
         self, a: Float[Tensor, "batch rank channels"], b: Float[Tensor, "batch rank channels"]
     ) -> Float[Tensor, "batch rank rank"]:
-        return self.model.solve(a, b)
+        return self.model.solve_in_basis(a, b)
 
     @torch.no_grad()
     def after_pretraining(self, pairs: Callable[[int], Batches], seed: int) -> None:

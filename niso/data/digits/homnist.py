@@ -1,4 +1,4 @@
-"""homNIST: MNIST under random homographies. The test set, generated or published, and what training draws.
+"""homNIST: MNIST under random homographies. The test set, generated or published.
 
 All images are float32 in [−1, 1] with black, −1, around them. That is the published set's [0, 1] rescaled: bilinear
 warps commute with it. Test set: MacDonald, Ramasinghe, Lucey, "Enabling equivariance for arbitrary Lie groups",
@@ -21,7 +21,7 @@ from torch import Tensor
 from niso.data.digits.mnist import signed
 from niso.errors import InputError
 from niso.geometry import homographies as homography
-from niso.random import local_part, process, step_seed
+from niso.random import step_seed
 
 COPIES = 32
 """Homographies of a digit; consecutive in both forms of the test set."""
@@ -231,62 +231,3 @@ def _open(path: Path) -> list[Any]:
     if missing:
         raise InputError(f"{path} lacks {', '.join(missing)}: {_REMEDY}")
     return [found[key] for key in keys]
-
-
-def related(
-    images: UInt8[Tensor, "n side side"], size: int, order: int = 2, group: int = 1
-) -> tuple[Float[Tensor, "size 1 side side"], ...]:
-    """`size` random digits and what T, T², … make of them: (ψ, Tψ) of order 2, (ψ, Tψ, T²ψ) of order 3.
-
-    ψ is a digit as it is; each power of T is applied to it directly, with one interpolation. T has the pre-training
-    distribution. Digits and homographies are few numbers, drawn with torch's CPU generator for the global batch and
-    cut to this process's part: they do not depend on the device nor on the number of processes. All pixels are
-    picked and warped on the images' device, and the host does not wait for it.
-
-    Args:
-        images: padded digits, e.g. all of the training set, on the training device.
-        size: of this process's batch.
-        order: number of powers of T, T⁰ included.
-        group: so many consecutive digits share one T; 1 gives each its own.
-
-    Raises:
-        ValueError: size is not a multiple of group, or order or group is less than 1.
-    """
-    if order < 1 or group < 1 or size % group:
-        raise ValueError(f"size {size} must be a multiple of group {group}, and both order {order} and group positive")
-    index = _draw_indices(len(images), size)
-    coefficients = local_part(homography.sample_coefficients(size // group * process()[1], dtype=torch.float64))
-    t = homography.matrix(coefficients).repeat_interleave(group, dim=0)
-    digits = _pick(images, index)
-    powers = [torch.linalg.matrix_power(t, exponent).float() for exponent in range(1, order)]
-    if not powers:
-        return (digits,)
-    matrices = torch.cat(powers).to(images.device, non_blocking=True)
-    warped = homography.warp(digits.repeat(order - 1, 1, 1, 1), matrices, background=-1.0)
-    return digits, *warped.split(size)
-
-
-def labelled(
-    images: UInt8[Tensor, "n side side"], labels: Int[Tensor, " n"], size: int, augmented: bool = False
-) -> tuple[Float[Tensor, "size 1 side side"], Int[Tensor, " size"]]:
-    """`size` random digits with their labels for the training of heads, drawn as `related` does.
-
-    Args:
-        augmented: each under a random homography of the pre-training distribution (the autoencoder baseline's
-            heads); otherwise as they are.
-    """
-    index = _draw_indices(len(images), size)
-    digits = _pick(images, index)
-    if augmented:
-        coefficients = local_part(homography.sample_coefficients(size * process()[1], dtype=torch.float64))
-        matrices = homography.matrix(coefficients).float().to(images.device, non_blocking=True)
-        digits = homography.warp(digits, matrices, background=-1.0)
-    return digits, labels[index.to(labels.device, non_blocking=True)]
-
-
-def _draw_indices(count: int, size: int) -> Int[Tensor, " size"]:
-    return local_part(torch.randint(count, (size * process()[1],)))
-
-
-def _pick(images: UInt8[Tensor, "n side side"], index: Int[Tensor, " size"]) -> Float[Tensor, "size 1 side side"]:
-    return signed(images[index.to(images.device, non_blocking=True)])[:, None]

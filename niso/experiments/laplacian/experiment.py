@@ -135,7 +135,7 @@ class LaplacianExperiment(Experiment):
         Metric("eigenspace_energy_worst", "the same, of the worst eigenfunction", "higher"),
         Metric(
             "map_block_energy",
-            "share of τ_Ω² between eigenfunctions matched to the same true eigenspace, as many as its dimension at most",
+            "share of τ_Ω² between eigenfunctions matched to the same true eigenspace, no more than its dimension",
             "higher",
         ),
         Metric("map_block_energy_chance", "the same for a random partition of the same sizes"),

@@ -37,7 +37,7 @@ class ShapeExample(NamedTuple):
 
     label: str
     maps: Float[Tensor, "variants channels height width"]
-    layout: str
+    layout: equirectangular.Layout
     meshes: list[Float[np.ndarray, "vertices 3"]]
     faces: Int[np.ndarray, "faces 3"]
     signature: Float[np.ndarray, " vertices"]

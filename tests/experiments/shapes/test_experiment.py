@@ -10,6 +10,7 @@ from typing import get_args
 import numpy as np
 import pytest
 import torch
+from niso.experiments.shapes.methods import METHODS
 
 from niso.config import Hardware, Optimisation
 from niso.data.shapes import prepared as prepared
@@ -17,7 +18,6 @@ from niso.data.shapes.family import PLANS
 from niso.experiments.shapes import maps as shapes_maps
 from niso.experiments.shapes.experiment import EVALUATION_SEED, Shapes
 from niso.experiments.shapes.maps import ShapeMaps
-from niso.experiments.shapes.methods import METHODS
 from niso.experiments.shapes.presets import PAPER, PRESETS, ShapesConfig
 from niso.geometry import mobius
 from niso.geometry.domains.equirectangular import Layout
