@@ -53,8 +53,7 @@ format: $(VENV)/.stamp-test
 	$(VENV)/bin/ruff format .
 
 docs: $(VENV)/.stamp-niso
-	$(VENV)/bin/python -m niso.runs.comparison README.md docs/*.md
-	$(VENV)/bin/python -m benchmarks.documents docs/*.md
+	$(VENV)/bin/python -m benchmarks.documents README.md docs/*.md
 
 install: $(VENV)/.stamp-niso
 

@@ -1,8 +1,17 @@
-"""Fills the tables of documents from benchmarks/results/.
+"""Tables of Markdown documents, made from records and never typed in.
 
-Between `<!-- benchmark: NAME 0 -->` and `<!-- end of benchmark -->` comes the first table of that benchmark.
+A document marks the place of a table by comments; what stands between them is replaced. A table of runs names their
+records and metrics; `| published` before the arrow adds published values in columns of their own:
 
-Run: python -m benchmarks.documents docs/*.md   (part of `make docs`)
+    <!-- table: results/torus/*.json | eigenspace_energy map_block_energy -->
+    <!-- end of table -->
+
+A table of a benchmark names the benchmark, whose results are in benchmarks/results/, and the table's number:
+
+    <!-- benchmark: polar 0 -->
+    <!-- end of benchmark -->
+
+Run: python -m benchmarks.documents README.md docs/*.md   (`make docs`); a test holds the documents to the records.
 """
 
 from __future__ import annotations
@@ -10,33 +19,109 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-RESULTS = Path(__file__).parent / "results"
-MARKED = re.compile(r"(<!-- benchmark: (\w+) (\d+) -->\n).*?(<!-- end of benchmark -->)", re.DOTALL)
+from niso.errors import InputError
+from niso.report.groups import grouped
+from niso.report.methods import ELSEWHERE, Line, MethodsTable
+from niso.report.numbers import MISSING
+from niso.results import Known
+from niso.runs import Run
+from niso.runs.comparison import known
+
+ROOT = Path(__file__).parents[1]
+RUNS = re.compile(
+    r"(?P<head><!-- table: (?P<pattern>[^|]+?) \| (?P<metrics>[^|]+?)(?P<published> \| published)? -->\n)"
+    r".*?(?P<end><!-- end of table -->)",
+    re.DOTALL,
+)
+BENCHMARK = re.compile(
+    r"(?P<head><!-- benchmark: (?P<name>\w+) (?P<number>\d+) -->\n).*?(?P<end><!-- end of benchmark -->)", re.DOTALL
+)
 
 
-def markdown(name: str, number: int) -> str:
-    """A table of a benchmark's results, with its title, the processor, the date and the load under it.
+def fill(text: str, root: Path = ROOT, ask: Callable[[str], Known] = known) -> str:
+    """A document with all of its tables made anew from the records under `root`.
+
+    Args:
+        ask: what is known of an experiment, by its name.
 
     Raises:
-        SystemExit: there is no such table; the message says which.
+        InputError: a table has no records, or a record lacks a metric.
     """
-    path = RESULTS / f"{name}.json"
+
+    def runs(match: re.Match[str]) -> str:
+        paths = sorted(root.glob(match["pattern"]))
+        if not paths:
+            raise InputError(f"no record matches {match['pattern']}")
+        table = table_of_runs(paths, match["metrics"].split(), ask, bool(match["published"]))
+        return match["head"] + table + match["end"]
+
+    def benchmark(match: re.Match[str]) -> str:
+        path = root / "benchmarks" / "results" / f"{match['name']}.json"
+        return match["head"] + table_of_benchmark(path, int(match["number"])) + match["end"]
+
+    return BENCHMARK.sub(benchmark, RUNS.sub(runs, text))
+
+
+def table_of_runs(paths: Sequence[Path], metrics: Sequence[str], ask: Callable[[str], Known], published: bool) -> str:
+    """One line for each configuration: mean ± standard error over seeds, and every seed's value in order.
+
+    Records of several folders are variants of the preset: the folder's name takes the place of the preset's.
+    """
+    records = sorted(map(Run.read, paths), key=lambda run: (run.path.parent, run.seed))
+    for metric in metrics:
+        if not any(metric in run.metrics for run in records):
+            raise InputError(f"every record lacks the metric {metric}")
+    about = ask(records[0].kind[0])
+    groups = grouped(records, about.defaults)
+    shown = MethodsTable.of(groups, about if published else replace(about, published=()), metrics)
+    variants = len({path.parent for path in paths}) > 1
+    lines = [["variant" if variants else "preset", "method", "seeds"]]
+    for key, quoted in shown.columns:
+        unit = shown.metric(key).unit
+        lines[0].append(f"`{key}`, published" if quoted else f"`{key}` ({unit})" if unit else f"`{key}`")
+    lines.append(["---"] * len(lines[0]))
+    for line in shown.ours:
+        cells = (_quote(line, key) if quoted else _cell(line, key) for key, quoted in shown.columns)
+        method = f"`{line.method}`, {line.settings}" if line.settings else f"`{line.method}`"
+        lines.append([f"`{line.preset}`", method, ", ".join(map(str, line.seeds)), *cells])
+    for line in shown.elsewhere:
+        cells = (_quote(line, key) if quoted else MISSING for key, quoted in shown.columns)
+        lines.append([f"*{ELSEWHERE}*", f"*{line.method}*", MISSING, *cells])
+    return _markdown(lines) + (f"\n{shown.sources}\n" if shown.sources else "")
+
+
+def table_of_benchmark(path: Path, number: int) -> str:
+    """A table of a benchmark's results, with its title, the processor, the date and the load under it."""
     record = json.loads(path.read_text()) if path.exists() else {}
     if number >= len(record.get("tables", [])):
-        raise SystemExit(f"{path} has no table {number}: run python -m benchmarks.{name}")
+        raise InputError(f"{path} has no table {number}: run python -m benchmarks.{path.stem}")
     table, machine = record["tables"][number], record["machine"]
-    lines = [table["columns"], ["---"] * len(table["columns"]), *table["rows"]]
-    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    text = _markdown([table["columns"], ["---"] * len(table["columns"]), *table["rows"]])
     clock = ", CPU time of the process" if record["options"].get("cpu_time") else ""
     where = machine["gpu"] or f"{machine['cores']} cores of {machine['cpu']}, load {machine['load_average']:.1f}"
-    return f"{text}\n\n*{table['title']}. {where}{clock}; torch {machine['torch']}, {machine['date'][:10]}.*\n"
+    return f"{text}\n*{table['title']}. {where}{clock}; torch {machine['torch']}, {machine['date'][:10]}.*\n"
 
 
-def fill(text: str) -> str:
-    """A document with its benchmark tables filled anew."""
-    return MARKED.sub(lambda found: found[1] + markdown(found[2], int(found[3])) + found[4], text)
+def _markdown(lines: Sequence[Sequence[str]]) -> str:
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _quote(line: Line, metric: str) -> str:
+    return f"*{line.published[metric]}*" if metric in line.published else MISSING
+
+
+def _cell(line: Line, metric: str) -> str:
+    estimate = line.estimates.get(metric)
+    if estimate is None:
+        return MISSING  # a method without this metric, e.g. an autoencoder without maps
+    if len(estimate.values) < len(line.seeds):
+        raise InputError(f"a record of {line.method} lacks the metric {metric}, which its other seeds have")
+    values, error = [f"{value:.4g}" for value in estimate.values], estimate.standard_error
+    return values[0] if error is None else f"**{estimate.mean:.4g}** ± {error:.1g} ({', '.join(values)})"
 
 
 if __name__ == "__main__":

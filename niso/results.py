@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -81,12 +81,14 @@ class Known:
         methods: likewise.
         metrics: in the order of a table's columns.
         published: what others report.
+        defaults: settings of runs from before there were such, as in their config.yaml.
     """
 
     presets: Sequence[str] = ()
     methods: Sequence[str] = ()
     metrics: Sequence[Metric] = ()
     published: Sequence[Published] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
     def published_of(self, method: str) -> Mapping[str, str]:
         """Published values of a method of ours."""

@@ -16,7 +16,7 @@ import yaml
 from PIL import Image
 
 from niso.training import checkpoint
-from niso.training.run import RunFolder
+from niso.training.run import Run
 
 TORUS = ("run", "torus")
 
@@ -108,11 +108,11 @@ def test_an_unfinished_run_is_not_evaluated(refused, unfinished):
 
 
 def test_evaluation_gives_the_same_figures(niso, finished):
-    before = RunFolder(finished).metrics
+    before = Run(finished).metrics
     for name in ("metrics.json", "report.html"):
         (finished / name).unlink()
     assert niso("evaluate", finished).status == 0
-    assert RunFolder(finished).metrics == before
+    assert Run(finished).metrics == before
     assert (finished / "report.html").is_file()
 
 
@@ -147,7 +147,7 @@ def test_a_damaged_checkpoint(refused, unfinished, damage, command):
 
 
 def test_a_checkpoint_of_another_model(refused, unfinished):
-    settings = RunFolder(unfinished).settings
+    settings = Run(unfinished).settings
     settings["config"]["size"] = 5
     (unfinished / "config.yaml").write_text(yaml.safe_dump(settings))
     before = content(unfinished / "checkpoints")

@@ -20,7 +20,7 @@ from niso import linalg
 from niso.config import Hardware, Optimisation
 from niso.model import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
-from niso.run_folder import RunFolder
+from niso.run_folder import Run
 from niso.train import make_fabric, train
 
 nn.Module.compile = functools.partialmethod(nn.Module.compile, backend="aot_eager")  # C++ would take a minute
@@ -38,7 +38,7 @@ def run(seed, precision="32-true", above=None, compiled=False, whole=False):
     spectrum = niso.LearnedSpectrum(CONV.points, 8)
     objective = IsometryObjective(niso.NeuralIsometry(ConvEncoder(CONV), ConvDecoder(CONV), spectrum), 0.5, 0.1)
     fabric = make_fabric(Hardware(accelerator="cpu", precision=precision))
-    folder = RunFolder.create(Path(tempfile.mkdtemp(dir=sys.argv[1])) / "run", {})
+    folder = Run.create(Path(tempfile.mkdtemp(dir=sys.argv[1])) / "run", {})
     start = held_out(objective)
     fast = {"compiled": compiled, "whole_step": whole}
     train(objective, lambda step: waves(8), OPTIMISATION, folder, fabric, seed=seed, **fast)

@@ -11,7 +11,7 @@ import torch
 import yaml
 
 from niso.training.progress import read_log
-from niso.training.run import RunFolder
+from niso.training.run import Run
 
 CHECKPOINT = Path("checkpoints", "pretrain.safetensors")
 STEPS = 600
@@ -30,7 +30,7 @@ def wait_for_a_checkpoint(process, path: Path, newer_than: float = 0.0) -> None:
 
 
 def save_rarely(run: Path) -> None:
-    settings = RunFolder(run).settings
+    settings = Run(run).settings
     settings["hardware"]["checkpoint_seconds"] = 60.0
     (run / "config.yaml").write_text(yaml.safe_dump(settings))
 
@@ -60,7 +60,7 @@ def test_killed_at_any_moment(start, niso, options, tmp_path, weights):
     first, second = weights(whole), weights(run)
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
-    figures = [RunFolder(folder).metrics for folder in (whole, run)]
+    figures = [Run(folder).metrics for folder in (whole, run)]
     assert {**figures[0], "seconds": 0} == {**figures[1], "seconds": 0}
     steps = [[row["step"] for row in read_log(folder / "log.csv")] for folder in (whole, run)]
     assert steps[0] == steps[1]

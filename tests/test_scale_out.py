@@ -12,7 +12,7 @@ from niso.config import Hardware, Optimisation
 from niso.errors import InputError
 from niso.training.loop import make_fabric, train
 from niso.training.progress import read_log
-from niso.training.run import RunFolder
+from niso.training.run import Run
 
 OPTIMISATION = Optimisation(steps=6, batch_size=4, learning_rate=0.01, warmup_steps=2)
 
@@ -29,7 +29,7 @@ class Regression(nn.Module):
 
 
 def trained(folder, parts):
-    objective, run = Regression(), RunFolder.create(folder, {})
+    objective, run = Regression(), Run.create(folder, {})
     fabric = make_fabric(Hardware(accelerator="cpu", precision="64-true"))
     options = replace(OPTIMISATION, accumulation=parts)
     train(objective, lambda step: (torch.randn(4, 3).double(), torch.randn(4, 1).double()), options, run, fabric)
@@ -61,7 +61,7 @@ def test_resumed_on_another_number_of_processes(start, niso, images, tmp_path, w
     shutil.copytree(one, two)
     for run, devices, parts in ((one, 1, 1), (two, 2, 2)):
         (run / "metrics.json").unlink()
-        settings = RunFolder(run).settings
+        settings = Run(run).settings
         settings["config"]["training"].update(steps=20, accumulation=parts)
         settings["hardware"]["devices"] = devices
         (run / "config.yaml").write_text(yaml.safe_dump(settings))

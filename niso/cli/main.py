@@ -130,26 +130,18 @@ def _evaluate(arguments: list[str]) -> None:
 
 
 def _report(arguments: list[str]) -> None:
-    from niso.report import find_measured, write_report
-    from niso.runs.comparison import compare
-    from niso.runs.sweep import is_sweep
+    from niso.runs.comparison import report
 
     out = _take("--out", arguments, Path())
-    given = _paths("report", arguments)
-    runs = [run for path in given for run in find_measured(path)]
-    if runs == given and len(runs) == 1 and runs[0].is_dir():
-        print(write_report(runs[0]))
-        return
-    own = given[0] / "report.html" if len(given) == 1 and is_sweep(given[0]) else Path("comparison.html")
-    print(compare(runs, own if out == Path() else out))
+    print(report(_paths("report", arguments), None if out == Path() else out))
 
 
 def _record(arguments: list[str]) -> None:
-    from niso.report import find_measured
-    from niso.report.record import write_record
+    from niso.runs import Run
+    from niso.runs.record import write_record
 
     folder = _take("--to", arguments, Path("results"))
-    for run in [run for path in _paths("record", arguments) for run in find_measured(path)]:
+    for run in [run for path in _paths("record", arguments) for run in Run.find(path)]:
         print(write_record(run, folder))
 
 
@@ -192,9 +184,9 @@ def _paths(command: str, arguments: list[str]) -> list[Path]:
 def _one_run(command: str, arguments: list[str]) -> Path:
     if len(arguments) != 1:
         raise InputError(f"`niso {command}` takes one run folder, got {len(arguments)} arguments")
-    from niso.training.run import RunFolder
+    from niso.training.run import Run
 
-    return RunFolder.open(_path(arguments[0])).path
+    return Run.open(_path(arguments[0])).path
 
 
 def _path(argument: str) -> Path:

@@ -1,26 +1,29 @@
-"""Several runs beside each other: mean ± standard error over seeds, curves, pictures, and every seed's figures."""
+"""Several runs beside each other: mean ± standard error over seeds, curves, pictures, and every seed's values."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import count
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from niso.files import write_atomically
 from niso.report import methods
-from niso.report.beside import side_by_side
 from niso.report.curves import curve_pictures
-from niso.report.html import Markup, document, element, join, number, picture, table
-from niso.report.measured import Kind, Measured, grouped
+from niso.report.groups import Group, grouped
+from niso.report.html import render
 from niso.report.methods import MethodsTable
-from niso.report.pictures import as_png
-from niso.report.seeds import rows
+from niso.report.pictures import Embedded, embed, embed_drawn
 from niso.results import Known
-from niso.training.checkpoint import write_atomically
+from niso.training.run import Run
 
 Ask = Callable[[str], Known]
 """What is known of an experiment, by its name; see `niso.runs.comparison`."""
+WIDTH = 485
+"""Pixels of a picture, so that two stand in a row."""
+MOST = 8
+"""Pictures of one name that are shown."""
 
 
 def nothing(experiment: str) -> Known:
@@ -28,44 +31,96 @@ def nothing(experiment: str) -> Known:
     return Known()
 
 
-def comparison_table(runs: Sequence[Path]) -> list[dict[str, Any]]:
-    """One row for each experiment, preset, method and figure of the finished runs, in order of appearance.
+@dataclass(frozen=True)
+class Section:
+    """What a page says of one experiment."""
 
-    Args:
-        runs: run folders, or files of records.
+    name: str
+    table: MethodsTable
+    groups: Sequence[Group]
+    unfinished: Sequence[str]
+
+    @property
+    def notes(self) -> list[str]:
+        return [note for note in (self.table.sources, methods.fitting_note(self.table.metrics)) if note]
+
+    @cached_property
+    def curves(self) -> list[Embedded]:
+        return [embed_drawn(picture) for picture in curve_pictures(self.groups, self.table.known)]
+
+    @cached_property
+    def sets(self) -> dict[str, list[Embedded]]:
+        """Pictures of the same name, by that name: of each configuration those of one run, or of a single one all."""
+        groups = sorted(self.groups, key=lambda group: self.table.known.place(group.preset, group.method))
+        with_pictures = [(group, [run for run in group.runs if run.pictures]) for group in groups]
+        shown = [(group, run) for group, runs in with_pictures for run in (runs[:1] if len(groups) > 1 else runs)]
+        sets: dict[str, list[tuple[Path, str, str]]] = {}
+        for group, run in shown:
+            for file, caption in run.pictures:
+                sets.setdefault(file.stem, []).append((file, caption, f"{group.name} · seed {run.seed}"))
+        return {name: _embedded(entries[:MOST]) for name, entries in sets.items() if len(entries) > 1}
+
+    @property
+    def sets_note(self) -> str:
+        each = "one run of each row, the first seed" if len(self.groups) > 1 else "every seed"
+        return f"Figures of the same name, from {each}; at most {MOST}. A caption is not repeated."
+
+    @property
+    def seeds(self) -> list[Group]:
+        """Groups of several seeds, in the order of the table."""
+        several = [group for group in self.groups if len(group.runs) > 1]
+        return sorted(several, key=lambda group: self.table.known.place(group.preset, group.method))
+
+
+def comparison_table(runs: Sequence[Run], known: Ask = nothing) -> list[dict[str, Any]]:
+    """One row for each experiment, preset, method, difference in settings and metric of the finished runs.
 
     Returns:
-        Rows with the keys "experiment", "preset", "method", "metric", "description", "mean", "standard_error"
-        (of the mean, from the sample's standard deviation; None for one run), "seeds" and "values" (one a
-        run), "worst" and "worst_seed" (None where neither a target nor the name tells which way is better).
+        Rows with the keys "experiment", "preset", "method", "settings" (those that differ, as text), "metric",
+        "description", "mean", "standard_error" (of the mean, from the sample's standard deviation; None for one run),
+        "seeds" and "values" (one a run), "worst" and "worst_seed" (None where neither direction is better).
 
     Raises:
         ValueError: there is no run.
-        FileNotFoundError: a folder is not that of a run.
         InputError: a JSON file of a run, or a record, is damaged.
     """
-    return [row for kind, group in _read(runs).items() for row in rows(kind, [r for r in group if r.finished])]
+    rows = []
+    for section in _sections(runs, known):
+        for group in section.groups:
+            for key, estimate in group.estimates(section.table.known).items():
+                worst = estimate.worst
+                rows.append(
+                    {
+                        **{name: getattr(group, name) for name in ("experiment", "preset", "method", "settings")},
+                        "metric": key,
+                        "description": estimate.metric.text,
+                        "mean": estimate.mean,
+                        "standard_error": estimate.standard_error,
+                        "seeds": list(estimate.seeds),
+                        "values": list(estimate.values),
+                        "worst": None if worst is None else estimate.values[worst],
+                        "worst_seed": None if worst is None else estimate.seeds[worst],
+                    }
+                )
+    return rows
 
 
-def comparison_text(runs: Sequence[Path], known: Ask = nothing, width: int | None = None) -> str:
+def comparison_text(runs: Sequence[Run], known: Ask = nothing, width: int | None = None) -> str:
     """The tables of `write_comparison` in characters, for a terminal of this width.
 
     Raises:
         As for `comparison_table`.
     """
-    tables = [MethodsTable.of(groups, known(name)) for name, groups in _by_experiment(_read(runs)).items()]
-    return "\n\n".join(methods.text(table, width) for table in tables if table.ours)
+    return "\n\n".join(methods.text(section.table, width) for section in _sections(runs, known) if section.table.ours)
 
 
-def write_comparison(runs: Sequence[Path], out: Path, known: Ask = nothing) -> Path:
+def write_comparison(runs: Sequence[Run], out: Path, known: Ask = nothing) -> Path:
     """Write the comparison of several runs as one self-contained web page.
 
-    Runs that are not finished are named and left out of the means. Settings other than the seed in which
-    the runs of one mean differ are named too.
+    A row is one configuration. Runs that are not finished are named and left out.
 
     Args:
-        runs: run folders, or files of records.
-        known: says what is published, and what figures of records are.
+        known: what experiments say of their results.
 
     Returns:
         `out`.
@@ -73,91 +128,38 @@ def write_comparison(runs: Sequence[Path], out: Path, known: Ask = nothing) -> P
     Raises:
         As for `comparison_table`.
     """
-    groups = _read(runs)
-    total = sum(map(len, groups.values()))
-    numbers = count(1)
-    page = document(
-        "Comparison — Neural Isometries",
-        element(
-            "header",
-            element("p", "Neural Isometries", class_="kicker"),
-            element("h1", f"Comparison of {total} run{'s' if total > 1 else ''}"),
-            element("p", "Mean ± standard error of the mean over seeds, then every seed.", class_="summary"),
-        ),
-        *(_experiment(name, part, known(name), numbers) for name, part in _by_experiment(groups).items()),
+    sections = _sections(runs, known)
+    page = render(
+        "comparison.html",
+        title=f"Comparison of {len(runs)} run{'s' if len(runs) > 1 else ''}",
+        summary=["Mean ± standard error of the mean over seeds, then every seed."],
+        sections=sections,
     )
-    write_atomically(out, page.encode())
+    write_atomically(out, page)
     return out
 
 
-def _read(runs: Sequence[Path]) -> dict[Kind, list[Measured]]:
+def _sections(runs: Sequence[Run], known: Ask) -> list[Section]:
+    """A section for each experiment, in order of appearance."""
     if not runs:
         raise ValueError("there are no runs to compare: name at least one run folder")
-    return grouped(map(Measured.open, runs))
+    experiments: dict[str, list[Run]] = {}
+    for run in runs:
+        experiments.setdefault(run.kind[0], []).append(run)
+    sections = []
+    for name, members in experiments.items():
+        about = known(name)
+        groups = grouped(members, about.defaults)
+        unfinished = [run.name for run in members if not run.finished]
+        sections.append(Section(name, MethodsTable.of(groups, about), groups, unfinished))
+    return sections
 
 
-def _by_experiment(groups: Mapping[Kind, list[Measured]]) -> dict[str, dict[Kind, list[Measured]]]:
-    names = dict.fromkeys(experiment for experiment, _, _ in groups)
-    return {name: {kind: group for kind, group in groups.items() if kind[0] == name} for name in names}
-
-
-def _experiment(name: str, groups: dict[Kind, list[Measured]], known: Known, numbers: Iterator[int]) -> Markup:
-    """The table of methods, curves and pictures of all, and below them each seed's figures."""
-    shown = MethodsTable.of(groups, known)
-    parts: list[object] = [methods.html(shown)] if shown.ours else []
-    unfinished = [run.name for group in groups.values() for run in group if not run.finished]
-    if unfinished:
-        words = f"Left out, because not finished (no metrics.json): {', '.join(unfinished)}."
-        parts.append(element("p", words, class_="warning"))
-    parts += [_warning(kind, group) for kind, group in groups.items()]
-    curves = [picture(as_png(p.figure), p.caption, next(numbers)) for p in curve_pictures(groups, known)]
-    parts += [element("div", *curves, class_="pictures")] if curves else []
-    parts.append(side_by_side(groups, known, numbers))
-    several = [line for line in shown.ours if len(line.seeds) > 1]
-    seeds = [_seeds((name, line.preset, line.method), groups) for line in several]
-    if seeds:
-        parts.append(element("details", element("summary", "Every seed"), *seeds, open=""))
-    return element("section", element("h2", name), *parts)
-
-
-def _seeds(kind: Kind, groups: Mapping[Kind, Sequence[Measured]]) -> Markup:
-    runs = [run for run in groups[kind] if run.finished]
-    keys = [row["metric"] for row in rows(kind, runs)]
-    heads = ["figure", *(f"seed {'?' if run.seed is None else run.seed}" for run in runs)]
-    lines = [[element("code", key), *(number(run.metrics.get(key)) for run in runs)] for key in keys]
-    names = ["from", *(run.name for run in runs)]
-    return join([element("h3", " · ".join(kind)), table(heads, [*lines, names], numbers=range(1, len(heads)))])
-
-
-def _warning(kind: Kind, group: Sequence[Measured]) -> Markup:
-    """What else than the seed tells the runs of one mean apart."""
-    runs = [run for run in group if run.finished]
-    differing = _differing(runs)
-    if not differing:
-        return Markup("")
-    which = " · ".join(kind[1:])
-    words = f"{which}: these runs differ in more than the seed: {', '.join(differing)}."
-    return element("p", words, class_="warning")
-
-
-def _differing(runs: Sequence[Measured]) -> list[str]:
-    """Settings, besides the seed and the hardware, in which the runs are not alike.
-
-    A setting that some runs do not know, being older, counts as switched off in them.
-    """
-    settings = [dict(_flat(run.settings)) for run in runs]
-    names = dict.fromkeys(name for values in settings for name in values if name.split(".")[0] != "hardware")
-    return [name for name in names if not _alike([values[name] for values in settings if name in values], len(runs))]
-
-
-def _alike(values: Sequence[Any], count: int) -> bool:
-    known = {json.dumps(value, default=str) for value in values}
-    return len(known) == 1 and (len(values) == count or not values[0])
-
-
-def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict):
-        for key, part in value.items():
-            yield from _flat(part, f"{prefix}.{key}" if prefix else str(key))
-    else:
-        yield prefix, value
+def _embedded(entries: Sequence[tuple[Path, str, str]]) -> list[Embedded]:
+    """Pictures by file, caption and origin; a caption is said once."""
+    said: set[str] = set()
+    embedded = []
+    for file, caption, origin in entries:
+        embedded.append(embed(file, file.name, "" if caption in said else caption, WIDTH, origin))
+        said.add(caption)
+    return embedded

@@ -1,63 +1,57 @@
-"""Curves of several runs in one picture: a line for each preset and method, with a band of its standard error."""
+"""Curves of several runs in one picture: a line for each configuration, with a band of its standard error."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from niso import figures
 from niso.figures import Band
-from niso.report.measured import Kind, Measured
+from niso.report.groups import Group, mean, standard_error
 from niso.report.pictures import Picture
-from niso.report.seeds import mean, standard_error
 from niso.results import Known
 
 
-class _Line(NamedTuple):
-    """Seeds that have the same x, or one run by itself."""
-
-    kind: Kind
-    runs: Sequence[Measured]
-    alone: bool
-
-
-def curve_pictures(groups: Mapping[Kind, Sequence[Measured]], known: Known) -> list[Picture]:
-    """A picture for each name of a curve that a finished run of this experiment has.
+def curve_pictures(groups: Sequence[Group], known: Known) -> list[Picture]:
+    """A picture for each name of a curve that a run of this experiment has.
 
     Seeds whose x differ have no mean: each is a line by itself.
     """
-    names = dict.fromkeys(name for group in groups.values() for run in group if run.finished for name in run.curves)
+    names = dict.fromkeys(name for group in groups for run in group.runs for name in run.curves)
     return [_picture(name, groups, known) for name in names]
 
 
-def _picture(name: str, groups: Mapping[Kind, Sequence[Measured]], known: Known) -> Picture:
-    lines = [line for kind, group in groups.items() for line in _lines(name, kind, group)]
-    lines.sort(key=lambda line: known.place(*line.kind[1:]))
-    presets = list(dict.fromkeys(line.kind[1] for line in lines))
-    methods = list(dict.fromkeys(line.kind[2] for line in lines))
+def _picture(name: str, groups: Sequence[Group], known: Known) -> Picture:
+    lines = [line for group in groups for line in _lines(name, group)]
+    lines.sort(key=lambda line: known.place(line.preset, line.method))
+    looks = [(line.preset, line.settings) for line in lines]
+    strokes, methods = list(dict.fromkeys(looks)), list(dict.fromkeys(line.method for line in lines))
+    several = len({line.preset for line in lines}) > 1
     bands = []
-    for line in lines:
-        _, preset, method = line.kind
+    for line, look in zip(lines, looks, strict=True):
         curves = [run.curves[name] for run in line.runs]
         columns = list(zip(*(map(float, curve["y"]) for curve in curves), strict=True))
-        errors = [standard_error(column) for column in columns]
-        error = None if len(line.runs) < 2 else np.array(errors, dtype=float)
-        label = f"{preset} · {method}" if len(presets) > 1 else method
-        label += f" (seed {line.runs[0].seed})" if line.alone else f" ({len(curves)} seeds)" if len(curves) > 1 else ""
+        error = np.array([standard_error(column) for column in columns], dtype=float) if len(curves) > 1 else None
+        label = " · ".join(filter(None, [line.preset if several else "", line.method, line.settings]))
+        label += f" ({len(curves)} seeds)" if len(curves) > 1 else ""
         x, y = np.array(curves[0]["x"], dtype=float), np.array([mean(column) for column in columns])
-        bands.append(Band(label, x, y, error, methods.index(method), presets.index(preset)))
+        bands.append(Band(label, x, y, error, methods.index(line.method), strokes.index(look)))
     first = lines[0].runs[0].curves[name]
     drawn = figures.bands(bands, str(first.get("x_label", "x")), str(first.get("y_label", name.replace("_", " "))))
-    caption = f"{name.replace('_', ' ').capitalize()}. A line is the mean over the seeds of a method"
+    caption = f"{name.replace('_', ' ').capitalize()}. Each line is the mean over a method's seeds"
     caption += ", its band the standard error." if any(band.error is not None for band in bands) else "."
     return Picture(name, caption, drawn)
 
 
-def _lines(name: str, kind: Kind, group: Sequence[Measured]) -> list[_Line]:
-    having = [run for run in group if run.finished and name in run.curves]
+def _lines(name: str, group: Group) -> list[Group]:
+    """Seeds that have the same x together, otherwise each run by itself, named by its seed."""
+    having = [run for run in group.runs if name in run.curves]
     grids = [np.array(run.curves[name]["x"], dtype=float) for run in having]
     if all(grid.shape == grids[0].shape and np.allclose(grid, grids[0], rtol=1e-3) for grid in grids):
-        return [_Line(kind, having, False)] if having else []
-    return [_Line(kind, [run], True) for run in having]
+        return [replace(group, runs=having)] if having else []
+    return [
+        replace(group, settings=", ".join(filter(None, [group.settings, f"seed {run.seed}"])), runs=[run])
+        for run in having
+    ]

@@ -1,41 +1,53 @@
-"""The table of an experiment's methods: ours by preset, mean ± standard error over seeds, beside published figures."""
+"""The table of an experiment's methods: ours by preset, mean ± standard error over seeds, beside published values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from niso.report.html import MISSING, Markup, element, join, number, table, with_error
-from niso.report.measured import Kind, Measured
-from niso.report.seeds import rows
-from niso.results import Known, Published, sources
+from niso.report.groups import Estimate, Group
+from niso.report.numbers import MISSING, number
+from niso.results import Known, Metric, Published, sources
 
 ELSEWHERE = "published, not measured here"
-"""What stands where a row has a preset if it is of ours."""
+"""What a row that is not ours has in the place of a preset."""
+QUOTED = f"Values in italics are {ELSEWHERE}: on the original data at full size, whatever the preset beside them."
+FITTING = (
+    "equivariance_error fits the map τ to the very pair that it scores, so that a flexible τ alone makes it small; "
+    "relative_map_error takes τ from another observation under the same transformation."
+)
 
 
 class Line(NamedTuple):
-    """A row: ours has figures (rows of `niso.report.comparison_table`), and what was published of the same method."""
+    """A row. Ours has estimates, and what was published of the same method."""
 
     preset: str
     method: str
+    settings: str
     seeds: Sequence[Any]
-    figures: Mapping[str, dict[str, Any]]
+    estimates: Mapping[str, Estimate]
     published: Mapping[str, str]
 
-    def mean(self, metric: str) -> str:
+    def value(self, metric: str) -> str:
         """Mean ± standard error."""
-        row = self.figures.get(metric)
-        if row is None:
-            return MISSING
-        error = row["standard_error"]
-        return number(row["mean"]) if error is None else with_error(row["mean"], error)
+        return str(self.estimates.get(metric, MISSING))
+
+    def remark(self, metric: str) -> str:
+        """How many of several runs have the metric, if not all, and the worst of them."""
+        estimate, words = self.estimates[metric], []
+        count = len(estimate.values)
+        if count < len(self.seeds):
+            words.append(f"{count} of {len(self.seeds)} runs")
+        if estimate.worst is not None and count > 1:
+            worst, seed = estimate.values[estimate.worst], estimate.seeds[estimate.worst]
+            words.append(f"worst {number(worst)} (seed {seed})")
+        return ", ".join(words)
 
 
 class Column(NamedTuple):
-    """A figure as it was measured here, or as it is published."""
+    """A metric as it was measured here, or as it is published."""
 
     metric: str
     published: bool
@@ -51,122 +63,91 @@ class MethodsTable:
     """Metrics to show; all where it is empty."""
 
     @classmethod
-    def of(cls, groups: Mapping[Kind, Sequence[Measured]], known: Known, chosen: Sequence[str] = ()) -> MethodsTable:
-        """From the runs of one experiment; those that are not finished are left out."""
-        lines = []
-        for kind, group in groups.items():
-            finished = [run for run in group if run.finished]
-            _, preset, method = kind
-            figures = {row["metric"]: row for row in rows(kind, finished)}
-            if finished:
-                lines.append(Line(preset, method, [run.seed for run in finished], figures, known.beside(method)))
-        presets = list(dict.fromkeys(line.preset for line in lines))
+    def of(cls, groups: Sequence[Group], known: Known, chosen: Sequence[str] = ()) -> MethodsTable:
+        """From the groups of one experiment."""
+        presets = list(dict.fromkeys(group.preset for group in groups))
 
-        def place(line: Line) -> tuple[int, int, int]:
-            preset, method = known.place(line.preset, line.method)
-            return preset, presets.index(line.preset), method
+        def place(group: Group) -> tuple[int, int, int]:
+            preset, method = known.place(group.preset, group.method)
+            return preset, presets.index(group.preset), method
 
-        return cls(sorted(lines, key=place), known, chosen)
+        lines = [
+            Line(g.preset, g.method, g.settings, g.seeds, g.estimates(known), known.published_of(g.method))
+            for g in sorted(groups, key=place)
+        ]
+        return cls(lines, known, chosen)
 
     @property
     def metrics(self) -> list[str]:
-        """Those that the experiment describes come first, in its order."""
-        measured = {metric: None for line in self.ours for metric in line.figures}
-        described = [metric for metric in self.known.descriptions if metric in measured]
-        return list(self.chosen) or list(dict.fromkeys([*described, *measured]))
+        """Keys; those that the experiment declares come first, in its order."""
+        measured = {metric: None for line in self.ours for metric in line.estimates}
+        declared = [metric.key for metric in self.known.metrics if metric.key in measured]
+        return list(self.chosen) or list(dict.fromkeys([*declared, *measured]))
 
     @property
     def columns(self) -> list[Column]:
         """A published column follows the measured one wherever there is anything to quote."""
-        quoted = {metric for entry in self.known.published for metric in entry.figures}
+        quoted = {metric for entry in self.known.published for metric in entry.values}
         pairs = ((Column(metric, False), Column(metric, True)) for metric in self.metrics)
         return [column for pair in pairs for column in pair if not column.published or column.metric in quoted]
 
     @property
     def elsewhere(self) -> list[Line]:
-        """Published figures of methods that no row of ours has."""
-        return [Line(ELSEWHERE, e.name, (), {}, e.figures) for e in self._quoted() if e.method not in self._methods]
+        """Published values of methods that no row of ours has."""
+        methods = {line.method for line in self.ours}
+        return [
+            Line(ELSEWHERE, entry.name, "", (), {}, entry.values)
+            for entry in self._quoted()
+            if entry.method not in methods
+        ]
 
     @property
     def sources(self) -> str:
         """Who published what is quoted, as a note below the table; empty where nothing is."""
-        found = sources(self._quoted())
-        words = (
-            f"Figures in italics are {ELSEWHERE}: on the original data at full size, whatever the preset beside them."
-        )
-        return f"{words} Sources: {found}." if found else ""
+        quoted = sources(self._quoted())
+        return f"{QUOTED} Sources: {quoted}." if quoted else ""
 
-    def description(self, metric: str) -> str:
-        """What a figure is."""
-        own = (str(line.figures[metric]["description"]) for line in self.ours if metric in line.figures)
-        return next(filter(None, own), self.known.descriptions.get(metric, ""))
+    def metric(self, key: str) -> Metric:
+        """What a metric is."""
+        return next((line.estimates[key].metric for line in self.ours if key in line.estimates), Metric(key, ""))
 
     @property
-    def _methods(self) -> set[str]:
-        return {line.method for line in self.ours}
+    def described(self) -> list[Metric]:
+        """The metrics of which anything is said."""
+        return [metric for key in self.metrics if (metric := self.metric(key)).text]
+
+    def head(self, key: str) -> str:
+        """A metric's key and unit."""
+        unit = self.metric(key).unit
+        return f"{key} ({unit})" if unit else key
 
     def _quoted(self) -> list[Published]:
         metrics = set(self.metrics)
-        return [entry for entry in self.known.published if metrics & entry.figures.keys()]
+        return [entry for entry in self.known.published if metrics & entry.values.keys()]
 
 
-def html(shown: MethodsTable) -> Markup:
-    """The table, who published what it quotes, and what the figures are."""
-    heads: list[object] = ["preset", "method", "seeds"]
-    for metric, published in shown.columns:
-        name = element("code", join(metric.split("_"), Markup("_<wbr>")))
-        heads.append(element("i", "published", class_="published") if published else name)
-    lines: list[list[object]] = []
-    for line in [*shown.ours, *shown.elsewhere]:
-        ours = bool(line.seeds)
-        label = line.preset if ours else element("i", line.preset, class_="published")
-        cells = [_quote(line, metric) if published else _cell(line, metric) for metric, published in shown.columns]
-        lines.append([label, element("b" if ours else "i", line.method), len(line.seeds) or MISSING, *cells])
-    parts = [table(heads, lines, numbers=range(2, len(heads)), class_="methods")]
-    if shown.sources:
-        parts.append(element("p", shown.sources, class_="note"))
-    texts = [(metric, text) for metric in shown.metrics if (text := shown.description(metric))]
-    items = [element("li", element("code", metric), f" {text}") for metric, text in texts]
-    if items:
-        parts.append(element("details", element("summary", "What the figures are"), element("ul", *items)))
-    return join(parts)
-
-
-def _cell(line: Line, metric: str) -> Markup:
-    row = line.figures.get(metric)
-    if row is None:
-        return Markup(MISSING)
-    count, below = len(row["values"]), list[str]()
-    if count < len(line.seeds):
-        below.append(f"{count} of {len(line.seeds)} runs")
-    if row["worst"] is not None and count > 1:
-        below.append(f"worst {number(row['worst'])} (seed {row['worst_seed']})")
-    small = [Markup("<br>"), element("small", ", ".join(below))] if below else []
-    return join([element("b", line.mean(metric)), *small])
-
-
-def _quote(line: Line, metric: str) -> Markup:
-    found = line.published.get(metric)
-    return Markup(MISSING) if found is None else element("i", found, class_="published")
+def fitting_note(metrics: Iterable[str]) -> str:
+    """How errors obtain τ; empty where no metric is such an error."""
+    return FITTING if any(key.startswith("equivariance_error") for key in metrics) else ""
 
 
 def text(shown: MethodsTable, width: int | None = None) -> str:
-    """The table in characters, as many columns as fit in `width`; of a single method, a line for each figure."""
+    """The table in characters, as many columns as fit in `width`; of a single method, a line for each metric."""
     if len(shown.ours) == 1:
         (line,) = shown.ours
-        body = [[metric, line.mean(metric), _bracketed(line, metric, "published: ")] for metric in shown.metrics]
+        body = [[shown.head(key), line.value(key), _bracketed(line, key, "published: ")] for key in shown.metrics]
         return f"{line.preset} · {line.method}, seeds {', '.join(map(str, line.seeds))}\n{_aligned(body)[0]}"
     heads = [["", "", ""], ["preset", "method", "seeds"]]
-    for metric, published in shown.columns:
-        first, _, rest = metric.partition("_")
+    for key, published in shown.columns:
+        first, _, rest = shown.head(key).partition("_")
         heads[0].append("" if published else first if rest else "")
         heads[1].append("(published)" if published else rest or first)
     lines = [
         [
             line.preset if line.seeds else "(published)",
-            line.method,
+            f"{line.method} ({line.settings})" if line.settings else line.method,
             str(len(line.seeds) or MISSING),
-            *(_bracketed(line, metric) if published else line.mean(metric) for metric, published in shown.columns),
+            *(_bracketed(line, key) if published else line.value(key) for key, published in shown.columns),
         ]
         for line in [*shown.ours, *shown.elsewhere]
     ]
@@ -177,8 +158,8 @@ def text(shown: MethodsTable, width: int | None = None) -> str:
 
 
 def _bracketed(line: Line, metric: str, words: str = "") -> str:
-    found = line.published.get(metric)
-    return "" if found is None else f"({words}{found})"
+    value = line.published.get(metric)
+    return "" if value is None else f"({words}{value})"
 
 
 def _aligned(lines: Sequence[Sequence[str]], width: int | None = None) -> tuple[str, int]:

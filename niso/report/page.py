@@ -1,217 +1,186 @@
-"""The report of one run: what was done, what came out, pictures, training, settings, how to do it again."""
+"""The report of one run: what was done, what came out, figures, training, settings, how to do it again."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from niso import figures
-from niso.report.html import (
-    MISSING,
-    Markup,
-    bound,
-    document,
-    duration,
-    element,
-    escape,
-    fact,
-    join,
-    number,
-    picture,
-    table,
-)
-from niso.report.pictures import as_png
-from niso.report.run import Run
-from niso.training.checkpoint import write_atomically
+from niso.files import write_atomically
+from niso.report.groups import described
+from niso.report.html import render
+from niso.report.methods import fitting_note
+from niso.report.numbers import bound, duration, fact, number
+from niso.report.pictures import Picture, embed, embed_drawn
+from niso.results import Known, Metric, sources
+from niso.training.run import Run
 
-_ELSEWHERE = {
-    "summary",
-    "metric_descriptions",
-    "targets",
-    "published",
-    "command",
-}  # facts with a place of their own
+_ELSEWHERE = {"summary", "metrics", "metric_descriptions", "targets", "command", "config"}
+"""Facts with a place of their own."""
 _SERIES = 3
-"""Figures at so many values of something have a table of their own."""
+"""A metric at so many values of something has a row for all of them."""
 _NOT_CURVES = {"step", "seconds"}
+_PUBLISHED = (
+    "Published values are other authors', measured on the original data at full size, whatever this run's preset."
+)
 
 
-def write_report(run: Path) -> Path:
+@dataclass(frozen=True)
+class Entry:
+    """A metric with this run's value, its target, and what was published; empty where there is none."""
+
+    metric: Metric
+    value: float | None
+    target: str
+    published: str
+
+    @property
+    def number(self) -> str:
+        return number(self.value)
+
+    @property
+    def unit(self) -> str:
+        return "" if self.value is None else self.metric.unit
+
+    @property
+    def verdict(self) -> str:
+        """Whether a target that is a bound is met."""
+        limit = bound(self.target)
+        return "" if limit is None or self.value is None else "met" if limit.met(self.value) else "missed"
+
+
+@dataclass(frozen=True)
+class Single:
+    """A table with a row for each metric."""
+
+    entries: list[Entry]
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A metric at several values of something."""
+
+    stem: str
+    text: str
+    unit: str
+    entries: list[Entry]
+
+
+@dataclass(frozen=True)
+class Series:
+    """A table with a row for each metric and a column for each value of what it depends on."""
+
+    at: str
+    values: list[int]
+    rows: list[Row]
+
+
+def write_report(run: Run, known: Known | None = None) -> Path:
     """Write `report.html` into a run folder: one file, to be read from top to bottom, that loads nothing.
 
-    Whatever an unfinished run lacks, the report says is missing.
+    The report says what an unfinished run lacks.
+
+    Args:
+        known: what the experiment says of its results, e.g. what was published.
 
     Returns:
         The path of the report.
 
     Raises:
-        FileNotFoundError: `run` is not a run folder; says what is missing.
         InputError: a JSON file of the run is damaged.
     """
-    record = Run.open(run)
-    path = run / "report.html"
-    page = document(
-        f"{record.title} — Neural Isometries",
-        element(
-            "header",
-            element("p", "Neural Isometries", class_="kicker"),
-            element("h1", record.title),
-            _summary(record),
-        ),
-        "" if record.finished else _unfinished(record),
-        _figures(record),
-        _pictures(record),
-        _training(record),
-        _facts(record),
-        _config(record),
+    known = known or Known()
+    facts = run.facts
+    entries = _entries(run, known)
+    published = [p for p in known.published if p.method == run.kind[2]] if any(e.published for e in entries) else []
+    page = render(
+        "run.html",
+        run=run,
+        title=run.title,
+        summary=[text for text in str(facts.get("summary") or "").split("\n\n") if text.strip()],
+        reached=_reached(run),
+        results=_tables(entries),
+        notes=[
+            *filter(None, [fitting_note(entry.metric.key for entry in entries)]),
+            *([f"{_PUBLISHED} Source: {sources(published)}."] if published else []),
+        ],
+        figures=[embed(file, f"figures/{file.name}", caption) for file, caption in run.pictures],
+        training=[embed_drawn(picture) for picture in _training(run)],
+        command=facts.get("command") or _command(run),
+        facts={key: fact(value) for key, value in facts.items() if key not in _ELSEWHERE and value is not None},
+        config=(run.path / "config.yaml").read_text(encoding="utf-8"),
     )
-    write_atomically(path, page.encode())
+    path = run.path / "report.html"
+    write_atomically(path, page)
     return path
 
 
-def _summary(run: Run) -> Markup:
-    paragraphs = str(run.facts.get("summary") or "").split("\n\n")
-    return join(element("p", text, class_="summary") for text in paragraphs if text.strip())
-
-
-def _unfinished(run: Run) -> Markup:
+def _reached(run: Run) -> str:
     last = [(phase, int(columns["step"][-1])) for phase, columns in run.log.items()]
-    reached = f" The log reaches step {last[-1][1]:,} of phase {last[-1][0]}." if last else " Nothing is logged yet."
-    words = "This run is not finished: it has no metrics.json, so there are no final figures."
-    return element("p", element("b", words), reached, class_="warning")
+    return f"The log reaches step {last[-1][1]:,} of phase {last[-1][0]}." if last else "Nothing is logged yet."
 
 
-def _figures(run: Run) -> Markup:
-    """Final figures beside their targets and what was published; described ones first."""
-    descriptions, targets, published = (run.texts(key) for key in ("metric_descriptions", "targets", "published"))
-    keys = list(dict.fromkeys([*descriptions, *run.metrics, *targets, *published]))
-    keys = [key for key in keys if run.finished or key in targets or key in published]
-    if not keys:
-        return Markup("")
-    series = _series(keys)
-    apart = {key for stems in series.values() for columns in stems.values() for key in columns.values()}
-    against = [_against(run, name, stems) for name, stems in series.items()]
-    shown = [*against, _singly(run, [key for key in keys if key not in apart])]
-    if keys[0] not in apart:
-        shown.reverse()
-    note = "“Published” figures are the original authors', not this program's." if published else ""
-    return element("section", element("h2", "Figures"), *shown, element("p", note, class_="note") if note else "")
-
-
-def _singly(run: Run, keys: Sequence[str]) -> Markup:
-    """Figures with a line each."""
-    if not keys:
-        return Markup("")
-    descriptions, targets, published = (
-        {key: text for key, text in run.texts(kind).items() if key in keys}
-        for kind in ("metric_descriptions", "targets", "published")
+def _entries(run: Run, known: Known) -> list[Entry]:
+    """Metrics of the run, or of an unfinished one those that have a target or were published."""
+    metrics, values, targets = described(run, known), run.metrics, run.targets
+    published = known.published_of(run.kind[2])
+    keys = [key for key in metrics if key in values] if run.finished else []
+    keys = dict.fromkeys(
+        [*keys, *values, *(key for key in [*metrics, *targets, *published] if key in {**targets, **published})]
     )
-    heads: list[object] = ["figure", "this run"]
-    if targets:
-        heads.append("target")
-    if published:
-        heads.append("published")
-    rows = []
-    for key in keys:
-        value = run.metrics.get(key)
-        row: list[object] = [element("code", key), element("b", number(value))]
-        if targets:
-            row.append(_target(value, targets.get(key)))
-        if published:
-            row.append(_stated(published.get(key)))
-        rows.append([*row, element("span", descriptions.get(key, ""), class_="words")])
-    return table([*heads, "what it is"], rows, numbers=range(1, len(heads)))
+    return [
+        Entry(
+            metrics.get(key, Metric(key, "")), values.get(key), str(targets.get(key, "")), str(published.get(key, ""))
+        )
+        for key in keys
+    ]
 
 
-def _series(keys: Sequence[str]) -> dict[str, dict[str, dict[int, str]]]:
-    """Figures at three values of something or more, as "ate_skip0": keys by its name, stem and value."""
-    found = dict[str, dict[str, dict[int, str]]]()
-    for key in keys:
-        if parts := re.fullmatch(r"(.+)_([a-z]+)(\d+)", key):
-            found.setdefault(parts[2], {}).setdefault(parts[1], {})[int(parts[3])] = key
-    return {
-        name: kept
-        for name, stems in found.items()
-        if (kept := {stem: columns for stem, columns in stems.items() if len(columns) >= _SERIES})
-    }
+def _tables(entries: list[Entry]) -> list[Single | Series]:
+    """A table for each thing that metrics depend on, as "ate_skip0", and one for all others."""
+    depending: dict[str, dict[str, dict[int, Entry]]] = {}
+    for entry in entries:
+        if parts := re.fullmatch(r"(.+)_([a-z]+)(\d+)", entry.metric.key):
+            depending.setdefault(parts[2], {}).setdefault(parts[1], {})[int(parts[3])] = entry
+    tables: list[Single | Series] = []
+    apart: set[str] = set()
+    for name, stems in depending.items():
+        kept = {stem: row for stem, row in stems.items() if len(row) >= _SERIES}
+        values = sorted({value for row in kept.values() for value in row})
+        rows = [_row(stem, [row.get(value) for value in values]) for stem, row in kept.items()]
+        tables += [Series(name, values, rows)] if rows else []
+        apart |= {entry.metric.key for row in kept.values() for entry in row.values()}
+    single = [entry for entry in entries if entry.metric.key not in apart]
+    if single:
+        tables.insert(len(tables) if entries[0].metric.key in apart else 0, Single(single))
+    return tables
 
 
-def _against(run: Run, name: str, stems: dict[str, dict[int, str]]) -> Markup:
-    """Figures with their targets and what was published, against what they are at."""
-    descriptions, targets, published = (run.texts(key) for key in ("metric_descriptions", "targets", "published"))
-    values = sorted({value for columns in stems.values() for value in columns})
-    rows = list[list[object]]()
-    for stem, columns in stems.items():
-        cells = [columns.get(value, "") for value in values]
-        figures = [element("b", number(run.metrics.get(key))) for key in cells]
-        texts = [descriptions[key] for key in cells if key in descriptions]
-        words = texts[0].rpartition(";")[0] or texts[0] if texts else ""  # what follows is about the value
-        rows.append([join([element("code", stem), element("div", words, class_="words")]), *figures])
-        if any(key in targets for key in cells):
-            met = [_target(run.metrics.get(key), targets[key]) if key in targets else "" for key in cells]
-            rows.append([element("small", "target"), *met])
-        if any(key in published for key in cells):
-            rows.append([element("small", "published"), *(_stated(published.get(key)) for key in cells)])
-    return table([f"figure at {name}", *map(str, values)], rows, numbers=range(1, len(values) + 1))
+def _row(stem: str, entries: list[Entry | None]) -> Row:
+    metrics = [entry.metric for entry in entries if entry is not None]
+    text = metrics[0].text.rpartition(";")[0] or metrics[0].text  # what follows is about the value
+    empty = Entry(Metric(stem, ""), None, "", "")
+    return Row(stem, text, metrics[0].unit, [entry or empty for entry in entries])
 
 
-def _target(value: float | None, target: Any) -> Markup:
-    """A target, and whether it is met where it is a bound such as "≥ 0.95"."""
-    limit = bound(target)
-    if value is None or limit is None:
-        return escape(_stated(target))
-    verdict = "met" if limit.met(value) else "missed"
-    return element("span", _stated(target), " ", element("small", verdict), class_=verdict)
-
-
-def _stated(value: Any) -> str:
-    """A figure of somebody else, with the digits that they gave."""
-    return MISSING if value is None else str(value)
-
-
-def _pictures(run: Run) -> Markup:
-    shown = []
-    for index, (file, caption) in enumerate(run.pictures, start=1):
-        try:
-            shown.append(picture(file.read_bytes(), caption, index))
-        except (OSError, ValueError):
-            shown.append(element("p", f"Picture {index} is missing or damaged: figures/{file.name}", class_="warning"))
-    content = element("div", *shown, class_="pictures") if shown else element("p", "This run has no pictures.")
-    return element("section", element("h2", "Pictures"), content)
-
-
-def _training(run: Run) -> Markup:
-    parts: list[Markup] = []
+def _training(run: Run) -> Iterable[Picture]:
     for phase, columns in run.log.items():
         curves = {name: values for name, values in columns.items() if name not in _NOT_CURVES}
         curves |= {name: curves.pop(name) for name in ("learning_rate",) if name in curves}  # last
-        drawn = figures.training_curves(curves, columns["step"])
         caption = f"Phase “{phase}”: {int(columns['step'][-1]):,} steps"
         if "seconds" in columns:
             caption += f" in {duration(columns['seconds'][-1])}"
         caption += "; each point is the mean since the one before."
-        parts.append(picture(as_png(drawn), caption, len(run.pictures) + len(parts) + 1))
-    content = element("div", *parts, class_="pictures") if parts else element("p", "This run has no log.csv to draw.")
-    return element("section", element("h2", "Training"), content)
-
-
-def _facts(run: Run) -> Markup:
-    facts = {key: value for key, value in run.facts.items() if key not in _ELSEWHERE and value is not None}
-    rows = [[key.replace("_", " "), fact(value)] for key, value in facts.items()]
-    command = element("pre", element("code", run.facts.get("command") or _command(run)))
-    listed = table(["fact", "value"], rows) if rows else element("p", "This run has no run.json.")
-    return element("section", element("h2", "How to do it again"), command, listed)
+        yield Picture("training", caption, figures.training_curves(curves, columns["step"]))
 
 
 def _command(run: Run) -> str:
-    """The call that starts such a run, from its facts."""
-    options = [f"--{key}={run.facts[key]}" for key in ("preset", "method", "seed") if run.facts.get(key) is not None]
-    return shlex.join(["niso", "run", str(run.facts.get("experiment", "EXPERIMENT")), *options])
-
-
-def _config(run: Run) -> Markup:
-    body = element("pre", element("code", escape(run.config)))
-    return element("section", element("details", element("summary", "All settings (config.yaml)"), body))
+    """The call that starts such a run, from its settings."""
+    settings: dict[str, Any] = run.settings
+    options = [f"--{key}={settings[key]}" for key in ("preset", "method", "seed") if settings.get(key) is not None]
+    return shlex.join(["niso", "run", str(settings.get("experiment", "EXPERIMENT")), *options])

@@ -1,7 +1,8 @@
-"""Pictures with captions, and how a folder keeps them: a PNG each, and `captions.json` in reading order."""
+"""Pictures with captions: how a folder keeps them (a PNG each, and `captions.json` in reading order) and a page."""
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 from collections.abc import Iterable
@@ -9,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from matplotlib.figure import Figure
+from PIL import Image
 
-from niso.training.checkpoint import write_atomically
+from niso.files import write_atomically
 
 DPI = 200
 """Resolution of saved pictures: two pixels for each of the page's, whose inch has 100."""
@@ -32,6 +34,24 @@ class Picture:
     def __post_init__(self) -> None:
         if not self.name or Path(self.name).name != self.name or self.name.startswith("."):
             raise ValueError(f"a picture's name must be a plain file stem, not {self.name!r}")
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A picture in a page.
+
+    Attributes:
+        source: its PNG as a data URI; empty where it is missing or damaged.
+        width, height: in pixels of the page.
+        origin: what the picture is of; empty where the page says so.
+    """
+
+    name: str
+    caption: str
+    source: str = ""
+    width: int = 0
+    height: int = 0
+    origin: str = ""
 
 
 def save_pictures(pictures: Iterable[Picture], folder: Path) -> None:
@@ -58,3 +78,22 @@ def as_png(figure: Figure) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=DPI, facecolor="white")
     return buffer.getvalue()
+
+
+def embed(content: bytes | Path, name: str, caption: str, widest: int | None = None, origin: str = "") -> Embedded:
+    """A PNG for a page, as wide as it was drawn or `widest` pixels."""
+    try:
+        png = content.read_bytes() if isinstance(content, Path) else content
+        with Image.open(io.BytesIO(png), formats=["PNG"]) as image:
+            width, height = (side * 100 // DPI for side in image.size)
+    except OSError:
+        return Embedded(name, caption, origin=origin)
+    if widest is not None and width > widest:
+        width, height = widest, height * widest // width
+    source = f"data:image/png;base64,{base64.b64encode(png).decode()}"
+    return Embedded(name, caption, source, width, height, origin)
+
+
+def embed_drawn(picture: Picture) -> Embedded:
+    """A picture that no file keeps, for a page."""
+    return embed(as_png(picture.figure), picture.name, picture.caption)

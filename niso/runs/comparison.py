@@ -1,29 +1,52 @@
-"""Comparisons and tables of documents, with what experiments say of their figures: what they are, what is published.
-
-`python -m niso.runs.comparison README.md docs/*.md` fills the tables of documents (`make docs`).
-"""
+"""Reports of runs, with what experiments say of their results: what metrics mean, what is published."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from niso.experiments import EXPERIMENTS, find_experiment
 from niso.results import Known
+from niso.training.run import Run
 
 
 def known(experiment: str) -> Known:
-    """What an experiment says of its figures; nothing where there is no such experiment (any more)."""
+    """What an experiment says of its results; nothing where there is no such experiment (any more)."""
     if experiment not in EXPERIMENTS:
         return Known()
     kind = find_experiment(experiment)
-    return Known(tuple(kind.presets), tuple(kind.methods), kind.metric_descriptions, kind.published)
+    defaults = {"config": asdict(kind.config_class())}
+    return Known(tuple(kind.presets), kind.methods(), kind.metrics, kind.published, defaults)
 
 
-def compare(runs: Sequence[Path], out: Path) -> str:
-    """Write the comparison of run folders and records to `out`; its tables, and where it is, as text.
+def report(paths: Sequence[Path], out: Path | None = None) -> str:
+    """Write the report of the one run folder given, or the comparison of all runs that the paths name.
+
+    Args:
+        paths: run folders, records, or folders of them.
+        out: file of the comparison; by default the `report.html` of one folder of several runs, or `comparison.html`.
+
+    Returns:
+        Where the report is, and of a comparison also its tables.
+
+    Raises:
+        InputError: a path names no run, or a file of a run, or a record, is damaged.
+    """
+    from niso.report import write_report  # matplotlib is slow to import
+    from niso.runs.sweep import is_sweep
+
+    runs = [run for path in paths for run in Run.find(path)]
+    if len(paths) == 1 and runs[0].path == paths[0] and runs[0].record is None:
+        return str(write_report(runs[0], known(runs[0].kind[0])))
+    inside = len(paths) == 1 and is_sweep(paths[0])
+    return compare(runs, out or (paths[0] / "report.html" if inside else Path("comparison.html")))
+
+
+def compare(runs: Sequence[Run], out: Path) -> str:
+    """Write the comparison of runs to `out`; its tables, and where it is, as text.
 
     Raises:
         InputError: a file of a run, or a record, is damaged.
@@ -33,16 +56,3 @@ def compare(runs: Sequence[Path], out: Path) -> str:
     path = write_comparison(runs, out, known)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     return "\n\n".join(filter(None, [comparison_text(runs, known, width), f"report: {path}"]))
-
-
-def fill_documents(paths: Sequence[str]) -> None:
-    """Fill the tables of the given documents in place, from the records below the current folder."""
-    from niso.report.documents import fill
-
-    for name in paths:
-        path = Path(name)
-        path.write_text(fill(path.read_text(encoding="utf-8"), Path.cwd(), known), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    fill_documents(sys.argv[1:])

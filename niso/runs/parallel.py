@@ -1,4 +1,4 @@
-"""Several runs side by side: each `niso resume` in a process of its own, with one table of progress.
+"""Several runs at a time: each `niso resume` in a process of its own, with one table of progress.
 
 A run's folder is made before its process starts: whatever ends the whole leaves only what can be resumed.
 """
@@ -12,25 +12,22 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from datetime import timedelta
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
 from threading import current_thread, main_thread
 from typing import Any, NamedTuple
 
 from rich.console import Console
-from rich.live import Live
-from rich.table import Table
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from niso.errors import InputError, Interrupted
 from niso.experiments.settings import Settings
-from niso.training.progress import read_log
-from niso.training.run import RunFolder
+from niso.training.run import Run
 
+COMMAND = (sys.executable, "-m", "niso", "resume")  # and the run's folder
 OUTPUT = "output.log"  # of the process, in the run's folder
-BUSY = ("starting", "training", "trained", "saving")
 
 
 class Job(NamedTuple):
@@ -50,33 +47,31 @@ def run_side_by_side(jobs: Sequence[Job], count: int, out: Path) -> list[str]:
         InputError: no job could begin.
         Interrupted: a signal came and was passed on to the processes, which have saved.
     """
-    runs = [_Run(job) for job in jobs]
-    waiting, working, passed_on = [run for run in runs if run.state == "waiting"], list[_Run](), 0
-    with _signals() as received, closing(_Progress(runs)) as progress:
+    tasks = [_Task(job) for job in jobs]
+    passed_on = 0
+    with _signals() as received, _Table(tasks) as table, ThreadPoolExecutor(count) as pool:
+        working = {pool.submit(task.work) for task in tasks}
         try:
-            while working or (waiting and not received):
-                while waiting and len(working) < count and not received:
-                    working += [run] if (run := waiting.pop(0)).start() else []
+            while working:
                 for number in received[passed_on:]:
                     passed_on += 1
-                    for run in working:
-                        run.interrupt(number)
-                working = [run for run in working if run.goes_on()]
-                progress.show()
-                time.sleep(0.1)
+                    for task in tasks:
+                        task.interrupt(number)
+                finished, working = wait(working, timeout=0.1)
+                for future in finished:
+                    future.result()
+                table.show()
         finally:
-            for run in working:  # none, unless something went wrong here
-                run.interrupt(signal.SIGTERM)
-            for run in working:
-                run.process.wait()
-    finished = sum(run.state == "finished" for run in runs)
-    if received and finished < len(runs):
-        message = f"interrupted, {finished} of {len(runs)} runs are finished; `niso resume {out}` goes on"
+            for task in tasks if working else ():  # something went wrong here
+                task.interrupt(signal.SIGTERM)
+    done = sum(task.state == "finished" for task in tasks)
+    if received and done < len(tasks):
+        message = f"interrupted, {done} of {len(tasks)} runs are finished; `niso resume {out}` continues"
         raise Interrupted(message, received[0])
-    failed = {run.job.label: run.problem for run in runs if run.state == "failed"}
-    lines = [f"{label}: {problem}" for label, problem in failed.items()]
-    if failed and not any((job.folder / "config.yaml").exists() for job in jobs):
-        raise InputError("; ".join(lines) if len(set(failed.values())) > 1 else next(iter(failed.values())))
+    problems = {task.job.label: task.problem for task in tasks if task.state == "failed"}
+    lines = [f"{label}: {problem}" for label, problem in problems.items()]
+    if problems and not any((job.folder / "config.yaml").exists() for job in jobs):
+        raise InputError("; ".join(lines) if len(set(problems.values())) > 1 else next(iter(problems.values())))
     return lines
 
 
@@ -84,7 +79,8 @@ def run_side_by_side(jobs: Sequence[Job], count: int, out: Path) -> list[str]:
 def _signals() -> Iterator[list[int]]:
     """While inside, SIGINT, SIGTERM and SIGHUP do not end this process; they are put in the list given."""
     received: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if current_thread() is main_thread() else ()
+    names = ("SIGINT", "SIGTERM", "SIGHUP") if current_thread() is main_thread() else ()
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]  # Windows has no SIGHUP
     previous = {number: handler for number in numbers if (handler := signal.getsignal(number)) is not signal.SIG_IGN}
     for number in previous:
         signal.signal(number, lambda number, _: received.append(number))
@@ -95,156 +91,160 @@ def _signals() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-class _Run:
-    """A job, the process that works on it, and how far it is."""
+class _Task:
+    """A job and the process that works on it; the state is one of waiting, working, saving, interrupted, failed and
+    finished."""
 
     def __init__(self, job: Job) -> None:
-        self.job, self.folder, self.reached = job, RunFolder(job.folder), _Reached(job)
-        self.reached.read()
-        self.process: Popen[bytes]
-        complete = self.folder.finished and (job.folder / "report.html").exists()
-        self.state, self.problem, self.created, self.before = "finished" if complete else "waiting", "", False, 0
+        self.job, self.run, self.problem, self.interrupted = job, Run(job.folder), "", False
+        self.state = "finished" if self.run.finished and (job.folder / "report.html").exists() else "waiting"
+        self.process: Popen[bytes] | None = None
 
-    def start(self) -> bool:
-        """Start the process; False where there cannot be such a run."""
-        path, settings = self.job.folder, self.job.settings
-        if not (path / "config.yaml").exists():
+    def work(self) -> None:
+        """Train the run to its end, unless that was done or a signal came."""
+        if self.state != "waiting" or self.interrupted:
+            return
+        created = not (self.job.folder / "config.yaml").exists()
+        if created:
             try:
-                RunFolder.create(path, settings.dump())
+                Run.create(self.job.folder, self.job.settings.dump())
             except InputError as error:
                 self.state, self.problem = "failed", str(error)
-                return False
-            self.created = True
-            self.folder.write("run.json", _facts(settings))
-        command = [sys.executable, "-m", "niso", "resume", str(path)]
-        env = {**os.environ, "OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": str(settings.hardware.threads)}
-        with open(path / OUTPUT, "ab") as output:
-            self.before = output.tell()
-            # a group of its own, so that Ctrl-C reaches it once, from here: the second means "now"
-            self.process = Popen(command, stdin=DEVNULL, stdout=output, stderr=STDOUT, env=env, process_group=0)
-        self.state = "starting"
-        return True
-
-    def interrupt(self, number: int) -> None:
-        """Pass a signal on: the process saves and ends."""
-        self.process.send_signal(signal.SIGTERM if number == signal.SIGHUP else number)
-        self.state = "saving"
-
-    def goes_on(self) -> bool:
-        """Whether the process still works, with everything brought up to date."""
-        status = self.process.poll()
-        if self.reached.read() and self.state != "saving":
-            self.state = "trained" if self.reached.step == self.reached.steps else "training"
-        if status is None:
-            return True
+                return
+            command = None if sys.argv[1:2] == ["resume"] else shlex.join(["niso", *sys.argv[1:]])
+            self.run.write("facts", {"command": command})
+        env = {**os.environ, "OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": str(self.job.settings.hardware.threads)}
+        with open(self.job.folder / OUTPUT, "ab") as output:
+            start = output.tell()
+            self.process = Popen(
+                [*COMMAND, str(self.job.folder)],
+                stdin=DEVNULL,
+                stdout=output,
+                stderr=STDOUT,
+                env=env,
+                start_new_session=os.name
+                == "posix",  # so that Ctrl-C reaches it once, from here: the second means "now"
+            )
+        self.state = "working"
+        if self.interrupted:  # meanwhile
+            self.interrupt(signal.SIGTERM)
+        status = self.process.wait()
         if status == 0:
             self.state = "finished"
-        elif self.state == "saving" and status != 2:
+        elif self.interrupted and status != 2:
             self.state = "interrupted"
         else:
-            self.state, self.problem = "failed", self._problem(status)
-            with contextlib.suppress(InputError), self.folder.locked():  # unless somebody else works on it by now
-                if status == 2 and self.created and not (self.job.folder / "log.csv").exists():
-                    (self.job.folder / OUTPUT).unlink()
-                    self.folder.withdraw()
-        return False
+            self.problem, self.state = self._problem(status, start), "failed"
+            if status == 2 and created:
+                self._withdraw()
 
-    def _problem(self, status: int) -> str:
+    def interrupt(self, number: int) -> None:
+        """Pass a signal on: the process saves and ends. On Windows, Ctrl-C reaches it by itself."""
+        self.interrupted = True
+        if self.process is None or self.process.poll() is not None:
+            return
+        self.state = "saving"
+        if number == signal.SIGINT and os.name == "posix":
+            self.process.send_signal(number)
+        elif number != signal.SIGINT:
+            self.process.terminate()
+
+    def _withdraw(self) -> None:
+        """Remove the folder of a run that could not begin, unless another process works on it by now."""
+        with contextlib.suppress(InputError), self.run.locked():
+            if not (self.job.folder / "log.csv").exists():
+                (self.job.folder / OUTPUT).unlink()
+                self.run.withdraw()
+
+    def _problem(self, status: int, start: int) -> str:
         """The last error line of the process, or what ended it."""
         if status < 0:
             return f"ended by signal {-status} ({signal.strsignal(-status)})"
-        said = (self.job.folder / OUTPUT).read_bytes()[self.before :].decode(errors="replace")
-        lines = said.strip().splitlines() or ["it said nothing"]
-        own = [line.removeprefix("niso: ") for line in lines if line.startswith("niso: ")]
-        return own[-1] if own else f"{lines[-1]} (see {self.job.folder / OUTPUT})"
+        output = (self.job.folder / OUTPUT).read_bytes()[start:].decode(errors="replace")
+        lines = output.strip().splitlines() or ["no output"]
+        errors = [line.removeprefix("niso: ") for line in lines if line.startswith("niso: ")]
+        return errors[-1] if errors else f"{lines[-1]} (see {self.job.folder / OUTPUT})"
 
 
-def _facts(settings: Settings) -> dict[str, Any]:
-    """What run.json says until the process itself writes it; the command only where it starts such a run."""
-    facts = {name: getattr(settings, name) for name in ("experiment", "preset", "method", "seed")}
-    return facts | {"command": None if sys.argv[1:2] == ["resume"] else shlex.join(["niso", *sys.argv[1:]])}
+class _Table:
+    """One table of all runs on a terminal, plain lines elsewhere."""
 
+    def __init__(self, tasks: Sequence[_Task]) -> None:
+        self.tasks, self.console = tasks, Console(stderr=True)
+        self.live = self.console.is_terminal
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            TextColumn("{task.fields[phase]}"),
+            BarColumn(bar_width=16),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[loss]}"),
+            TextColumn("{task.fields[state]}"),
+            console=self.console,
+            disable=not self.live,
+            refresh_per_second=2,
+        )
+        empty = {"phase": "", "rate": "", "loss": "", "state": ""}
+        self.rows = [self.progress.add_task(task.job.folder.name, total=None, **empty) for task in tasks]
+        self.stamps = [0] * len(tasks)
+        self.printed = [(task.state, time.monotonic()) for task in tasks]
 
-@dataclass
-class _Reached:
-    """How far a run is, by its log.csv."""
+    def __enter__(self) -> _Table:
+        self.show()
+        self.progress.start()
+        return self
 
-    job: Job
-    phase: str = ""
-    step: int = 0
-    steps: int | None = None  # of the phase, where the configuration tells
-    rate: float = 0.0
-    loss: str = ""
-    stamp: int = 0
-
-    def read(self) -> bool:
-        """Read the file where it has changed; whether it has."""
-        path = self.job.folder / "log.csv"
-        stamp = path.stat().st_mtime_ns if path.exists() else 0
-        if stamp == self.stamp:
-            return False
-        self.stamp, rows = stamp, read_log(path)
-        if rows:
-            self.phase, self.loss = rows[-1]["phase"], rows[-1].get("loss", "")
-            optimisation = getattr(self.job.settings.config, {"pretrain": "training"}.get(self.phase, self.phase), None)
-            self.steps = getattr(optimisation, "steps", None)
-            points = [(int(row["step"]), float(row["seconds"])) for row in rows if row["phase"] == self.phase]
-            (begin, before), (self.step, now) = [(0, 0.0), *points][-10:][0], points[-1]
-            self.rate = (self.step - begin) / max(now - before, 1e-3)
-        return True
-
-    def cells(self) -> tuple[str, str, str, str, str]:
-        """Phase, step of steps, steps a second, time left in the phase, loss."""
-        if not self.phase:
-            return ("",) * 5
-        seconds = (self.steps - self.step) / self.rate if self.steps and self.rate else 0.0
-        left = str(timedelta(seconds=round(seconds))) if seconds else ""
-        return self.phase, f"{self.step}/{self.steps or '?'}", f"{self.rate:.1f}", left, self.loss
-
-
-class _Progress:
-    """One table of all runs on a terminal, plain lines where nobody watches."""
-
-    def __init__(self, runs: Sequence[_Run]) -> None:
-        self.runs, self.console, self.drawn = runs, Console(stderr=True), 0.0
-        self.live = Live(console=self.console, auto_refresh=False)  # on a terminal
-        self.said = {run.job.folder: (run.state, time.monotonic()) for run in runs}
+    def __exit__(self, *_: object) -> None:
+        self.show()
+        for row in self.rows:
+            self.progress.update(row, visible=True)
+        self.progress.stop()
 
     def show(self) -> None:
-        """Show the state of all runs, not more often than is readable."""
-        now = time.monotonic()
-        if self.console.is_terminal and now - self.drawn >= 0.5:
-            self.drawn = now
-            self.live.start()
-            few = len(self.runs) <= self.console.height - 6
-            self.live.update(self._table([run for run in self.runs if few or run.state in BUSY]), refresh=True)
-        for run in self.runs if not self.console.is_terminal else ():
-            state, when = self.said[run.job.folder]
-            if run.state != state or (run.state in BUSY and now - when >= 30):
-                self.said[run.job.folder] = run.state, now
-                self.console.print(self._line(run), highlight=False, markup=False, soft_wrap=True)
+        """Bring everything up to date; a long table leaves out the runs that nobody works on."""
+        few = len(self.tasks) <= self.console.height - 2
+        for index, (task, row) in enumerate(zip(self.tasks, self.rows, strict=True)):
+            state = task.state
+            visible = few or state in ("working", "saving")
+            self.progress.update(row, state=state, visible=visible, **self._reached(index))
+            before, when = self.printed[index]
+            now = time.monotonic()
+            if not self.live and (state != before or (state in ("working", "saving") and now - when >= 30)):
+                self.printed[index] = state, now
+                self.console.print(self._line(index), highlight=False, markup=False, soft_wrap=True)
 
-    def close(self) -> None:
-        """Leave the table of all runs on the terminal."""
-        if self.live.is_started:
-            self.live.update(self._table(self.runs), refresh=True)
-            self.live.stop()
+    def _reached(self, index: int) -> dict[str, Any]:
+        """Phase, step, steps, rate and loss by a run's log.csv, where that has changed."""
+        job, file = self.tasks[index].job, self.tasks[index].job.folder / "log.csv"
+        stamp = file.stat().st_mtime_ns if file.exists() else 0
+        if stamp == self.stamps[index]:
+            return {}
+        self.stamps[index], log = stamp, self.tasks[index].run.log
+        if not log:
+            return {}
+        phase, columns = list(log.items())[-1]
+        optimisation = getattr(job.settings.config, {"pretrain": "training"}.get(phase, phase), None)
+        steps, seconds = columns["step"][-10:], columns["seconds"][-10:]
+        rate = (steps[-1] - steps[0]) / max(seconds[-1] - seconds[0], 1e-3)
+        return {
+            "phase": phase,
+            "completed": int(steps[-1]),
+            "total": getattr(optimisation, "steps", None),
+            "rate": f"{rate:.1f} steps/s" if len(steps) > 1 else "",
+            "loss": f"loss {columns['loss'][-1]:.4g}" if "loss" in columns else "",
+        }
 
-    def _line(self, run: _Run) -> str:
-        phase, steps, rate, left, loss = run.reached.cells()
-        words = [f"{phase} {steps}", f"{rate} steps/s", f"{left} left" if left else "", f"loss {loss}"] if phase else []
-        if run.state in ("failed", "finished"):
-            words = [run.problem or self._finished()]
-        return ", ".join(filter(None, [f"{run.job.label}: {run.state}", *words]))
-
-    def _finished(self) -> str:
-        return f"{sum(run.state == 'finished' for run in self.runs)} of {len(self.runs)}"
-
-    def _table(self, runs: Sequence[_Run]) -> Table:
-        heads = ("run", "phase", "step", "steps/s", "left", "loss", "state")
-        table = Table(*heads, box=None, caption=f"{self._finished()} finished", caption_justify="left")
-        for column in table.columns[2:6]:
-            column.justify = "right"
-        for run in runs:
-            table.add_row(run.job.folder.name, *run.reached.cells(), run.state)
-        return table
+    def _line(self, index: int) -> str:
+        task, row = self.tasks[index], self.progress.tasks[index]
+        words = [
+            f"{row.fields['phase']} {row.completed:.0f}/{row.total or '?'}",
+            row.fields["rate"],
+            row.fields["loss"],
+        ]
+        if task.state in ("failed", "finished"):
+            finished = sum(other.state == "finished" for other in self.tasks)
+            words = [task.problem or f"{finished} of {len(self.tasks)}"]
+        elif not row.fields["phase"]:
+            words = []
+        return ", ".join(filter(None, [f"{task.job.label}: {task.state}", *words]))

@@ -4,74 +4,91 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from niso.training import checkpoint
-from niso.config import Hardware, parse
-from niso.errors import InputError, nearest
+from niso.config import Hardware
+from niso.errors import CheckpointError, InputError
 from niso.experiments import find_experiment
 from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.settings import Settings
 from niso.random import step_seed
-from niso.training.run import RunFolder, environment
-from niso.config import Strict
+from niso.runs.comparison import known
+from niso.training import checkpoint
+from niso.training.environment import environment
 from niso.training.loop import make_fabric, together, train
+from niso.training.run import Run
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
 
 def run(settings: Settings, out: Path) -> dict[str, float]:
-    """Run an experiment in a new folder and return its figures.
+    """Run an experiment in a new folder and return its metrics.
 
     Raises:
-        NisoError: see `RunFolder.create` and `train`.
+        NisoError: see `Run.create` and `train`.
     """
-    fabric = make_fabric(settings.hardware, lambda: RunFolder.create(out, settings.dump()))
-    folder = RunFolder.open(out)
+    fabric = make_fabric(settings.hardware, lambda: Run.create(out, settings.dump()))
+    new = Run.open(out)
     try:
-        return _execute(folder, settings, fabric)
+        return _execute(new, settings, fabric)
     except Exception:
         if fabric.is_global_zero:
-            folder.withdraw()
+            new.withdraw()
         raise
 
 
 def resume(path: Path) -> dict[str, float]:
-    """Go on with an interrupted run; one that is finished is left as it is.
+    """Continue an interrupted run, or a finished one whose config.yaml now asks for more steps.
 
     Raises:
-        NisoError: the folder is not a run's, its configuration or checkpoint is damaged, or training fails.
+        NisoError: the folder is not a run's, its configuration or checkpoint is damaged, the configuration asks for
+            fewer steps or another model than were trained, or training fails.
     """
     from niso.report import write_report  # matplotlib is slow to import
 
-    folder = RunFolder.open(path)
-    if folder.finished:
+    old = Run.open(path)
+    if old.finished and old.facts.get("settings") == _determining(old):
         if not (path / "report.html").exists():  # killed just before
-            write_report(path)
-        return folder.metrics
-    settings = Settings.load(folder.settings, path / "config.yaml")
-    return _execute(folder, settings, make_fabric(settings.hardware))
+            write_report(old, known(old.kind[0]))
+        return old.metrics
+    settings = _load(old)
+    return _execute(old, settings, make_fabric(settings.hardware))
 
 
 def evaluate(path: Path) -> dict[str, float]:
-    """Evaluate the weights of a trained run again, and write its figures, pictures and report anew.
+    """Evaluate the weights of a trained run again, and write its metrics, pictures and report anew.
 
     Raises:
         InputError: a phase of the run has not been trained to its end.
         NisoError: as for `resume`.
     """
-    folder = RunFolder.open(path)
-    settings = Settings.load(folder.settings, path / "config.yaml")
+    old = Run.open(path)
+    settings = _load(old)
     hardware = replace(settings.hardware, devices=1, nodes=1)
     if hardware.accelerator == "gpu":  # perhaps not this machine's
         hardware = replace(hardware, accelerator="auto")
-    return _execute(folder, settings, make_fabric(hardware), training=False)
+    return _execute(old, settings, make_fabric(hardware), training=False)
 
 
-def _execute(folder: RunFolder, settings: Settings, fabric: Any, training: bool = True) -> dict[str, float]:
+def _load(old: Run) -> Settings:
+    """Settings of a run; InputError where config.yaml is no longer that of the run that was trained."""
+    source, facts = old.path / "config.yaml", old.facts
+    settings = Settings.load(old.settings, source)
+    for key in ("experiment", "method", "seed"):
+        trained, asked = facts.get(key), getattr(settings, key)
+        if trained is not None and trained != asked:
+            raise InputError(f"{source}: {key} is {asked}, but {trained} was trained: undo that, or start a new run")
+    return settings
+
+
+def _execute(folder: Run, settings: Settings, fabric: Fabric, training: bool = True) -> dict[str, float]:
     with ExitStack() as stack:
         with together(fabric):
             if fabric.is_global_zero:
@@ -79,22 +96,36 @@ def _execute(folder: RunFolder, settings: Settings, fabric: Any, training: bool 
         return _train_and_evaluate(folder, settings, fabric, training)
 
 
-def _train_and_evaluate(folder: RunFolder, settings: Settings, fabric: Any, training: bool) -> dict[str, float]:
+def _train_and_evaluate(folder: Run, settings: Settings, fabric: Fabric, training: bool) -> dict[str, float]:
     from niso.report import save_pictures, write_report  # matplotlib is slow to import
 
     kind = find_experiment(settings.experiment)
     with together(fabric):
-        if fabric.is_global_zero and training:
-            folder.write("run.json", {**folder.facts, **_facts(settings, kind, fabric), **_invocation(folder)})
+        finished = folder.finished
+        if fabric.is_global_zero and training and not finished:
+            _write_facts(folder, settings, kind, fabric)
         torch.manual_seed(step_seed(settings.seed, 0, "initialisation"))
-        experiment = kind(settings.config, settings.method, settings.seed, settings.data_dir, fabric.device)
-        experiment.autocast = fabric.autocast
+        precision = _network_precision(fabric, settings.hardware)
+        experiment = kind(settings.config, settings.method, settings.seed, settings.data_dir, fabric.device, precision)
         if fabric.is_global_zero and training and (drawn := experiment.facts()):
-            folder.write("run.json", {**folder.facts, **drawn})
-    totals = {"steps": 0, "seconds": 0.0}
+            folder.write("facts", {**folder.facts, **drawn})
+    totals: dict[str, float] = {"steps": 0, "seconds": 0.0}
+    trained = False
     for phase in _built_together(experiment.phases(), fabric):
-        if not training:
-            _require_trained(folder, phase.name, phase.optimisation.steps)
+        path, steps = folder.checkpoint(phase.name), phase.optimisation.steps
+        with together(fabric):
+            reached = 0 if trained else _reached(folder, phase)  # later phases build on those trained now
+            if reached < steps and not training:
+                remedy = f"finish it by `niso resume {folder.path}`"
+                raise InputError(f"{folder.path}: phase {phase.name} stands at step {reached} of {steps}: {remedy}")
+        with together(fabric):
+            if fabric.is_global_zero and reached < steps and finished:
+                if not trained:
+                    (folder.path / "metrics.json").unlink()
+                    _write_facts(folder, settings, kind, fabric)
+                else:
+                    path.unlink(missing_ok=True)
+        trained |= finished and reached < steps
         seconds = train(
             phase.objective,
             phase.sampler,
@@ -107,26 +138,31 @@ def _train_and_evaluate(folder: RunFolder, settings: Settings, fabric: Any, trai
             settings.hardware.compile,
             settings.hardware.whole_step,
         )
-        totals["steps"] += phase.optimisation.steps
+        totals["steps"] += steps
         totals["seconds"] += seconds
         totals[f"seconds_{phase.name}"] = seconds
         # what comes next draws the same numbers whether this phase was trained now or before an interruption
         torch.manual_seed(step_seed(settings.seed, 1, phase.name))
     if not fabric.is_global_zero:
         return {}
+    if training and finished and not trained and "settings" not in folder.facts:  # finished by an older version
+        return folder.metrics
     checkpoint.save(folder.path / "weights.safetensors", phase.objective.state_dict(), _origin(settings))
-    described = {key: value for key, value in totals.items() if key in kind.metric_descriptions}
-    figures = {**experiment.evaluate(), **described}
-    save_pictures(experiment.pictures(), folder.path / "figures")
-    folder.write("curves.json", experiment.curves())
-    for name, tensors in experiment.tensors().items():
+    result = experiment.evaluate()
+    values = {**result.metrics, **totals}
+    metrics = {metric.key: values[metric.key] for metric in kind.metrics if metric.key in values}
+    save_pictures(experiment.draw(result), folder.path / "figures")
+    folder.write("curves", result.curves)
+    for name, tensors in result.tensors.items():
         checkpoint.save(folder.path / f"{name}.safetensors", tensors, _origin(settings))
-    folder.write("metrics.json", figures)
-    write_report(folder.path)
-    return figures
+    facts = {key: value for key, value in folder.facts.items() if key != "metric_descriptions"}
+    folder.write("facts", {**facts, **_meaning(settings, kind), "settings": _determining(folder)})
+    folder.write("metrics", metrics)
+    write_report(folder, known(settings.experiment))
+    return metrics
 
 
-def _built_together(phases: Iterator[Phase], fabric: Any) -> Iterator[Phase]:
+def _built_together(phases: Iterator[Phase], fabric: Fabric) -> Iterator[Phase]:
     while True:
         with together(fabric):
             phase = next(phases, None)
@@ -135,37 +171,64 @@ def _built_together(phases: Iterator[Phase], fabric: Any) -> Iterator[Phase]:
         yield phase
 
 
+def _network_precision(fabric: Fabric, hardware: Hardware) -> Callable[[], AbstractContextManager[Any]]:
+    """The context in which networks are called."""
+    return fabric.autocast if hardware.precision.endswith("mixed") else nullcontext
+
+
 def _origin(settings: Settings) -> dict[str, Any]:
     """What exported weights say of themselves."""
     return {name: getattr(settings, name) for name in ("experiment", "preset", "method", "seed")}
 
 
-def _require_trained(folder: RunFolder, phase: str, steps: int) -> None:
-    path = folder.checkpoint(phase)
-    reached = checkpoint.load(path)[1]["step"] if path.exists() else 0
-    if reached < steps:
+def _determining(folder: Run) -> dict[str, Any]:
+    """The settings that determine a run's results."""
+    return {key: value for key, value in folder.settings.items() if key != "hardware"}
+
+
+def _reached(folder: Run, phase: Phase) -> int:
+    """The step of a phase's checkpoint.
+
+    Raises:
+        InputError: it lies beyond the steps that the configuration asks for.
+        CheckpointError: it is damaged, or of another model.
+    """
+    path, steps, config = folder.checkpoint(phase.name), phase.optimisation.steps, folder.path / "config.yaml"
+    if not path.exists():
+        return 0
+    tensors, facts = checkpoint.load(path)
+    try:
+        checkpoint.restore_weights(path, tensors, phase.objective)
+    except CheckpointError as error:
+        raise CheckpointError(f"{error}; undo the change of {config}, or start a new run") from error
+    if facts["step"] > steps:
         raise InputError(
-            f"{folder.path}: phase {phase} stands at step {reached} of {steps}: "
-            f"finish it by `niso resume {folder.path}`"
+            f"{config} asks for {steps} steps of phase {phase.name}, but {facts['step']} are trained: "
+            "ask for as many or more, or start a new run"
         )
+    return int(facts["step"])
 
 
-def _facts(settings: Settings, kind: type[Experiment], fabric: Any) -> dict[str, Any]:
-    return {
-        "experiment": settings.experiment,
-        "preset": settings.preset,
-        "method": settings.method,
-        "seed": settings.seed,
+def _write_facts(folder: Run, settings: Settings, kind: type[Experiment], fabric: Fabric) -> None:
+    """Write what is known before training; a resumption keeps the command that started the run."""
+    command = None if sys.argv[1:2] == ["resume"] else shlex.join(["niso", *sys.argv[1:]])
+    facts = folder.facts
+    new = {
+        **_origin(settings),
         "devices": fabric.world_size,
         "device": fabric.device.type,
         **environment(fabric.device),
         "summary": kind.summary,
-        "metric_descriptions": kind.metric_descriptions,
+        **_meaning(settings, kind),
+        "command": facts.get("command", command),
+    }
+    folder.write("facts", {**facts, **new})
+
+
+def _meaning(settings: Settings, kind: type[Experiment]) -> dict[str, Any]:
+    """What the metrics are, and their targets."""
+    metrics = [asdict(metric) for metric in kind.metrics]
+    return {
+        "metrics": {metric.pop("key"): metric for metric in metrics},
         "targets": kind.targets.get(settings.preset, {}),
     }
-
-
-def _invocation(folder: RunFolder) -> dict[str, Any]:
-    """The command that started the run; a resumption does not replace it, and is none that starts such a run."""
-    own = None if sys.argv[1:2] == ["resume"] else shlex.join(["niso", *sys.argv[1:]])
-    return {"command": folder.facts.get("command", own)}

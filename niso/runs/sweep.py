@@ -1,8 +1,8 @@
 """Several seeds and methods of one run: each in a run folder of its own, and a report that compares them.
 
 The folder holds `sweep.yaml` (the settings of the first seed, how many there are, and the methods), `seed0`, `seed1`, …
-or, with several methods, `niso-seed0`, …, and `report.html`. Whatever interrupts it, `niso resume` goes on with the
-runs that are not finished.
+or, with several methods, `niso-seed0`, …, and `report.html`. Whatever interrupts it, `niso resume` continues the runs
+that are not finished.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from niso.training.checkpoint import write_atomically
 from niso.config import read_yaml, to_yaml
 from niso.errors import InputError, Interrupted, TrainingError
 from niso.experiments import find_experiment
-from niso.runs import runner
-from niso.runs.parallel import Job, run_side_by_side
-from niso.runs.comparison import compare
 from niso.experiments.settings import Settings
+from niso.files import write_atomically
+from niso.runs import Run, runner
+from niso.runs.comparison import compare
+from niso.runs.parallel import Job, run_side_by_side
 
 FILE = "sweep.yaml"
 
@@ -31,18 +31,20 @@ def is_sweep(path: Path) -> bool:
 
 
 def run_sweep(settings: Settings, seeds: int, methods: Sequence[str], out: Path, parallel: int = 1) -> str:
-    """Train and evaluate `seeds` seeds, from that of the settings on, of each method; their figures as text.
+    """Train and evaluate `seeds` seeds, from that of the settings on, of each method; their results as text.
 
     Args:
         out: a new folder.
-        parallel: how many runs are trained at a time; more than one are processes of their own.
+        parallel: how many runs are trained at a time; if more than one, each is a process of its own.
 
     Raises:
-        NisoError: as for `runner.run`. A folder in which nothing could begin is taken back.
+        NisoError: as for `runner.run`. A folder in which nothing could begin is removed.
     """
     _check(settings)
     if is_sweep(out):
-        raise InputError(f"{out} already holds several runs: go on by `niso resume {out}`, or choose another --out")
+        raise InputError(
+            f"{out} already holds several runs: continue them by `niso resume {out}`, or choose another --out"
+        )
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out} exists and is not an empty folder: choose another --out")
     content = {"seeds": seeds, "methods": list(methods), "settings": settings.dump()}
@@ -58,7 +60,7 @@ def run_sweep(settings: Settings, seeds: int, methods: Sequence[str], out: Path,
 
 
 def resume_sweep(out: Path, parallel: int = 1) -> str:
-    """Go on with the runs that are not finished; as `run_sweep`.
+    """Continue the runs that are not finished; as `run_sweep`.
 
     Raises:
         NisoError: sweep.yaml is damaged, or as for `runner.resume`.
@@ -67,11 +69,11 @@ def resume_sweep(out: Path, parallel: int = 1) -> str:
     values = read_yaml(path)
     seeds, settings = values.get("seeds"), values.get("settings")
     if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1 or not isinstance(settings, dict):
-        raise InputError(f"{path} is damaged: it must hold a number of seeds, and settings; start anew elsewhere")
+        raise InputError(f"{path} is damaged: it must hold a number of seeds and settings; start again elsewhere")
     loaded = Settings.load(settings, path)
-    methods, known = values.get("methods", [loaded.method]), find_experiment(loaded.experiment).methods
+    methods, known = values.get("methods", [loaded.method]), find_experiment(loaded.experiment).methods()
     if not isinstance(methods, list) or not methods or not all(method in known for method in methods):
-        raise InputError(f"{path} is damaged: methods must be among {', '.join(known)}; start anew elsewhere")
+        raise InputError(f"{path} is damaged: methods must be among {', '.join(known)}; start again elsewhere")
     _check(loaded)
     return _go(_jobs(loaded, seeds, methods, out), out, parallel)
 
@@ -91,19 +93,17 @@ def _jobs(settings: Settings, seeds: int, methods: Sequence[str], out: Path) -> 
 def _go(jobs: Sequence[Job], out: Path, parallel: int) -> str:
     """All runs. One that fails does not keep the others from being trained; it is reported at the end."""
     failed = run_side_by_side(jobs, parallel, out) if parallel > 1 else _one_by_one(jobs, out)
-    begun = [job.folder for job in jobs if (job.folder / "config.yaml").exists()]
-    begun.sort(key=lambda run: (len(run.name), run.name))  # as `niso report`
-    figures = compare(begun, out / "report.html") if begun else ""
+    text = compare(Run.find(out), out / "report.html") if any(out.glob("*/config.yaml")) else ""
     if failed:
         kind = "runs" if len({job.settings.method for job in jobs}) > 1 else "seeds"
         raise TrainingError(f"{len(failed)} of {len(jobs)} {kind} failed: {'; '.join(failed)}")
-    return figures
+    return text
 
 
 def _one_by_one(jobs: Sequence[Job], out: Path) -> list[str]:
     """All runs in turn, in this process; what went wrong in those that failed.
 
-    Bad input ends it at once where nothing has begun; later it may be one method's only.
+    Bad input ends everything while no run has begun; later it may concern one method only.
     """
     failed, several = [], len({job.settings.method for job in jobs}) > 1
     for index, job in enumerate(jobs, start=1):
@@ -132,7 +132,7 @@ def _check(settings: Settings) -> None:
 
 
 def _withdraw(out: Path) -> None:
-    """Take back a folder in which no run has begun."""
+    """Remove a folder in which no run has begun."""
     if not any(out.glob("*/config.yaml")):
         (out / FILE).unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # not empty

@@ -29,7 +29,7 @@ from niso.training.compilation import compile_networks, compile_objective
 from niso.training.memory import keep_freed_memory
 from niso.training.optimizer import make_optimizer, set_learning_rates, spectra
 from niso.training.progress import Bar, Log, Meter, every
-from niso.training.run import RunFolder
+from niso.training.run import Run
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -130,7 +130,7 @@ def train(
     objective: nn.Module,
     sampler: Sampler,
     optimisation: Optimisation,
-    run: RunFolder,
+    run: Run,
     fabric: Fabric,
     phase: str = "pretrain",
     seed: int = 0,

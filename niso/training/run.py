@@ -1,36 +1,54 @@
-"""The folder of a run: what is in it, and the checks that keep finished work from being lost."""
+"""A run: training writes into it, reports read it, and checks keep finished work from being lost."""
 
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
-import os
-import platform
-import subprocess
-from collections.abc import Iterator
+import math
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
 
 from niso.config import read_yaml, to_yaml
 from niso.errors import InputError
-from niso.files import locked
-from niso.training.checkpoint import write_atomically
+from niso.files import locked, write_atomically
+from niso.results import Curve, Metric
+
+Kind = tuple[str, str, str]
+"""Experiment, preset and method."""
+FILES = {
+    "facts": "run.json",
+    "metrics": "metrics.json",
+    "curves": "curves.json",
+    "captions": "figures/captions.json",
+}
 
 
 @dataclass(frozen=True)
-class RunFolder:
-    """`config.yaml`, `run.json` (facts), `metrics.json`, `curves.json`, `log.csv`, `tensorboard/`, `checkpoints/`,
-    `weights.safetensors`, `figures/` and `report.html` of one run."""
+class Run:
+    """A run folder, finished or not, or the record that was kept of one; whatever it lacks is empty.
+
+    A folder holds `config.yaml`, `run.json` (facts), `metrics.json`, `curves.json`, `log.csv`, `tensorboard/`,
+    `checkpoints/`, `weights.safetensors`, `figures/` and `report.html`. A record, see `niso.runs.record`, has settings,
+    facts, metrics and curves.
+
+    Attributes:
+        path: the folder, or the record's file.
+        record: the content of the record; None for a folder.
+    """
 
     path: Path
+    record: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def create(cls, path: Path, settings: dict[str, Any]) -> RunFolder:
+    def create(cls, path: Path, settings: dict[str, Any]) -> Run:
         """Start a run in a new or empty folder.
 
         Raises:
@@ -40,9 +58,7 @@ class RunFolder:
         if run.finished:
             raise InputError(f"{path} already holds a finished run: choose another --out, or remove it first")
         if (path / "config.yaml").exists():
-            raise InputError(
-                f"{path} holds an unfinished run: go on with it by `niso resume {path}`, or remove it first"
-            )
+            raise InputError(f"{path} holds an unfinished run: continue it by `niso resume {path}`, or remove it first")
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise InputError(f"{path} exists and is not an empty folder: choose another --out")
         try:
@@ -52,19 +68,56 @@ class RunFolder:
         return run
 
     @classmethod
-    def open(cls, path: Path) -> RunFolder:
-        """An existing run.
+    def open(cls, path: Path) -> Run:
+        """The run in a folder.
 
         Raises:
             InputError: the folder is not that of a run.
         """
         if not (path / "config.yaml").is_file():
-            reason = "it has no config.yaml" if path.is_dir() else "there is no such folder"
-            raise InputError(f"{path} is not a run folder: {reason}")
+            raise _not_a_run(path)
         return cls(path)
 
+    @classmethod
+    def read(cls, path: Path) -> Run:
+        """The run that a record's file tells of.
+
+        Raises:
+            InputError: the file cannot be read or is not a record.
+        """
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+            required = ("experiment", "preset", "method", "seed", "metrics", "facts")
+            missing = [key for key in required if key not in record]
+        except (OSError, ValueError, TypeError) as error:
+            raise InputError(f"cannot read record {path}: {error}") from error
+        if missing:
+            raise InputError(f"{path} is not a record of a run: it has no {', '.join(missing)}")
+        for part in ("metrics", "facts", "settings"):
+            if not isinstance(record.get(part) or {}, dict):
+                raise InputError(f"{path} is not a record of a run: its {part} are not an object")
+        return cls(path, record)
+
+    @classmethod
+    def find(cls, path: Path) -> list[Run]:
+        """The runs that a path names: a run folder, a record, or all runs, or else all records, in a folder.
+
+        Raises:
+            InputError: it names none, or a record is damaged.
+        """
+        if path.is_file():
+            return [cls.read(path)]
+        if (path / "config.yaml").is_file():
+            return [cls(path)]
+        folders = [file.parent for file in path.glob("*/config.yaml")]
+        runs = [cls(folder) for folder in sorted(folders, key=lambda folder: (len(folder.name), folder.name))]
+        runs = runs or [cls.read(file) for file in sorted(path.glob("*.json"))]
+        if not runs:
+            raise _not_a_run(path)
+        return runs
+
     def withdraw(self) -> None:
-        """Take back a run that could not begin; nothing happens once it has been training."""
+        """Remove a run that could not begin; nothing happens once it has been training."""
         if not (self.path / "log.csv").exists():
             for name in ("config.yaml", "run.json", ".lock"):
                 (self.path / name).unlink(missing_ok=True)
@@ -81,84 +134,147 @@ class RunFolder:
         with locked(self.path):
             yield
 
-    @property
+    def checkpoint(self, phase: str) -> Path:
+        """Where the checkpoint of a phase is or will be."""
+        return self.path / "checkpoints" / f"{phase}.safetensors"
+
+    def write(self, part: str, values: Mapping[str, Any]) -> None:
+        """Write one of `FILES`, in one step."""
+        content = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
+        write_atomically(self.path / FILES[part], content.encode())
+
+    @cached_property
     def settings(self) -> dict[str, Any]:
-        return read_yaml(self.path / "config.yaml")
+        """The content of config.yaml; of a record the same."""
+        if self.record is None:
+            return read_yaml(self.path / "config.yaml")
+        return {key: self.record[key] for key in ("experiment", "preset", "method", "seed")} | dict(
+            self.record.get("settings") or {}
+        )
+
+    @property
+    def kind(self) -> Kind:
+        """Experiment, preset and method."""
+        experiment, preset, method = (str(self.settings.get(key, "?")) for key in ("experiment", "preset", "method"))
+        return experiment, preset, method
+
+    @property
+    def seed(self) -> Any:
+        """The seed, or None where there is none."""
+        return self.settings.get("seed")
+
+    @property
+    def title(self) -> str:
+        """Experiment, preset, method and seed."""
+        words = [str(self.settings[key]) for key in ("experiment", "preset", "method") if self.settings.get(key)]
+        seed = [] if self.seed is None else [f"seed {self.seed}"]
+        return " · ".join([*words, *seed]) if words else self.name
+
+    @property
+    def name(self) -> str:
+        """Name of the folder, with that of the folder around it for one of several seeds; or that of the record."""
+        if self.record is not None:
+            return self.path.stem
+        path = self.path.resolve()
+        return f"{path.parent.name}/{path.name}" if re.fullmatch(r"seed\d+", path.name) else path.name
 
     @property
     def finished(self) -> bool:
-        return (self.path / "metrics.json").is_file()
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """Final figures of a finished run."""
-        return self._read("metrics.json")
-
-    @property
-    def curves(self) -> dict[str, Any]:
-        """Curves of a finished run by name, see `Experiment.curves`."""
-        return self._read("curves.json") if (self.path / "curves.json").is_file() else {}
+        """Whether there are results."""
+        return self.record is not None or (self.path / "metrics.json").is_file()
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Facts of the run: versions, commit, hardware, times."""
-        return self._read("run.json") if (self.path / "run.json").is_file() else {}
+        """Versions, commit, hardware, times, what the metrics are."""
+        return self._read("facts")
 
-    def checkpoint(self, phase: str) -> Path:
-        return self.path / "checkpoints" / f"{phase}.safetensors"
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Values of a finished run by the keys of its metrics."""
+        return {key: value for key, value in self._read("metrics").items() if isinstance(value, int | float)}
 
-    def write(self, name: str, values: dict[str, Any]) -> None:
-        """Write a JSON file of the run, atomically."""
-        write_atomically(self.path / name, (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
+    @property
+    def described(self) -> dict[str, Metric]:
+        """What its metrics are; runs of older versions do not know which direction is better."""
+        facts = self.facts
+        if isinstance(facts.get("metrics"), dict):
+            return {key: Metric(key, **values) for key, values in facts["metrics"].items()}
+        return {key: Metric(key, str(text)) for key, text in dict(facts.get("metric_descriptions") or {}).items()}
 
-    def _read(self, name: str) -> dict[str, Any]:
+    @property
+    def targets(self) -> dict[str, str]:
+        """Goals by the keys of metrics, e.g. "≥ 0.95"."""
+        return dict(self.facts.get("targets") or {})
+
+    @property
+    def curves(self) -> dict[str, Curve]:
+        """Curves of a finished run by name.
+
+        Raises:
+            InputError: one does not have as many y as x.
+        """
+        curves = self._read("curves")
         try:
-            return json.loads((self.path / name).read_text())
-        except (OSError, ValueError) as error:
-            remedy = f"run `niso evaluate {self.path}`" if name == "metrics.json" else "remove it"
-            raise InputError(f"cannot read {self.path / name} ({error}): {remedy}") from error
+            for name, curve in curves.items():
+                x, y = ([float(value) for value in curve[key]] for key in ("x", "y"))
+                if len(x) != len(y) or not x:
+                    raise ValueError(f"{len(x)} x and {len(y)} y in {name}")
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"the curves of {self.path} are damaged ({error}): run `niso evaluate` again") from error
+        return curves
+
+    @property
+    def pictures(self) -> list[tuple[Path, str]]:
+        """Files and captions, in reading order; those without a caption come last. A file may be missing."""
+        folder = self.path / "figures"
+        captions = {folder / f"{name}.png": str(text) for name, text in self._read("captions").items()}
+        others = {file: file.stem for file in sorted(folder.glob("*.png")) if file not in captions}
+        return list({**captions, **others}.items())
+
+    @property
+    def log(self) -> dict[str, dict[str, np.ndarray]]:
+        """log.csv as phase → column → numbers. A missing number is NaN; a line that was cut off is left out."""
+        file = self.path / "log.csv"
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True) if file.is_file() else []
+        phases: dict[str, list[dict[str, float]]] = {}
+        for row in csv.DictReader(line for line in lines if line.endswith("\n")):
+            phase = row.pop("phase", None) or "training"
+            values = {name: _number(text) for name, text in row.items()}
+            if None not in row and None not in row.values() and math.isfinite(values.get("step", math.nan)):
+                phases.setdefault(phase, []).append(values)
+        return {phase: _columns(rows) for phase, rows in phases.items()}
+
+    def _read(self, part: str) -> dict[str, Any]:
+        """The content of one of `FILES`, or that part of the record; empty where it is missing."""
+        if self.record is not None:
+            content, file = self.record.get(part) or {}, self.path
+        else:
+            file = self.path / FILES[part]
+            try:
+                content = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+            except (OSError, ValueError) as error:
+                raise InputError(f"cannot read {file} ({error}): {self._remedy(part)}") from error
+        if not isinstance(content, dict):
+            raise InputError(f"{file}: {part} must be an object, not {type(content).__name__}: {self._remedy(part)}")
+        return dict(content)
+
+    def _remedy(self, part: str) -> str:
+        return "remove it" if part == "facts" else f"run `niso evaluate {self.path}`"
 
 
-def environment(device: torch.device) -> dict[str, Any]:
-    """Facts that a figure is worth nothing without: versions, commit, hardware, date."""
-    import niso
-
-    return {
-        "niso": niso.__version__,
-        "commit": _commit(),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "hardware": torch.cuda.get_device_name(device) if device.type == "cuda" else _processor(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+def _not_a_run(path: Path) -> InputError:
+    reason = "it has no config.yaml" if path.is_dir() else "there is no such folder"
+    return InputError(f"{path} is not a run folder: {reason}")
 
 
-def _commit() -> str | None:
-    """Commit of the source tree that runs, "+changes" where it differs; None for an installed package."""
-    root = Path(__file__).resolve().parent.parent
-    if not (root / ".git").exists():
-        return None
+def _number(text: Any) -> float:
     try:
-        commit, changes = (
-            subprocess.run(
-                ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True
-            ).stdout.strip()
-            for arguments in (["rev-parse", "--short=12", "HEAD"], ["status", "--porcelain", "--", "niso"])
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return commit + ("+changes" if changes else "")
+        return float(text)
+    except (TypeError, ValueError):
+        return math.nan
 
 
-def _processor() -> str:
-    """Name of the processor, as the system tells it."""
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [
-            line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")
-        ]
-        if names:
-            return names[0]
-    return platform.processor() or platform.machine()
+def _columns(rows: list[dict[str, float]]) -> dict[str, np.ndarray]:
+    """The columns that have any number in this phase; those of other phases' terms are blank in it."""
+    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    return {name: values for name, values in columns.items() if not np.isnan(values).all()}

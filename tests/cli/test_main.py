@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from niso.experiments import EXPERIMENTS
-from niso.training.run import RunFolder
+from niso.training.run import Run
 
 TORUS = ("run", "torus")
 
@@ -150,7 +150,7 @@ def test_flags_override_the_file_and_the_file_the_preset(niso, small, tmp_path):
         "config:\n  multiplicity: 0.25\n  images: 9\n  training: {weight_decay: 0.5}\n"
     )
     assert niso(*TORUS, "--config", path, *small, "--out", out).status == 0
-    settings = RunFolder(out).settings
+    settings = Run(out).settings
     assert (settings["preset"], settings["seed"], settings["hardware"]["devices"]) == ("paper", 7, 1)
     assert settings["config"]["multiplicity"] == 0.25  # the file's
     assert settings["config"]["images"] == 3  # the flag's
@@ -160,7 +160,7 @@ def test_flags_override_the_file_and_the_file_the_preset(niso, small, tmp_path):
 def test_a_run_can_be_repeated_from_its_configuration(niso, finished, tmp_path, weights):
     again = tmp_path / "again"
     assert niso(*TORUS, "--config", finished / "config.yaml", "--out", again).status == 0
-    assert RunFolder(again).settings == RunFolder(finished).settings
+    assert Run(again).settings == Run(finished).settings
     first, second = weights(finished), weights(again)
     assert all(torch.equal(first[name], second[name]) for name in first)
 

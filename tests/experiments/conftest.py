@@ -17,7 +17,7 @@ from niso.experiments.experiment import Experiment
 from niso.geometry import se3
 from niso.geometry.mesh.surface import icosphere
 from niso.training.loop import make_fabric, train
-from niso.training.run import RunFolder
+from niso.training.run import Run
 
 
 @pytest.fixture(scope="session")
@@ -94,7 +94,7 @@ def figures_of_training(tmp_path: Path) -> Callable[[Experiment], tuple[dict[str
     def figures(experiment: Experiment) -> tuple[dict[str, float], dict[str, float]]:
         before = experiment.evaluate()
         (phase,) = experiment.phases()
-        run, fabric = RunFolder.create(tmp_path / "run", {}), make_fabric(Hardware(accelerator="cpu"))
+        run, fabric = Run.create(tmp_path / "run", {}), make_fabric(Hardware(accelerator="cpu"))
         train(phase.objective, phase.sampler, phase.optimisation, run, fabric)
         return before, experiment.evaluate()
 

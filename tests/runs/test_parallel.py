@@ -10,7 +10,7 @@ import pytest
 import torch
 import yaml
 
-from niso.training.run import RunFolder
+from niso.training.run import Run
 
 TORUS = ("run", "torus")
 DIGITS = (
@@ -34,7 +34,7 @@ def test_interrupted_and_resumed_they_equal_runs_by_themselves(start, niso, smal
         states = re.findall(rf"^seed {seed}: (\w+)", said, re.MULTILINE)
         assert states[0] == "starting" and states[-1] == "interrupted"
     assert "`niso resume" in (out / "seed0" / "output.log").read_text()
-    assert RunFolder(out / "seed0").facts["command"].startswith("niso run torus")
+    assert Run(out / "seed0").facts["command"].startswith("niso run torus")
 
     status, printed, said = niso("resume", out, "--parallel", 2)
     assert status == 0 and printed.startswith("quick · niso, seeds 0, 1, 2\n")
@@ -42,7 +42,7 @@ def test_interrupted_and_resumed_they_equal_runs_by_themselves(start, niso, smal
     assert niso(*common, "--seed", 1, "--out", tmp_path / "alone").status == 0
     alone, one = weights(tmp_path / "alone"), weights(out / "seed1")
     assert alone.keys() == one.keys() and all(torch.equal(alone[name], one[name]) for name in alone)
-    figures = [RunFolder(folder).metrics for folder in (tmp_path / "alone", out / "seed1")]
+    figures = [Run(folder).metrics for folder in (tmp_path / "alone", out / "seed1")]
     assert {**figures[0], "seconds": 0} == {**figures[1], "seconds": 0}
 
 
@@ -79,7 +79,7 @@ def test_methods_in_one_sweep(niso, tmp_path):
     names = ["autoencoder-seed1", "niso-seed1"]
     assert sorted(path.name for path in out.iterdir()) == [*names, "report.html", "sweep.yaml"]
     assert yaml.safe_load((out / "sweep.yaml").read_text())["methods"] == ["niso", "autoencoder"]
-    assert [RunFolder(out / name).settings["method"] for name in names] == ["autoencoder", "niso"]
+    assert [Run(out / name).settings["method"] for name in names] == ["autoencoder", "niso"]
     assert "niso, seed 1 is finished, 1 of 2" in said and all(method in printed for method in options[1:3])
     report = (out / "report.html").read_bytes()
     figures = json.loads((out / "niso-seed1" / "metrics.json").read_text())
@@ -108,7 +108,7 @@ def test_damaged_methods(refused, small, niso, tmp_path, methods):
     out = tmp_path / "sweep"
     out.mkdir()
     assert niso(*TORUS, *small, "--out", out / "seed0").status == 0
-    settings = RunFolder(out / "seed0").settings
+    settings = Run(out / "seed0").settings
     (out / "sweep.yaml").write_text(yaml.safe_dump({"seeds": 1, "methods": methods, "settings": settings}))
     assert "sweep.yaml is damaged: methods must be among niso" in refused("resume", out)
 

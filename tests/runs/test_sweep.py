@@ -11,7 +11,7 @@ import torch
 import yaml
 
 from niso.model import IsometryObjective
-from niso.training.run import RunFolder
+from niso.training.run import Run
 
 TORUS = ("run", "torus")
 
@@ -28,7 +28,7 @@ def test_seeds_are_runs_by_themselves(niso, small, sweep, tmp_path, weights):
     assert niso(*TORUS, *small, "--seed", 5, "--out", tmp_path / "alone").status == 0
     alone, one = weights(tmp_path / "alone"), weights(sweep / "seed5")
     assert all(torch.equal(alone[name], one[name]) for name in alone)
-    assert RunFolder(sweep / "seed5").settings == RunFolder(tmp_path / "alone").settings
+    assert Run(sweep / "seed5").settings == Run(tmp_path / "alone").settings
 
 
 def test_figures_and_report_at_the_end(niso, sweep, tmp_path):
@@ -52,7 +52,7 @@ def test_unfinished_seeds_are_finished_and_the_others_left(niso, sweep):
     shutil.rmtree(sweep / "seed5")
     assert niso("resume", sweep).status == 0
     assert (sweep / "seed4" / "metrics.json").stat().st_mtime_ns == kept
-    facts = RunFolder(sweep / "seed5").facts
+    facts = Run(sweep / "seed5").facts
     assert (sweep / "seed5" / "metrics.json").is_file() and facts["seed"] == 5
 
 

@@ -15,7 +15,7 @@ from niso.errors import CheckpointError, InputError, Interrupted, TrainingError
 from niso.training import checkpoint
 from niso.training.loop import make_fabric, together, train
 from niso.training.progress import read_log
-from niso.training.run import RunFolder
+from niso.training.run import Run
 
 STEPS = 12
 OPTIMISATION = Optimisation(steps=STEPS, batch_size=4, learning_rate=0.01, warmup_steps=2)
@@ -50,7 +50,7 @@ def fabric():
 
 @pytest.fixture
 def run(tmp_path):
-    return RunFolder.create(tmp_path / "run", {})
+    return Run.create(tmp_path / "run", {})
 
 
 def call(objective, run, fabric, optimisation=OPTIMISATION, seconds=0.0, **more):
@@ -86,7 +86,7 @@ def test_the_caller_s_random_state_does_not_matter_but_the_seed_does(run, fabric
     for number, (state, seed) in enumerate([(1, 5), (2, 5), (1, 6)]):
         objective = Regression()
         torch.manual_seed(state)
-        call(objective, RunFolder.create(tmp_path / str(number), {}), fabric, seed=seed)
+        call(objective, Run.create(tmp_path / str(number), {}), fabric, seed=seed)
         weights.append(objective.layer.weight.detach())
     assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
 
@@ -118,7 +118,7 @@ def test_a_crash_at_any_step_changes_nothing(run, fabric, tmp_path, at, seconds)
     if not run.checkpoint("pretrain").exists():
         resumed = Regression()
     call(resumed, run, fabric)
-    other = RunFolder.create(tmp_path / "whole", {})
+    other = Run.create(tmp_path / "whole", {})
     call(whole, other, fabric)
     states = [checkpoint.load(r.checkpoint("pretrain"))[0] for r in (run, other)]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[1])
@@ -265,12 +265,12 @@ def test_compiling_changes_the_speed_alone(run, fabric, tmp_path, monkeypatch):
     plain, compiled = Autoencoder(), Autoencoder()
     call(plain, run, fabric)
     assert not asked
-    call(compiled, RunFolder.create(tmp_path / "compiled", {}), fabric, compiled=True)
+    call(compiled, Run.create(tmp_path / "compiled", {}), fabric, compiled=True)
     assert asked == [compiled.encoder]  # a decoder without parameters has nothing to gain
     assert plain.state_dict().keys() == compiled.state_dict().keys()
     monkeypatch.setattr(nn.Module, "compile", lambda module, mode: asked.append((module, mode)))
     whole = Autoencoder()
-    call(whole, RunFolder.create(tmp_path / "whole", {}), fabric, compiled=True, whole_step=True)
+    call(whole, Run.create(tmp_path / "whole", {}), fabric, compiled=True, whole_step=True)
     assert asked[1:] == [(whole, None)]  # CUDA graphs are for GPUs
 
 

@@ -6,13 +6,14 @@ import torch
 import yaml
 
 from niso.errors import InputError
-from niso.training.run import RunFolder, environment
+from niso.training.environment import environment
+from niso.training.run import Run
 
 
 def test_a_new_run(tmp_path):
-    run = RunFolder.create(tmp_path / "deep" / "run", {"seed": 3, "name": "ü"})
+    run = Run.create(tmp_path / "deep" / "run", {"seed": 3, "name": "ü"})
     assert run.settings == {"seed": 3, "name": "ü"}
-    assert RunFolder.open(run.path) == run
+    assert Run.open(run.path) == run
     assert not run.finished and run.facts == {}
     assert run.checkpoint("head") == run.path / "checkpoints" / "head.safetensors"
     run.write("metrics.json", {"a": 0.5})
@@ -20,7 +21,7 @@ def test_a_new_run(tmp_path):
 
 
 def test_an_empty_folder_will_do(tmp_path):
-    assert RunFolder.create(tmp_path, {"seed": 1}).settings == {"seed": 1}
+    assert Run.create(tmp_path, {"seed": 1}).settings == {"seed": 1}
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -42,7 +43,7 @@ def test_what_is_there_is_never_lost(tmp_path, files, words):
         (tmp_path / name).write_text("precious")
     before = content(tmp_path)
     with pytest.raises(InputError, match=words) as error:
-        RunFolder.create(tmp_path, {})
+        Run.create(tmp_path, {})
     assert "\n" not in str(error.value) and str(tmp_path) in str(error.value)
     assert content(tmp_path) == before
 
@@ -51,27 +52,27 @@ def test_a_file_is_no_folder(tmp_path):
     file = tmp_path / "file"
     file.write_text("precious")
     with pytest.raises(InputError, match="not an empty folder"):
-        RunFolder.create(file, {})
+        Run.create(file, {})
     with pytest.raises(InputError, match=r"cannot write to .*: choose another --out"):
-        RunFolder.create(file / "run", {})
+        Run.create(file / "run", {})
     assert file.read_text() == "precious"
 
 
 def test_a_folder_that_cannot_be_written():
     with pytest.raises(InputError, match="cannot write to /proc/niso"):
-        RunFolder.create(Path("/proc/niso"), {})
+        Run.create(Path("/proc/niso"), {})
 
 
 def test_opening_what_is_no_run(tmp_path):
     with pytest.raises(InputError, match=r"not a run folder: it has no config\.yaml"):
-        RunFolder.open(tmp_path)
+        Run.open(tmp_path)
     with pytest.raises(InputError, match="there is no such folder"):
-        RunFolder.open(tmp_path / "none")
+        Run.open(tmp_path / "none")
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"\xff\xfe", b"[1"])
 def test_damaged_json_names_its_remedy(tmp_path, damage):
-    run = RunFolder.create(tmp_path, {})
+    run = Run.create(tmp_path, {})
     for name, remedy in {"metrics.json": "niso evaluate", "run.json": "remove it"}.items():
         (tmp_path / name).write_bytes(damage)
         with pytest.raises(InputError, match=rf"cannot read .*{name}.*{remedy}"):
@@ -79,11 +80,11 @@ def test_damaged_json_names_its_remedy(tmp_path, damage):
 
 
 def test_only_a_run_that_has_not_begun_can_be_withdrawn(tmp_path):
-    run = RunFolder.create(tmp_path / "a", {})
+    run = Run.create(tmp_path / "a", {})
     run.write("run.json", {})
     run.withdraw()
     assert not run.path.exists()
-    run = RunFolder.create(tmp_path / "b", {})
+    run = Run.create(tmp_path / "b", {})
     (run.path / "log.csv").touch()
     run.withdraw()
     assert run.settings == {}
@@ -100,6 +101,6 @@ def test_two_processes_cannot_work_on_one_run(niso, tiny, tmp_path, refused):
     path = tmp_path / "run"
     assert niso("run", "torus", *tiny, "--out", path).status == 0
     (path / "metrics.json").unlink()
-    with RunFolder(path).locked():
+    with Run(path).locked():
         assert "another process works on" in refused("resume", path)
     assert niso("resume", path).status == 0  # the lock went with its owner

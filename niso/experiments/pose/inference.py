@@ -34,7 +34,7 @@ from niso.geometry import trajectories as trajectory
 from niso.methods import METHODS, find_method
 from niso.training import checkpoint
 from niso.training.loop import make_fabric
-from niso.training.run import RunFolder
+from niso.training.run import Run
 
 WEIGHTS = "weights.safetensors"
 
@@ -82,7 +82,7 @@ def load_reader(path: Path) -> PoseReader:
     """
     if path.is_file() and path.name != WEIGHTS:
         raise InputError(f"{path} is not a run's {WEIGHTS}: give the run folder")
-    folder = RunFolder.open(path.parent if path.is_file() else path)
+    folder = Run.open(path.parent if path.is_file() else path)
     settings = Settings.load(folder.settings, folder.path / "config.yaml")
     if settings.experiment != "pose":
         raise InputError(f"{folder.path} is a run of {settings.experiment}: give one of `niso run pose`")

@@ -19,7 +19,7 @@ from niso.errors import InputError
 from niso.experiments.pose.trajectories import IMAGES, Trajectories, read
 from niso.geometry import se3
 from niso.geometry import trajectories as trajectory
-from niso.training.run import RunFolder
+from niso.training.run import Run
 
 EXTENT = 4.0
 """Of a shown trajectory, in the viewer's units of length, which its lines are made for."""
@@ -55,7 +55,7 @@ def read_runs(given: Sequence[Path]) -> dict[str, dict[str, Trajectories]]:
         InputError: a folder is not that of a finished pose run, or runs were tested on different data.
     """
     folders = [run for path in given for run in _inside(path)]
-    titles = [_title(RunFolder.open(folder)) for folder in folders]
+    titles = [_title(Run.open(folder)) for folder in folders]
     runs = dict[str, dict[str, Trajectories]]()
     for folder, title in zip(folders, titles, strict=True):
         alone = titles.count(title) == 1
@@ -211,7 +211,7 @@ def _inside(path: Path) -> list[Path]:
     return sorted(folder.parent for folder in path.glob("*/config.yaml")) or [path]
 
 
-def _title(run: RunFolder) -> str:
+def _title(run: Run) -> str:
     settings = run.settings
     if settings.get("experiment") != "pose":
         raise InputError(f"{run.path} is a run of {settings.get('experiment')}: `niso view` shows runs of pose")

@@ -12,7 +12,7 @@ from niso.experiments.homnist.methods import METHODS
 from niso.experiments.homnist.presets import PRESETS
 from niso.training import checkpoint
 from niso.training.loop import make_fabric, train
-from niso.training.run import RunFolder
+from niso.training.run import Run
 
 CPU = torch.device("cpu")
 QUICK = PRESETS["quick"]
@@ -41,7 +41,7 @@ def make(method: str = "niso", **changes: object) -> Homnist:
 
 def trained(experiment: Homnist, folder) -> list[dict[str, torch.Tensor]]:
     """Trains all phases; the backbone's weights after each."""
-    run, fabric = RunFolder.create(folder, {}), make_fabric(Hardware(accelerator="cpu"))
+    run, fabric = Run.create(folder, {}), make_fabric(Hardware(accelerator="cpu"))
     states = []
     for phase in experiment.phases():
         train(phase.objective, phase.sampler, phase.optimisation, run, fabric, phase.name)
@@ -109,7 +109,7 @@ def test_the_scale_of_latents_makes_no_difference_to_the_head():
 @pytest.mark.parametrize("method", ["niso", "autoencoder"])
 def test_in_half_precision_features_are_not(tmp_path, method):
     experiment, fabric = make(method), make_fabric(Hardware(accelerator="cpu", precision="bf16-mixed"))
-    experiment.autocast, run = fabric.autocast, RunFolder.create(tmp_path / "run", {})
+    experiment.autocast, run = fabric.autocast, Run.create(tmp_path / "run", {})
     for phase in experiment.phases():
         train(phase.objective, phase.sampler, phase.optimisation, run, fabric, phase.name)
     assert experiment.encode(experiment.test_images).dtype == torch.float32

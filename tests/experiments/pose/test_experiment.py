@@ -27,7 +27,7 @@ from niso.networks import ConvConfig, MLPConfig
 from niso.networks.two_view import TwoViewConfig
 from niso.training import checkpoint
 from niso.training.loop import make_fabric, train
-from niso.training.run import RunFolder
+from niso.training.run import Run
 
 CPU = torch.device("cpu")
 SIZE, FRAMES = 8, 24  # of the prepared frames
@@ -68,7 +68,7 @@ def state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 def trained(experiment: Pose, folder: Path) -> list[tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]]:
     """Trains all phases; the objective's weights before and after each."""
-    run, fabric = RunFolder.create(folder, {}), make_fabric(Hardware(accelerator="cpu"))
+    run, fabric = Run.create(folder, {}), make_fabric(Hardware(accelerator="cpu"))
     states = []
     for phase in experiment.phases():
         before = state(phase.objective)

@@ -18,7 +18,7 @@ from niso.experiments.pose.presets import PRESETS
 from niso.networks.two_view import TwoViewConfig
 from niso.training import checkpoint
 from niso.training.loop import make_fabric, train
-from niso.training.run import RunFolder
+from niso.training.run import Run
 
 CPU = torch.device("cpu")
 TINY = replace(
@@ -59,7 +59,7 @@ def test_a_head_is_trained_on_frozen_features(make, tmp_path):
     states = []
     for _ in range(2):
         states.append({name: value.clone() for name, value in phase.objective.state_dict().items()})
-        run, fabric = RunFolder.create(tmp_path / f"run{len(states)}", {}), make_fabric(Hardware(accelerator="cpu"))
+        run, fabric = Run.create(tmp_path / f"run{len(states)}", {}), make_fabric(Hardware(accelerator="cpu"))
         train(phase.objective, phase.sampler, phase.optimisation, run, fabric, phase.name)
     assert all(name.startswith(("predictor.decoder.", "predictor.orientation")) for name in states[0])
     assert any(not torch.equal(value, states[1][name]) for name, value in states[0].items())

@@ -25,7 +25,7 @@ from niso.figures.path_views import path_views
 from niso.geometry import se3
 from niso.geometry import trajectories as trajectory
 from niso.training import checkpoint
-from niso.training.run import RunFolder
+from niso.training.run import Run
 
 CPU = torch.device("cpu")
 SIZE = 8
@@ -46,7 +46,7 @@ def make_run(prepared_frames: Path, tmp_path_factory: pytest.TempPathFactory) ->
         if method not in runs:
             call = ["pose", "--method", method, "--data-dir", str(prepared_frames), *FLAGS]
             settings = parse_run(call).settings
-            folder = RunFolder.create(tmp_path_factory.mktemp("runs") / method, settings.dump())
+            folder = Run.create(tmp_path_factory.mktemp("runs") / method, settings.dump())
             torch.manual_seed(7)
             *_, phase = Pose(settings.config, method, 0, prepared_frames, CPU).phases()
             tensors = {
@@ -139,7 +139,7 @@ def test_tum_files(tmp_path, generator):
 def test_the_loaded_run_predicts_what_its_evaluation_saw(make_run, prepared_frames, method):
     run = make_run(method)
     reader = load_reader(run)
-    settings = Settings.load(RunFolder.open(run).settings, run / "config.yaml")
+    settings = Settings.load(Run.open(run).settings, run / "config.yaml")
     experiment = Pose(settings.config, method, 0, prepared_frames, CPU)
     number = experiment.frames.names.index("test1")
     for skip in (0, 3):
@@ -167,7 +167,7 @@ def test_a_finished_run(niso, prepared_frames, tmp_path):
 
 @pytest.mark.parametrize("method", [name for name, method in METHODS.items() if method.features is None])
 def test_untrained_predictors_have_the_tensors_of_trained_ones(prepared_frames, method, make_run):
-    settings = Settings.load(RunFolder.open(make_run()).settings, Path("config.yaml"))
+    settings = Settings.load(Run.open(make_run()).settings, Path("config.yaml"))
     experiment = Pose(settings.config, method, 0, prepared_frames, CPU)
     list(experiment.phases())
     shapes = {name: value.shape for name, value in experiment.predictor.state_dict().items()}
@@ -245,7 +245,7 @@ def test_wrong_calls(pose, make_run, prepared_frames, tmp_path):
     shutil.copy(run / "weights.safetensors", other)
     (tmp_path / "full").mkdir()
     (tmp_path / "full/trajectory.txt").touch()
-    torus = RunFolder.create(tmp_path / "torus", parse_run(["torus"]).settings.dump()).path
+    torus = Run.create(tmp_path / "torus", parse_run(["torus"]).settings.dump()).path
     (run / "checkpoints").mkdir()
     (run / "checkpoints/head.safetensors").touch()
     out = tmp_path / "out"

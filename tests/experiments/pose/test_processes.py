@@ -7,7 +7,7 @@ import torch
 
 from niso.training import checkpoint
 from niso.training.progress import read_log
-from niso.training.run import RunFolder
+from niso.training.run import Run
 
 FLAGS = (
     "--size 8 --conv.channels 4 6 --conv.blocks 1 --conv.patch 1 --rank 8 --steps 6 --batch-size 8 --head.steps 6 "
@@ -37,6 +37,6 @@ def test_two_processes_equal_one(start, niso, prepared_frames, tmp_path, method)
             )
     for row, other in zip(*(read_log(run / "log.csv") for run in (one, two)), strict=True):
         assert (row["phase"], float(row["loss"])) == (other["phase"], pytest.approx(float(other["loss"]), rel=1e-5))
-    figures = [RunFolder(run).metrics for run in (one, two)]
+    figures = [Run(run).metrics for run in (one, two)]
     for key in figures[0].keys() - {"seconds", "seconds_pretrain", "seconds_head"}:
         assert figures[1][key] == pytest.approx(figures[0][key], rel=1e-3), key

@@ -18,7 +18,7 @@ from niso.geometry import se3
 from niso.geometry import trajectories as trajectory
 from niso.geometry.trajectories import SKIPS
 from niso.training import checkpoint
-from niso.training.run import RunFolder
+from niso.training.run import Run
 
 FLAGS = "--method constant-motion --size 8 --head.steps 2 --head.batch-size 8 --evaluation-pairs 3".split()
 
@@ -50,7 +50,7 @@ def a_sequence(dtype: torch.dtype = torch.float64, frames: int = 21) -> Trajecto
 
 
 def test_a_run_keeps_what_its_figures_are_made_of(run):
-    sequences, metrics = read(run), RunFolder(run).metrics
+    sequences, metrics = read(run), Run(run).metrics
     assert list(sequences) == ["test0", "test1"]
     for skip in SKIPS:
         errors = []

@@ -25,7 +25,7 @@ from niso.networks import ConvConfig
 from niso.training import checkpoint
 from niso.training.ahead import Ahead
 from niso.training.loop import make_fabric, train
-from niso.training.run import RunFolder
+from niso.training.run import Run
 
 CPU = torch.device("cpu")
 CLASSES, SHAPES, VARIANTS, CHANNELS, HEIGHT, WIDTH = 3, 4, 5, 2, 8, 16
@@ -70,7 +70,7 @@ def place(experiment: Shapes, maps: torch.Tensor) -> list[tuple[int, int]]:
 
 def trained(experiment: Shapes, folder: Path) -> list[dict[str, torch.Tensor]]:
     """Trains both phases; the model's weights after each."""
-    run, fabric = RunFolder.create(folder, {}), make_fabric(Hardware(accelerator="cpu"))
+    run, fabric = Run.create(folder, {}), make_fabric(Hardware(accelerator="cpu"))
     states = []
     for phase in experiment.phases():
         train(phase.objective, phase.sampler, phase.optimisation, run, fabric, phase.name)

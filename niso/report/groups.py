@@ -1,0 +1,192 @@
+"""Runs of one configuration together, and their metrics as means over seeds."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from niso.report.numbers import number, with_error
+from niso.results import Known, Metric
+from niso.training.run import Kind, Run
+
+SHOWN = 6
+"""Settings that the name of a configuration states at most."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A metric over seeds."""
+
+    metric: Metric
+    seeds: Sequence[Any]
+    values: Sequence[float]
+
+    @property
+    def mean(self) -> float:
+        return mean(self.values)
+
+    @property
+    def standard_error(self) -> float | None:
+        return standard_error(self.values)
+
+    @property
+    def worst(self) -> int | None:
+        """Index of the worst value, one that is not finite before any other; None where neither way is better."""
+        if self.metric.better is None:
+            return None
+        sign = 1 if self.metric.better == "higher" else -1
+        goodness = [sign * value if math.isfinite(value) else -math.inf for value in self.values]
+        return goodness.index(min(goodness))
+
+    def __str__(self) -> str:
+        """Mean ± standard error."""
+        error = self.standard_error
+        return number(self.mean) if error is None else with_error(self.mean, error)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Finished runs that differ in nothing but their seed.
+
+    Attributes:
+        settings: the settings in which it differs from other groups of the same preset and method, and whether its
+            runs repeat those of another; empty where there is only one group.
+    """
+
+    experiment: str
+    preset: str
+    method: str
+    settings: str
+    runs: Sequence[Run]
+
+    @property
+    def name(self) -> str:
+        return " · ".join(filter(None, [self.preset, self.method, self.settings]))
+
+    @property
+    def seeds(self) -> list[Any]:
+        return [run.seed for run in self.runs]
+
+    def rows(self, known: Known) -> list[tuple[str, list[str]]]:
+        """Each metric with every run's value."""
+        values = [run.metrics for run in self.runs]
+        return [(key, [number(row.get(key)) for row in values]) for key in self.estimates(known)]
+
+    def estimates(self, known: Known) -> dict[str, Estimate]:
+        """All metrics that any of its runs has; those that the experiment declares come first, in its order."""
+        values = [run.metrics for run in self.runs]
+        metrics = _described(self.runs, known)
+        keys = dict.fromkeys([*metrics, *(key for row in values for key in row)])
+        estimates = {}
+        for key in keys:
+            having = [(run.seed, row[key]) for run, row in zip(self.runs, values, strict=True) if key in row]
+            if having:
+                estimates[key] = Estimate(metrics.get(key, Metric(key, "")), *zip(*having, strict=True))
+        return estimates
+
+
+def described(run: Run, known: Known) -> dict[str, Metric]:
+    """What the metrics of a run are; those that the experiment declares come first, in its order."""
+    return _described([run], known)
+
+
+def _described(runs: Iterable[Run], known: Known) -> dict[str, Metric]:
+    """What runs say of their metrics; where they are of an older version, what the experiment declares."""
+    declared = {metric.key: metric for metric in known.metrics}
+    stated = {key: metric for run in reversed(list(runs)) for key, metric in run.described.items()}
+    current = {key: metric for key, metric in stated.items() if metric.better or metric.unit}
+    return declared | {key: metric for key, metric in stated.items() if key not in declared} | current
+
+
+def grouped(runs: Iterable[Run], defaults: Mapping[str, Any]) -> list[Group]:
+    """Finished runs of each configuration of one experiment, in order of appearance.
+
+    A seed that a configuration has twice makes a group of its own, "repetition 2". Records from several folders are
+    variants: the folder's name takes the place of the preset's, or precedes it where the folder has several presets.
+
+    Args:
+        defaults: settings of runs that do not know them, as in config.yaml.
+    """
+    finished = [run for run in {run.path.resolve(): run for run in runs}.values() if run.finished]
+    folders: dict[Path, set[str]] = {}
+    for run in finished:
+        if run.record is not None:
+            folders.setdefault(run.path.resolve().parent, set()).add(run.kind[1])
+    kinds: dict[Kind, list[Run]] = {}
+    for run in finished:
+        experiment, preset, method = run.kind
+        if run.record is not None and len(folders) > 1:
+            folder = run.path.resolve().parent
+            preset = f"{folder.name} {preset}" if len(folders[folder]) > 1 else folder.name
+        kinds.setdefault((experiment, preset, method), []).append(run)
+    return [
+        Group(*kind, _shortened(differences), same)
+        for kind, members in kinds.items()
+        for differences, same in _configurations(members, defaults).items()
+    ]
+
+
+def _configurations(runs: Sequence[Run], defaults: Mapping[str, Any]) -> dict[tuple[str, ...], list[Run]]:
+    """Runs of one preset and method by the settings in which they differ, each seed once."""
+    configurations: dict[tuple[str, ...], list[Run]] = {}
+    for run, difference in zip(runs, _differences([run.settings for run in runs], defaults), strict=True):
+        key, repetition = difference, 1
+        while run.seed in [other.seed for other in configurations.get(key, ())]:
+            repetition += 1
+            key = (f"repetition {repetition}", *difference)
+        configurations.setdefault(key, []).append(run)
+    return configurations
+
+
+def _differences(settings: Sequence[Mapping[str, Any]], defaults: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """For each of these settings those that the others have not all alike, as "name = value".
+
+    A setting that an older run does not know has its default there; where that is not known either, it is off.
+    """
+    default = dict(_flat(defaults))
+    flat = [dict(_flat(values)) for values in settings]
+    names = dict.fromkeys(name for values in flat for name in values)
+    optional = {name for name in names if not all(name in values for values in flat)}
+
+    def text(values: Mapping[str, Any], name: str) -> str:
+        value = values.get(name, default.get(name))
+        return json.dumps((value or None) if name in optional else value, default=str)
+
+    differing = [name for name in names if len({text(values, name) for values in flat}) > 1]
+    return [tuple(f"{name.removeprefix('config.')} = {text(values, name)}" for name in differing) for values in flat]
+
+
+def _shortened(differences: Sequence[str]) -> str:
+    left_out = len(differences) - SHOWN
+    return ", ".join([*differences[:SHOWN], *([f"{left_out} more"] if left_out > 0 else [])])
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Settings by dotted names, without what names a run, and of the hardware only what changes its results."""
+    for key, value in settings.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{name}.")
+        elif name == "data_dir":
+            yield name, Path(str(value)).name if value else None
+        elif name not in ("experiment", "preset", "method", "seed") and (
+            not name.startswith("hardware.") or name == "hardware.precision"
+        ):
+            yield name, value
+
+
+def mean(values: Sequence[float]) -> float:
+    """NaN where a value is not finite."""
+    return math.fsum(values) / len(values) if all(map(math.isfinite, values)) else math.nan
+
+
+def standard_error(values: Sequence[float]) -> float | None:
+    """Of the mean, from the sample's standard deviation; None for a single value, NaN where one is not finite."""
+    if len(values) < 2:
+        return None
+    return statistics.stdev(values) / math.sqrt(len(values)) if all(map(math.isfinite, values)) else math.nan

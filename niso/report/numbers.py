@@ -1,0 +1,59 @@
+"""Numbers as text, and targets as bounds."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, NamedTuple
+
+MISSING = "—"
+
+
+def number(value: object) -> str:
+    """A number as it is read best: whole numbers in full, others to four digits; other values as they are."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return MISSING if value is None else str(value)
+    if math.isfinite(value) and value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}" if value else "0"
+    return f"{value:#.4g}".rstrip(".")
+
+
+def with_error(mean: float, error: float) -> str:
+    """A mean and its standard error, both to the error's second digit: "0.647 ± 0.016"."""
+    if not (math.isfinite(mean) and math.isfinite(error)) or error == 0:
+        return f"{number(mean)} ± {number(error)}"
+    decimals = max(0, 1 - math.floor(math.log10(error)))
+    return f"{mean:,.{decimals}f} ± {error:,.{decimals}f}"
+
+
+class Bound(NamedTuple):
+    """A target such as "≥ 0.95" (least) or "≤ 0.01"."""
+
+    least: bool
+    value: float
+
+    def met(self, value: float) -> bool:
+        """Whether a value keeps to it."""
+        return value >= self.value if self.least else value <= self.value
+
+
+def bound(target: object) -> Bound | None:
+    """A target's text as a bound ("≥", ">=", "≤" or "<=", a number, perhaps "%"); None where it is not one."""
+    match = re.fullmatch(r"\s*(≥|>=|≤|<=)\s*(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*(%?)\s*", str(target))
+    if match is None:
+        return None
+    return Bound(match[1] in ("≥", ">="), float(match[2]) / (100 if match[3] else 1))
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words: "45.2 s", "3 min 20 s", "6 h 12 min"."""
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60:,} h {minutes % 60} min"
+
+
+def fact(value: Any) -> str:
+    """A fact of a run as one line."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else number(value)

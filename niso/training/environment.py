@@ -1,0 +1,53 @@
+"""Facts without which a result is worth nothing: versions, commit, hardware, date."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+def environment(device: torch.device) -> dict[str, Any]:
+    """Versions, commit, hardware and date of a run that computes on `device`."""
+    import niso
+
+    return {
+        "niso": niso.__version__,
+        "commit": _commit(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "hardware": torch.cuda.get_device_name(device) if device.type == "cuda" else _processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _commit() -> str | None:
+    """Commit of the source tree, with "+changes" where niso/ differs from it; None for an installed package."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return None
+    try:
+        commit, changes = (
+            subprocess.run(
+                ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True
+            ).stdout.strip()
+            for arguments in (["rev-parse", "--short=12", "HEAD"], ["status", "--porcelain", "--", "niso"])
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return commit + ("+changes" if changes else "")
+
+
+def _processor() -> str:
+    """Name of the processor, as the system tells it."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
