@@ -89,8 +89,7 @@ class Hardware(Strict):
     compile: bool = False
     """Compile encoder and decoder: a minute at the first start, faster steps. A CPU needs a C++ compiler."""
     whole_step: bool = False
-    """Compile everything from a batch to its loss terms as one, and its backward pass, the spectral part included. On a
-    GPU these are replayed as CUDA graphs: steps of many small operations no longer wait for the host to start each."""
+    """Compile everything from a batch to its loss terms as one, and its backward pass, the spectral part included."""
     threads: int = 1
     """CPU threads of a process. One is fastest for small SVDs; more pay for convolutions."""
     checkpoint_seconds: float = 30.0

@@ -9,28 +9,17 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import wraps
-from typing import Literal, ParamSpec, TypeVar, get_args
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-
-from niso.polar_matmul import MatmulPolar, refuse_second_derivatives
+from torch.autograd import forward_ad
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 LinAlgError = torch.linalg.LinAlgError
-
-Backend = Literal["auto", "svd", "matmul"]
-"""How a polar factor is computed: by the SVD, by matrix products alone, or by what suits the device and the size."""
-
-MATMUL_ABOVE = {"cuda": 0}
-"""Devices on which "auto" takes matrix products, and the smaller side of the matrices above which it does.
-
-CPU: never, measured (docs/scaling.md). CUDA: always, since the host waits for every SVD there, and a step with one
-cannot be recorded as a CUDA graph; `python -m benchmarks.polar --device cuda` is yet to say which is faster.
-"""
 
 
 def full_precision(function: Callable[P, R]) -> Callable[P, R]:
@@ -70,60 +59,45 @@ def matmul(x: Float[Tensor, "*#batch n m"], y: Float[Tensor, "*#batch m k"]) -> 
 
 
 @full_precision
-def polar(
-    m: Float[Tensor, "*batch n k"], special: bool = False, damping: float = 0.0, backend: Backend = "auto"
-) -> Float[Tensor, "*batch n k"]:
+def polar(m: Float[Tensor, "*batch n k"], special: bool = False, damping: float = 0.0) -> Float[Tensor, "*batch n k"]:
     """Nearest matrix with orthonormal columns (rows where n < k): Q = U Vᵀ for m = U S Vᵀ.
 
-    This is the Procrustes projection ϰ of the paper (eq. 8). Its gradient is the exact analytic one, which
+    This is the Procrustes projection ϰ of the paper (eq. 8). Its derivative is the exact analytic one, which
     needs only the sums σᵢ + σⱼ and so stays finite at repeated singular values, where differentiating the SVD
-    itself divides by σᵢ² − σⱼ² = 0. Where σᵢ + σⱼ = 0 (to rounding) the factor is not unique; the gradient
+    itself divides by σᵢ² − σⱼ² = 0. Where σᵢ + σⱼ = 0 (to rounding) the factor is not unique; the derivative
     along those directions is defined as zero, which is exact for every function of Q that does not see them.
-    First derivatives only: `create_graph=True` raises NotImplementedError.
+
+    Derivatives of any order and in both modes are supported (`create_graph=True`, `torch.func`, forward mode), as is
+    `torch.func.vmap`. Compiled and exported programs have first derivatives in reverse mode; what torch.compile meets
+    inside a transformation of `torch.func` it leaves uncompiled.
 
     Args:
         m: matrices, any leading batch shape, float32 or float64 (half precision is raised to float32).
         special: give determinant +1 (SO(k) instead of O(k)); square matrices only. The right singular vector
             of the smallest singular value changes sign where needed, and that singular value enters the sums
             above with a minus: where it is repeated, the nearest rotation is not unique.
-        damping: δ ≥ 0. With δ > 0 the gradient is that of an SVD whose derivative is damped by
-            x ↦ x / (x² + δ), as in the released code with δ = 1e-8; 0 is exact.
-        backend: "auto" is the SVD, but on devices in `MATMUL_ABOVE` matrix products for matrices above the size there,
-            unless `special` or `damping` ask for singular vectors. The two differ by rounding, and in how they
-            complete null spaces. Of a float32 matrix, "matmul" gives the polar factor to 1e-6 even at condition 1e6.
+        damping: δ ≥ 0. With δ > 0 the derivative is that of an SVD whose derivative is damped by
+            x ↦ x / (x² + δ), as in the released code with δ = 1e-8; 0 is exact. A damped derivative cannot be
+            differentiated again.
 
     Raises:
-        ValueError: `special` with matrices that are not square, a negative damping, or an unknown backend;
-            "matmul" with `special` or `damping`.
-        FloatingPointError: a matrix holds NaN or infinite entries; the message says which. "matmul" on a GPU, where
-            looking would mean waiting, returns NaN instead.
+        ValueError: `special` with matrices that are not square, or a negative damping.
+        FloatingPointError: a matrix holds NaN or infinite entries; the message says which.
+        NotImplementedError: a second derivative with damping.
         torch.linalg.LinAlgError: no SVD algorithm converges on a finite matrix, in either precision.
     """
     if special and m.shape[-1] != m.shape[-2]:
         raise ValueError(f"special=True needs square matrices, got {m.shape[-2]}×{m.shape[-1]}")
     if damping < 0:
         raise ValueError(f"damping must not be negative, got {damping}")
-    tall = m.mT if m.shape[-2] < m.shape[-1] else m
-    if choose_backend(tall, special, damping, backend) == "matmul":
-        if m.device.type == "cpu" and not torch.compiler.is_compiling():
-            _check_finite(tall)
-        q = MatmulPolar.apply(tall)
-    else:
-        q = _Polar.apply(tall, special, damping)
-    return q.mT if m.shape[-2] < m.shape[-1] else q
-
-
-def choose_backend(m: Tensor, special: bool, damping: float, backend: Backend = "auto") -> Backend:
-    """The rule behind `polar`: "svd" or "matmul" for tall or square matrices m."""
-    needs_svd = special or damping > 0
-    if backend == "matmul" and needs_svd:
-        raise ValueError('backend "matmul" has no special=True and no damping: they need the singular vectors')
-    if backend not in get_args(Backend):
-        raise ValueError(f"backend must be one of {get_args(Backend)}, not {backend!r}")
-    if backend != "auto":
-        return backend
-    above = MATMUL_ABOVE.get(m.device.type)
-    return "svd" if needs_svd or above is None or m.shape[-1] <= above else "matmul"
+    factor = _Polar.apply
+    if torch.compiler.is_compiling():
+        if torch._C._are_functorch_transforms_active():  # the operator would drop the tangents of torch.func.jvp
+            raise NotImplementedError("polar cannot be compiled under a transformation of torch.func")
+        factor = torch.ops.niso.polar  # not always: its dispatch costs time that eager code need not pay
+    wide = m.shape[-2] < m.shape[-1]
+    q = factor(m.mT if wide else m, special, damping)[0]
+    return q.mT if wide else q
 
 
 def polar_naive(m: Float[Tensor, "*batch n k"], special: bool = False) -> Float[Tensor, "*batch n k"]:
@@ -139,25 +113,162 @@ def _signs(u: Float[Tensor, "*batch k k"], vh: Float[Tensor, "*batch k k"]) -> F
     return signs
 
 
+def _nested_forward_mode() -> Any:
+    """Forward mode of outer levels, which PyTorch turns off in a `jvp` (so jacfwd(jacfwd) is wrong, issue 197867)."""
+    return forward_ad._set_fwd_grad_enabled(True)
+
+
+def _primal(x: Tensor) -> Tensor:
+    """A saved tensor without its tangent of the present level."""
+    return forward_ad.unpack_dual(x).primal
+
+
 class _Polar(torch.autograd.Function):
-    """Polar factor of tall or square matrices, with the exact gradient."""
+    """(Q, U, S, Vᵀ, regular) of tall or square matrices; only Q is differentiable.
+
+    Q is the gradient of the sum of the singular values (signed where `special`), so its derivative is a symmetric
+    operator: forward and reverse mode apply the same one. Where that derivative may itself be differentiated, as
+    always under torch.func, it is built from differentiable operations; the usual backward pass has a faster way.
+    """
 
     @staticmethod
-    def forward(ctx, m, special, damping):  # type: ignore[no-untyped-def]  # autograd.Function's own convention
-        # the custom operator is opaque to the compiler, but its dispatch costs time that eager code need not pay
-        u, s, vh = torch.ops.niso.svd(m) if torch.compiler.is_compiling() else _robust_svd(m)
-        if special:  # a flipped direction enters the gradient with a negative singular value
+    def forward(m: Tensor, special: bool, damping: float) -> tuple[Tensor, Tensor, Tensor, Tensor, bool]:
+        u, s, vh = _robust_svd(m)
+        if special:  # a flipped direction enters the derivative with a negative singular value
             signs = _signs(u, vh)
             u, s = u * signs[..., None, :], s * signs
-        ctx.save_for_backward(u, s, vh)
-        ctx.damping, ctx.regular = damping, _is_regular(s, m.shape[-2])
-        return u @ vh
+        return u @ vh, u, s, vh, _is_regular(s, m.shape[-2])
 
     @staticmethod
-    def backward(ctx, grad):  # type: ignore[no-untyped-def]  # as forward
-        refuse_second_derivatives()
-        u, s, vh = ctx.saved_tensors
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        m, _, ctx.damping = inputs
+        q, u, s, vh, *regular = output  # the operator has no last entry
+        ctx.regular = any(regular)
+        ctx.mark_non_differentiable(u, s, vh)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(m, q, u, s, vh)
+        ctx.save_for_forward(m, q, u, s, vh)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None, *constant: None) -> tuple[Tensor | None, None, None]:
+        if grad is None:
+            return None, None, None
+        m, q, u, s, vh = ctx.saved_tensors
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            return _polar_derivative(grad, m, q, u, s, vh, ctx.damping), None, None
         return _polar_gradient(grad, u, s, vh, ctx.damping, ctx.regular), None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor | None, *constant: None) -> tuple[Tensor | None, None, None, None, None]:
+        if tangent is None:
+            return None, None, None, None, None
+        with _nested_forward_mode():
+            m, q, u, s, vh = map(_primal, ctx.saved_tensors)
+            return _polar_derivative(tangent, m, q, u, s, vh, ctx.damping), None, None, None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int, None, None], m: Tensor, special: bool, damping: float) -> tuple[Any, Any]:
+        return _Polar.apply(m.movedim(in_dims[0], 0), special, damping), (0, 0, 0, 0, None)
+
+
+@torch.library.custom_op(
+    "niso::polar", mutates_args=(), schema="(Tensor m, bool special, float damping) -> (Tensor, Tensor, Tensor, Tensor)"
+)
+def _polar_operator(m: Tensor, special: bool, damping: float) -> tuple[Tensor, ...]:
+    """`_Polar` without its flag, opaque to torch.compile and torch.export, which cannot trace the SVD's fallbacks."""
+    return tuple(factor.contiguous() for factor in _Polar.forward(m, special, damping)[:4])
+
+
+@_polar_operator.register_fake
+def _polar_shapes(m: Tensor, special: bool, damping: float) -> tuple[Tensor, ...]:
+    *batch, n, k = m.shape
+    return tuple(m.new_empty(*batch, *shape) for shape in ((n, k), (n, k), (k,), (k, k)))
+
+
+_polar_operator.register_autograd(_Polar.backward, setup_context=_Polar.setup_context)
+
+
+@full_precision
+def _polar_derivative(
+    direction: Float[Tensor, "*#batch n k"],
+    m: Float[Tensor, "*#batch n k"],
+    q: Float[Tensor, "*#batch n k"],
+    u: Float[Tensor, "*#batch n k"],
+    s: Float[Tensor, "*#batch k"],
+    vh: Float[Tensor, "*#batch k k"],
+    damping: float,
+) -> Float[Tensor, "*batch n k"]:
+    """What `_polar_gradient` gives, differentiable in direction, m and q.
+
+    It is Q X + (I − Q Qᵀ) G H⁻¹ for the direction G, with H = Qᵀ m and H X + X H = Qᵀ G − Gᵀ Q.
+    """
+    if damping:
+        return _DampedGradient.apply(direction, m, u, s, vh, damping)
+    h = q.mT @ m
+    h = (h + h.mT) / 2
+    a = q.mT @ direction
+    floor = _floor(s, m.shape[-2])
+    derivative = q @ _Sylvester.apply(h, a - a.mT, s, vh, floor)
+    if m.shape[-2] > m.shape[-1]:
+        identity = torch.eye(h.shape[-1], dtype=h.dtype, device=h.device).expand_as(h)
+        inverse = _Sylvester.apply(h, 2 * identity, s, vh, floor)
+        derivative = derivative + (direction - q @ a) @ inverse
+    return derivative
+
+
+class _Sylvester(torch.autograd.Function):
+    """X with H X + X H = C for symmetric H = V S Vᵀ, given too as S and Vᵀ; 0 where a sum of S is at most `floor`.
+
+    Differentiable in H and C, any number of times, without derivatives of V and S.
+    """
+
+    @staticmethod
+    def forward(h: Tensor, c: Tensor, s: Tensor, vh: Tensor, floor: Tensor) -> Tensor:
+        return vh.mT @ _divide(vh @ c @ vh.mT, s[..., :, None] + s[..., None, :], floor) @ vh
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        h, _, s, vh, floor = inputs
+        ctx.save_for_backward(h, output, s, vh, floor)
+        ctx.save_for_forward(h, output, s, vh, floor)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        h, x, s, vh, floor = ctx.saved_tensors
+        z = _Sylvester.apply(h, grad, s, vh, floor)
+        return -(z @ x.mT + x.mT @ z), z, None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, dh: Tensor, dc: Tensor, *constant: Tensor) -> Tensor:
+        with _nested_forward_mode():
+            h, x, s, vh, floor = map(_primal, ctx.saved_tensors)
+            return _Sylvester.apply(h, dc - dh @ x - x @ dh, s, vh, floor)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *tensors: Tensor) -> tuple[Tensor, int]:
+        pairs = zip(tensors, in_dims, strict=True)
+        batched = (x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0) for x, dim in pairs)
+        return _Sylvester.apply(*batched), 0
+
+
+class _DampedGradient(torch.autograd.Function):
+    """`_polar_gradient` with damping, which is not the derivative of anything and so has none itself."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(direction: Tensor, m: Tensor, u: Tensor, s: Tensor, vh: Tensor, damping: float) -> Tensor:
+        return _polar_gradient(direction, u, s, vh, damping)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        raise NotImplementedError("polar with damping has first derivatives only: second ones need damping=0")
+
+    jvp = backward
 
 
 @full_precision
@@ -178,8 +289,7 @@ def _polar_gradient(
     rows, columns = s[..., :, None], s[..., None, :]
     if regular and not damping and u.shape[-2] == u.shape[-1]:
         return u @ ((a - a.mT) / (rows + columns)) @ vh
-    precision = torch.finfo(s.dtype)
-    floor = (precision.eps * max(u.shape[-2:]) * s[..., :1, None]).clamp_min(precision.tiny)
+    floor = _floor(s, u.shape[-2])
     if damping:
         difference = columns.square() - rows.square()
         rotation = (a - a.mT) * ((columns - rows) * difference / (difference.square() + damping))
@@ -188,13 +298,19 @@ def _polar_gradient(
     inner = u @ rotation
     if u.shape[-2] > u.shape[-1]:
         rest = gv - u @ a
-        inner += rest * columns / (columns.square() + damping) if damping else _divide(rest, columns, floor)
+        inner = inner + (rest * columns / (columns.square() + damping) if damping else _divide(rest, columns, floor))
     return inner @ vh
+
+
+def _floor(s: Float[Tensor, "*batch k"], n: int) -> Float[Tensor, "*batch 1 1"]:
+    """What counts as zero beside the singular values of n×k matrices."""
+    precision = torch.finfo(s.dtype)
+    return (precision.eps * n * s[..., :1, None]).clamp_min(precision.tiny)
 
 
 def _is_regular(s: Float[Tensor, "*batch k"], n: int) -> bool:
     """Whether no σᵢ + σⱼ is 0 to rounding: asked only where the answer costs less than a guard does."""
-    if torch.compiler.is_compiling() or s.device.type != "cpu" or not s.numel():
+    if s.device.type != "cpu" or not s.numel():
         return False
     return bool(s[..., -1].amin() > torch.finfo(s.dtype).eps * n * s[..., 0].amax())
 
@@ -210,19 +326,6 @@ def _robust_svd(m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return _svd_plain(m)
     except LinAlgError:
         return _svd_one_by_one(m)
-
-
-@torch.library.custom_op("niso::svd", mutates_args=(), schema="(Tensor m) -> (Tensor, Tensor, Tensor)")
-def _svd_operator(m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """`_robust_svd`, opaque to torch.compile and torch.export (which cannot trace its fallbacks)."""
-    u, s, vh = _robust_svd(m)
-    return u.contiguous(), s, vh.contiguous()
-
-
-@_svd_operator.register_fake
-def _svd_shapes(m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    *batch, n, k = m.shape
-    return m.new_empty(*batch, n, k), m.new_empty(*batch, k), m.new_empty(*batch, k, k)
 
 
 def _check_finite(m: Tensor) -> None:

@@ -138,14 +138,15 @@ class NeuralIsometry(nn.Module):
                 groups.
         """
         views = (x, tx) if ttx is None else (x, tx, ttx)
-        if len({len(view) for view in views}) > 1:
+        if any(len(view) != len(x) for view in views):
             raise ValueError(f"views of one batch must be equally long, not {[len(view) for view in views]}")
         if group < 1 or len(x) % group:
             raise ValueError(f"a batch of {len(x)} observations cannot be cut into groups of {group}")
         if ttx is not None and group > 1:
             raise ValueError("triplets and groups cannot be combined: give ttx or group > 1, not both")
         spectrum = self.spectrum()
-        latents = spectrum.project(self.encoder(torch.cat(views))).chunk(len(views))
+        # split, not chunk, which torch.export cannot follow for a batch of any length
+        latents = spectrum.project(self.encoder(torch.cat(views))).split([view.shape[0] for view in views])
         a, b = latents[:2]
         tau = self._solve(_shared_covariance(a, b, group, leave_one_out), spectrum)
         if ttx is None:
@@ -157,7 +158,7 @@ class NeuralIsometry(nn.Module):
             transported, targets = (matmul(sigma, a), matmul(tau, b)), (tx, ttx)
             equivariance = self._equivariance(a, b, transported[0]) + self._equivariance(b, c, transported[1])
         kept = [self.dropout(part, spectrum.eigenvalues) for part in transported]  # by themselves: see `batch_rand`
-        predictions = self._decode(torch.cat(kept), spectrum).chunk(2)
+        predictions = self._decode(torch.cat(kept), spectrum).split([x.shape[0]] * 2)
         first, second = (losses.reconstruction(p, t, self.norm) for p, t in zip(predictions, targets, strict=True))
         terms = {
             "reconstruction": first + second,
@@ -192,7 +193,7 @@ class NeuralIsometry(nn.Module):
     ) -> Float[Tensor, "batch rank rank"]:
         """Maps τ_Ω from x to tx (paper eq. 8)."""
         spectrum = spectrum or self.spectrum()
-        a, b = spectrum.project(self.encoder(torch.cat([x, tx]))).chunk(2)
+        a, b = spectrum.project(self.encoder(torch.cat([x, tx]))).split([x.shape[0], tx.shape[0]])
         return self._solve(cross_covariance(a, b), spectrum)
 
     def _equivariance(self, a: Tensor, b: Tensor, forward: Tensor, backward: Tensor | None = None) -> Tensor:

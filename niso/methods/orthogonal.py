@@ -70,7 +70,7 @@ def orthogonal_map(
         complete: τ in O(N), the polar factor of b aᵀ as the SVD gives it. On the null space that is an arbitrary
             rotation, another for each pair, and it costs O(N³) where N > d.
     """
-    return polar(b @ a.mT, backend="svd") if complete else orthogonal_parts(a, b).matrix()
+    return polar(b @ a.mT) if complete else orthogonal_parts(a, b).matrix()
 
 
 class OrthogonalAutoencoder(nn.Module):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import nn
 
 
@@ -17,9 +16,9 @@ def compile_networks(objective: nn.Module) -> None:
             module.compile()
 
 
-def compile_objective(objective: nn.Module, device: torch.device) -> None:
+def compile_objective(objective: nn.Module) -> None:
     """Compile an objective as a whole, in place: networks, spectrum, maps and losses, and all of their gradients.
 
-    On a GPU they are recorded as CUDA graphs, which replay a step's kernels without the host.
+    Not as CUDA graphs: the SVD of the polar factor waits for the host and cannot be recorded.
     """
-    objective.compile(mode="reduce-overhead" if device.type == "cuda" else None)
+    objective.compile()

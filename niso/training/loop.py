@@ -168,7 +168,7 @@ def train(
             )
     optimizer = make_optimizer(objective, optimisation)
     if whole_step:
-        compile_objective(objective, fabric.device)
+        compile_objective(objective)
     elif compiled:
         compile_networks(objective)
     module, optimizer_handle = fabric.setup(objective, optimizer)
@@ -203,8 +203,6 @@ def train(
                 batch = sampler(step)
             optimizer_handle.zero_grad()
             for part in range(parts):
-                if whole_step and fabric.device.type == "cuda":  # a graph may write over what it has put out
-                    torch.compiler.cudagraph_mark_step_begin()
                 with fabric.no_backward_sync(module, enabled=part + 1 < parts):  # one exchange of gradients a step
                     with together(fabric, looking):
                         try:
