@@ -1,18 +1,19 @@
-"""The same work on many things, in several processes, without having all of them in memory."""
+"""The same work on many items in several processes; only the items at work are in memory."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from itertools import islice
+from types import ModuleType
 from typing import TypeVar
-
-import torch
 
 from niso.errors import InputError
 
@@ -22,15 +23,17 @@ Result = TypeVar("Result")
 
 def cores() -> int:
     """Cores that this process may use."""
-    return len(os.sched_getaffinity(0))
+    if sys.version_info >= (3, 13):
+        return os.process_cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def unordered(function: Callable[[Item], Result], items: Iterable[Item], workers: int = 1) -> Iterator[Result]:
     """Results of a function of each item, in any order; 2 items a worker are taken ahead.
 
     Args:
-        function: can be pickled, as items and results can.
-        workers: processes; 1 works in this one.
+        function: of a module that can be imported, not of a script; it, items and results can be pickled.
+        workers: processes, of one thread each; 1 works in this process.
 
     Raises:
         InputError: `workers` is not positive, or a process was killed; whatever the function raises.
@@ -43,25 +46,37 @@ def unordered(function: Callable[[Item], Result], items: Iterable[Item], workers
     remaining = iter(items)
     context = multiprocessing.get_context("spawn")  # a fork would copy locks of torch's threads
     with ProcessPoolExecutor(workers, context, _start) as pool:
-        pending: set[Future[Result]] = set()
+        pending = set[Future[Result]]()
         try:
             while True:
-                pending |= {pool.submit(function, item) for item in islice(remaining, 2 * workers - len(pending))}
+                for item in islice(remaining, 2 * workers - len(pending)):
+                    with _main_hidden():
+                        pending.add(pool.submit(function, item))
                 if not pending:
                     return
                 done, pending = wait(pending, return_when=FIRST_COMPLETED)
                 yield from (job.result() for job in done)
         except BrokenProcessPool as error:
-            raise InputError(
-                "a process was killed, perhaps for memory: give the same command again to go on"
-            ) from error
+            problem = "a process was killed, perhaps for memory: give the same command again to go on"
+            raise InputError(problem) from error
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
+@contextmanager
+def _main_hidden() -> Iterator[None]:
+    """Hide the main module from new processes: they would run a script without `if __name__ == "__main__"` again."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
 def _start() -> None:
-    torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the first process has the word
+    os.environ["OMP_NUM_THREADS"] = "1"  # read when NumPy and torch are imported, with the function
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the first process reports it
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
