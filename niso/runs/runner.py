@@ -21,7 +21,8 @@ from niso.experiments.settings import Settings
 from niso.random import step_seed
 from niso.training.run import RunFolder, environment
 from niso.config import Strict
-from niso.training.loop import make_fabric, together, train
+from niso.training.loop import train
+from niso.training.processes import make_fabric, together
 
 def run(settings: Settings, out: Path) -> dict[str, float]:
     """Run an experiment in a new folder and return its figures.

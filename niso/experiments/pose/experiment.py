@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from niso.collective import global_batch
 from niso.errors import InputError
 from niso.experiments.experiment import Curve, Experiment, Phase
 from niso.experiments.pose import evaluation as pose_evaluation
@@ -37,7 +38,7 @@ from niso.experiments.pose.published import PUBLISHED
 from niso.geometry import se3
 from niso.methods import NeuralFourierTransform
 from niso.methods.common import make_objective, pair_figures
-from niso.random import global_batch, local_part, process, step_seed
+from niso.random import local_part, process, step_seed
 from niso.training.ahead import Ahead
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from niso.files import write_atomically
 from niso.geometry import se3
 from niso.geometry import trajectories as trajectory
 from niso.training import checkpoint
-from niso.training.loop import make_fabric
+from niso.training.processes import make_fabric
 from niso.training.run import RunFolder
 
 WEIGHTS = "weights.safetensors"

@@ -11,7 +11,8 @@ from niso.experiments.homnist.experiment import Homnist
 from niso.experiments.homnist.methods import METHODS
 from niso.experiments.homnist.presets import PRESETS
 from niso.training import checkpoint
-from niso.training.loop import make_fabric, train
+from niso.training.loop import train
+from niso.training.processes import make_fabric
 from niso.training.run import RunFolder
 
 CPU = torch.device("cpu")

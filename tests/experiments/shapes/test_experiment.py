@@ -24,7 +24,8 @@ from niso.geometry.equirectangular import Layout
 from niso.networks import ConvConfig
 from niso.training import checkpoint
 from niso.training.ahead import Ahead
-from niso.training.loop import make_fabric, train
+from niso.training.loop import train
+from niso.training.processes import make_fabric
 from niso.training.run import RunFolder
 
 CPU = torch.device("cpu")
