@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
+from niso.collective import global_batch
 from niso.functional_map import multiplicity_mask
 from niso.linalg import full_precision, matmul
-from niso.random import global_batch
 
 Direction = Literal["both", "forward"]
 Norm = Literal["l1", "l2"]

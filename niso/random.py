@@ -6,7 +6,7 @@ example is drawn for the whole global batch and cut to this process's part.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -49,25 +49,6 @@ def local_part(batch: T) -> T:
         raise ValueError(f"a global batch of {len(batch)} does not divide evenly among {world} processes")
     size = len(batch) // world
     return batch[rank * size : (rank + 1) * size]  # type: ignore[return-value]  # a slice keeps the type
-
-
-def global_batch(part: Tensor) -> Tensor:
-    """Inverse of `local_part`, in all processes at once; gradients flow back to the parts."""
-    return _GlobalBatch.apply(part) if process()[1] > 1 else part
-
-
-class _GlobalBatch(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, part: Tensor) -> Tensor:
-        parts = [torch.empty_like(part, memory_format=torch.contiguous_format) for _ in range(process()[1])]
-        distributed.all_gather(parts, part.contiguous())
-        return torch.cat(parts)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        total = gradient.clone(memory_format=torch.contiguous_format)
-        distributed.all_reduce(total)
-        return local_part(total)
 
 
 def batch_rand(size: int, device: torch.device | str | None = None) -> Tensor:

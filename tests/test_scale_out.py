@@ -10,7 +10,8 @@ from torch import nn
 
 from niso.config import Hardware, Optimisation
 from niso.errors import InputError
-from niso.training.loop import make_fabric, train
+from niso.training.loop import train
+from niso.training.processes import make_fabric
 from niso.training.progress import read_log
 from niso.training.run import Run
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from niso.config import Hardware
 from niso.errors import CheckpointError, InputError
 from niso.experiments import find_experiment
 from niso.experiments.experiment import Experiment, Phase
@@ -21,7 +20,8 @@ from niso.random import step_seed
 from niso.runs.comparison import known
 from niso.training import checkpoint
 from niso.training.environment import environment
-from niso.training.loop import make_fabric, together, train
+from niso.training.loop import train
+from niso.training.processes import make_fabric, network_precision, together
 from niso.training.run import Run
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _train_and_evaluate(folder: Run, settings: Settings, fabric: Fabric, trainin
         if fabric.is_global_zero and training and not finished:
             _write_facts(folder, settings, kind, fabric)
         torch.manual_seed(step_seed(settings.seed, 0, "initialisation"))
-        precision = _network_precision(fabric, settings.hardware)
+        precision = network_precision(fabric)
         experiment = kind(settings.config, settings.method, settings.seed, settings.data_dir, fabric.device, precision)
         if fabric.is_global_zero and training and (drawn := experiment.facts()):
             folder.write("facts", {**folder.facts, **drawn})
@@ -169,11 +169,6 @@ def _built_together(phases: Iterator[Phase], fabric: Fabric) -> Iterator[Phase]:
         if phase is None:
             return
         yield phase
-
-
-def _network_precision(fabric: Fabric, hardware: Hardware) -> Callable[[], AbstractContextManager[Any]]:
-    """The context in which networks are called."""
-    return fabric.autocast if hardware.precision.endswith("mixed") else nullcontext
 
 
 def _origin(settings: Settings) -> dict[str, Any]:

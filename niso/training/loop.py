@@ -8,26 +8,23 @@ continues bit for bit, and what an example draws does not depend on the number o
 
 from __future__ import annotations
 
-import logging
-import os
-import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from niso.config import Hardware, Optimisation
-from niso.errors import CheckpointError, InputError, Interrupted, OtherProcessError, TrainingError
+from niso.config import Optimisation
+from niso.errors import CheckpointError, InputError, Interrupted, TrainingError
 from niso.random import reseed, step_seed
 from niso.training import checkpoint
 from niso.training.compilation import compile_networks, compile_objective
-from niso.training.memory import keep_freed_memory
+from niso.training.interruption import interruption
 from niso.training.optimizer import make_optimizer, set_learning_rates, spectra
+from niso.training.processes import largest, mean, together
 from niso.training.progress import Bar, Log, Meter, every
 from niso.training.run import Run
 
@@ -36,94 +33,8 @@ if TYPE_CHECKING:
 
 Sampler = Callable[[int], tuple[Tensor, ...]]
 
-
-def make_fabric(hardware: Hardware, prepare: Callable[[], object] | None = None) -> Fabric:
-    """A launched lightning-fabric for this hardware; starts the other processes where there are several.
-
-    Args:
-        prepare: what the first process does before there are others, e.g. checks that may fail.
-
-    Raises:
-        InputError: this machine does not have the hardware.
-    """
-    from lightning_fabric import Fabric  # slow to import
-    from lightning_fabric.utilities.exceptions import MisconfigurationException
-
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # not which process is which
-    torch.set_num_threads(hardware.threads)
-    several = hardware.devices * hardware.nodes > 1
-    if hardware.nodes > 1 and not any(os.environ.get(name) for name in ("RANK", "SLURM_PROCID", "NODE_RANK")):
-        raise InputError(f"{hardware.nodes} nodes need a launcher: start niso on each of them by torchrun or srun")
-    try:
-        fabric = Fabric(
-            accelerator="cuda" if hardware.accelerator == "gpu" else hardware.accelerator,
-            devices=hardware.devices,
-            num_nodes=hardware.nodes,
-            strategy="ddp" if several else "auto",
-            precision=hardware.precision,
-        )
-    except (MisconfigurationException, RuntimeError, ValueError) as error:
-        asked = f"accelerator {hardware.accelerator}, {hardware.devices} devices"
-        reason = " ".join(str(error).split())
-        raise InputError(f"this machine cannot run with {asked}: {reason}") from error
-    if prepare is not None and (first_process() or not several):
-        prepare()
-    fabric.launch()
-    if fabric.device.type == "cpu":
-        keep_freed_memory()
-    return fabric
-
-
-def first_process() -> bool:
-    """Whether this is the first of several processes, as their launcher (torchrun, SLURM, Fabric) tells it."""
-    ranks = ("RANK", "SLURM_PROCID", "NODE_RANK", "LOCAL_RANK")
-    return not any(int(os.environ.get(name) or 0) for name in ranks)
-
-
-@contextmanager
-def together(fabric: Fabric, agree: bool = True) -> Iterator[None]:
-    """Work after which all processes go on or none: where one fails, the others do not wait for it for ever.
-
-    Args:
-        agree: False turns this off; it must be the same in all processes.
-
-    Raises:
-        OtherProcessError: the work failed in another process, which raises what went wrong.
-    """
-    error: Exception | None = None
-    try:
-        yield
-    except Exception as caught:
-        if fabric.world_size == 1 or not agree:
-            raise
-        error = caught
-    if fabric.world_size == 1 or not agree:
-        return
-    mine = fabric.world_size if error is None else fabric.global_rank
-    first = int(cast(Tensor, fabric.all_reduce(torch.tensor(mine, device=fabric.device), reduce_op="min")))
-    if error is not None and first == fabric.global_rank:
-        raise error
-    if first < fabric.world_size:
-        raise OtherProcessError(f"process {first} failed")
-
-
-def _anywhere(fabric: Fabric, number: int) -> int:
-    """The largest of all processes' numbers."""
-    if fabric.world_size == 1:
-        return number
-    return int(cast(Tensor, fabric.all_reduce(torch.tensor(number, device=fabric.device), reduce_op="max")))
-
-
-def _part(batch: tuple[Tensor, ...], part: int, parts: int) -> tuple[Tensor, ...]:
-    return batch if parts == 1 else tuple(views.chunk(parts)[part] for views in batch)
-
-
-def _mean(fabric: Fabric, terms: dict[str, float]) -> dict[str, float]:
-    """Means over all processes' parts of the batch."""
-    if fabric.world_size == 1:
-        return terms
-    values = torch.tensor(list(terms.values()), dtype=torch.float64, device=fabric.device)
-    return dict(zip(terms, cast(Tensor, fabric.all_reduce(values, reduce_op="mean")).tolist(), strict=True))
+LOOK_EVERY = 50
+"""Steps between looks at the loss on a GPU, at most: a look makes the GPU wait, and processes wait for each other."""
 
 
 def train(
@@ -153,136 +64,131 @@ def train(
     Raises:
         TrainingError: a loss term is not finite (the message says at which step and which; the last good
             checkpoint stays).
-        Interrupted: SIGINT or SIGTERM came; everything is saved.
+        Interrupted: SIGINT or SIGTERM came; everything is saved. (A second one ends the process at once.)
         OtherProcessError: one of these happened in another process.
         CheckpointError: the checkpoint found is damaged or of another model, or one cannot be saved.
-        InputError: the batch does not divide among the processes and the parts of each.
+        InputError: the batch does not divide among the processes and the parts of each, or the checkpoint found has
+            more steps than are wanted.
     """
-    parts = optimisation.accumulation
+    steps, parts, path = optimisation.steps, optimisation.accumulation, run.checkpoint(phase)
     with together(fabric):
-        if optimisation.batch_size % (fabric.world_size * parts):
-            into = f" in {parts} parts each" if parts > 1 else ""
-            raise InputError(
-                f"batch size {optimisation.batch_size} does not divide among {fabric.world_size} processes{into}: "
-                "choose a multiple"
-            )
+        _check_batch_size(optimisation, fabric.world_size)
     optimizer = make_optimizer(objective, optimisation)
     if whole_step:
         compile_objective(objective)
     elif compiled:
         compile_networks(objective)
     module, optimizer_handle = fabric.setup(objective, optimizer)
-    learned = spectra(objective)
-    path, steps = run.checkpoint(phase), optimisation.steps
-    start, seconds_before = 0, 0.0
     with together(fabric):
-        if path.exists():
-            start, seconds_before = _restore(path, objective, optimizer, phase, seed)
-    if start >= steps:
+        start, seconds = _restore(path, objective, optimizer, phase, seed, steps)
+    if start == steps:
         objective.eval()
-        return seconds_before
+        return seconds
     with together(fabric):
         log = Log(run.path, phase, start) if fabric.is_global_zero else None
-    meter, interval = Meter(), every(steps)
-    # a look at the loss makes a GPU wait, and several processes wait for each other
-    look_every = min(interval, 50) if fabric.device.type == "cuda" else 1
-    began = last_saved = time.monotonic()
-    seconds = seconds_before
+    learned, meter, interval = spectra(objective), Meter(), every(steps)
+    on_gpu, several = fabric.device.type == "cuda", fabric.world_size > 1
+    look_every = min(interval, LOOK_EVERY) if on_gpu else 1
+    resumption = f"`niso resume {run.path}` goes on"
+    last_words = f"the last checkpoint stays: {resumption}" if fabric.is_global_zero else ""
+    last_saved = time.monotonic()
+    began = last_saved - seconds
     objective.train()
     with (
         closing(log) if log is not None else nullcontext(),
-        _interruption() as received,
+        interruption(last_words, several) as received,
         Bar(phase, steps, start, fabric.is_global_zero) as bar,
     ):
         for step in range(start, steps):
-            reseed(step_seed(seed, step, phase), fabric.device)
             done = step + 1
             due = bool(received()) or done == steps or time.monotonic() - last_saved >= checkpoint_seconds
-            looking = done % look_every == 0 or done == steps or (due and fabric.world_size == 1)
-            with together(fabric, looking):  # by itself: in the objective, processes may exchange latents
+            looking = done % look_every == 0 or done == steps or (due and not several)
+            when = f"{phase}: step {done}" if look_every == 1 else f"{phase}: a step up to {done}"
+
+            reseed(step_seed(seed, step, phase), fabric.device)
+            with together(fabric, looking):
                 batch = sampler(step)
             optimizer_handle.zero_grad()
-            for part in range(parts):
-                with fabric.no_backward_sync(module, enabled=part + 1 < parts):  # one exchange of gradients a step
-                    with together(fabric, looking):
-                        try:
-                            terms = module(_part(batch, part, parts), step / steps)
-                        except FloatingPointError as error:
-                            raise TrainingError(f"{phase}: step {done}: {error}; {_ADVICE}") from error
+            for number, part in enumerate(_divide(batch, parts), 1):
+                with fabric.no_backward_sync(module, enabled=number < parts):  # one exchange of gradients a step
+                    with together(fabric, looking), _numerics(when):
+                        terms = module(part, step / steps)
                         meter.add(terms)
-                        if looking and (bad := meter.not_finite()) is not None:
-                            when = f"step {done}" if look_every == 1 else f"a step up to {done}"
-                            problem = f"the term {bad!r} of the loss is not finite"
-                            raise TrainingError(f"{phase}: {when}: {problem}; {_ADVICE}")
+                        if looking:
+                            meter.check_finite()
                     fabric.backward(terms["loss"] / parts)
             rate = set_learning_rates(optimizer, optimisation, step)
             optimizer_handle.step()
             for spectrum in learned:
                 spectrum.retract_()
-            seconds = seconds_before + time.monotonic() - began
+            seconds = time.monotonic() - began
+
             if done % interval == 0 or done == steps:
-                means = _mean(fabric, meter.flush())
+                means = mean(fabric, meter.flush())
                 bar.show(done, means)
                 with together(fabric):
                     if log is not None:
                         log.write(done, rate, seconds, means)
-            if looking and _anywhere(fabric, due or bool(received())):
-                stop = _anywhere(fabric, received())
-                with together(fabric):
-                    _check_weights(objective, f"{phase}: step {done}")
+            if looking and largest(fabric, due or bool(received())):
+                stop = largest(fabric, received())
+                with together(fabric), _numerics(f"{phase}: step {done}"):
+                    _check_weights(objective)
                     if fabric.is_global_zero:
                         state = checkpoint.training_state(objective, optimizer)
                         checkpoint.save(path, state, {"phase": phase, "step": done, "seconds": seconds, "seed": seed})
                         if stop:
-                            goes_on = f"`niso resume {run.path}` goes on"
-                            raise Interrupted(
-                                f"{phase}: interrupted and saved at step {done} of {steps}; {goes_on}", stop
-                            )
+                            saved = f"interrupted and saved at step {done} of {steps}"
+                            raise Interrupted(f"{phase}: {saved}; {resumption}", stop)
                 last_saved = time.monotonic()
     objective.eval()
     return seconds
 
 
-_ADVICE = "training stopped and the last good checkpoint is kept: try a lower learning rate"
+def _check_batch_size(optimisation: Optimisation, processes: int) -> None:
+    parts = optimisation.accumulation
+    if optimisation.batch_size % (processes * parts):
+        into = f" in {parts} parts each" if parts > 1 else ""
+        raise InputError(
+            f"batch size {optimisation.batch_size} does not divide among {processes} processes{into}: choose a multiple"
+        )
 
 
 def _restore(
-    path: Path, objective: nn.Module, optimizer: torch.optim.Optimizer, phase: str, seed: int
+    path: Path, objective: nn.Module, optimizer: torch.optim.Optimizer, phase: str, seed: int, steps: int
 ) -> tuple[int, float]:
-    """Step and seconds of the checkpoint that training goes on from."""
+    """Step and seconds of the checkpoint that training goes on from; zeros where there is none."""
+    if not path.exists():
+        return 0, 0.0
     tensors, facts = checkpoint.load(path)
     for name, value in {"phase": phase, "seed": seed}.items():
         if facts.get(name) != value:
             raise CheckpointError(f"checkpoint {path} is of another run: its {name} is {facts.get(name)}, not {value}")
+    if facts["step"] > steps:
+        raise InputError(
+            f"checkpoint {path} stands at step {facts['step']}, beyond the {steps} steps of the configuration: "
+            f"set its steps to {facts['step']} or more, or start a new run"
+        )
     checkpoint.restore_training(path, tensors, objective, optimizer)
     return facts["step"], facts["seconds"]
 
 
-def _check_weights(module: nn.Module, when: str) -> None:
-    """A gradient can overflow though the loss is finite: such weights must not replace a good checkpoint."""
-    for name, parameter in module.named_parameters():
-        if not parameter.isfinite().all():
-            raise TrainingError(f"{when}: the update made parameter {name!r} not finite; {_ADVICE}")
+def _divide(batch: tuple[Tensor, ...], parts: int) -> list[tuple[Tensor, ...]]:
+    """The batch in parts of equal size, which are trained on one after another."""
+    return [batch] if parts == 1 else list(zip(*(tensor.chunk(parts) for tensor in batch), strict=True))
 
 
 @contextmanager
-def _interruption() -> Iterator[Callable[[], int]]:
-    """While inside, SIGINT and SIGTERM do not end the process; the function given tells which came, else 0."""
-    received: list[int] = []
-
-    def note(number: int, _: FrameType | None) -> None:
-        if received and number == signal.SIGINT:  # the second Ctrl-C means now
-            raise KeyboardInterrupt
-        received.append(number)
-
-    previous = {}
-    for number in (signal.SIGINT, signal.SIGTERM):
-        try:
-            previous[number] = signal.signal(number, note)
-        except ValueError:  # not in the main thread: leave signals alone
-            break
+def _numerics(when: str) -> Iterator[None]:
+    """Add to an error of the numerics when it happened and what to do."""
     try:
-        yield lambda: received[0] if received else 0
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        yield
+    except FloatingPointError as error:
+        advice = "training stopped and the last good checkpoint is kept: try a lower learning rate"
+        raise TrainingError(f"{when}: {error}; {advice}") from error
+
+
+def _check_weights(module: nn.Module) -> None:
+    """A gradient can overflow though the loss is finite: such weights must not replace a good checkpoint."""
+    for name, parameter in module.named_parameters():
+        if not parameter.isfinite().all():
+            raise FloatingPointError(f"the update made parameter {name!r} not finite")

@@ -27,10 +27,17 @@ class Meter:
             self._sums[name] = self._sums[name] + value if name in self._sums else value.clone()
         self._count += 1
 
-    def not_finite(self) -> str | None:
-        """A term with a value that is not finite among those added, the total "loss" last."""
+    def check_finite(self) -> None:
+        """Check all values added since the last flush.
+
+        Raises:
+            FloatingPointError: one is not finite; names its term, the total "loss" only where it is no other.
+        """
         bad = [name for name, total in self._sums.items() if not math.isfinite(total.item())]
-        return next((name for name in bad if name != "loss"), bad[0] if bad else None)
+        if bad:
+            raise FloatingPointError(
+                f"the term {min(bad, key=lambda name: name == 'loss')!r} of the loss is not finite"
+            )
 
     def flush(self) -> dict[str, float]:
         """Means over the steps added since the last call."""
@@ -40,7 +47,7 @@ class Meter:
 
 
 class Log:
-    """log.csv and TensorBoard events of a run; the rows of all phases are in the one table.
+    """log.csv and TensorBoard events of a run; the rows of all phases are in one table.
 
     Opening it for a phase at a step drops the rows that an interrupted run had written beyond that step.
     """
@@ -51,42 +58,37 @@ class Log:
         from torch.utils.tensorboard import SummaryWriter  # slow to import
 
         self.path, self.phase = run / "log.csv", phase
-        rows = read_log(self.path)
-        self.rows = [row for row in rows if row["phase"] != phase or int(row["step"]) <= start]
-        self.columns = list(self.rows[0]) if self.rows else list(self.FIXED)
-        self._rewrite()
+        rows = [row for row in read_log(self.path) if row["phase"] != phase or int(row["step"]) <= start]
+        self.columns = list(rows[0] if rows else self.FIXED)
+        self._rewrite(rows)
         self.events = SummaryWriter(str(run / "tensorboard"), purge_step=start or None)
 
     def write(self, step: int, learning_rate: float, seconds: float, means: dict[str, float]) -> None:
         """Append a row, with new columns for terms not seen before."""
-        row: dict[str, str] = dict(
-            zip(self.FIXED, (self.phase, str(step), f"{learning_rate:.6g}", f"{seconds:.3f}"), strict=True)
-        )
-        row |= {name: f"{value:.6g}" for name, value in means.items()}
-        if row.keys() <= set(self.columns):
+        fixed = (self.phase, str(step), f"{learning_rate:.6g}", f"{seconds:.3f}")
+        row = dict(zip(self.FIXED, fixed, strict=True)) | {name: f"{value:.6g}" for name, value in means.items()}
+        if new := [name for name in row if name not in self.columns]:
+            self.columns += new
+            self._rewrite([*read_log(self.path), row])
+        else:
             with open(self.path, "a", newline="") as file:
                 csv.DictWriter(file, self.columns).writerow(row)
-            self.rows.append(row)
-        else:
-            self.rows.append(row)
-            self.columns += [name for name in row if name not in self.columns]
-            self._rewrite()
         for name, value in {"learning_rate": learning_rate, **means}.items():
             self.events.add_scalar(f"{self.phase}/{name}", value, step)
 
     def close(self) -> None:
         self.events.close()
 
-    def _rewrite(self) -> None:
+    def _rewrite(self, rows: list[dict[str, str]]) -> None:
         content = io.StringIO()
         writer = csv.DictWriter(content, self.columns)
         writer.writeheader()
-        writer.writerows(self.rows)
+        writer.writerows(rows)
         write_atomically(self.path, content.getvalue().encode())
 
 
 def read_log(path: Path) -> list[dict[str, str]]:
-    """Rows of log.csv; none where there is no such file. A last line cut short by a kill is left out."""
+    """Rows of log.csv; none where there is no such file. A last line that a kill cut short is left out."""
     if not path.exists():
         return []
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
@@ -95,17 +97,16 @@ def read_log(path: Path) -> list[dict[str, str]]:
 
 
 class Bar:
-    """A progress bar with rate, losses and time left; plain lines every half minute where nobody watches."""
+    """A progress bar with rate, losses and time left; where nobody watches, a plain line every half minute."""
 
     def __init__(self, phase: str, steps: int, start: int, visible: bool, unit: str = "steps") -> None:
-        from rich.console import Console
+        from rich.console import Console  # slow to import
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         self.phase, self.steps, self.start, self.unit = phase, steps, start, unit
-        self.began = self.said = time.monotonic()
-        self.shown = self.began
+        self.began = self.printed = time.monotonic()
         console = Console(stderr=True)
-        self.visible, self.live = visible, visible and console.is_terminal
+        self.plain = visible and not console.is_terminal
         self.progress = Progress(
             TextColumn(f"{phase:<9}"),
             BarColumn(bar_width=24),
@@ -114,10 +115,9 @@ class Bar:
             TimeRemainingColumn(),
             TextColumn("{task.fields[terms]}"),
             console=console,
-            disable=not self.live,
+            disable=not visible or self.plain,
         )
         self.task = self.progress.add_task(phase, total=steps, completed=start, rate="", terms="")
-        self.console = console
 
     def __enter__(self) -> Bar:
         self.progress.start()
@@ -127,25 +127,19 @@ class Bar:
         self.progress.stop()
 
     def show(self, step: int, means: dict[str, float]) -> None:
-        """Show the state after `step` steps, not more often than is readable."""
+        """Show the state after `step` steps."""
         now = time.monotonic()
-        last = step == self.steps
-        if not self.visible or (now - self.shown < 0.1 and not last):
-            return
-        self.shown = now
-        rate = (step - self.start) / max(now - self.began, 1e-9)
-        text = " ".join(f"{name} {value:.4g}" for name, value in means.items())
-        self.progress.update(self.task, completed=step, rate=f"{rate:.1f} {self.unit}/s", terms=text)
-        if not self.live and (now - self.said >= 30 or last):
-            self.said = now
-            left = (self.steps - step) / max(rate, 1e-9)
-            self.console.print(
-                f"{self.phase} {step}/{self.steps} {rate:.1f} {self.unit}/s, {left:.0f} s left: {text}",
-                highlight=False,
-                soft_wrap=True,
-            )
+        speed = (step - self.start) / max(now - self.began, 1e-9)
+        rate = f"{speed:.1f} {self.unit}/s"
+        terms = " ".join(f"{name} {value:.4g}" for name, value in means.items())
+        self.progress.update(self.task, completed=step, rate=rate, terms=terms)
+        if self.plain and (now - self.printed >= 30 or step == self.steps):
+            self.printed = now
+            left = (self.steps - step) / max(speed, 1e-9)
+            line = f"{self.phase} {step}/{self.steps} {rate}, {left:.0f} s left: {terms}"
+            self.progress.console.print(line, highlight=False, soft_wrap=True)
 
 
 def every(steps: int, rows: int = 400) -> int:
-    """Interval that gives a log about `rows` rows."""
+    """Interval between the rows of a log that is to have about `rows` of them."""
     return max(1, steps // rows)

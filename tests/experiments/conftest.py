@@ -16,7 +16,8 @@ from niso.data.video.sequences import Sequence
 from niso.experiments.experiment import Experiment
 from niso.geometry import se3
 from niso.geometry.mesh.surface import icosphere
-from niso.training.loop import make_fabric, train
+from niso.training.loop import train
+from niso.training.processes import make_fabric
 from niso.training.run import Run
 
 

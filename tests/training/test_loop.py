@@ -13,7 +13,8 @@ from torch import nn
 from niso.config import Hardware, Optimisation
 from niso.errors import CheckpointError, InputError, Interrupted, TrainingError
 from niso.training import checkpoint
-from niso.training.loop import make_fabric, together, train
+from niso.training.loop import train
+from niso.training.processes import make_fabric, together
 from niso.training.progress import read_log
 from niso.training.run import Run
 

@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from niso.collective import global_batch
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.pose import cases, evaluation, trajectories
@@ -41,7 +42,7 @@ from niso.methods.evaluation import (
 )
 from niso.methods.method import Method, Networks
 from niso.networks import ConvDecoder, ConvEncoder
-from niso.random import global_batch, local_part, process, step_seed
+from niso.random import local_part, process, step_seed
 from niso.results import Curve, Metric, Result
 from niso.training.ahead import Ahead
 

@@ -33,7 +33,7 @@ from niso.geometry import se3
 from niso.geometry import trajectories as trajectory
 from niso.methods import METHODS, find_method
 from niso.training import checkpoint
-from niso.training.loop import make_fabric
+from niso.training.processes import make_fabric
 from niso.training.run import Run
 
 WEIGHTS = "weights.safetensors"

@@ -4,14 +4,15 @@ from dataclasses import replace
 
 import pytest
 import torch
+from niso.experiments.homnist.methods import METHODS
 
 from niso.config import Hardware, Optimisation
 from niso.data.digits.mnist import digits, pad, signed
 from niso.experiments.homnist.experiment import Homnist
-from niso.experiments.homnist.methods import METHODS
 from niso.experiments.homnist.presets import PRESETS
 from niso.training import checkpoint
-from niso.training.loop import make_fabric, train
+from niso.training.loop import train
+from niso.training.processes import make_fabric
 from niso.training.run import Run
 
 CPU = torch.device("cpu")

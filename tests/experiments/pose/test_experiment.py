@@ -26,7 +26,8 @@ from niso.methods import NeuralFourierTransform, orthogonal_map
 from niso.networks import ConvConfig, MLPConfig
 from niso.networks.two_view import TwoViewConfig
 from niso.training import checkpoint
-from niso.training.loop import make_fabric, train
+from niso.training.loop import train
+from niso.training.processes import make_fabric
 from niso.training.run import Run
 
 CPU = torch.device("cpu")

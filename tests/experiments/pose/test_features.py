@@ -17,7 +17,8 @@ from niso.experiments.pose.predictors import FeaturePredictor
 from niso.experiments.pose.presets import PRESETS
 from niso.networks.two_view import TwoViewConfig
 from niso.training import checkpoint
-from niso.training.loop import make_fabric, train
+from niso.training.loop import train
+from niso.training.processes import make_fabric
 from niso.training.run import Run
 
 CPU = torch.device("cpu")

@@ -24,7 +24,8 @@ from niso.geometry.domains.equirectangular import Layout
 from niso.networks import ConvConfig
 from niso.training import checkpoint
 from niso.training.ahead import Ahead
-from niso.training.loop import make_fabric, train
+from niso.training.loop import train
+from niso.training.processes import make_fabric
 from niso.training.run import Run
 
 CPU = torch.device("cpu")

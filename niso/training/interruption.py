@@ -1,0 +1,90 @@
+"""SIGINT and SIGTERM while a model is trained: the first lets the loop save and stop, the second ends the process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Thread, current_thread, main_thread
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+SAME = 0.5
+"""Seconds within which further signals count as the first: GNU timeout, for one, sends two."""
+
+PATIENCE = 30.0
+"""Seconds after which a process that has had a signal, and begins no further step, is taken to wait for a dead one."""
+
+
+@contextmanager
+def interruption(last_words: str, others: bool = False) -> Iterator[Callable[[], int]]:
+    """While inside, the first SIGINT or SIGTERM does not end the process; the function given tells its number, else 0.
+
+    A second one ends the process at once, whatever it is waiting for, with the usual status of 128 + its number.
+    Outside of the main thread, where Python takes no signals, nothing happens.
+
+    Args:
+        last_words: what the process says on stderr when it is ended at once; nothing where empty.
+        others: there are other processes that this one may wait for: it also ends when, after the first signal, the
+            function is not called for `PATIENCE` seconds.
+    """
+    if current_thread() is not main_thread():
+        yield lambda: 0
+        return
+    watch = _Watch(last_words, others)
+    previous = {number: signal.signal(number, watch.note) for number in SIGNALS}
+    previous_descriptor = signal.set_wakeup_fd(watch.writer.fileno())
+    watch.start()
+    try:
+        yield watch.received
+    finally:
+        signal.set_wakeup_fd(previous_descriptor)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+        watch.writer.close()  # ends the thread
+
+
+class _Watch(Thread):
+    """Reads the numbers of signals off a socket, which gets them also where the main thread runs no Python code."""
+
+    def __init__(self, last_words: str, others: bool) -> None:
+        super().__init__(daemon=True, name="niso-signals")
+        self.last_words, self.others = last_words, others
+        self.first, self.alive = 0, time.monotonic()
+        self.reader, self.writer = socket.socketpair()
+        self.writer.setblocking(False)
+
+    def note(self, number: int, _: object) -> None:
+        self.first = self.first or number
+
+    def received(self) -> int:
+        self.alive = time.monotonic()
+        return self.first
+
+    def run(self) -> None:
+        first, began = 0, 0.0
+        with self.reader:
+            while True:
+                try:
+                    number = next(iter(self.reader.recv(1)), None)
+                except TimeoutError:
+                    if time.monotonic() - max(began, self.alive) > PATIENCE:
+                        self.end(first, f"it has waited for another process for {PATIENCE:.0f} s")
+                    continue
+                if number is None:  # closed
+                    return
+                if number in SIGNALS and not first:
+                    first, began = number, time.monotonic()
+                    self.reader.settimeout(1.0 if self.others else None)
+                elif number in SIGNALS and time.monotonic() - began > SAME:
+                    self.end(number, "a second signal came")
+
+    def end(self, number: int, reason: str) -> None:
+        if self.last_words:
+            cursor = "\n\x1b[?25h" if sys.stderr.isatty() else ""  # a progress bar hides it
+            os.write(2, f"{cursor}niso: ended at once, since {reason}; {self.last_words}\n".encode())
+        os._exit(128 + number)

@@ -1,0 +1,146 @@
+"""The processes and devices that share a run, and what they agree on."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from torch import Tensor
+
+from niso import collective
+from niso.config import Hardware
+from niso.errors import InputError
+from niso.training.memory import keep_freed_memory
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+PARENT = "NISO_PARENT_PROCESS"
+"""Environment variable with the number of the process that started the others."""
+
+LAST_WAIT = 10.0
+"""Seconds, at most, for which a process lets its parent end first after a failure."""
+
+
+def make_fabric(hardware: Hardware, prepare: Callable[[], object] | None = None, tune: bool = True) -> Fabric:
+    """A launched lightning-fabric for this hardware; starts the other processes where there are several.
+
+    Args:
+        prepare: what the first process does before there are others, e.g. checks that may fail.
+        tune: set the number of torch's threads and, on a CPU, make the C library keep freed memory. Both hold for the
+            whole process: False leaves the settings of a program that calls niso as a library alone.
+
+    Raises:
+        InputError: this machine does not have the hardware.
+    """
+    from lightning_fabric import Fabric  # slow to import
+    from lightning_fabric.utilities.exceptions import MisconfigurationException
+
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # not which process is which
+    if tune:
+        torch.set_num_threads(hardware.threads)
+    several = hardware.devices * hardware.nodes > 1
+    if hardware.nodes > 1 and not any(os.environ.get(name) for name in ("RANK", "SLURM_PROCID", "NODE_RANK")):
+        raise InputError(f"{hardware.nodes} nodes need a launcher: start niso on each of them by torchrun or srun")
+    try:
+        fabric = Fabric(
+            accelerator="cuda" if hardware.accelerator == "gpu" else hardware.accelerator,
+            devices=hardware.devices,
+            num_nodes=hardware.nodes,
+            strategy="ddp" if several else "auto",
+            precision=hardware.precision,
+        )
+    except (MisconfigurationException, RuntimeError, ValueError) as error:
+        requested = f"accelerator {hardware.accelerator}, {hardware.devices} devices"
+        reason = " ".join(str(error).split())
+        raise InputError(f"this machine cannot run with {requested}: {reason}") from error
+    if prepare is not None and (first_process() or not several):
+        prepare()
+    if several:
+        _end_with_parent()
+    fabric.launch()
+    if tune and fabric.device.type == "cpu":
+        keep_freed_memory()
+    return fabric
+
+
+def first_process() -> bool:
+    """Whether this is the first of several processes, by what their launcher (torchrun, SLURM, Fabric) tells it."""
+    ranks = ("RANK", "SLURM_PROCID", "NODE_RANK", "LOCAL_RANK")
+    return not any(int(os.environ.get(name) or 0) for name in ranks)
+
+
+def network_precision(fabric: Fabric) -> Callable[[], AbstractContextManager[Any]]:
+    """What networks are called in outside the training loop, so that they run in the precision of the run.
+
+    That is autocast for mixed precision and nothing for the others, whose networks have the precision of the run in
+    their weights. (`fabric.autocast` of "64-true" changes torch's default dtype, also for what is drawn inside.)
+    """
+    from lightning_fabric.plugins import MixedPrecision  # slow to import
+
+    return fabric.autocast if isinstance(fabric.strategy.precision, MixedPrecision) else nullcontext
+
+
+@contextmanager
+def together(fabric: Fabric, agree: bool = True) -> Iterator[None]:
+    """Work after which all processes go on or none; see `niso.collective.together`.
+
+    Args:
+        agree: False turns this off; it must be the same in all processes.
+
+    Raises:
+        OtherProcessError: the work failed in another process, which raises what went wrong.
+    """
+    if not agree or fabric.world_size == 1:
+        yield
+        return
+    try:
+        with collective.together():
+            yield
+    except Exception:
+        atexit.register(_let_parent_end)
+        raise
+
+
+def largest(fabric: Fabric, number: int) -> int:
+    """The largest of all processes' numbers."""
+    if fabric.world_size == 1:
+        return number
+    return int(cast(Tensor, fabric.all_reduce(torch.tensor(number, device=fabric.device), reduce_op="max")))
+
+
+def mean(fabric: Fabric, terms: dict[str, float]) -> dict[str, float]:
+    """Means over all processes' parts of the batch."""
+    if fabric.world_size == 1:
+        return terms
+    values = torch.tensor(list(terms.values()), dtype=torch.float64, device=fabric.device)
+    return dict(zip(terms, cast(Tensor, fabric.all_reduce(values, reduce_op="mean")).tolist(), strict=True))
+
+
+def _end_with_parent() -> None:
+    """Make a process that Fabric starts end soon after the one that started it, whatever it is waiting for."""
+    parent = os.getppid()
+    if os.environ.get(PARENT) != str(parent):  # the first process, or one that another launcher started
+        os.environ[PARENT] = str(os.getpid())  # for the processes that Fabric starts
+        return
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _let_parent_end() -> None:
+    """After a failure in all processes: Fabric kills the first one where it finds another already ended."""
+    deadline = time.monotonic() + LAST_WAIT
+    while os.environ.get(PARENT) == str(os.getppid()) and time.monotonic() < deadline:
+        time.sleep(0.05)
