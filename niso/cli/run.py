@@ -1,25 +1,66 @@
-"""Options of `niso run`: a preset, overlaid by a configuration file, overlaid by flags, all from the dataclasses."""
+"""`niso run EXPERIMENT`: train and evaluate; a preset, overlaid by a configuration file, overlaid by flags."""
 
 from __future__ import annotations
 
-import contextlib
-import io
-import re
 from collections.abc import Mapping
-from dataclasses import asdict, make_dataclass, replace
+from dataclasses import asdict, dataclass, field, make_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-import tyro
+from tyro.conf import arg, create_mutex_group
 
-from niso.cli.parsing import first_message
-from niso.config import Hardware, read_yaml
+from niso.cli.metrics import print_metrics
+from niso.cli.parsing import parse, parse_known
+from niso.config import Hardware, read_yaml, require
 from niso.errors import InputError, nearest
 from niso.experiments import EXPERIMENTS, find_experiment
 from niso.experiments.experiment import Experiment
-from niso.experiments.settings import Settings
+from niso.experiments.settings import Settings, check_choice, methods_of
 
 FILE_KEYS = ("experiment", "preset", "method", "seed", "data_dir", "hardware", "config")
+
+HELP = """usage: niso run EXPERIMENT [options]
+
+Train and evaluate an experiment in a new run folder, and write a report.
+
+experiments: {experiments}
+`niso run EXPERIMENT --help` lists its presets, methods and settings."""
+
+_ONE_OR_MORE = create_mutex_group(required=False, title="methods")
+
+
+@dataclass(frozen=True)
+class Base:
+    """Options that decide what the others are by default."""
+
+    preset: str | None = None
+    """Named settings; every other flag overrides one of them."""
+    config: Path | None = None
+    """YAML file of settings, e.g. the config.yaml of another run; it overrides the preset."""
+
+
+@dataclass(frozen=True)
+class Options(Base):
+    """Options of every experiment."""
+
+    method: Annotated[str, _ONE_OR_MORE] = ""
+    """What is trained."""
+    methods: Annotated[tuple[str, ...] | None, _ONE_OR_MORE, arg(metavar="all|METHOD…")] = None
+    """Several methods, or all: each seed of each in a folder inside --out."""
+    seed: int = 0
+    """Seed of everything random."""
+    seeds: int = 1
+    """Seeds to train, from --seed on, each in a folder inside --out."""
+    parallel: int = 1
+    """Runs to train side by side, each in a process of its own."""
+    data_dir: Path | None = None
+    """Local data instead of what is shipped with the libraries."""
+    out: Path | None = None
+    """Run folder; runs/EXPERIMENT-PRESET-METHOD-seedN by default."""
+    hardware: Annotated[Hardware, arg(name="")] = field(default_factory=Hardware)
+
+    def __post_init__(self) -> None:
+        require(self, "seeds", "parallel", positive=True)
 
 
 class Call(NamedTuple):
@@ -34,6 +75,26 @@ class Call(NamedTuple):
     """How many runs at a time."""
 
 
+def main(arguments: list[str]) -> None:
+    """`niso run …`.
+
+    Raises:
+        NisoError: anything wrong with the call, the data or the training, in one line.
+    """
+    if arguments[:1] in (["-h"], ["--help"]):
+        print(HELP.format(experiments=", ".join(EXPERIMENTS)))
+        return
+    call = parse_run(arguments)
+    if call.seeds > 1 or len(call.methods) > 1:
+        from niso.runs.sweep import run_sweep
+
+        print(run_sweep(call.settings, call.seeds, call.methods, call.out, call.parallel))
+        return
+    from niso.runs.runner import run
+
+    print_metrics(run(call.settings, call.out), call.out)
+
+
 def parse_run(arguments: list[str]) -> Call:
     """What the arguments after `niso run` ask for.
 
@@ -42,70 +103,72 @@ def parse_run(arguments: list[str]) -> Call:
     """
     if not arguments or arguments[0].startswith("-"):
         raise InputError(f"`niso run` needs an experiment{nearest('', EXPERIMENTS)}")
-    kind = find_experiment(arguments[0])
-    rest = arguments[1:]
-    source = _value_of("--config", rest)
-    file = _read_file(Path(source), kind) if source else {}
-    preset = _value_of("--preset", rest) or file.get("preset", next(iter(kind.presets)))
-    if preset not in list(kind.presets):
-        raise InputError(f"unknown preset {preset!r}{nearest(str(preset), kind.presets)}")
-    given = Settings.load(
-        {
-            "method": kind.methods[0],
-            **file,
-            "experiment": kind.name,
-            "preset": preset,
-            "config": _overlay(asdict(kind.presets[preset]), file.get("config")),
-            "hardware": _overlay(asdict(Hardware()), file.get("hardware")),
-        },
-        Path(source or "options"),
+    kind, program = find_experiment(arguments[0]), f"niso run {arguments[0]}"
+    base = parse_known(Base, program, arguments[1:])
+    given = _before_flags(kind, base)
+    every = make_dataclass(
+        "Options",
+        [("settings", Annotated[kind.config_class, arg(name="")])],
+        bases=(Options,),
+        frozen=True,
+        kw_only=True,
     )
-    options = _parse_flags(_options_class(kind), rest, given)
-    methods = _methods(kind, options, rest)
+    default = every(
+        preset=given.preset,
+        method=given.method,
+        seed=given.seed,
+        data_dir=given.data_dir,
+        hardware=given.hardware,
+        settings=given.config,
+    )
+    about = f"{kind.summary}\n\nPresets: {', '.join(kind.presets)}\nMethods: {', '.join(methods_of(kind))}"
+    options: Any = parse(every, program, arguments[1:], default, about)
+    methods = _methods(kind, options)
     values = {"method": methods[0], "seed": options.seed, "data_dir": options.data_dir}
     try:
         settings = replace(given, **values, hardware=options.hardware, config=options.settings)
     except ValueError as error:  # from the class's own checks
         raise InputError(str(error)) from error
-    for flag in ("seeds", "parallel"):
-        if getattr(options, flag) < 1:
-            raise InputError(f"--{flag} must be at least 1, got {getattr(options, flag)}")
     if options.parallel > 1 and settings.hardware.devices * settings.hardware.nodes > 1:
         raise InputError("--parallel trains each run in one process: leave --devices and --nodes at 1")
     last = options.seed + options.seeds - 1
     which = f"seed{options.seed}" if options.seeds == 1 else f"seeds{options.seed}-{last}"
-    whose = "all" if len(methods) > 1 and methods == kind.available(options.settings) else "+".join(methods)
-    out = options.out or Path("runs") / f"{kind.name}-{preset}-{whose}-{which}"
+    names = "all" if len(methods) > 1 and methods == kind.available(options.settings) else "+".join(methods)
+    out = options.out or Path("runs") / f"{kind.name}-{given.preset}-{names}-{which}"
     return Call(settings, out, options.seeds, methods, options.parallel)
 
 
-def _methods(kind: type[Experiment], options: Any, arguments: list[str]) -> tuple[str, ...]:
+def _before_flags(kind: type[Experiment], base: Base) -> Settings:
+    """The preset overlaid by the configuration file."""
+    file = _read_file(base.config, kind) if base.config else {}
+    preset = base.preset or file.get("preset", next(iter(kind.presets)))
+    check_choice("preset", preset, kind.presets)
+    values = {
+        "method": methods_of(kind)[0],
+        **file,
+        "experiment": kind.name,
+        "preset": preset,
+        "config": _overlay(asdict(kind.presets[preset]), file.get("config")),
+        "hardware": _overlay(asdict(Hardware()), file.get("hardware")),
+    }
+    return Settings.load(values, base.config or Path("options"))
+
+
+def _methods(kind: type[Experiment], options: Options) -> tuple[str, ...]:
     """The methods to train: those of --methods, or the one of --method."""
-    given: tuple[str, ...] = options.methods
-    if _value_of("--methods", arguments) is None:
+    known = methods_of(kind)
+    if options.methods is None:
+        check_choice("method", options.method, known)
         return (options.method,)
-    if _value_of("--method", arguments) is not None:
-        raise InputError("--method and --methods exclude each other: leave one out")
-    if not given:
-        raise InputError(f"--methods needs one or more of {', '.join(kind.methods)}, or all")
-    if given == ("all",):
-        return kind.available(options.settings)
-    if "all" in given or len(set(given)) < len(given):
-        raise InputError(f"--methods names a method twice: {' '.join(given)}")
-    return given
-
-
-def _value_of(flag: str, arguments: list[str]) -> str | None:
-    """Value of a flag that decides how the others are read; the last one counts."""
-    value = None
-    for index, argument in enumerate(arguments):
-        if argument.startswith(f"{flag}="):
-            value = argument.partition("=")[2]
-        elif argument == flag:
-            if index + 1 == len(arguments):
-                raise InputError(f"{flag} needs a value")
-            value = arguments[index + 1]
-    return value
+    if not options.methods:
+        raise InputError(f"--methods needs one or more of {', '.join(known)}, or all")
+    if options.methods == ("all",):
+        return kind.available(options.settings)  # type: ignore[attr-defined]
+    for method in options.methods:
+        check_choice("method", method, known)
+    if len(set(options.methods)) < len(options.methods):
+        raise InputError(f"--methods names a method twice: {' '.join(options.methods)}")
+    return options.methods
 
 
 def _read_file(path: Path, kind: type[Experiment]) -> dict[str, Any]:
@@ -128,75 +191,3 @@ def _overlay(base: dict[str, Any], changes: Mapping[Any, Any] | None) -> dict[st
         nested = isinstance(merged.get(key), dict) and isinstance(value, Mapping)
         merged[key] = _overlay(merged[key], value) if nested else value
     return merged
-
-
-_METHODS = "Several methods, or all, instead of --method: each seed of each in a folder inside --out."
-
-
-def _options_class(kind: type[Experiment]) -> type:
-    def option(type_: Any, text: str) -> Any:
-        return Annotated[type_, tyro.conf.arg(help=text)]
-
-    several: Any = tuple[Literal[(*kind.methods, "all")], ...]  # type: ignore[valid-type]  # known only now
-    return make_dataclass(
-        "Options",
-        [
-            (
-                "preset",
-                option(Literal[tuple(kind.presets)], "Named settings; every flag below overrides one of them."),
-            ),
-            ("method", option(Literal[kind.methods], "What is trained.")),
-            ("seed", option(int, "Seed of everything random.")),
-            ("methods", option(several, _METHODS)),
-            ("seeds", option(int, "Seeds to train, from --seed on, each in a folder inside --out.")),
-            ("parallel", option(int, "Runs to train side by side, each a process of its own.")),
-            ("data_dir", option(Path | None, "Local data instead of what is shipped with the libraries.")),
-            ("out", option(Path | None, "Run folder; runs/EXPERIMENT-PRESET-METHOD-seedN by default.")),
-            ("config", option(Path | None, "YAML file of settings, e.g. the config.yaml of another run.")),
-            ("settings", Annotated[kind.config_class, tyro.conf.arg(name="")]),
-            ("hardware", Annotated[Hardware, tyro.conf.arg(name="")]),
-        ],
-        frozen=True,
-    )
-
-
-def _parse_flags(kind: type, arguments: list[str], given: Settings) -> Any:
-    default = kind(
-        preset=given.preset,
-        method=given.method,
-        seed=given.seed,
-        methods=(),
-        seeds=1,
-        parallel=1,
-        data_dir=given.data_dir,
-        out=None,
-        config=None,
-        settings=given.config,
-        hardware=given.hardware,
-    )
-    program = f"niso run {given.experiment}"
-    problem = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(problem):
-            options, unknown = tyro.cli(kind, args=arguments, default=default, prog=program, return_unknown_args=True)
-    except ValueError as error:  # from a dataclass's own checks
-        raise InputError(str(error)) from error
-    except SystemExit as stop:
-        if not stop.code:
-            raise
-        raise InputError(first_message(problem.getvalue())) from stop
-    if unknown and not unknown[0].startswith("-"):
-        raise InputError(f"unexpected argument {unknown[0]!r}")
-    if unknown:
-        hint = nearest(unknown[0], _flags(kind, default))
-        hint = hint if "did you mean" in hint else f"; `{program} --help` lists all"
-        raise InputError(f"unknown option {unknown[0]!r}{hint}")
-    return options
-
-
-def _flags(kind: type, default: Any) -> list[str]:
-    """All flags, from the help text."""
-    text = io.StringIO()
-    with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
-        tyro.cli(kind, args=["--help"], default=default)
-    return sorted(set(re.findall(r"--[a-z][a-z0-9-]*[a-z0-9]", text.getvalue())))

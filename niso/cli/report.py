@@ -1,0 +1,36 @@
+"""`niso report RUN…`: the report of a run, or a comparison of several."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from niso.cli.parsing import Runs, parse
+
+
+@dataclass(frozen=True)
+class Options(Runs):
+    """Write a run's report.html again, or compare several runs, records, or folders of them in one page."""
+
+    out: Path | None = None
+    """File to write a comparison to; by default comparison.html, or report.html in the folder of several runs."""
+
+
+def main(arguments: list[str]) -> None:
+    """`niso report …`.
+
+    Raises:
+        InputError: anything wrong with the call or the runs, in one line.
+    """
+    options = parse(Options, "niso report", arguments)
+    from niso.report import find_measured, write_report
+    from niso.runs.comparison import compare
+    from niso.runs.sweep import is_sweep
+
+    first, *others = options.runs
+    runs = [run for path in options.runs for run in find_measured(path)]
+    if runs == [first] and first.is_dir() and options.out is None:
+        print(write_report(first))
+        return
+    default = first / "report.html" if is_sweep(first) and not others else Path("comparison.html")
+    print(compare(runs, options.out or default))
