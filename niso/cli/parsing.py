@@ -10,7 +10,7 @@ from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import tyro
-from tyro.conf import Positional, Suppress, arg
+from tyro.conf import Positional, arg
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from niso.errors import InputError, nearest
@@ -64,7 +64,7 @@ def parse_known(kind: type[C], program: str, arguments: Sequence[str]) -> C:
 
 def _call_tyro(kind: type, program: str, arguments: Sequence[str], **settings: Any) -> Any:
     def refuse(event: Any) -> None:
-        if line := _error_line(event, kind, program):
+        if line := _error_line(event, kind, program, arguments):
             raise InputError(line)
 
     # tyro gives its errors as data only through this hook, which is not public. Without it, or for an error that
@@ -77,23 +77,24 @@ def _call_tyro(kind: type, program: str, arguments: Sequence[str], **settings: A
         raise InputError(str(error)) from error
 
 
-def _error_line(event: Any, kind: type, program: str) -> str:
+def _error_line(event: Any, kind: type, program: str, arguments: Sequence[str]) -> str:
     """What is wrong with a call, from one of the events of `tyro._errors`; empty if the event is not known."""
+    flags = list(_flags(kind))
+    given = [word.partition("=")[0] for word in arguments if word.startswith("--")]
+    unknown = next((flag for flag in given if flag.replace("_", "-") not in flags), None)
     match type(event).__name__:
-        case "MissingArgs" if not event.unrecognized_tokens:
+        case "UnrecognizedArgs" | "MissingArgs" | "BadValue" if unknown:
+            hint = nearest(unknown, flags)
+            return f"unknown option {unknown!r}{hint if 'did you mean' in hint else f'; `{program} --help` lists all'}"
+        case "UnrecognizedArgs":
+            return f"unexpected argument {event.tokens[0]!r}; see `{program} --help`"
+        case "MissingArgs":
             names = " and ".join(_name(missing.arg) for missing in event.missing_arguments)
             return f"`{program}` needs {names}; see `{program} --help`"
-        case "UnrecognizedArgs" | "MissingArgs":
-            token = (event.tokens if hasattr(event, "tokens") else event.unrecognized_tokens)[0]
-            if not token.startswith("-"):
-                return f"unexpected argument {token!r}; see `{program} --help`"
-            flag = token.partition("=")[0]
-            hint = nearest(flag, _flags(kind))
-            return f"unknown option {flag!r}{hint if 'did you mean' in hint else f'; `{program} --help` lists all'}"
-        case "MutexConflict":
-            return f"{event.first_token} and {event.second_token} exclude each other: leave one out"
         case "BadValue":
             return f"{_name(event.argument)} needs a value"
+        case "MutexConflict":
+            return f"{event.first_token} and {event.second_token} exclude each other: leave one out"
         case "InvalidChoice":
             return f"{_name(event.argument)}: unknown value {event.value!r}{nearest(event.value, event.choices)}"
         case "InstantiationFailure":
@@ -110,12 +111,10 @@ def _flags(kind: type, prefix: str = "") -> Iterator[str]:
     """All flags of a dataclass and of those inside it."""
     hints = get_type_hints(kind, include_extras=True)
     for field in fields(kind):
-        type_, *notes = (
-            get_args(hints[field.name]) if hasattr(hints[field.name], "__metadata__") else [hints[field.name]]
-        )
-        if Positional in notes or Suppress in notes:
+        name, hint = field.name.replace("_", "-"), hints[field.name]
+        type_, notes = getattr(hint, "__origin__", hint), getattr(hint, "__metadata__", ())
+        if Positional in notes:
             continue
-        name = field.name.replace("_", "-")
         if is_dataclass(type_):
             inline = any(getattr(note, "name", None) == "" for note in notes)
             yield from _flags(type_, prefix if inline else f"{prefix}{name}.")
@@ -141,7 +140,7 @@ def _number(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
         case _:
             return None
 
-    def read(words: list[str]) -> float | None:
+    def read(words: list[str]) -> int | float | None:
         if optional and words[0] == "None":
             return None
         try:

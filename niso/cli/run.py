@@ -121,7 +121,7 @@ def parse_run(arguments: list[str]) -> Call:
         hardware=given.hardware,
         settings=given.config,
     )
-    about = f"{kind.summary}\n\nPresets: {', '.join(kind.presets)}\nMethods: {', '.join(methods_of(kind))}"
+    about = f"{kind.summary}\n\nPresets: {', '.join(kind.presets)}\n\nMethods: {', '.join(methods_of(kind))}"
     options: Any = parse(every, program, arguments[1:], default, about)
     methods = _methods(kind, options)
     values = {"method": methods[0], "seed": options.seed, "data_dir": options.data_dir}

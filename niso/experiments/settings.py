@@ -61,14 +61,15 @@ def methods_of(kind: type[Experiment]) -> tuple[str, ...]:
     return tuple(kind.methods() if callable(kind.methods) else kind.methods)
 
 
-def check_choice(what: str, name: str, known: Iterable[str], where: str = "") -> None:
+def check_choice(what: str, name: object, known: Iterable[str], where: str = "") -> None:
     """Check that a name is a known one.
 
     Raises:
         InputError: it is not; the message gives the nearest that is.
     """
-    if name not in list(known):
-        raise InputError(f"{where}unknown {what} {name!r}{nearest(str(name), known)}")
+    choices = list(known)
+    if name not in choices:
+        raise InputError(f"{where}unknown {what} {name!r}{nearest(str(name), choices)}")
 
 
 def _without(values: Any, path: list[str]) -> Any:

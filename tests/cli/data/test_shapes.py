@@ -72,9 +72,10 @@ def test_embedded_classes(niso, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("data prepare", "choose from prepare shapes, prepare co3d, prepare video"),
+        ("data prepare", "`niso data prepare` needs a command; choose from shapes, co3d, video"),
+        ("data prepare co3", "unknown command 'data prepare co3'; did you mean co3d?"),
         ("data shape", "did you mean shapes?"),
-        ("data shapes", "Missing from niso data shapes: OUT"),
+        ("data shapes", "`niso data shapes` needs OUT"),
         ("data shapes out --per-class 0", "--per-class must be at least 1"),
         ("data shapes out --strength nan", "--strength between 0 and 1"),
         ("data shapes out --originals none", "none holds no meshes"),
