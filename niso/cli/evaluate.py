@@ -17,11 +17,7 @@ class Options:
 
 
 def main(arguments: list[str]) -> None:
-    """`niso evaluate …`.
-
-    Raises:
-        NisoError: anything wrong with the call or the run, in one line.
-    """
+    """`niso evaluate …`."""
     options = parse(Options, "niso evaluate", arguments)
     from niso.runs.runner import evaluate
 

@@ -6,12 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from types import NoneType
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import tyro
 from tyro.conf import Positional, arg
-from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from niso.errors import InputError, nearest
 
@@ -53,11 +51,7 @@ def parse(kind: type[C], program: str, arguments: Sequence[str], default: C | No
 
 
 def parse_known(kind: type[C], program: str, arguments: Sequence[str]) -> C:
-    """The options that `kind` has, whatever else the call holds.
-
-    Raises:
-        InputError: one of these options lacks its value.
-    """
+    """The options of a call that `kind` has; others are passed over. Errors as in `parse`."""
     options: C = _call_tyro(kind, program, arguments, return_unknown_args=True, add_help=False)[0]
     return options
 
@@ -72,33 +66,39 @@ def _call_tyro(kind: type, program: str, arguments: Sequence[str], **settings: A
     hook = getattr(getattr(tyro, "_errors", None), "on_parse_error", nullcontext)
     try:
         with hook(refuse):
-            return tyro.cli(kind, args=arguments, prog=program, registry=_REGISTRY, **settings)
+            return tyro.cli(kind, args=arguments, prog=program, **settings)
     except ValueError as error:  # from a dataclass's own checks
         raise InputError(str(error)) from error
 
 
 def _error_line(event: Any, kind: type, program: str, arguments: Sequence[str]) -> str:
     """What is wrong with a call, from one of the events of `tyro._errors`; empty if the event is not known."""
-    flags = list(_flags(kind))
+    name, flags = type(event).__name__, list(_flags(kind))
+    argument: Any = getattr(event, "argument", None)
+    flag = _name(argument) if argument else ""
     given = [word.partition("=")[0] for word in arguments if word.startswith("--")]
-    unknown = next((flag for flag in given if flag.replace("_", "-") not in flags), None)
-    match type(event).__name__:
-        case "UnrecognizedArgs" | "MissingArgs" | "BadValue" if unknown:
-            hint = nearest(unknown, flags)
-            return f"unknown option {unknown!r}{hint if 'did you mean' in hint else f'; `{program} --help` lists all'}"
+    unknown = next((option for option in given if option.replace("_", "-") not in flags), None)
+    if unknown and (name in ("UnrecognizedArgs", "MissingArgs") or (name == "BadValue" and argument.is_positional())):
+        hint = nearest(unknown, flags)
+        return f"unknown option {unknown!r}{hint if 'did you mean' in hint else f'; `{program} --help` lists all'}"
+    match name:
         case "UnrecognizedArgs":
             return f"unexpected argument {event.tokens[0]!r}; see `{program} --help`"
         case "MissingArgs":
             names = " and ".join(_name(missing.arg) for missing in event.missing_arguments)
             return f"`{program}` needs {names}; see `{program} --help`"
-        case "BadValue":
-            return f"{_name(event.argument)} needs a value"
         case "MutexConflict":
             return f"{event.first_token} and {event.second_token} exclude each other: leave one out"
+        case "BadValue":
+            return f"{flag} needs a value"
         case "InvalidChoice":
-            return f"{_name(event.argument)}: unknown value {event.value!r}{nearest(event.value, event.choices)}"
+            return f"{flag}: unknown value {event.value!r}{nearest(event.value, event.choices)}"
+        case "InstantiationFailure" if flag:
+            words = {"INT": "a whole number", "FLOAT": "a number", "{None}": "None"}
+            expected = [words.get(word, word) for word in str(argument.lowered.metavar).split("|")]
+            return f"{flag} must be {' or '.join(reversed(expected))}"
         case "InstantiationFailure":
-            return f"{_name(event.argument)}: {event.message}" if event.argument else str(event.message)
+            return str(event.message)
     return ""
 
 
@@ -107,51 +107,14 @@ def _name(argument: Any) -> str:
     return str(argument.lowered.metavar if argument.is_positional() else argument.lowered.name_or_flags[-1])
 
 
-def _flags(kind: type, prefix: str = "") -> Iterator[str]:
+def _flags(kind: Any, prefix: str = "") -> Iterator[str]:
     """All flags of a dataclass and of those inside it."""
     hints = get_type_hints(kind, include_extras=True)
     for field in fields(kind):
         name, hint = field.name.replace("_", "-"), hints[field.name]
         type_, notes = getattr(hint, "__origin__", hint), getattr(hint, "__metadata__", ())
-        if Positional in notes:
-            continue
         if is_dataclass(type_):
             inline = any(getattr(note, "name", None) == "" for note in notes)
             yield from _flags(type_, prefix if inline else f"{prefix}{name}.")
-        else:
-            yield f"--{prefix}{name}"
-            if type_ is bool:
-                yield f"--{prefix}no-{name}"
-
-
-_REGISTRY = ConstructorRegistry()
-
-
-@_REGISTRY.primitive_rule
-def _number(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
-    """Numbers, and numbers or None, with errors that say what a number is."""
-    kinds = set(get_args(info.type) or (info.type,))
-    optional = NoneType in kinds
-    match kinds - {NoneType}:
-        case kind if kind == {int}:
-            number, noun = int, "a whole number"
-        case kind if kind == {float}:
-            number, noun = float, "a number"
-        case _:
-            return None
-
-    def read(words: list[str]) -> int | float | None:
-        if optional and words[0] == "None":
-            return None
-        try:
-            return number(words[0])
-        except ValueError:
-            raise ValueError(f"{words[0]!r} is not {noun}{' or None' if optional else ''}") from None
-
-    return PrimitiveConstructorSpec(
-        nargs=1,
-        metavar=f"{number.__name__.upper()}{'|None' if optional else ''}",
-        instance_from_str=read,
-        is_instance=lambda value: isinstance(value, (int, number)) or (optional and value is None),
-        str_from_instance=lambda value: [str(value)],
-    )
+        elif Positional not in notes:
+            yield from (f"--{prefix}{name}", *([f"--{prefix}no-{name}"] if type_ is bool else []))

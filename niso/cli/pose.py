@@ -43,11 +43,7 @@ class Options:
 
 
 def main(arguments: list[str]) -> int:
-    """`niso pose …`: the exit status.
-
-    Raises:
-        NisoError: anything wrong with the call, the run or the video, in one line.
-    """
+    """`niso pose …`: the exit status."""
     options = parse(Options, "niso pose", arguments)
     from niso.data.video.stream import open_stream
     from niso.experiments.pose.inference import load_reader, predict, write_picture, write_tum

@@ -17,11 +17,7 @@ class Options(Runs):
 
 
 def main(arguments: list[str]) -> None:
-    """`niso record …`.
-
-    Raises:
-        InputError: anything wrong with the call or the runs, in one line.
-    """
+    """`niso record …`."""
     options = parse(Options, "niso record", arguments)
     from niso.report import find_measured
     from niso.report.record import write_record

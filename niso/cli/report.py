@@ -17,11 +17,7 @@ class Options(Runs):
 
 
 def main(arguments: list[str]) -> None:
-    """`niso report …`.
-
-    Raises:
-        InputError: anything wrong with the call or the runs, in one line.
-    """
+    """`niso report …`."""
     options = parse(Options, "niso report", arguments)
     from niso.report import find_measured, write_report
     from niso.runs.comparison import compare

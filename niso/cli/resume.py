@@ -23,11 +23,7 @@ class Options:
 
 
 def main(arguments: list[str]) -> None:
-    """`niso resume …`.
-
-    Raises:
-        NisoError: anything wrong with the call or the run, in one line.
-    """
+    """`niso resume …`."""
     options = parse(Options, "niso resume", arguments)
     from niso.runs import runner, sweep
 

@@ -29,11 +29,7 @@ class Options(Runs):
 
 
 def main(arguments: list[str]) -> int:
-    """`niso view …`: the exit status.
-
-    Raises:
-        InputError: anything wrong with the call or the runs, in one line; viser is not installed.
-    """
+    """`niso view …`: the exit status."""
     options = parse(Options, "niso view", arguments)
     from niso.experiments.pose.view import Viewer, read_runs
 

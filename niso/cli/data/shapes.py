@@ -35,11 +35,7 @@ class Options:
 
 
 def main(arguments: list[str]) -> None:
-    """`niso data shapes …`.
-
-    Raises:
-        InputError: anything wrong with the call or the meshes, in one line.
-    """
+    """`niso data shapes …`."""
     options = parse(Options, "niso data shapes", arguments)
     count = write_family(
         options.out, options.originals, options.per_class, options.seed, options.vertices, options.strength

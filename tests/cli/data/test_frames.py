@@ -167,7 +167,7 @@ def test_nothing_that_could_be_prepared(niso, tmp_path: Path) -> None:
         ("co3d in out --workers 0", "workers must be at least 1, got 0"),
         ("co3d in out --jpeg-quality 100", "jpeg_quality must be at most 95"),
         ("co3d in in", "in is not empty and holds no prepared frames"),
-        ("co3d in out --size x", "'x' is not a whole number"),
+        ("co3d in out --size x", "must be a whole number"),
         ("video none out", "none does not exist"),
         ("video in out", "use `niso data prepare co3d`"),
         ("video film out --every 0", "every must be positive"),

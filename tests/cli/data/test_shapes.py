@@ -82,7 +82,7 @@ def test_embedded_classes(niso, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ("data prepare shapes in", "OUT"),
         ("data prepare shapes none out", "none does not exist"),
         ("data prepare shapes none out --workers 0", "none does not exist"),
-        ("data prepare shapes in out --height x", "'x' is not a whole number"),
+        ("data prepare shapes in out --height x", "must be a whole number"),
         ("data prepare shapes in out --distance 0.5", "distance must be above 1, got 0.5"),
         ("data prepare shapes in out --variant 3", "--variant"),
         ("data prepare shapes in out --workers 0", "workers must be at least 1, got 0"),

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from niso.cli.data.prepare.frames import FrameOptions, prepare_frames
+from niso.cli.data.prepare.common import Preparing, prepare_all
 from niso.cli.parsing import parse
 from niso.config import require
 from niso.data.video import co3d
+from niso.data.video.preparation import Outcome, Preparation, Report, prepare
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(FrameOptions):
+class Options(Preparing):
     """Prepare CO3Dv2 from its own layout: frames cropped to the largest centred square and resized, with their cameras.
 
     After an interruption, the same command continues. Another choice of sequences, or another split, keeps those that
@@ -34,6 +35,7 @@ class Options(FrameOptions):
     """Seed of the draw of the sequences to test on."""
     split_file: Path | None = None
     """A JSON file {"train": [names], "test": [names]} instead of the previous three."""
+    preparation: Annotated[Preparation, arg(name="")] = field(default_factory=Preparation)
 
     def __post_init__(self) -> None:
         require(self, "quality", positive=True)
@@ -43,18 +45,19 @@ class Options(FrameOptions):
 
 
 def main(arguments: list[str]) -> int:
-    """`niso data prepare co3d …`: the exit status.
-
-    Raises:
-        InputError: anything wrong with the call or the data, in one line.
-    """
+    """`niso data prepare co3d …`: the exit status."""
     options = parse(Options, "niso data prepare co3d", arguments)
     chosen = (
         co3d.read_split(options.source, options.split_file)
         if options.split_file
         else co3d.select(options.source, options.quality, options.held_out, options.seed)
     )
-    status = prepare_frames(co3d.sequences(options.source, chosen), len(chosen.splits), options)
+
+    def work(report: Report) -> Outcome:
+        sequences = co3d.sequences(options.source, chosen)
+        return prepare(sequences, options.out, options.workers, options.preparation, report)
+
+    status = prepare_all(work, len(chosen.splits), "sequences", options.out)
     if chosen.left_out:
         print(f"{len(chosen.left_out)} sequences were not chosen, see --quality and --split-file", file=sys.stderr)
     return status

@@ -8,16 +8,15 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from niso.cli.data.prepare.progress import list_refused, with_bar
+from niso.cli.data.prepare.common import Preparing, prepare_all
 from niso.cli.parsing import parse
-from niso.data.shapes.folder import prepare_folder
+from niso.data.shapes.folder import Outcome, Report, prepare_folder
 from niso.data.shapes.preparation import Preparation
 from niso.data.shapes.sources import find_sources
-from niso.data.workers import cores
 
 
-@dataclass(frozen=True)
-class Options:
+@dataclass(frozen=True, kw_only=True)
+class Options(Preparing):
     """Prepare shapes: signatures of closed meshes of genus 0 and of their conformal variants, on the sphere.
 
     After an interruption, the same command continues. Shapes that have to be refused are listed, and written to
@@ -27,28 +26,19 @@ class Options:
     source: Annotated[Path, Positional, arg(metavar="IN")]
     """Folder with a folder of .off, .obj or .ply files for each class; or a CSV file with the header "file,label"; or
     the folder of Conformal SHREC'11 (with base, mobius, base_sphere and mobius_sphere)."""
-    out: Annotated[Path, Positional, arg(metavar="OUT")]
-    """Folder to write to."""
     labels: Path | None = None
     """CSV file with the header "file,label", for meshes without class folders; files relative to IN, or to IN/base."""
     leave_out: tuple[str, ...] = ()
     """Classes to leave out. Conformal SHREC'11: glasses lamp snake two_balls myScissor."""
-    workers: int = field(default_factory=cores)
-    """Processes; by default one for each core."""
     preparation: Annotated[Preparation, arg(name="")] = field(default_factory=Preparation)
 
 
 def main(arguments: list[str]) -> int:
-    """`niso data prepare shapes …`: the exit status.
-
-    Raises:
-        InputError: anything wrong with the call or the meshes, in one line.
-    """
+    """`niso data prepare shapes …`: the exit status."""
     options = parse(Options, "niso data prepare shapes", arguments)
     sources = find_sources(options.source, options.labels, options.leave_out)
-    outcome = with_bar(
-        lambda report: prepare_folder(sources, options.out, options.preparation, options.workers, report),
-        len(sources),
-        "shapes",
-    )
-    return list_refused("shapes", options.out, outcome.prepared, outcome.kept, outcome.refused)
+
+    def work(report: Report) -> Outcome:
+        return prepare_folder(sources, options.out, options.preparation, options.workers, report)
+
+    return prepare_all(work, len(sources), "shapes", options.out)

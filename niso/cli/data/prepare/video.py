@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from niso.cli.data.prepare.frames import FrameOptions, prepare_frames
+from niso.cli.data.prepare.common import Preparing, prepare_all
 from niso.cli.parsing import parse
 from niso.config import require
 from niso.data.video import footage
+from niso.data.video.preparation import Outcome, Preparation, Report, prepare
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(FrameOptions):
+class Options(Preparing):
     """Prepare your own footage: frames cropped to the largest centred square and resized, with cameras if known.
 
     Cameras come from transforms.json (nerfstudio) or from a COLMAP model in text form; video without them serves for
@@ -34,6 +35,7 @@ class Options(FrameOptions):
     """Share of the sequences with cameras that is drawn to test on; at least one of two or more."""
     seed: int = 0
     """Seed of that draw."""
+    preparation: Annotated[Preparation, arg(name="")] = field(default_factory=Preparation)
 
     def __post_init__(self) -> None:
         require(self, "every", positive=True)
@@ -41,12 +43,13 @@ class Options(FrameOptions):
 
 
 def main(arguments: list[str]) -> int:
-    """`niso data prepare video …`: the exit status.
-
-    Raises:
-        InputError: anything wrong with the call or the data, in one line.
-    """
+    """`niso data prepare video …`: the exit status."""
     options = parse(Options, "niso data prepare video", arguments)
-    sequences = footage.find_footage(options.source)
-    splits = footage.splits(sequences, options.held_out, options.test, options.seed)
-    return prepare_frames(footage.sequences(sequences, splits, options.every), len(sequences), options)
+    videos = footage.find_footage(options.source)
+    splits = footage.splits(videos, options.held_out, options.test, options.seed)
+
+    def work(report: Report) -> Outcome:
+        sequences = footage.sequences(videos, splits, options.every)
+        return prepare(sequences, options.out, options.workers, options.preparation, report)
+
+    return prepare_all(work, len(videos), "sequences", options.out)
