@@ -34,7 +34,7 @@ class Entry:
     """A metric with this run's value, its target, and what was published; empty where there is none."""
 
     metric: Metric
-    value: float | None
+    value: int | float | None
     target: str
     published: str
 

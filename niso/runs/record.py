@@ -1,0 +1,42 @@
+"""Records: all that makes the results of a finished run worth something, as one small JSON file to commit.
+
+A record has the run's settings, its facts (commit, versions, hardware, date), its metrics and its curves, but no path
+of the machine on which it ran. `Run.read` reads it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from niso.errors import InputError
+from niso.files import write_atomically
+from niso.training.run import Run
+
+FACTS = ("niso", "commit", "torch", "python", "hardware", "cores", "threads", "device", "devices", "started")
+
+
+def write_record(run: Run, folder: Path) -> Path:
+    """Write `<experiment>-<preset>-<method>-seed<n>.json` of a finished run into a folder of records.
+
+    Raises:
+        InputError: the run is not finished, or the folder has a record of that name with other settings.
+    """
+    if run.record is not None:
+        raise InputError(f"{run.path} is not a run folder: it is a record")
+    if not run.finished:
+        raise InputError(f"{run.path} is not finished: `niso resume {run.path}` first, then record it")
+    settings, facts = dict(run.settings), run.facts
+    settings["data_dir"] = Path(settings["data_dir"]).name if settings.get("data_dir") else None
+    record = {
+        **{key: settings.pop(key) for key in ("experiment", "preset", "method", "seed")},
+        "metrics": run.metrics,
+        "curves": run.curves,
+        "facts": {name: facts.get(name) for name in FACTS},
+        "settings": settings,
+    }
+    path = folder / "{experiment}-{preset}-{method}-seed{seed}.json".format(**record)
+    if path.exists() and Run.read(path).settings["config"] != settings["config"]:
+        raise InputError(f"{path} is the record of a run with other settings: choose another folder, or remove it")
+    write_atomically(path, (json.dumps(record, indent=2, ensure_ascii=False) + "\n").encode())
+    return path
