@@ -2,8 +2,10 @@
 
 import json
 import signal
+import sys
 import time
 from contextlib import nullcontext
+from unittest import mock
 
 import pytest
 import torch
@@ -23,11 +25,12 @@ from niso.config import Hardware, Optimisation
 from niso.errors import InputError, NisoError
 from niso.model import IsometryObjective
 from niso.random import local_part, process
+from niso.training import interruption
 from niso.training.loop import train
 from niso.training.processes import make_fabric
 from niso.training.run import RunFolder
 
-FOLDER, TROUBLE = Path(sys.argv[1]), sys.argv[2:]
+FOLDER = Path(sys.argv[1])
 OPTIMISATION = Optimisation(steps=6, batch_size=4, learning_rate=0.01, warmup_steps=2)
 
 def call(fabric, name, sampler):
@@ -41,7 +44,13 @@ def sampler(step):
     return local_part(torch.randn(4, 4, 2)), local_part(torch.randn(4, 4, 2))
 """
 
-FAILURES = """
+TROUBLE = """
+def hanging(step):
+    if step == 2 and process()[0] == 1:
+        (FOLDER / "now").touch()
+        time.sleep(1000)
+    return sampler(step)
+
 def failing(rank, kind):
     def sample(step):
         first, second = sampler(step)
@@ -61,46 +70,25 @@ if __name__ == "__main__":
             caught[f"{kind}{rank}"] = [type(error).__name__, str(error)]
     (FOLDER / f"{fabric.global_rank}.json").write_text(json.dumps(caught))
     call(fabric, "healthy", sampler)
-    try:
-        call(fabric, "last", failing(int(TROUBLE[0]), "polar"))
-    except NisoError as error:
-        print(f"niso: {type(error).__name__}: {error}", file=sys.stderr)
-        sys.exit(2)
-"""
-
-STUCK = """
-from niso.training import interruption
-interruption.PATIENCE = float(TROUBLE[0])
-
-def hanging(step):
-    if step == 2 and process()[0] == 1:
-        (FOLDER / "hanging").touch()
-        time.sleep(1000)
-    return sampler(step)
-
-if __name__ == "__main__":
-    call(make_fabric(Hardware(accelerator="cpu", devices=2)), "run", hanging)
+    interruption.PATIENCE = 1.0
+    call(fabric, "hanging", hanging)
 """
 
 
-@pytest.fixture
-def two(start, tmp_path):
-    """Starts a program whose two processes work in a folder."""
+def test_two_processes_fail_train_and_end_together(start, tmp_path, weights):
+    """Failures before a gather are raised in both. A signal ends the first though it waits, and the second with it."""
+    program = tmp_path / "program.py"
+    program.write_text(SHARED + TROUBLE)
+    process = start(tmp_path, program=program)
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "now").exists():
+        assert process.poll() is None and time.monotonic() < deadline, process.communicate()[1]
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=30)  # returns when both have closed it
+    assert process.returncode == 128 + signal.SIGTERM, err
+    assert "it has waited for another process" in err and "the last checkpoint stays: `niso resume" in err
 
-    def call(program, *words):
-        path = tmp_path / "program.py"
-        path.write_text(SHARED + program)
-        return start(tmp_path, *words, program=path)
-
-    return call
-
-
-def test_a_failure_before_a_gather_ends_both_processes(two, tmp_path, weights):
-    process = two(FAILURES, 1)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 2, err
-    assert "TrainingError: pretrain: step 3: polar: matrices" in err
-    assert "OtherProcessError: process 1 failed" in err
     first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
     assert first.keys() == second.keys() and len(first) == 4
     for name in first:
@@ -112,36 +100,19 @@ def test_a_failure_before_a_gather_ends_both_processes(two, tmp_path, weights):
             assert (kind, message) == ("InputError", "no such file")
         assert by_rank[1][name] == ["OtherProcessError", f"process {name[-1]} failed"]
         assert all(tensor.isfinite().all() for tensor in weights(tmp_path / name).values())
-    whole = one_process(tmp_path / "one")
+
     both = weights(tmp_path / "healthy")
-    for name, tensor in weights(whole).items():
+    for name, tensor in weights(one_process(tmp_path / "one")).items():
         torch.testing.assert_close(both[name], tensor, rtol=1e-8, atol=1e-8, msg=lambda m, n=name: f"{n}: {m}")
 
 
 def one_process(folder):
     """The same training of the whole batch in this process."""
-    import sys
-    from unittest import mock
-
     with mock.patch.object(sys, "argv", ["program", str(folder.parent)]):
         names = {}
         exec(SHARED, names)
         names["call"](make_fabric(Hardware(accelerator="cpu", precision="64-true")), folder.name, names["sampler"])
     return folder
-
-
-def test_a_signal_ends_a_process_that_waits_for_another(two, tmp_path):
-    """After some patience; and the other one, which hangs, ends with it."""
-    process = two(STUCK, 1.0)
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "hanging").exists():
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.01)
-    process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=30)  # returns when both have closed it
-    assert process.returncode == 128 + signal.SIGTERM, err
-    assert "it has waited for another process" in err and "the last checkpoint stays: `niso resume" in err
-    assert (tmp_path / "run" / "checkpoints" / "pretrain.safetensors").exists()
 
 
 def test_together_in_one_process_is_nothing():
