@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Shaped
@@ -22,6 +22,8 @@ class Action(Protocol):
         @dataclass(frozen=True)
         class Reversals:
             '''Signals (batch, length, channels), reversed or not; t: (batch,) booleans; strength: 1 if reversed.'''
+
+            unit = "reversals"
 
             def sample(self, count, generator=None):
                 return torch.randint(2, (count,), generator=generator, device="cpu").bool()
@@ -46,6 +48,9 @@ class Action(Protocol):
         act(act(x, t), inverse(t)) = x
         strength(compose(inverse(t), t)) = 0
     """
+
+    unit: ClassVar[str]
+    """Of the strength, e.g. "degrees"."""
 
     def sample(self, count: int, generator: torch.Generator | None = None) -> Shaped[Tensor, "count ..."]:
         """`count` random transformations, always on the CPU: the same numbers whatever the device of training.
@@ -74,7 +79,7 @@ class Action(Protocol):
         ...
 
     def strength(self, t: Shaped[Tensor, "batch ..."]) -> Float[Tensor, " batch"]:
-        """How far each transformation moves an observation, 0 for the identity; the class states the unit."""
+        """How far each transformation moves an observation, 0 for the identity."""
         ...
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -40,6 +41,8 @@ class Homographies:
         walk: sample the published test distribution (`walk_coefficients`), not that of pre-training
             (`sample_coefficients`).
     """
+
+    unit: ClassVar[str] = "half image sides"
 
     background: float = -1.0
     walk: bool = False

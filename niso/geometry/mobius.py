@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import torch
 from jaxtyping import Complex, Float
@@ -35,6 +36,8 @@ class MobiusTransformations:
         deviation: see `sample`; 0 gives rotations.
         layout: where the points of the grid lie, see `niso.geometry.domains.equirectangular`.
     """
+
+    unit: ClassVar[str] = "degrees"
 
     deviation: float = 0.5
     layout: Layout = "driscoll-healy"

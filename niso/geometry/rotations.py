@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -28,6 +29,8 @@ class Rotations:
     Raises:
         ValueError: see `sphere.check_grid`; `act` raises it for observations on another grid.
     """
+
+    unit: ClassVar[str] = "degrees"
 
     size: int
     band: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -22,6 +23,8 @@ class Shifts:
     Raises:
         ValueError: the size is less than 1; `act` raises it for observations on another grid.
     """
+
+    unit: ClassVar[str] = "grid points"
 
     size: int
 

@@ -15,12 +15,13 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Float, Int, Shaped, UInt8
 from torch import Tensor
 
 from niso.data.digits.mnist import signed
 from niso.errors import InputError
-from niso.geometry import homographies as homography
+from niso.geometry.action import Action
+from niso.geometry.homographies import Homographies
 from niso.random import step_seed
 
 COPIES = 32
@@ -28,6 +29,8 @@ COPIES = 32
 
 SEED = 2022
 """Of the generated test set. The published one's is unknown: they are equal in distribution only."""
+
+PUBLISHED_DISTRIBUTION = Homographies(walk=True)
 
 _BLOCK = 1000  # digits whose j-th homographies are drawn together, whatever else is drawn
 
@@ -42,7 +45,7 @@ class PerturbedBatch(NamedTuple):
 
     images: Float[Tensor, "batch 1 side side"]
     labels: Int[Tensor, " batch"]
-    matrices: Float[Tensor, "batch 3 3"]
+    transformations: Shaped[Tensor, "batch ..."]
 
 
 @runtime_checkable
@@ -69,13 +72,14 @@ class PerturbedDigits(Protocol):
 class GeneratedTestSet:
     """The test set made from test digits by the published sampler, batch by batch.
 
-    Homographies are drawn on the CPU in float64: the j-th of 1,000 digits at a time, each time from a generator of
-    its own, seeded by (seed, block, j). So the j-th homography of the i-th digit is the same for every batch size,
-    device, number of digits and `copies`.
+    Homographies are drawn on the CPU: the j-th of 1,000 digits at a time, each time from a generator of its own, seeded
+    by (seed, block, j). So the j-th homography of the i-th digit is the same for every batch size, device, number of
+    digits and `copies`.
 
     Args:
         images: padded test digits.
         copies: the first so many of each digit's 32 homographies. The 10k subset is `copies=1`.
+        action: other transformations, in place of the published sampler's homographies.
 
     Raises:
         ValueError: copies is not between 1 and 32, or images and labels differ in number.
@@ -85,6 +89,7 @@ class GeneratedTestSet:
     labels: Int[Tensor, " labels"]
     copies: int = COPIES
     seed: int = SEED
+    action: Action = PUBLISHED_DISTRIBUTION
 
     def __post_init__(self) -> None:
         _check_copies(self.copies)
@@ -94,31 +99,30 @@ class GeneratedTestSet:
     def __len__(self) -> int:
         return len(self.images) * self.copies
 
-    def coefficients(self, block: int) -> Float[Tensor, "examples 8"]:
-        """Coefficients of the homographies of digits 1000 × block onwards, `copies` of each, in float64."""
+    def transformations(self, block: int) -> Shaped[Tensor, "examples ..."]:
+        """Transformations of digits 1000 × block onwards, `copies` of each."""
         digits = len(self.images) - block * _BLOCK
         drawn = []
         for copy in range(self.copies):
             generator = torch.Generator().manual_seed(step_seed(self.seed, block * COPIES + copy, "homnist"))
-            drawn.append(homography.walk_coefficients(_BLOCK, generator)[:digits])
+            drawn.append(self.action.sample(_BLOCK, generator)[:digits])
         return torch.stack(drawn, dim=1).flatten(0, 1)
 
     def batches(self, size: int, device: torch.device | str = "cpu") -> Iterator[PerturbedBatch]:
         """See PerturbedDigits."""
         if size < 1:
             raise ValueError(f"a batch holds at least 1 example, got size {size}")
-        pending = torch.empty(0, 8, dtype=torch.float64)
+        pending = self.action.sample(0)
         start = block = 0
         while start < len(self):
             while len(pending) < min(size, len(self) - start):
-                pending = torch.cat((pending, self.coefficients(block)))
+                pending = torch.cat((pending, self.transformations(block)))
                 block += 1
             now, pending = pending[:size], pending[size:]
-            matrices = homography.matrix(now).float().to(device)
             digit = torch.arange(start, start + len(now)) // self.copies
             images = signed(self.images[digit.to(self.images.device)].to(device))[:, None]
             labels = self.labels[digit.to(self.labels.device)].to(device)
-            yield PerturbedBatch(homography.warp(images, matrices, background=-1.0), labels, matrices)
+            yield PerturbedBatch(self.action.act(images, now), labels, now)
             start += len(now)
 
 

@@ -18,14 +18,16 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor, nn
 
+from niso.data.digits import find_digits
 from niso.data.digits.homnist import GeneratedTestSet, PerturbedDigits, PublishedTestSet
-from niso.data.digits.mnist import digits, mnist, pad, signed
+from niso.data.digits.mnist import pad, signed
 from niso.data.transformed import labelled, related
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.homnist.presets import PRESETS, HomnistConfig
 from niso.experiments.homnist.published import PUBLISHED
-from niso.geometry.homographies import Homographies
+from niso.geometry import find_action
+from niso.geometry.action import Action
 from niso.methods import find_method, methods_of
 from niso.methods.evaluation import PAIR_METRICS, Operator, PairEvaluation, evaluate_pairs, learned_operator
 from niso.methods.method import Method, Networks
@@ -33,7 +35,6 @@ from niso.networks import ClassificationObjective, ConvDecoder, ConvEncoder, ViT
 from niso.random import local_part, process, step_seed
 from niso.results import Curve, Metric, Result
 
-CLASSES = 10
 BATCH = 500
 """Images encoded at once where nothing is trained."""
 EVALUATION_SEED = 20_241_210
@@ -55,11 +56,13 @@ class Scores(NamedTuple):
 
     Attributes:
         correct: whether the class is right.
-        pixels: strength of the homography: mean displacement of the corners, in pixels.
+        strength: of the transformation.
+        label: what the strength is, and its unit.
     """
 
     correct: Bool[Tensor, " images"]
-    pixels: Float[Tensor, " images"]
+    strength: Float[Tensor, " images"]
+    label: str
 
 
 @dataclass
@@ -110,7 +113,7 @@ class Homnist(Experiment):
         precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
         super().__init__(config, method, seed, data_dir, device, precision)
-        data = mnist(data_dir) if config.digits == "mnist" else digits()
+        data = find_digits(config.digits)(data_dir)
         images, labels = pad(data.train_images), data.train_labels
         apart = torch.zeros(len(labels), dtype=torch.bool)
         apart[spread(round(config.validation * len(labels)), len(labels))] = True
@@ -120,7 +123,7 @@ class Homnist(Experiment):
         if config.test_digits is not None and not config.published:
             index = spread(config.test_digits, len(self.test_labels))
             self.test_images, self.test_labels = self.test_images[index], self.test_labels[index]
-        self.action = Homographies(background=-1.0)
+        self.action, self.test_action = make_actions(config.action)
         self.test_set = self._test_set()
         try:
             networks, self.grid = make_networks(config, images.shape[-1])
@@ -144,7 +147,7 @@ class Homnist(Experiment):
         """The test set: generated, or the published one where it is asked for."""
         config = self.config
         if not config.published:
-            return GeneratedTestSet(self.test_images, self.test_labels, config.test_copies)
+            return GeneratedTestSet(self.test_images, self.test_labels, config.test_copies, action=self.test_action)
         files = sorted(self.data_dir.glob("*.mat")) if self.data_dir else []
         if len(files) != 1 or config.digits != "mnist" or config.test_digits is not None:
             raise InputError(
@@ -160,7 +163,7 @@ class Homnist(Experiment):
         yield Phase("pretrain", method.objective(), self.sample, config.training)
         method.after_pretraining(self.train_pairs, self.seed)
         examples = self.encode(self.train_images[:BATCH])
-        self.head = method.head(config, examples, CLASSES).to(self.device)
+        self.head = method.head(config, examples, int(self.train_labels.max()) + 1).to(self.device)
         yield Phase("head", *self._head_training(), config.head)
 
     def sample(self, step: int) -> tuple[Tensor, ...]:
@@ -220,7 +223,9 @@ class Homnist(Experiment):
         }
         if len(self.validation_labels):
             copies = min(config.test_copies, VALIDATION_COPIES)
-            perturbed = GeneratedTestSet(self.validation_images, self.validation_labels, copies, VALIDATION_SEED)
+            perturbed = GeneratedTestSet(
+                self.validation_images, self.validation_labels, copies, VALIDATION_SEED, self.test_action
+            )
             metrics["accuracy_val"] = self.classify(perturbed).correct.double().mean().item()
             metrics["accuracy_clean_val"] = self.accuracy(self.validation_images, self.validation_labels)
         operator = learned_operator(self.method, self.grid)
@@ -235,11 +240,13 @@ class Homnist(Experiment):
     def classify(self, perturbed: PerturbedDigits) -> Scores:
         """Classify a perturbed set."""
         correct, strength = [], []
-        for images, labels, matrices in perturbed.batches(BATCH, self.device):
+        for images, labels, transformations in perturbed.batches(BATCH, self.device):
             correct.append((self._scores(self.method.head_features(images)).argmax(-1) == labels).cpu())
-            strength.append(self.action.strength(matrices).cpu())
-        half = (self.test_images.shape[-1] - 1) / 2
-        return Scores(torch.cat(correct), torch.cat(strength) * half)
+            strength.append(self.action.strength(transformations).float().cpu())
+        if self.action.unit == "half image sides":
+            half = (self.test_images.shape[-1] - 1) / 2
+            return Scores(torch.cat(correct), torch.cat(strength) * half, "mean displacement of the corners (pixels)")
+        return Scores(torch.cat(correct), torch.cat(strength), f"strength of the transformation ({self.action.unit})")
 
     def _scores(self, features: Tensor) -> Tensor:
         with self.precision():
@@ -258,6 +265,19 @@ class Homnist(Experiment):
             yield x, self.action.act(x, t), other, self.action.act(other, t)
 
 
+def make_actions(name: str) -> tuple[Action, Action]:
+    """Transformations of training and of the test set: the published test set is drawn from a narrower distribution.
+
+    Raises:
+        InputError: they need more than their name.
+    """
+    kind = find_action(name)
+    try:
+        return kind(), kind(walk=True) if name == "homography" else kind()  # type: ignore[call-arg]
+    except TypeError as error:
+        raise InputError(f"--action {name} does not act on images of any size: {error}") from error
+
+
 def make_networks(config: HomnistConfig, side: int) -> tuple[Networks, tuple[int, int]]:
     """Untrained networks for images of side × side pixels, and their latent grid.
 
@@ -273,14 +293,14 @@ def make_networks(config: HomnistConfig, side: int) -> tuple[Networks, tuple[int
 
 
 def by_strength(scores: Scores) -> Curve:
-    """Accuracy in twenty bins of equally many images, by how far their corners are moved."""
-    finite = scores.pixels.isfinite()
-    pixels, correct = scores.pixels[finite], scores.correct[finite].double()
-    bins = [part for part in pixels.argsort(stable=True).tensor_split(20) if len(part)]
+    """Accuracy in twenty bins of equally many images, by the strength of their transformations."""
+    finite = scores.strength.isfinite()
+    strength, correct = scores.strength[finite], scores.correct[finite].double()
+    bins = [part for part in strength.argsort(stable=True).tensor_split(20) if len(part)]
     return {
-        "x": [pixels[part].median().item() for part in bins],
+        "x": [strength[part].median().item() for part in bins],
         "y": [correct[part].mean().item() for part in bins],
         "count": [len(part) for part in bins],
-        "x_label": "mean displacement of the corners (pixels)",
+        "x_label": scores.label,
         "y_label": "accuracy",
     }

@@ -12,14 +12,14 @@ from niso.report import Picture
 
 
 def accuracy(result: HomnistResult) -> Picture:
-    """Share of correct test images against the homography's strength."""
-    correct, pixels = result.scores
+    """Share of correct test images against the strength of the transformation."""
+    correct, strength, label = result.scores
     return Picture(
         "accuracy",
-        "Accuracy on the perturbed test set against how far the homography moves the corners of the image, in twenty "
-        "bins of equally many images. The head was trained on digits as they are, of strength zero (the autoencoder's: "
-        "on randomly warped ones); a method whose latents are equivariant keeps its accuracy as homographies grow.",
-        figures.accuracy_by_strength(correct, pixels, "mean displacement of the corners (pixels)"),
+        "Accuracy on the perturbed test set against the strength of the transformation, in twenty bins of equally many "
+        "images. The head was trained on digits as they are, of strength zero (the autoencoder's: on randomly "
+        "transformed ones); a method whose latents are equivariant keeps its accuracy as transformations grow.",
+        figures.accuracy_by_strength(correct, strength, label),
     )
 
 

@@ -6,11 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, get_args
 
 from niso.config import Optimisation, require
+from niso.data.digits import DIGITS
 from niso.data.digits.homnist import COPIES
+from niso.errors import nearest
+from niso.geometry import ACTIONS
 from niso.methods.config import GroupConfig
 from niso.networks import ConvConfig, VectorNeuronConfig, ViTConfig
 
-Source = Literal["mnist", "embedded"]
 Architecture = Literal["conv", "vit"]
 
 
@@ -24,8 +26,11 @@ class HomnistConfig(GroupConfig):
 
     relative_pairs: ClassVar[bool] = False
 
-    digits: Source = "mnist"
-    """MNIST (in --data-dir, or downloaded once), or scikit-learn's digits, which need no network."""
+    digits: str = "mnist"
+    """Data set, see `niso.data.digits`: MNIST (in --data-dir, or downloaded once), or "embedded", scikit-learn's, which
+    need no network."""
+    action: str = "homography"
+    """Transformations of images, see `niso.geometry.ACTIONS`."""
     architecture: Architecture = "conv"
     """Which encoder and decoder."""
     conv: ConvConfig = field(default_factory=ConvConfig)
@@ -44,8 +49,11 @@ class HomnistConfig(GroupConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self, "validation", most=0.5)
-        if self.digits not in get_args(Source) or self.architecture not in get_args(Architecture):
-            raise ValueError(f"digits {self.digits!r} or architecture {self.architecture!r} is unknown")
+        for name, known in (("digits", DIGITS), ("action", ACTIONS), ("architecture", get_args(Architecture))):
+            if getattr(self, name) not in known:
+                raise ValueError(f"unknown {name} {getattr(self, name)!r}{nearest(getattr(self, name), known)}")
+        if self.published and self.action != "homography":
+            raise ValueError(f"published test digits are under homographies, not under {self.action}")
         if self.test_digits is not None and self.test_digits < 1:
             raise ValueError(f"test_digits must be at least 1, got {self.test_digits}")
         if not 1 <= self.test_copies <= COPIES:

@@ -6,8 +6,6 @@ import gzip
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -169,7 +167,7 @@ def test_nothing_that_could_be_prepared(niso, tmp_path: Path) -> None:
         ("co3d in out --workers 0", "workers must be at least 1, got 0"),
         ("co3d in out --jpeg-quality 100", "jpeg_quality must be at most 95"),
         ("co3d in in", "in is not empty and holds no prepared frames"),
-        ("co3d in out --size x", "'x' is not a whole number"),
+        ("co3d in out --size x", "must be a whole number"),
         ("video none out", "none does not exist"),
         ("video in out", "use `niso data prepare co3d`"),
         ("video film out --every 0", "every must be positive"),
@@ -193,12 +191,6 @@ def test_help(niso) -> None:
     ):
         status, out, _ = niso(*words.split())
         assert status == 0 and expected in out
-
-
-def test_the_help_needs_no_torch() -> None:
-    program = "import sys; from niso.cli.data.main import main; main(['--help']); print(*sorted(sys.modules))"
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
-    assert {"torch", "scipy", "igl", "numpy", "tyro"}.isdisjoint(said.split())
 
 
 @pytest.mark.slow  # a process that imports torch

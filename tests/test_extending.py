@@ -1,0 +1,197 @@
+"""The promise of CONTRIBUTING: a new data set, action, method, figure or experiment is one file and one registry line.
+
+Everything between two lines of dashes would be such a file; a test counts its lines.
+"""
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+
+from niso import experiments, geometry, methods
+from niso.config import Optimisation
+from niso.data import digits
+from niso.data.digits.mnist import Digits, signed
+from niso.data.transformed import related
+from niso.experiments.experiment import Experiment, Phase
+from niso.functional_map import least_squares_map
+from niso.losses import reconstruction
+from niso.methods.config import MethodConfig
+from niso.methods.evaluation import PAIR_METRICS, evaluate_pairs
+from niso.methods.heads import invariant_head
+from niso.methods.method import Method, Networks
+from niso.report import Picture
+from niso.results import Metric, Result
+
+# ---------------------------------------------------------------------------------------------------- a data set
+
+
+def bars(data_dir: Path | None = None) -> Digits:
+    """A horizontal or a vertical bar, at any place."""
+
+    def images(count: int) -> tuple[Tensor, Tensor]:
+        pixels, labels = torch.zeros(count, 12, 12, dtype=torch.uint8), torch.arange(count) % 2
+        for index in range(count):
+            bar = pixels[index] if labels[index] else pixels[index].mT
+            bar[2 + index % 8] = 255
+        return pixels, labels
+
+    return Digits(*images(64), *images(16))
+
+
+# ---------------------------------------------------------------------------------------------------- an action
+
+
+@dataclass(frozen=True)
+class QuarterTurns:
+    """Images (batch, channels, side, side) turned by t quarters, t: (batch,) integers."""
+
+    unit = "quarter turns"
+
+    def sample(self, count: int, generator: torch.Generator | None = None) -> Tensor:
+        return torch.randint(4, (count,), generator=generator)
+
+    def act(self, x: Tensor, t: Tensor) -> Tensor:
+        turned = torch.stack([x.rot90(quarters, (-2, -1)) for quarters in range(4)])
+        return turned[t.to(x.device), torch.arange(len(x), device=x.device)]
+
+    def compose(self, second: Tensor, first: Tensor) -> Tensor:
+        return (first + second) % 4
+
+    def inverse(self, t: Tensor) -> Tensor:
+        return -t % 4
+
+    def strength(self, t: Tensor) -> Tensor:
+        return torch.minimum(t % 4, -t % 4).float()
+
+
+# ---------------------------------------------------------------------------------------------------- a method
+
+
+class Linear(nn.Module):
+    """An autoencoder whose latents any linear map relates."""
+
+    def __init__(self, networks: Networks) -> None:
+        super().__init__()
+        self.encoder, self.decoder = networks.encoder, networks.decoder
+
+    def encode(self, x: Tensor) -> Tensor:
+        return self.encoder(x)
+
+    def decode(self, a: Tensor) -> Tensor:
+        return self.decoder(a)
+
+    def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Tensor]:
+        a, b = self.encode(torch.cat(batch)).chunk(2)
+        return {"loss": reconstruction(self.decode(least_squares_map(a, b, 1e-3) @ a), batch[1])}
+
+
+class LeastSquares(Method):
+    map_text = "any linear map"
+
+    def build(self, networks: Networks) -> nn.Module:
+        return Linear(networks)
+
+    def objective(self) -> nn.Module:
+        return self.model
+
+    def solve(self, a: Tensor, b: Tensor) -> Tensor:
+        return least_squares_map(a, b, 1e-3)
+
+    def head(self, config, examples: Tensor, classes: int) -> nn.Module:
+        return invariant_head(config, examples, classes)
+
+
+# ---------------------------------------------------------------------------------------------------- an experiment
+
+
+@dataclass(frozen=True)
+class ToyConfig(MethodConfig):
+    width: int = 3
+    training: Optimisation = field(default_factory=lambda: Optimisation(steps=3, batch_size=4, warmup_steps=1))
+
+
+class Toy(Experiment):
+    name, summary, figures = "toy", "Bars that are turned.", __name__
+    config_class, presets = ToyConfig, {"quick": ToyConfig(rank=4, evaluation_pairs=8)}
+    metrics = (*PAIR_METRICS, Metric("seconds", "time of training", "lower", "s"))
+
+    def __init__(self, config: ToyConfig, method: str, *rest) -> None:
+        super().__init__(config, method, *rest)
+        self.action, self.data = geometry.find_action("quarter-turn")(), digits.find_digits("bars")(self.data_dir)
+        encoder, decoder = nn.Linear(12, config.width), nn.Linear(config.width, 12)  # rows of pixels are points
+        self.method = methods.find_method(method)(config, Networks(encoder, decoder, 12, config.width))
+
+    @classmethod
+    def methods(cls) -> tuple[str, ...]:
+        return methods.methods_of(maps=True)
+
+    def phases(self) -> Iterator[Phase]:
+        yield Phase("pretrain", self.method.objective(), self.sample, self.config.training)
+
+    def sample(self, step: int) -> tuple[Tensor, ...]:
+        pairs = related(self.data.train_images, self.config.training.batch_size, self.action)
+        return tuple(view.flatten(1, 2) for view in pairs)
+
+    def evaluate(self) -> Result:
+        x = signed(self.data.test_images)[:, None]
+        tx = self.action.act(x, torch.arange(len(x)) % 4)
+        return Result(evaluate_pairs(self.method, [(x.flatten(1, 2), tx.flatten(1, 2))]).metrics)
+
+
+# ---------------------------------------------------------------------------------------------------- a figure
+
+
+def errors(result: Result) -> Picture:
+    figure = Figure((2, 1))
+    figure.subplots().bar(range(len(result.metrics)), list(result.metrics.values()))
+    return Picture("errors", "All errors of the toy.", figure)
+
+
+# ----------------------------------------------------------------------------------------------------
+
+FIGURES = (errors,)
+
+
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line each."""
+    monkeypatch.setitem(digits.DIGITS, "bars", f"{__name__}.bars")
+    monkeypatch.setitem(geometry.ACTIONS, "quarter-turn", f"{__name__}.QuarterTurns")
+    monkeypatch.setitem(methods.METHODS, "least-squares", f"{__name__}.LeastSquares")
+    monkeypatch.setitem(experiments.EXPERIMENTS, "toy", f"{__name__}.Toy")
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize("method", ["least-squares", "niso"])
+def test_a_toy_experiment_is_trained_and_reported(niso, tmp_path, method):
+    status, out, err = niso("run", "toy", "--method", method, "--out", tmp_path / "run")
+    assert status == 0, err
+    assert "relative_map_error" not in out and "equivariance_error" in out  # no other observation has the same T
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "Bars that are turned." in page and "All errors of the toy." in page and "time of training" in page
+    assert (tmp_path / "run" / "figures" / "errors.png").exists()
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_toy_method_action_and_data_set_work_in_homnist(niso, tmp_path):
+    words = "--digits bars --action quarter-turn --method least-squares --steps 2 --head.steps 2 --batch-size 4"
+    small = "--evaluation-pairs 4 --test-copies 2 --conv.channels 4 --conv.latent-channels 4 --conv.stem-channels 4"
+    status, out, err = niso("run", "homnist", *words.split(), *small.split(), "--out", tmp_path / "run")
+    assert status == 0, err
+    assert "accuracy_val" in out
+    curves = (tmp_path / "run" / "curves.json").read_text()
+    assert "quarter turns" in curves
+
+
+def test_each_is_under_forty_lines():
+    sources = inspect.getsource(inspect.getmodule(bars)).split("\n# " + "-" * 100 + " ")[1:]
+    parts = {part.split("\n", 1)[0]: part.split("\n# " + "-" * 100)[0] for part in sources}
+    assert list(parts) == ["a data set", "an action", "a method", "an experiment", "a figure"]
+    lines = {name: sum(bool(line.strip()) for line in part.splitlines()[1:]) for name, part in parts.items()}
+    assert max(lines.values()) < 40, lines
