@@ -138,15 +138,15 @@ class NeuralIsometry(nn.Module):
                 groups.
         """
         views = (x, tx) if ttx is None else (x, tx, ttx)
-        if any(len(view) != len(x) for view in views):
-            raise ValueError(f"views of one batch must be equally long, not {[len(view) for view in views]}")
-        if group < 1 or len(x) % group:
-            raise ValueError(f"a batch of {len(x)} observations cannot be cut into groups of {group}")
+        lengths = [view.shape[0] for view in views]  # not len, nor chunk below: they fix the length in an export
+        if any(length != lengths[0] for length in lengths):
+            raise ValueError(f"views of one batch must be equally long, not {lengths}")
+        if group < 1 or lengths[0] % group:
+            raise ValueError(f"a batch of {lengths[0]} observations cannot be cut into groups of {group}")
         if ttx is not None and group > 1:
             raise ValueError("triplets and groups cannot be combined: give ttx or group > 1, not both")
         spectrum = self.spectrum()
-        # split, not chunk, which torch.export cannot follow for a batch of any length
-        latents = spectrum.project(self.encoder(torch.cat(views))).split([view.shape[0] for view in views])
+        latents = spectrum.project(self.encoder(torch.cat(views))).split(lengths)
         a, b = latents[:2]
         tau = self._solve(_shared_covariance(a, b, group, leave_one_out), spectrum)
         if ttx is None:
@@ -158,7 +158,7 @@ class NeuralIsometry(nn.Module):
             transported, targets = (matmul(sigma, a), matmul(tau, b)), (tx, ttx)
             equivariance = self._equivariance(a, b, transported[0]) + self._equivariance(b, c, transported[1])
         kept = [self.dropout(part, spectrum.eigenvalues) for part in transported]  # by themselves: see `batch_rand`
-        predictions = self._decode(torch.cat(kept), spectrum).split([x.shape[0]] * 2)
+        predictions = self._decode(torch.cat(kept), spectrum).split(lengths[:2])
         first, second = (losses.reconstruction(p, t, self.norm) for p, t in zip(predictions, targets, strict=True))
         terms = {
             "reconstruction": first + second,
