@@ -13,11 +13,11 @@ import tyro
 from niso.cli.data.progress import list_refused, with_bar
 from niso.cli.parsing import parse
 from niso.config import require
-from niso.data.prepared import REFUSED
+from niso.data.prepared import REFUSED, Outcome, Report
 from niso.data.video import co3d as co3dv2
 from niso.data.video import footage
 from niso.data.video.files import Video
-from niso.data.video.preparation import Outcome, Preparation, Report, prepare
+from niso.data.video.preparation import Preparation, prepare
 from niso.data.video.sequences import Sequence
 from niso.data.workers import cores
 

@@ -223,7 +223,7 @@ def _stream(path: Path) -> Iterator[Any]:
 
 
 def _elements(read: Callable[[int], str]) -> Iterator[Any]:
-    """Elements of a JSON array; ijson (3.6) refuses NaN, which Python's `json` writes, and takes three times as long."""
+    """Elements of a JSON array. (ijson 3.6 refuses NaN, which Python writes, and takes three times as long.)"""
     decoder, text, place = json.JSONDecoder(), read(_CHUNK).lstrip(), 1
     if not text.startswith("["):
         raise ValueError("it does not hold a JSON array")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from niso.data.shapes.folder import Outcome, prepare_folder
+from niso.data.shapes.folder import prepare_folder
 from niso.data.shapes.preparation import Preparation
 from niso.data.shapes.prepared import open_shapes, prepared_names
 from niso.data.shapes.sources import find_sources
@@ -108,16 +108,16 @@ def test_the_same_whatever_the_number_of_processes(tmp_path: Path, meshes_folder
 
 def test_finished_shapes_are_kept_and_only_those(tmp_path: Path, meshes_folder: Path) -> None:
     out, sources = tmp_path / "out", find_sources(meshes_folder)
-    assert prepare_folder(sources, out, TINY) == Outcome(4, 0, {})
+    assert prepare_folder(sources, out, TINY) == (4, 0, {}, {})
     reference = whole(out)
-    assert prepare_folder(sources, out, TINY) == Outcome(0, 4, {})
+    assert prepare_folder(sources, out, TINY) == (0, 4, {}, {})
     (out / "good/0.json").unlink()  # killed between the two files
     (out / "good/1.npy").write_bytes((out / "good/1.npy").read_bytes()[:-1])
     (out / "good/2.json").write_text("{")
-    assert prepare_folder(sources, out, TINY) == Outcome(3, 1, {})
+    assert prepare_folder(sources, out, TINY) == (3, 1, {}, {})
     assert whole(out) == reference
     write_off(meshes_folder / "good/3.off", ball(1.7))
-    assert prepare_folder(find_sources(meshes_folder), out, TINY) == Outcome(1, 3, {})
+    assert prepare_folder(find_sources(meshes_folder), out, TINY) == (1, 3, {}, {})
     assert whole(out)["good/3.npy"] != reference["good/3.npy"]
     (meshes_folder / "good/3.off").write_text("OFF")
     outcome = prepare_folder(find_sources(meshes_folder), out, TINY)
@@ -128,7 +128,7 @@ def test_finished_shapes_are_kept_and_only_those(tmp_path: Path, meshes_folder: 
 def test_shapes_may_be_added_but_not_taken_away(tmp_path: Path, meshes_folder: Path) -> None:
     out, sources = tmp_path / "out", find_sources(meshes_folder)
     prepare_folder(sources[:2], out, TINY)
-    assert prepare_folder(sources, out, TINY) == Outcome(2, 2, {})
+    assert prepare_folder(sources, out, TINY) == (2, 2, {}, {})
     with pytest.raises(InputError, match=r"out holds good/3, which is not among the shapes"):
         prepare_folder(sources[:3], out, TINY)
 
