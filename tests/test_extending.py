@@ -123,9 +123,9 @@ class Toy(Experiment):
 
     def __init__(self, config: ToyConfig, method: str, *rest) -> None:
         super().__init__(config, method, *rest)
-        self.action, self.data = geometry.find_action("quarter-turn")(), digits.find_digits("bars")(self.data_dir)
+        self.action, self.data = geometry.ACTIONS.find("quarter-turn")(), digits.DIGITS.find("bars")(self.data_dir)
         encoder, decoder = nn.Linear(12, config.width), nn.Linear(config.width, 12)  # rows of pixels are points
-        self.method = methods.find_method(method)(config, Networks(encoder, decoder, 12, config.width))
+        self.method = methods.METHODS.find(method)(config, Networks(encoder, decoder, 12, config.width))
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:

@@ -14,11 +14,11 @@ from niso.cli.main import COMMANDS
 from niso.cli.parsing import parse
 from niso.cli.run import parse_run
 from niso.errors import InputError
-from niso.experiments import EXPERIMENTS, find_experiment
+from niso.experiments import EXPERIMENTS
 from niso.training.run import Run
 
 TORUS = ("run", "torus")
-PRESETS = find_experiment("torus").presets
+PRESETS = EXPERIMENTS.find("torus").presets
 
 
 # --- help

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor, nn
 
-from niso.data.digits import find_digits
+from niso.data.digits import DIGITS
 from niso.data.digits.homnist import GeneratedTestSet, PerturbedDigits, PublishedTestSet
 from niso.data.digits.mnist import pad, signed
 from niso.data.transformed import labelled, related
@@ -26,9 +26,9 @@ from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.homnist.presets import PRESETS, HomnistConfig
 from niso.experiments.homnist.published import PUBLISHED
-from niso.geometry import find_action
+from niso.geometry import ACTIONS
 from niso.geometry.action import Action
-from niso.methods import find_method, methods_of
+from niso.methods import METHODS, methods_of
 from niso.methods.evaluation import PAIR_METRICS, Operator, PairEvaluation, evaluate_pairs, learned_operator
 from niso.methods.method import Method, Networks
 from niso.networks import ClassificationObjective, ConvDecoder, ConvEncoder, ViTDecoder, ViTEncoder
@@ -113,7 +113,7 @@ class Homnist(Experiment):
         precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
         super().__init__(config, method, seed, data_dir, device, precision)
-        data = find_digits(config.digits)(data_dir)
+        data = DIGITS.find(config.digits)(data_dir)
         images, labels = pad(data.train_images), data.train_labels
         apart = torch.zeros(len(labels), dtype=torch.bool)
         apart[spread(round(config.validation * len(labels)), len(labels))] = True
@@ -127,7 +127,7 @@ class Homnist(Experiment):
         self.test_set = self._test_set()
         try:
             networks, self.grid = make_networks(config, images.shape[-1])
-            self.method: Method = find_method(method)(config, networks)
+            self.method: Method = METHODS.find(method)(config, networks)
         except ValueError as error:
             raise InputError(str(error)) from error
         self.method.precision = precision
@@ -271,7 +271,7 @@ def make_actions(name: str) -> tuple[Action, Action]:
     Raises:
         InputError: they need more than their name.
     """
-    kind = find_action(name)
+    kind = ACTIONS.find(name)
     try:
         return kind(), kind(walk=True) if name == "homography" else kind()  # type: ignore[call-arg]
     except TypeError as error:

@@ -23,13 +23,13 @@ from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.pose import cases, evaluation, trajectories
 from niso.experiments.pose.frames import RENDERED, TEST, TRAIN, open_sequences
 from niso.experiments.pose.losses import Pairs, PoseObjective, draw_pairs
-from niso.experiments.pose.predictors import BASELINES, find_baseline
+from niso.experiments.pose.predictors import BASELINES
 from niso.experiments.pose.predictors.maps import MapPredictor
 from niso.experiments.pose.predictors.predictor import Predictor
 from niso.experiments.pose.presets import PRESETS, PoseConfig
 from niso.experiments.pose.published import PUBLISHED
 from niso.geometry import se3
-from niso.methods import METHODS, find_method, methods_of
+from niso.methods import METHODS, methods_of
 from niso.methods.evaluation import (
     EQUIVARIANCE_ERROR,
     EQUIVARIANCE_ERROR_CENTRED,
@@ -130,13 +130,13 @@ class Pose(Experiment):
         if method in METHODS:
             try:
                 networks, self.grid = make_networks(config)
-                self.method = find_method(method)(config, networks)
+                self.method = METHODS.find(method)(config, networks)
             except ValueError as error:
                 raise InputError(str(error)) from error
             self.method.precision = precision
             self.method.model.to(device)
         else:
-            self.predictor = find_baseline(method).build(config).to(device)
+            self.predictor = BASELINES.find(method).build(config).to(device)
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:
@@ -144,7 +144,7 @@ class Pose(Experiment):
 
     @classmethod
     def available(cls, config: PoseConfig) -> tuple[str, ...]:
-        return tuple(name for name in cls.methods() if name not in BASELINES or find_baseline(name).available(config))
+        return tuple(name for name in cls.methods() if name not in BASELINES or BASELINES.find(name).available(config))
 
     def _split(self, source: object) -> None:
         """Sequences to train, validate and test on.

@@ -23,7 +23,7 @@ from niso.errors import InputError
 from niso.experiments.pose.evaluation import BATCH
 from niso.experiments.pose.experiment import make_networks
 from niso.experiments.pose.losses import PoseObjective
-from niso.experiments.pose.predictors import find_baseline
+from niso.experiments.pose.predictors import BASELINES
 from niso.experiments.pose.predictors.maps import MapPredictor
 from niso.experiments.pose.predictors.predictor import Predictor
 from niso.experiments.pose.presets import PoseConfig
@@ -31,7 +31,7 @@ from niso.experiments.settings import Settings
 from niso.files import write_atomically
 from niso.geometry import se3
 from niso.geometry import trajectories as trajectory
-from niso.methods import METHODS, find_method
+from niso.methods import METHODS
 from niso.training import checkpoint
 from niso.training.processes import make_fabric
 from niso.training.run import Run
@@ -112,8 +112,8 @@ def untrained(
         InputError: what the method is built of is missing.
     """
     if name not in METHODS:
-        return find_baseline(name).build(config).to(device)
-    method = find_method(name)(config, make_networks(config)[0])
+        return BASELINES.find(name).build(config).to(device)
+    method = METHODS.find(name)(config, make_networks(config)[0])
     method.precision = precision
     with torch.no_grad():
         first, second = method.encode(torch.rand(2, 3, config.size, config.size)).split(1)

@@ -27,7 +27,7 @@ from niso.experiments.shapes.maps import ShapeMaps, embedded
 from niso.experiments.shapes.presets import PRESETS, ShapesConfig
 from niso.experiments.shapes.published import PUBLISHED
 from niso.geometry.mobius import MobiusTransformations
-from niso.methods import find_method, methods_of
+from niso.methods import METHODS, methods_of
 from niso.methods.evaluation import (
     EQUIVARIANCE_ERROR,
     EQUIVARIANCE_ERROR_CENTRED,
@@ -147,7 +147,7 @@ class Shapes(Experiment):
         self.action = MobiusTransformations(config.mobius, self.shapes.layout)
         try:
             networks, self.grid = make_networks(config, self.shapes)
-            self.method: Method = find_method(method)(config, networks)
+            self.method: Method = METHODS.find(method)(config, networks)
         except ValueError as error:
             raise InputError(str(error)) from error
         self.method.precision = precision

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from niso.experiments import EXPERIMENTS, find_experiment
+from niso.experiments import EXPERIMENTS
 from niso.experiments.laplacian.torus import Torus
 from niso.geometry import shifts
 from niso.geometry.domains import torus
@@ -35,8 +35,8 @@ SMALL = {
 RUNS = [
     (experiment, preset, method)
     for experiment in EXPERIMENTS
-    for i, (preset, config) in enumerate(find_experiment(experiment).presets.items())
-    for j, method in enumerate(find_experiment(experiment).available(config))
+    for i, (preset, config) in enumerate(EXPERIMENTS.find(experiment).presets.items())
+    for j, method in enumerate(EXPERIMENTS.find(experiment).available(config))
     if not i or not j  # every method of the first preset, the first method of every preset
 ]
 
@@ -52,7 +52,7 @@ def test_every_preset_runs(niso, request, tmp_path, experiment, preset, method):
     status, out, err = niso("run", experiment, *options)
     assert status == 0, err
     metrics = json.loads((run / "metrics.json").read_text())
-    assert metrics.keys() <= find_experiment(experiment).metric_descriptions.keys()
+    assert metrics.keys() <= EXPERIMENTS.find(experiment).metric_descriptions.keys()
     assert metrics["steps"] >= 3 and metrics["seconds"] > 0
     assert all(isinstance(value, float | int) and value == value for value in metrics.values())
     assert all(name in out for name in metrics) and str(run / "report.html") in out
@@ -69,7 +69,7 @@ def test_every_preset_runs(niso, request, tmp_path, experiment, preset, method):
 @pytest.fixture
 def experiment(folder):
     config = replace(
-        find_experiment("torus").presets["quick"],
+        EXPERIMENTS.find("torus").presets["quick"],
         size=SIZE, images=10, pool=100, evaluation_pairs=8, rank=None,
     )  # fmt: skip
     torch.manual_seed(0)
@@ -174,7 +174,7 @@ def test_pictures_have_different_names(experiment):
 
 def test_training_finds_eigenspaces(figures_of_training):
     """A few hundred steps on a tiny torus raise the score from that of a random basis."""
-    quick = find_experiment("torus").presets["quick"]
+    quick = EXPERIMENTS.find("torus").presets["quick"]
     training = replace(quick.training, steps=600, warmup_steps=60)
     config = replace(quick, size=SIZE, images=10, pool=200, evaluation_pairs=8, training=training)
     torch.manual_seed(0)
