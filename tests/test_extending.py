@@ -121,11 +121,10 @@ class Toy(Experiment):
     config_class, presets = ToyConfig, {"quick": ToyConfig(rank=4, evaluation_pairs=8)}
     metrics = (*PAIR_METRICS, Metric("seconds", "time of training", "lower", "s"))
 
-    def __init__(self, config: ToyConfig, method: str, *rest) -> None:
-        super().__init__(config, method, *rest)
-        self.action, self.data = geometry.ACTIONS.find("quarter-turn")(), digits.DIGITS.find("bars")(self.data_dir)
-        encoder, decoder = nn.Linear(12, config.width), nn.Linear(config.width, 12)  # rows of pixels are points
-        self.method = methods.METHODS.find(method)(config, Networks(encoder, decoder, 12, config.width))
+    def build(self) -> None:
+        self.action, self.data = ACTIONS.find("quarter-turn")(), DIGITS.find("bars")(self.data_dir)
+        encoder, decoder = nn.Linear(12, self.config.width), nn.Linear(self.config.width, 12)  # rows are points
+        self.method = self.make_method(lambda: Networks(encoder, decoder, (1, 12), self.config.width))
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from torch import Tensor
 from niso.data.video.stream import TimedFrame
 from niso.errors import InputError
 from niso.experiments.pose.evaluation import BATCH
-from niso.experiments.pose.experiment import make_networks
+from niso.experiments.pose.experiment import frame_networks
 from niso.experiments.pose.losses import PoseObjective
 from niso.experiments.pose.predictors import BASELINES
 from niso.experiments.pose.predictors.maps import MapPredictor
@@ -33,7 +33,7 @@ from niso.geometry import se3
 from niso.geometry import trajectories as trajectory
 from niso.methods import METHODS
 from niso.training import checkpoint
-from niso.training.processes import make_fabric
+from niso.training.processes import make_fabric, network_precision
 from niso.training.run import Run
 
 WEIGHTS = "weights.safetensors"
@@ -92,12 +92,12 @@ def load_reader(path: Path) -> PoseReader:
     hardware = replace(settings.hardware, devices=1, nodes=1)
     if hardware.accelerator == "gpu":  # perhaps not this machine's
         hardware = replace(hardware, accelerator="auto")
-    fabric = make_fabric(hardware)
+    fabric = make_fabric(hardware, tune=False)
     config: PoseConfig = settings.config
-    predictor = untrained(config, settings.method, fabric.device, fabric.autocast)
+    predictor = untrained(config, settings.method, fabric.device, network_precision(fabric))
     tensors = {f"model.{name}": tensor for name, tensor in checkpoint.load(weights)[0].items()}
     checkpoint.restore_weights(weights, tensors, PoseObjective(predictor, config.group))
-    return PoseReader(predictor.eval(), config.size, config.head_skip, fabric.device, fabric.autocast)
+    return PoseReader(predictor.eval(), config.size, config.head_skip, fabric.device, network_precision(fabric))
 
 
 def untrained(
@@ -113,7 +113,7 @@ def untrained(
     """
     if name not in METHODS:
         return BASELINES.find(name).build(config).to(device)
-    method = METHODS.find(name)(config, make_networks(config)[0])
+    method = METHODS.find(name)(config, frame_networks(config))
     method.precision = precision
     with torch.no_grad():
         first, second = method.encode(torch.rand(2, 3, config.size, config.size)).split(1)
