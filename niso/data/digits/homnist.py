@@ -1,4 +1,4 @@
-"""homNIST: MNIST under random homographies. The test set, generated or published, and what training draws.
+"""homNIST: MNIST under random homographies. The test set, generated or published, and batches for training.
 
 All images are float32 in [−1, 1] with black, −1, around them. That is the published set's [0, 1] rescaled: bilinear
 warps commute with it. Test set: MacDonald, Ramasinghe, Lucey, "Enabling equivariance for arbitrary Lie groups",
@@ -29,7 +29,7 @@ COPIES = 32
 SEED = 2022
 """Of the generated test set. The published one's is unknown: they are equal in distribution only."""
 
-_BLOCK = 1000  # digits whose j-th homographies are drawn together, whatever else is drawn
+_BLOCK = 1000  # number of digits whose j-th homographies are drawn together
 
 _REMEDY = "fetch the homNIST test set again, or leave it out to generate one"
 
@@ -75,7 +75,7 @@ class GeneratedTestSet:
 
     Args:
         images: padded test digits.
-        copies: the first so many of each digit's 32 homographies. The 10k subset is `copies=1`.
+        copies: number of each digit's 32 homographies to take, the first ones. The 10k subset is `copies=1`.
 
     Raises:
         ValueError: copies is not between 1 and 32, or images and labels differ in number.
@@ -134,7 +134,7 @@ class PublishedTestSet:
     Images may be (N, n, n), with axes of length 1 anywhere, or (N, n²) in row-major order; uint8, or floats in [0, 1].
 
     Args:
-        copies: the first so many of each digit's 32 images. The 10k subset is `copies=1`.
+        copies: number of each digit's 32 images to take, the first ones. The 10k subset is `copies=1`.
 
     Raises:
         InputError: the file is missing, damaged, of another format, incomplete, or h5py is missing.
@@ -216,27 +216,27 @@ def _open(path: Path) -> list[Any]:
                 h5py: Any = importlib.import_module("h5py")  # optional
             except ImportError as error:
                 raise InputError(f"{path} is MATLAB 7.3 (HDF5), which needs h5py: pip install h5py") from error
-            found = h5py.File(path, "r")  # stays open as long as its data sets do
+            content = h5py.File(path, "r")  # stays open as long as its data sets do
         elif head.startswith(b"MATLAB 5.0"):
             from scipy.io import loadmat
 
-            found = loadmat(path, variable_names=keys)
+            content = loadmat(path, variable_names=keys)
         else:
             raise InputError(f"{path} is not a MATLAB file of version 5 or 7.3: {_REMEDY}")
     except InputError:
         raise
-    except Exception as error:  # scipy answers damage with errors of many kinds
+    except Exception as error:  # scipy raises errors of many kinds for damaged files
         raise InputError(f"{path} is damaged or cut off ({error}): {_REMEDY}") from error
-    missing = [key for key in keys if key not in found or not hasattr(found[key], "shape")]
+    missing = [key for key in keys if key not in content or not hasattr(content[key], "shape")]
     if missing:
         raise InputError(f"{path} lacks {', '.join(missing)}: {_REMEDY}")
-    return [found[key] for key in keys]
+    return [content[key] for key in keys]
 
 
 def related(
     images: UInt8[Tensor, "n side side"], size: int, order: int = 2, group: int = 1
 ) -> tuple[Float[Tensor, "size 1 side side"], ...]:
-    """`size` random digits and what T, T², … make of them: (ψ, Tψ) of order 2, (ψ, Tψ, T²ψ) of order 3.
+    """`size` random digits ψ and their images under powers of T: (ψ, Tψ) for order 2, (ψ, Tψ, T²ψ) for order 3.
 
     ψ is a digit as it is; each power of T is applied to it directly, with one interpolation. T has the pre-training
     distribution. Digits and homographies are few numbers, drawn with torch's CPU generator for the global batch and
@@ -247,7 +247,7 @@ def related(
         images: padded digits, e.g. all of the training set, on the training device.
         size: of this process's batch.
         order: number of powers of T, T⁰ included.
-        group: so many consecutive digits share one T; 1 gives each its own.
+        group: number of consecutive digits that share one T.
 
     Raises:
         ValueError: size is not a multiple of group, or order or group is less than 1.
