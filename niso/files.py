@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and folders for one process at a time."""
+"""Files that are written completely or not at all, and folders for one process at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from niso.errors import InputError
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file that takes the place of `path` in one step when it is whole, and leaves nothing otherwise.
+    """A file that replaces `path` in one step when it is complete, and leaves nothing otherwise.
 
     Raises:
         OSError: as the file system does; nothing half-written is left.

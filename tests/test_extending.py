@@ -13,14 +13,16 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from niso import experiments, geometry, methods
 from niso.config import Optimisation
-from niso.data import digits
+from niso.data.digits import DIGITS
 from niso.data.digits.mnist import Digits, signed
 from niso.data.transformed import related
+from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Experiment, Phase
 from niso.functional_map import least_squares_map
+from niso.geometry import ACTIONS
 from niso.losses import reconstruction
+from niso.methods import METHODS, methods_of
 from niso.methods.config import MethodConfig
 from niso.methods.evaluation import PAIR_METRICS, evaluate_pairs
 from niso.methods.heads import invariant_head
@@ -128,7 +130,7 @@ class Toy(Experiment):
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:
-        return methods.methods_of(maps=True)
+        return methods_of(maps=True)
 
     def phases(self) -> Iterator[Phase]:
         yield Phase("pretrain", self.method.objective(), self.sample, self.config.training)
@@ -160,10 +162,10 @@ FIGURES = (errors,)
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     """One line each."""
-    monkeypatch.setitem(digits.DIGITS, "bars", f"{__name__}.bars")
-    monkeypatch.setitem(geometry.ACTIONS, "quarter-turn", f"{__name__}.QuarterTurns")
-    monkeypatch.setitem(methods.METHODS, "least-squares", f"{__name__}.LeastSquares")
-    monkeypatch.setitem(experiments.EXPERIMENTS, "toy", f"{__name__}.Toy")
+    monkeypatch.setitem(DIGITS, "bars", f"{__name__}.bars")
+    monkeypatch.setitem(ACTIONS, "quarter-turn", f"{__name__}.QuarterTurns")
+    monkeypatch.setitem(METHODS, "least-squares", f"{__name__}.LeastSquares")
+    monkeypatch.setitem(EXPERIMENTS, "toy", f"{__name__}.Toy")
 
 
 @pytest.mark.usefixtures("registered")

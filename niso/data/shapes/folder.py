@@ -1,4 +1,4 @@
-"""Prepare many shapes: several processes, resumed where it was interrupted, refused shapes listed."""
+"""Prepare many shapes: in several processes, resuming where it stopped, with a list of refused shapes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def prepare_folder(
     workers: int = 1,
     report: Report = lambda name, problem: None,
 ) -> Outcome:
-    """Prepare shapes into a folder, see `niso.data.shapes.prepared`. Shapes of unchanged files that are there are kept.
+    """Prepare shapes into a folder, see `niso.data.shapes.prepared`. Shapes whose files have not changed are kept.
 
     Args:
         workers: processes; 1 works in this one.

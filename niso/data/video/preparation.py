@@ -1,4 +1,4 @@
-"""Prepare video: frames of many sequences cropped and resized, in several processes, resumed where it stopped."""
+"""Prepare video: crop and resize frames of many sequences, in several processes, resuming where it stopped."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from niso.geometry import cameras
 
 @dataclass(frozen=True)
 class Preparation(Strict):
-    """What frames become."""
+    """Settings of prepared frames."""
 
     size: int = 144
     """Height and width: the largest centred square, resized."""
@@ -59,14 +59,14 @@ def prepare(
     preparation: Preparation = Preparation(),
     report: Report = lambda name, problem: None,
 ) -> Outcome:
-    """Prepare sequences into a folder, see `niso.data.video.prepared`. Those that are there unchanged are kept.
+    """Prepare sequences into a folder, see `niso.data.video.prepared`. Unchanged sequences are kept.
 
-    Frames that are missing or damaged, or whose camera is not usable, are left out with whatever lies beyond them: of
-    each sequence the longest run of usable frames with consecutive numbers remains; of a truncated video file, what can
-    be decoded. Memory does not grow with the data: sequences are taken one at a time, and frames too.
+    Of each sequence, the longest run of usable frames with consecutive numbers is kept: frames that are missing or
+    damaged, or whose camera is not usable, end a run. Of a truncated video file, all frames that can be decoded are
+    kept. Memory does not grow with the data: sequences and frames are read one at a time.
 
     Args:
-        sequences: or (name, reason) for those that a reader refused.
+        sequences: one by one, or (name, reason) for those that a reader refused.
         workers: processes; 1 works in this one.
 
     Raises:
@@ -194,8 +194,8 @@ def _digest(sequence: Sequence | Video) -> str:
     """Of everything that the shard depends on; files by name, size and time."""
     digest = hashlib.blake2b(digest_size=16)
     for path in [sequence.path] if isinstance(sequence, Video) else sequence.images:
-        found = path.stat() if path.is_file() else None
-        facts = (path.name, found.st_size, found.st_mtime_ns) if found else (path.name,)
+        status = path.stat() if path.is_file() else None
+        facts = (path.name, status.st_size, status.st_mtime_ns) if status else (path.name,)
         digest.update(repr(facts).encode())
     if isinstance(sequence, Video):
         digest.update(repr(sequence.every).encode())

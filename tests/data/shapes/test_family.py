@@ -110,7 +110,7 @@ def test_embedded_shapes_are_prepared_once(tmp_path: Path, monkeypatch: pytest.M
     told: list[tuple[str, str | None]] = []
 
     def ask(**changes):
-        options = {"per_class": 2, "vertices": 300, **changes}
+        options = {"per_class": 2, "vertices": 200, **changes}
         return embedded_shapes(preparation, cache=tmp_path, report=lambda *said: told.append(said), **options)
 
     shapes = ask()
