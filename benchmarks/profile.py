@@ -25,7 +25,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import niso
 from niso.config import Optimisation
 from niso.data.digits.homnist import related
-from niso.experiments import find_experiment
+from niso.experiments import EXPERIMENTS
 from niso.model import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 from niso.training.memory import keep_freed_memory
@@ -56,14 +56,14 @@ class Case:
 
 def torus(device: torch.device) -> Case:
     """`niso run torus --preset standard`."""
-    kind = find_experiment("torus")
+    kind = EXPERIMENTS.find("torus")
     phase = next(iter(kind(kind.presets["standard"], "niso", 0, None, device).phases()))
     return Case(phase.objective, phase.sampler, phase.optimisation)
 
 
 def convolutional(name: str, device: torch.device) -> Case:
     """Networks, operator and batch of a `small` preset. Only homNIST's data is drawn and warped."""
-    config = find_experiment(name).presets["small"]
+    config = EXPERIMENTS.find(name).presets["small"]
     conv, batch = config.conv, config.training.batch_size
     spectrum = niso.LearnedSpectrum(conv.points, config.rank, config.eigenvalues)
     model = niso.NeuralIsometry(ConvEncoder(conv), ConvDecoder(conv), spectrum).to(device)

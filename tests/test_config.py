@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from niso.config import Hardware, Optimisation, parse, read_yaml, to_yaml
 from niso.errors import InputError
-from niso.experiments import EXPERIMENTS, find_experiment
+from niso.experiments import EXPERIMENTS
 from niso.experiments.settings import Settings
 
 SOURCE = Path("some.yaml")
-PRESETS = [(name, preset) for name in EXPERIMENTS for preset in find_experiment(name).presets]
+PRESETS = [(name, preset) for name in EXPERIMENTS for preset in EXPERIMENTS.find(name).presets]
 
 
 def round_trip(settings: Settings) -> Settings:
@@ -22,14 +22,14 @@ def round_trip(settings: Settings) -> Settings:
 
 @pytest.mark.parametrize(("experiment", "preset"), PRESETS)
 def test_every_preset_survives_yaml(experiment, preset):
-    kind = find_experiment(experiment)
+    kind = EXPERIMENTS.find(experiment)
     for method in kind.methods():
         settings = Settings(experiment, preset, kind.presets[preset], method, seed=3, data_dir=Path("/some/ü"))
         assert round_trip(settings) == settings
 
 
 def test_retired_settings_are_ignored_and_unknown_ones_are_not(monkeypatch):
-    kind = find_experiment("homnist")
+    kind = EXPERIMENTS.find("homnist")
     settings = Settings("homnist", "quick", kind.presets["quick"])
     old = settings.dump()
     old["config"] |= {"former": 3, "head": old["config"]["head"] | {"momentum": 0.9}}
@@ -52,14 +52,14 @@ floats = st.floats(0, 1e6, allow_subnormal=True)
 )  # fmt: skip
 def test_any_values_survive_yaml(steps, batch, rate, final, warmup, decay, cosine, seed, special):
     training = Optimisation(steps, batch, rate, final, warmup, cosine, decay)
-    config = replace(find_experiment("torus").presets["quick"], training=training, special=special)
+    config = replace(EXPERIMENTS.find("torus").presets["quick"], training=training, special=special)
     settings = Settings("torus", "quick", config, seed=seed)
     assert round_trip(settings) == settings
 
 
 def test_relative_data_folder_is_stored_absolute(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    config = find_experiment("torus").presets["quick"]
+    config = EXPERIMENTS.find("torus").presets["quick"]
     assert Settings("torus", "quick", config, data_dir=Path("here")).dump()["data_dir"] == str(tmp_path / "here")
 
 
@@ -134,7 +134,7 @@ def test_parse_says_what_is_wrong_in_one_line(values, words):
 
 
 def test_parse_names_nested_settings():
-    kind = find_experiment("torus")
+    kind = EXPERIMENTS.find("torus")
     values = asdict(kind.presets["quick"])
     with pytest.raises(InputError, match="did you mean learning_rate"):
         parse(kind.config_class, values | {"training": {"learning_rat": 1}}, SOURCE)

@@ -13,14 +13,16 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from niso import experiments, geometry, methods
 from niso.config import Optimisation
-from niso.data import digits
+from niso.data.digits import DIGITS
 from niso.data.digits.mnist import Digits, signed
 from niso.data.transformed import related
+from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Experiment, Phase
 from niso.functional_map import least_squares_map
+from niso.geometry import ACTIONS
 from niso.losses import reconstruction
+from niso.methods import METHODS, methods_of
 from niso.methods.config import MethodConfig
 from niso.methods.evaluation import PAIR_METRICS, evaluate_pairs
 from niso.methods.heads import invariant_head
@@ -121,15 +123,14 @@ class Toy(Experiment):
     config_class, presets = ToyConfig, {"quick": ToyConfig(rank=4, evaluation_pairs=8)}
     metrics = (*PAIR_METRICS, Metric("seconds", "time of training", "lower", "s"))
 
-    def __init__(self, config: ToyConfig, method: str, *rest) -> None:
-        super().__init__(config, method, *rest)
-        self.action, self.data = geometry.find_action("quarter-turn")(), digits.find_digits("bars")(self.data_dir)
-        encoder, decoder = nn.Linear(12, config.width), nn.Linear(config.width, 12)  # rows of pixels are points
-        self.method = methods.find_method(method)(config, Networks(encoder, decoder, 12, config.width))
+    def build(self) -> None:
+        self.action, self.data = ACTIONS.find("quarter-turn")(), DIGITS.find("bars")(self.data_dir)
+        encoder, decoder = nn.Linear(12, self.config.width), nn.Linear(self.config.width, 12)  # rows are points
+        self.method = self.make_method(lambda: Networks(encoder, decoder, (1, 12), self.config.width))
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:
-        return methods.methods_of(maps=True)
+        return methods_of(maps=True)
 
     def phases(self) -> Iterator[Phase]:
         yield Phase("pretrain", self.method.objective(), self.sample, self.config.training)
@@ -161,10 +162,10 @@ FIGURES = (errors,)
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     """One line each."""
-    monkeypatch.setitem(digits.DIGITS, "bars", f"{__name__}.bars")
-    monkeypatch.setitem(geometry.ACTIONS, "quarter-turn", f"{__name__}.QuarterTurns")
-    monkeypatch.setitem(methods.METHODS, "least-squares", f"{__name__}.LeastSquares")
-    monkeypatch.setitem(experiments.EXPERIMENTS, "toy", f"{__name__}.Toy")
+    monkeypatch.setitem(DIGITS, "bars", f"{__name__}.bars")
+    monkeypatch.setitem(ACTIONS, "quarter-turn", f"{__name__}.QuarterTurns")
+    monkeypatch.setitem(METHODS, "least-squares", f"{__name__}.LeastSquares")
+    monkeypatch.setitem(EXPERIMENTS, "toy", f"{__name__}.Toy")
 
 
 @pytest.mark.usefixtures("registered")

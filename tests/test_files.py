@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -41,3 +43,24 @@ def test_waiting_for_a_locked_folder(tmp_path: Path) -> None:
         order.append("first")
     thread.join()
     assert order == ["first", "second"]
+
+
+HOLD = """
+import time
+from pathlib import Path
+from niso.files import locked
+with locked(Path({folder!r})):
+    print("locked", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLD.format(folder=str(tmp_path))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "locked\n"
+        with pytest.raises(InputError, match="wait for it, or stop it first"), locked(tmp_path):
+            pass
+        process.kill()
+    with locked(tmp_path):
+        pass

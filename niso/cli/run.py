@@ -13,7 +13,7 @@ from niso.cli.metrics import print_metrics
 from niso.cli.parsing import parse, parse_known
 from niso.config import Hardware, read_yaml, require
 from niso.errors import InputError, nearest
-from niso.experiments import EXPERIMENTS, find_experiment
+from niso.experiments import EXPERIMENTS
 from niso.experiments.settings import Settings, check_choice
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def parse_run(arguments: list[str]) -> Call:
     if not arguments or arguments[0].startswith("-"):
         raise InputError(f"`niso run` needs an experiment{nearest('', EXPERIMENTS)}")
     experiment, *rest = arguments
-    kind, program = find_experiment(experiment), f"niso run {experiment}"
+    kind, program = EXPERIMENTS.find(experiment), f"niso run {experiment}"
     first = parse_known(Options, program, rest)
     given = _before_flags(kind, first.preset, first.config)
     settings_field = ("settings", Annotated[kind.config_class, arg(name="")])

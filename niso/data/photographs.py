@@ -27,7 +27,7 @@ TRAIN = (
     "sklearn/china.jpg",
 )
 TEST = ("skimage/coffee.png", "skimage/rocket.jpg", "skimage/grass.png", "sklearn/flower.jpg")
-"""Photographs shipped inside scikit-image and scikit-learn; those held out show other scenes than the others."""
+"""Photographs shipped inside scikit-image and scikit-learn; held-out ones show other scenes."""
 
 EXTENSIONS = {".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp"}
 
@@ -70,7 +70,7 @@ def _open(path: Path) -> Image.Image:
     try:
         with Image.open(path) as image:
             rgb = _in_8_bits(image).convert("RGB")
-    except Exception as error:  # Pillow's readers raise whatever a damaged file leads them to
+    except Exception as error:  # Pillow raises errors of many kinds for damaged files
         reason = "it is not an image" if isinstance(error, UnidentifiedImageError) else error
         raise InputError(f"image {path} cannot be read ({reason}): repair or remove it") from error
     rgb.info["path"] = str(path)
@@ -78,7 +78,7 @@ def _open(path: Path) -> Image.Image:
 
 
 def _in_8_bits(image: Image.Image) -> Image.Image:
-    """Grey images of 16 bits scaled to 8: Pillow's own conversion cuts off what is above 255."""
+    """Grey images of 16 bits scaled to 8: Pillow's conversion clips values above 255."""
     if image.mode.startswith("I"):
         return Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
     if image.mode == "F":

@@ -1,4 +1,4 @@
-"""Images as frames are prepared: the largest centred square, resized."""
+"""The largest centred square of an image, resized, as frames are stored."""
 
 from __future__ import annotations
 
@@ -34,5 +34,5 @@ def read_square(path: Path, size: int) -> tuple[Image.Image, tuple[int, int]]:
         raise InputError(f"{path.name} is missing") from error
     except InputError:
         raise
-    except Exception as error:  # Pillow's readers raise whatever a damaged file leads them to
+    except Exception as error:  # Pillow raises errors of many kinds for damaged files
         raise InputError(f"{path.name} cannot be read ({' '.join(str(error).split())})") from error

@@ -14,6 +14,9 @@ import torch
 from torch import nn
 
 from niso.config import Optimisation
+from niso.errors import InputError
+from niso.methods import METHODS
+from niso.methods.method import Method, Networks
 from niso.results import Metric, Published, Result
 from niso.training.loop import Sampler
 
@@ -35,7 +38,7 @@ class Experiment(ABC):
     """Data, method and evaluation of one experiment, for one configuration and seed.
 
     A subclass lives in one file or folder of `niso.experiments` and is registered by one line there. It is constructed
-    with torch's generator seeded, so that its parameters depend on the seed alone.
+    with torch's generator seeded, so that its parameters depend on the seed alone; `build` does the rest.
 
     Args:
         config: settings, of `config_class`.
@@ -73,6 +76,29 @@ class Experiment(ABC):
     ) -> None:
         self.config, self.method_name, self.seed = config, method, seed
         self.data_dir, self.device, self.precision = data_dir, device, precision
+        self.build()
+
+    @abstractmethod
+    def build(self) -> None:
+        """Open the data and make the untrained method.
+
+        Raises:
+            InputError: the data is missing or damaged, or the settings do not fit it.
+        """
+
+    def make_method(self, networks: Callable[[], Networks]) -> Method:
+        """The untrained method of the run, on its device.
+
+        Raises:
+            InputError: the settings of networks and method do not fit the data.
+        """
+        try:
+            method = METHODS.find(self.method_name)(self.config, networks())
+        except ValueError as error:
+            raise InputError(str(error)) from error
+        method.precision = self.precision
+        method.model.to(self.device)
+        return method
 
     @classmethod
     @abstractmethod

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from niso.config import Hardware, Strict, parse
 from niso.errors import InputError, nearest
-from niso.experiments import find_experiment
+from niso.experiments import EXPERIMENTS
 
 if TYPE_CHECKING:
     pass
@@ -47,7 +47,7 @@ class Settings(Strict):
             InputError: an unknown experiment, preset, method or setting, or a value that is not allowed.
         """
         settings = parse(cls, values, source)
-        kind = find_experiment(settings.experiment)
+        kind = EXPERIMENTS.find(settings.experiment)
         check_choice("preset", settings.preset, kind.presets, f"{source}: ")
         check_choice("method", settings.method, kind.methods(), f"{source}: ")
         config = settings.config

@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from niso.errors import InputError, nearest
+from niso.registry import Registry
 
 if TYPE_CHECKING:
     from niso.methods.method import Method  # loads torch, which `niso --help` need not wait for
 
-METHODS = {
-    "niso": "niso.methods.isometry.Isometry",
-    "niso-triplet": "niso.methods.isometry.Triplets",
-    "niso-group": "niso.methods.isometry.Groups",
-    "niso-contrastive": "niso.methods.isometry.Contrastive",
-    "niso-no-equivariance": "niso.methods.isometry.NoEquivariance",
-    "niso-no-multiplicity": "niso.methods.isometry.NoMultiplicity",
-    "niso-no-operator": "niso.methods.isometry.NoOperator",
-    "niso-no-basis": "niso.methods.orthogonal.NoBasis",
-    "nft": "niso.methods.fourier.Fourier",
-    "nft-triplet": "niso.methods.fourier.FourierTriplets",
-    "autoencoder": "niso.methods.autoencoder.Reconstruction",
-}
-
-
-def find_method(name: str) -> type[Method]:
-    """The class of a method, imported when asked for.
-
-    Raises:
-        InputError: there is no such method; names the nearest.
-    """
-    if name not in METHODS:
-        raise InputError(f"unknown method {name!r}{nearest(name, METHODS)}")
-    module, _, attribute = METHODS[name].rpartition(".")
-    method: type[Method] = getattr(import_module(module), attribute)
-    return method
+METHODS: Registry[type[Method]] = Registry(
+    "method",
+    {
+        "niso": "niso.methods.isometry.Isometry",
+        "niso-triplet": "niso.methods.isometry.Triplets",
+        "niso-group": "niso.methods.isometry.Groups",
+        "niso-contrastive": "niso.methods.isometry.Contrastive",
+        "niso-no-equivariance": "niso.methods.isometry.NoEquivariance",
+        "niso-no-multiplicity": "niso.methods.isometry.NoMultiplicity",
+        "niso-no-operator": "niso.methods.isometry.NoOperator",
+        "niso-no-basis": "niso.methods.orthogonal.NoBasis",
+        "nft": "niso.methods.fourier.Fourier",
+        "nft-triplet": "niso.methods.fourier.FourierTriplets",
+        "autoencoder": "niso.methods.autoencoder.Reconstruction",
+    },
+)
 
 
 def methods_of(views: int = 2, grouped: bool = False, maps: bool = False) -> tuple[str, ...]:
@@ -46,7 +35,7 @@ def methods_of(views: int = 2, grouped: bool = False, maps: bool = False) -> tup
         grouped: whether several examples can share one T.
         maps: only methods that relate latents by maps.
     """
-    kinds = {name: find_method(name) for name in METHODS}
+    kinds = {name: METHODS.find(name) for name in METHODS}
     return tuple(
         name
         for name, kind in kinds.items()

@@ -79,7 +79,7 @@ class Operator(NamedTuple):
 
 
 @torch.no_grad()
-def learned_operator(method: Method, grid: tuple[int, int]) -> Operator | None:
+def learned_operator(method: Method) -> Operator | None:
     """The operator that a method has learned; None where it learns none."""
     spectrum, mask = method.spectrum(), method.mask()
     if spectrum is None:
@@ -87,7 +87,7 @@ def learned_operator(method: Method, grid: tuple[int, int]) -> Operator | None:
     mass, functions, eigenvalues = (part.cpu() for part in spectrum)
     order = eigenvalues.argsort()
     ordered = Spectrum(mass, functions[:, order], eigenvalues[order])
-    return Operator(ordered, None if mask is None else mask.cpu()[order][:, order], grid)
+    return Operator(ordered, None if mask is None else mask.cpu()[order][:, order], method.grid)
 
 
 @torch.no_grad()
@@ -129,7 +129,7 @@ def evaluate_pairs(method: Method, batches: Iterable[tuple[Tensor, ...]], shown:
     a, b, own, *other = (torch.cat(part) for part in zip(*coefficients, strict=True))
     common = b.mean(0, keepdim=True)
     if other:
-        means["relative_map_error"] = metrics.equivariance_error(other[0], a, b).mean().item()
+        means["relative_map_error"] = metrics.relative_map_error(other[0], a, b).mean().item()
     means["equivariance_error"] = metrics.equivariance_error(own, a, b).mean().item()
     means["equivariance_error_centred"] = metrics.equivariance_error(own, a, b, common).mean().item()
     ordered = [in_ascending_order(method, tau[:shown]) for tau in (own, *other)]

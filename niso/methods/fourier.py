@@ -231,9 +231,9 @@ class Fourier(Method):
     model: NeuralFourierTransform
 
     def build(self, networks: Networks) -> NeuralFourierTransform:
-        encoder, decoder, points, channels = networks
+        encoder, decoder, points = networks.encoder, networks.decoder, networks.points
         if self.config.nft_tall:
-            return NeuralFourierTransform(encoder, decoder, channels)
+            return NeuralFourierTransform(encoder, decoder, networks.channels)
         return NeuralFourierTransform(encoder, decoder, self.config.rank or points, points)
 
     def objective(self) -> nn.Module:

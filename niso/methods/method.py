@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -12,6 +13,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from niso.methods.config import ClassifierConfig, MethodConfig
+from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 from niso.spectrum import Spectrum
 
 Batches = Iterator[tuple[Tensor, ...]]
@@ -23,14 +25,29 @@ class Networks(NamedTuple):
     Attributes:
         encoder: observations (batch, …) to latent functions (batch, points, channels).
         decoder: the way back.
-        points: number N of latent points.
+        grid: height and width of the latent grid, N = height × width points.
         channels: number d of latent channels.
     """
 
     encoder: nn.Module
     decoder: nn.Module
-    points: int
+    grid: tuple[int, int]
     channels: int
+
+    @property
+    def points(self) -> int:
+        """Number N of latent points."""
+        return self.grid[0] * self.grid[1]
+
+    @classmethod
+    def convolutional(cls, config: ConvConfig, size: tuple[int, int], channels: int) -> Networks:
+        """Convolutional networks for images of this size and so many channels, whatever the configuration says.
+
+        Raises:
+            ValueError: the networks do not fit the images.
+        """
+        config = replace(config, image_size=size, image_channels=channels)
+        return cls(ConvEncoder(config), ConvDecoder(config), config.grid, config.latent_channels)
 
 
 class Method(ABC):
@@ -63,6 +80,8 @@ class Method(ABC):
 
     def __init__(self, config: MethodConfig, networks: Networks) -> None:
         self.config = config
+        self.grid = networks.grid
+        """Height and width of the latent grid."""
         self.model = self.build(networks)
         self.precision: Callable[[], AbstractContextManager[Any]] = nullcontext
         """Puts networks in the precision of the run, wherever they are called."""

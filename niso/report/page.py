@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from niso import figures
 from niso.files import write_atomically
@@ -53,26 +53,22 @@ class Entry:
         return "" if limit is None or self.value is None else "met" if limit.met(self.value) else "missed"
 
 
-@dataclass(frozen=True)
-class Single:
+class Single(NamedTuple):
     """A table with a row for each metric."""
 
     entries: list[Entry]
     at: str = ""
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """A metric at several values of something."""
 
     stem: str
-    text: str
-    unit: str
+    metric: Metric
     entries: list[Entry]
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(NamedTuple):
     """A table with a row for each metric and a column for each value of what it depends on."""
 
     at: str
@@ -163,10 +159,10 @@ def _tables(entries: list[Entry]) -> list[Single | Series]:
 
 
 def _row(stem: str, entries: list[Entry | None]) -> Row:
-    metrics = [entry.metric for entry in entries if entry is not None]
-    text = metrics[0].text.rpartition(";")[0] or metrics[0].text  # what follows is about the value
+    first = next(entry.metric for entry in entries if entry is not None)
+    text = first.text.rpartition(";")[0] or first.text  # what follows is about the value
     empty = Entry(Metric(stem, ""), None, "", "")
-    return Row(stem, text, metrics[0].unit, [entry or empty for entry in entries])
+    return Row(stem, replace(first, text=text), [entry or empty for entry in entries])
 
 
 def _training(run: Run) -> Iterable[Picture]:

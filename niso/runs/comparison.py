@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from niso.experiments import EXPERIMENTS, find_experiment
+from niso.experiments import EXPERIMENTS
 from niso.results import Known
 from niso.training.run import Run
 
@@ -17,7 +17,7 @@ def known(experiment: str) -> Known:
     """What an experiment says of its results; nothing where there is no such experiment (any more)."""
     if experiment not in EXPERIMENTS:
         return Known()
-    kind = find_experiment(experiment)
+    kind = EXPERIMENTS.find(experiment)
     defaults = {"config": asdict(kind.config_class())}
     return Known(tuple(kind.presets), kind.methods(), kind.metrics, kind.published, defaults)
 

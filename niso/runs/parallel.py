@@ -171,24 +171,12 @@ class _Table:
 
     def __init__(self, tasks: Sequence[_Task]) -> None:
         self.tasks, self.console = tasks, Console(stderr=True)
-        self.live = self.console.is_terminal
-        self.progress = Progress(
-            TextColumn("{task.description}"),
-            TextColumn("{task.fields[phase]}"),
-            BarColumn(bar_width=16),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[loss]}"),
-            TextColumn("{task.fields[state]}"),
-            console=self.console,
-            disable=not self.live,
-            refresh_per_second=2,
-        )
-        self.rows = [
+        names = ("description", "fields[phase]", "fields[rate]", "fields[loss]", "fields[state]")
+        name, phase, rate, loss, state = (TextColumn(f"{{task.{field}}}") for field in names)
+        columns = (name, phase, BarColumn(16), MofNCompleteColumn(), rate, TimeRemainingColumn(), loss, state)
+        self.progress = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
+        for task in tasks:
             self.progress.add_task(task.job.folder.name, total=None, phase="", rate="", loss="", state="")
-            for task in tasks
-        ]
         self.stamps = [0] * len(tasks)
         self.printed = [(task.state, time.monotonic()) for task in tasks]
 
@@ -199,32 +187,36 @@ class _Table:
 
     def __exit__(self, *_: object) -> None:
         self.show()
-        for row in self.rows:
-            self.progress.update(row, visible=True)
+        for row in self.progress.tasks:
+            row.visible = True
         self.progress.stop()
 
     def show(self) -> None:
         """Bring everything up to date; a long table leaves out the runs that nobody works on."""
-        few = len(self.tasks) <= self.console.height - 2
-        for index, (task, row) in enumerate(zip(self.tasks, self.rows, strict=True)):
-            state = task.state
-            visible = few or state in ("working", "saving")
-            self.progress.update(row, state=state, visible=visible, **self._reached(index))
-            before, when = self.printed[index]
-            now = time.monotonic()
-            if not self.live and (state != before or (state in ("working", "saving") and now - when >= 30)):
+        few, now = len(self.tasks) <= self.console.height - 2, time.monotonic()
+        for index, (task, row) in enumerate(zip(self.tasks, self.progress.tasks, strict=True)):
+            state, (before, when) = task.state, self.printed[index]
+            busy = state in ("working", "saving")
+            self.progress.update(row.id, state=state, visible=few or busy, **self._reached(index))
+            if not self.console.is_terminal and (state != before or (busy and now - when >= 30)):
                 self.printed[index] = state, now
-                self.console.print(self._line(index), highlight=False, markup=False, soft_wrap=True)
+                reached = [
+                    f"{row.fields['phase']} {row.completed:.0f}/{row.total or '?'}" if row.fields["phase"] else ""
+                ]
+                words = [*reached, row.fields["rate"], row.fields["loss"]]
+                if state in ("failed", "finished"):
+                    finished = sum(other.state == "finished" for other in self.tasks)
+                    words = [task.problem or f"{finished} of {len(self.tasks)}"]
+                line = ", ".join(filter(None, [f"{task.job.label}: {state}", *words]))
+                self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def _reached(self, index: int) -> dict[str, Any]:
         """Phase, step, steps, rate and loss by a run's log.csv, where that has changed."""
         job, file = self.tasks[index].job, self.tasks[index].job.folder / "log.csv"
         stamp = file.stat().st_mtime_ns if file.exists() else 0
-        if stamp == self.stamps[index]:
+        if stamp == self.stamps[index] or not (log := self.tasks[index].run.log):
             return {}
-        self.stamps[index], log = stamp, self.tasks[index].run.log
-        if not log:
-            return {}
+        self.stamps[index] = stamp
         phase, columns = list(log.items())[-1]
         optimisation = getattr(job.settings.config, {"pretrain": "training"}.get(phase, phase), None)
         steps, seconds = columns["step"][-10:], columns["seconds"][-10:]
@@ -236,17 +228,3 @@ class _Table:
             "rate": f"{rate:.1f} steps/s" if len(steps) > 1 else "",
             "loss": f"loss {columns['loss'][-1]:.4g}" if "loss" in columns else "",
         }
-
-    def _line(self, index: int) -> str:
-        task, row = self.tasks[index], self.progress.tasks[index]
-        words = [
-            f"{row.fields['phase']} {row.completed:.0f}/{row.total or '?'}",
-            row.fields["rate"],
-            row.fields["loss"],
-        ]
-        if task.state in ("failed", "finished"):
-            finished = sum(other.state == "finished" for other in self.tasks)
-            words = [task.problem or f"{finished} of {len(self.tasks)}"]
-        elif not row.fields["phase"]:
-            words = []
-        return ", ".join(filter(None, [f"{task.job.label}: {task.state}", *words]))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from niso.errors import CheckpointError, InputError
-from niso.experiments import find_experiment
+from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.settings import Settings
 from niso.random import step_seed
@@ -99,7 +99,7 @@ def _execute(folder: Run, settings: Settings, fabric: Fabric, training: bool = T
 def _train_and_evaluate(folder: Run, settings: Settings, fabric: Fabric, training: bool) -> dict[str, float]:
     from niso.report import save_pictures, write_report  # matplotlib is slow to import
 
-    kind = find_experiment(settings.experiment)
+    kind = EXPERIMENTS.find(settings.experiment)
     with together(fabric):
         finished = folder.finished
         if fabric.is_global_zero and training and not finished:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from niso.config import read_yaml, to_yaml
 from niso.errors import InputError, Interrupted, TrainingError
-from niso.experiments import find_experiment
+from niso.experiments import EXPERIMENTS
 from niso.experiments.settings import Settings
 from niso.files import write_atomically
 from niso.runs import Run, runner
@@ -71,7 +71,7 @@ def resume_sweep(out: Path, parallel: int = 1) -> str:
     if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1 or not isinstance(settings, dict):
         raise InputError(f"{path} is damaged: it must hold a number of seeds and settings; start again elsewhere")
     loaded = Settings.load(settings, path)
-    methods, known = values.get("methods", [loaded.method]), find_experiment(loaded.experiment).methods()
+    methods, known = values.get("methods", [loaded.method]), EXPERIMENTS.find(loaded.experiment).methods()
     if not isinstance(methods, list) or not methods or not all(method in known for method in methods):
         raise InputError(f"{path} is damaged: methods must be among {', '.join(known)}; start again elsewhere")
     _check(loaded)

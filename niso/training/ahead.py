@@ -1,4 +1,4 @@
-"""Batches of data that are read while the model is trained on those before."""
+"""Batches that threads read from disk while the model is trained on earlier ones."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from niso.data.workers import cores
 T = TypeVar("T")
 
 WORKERS = 4
-"""Threads that read ahead, where there are as many cores: JPEG files are decoded outside of Python's lock."""
+"""Most threads that read ahead, one a core: JPEG files are decoded outside of Python's lock."""
 
 
 class Ahead(Generic[T]):
-    """Calls a function of the step, and already for the next steps in threads while this one is trained on.
+    """Calls a function of the step, and in threads already for the next steps.
 
     Args:
-        function: of the step alone: it must not draw from torch's global generators.
-        steps: how many there are.
-        workers: threads, and how many steps are read ahead; by default as many as cores, at most `WORKERS`.
+        function: depends on the step alone: it must not draw from torch's global generators.
+        steps: number of steps.
+        workers: number of threads, and of steps read ahead; by default that of the cores, at most `WORKERS`.
     """
 
     def __init__(self, function: Callable[[int], T], steps: int, workers: int | None = None) -> None:

@@ -1,6 +1,6 @@
 """One checkpoint format: a safetensors file of tensors with JSON facts in its header, replaced atomically.
 
-There is no pickle in it, so that a checkpoint from anywhere can be opened safely.
+It holds no pickle, so that a checkpoint from anywhere can be opened safely.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from safetensors.torch import save as serialize
 from torch import Tensor, nn, optim
 
 from niso.errors import CheckpointError
-from niso.files import write_atomically as write_atomically
+from niso.files import write_atomically as write_atomically  # others import it from here
 
 Facts = dict[str, Any]
 
@@ -78,7 +78,7 @@ def restore_training(path: Path, tensors: dict[str, Tensor], module: nn.Module, 
         prefix = f"optimizer.{name}."
         moments = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
         for key, value in moments.items():
-            # beside the parameter and in its memory layout, which the fused kernels take for granted
+            # on the parameter's device and in its memory layout, as the fused kernels expect
             like = parameter if value.shape == parameter.shape else value.to(parameter.device)
             optimizer.state[parameter][key] = torch.empty_like(like, dtype=value.dtype).copy_(value)
 
@@ -87,12 +87,12 @@ def restore_weights(path: Path, tensors: dict[str, Tensor], module: nn.Module) -
     """Load "model.…" tensors into a module.
 
     Raises:
-        CheckpointError: a tensor is missing, too many, or of another shape; names the first.
+        CheckpointError: a tensor is missing, unexpected, or of another shape; names the first.
     """
     weights = {name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")}
-    own = module.state_dict()
-    for name in sorted(own.keys() | weights.keys()):
-        ours, theirs = (tuple(x[name].shape) if name in x else None for x in (own, weights))
+    expected = module.state_dict()
+    for name in sorted(expected.keys() | weights.keys()):
+        ours, theirs = (tuple(x[name].shape) if name in x else None for x in (expected, weights))
         if ours != theirs:
             described = (f"shape {shape}" if shape is not None else "nothing" for shape in (theirs, ours))
             raise CheckpointError(

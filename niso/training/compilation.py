@@ -1,4 +1,4 @@
-"""What of an objective is compiled by torch.compile."""
+"""Compilation of an objective, or of the networks in it, by torch.compile."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from torch import nn
 
 
 def compile_networks(objective: nn.Module) -> None:
-    """Compile every encoder and decoder inside, in place: the spectral part around them stays as it is.
+    """Compile every encoder and decoder of an objective in place; the spectral part stays as it is.
 
     Whole networks are compiled, so that their norms and activations become one pass over memory each.
     """

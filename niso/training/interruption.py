@@ -86,5 +86,5 @@ class _Watch(Thread):
     def end(self, number: int, reason: str) -> None:
         if self.last_words:
             cursor = "\n\x1b[?25h" if sys.stderr.isatty() else ""  # a progress bar hides it
-            os.write(2, f"{cursor}niso: ended at once, since {reason}; {self.last_words}\n".encode())
+            os.write(2, f"{cursor}niso: ended at once: {reason}; {self.last_words}\n".encode())
         os._exit(128 + number)

@@ -1,4 +1,4 @@
-"""Keeping freed memory in the process, so that a training step does not fetch it from the kernel again."""
+"""Memory that a process keeps after freeing it, so that the next training step need not ask the kernel for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def keep_freed_memory() -> bool:
     all of its allocations change, which is why importing niso does not do it.
 
     Returns:
-        Whether it took effect: False on a C library other than glibc.
+        Whether it took effect: False, and nothing changed, on other systems than Linux with glibc.
     """
     if not sys.platform.startswith("linux"):
         return False

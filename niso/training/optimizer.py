@@ -1,4 +1,4 @@
-"""AdamW with learning rates of their own for the three parts of a learned spectrum."""
+"""AdamW with separate learning rates for the three parts of a learned spectrum."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from niso.spectrum import LearnedSpectrum
 
 
 def make_optimizer(objective: nn.Module, optimisation: Optimisation) -> torch.optim.AdamW:
-    """An optimizer of all parameters that want gradients, in groups with a "role" for `set_learning_rates`."""
+    """An optimizer of all parameters that require gradients, in groups with a "role" for `set_learning_rates`."""
     roles: dict[str, list[nn.Parameter]] = {"network": [], "eigenfunctions": [], "eigenvalues": [], "mass": []}
     special = {}
     for spectrum in spectra(objective):
@@ -20,9 +20,11 @@ def make_optimizer(objective: nn.Module, optimisation: Optimisation) -> torch.op
     for parameter in objective.parameters():
         if parameter.requires_grad:
             roles[special.get(parameter, "network")].append(parameter)
-    own = {"eigenfunctions": {"betas": (0.9, optimisation.eigenfunction_beta2), "eps": optimisation.eigenfunction_eps}}
+    settings = {
+        "eigenfunctions": {"betas": (0.9, optimisation.eigenfunction_beta2), "eps": optimisation.eigenfunction_eps}
+    }
     return torch.optim.AdamW(
-        [{"params": group, "role": role, **own.get(role, {})} for role, group in roles.items() if group],
+        [{"params": group, "role": role, **settings.get(role, {})} for role, group in roles.items() if group],
         lr=optimisation.learning_rate,
         weight_decay=optimisation.weight_decay,
         fused=True,
@@ -30,7 +32,7 @@ def make_optimizer(objective: nn.Module, optimisation: Optimisation) -> torch.op
 
 
 def set_learning_rates(optimizer: torch.optim.Optimizer, optimisation: Optimisation, step: int) -> float:
-    """Give every group its learning rate of a step, counted from 0; returns that of the network."""
+    """Set every group's learning rate for a step, counted from 0, and return the network's."""
     rate = optimisation.rate_at(step)
     peaks = {
         "network": optimisation.learning_rate,
@@ -40,17 +42,18 @@ def set_learning_rates(optimizer: torch.optim.Optimizer, optimisation: Optimisat
     }
     for group in optimizer.param_groups:
         peak = peaks[group["role"]]
-        own = rate if peak is None else rate * peak / optimisation.learning_rate
+        scaled = rate if peak is None else rate * peak / optimisation.learning_rate
         frozen = group["role"] == "eigenvalues" and step < optimisation.eigenvalues_frozen * optimisation.steps
-        group["lr"] = 0.0 if frozen else own
+        group["lr"] = 0.0 if frozen else scaled
         for parameter in group["params"] if frozen else ():
-            # not None: Adam counts these steps, so that with its second moments empty but no longer corrected for
-            # it, the first gradients after the thaw make steps several times larger and spread the eigenvalues
+            # Zero, not None: Adam then counts these steps. Its second moments are still empty after the thaw but no
+            # longer corrected for that, so the first gradients make steps several times larger, which spread the
+            # eigenvalues.
             if parameter.grad is not None:
                 parameter.grad.zero_()
     return rate
 
 
 def spectra(objective: nn.Module) -> list[LearnedSpectrum]:
-    """The learned spectra anywhere in a module."""
+    """All learned spectra in a module."""
     return [module for module in objective.modules() if isinstance(module, LearnedSpectrum)]

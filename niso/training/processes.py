@@ -55,7 +55,7 @@ def make_fabric(hardware: Hardware, prepare: Callable[[], object] | None = None,
             devices=hardware.devices,
             num_nodes=hardware.nodes,
             strategy="ddp" if several else "auto",
-            precision=hardware.precision,
+            **_precision(hardware),
         )
     except (MisconfigurationException, RuntimeError, ValueError) as error:
         requested = f"accelerator {hardware.accelerator}, {hardware.devices} devices"
@@ -69,6 +69,23 @@ def make_fabric(hardware: Hardware, prepare: Callable[[], object] | None = None,
     if tune and fabric.device.type == "cpu":
         keep_freed_memory()
     return fabric
+
+
+def _precision(hardware: Hardware) -> dict[str, Any]:
+    """Fabric's setting of the precision.
+
+    By itself Fabric rounds whole batches to bfloat16, targets and camera poses too; networks do that where it is due.
+    """
+    if not hardware.precision.endswith("mixed"):
+        return {"precision": hardware.precision}
+    from lightning_fabric.plugins import MixedPrecision
+
+    class NetworksOnly(MixedPrecision):
+        def convert_input(self, data: Any) -> Any:
+            return data
+
+    device = "cuda" if hardware.accelerator != "cpu" and torch.cuda.is_available() else "cpu"
+    return {"plugins": [NetworksOnly("bf16-mixed", device)]}
 
 
 def first_process() -> bool:

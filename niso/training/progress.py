@@ -1,4 +1,4 @@
-"""What a phase shows and writes while it runs: running means, a progress bar, log.csv and TensorBoard."""
+"""Progress of a phase: running means of the loss terms, log.csv, TensorBoard events and a progress bar."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from niso.training.checkpoint import write_atomically
 
 
 class Meter:
-    """Means of loss terms since the last flush; keeps them on their device, so that adding does not wait."""
+    """Means of loss terms since the last flush. Sums stay on their device, so that adding does not wait for it."""
 
     def __init__(self) -> None:
         self._sums: dict[str, Tensor] = {}

@@ -17,7 +17,7 @@ from niso.data.prepared import PARAMETERS, REFUSED, write_json
 from niso.data.shapes.prepared import FORMAT, Surface, write_shape
 from niso.data.video.preparation import Preparation, prepare
 from niso.data.video.sequences import Sequence
-from niso.experiments import find_experiment
+from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Experiment
 from niso.experiments.settings import Settings
 from niso.geometry import se3
@@ -162,7 +162,7 @@ def tiny_settings(data_of: Callable[[str], Path | None]) -> Callable[..., Settin
         precision: Any = "32-true",
         **changes: Any,
     ) -> Settings:
-        kind = find_experiment(experiment)
+        kind = EXPERIMENTS.find(experiment)
         preset = preset or next(iter(kind.presets))
         config = overlaid(overlaid(kind.presets[preset], TINY[experiment]), changes)
         hardware = Hardware(accelerator="cpu", precision=precision)
@@ -179,7 +179,7 @@ def make_tiny(tiny_settings: Callable[..., Settings]) -> Callable[..., Experimen
     def make(*words: Any, **changes: Any) -> Experiment:
         settings = tiny_settings(*words, **changes)
         torch.manual_seed(0)
-        kind = find_experiment(settings.experiment)
+        kind = EXPERIMENTS.find(settings.experiment)
         return kind(settings.config, settings.method, settings.seed, settings.data_dir, torch.device("cpu"))
 
     return make

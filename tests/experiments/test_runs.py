@@ -9,15 +9,15 @@ import torch
 
 from niso.config import Hardware
 from niso.errors import InputError
-from niso.experiments import EXPERIMENTS, find_experiment
+from niso.experiments import EXPERIMENTS
 from niso.training import checkpoint
 from niso.training.loop import train
 from niso.training.processes import make_fabric
 from niso.training.run import Run
 
-PRESETS = [(name, preset) for name in EXPERIMENTS for preset in find_experiment(name).presets]
+PRESETS = [(name, preset) for name in EXPERIMENTS for preset in EXPERIMENTS.find(name).presets]
 PRECISIONS = get_args(get_type_hints(Hardware)["precision"])
-WITH_METHODS = [name for name in EXPERIMENTS if len(find_experiment(name).methods()) > 1]
+WITH_METHODS = [name for name in EXPERIMENTS if len(EXPERIMENTS.find(name).methods()) > 1]
 
 
 @pytest.mark.parametrize(("experiment", "preset"), PRESETS)
@@ -37,7 +37,7 @@ def test_every_preset_is_built_and_trains_a_step(make_tiny, tmp_path, experiment
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_a_run_goes_to_its_end_in_every_precision(finished_once, experiment, precision):
     run = finished_once(experiment, precision=precision)
-    kind = find_experiment(experiment)
+    kind = EXPERIMENTS.find(experiment)
     metrics = json.loads((run / "metrics.json").read_text())
     keys = [metric.key for metric in kind.metrics]
     assert list(metrics) == [key for key in keys if key in metrics]  # described, in this order
@@ -102,7 +102,7 @@ def test_metrics_are_described_once_and_curves_and_figures_can_be_written(make_t
 
 @pytest.mark.parametrize("experiment", WITH_METHODS)
 def test_published_values_are_of_known_methods_and_metrics(experiment):
-    kind = find_experiment(experiment)
+    kind = EXPERIMENTS.find(experiment)
     methods = [entry.method for entry in kind.published if entry.method]
     assert set(methods) <= set(kind.methods())
     for entry in kind.published:
@@ -112,7 +112,7 @@ def test_published_values_are_of_known_methods_and_metrics(experiment):
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_experiments_are_found_and_say_what_they_are(name):
-    kind = find_experiment(name)
+    kind = EXPERIMENTS.find(name)
     assert kind.name == name and kind.summary.endswith(".") and next(iter(kind.presets)) == "quick"
     assert all(isinstance(config, kind.config_class) for config in kind.presets.values())
     assert len({field.name for field in fields(kind.config_class)}) == len(fields(kind.config_class))
@@ -121,4 +121,4 @@ def test_experiments_are_found_and_say_what_they_are(name):
 
 def test_an_unknown_experiment_is_named():
     with pytest.raises(InputError, match="unknown experiment 'tours'; did you mean torus"):
-        find_experiment("tours")
+        EXPERIMENTS.find("tours")

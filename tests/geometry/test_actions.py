@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from niso.errors import InputError
-from niso.geometry import ACTIONS, action, find_action
+from niso.geometry import ACTIONS, action
 from niso.geometry.action import Action
 from niso.geometry.domains import equirectangular, sphere
 
@@ -63,7 +63,7 @@ def root(t: Tensor, power: float = 0.5) -> Tensor:
 
 
 def make(name: str, **settings: object) -> Action:
-    return find_action(name)(**settings)
+    return ACTIONS.find(name)(**settings)
 
 
 EYE = torch.eye(3)[None]
@@ -117,7 +117,7 @@ def test_one_action_after_the_other_is_that_of_the_composition(example, t, dtype
     stepwise = example.action.act(example.action.act(x, first), second)
     at_once = example.action.act(x, example.action.compose(second, first))
     assert_equal_up_to_interpolation(example, stepwise, at_once)
-    if not isinstance(example.action, find_action("shift")):  # shifts commute
+    if not isinstance(example.action, ACTIONS.find("shift")):  # shifts commute
         other = example.action.act(x, example.action.compose(first, second))
         assert (stepwise - other).square().mean() > 16 * (stepwise - at_once).square().mean()
 
@@ -198,4 +198,4 @@ def test_the_example_of_the_protocol_is_an_action(generator):
 
 def test_unknown_actions_are_refused_with_the_nearest_name():
     with pytest.raises(InputError, match="unknown action 'homograpy'; did you mean homography"):
-        find_action("homograpy")
+        ACTIONS.find("homograpy")

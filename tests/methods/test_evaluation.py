@@ -6,7 +6,7 @@ from torch import nn
 
 from niso.geometry.domains import torus
 from niso.geometry.shifts import Shifts
-from niso.methods import find_method
+from niso.methods import METHODS
 from niso.methods.config import MethodConfig
 from niso.methods.evaluation import PAIR_METRICS, SHOWN, evaluate_pairs, in_ascending_order, learned_operator
 from niso.methods.method import Method, Networks
@@ -33,7 +33,9 @@ class Planted(nn.Module):
 
 def make(name: str = "niso") -> Method:
     torch.manual_seed(0)
-    method = find_method(name)(MethodConfig(rank=POINTS), Networks(nn.Identity(), nn.Identity(), POINTS, CHANNELS))
+    method = METHODS.find(name)(
+        MethodConfig(rank=POINTS), Networks(nn.Identity(), nn.Identity(), (SIZE, SIZE), CHANNELS)
+    )
     if method.spectrum() is not None:
         method.model.spectrum = Planted()
     return method
@@ -76,7 +78,7 @@ def test_nft_fits_the_pair_and_says_nothing_of_the_transformation():
     def unrelated():
         yield torch.randn(4, 6, POINTS, CHANNELS)[..., :4].unbind(0)
 
-    method = find_method("nft")(MethodConfig(rank=POINTS), Networks(nn.Identity(), nn.Identity(), POINTS, 4))
+    method = METHODS.find("nft")(MethodConfig(rank=POINTS), Networks(nn.Identity(), nn.Identity(), (SIZE, SIZE), 4))
     metrics = evaluate_pairs(method, unrelated()).metrics
     assert metrics["equivariance_error"] < 1e-3 < 0.5 < metrics["relative_map_error"]
 
@@ -136,10 +138,10 @@ def test_maps_are_shown_in_ascending_eigenvalue():
 
 def test_an_operator_is_in_ascending_eigenvalue():
     method = make()
-    operator = learned_operator(method, (SIZE, SIZE))
+    operator = learned_operator(method)
     values = operator.spectrum.eigenvalues
     assert (values.diff() >= 0).all() and operator.grid == (SIZE, SIZE)
     torch.testing.assert_close(operator.spectrum.operator(), method.spectrum().operator(), rtol=0, atol=1e-4)
     torch.testing.assert_close(operator.mask, (-(values[:, None] - values).abs()).exp())
-    assert learned_operator(make("niso-no-operator"), (SIZE, SIZE)).mask is None
-    assert learned_operator(make("nft"), (SIZE, SIZE)) is None
+    assert learned_operator(make("niso-no-operator")).mask is None
+    assert learned_operator(make("nft")) is None

@@ -9,11 +9,11 @@ from torch import nn
 
 from niso.errors import InputError
 from niso.losses import Norm
-from niso.methods import METHODS, find_method, methods_of
+from niso.methods import METHODS, methods_of
 from niso.methods.config import GroupConfig, IsometryConfig, MethodConfig
 from niso.methods.isometry import neural_isometry
 from niso.methods.method import Method, Networks
-from niso.networks import ConvConfig, ConvDecoder, ConvEncoder, MLPConfig, VectorNeuronConfig
+from niso.networks import ConvConfig, MLPConfig, VectorNeuronConfig
 from niso.spectrum import Spectrum
 
 CONV = ConvConfig(image_size=(8, 8), channels=(4,), blocks=1, latent_channels=5, stem_channels=3)
@@ -27,15 +27,15 @@ CONFIG = GroupConfig(
     vector_neurons=VectorNeuronConfig(layers=1, channels=4, invariant_channels=4),
     mlp=MLPConfig(layers=1, channels=4),
 )
-WITH_MAPS = [name for name in METHODS if find_method(name).has_maps]
-INVARIANT = [name for name in METHODS if not find_method(name).augmented_head]
+WITH_MAPS = [name for name in METHODS if METHODS.find(name).has_maps]
+INVARIANT = [name for name in METHODS if not METHODS.find(name).augmented_head]
 
 
 def make(name: str, dtype: torch.dtype = torch.float32, **settings: object) -> Method:
     torch.manual_seed(0)
     config = GroupConfig(**{**vars(CONFIG), **settings})
-    networks = Networks(ConvEncoder(CONV), ConvDecoder(CONV), CONV.points, CONV.latent_channels)
-    method = find_method(name)(config, networks)
+    networks = Networks.convolutional(CONV, (8, 8), 1)
+    method = METHODS.find(name)(config, networks)
     method.model.to(dtype)
     return method
 
@@ -153,7 +153,7 @@ def test_the_objective_has_gradients_for_every_view(name, dtype):
 
 
 def test_methods_need_the_views_and_groups_that_they_say():
-    kinds = {name: (find_method(name).views, find_method(name).grouped, make(name).group) for name in METHODS}
+    kinds = {name: (METHODS.find(name).views, METHODS.find(name).grouped, make(name).group) for name in METHODS}
     assert kinds.pop("niso-triplet") == kinds.pop("nft-triplet") == (3, False, 1)
     assert kinds.pop("niso-group") == (2, True, 2)
     assert set(kinds.values()) == {(2, False, 1)}
@@ -296,10 +296,10 @@ def test_the_block_diagonalisation_makes_maps_more_block_diagonal_and_is_seeded(
 
 def test_methods_are_found_by_name():
     for name in METHODS:
-        kind = find_method(name)
+        kind = METHODS.find(name)
         assert issubclass(kind, Method) and kind.__doc__ and kind.map_text
     with pytest.raises(InputError, match=r"unknown method 'niso-grop'; did you mean niso-group\?"):
-        find_method("niso-grop")
+        METHODS.find("niso-grop")
 
 
 def test_data_decides_which_methods_suit():
@@ -324,7 +324,7 @@ def test_a_rank_is_bounded_by_the_points():
 
 def test_the_model_has_the_settings_of_the_configuration():
     settings = {"eigenfunctions": "rotation", "special": True, "damping": 1e-3, "spectral_dropout": 0.5, "norm": "l2"}
-    networks = Networks(nn.Identity(), nn.Identity(), 9, 2)
+    networks = Networks(nn.Identity(), nn.Identity(), (3, 3), 2)
     model = neural_isometry(IsometryConfig(**settings), networks)
     assert (model.special, model.damping, model.dropout.probability, model.norm) == (True, 1e-3, 0.5, "l2")
     assert model.spectrum.eigenfunction_kind == "rotation" and model.spectrum.rank == 9

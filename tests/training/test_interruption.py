@@ -51,7 +51,7 @@ def test_a_second_signal_ends_the_process_at_once(ended, number, capfd):
         os.kill(os.getpid(), number)
         wait_until(lambda: ended)
     assert ended == [128 + number]
-    assert capfd.readouterr().err == "niso: ended at once, since a second signal came; the last checkpoint stays\n"
+    assert capfd.readouterr().err == "niso: ended at once: a second signal came; the last checkpoint stays\n"
 
 
 BLOCKED = """

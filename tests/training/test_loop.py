@@ -224,7 +224,7 @@ def test_frozen_parameters_stay(run, fabric):
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "64-true"])
 def test_every_precision_takes_batches_in_float32(run, precision):
-    """Fabric brings numbers to the precision of the run and leaves labels alone; samplers draw what they always do."""
+    """Networks run in the precision of the run; labels, and targets of mixed precision, are left alone."""
     seen = []
 
     class Classification(nn.Module):
@@ -244,8 +244,8 @@ def test_every_precision_takes_batches_in_float32(run, precision):
     objective, fabric = Classification(), make_fabric(Hardware(accelerator="cpu", precision=precision))
     train(objective, labelled, replace(OPTIMISATION, accumulation=2), run, fabric)
     weights = torch.float64 if precision == "64-true" else torch.float32
-    numbers = torch.bfloat16 if precision == "bf16-mixed" else weights
-    assert set(seen) == {(numbers, torch.int64, numbers)}
+    scores = torch.bfloat16 if precision == "bf16-mixed" else weights
+    assert set(seen) == {(weights, torch.int64, scores)}
     assert objective.layer.weight.dtype == weights and objective.layer.weight.isfinite().all()
 
 

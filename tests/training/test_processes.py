@@ -31,14 +31,13 @@ from niso.training.processes import make_fabric
 from niso.training.run import Run
 
 FOLDER = Path(sys.argv[1])
-OPTIMISATION = Optimisation(steps=6, batch_size=4, learning_rate=0.01, warmup_steps=2)
-
-def call(fabric, name, sampler):
+def call(fabric, name, sampler, batch_size=4):
     torch.manual_seed(0)
     spectrum = niso.LearnedSpectrum(4)
     model = niso.NeuralIsometry(nn.Linear(2, 2), nn.Linear(2, 2), spectrum, relative=True)
     objective, run = IsometryObjective(model, 1.0, 0.1), Run(FOLDER / name)
-    train(objective, sampler, OPTIMISATION, run, fabric, checkpoint_seconds=0.0)
+    optimisation = Optimisation(steps=6, batch_size=batch_size, learning_rate=0.01, warmup_steps=2)
+    train(objective, sampler, optimisation, run, fabric, checkpoint_seconds=0.0)
 
 def sampler(step):
     return local_part(torch.randn(4, 4, 2)), local_part(torch.randn(4, 4, 2))
@@ -63,9 +62,9 @@ def failing(rank, kind):
 
 if __name__ == "__main__":
     fabric, caught = make_fabric(Hardware(accelerator="cpu", devices=2, precision="64-true")), {}
-    for rank, kind in ((0, "polar"), (1, "polar"), (0, "sampler"), (1, "sampler")):
+    for rank, kind in ((0, "polar"), (1, "polar"), (0, "sampler"), (1, "sampler"), (0, "batch")):
         try:
-            call(fabric, f"{kind}{rank}", failing(rank, kind))
+            call(fabric, f"{kind}{rank}", failing(rank, kind), 3 if kind == "batch" else 4)
         except NisoError as error:
             caught[f"{kind}{rank}"] = [type(error).__name__, str(error)]
     (FOLDER / f"{fabric.global_rank}.json").write_text(json.dumps(caught))
@@ -90,10 +89,14 @@ def test_two_processes_fail_train_and_end_together(start, tmp_path, weights):
     assert "it has waited for another process" in err and "the last checkpoint stays: `niso resume" in err
 
     first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
-    assert first.keys() == second.keys() and len(first) == 4
+    assert first.keys() == second.keys() and len(first) == 5
     for name in first:
         by_rank = (first, second) if name.endswith("0") else (second, first)
         kind, message = by_rank[0][name]
+        if name == "batch0":
+            assert kind == "InputError" and "batch size 3 does not divide among 2 processes" in message
+            assert by_rank[1][name] == ["OtherProcessError", "process 0 failed"]
+            continue  # no step was made
         if name.startswith("polar"):
             assert kind == "TrainingError" and "pretrain: step 3: polar: matrices" in message
         else:

@@ -138,7 +138,7 @@ class PublishedTestSet:
     Images may be (N, n, n), with axes of length 1 anywhere, or (N, n²) in row-major order; uint8, or floats in [0, 1].
 
     Args:
-        copies: the first so many of each digit's 32 images. The 10k subset is `copies=1`.
+        copies: number of each digit's 32 images to take, the first ones. The 10k subset is `copies=1`.
 
     Raises:
         InputError: the file is missing, damaged, of another format, incomplete, or h5py is missing.
@@ -220,18 +220,18 @@ def _open(path: Path) -> list[Any]:
                 h5py: Any = importlib.import_module("h5py")  # optional
             except ImportError as error:
                 raise InputError(f"{path} is MATLAB 7.3 (HDF5), which needs h5py: pip install h5py") from error
-            found = h5py.File(path, "r")  # stays open as long as its data sets do
+            content = h5py.File(path, "r")  # stays open as long as its data sets do
         elif head.startswith(b"MATLAB 5.0"):
             from scipy.io import loadmat
 
-            found = loadmat(path, variable_names=keys)
+            content = loadmat(path, variable_names=keys)
         else:
             raise InputError(f"{path} is not a MATLAB file of version 5 or 7.3: {_REMEDY}")
     except InputError:
         raise
-    except Exception as error:  # scipy answers damage with errors of many kinds
+    except Exception as error:  # scipy raises errors of many kinds for damaged files
         raise InputError(f"{path} is damaged or cut off ({error}): {_REMEDY}") from error
-    missing = [key for key in keys if key not in found or not hasattr(found[key], "shape")]
+    missing = [key for key in keys if key not in content or not hasattr(content[key], "shape")]
     if missing:
         raise InputError(f"{path} lacks {', '.join(missing)}: {_REMEDY}")
-    return [found[key] for key in keys]
+    return [content[key] for key in keys]

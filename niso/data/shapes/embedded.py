@@ -1,4 +1,4 @@
-"""The embedded shapes, made and prepared by the program when they are first asked for, and kept in the user's cache."""
+"""The embedded shapes: made and prepared on first use, then kept in the user's cache."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pooch
 
-from niso.data.prepared import REFUSED
+from niso.data.prepared import REFUSED, Report
 from niso.data.shapes.family import PLANS, write_family
-from niso.data.shapes.folder import Report, prepare_folder
+from niso.data.shapes.folder import prepare_folder
 from niso.data.shapes.preparation import Preparation
 from niso.data.shapes.prepared import FORMAT, PreparedShapes, open_shapes
 from niso.data.shapes.sources import find_sources
 from niso.files import locked
 
-_VERSION = 3  # of the shapes and maps: to be raised where the code that makes them changes them
+_VERSION = 3  # raise it when a change of the code changes shapes or maps
 
 SMALL = Preparation(height=24, width=48, variants=8, eigenpairs=48, maps="shared", tolerance=0.05)
 """0.2 s of one core a shape of 642 vertices, and 0.06 s to make it (benchmarks/results/shape_family.json)."""
@@ -32,16 +32,16 @@ def embedded_shapes(
 ) -> PreparedShapes:
     """The embedded classes, prepared.
 
-    They are looked for in the cache, by all of the arguments; an interrupted preparation goes on where it was. Where
-    several processes ask for the same shapes, one prepares them, and the others wait.
+    The cache holds one preparation for each set of arguments; an interrupted one is resumed. If several processes ask
+    for the same shapes, one prepares them and the others wait.
 
     Args:
         per_class: shapes of each class.
         vertices: of each shape, about.
         seed: of the shapes.
-        workers: processes that prepare.
-        report: called after each shape that is prepared.
-        cache: a folder in place of the user's cache.
+        workers: number of processes.
+        report: called after each shape.
+        cache: folder to use instead of the user's cache.
 
     Raises:
         InputError: the cache cannot be written to.

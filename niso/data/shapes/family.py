@@ -1,4 +1,4 @@
-"""Classes of closed genus-0 shapes made by the program: bodies with limbs, and deformations of given meshes."""
+"""Generated classes of closed genus-0 shapes: bodies with limbs, and deformations of given meshes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from niso.geometry.mesh.surface import Mesh
 from niso.random import step_seed
 
 EMBEDDED_STRENGTH, DEFORMED_STRENGTH = 0.15, 0.4
-"""Of the deformations by default: of embedded classes, whose skeletons vary too, and of classes of given meshes.
+"""Default strength of deformations: of embedded classes, whose skeletons vary too, and of classes of given meshes.
 
 With them the nearest neighbour by the mean heat kernel signature alone, of 14 shapes a class, is of the same class for
 61 % of the 10 embedded classes' shapes and 79 % of those of six real meshes; at 0.15 for 99 % of the latter, which is
@@ -30,10 +30,10 @@ Vector = tuple[float, float, float]
 
 
 class Limb(NamedTuple):
-    """A limb of two segments, that starts on the spine.
+    """A limb of two segments that starts on the spine.
 
     Attributes:
-        at: where on the spine, 0 … 1.
+        at: place on the spine, 0 … 1.
         direction: of any length.
     """
 
@@ -44,7 +44,7 @@ class Limb(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What the shapes of a class have in common: a spine along x, from −length/2 to length/2, and its limbs."""
+    """Plan of a class: a spine along x, from −length/2 to length/2, and its limbs."""
 
     length: float
     radii: tuple[float, float]
@@ -150,11 +150,11 @@ def shape(name: str, number: int, seed: int = 0, vertices: int = 2000, strength:
     Args:
         name: of the class, see `PLANS`.
         number: of the shape in its class.
-        vertices: about so many.
-        strength: of the deformation of the whole, see `geometry.deformation`.
+        vertices: approximate number.
+        strength: of the deformation of the whole, see `geometry.mesh.deformation`.
 
     Raises:
-        InputError: no surface round twenty skeletons is closed and of genus 0: there are too few vertices.
+        InputError: none of twenty surfaces is closed and of genus 0: there are too few vertices.
     """
     generator = np.random.default_rng(step_seed(seed, number, name))
     for _ in range(20):
@@ -183,13 +183,14 @@ def write_family(
     vertices: int = 2000,
     strength: float | None = None,
 ) -> int:
-    """Write shapes as .off files in a folder for each class; how many there are. Files that are there are replaced.
+    """Write shapes as .off files in a folder for each class, replacing existing files. Returns their number.
 
     Args:
         originals: a folder of closed meshes of genus 0, or with folders of them; each is deformed into a class of
-            its own name. By default the embedded classes.
-        vertices: of each shape of the embedded classes, about.
-        strength: of the deformations, see `geometry.deformation`; by default that of the classes' kind.
+            its name. By default the embedded classes.
+        vertices: approximate number, for embedded classes.
+        strength: of the deformations, see `geometry.mesh.deformation`; by default EMBEDDED_STRENGTH or
+            DEFORMED_STRENGTH.
 
     Raises:
         InputError: there are no originals, one is not closed or of genus 0, or the folder cannot be written to.

@@ -26,7 +26,7 @@ from niso.random import step_seed
 
 @dataclass(frozen=True)
 class Preparation(Strict):
-    """What prepared shapes depend on beside their meshes; by default as in Conformal SHREC'11."""
+    """Settings of prepared shapes; by default as in Conformal SHREC'11."""
 
     height: int = 96
     """Rows of the equirectangular grid."""
@@ -52,9 +52,9 @@ class Preparation(Strict):
     """Maps of the variants to the sphere: "own", each by its own flow; or "shared", that of the shape itself, centred
     anew, which is 30 times faster and related by Möbius transformations exactly."""
     tolerance: float = 0.02
-    """Largest root mean square of a map's |x| / mean |x| − 1 at the end of the flow; worse ones are refused."""
+    """Largest root mean square of a map's |x| / mean |x| − 1 at the end of the flow; worse maps are refused."""
     seed: int = 0
-    """Of the variants. Those of a shape depend on it and on the shape's name."""
+    """Of the variants, which depend on it and on the shape's name."""
 
     def __post_init__(self) -> None:
         require(self, "eigenpairs", "times", "first_time", "tolerance", positive=True)
@@ -69,11 +69,11 @@ class Preparation(Strict):
 
 
 class PreparedShape(NamedTuple):
-    """What `niso.data.shapes.prepared.write_shape` writes.
+    """Arguments of `niso.data.shapes.prepared.write_shape`.
 
     Attributes:
         maps: of the shape and its variants.
-        facts: where it comes from, how good its map is, and the moments of its signature.
+        facts: its source, the quality of its map, and the moments of its signature.
         surface: mesh and map of the shape itself.
     """
 
@@ -85,9 +85,9 @@ class PreparedShape(NamedTuple):
 def prepare_shape(source: Source, preparation: Preparation) -> PreparedShape:
     """Prepare one shape.
 
-    The signature of the shape itself, at surface area 1 and less its limit 1, is carried by the vertices to all of
-    its variants. Maps of the shape and of each variant are centred by their own areas. A variant whose map is refused
-    is drawn again, but not more often than there are variants.
+    The signature of the shape, at surface area 1 and minus its limit 1, is a function on the vertices, which all
+    variants share. Each map is centred by the areas of its own mesh. A variant whose map is refused is drawn again, as
+    often as there are variants.
 
     Raises:
         InputError: the mesh cannot be read, is not a closed surface of genus 0, is too coarse, or has no good map.
@@ -130,13 +130,13 @@ def _read(source: Source) -> Mesh:
 def _given_maps(
     source: Source, mesh: Mesh, preparation: Preparation
 ) -> tuple[list[Float[np.ndarray, "vertices 3"]], dict[str, Any]]:
-    """Maps that were computed before, each projected on the sphere."""
+    """Given maps, each projected on the sphere."""
     wanted = preparation.variants + 1
     if len(source.spheres) < wanted:
         raise InputError(
             f"{source.name} has {len(source.spheres) - 1} maps of variants, and {wanted - 1} are asked for"
         )
-    found = []
+    maps = []
     for path in source.spheres[:wanted]:
         sphere = read_mesh(path)
         lengths = np.linalg.norm(sphere.vertices, axis=1, keepdims=True)
@@ -144,8 +144,8 @@ def _given_maps(
             raise InputError(f"{path} has other faces or vertices than {source.mesh}: they must be the same")
         if not (np.isfinite(lengths).all() and lengths.min() > 0):
             raise InputError(f"{path} is no map to the sphere: it has vertices at its centre, or not finite")
-        found.append(sphere.vertices / lengths)
-    return found, {"maps": "given", **_quality(mesh, found[0])}
+        maps.append(sphere.vertices / lengths)
+    return maps, {"maps": "given", **_quality(mesh, maps[0])}
 
 
 def _sorted(mesh: Mesh) -> np.ndarray:
@@ -157,29 +157,29 @@ def _computed_maps(
     name: str, mesh: Mesh, preparation: Preparation
 ) -> tuple[list[Float[np.ndarray, "vertices 3"]], dict[str, Any]]:
     flow = spherical_map.conformal_flow(mesh)
-    own = _centred(name, flow, mesh, preparation.tolerance)
-    flipped, errors, redrawn, found = list[int](), [flow.radius_error], 0, [own]
+    base = _centred(name, flow, mesh, preparation.tolerance)
+    flipped, errors, redrawn, maps = list[int](), [flow.radius_error], 0, [base]
     for transformation in _transformations(name, preparation):
-        if len(found) > preparation.variants:
+        if len(maps) > preparation.variants:
             break
         variant = space_mobius.transform(mesh, transformation, preparation.radius)
         if preparation.maps == "shared":
-            centred = spherical_map.centre(own, meshes.vertex_areas(variant)).directions
-            found.append(centred @ transformation.rotation.T)
+            centred = spherical_map.centre(base, meshes.vertex_areas(variant)).directions
+            maps.append(centred @ transformation.rotation.T)
             continue
         try:
             flow = spherical_map.conformal_flow(variant)
-            found.append(_centred(f"a variant of {name}", flow, variant, preparation.tolerance))
+            maps.append(_centred(f"a variant of {name}", flow, variant, preparation.tolerance))
         except InputError:
             redrawn += 1
             continue
         errors.append(flow.radius_error)
-        flipped.append(spherical_map.quality(variant, found[-1]).flipped)
-    if len(found) <= preparation.variants:
+        flipped.append(spherical_map.quality(variant, maps[-1]).flipped)
+    if len(maps) <= preparation.variants:
         raise InputError(f"{name}: {redrawn} of its variants have no good map to the sphere; remesh it")
-    return found, {
+    return maps, {
         "maps": preparation.maps,
-        **_quality(mesh, own),
+        **_quality(mesh, base),
         "flipped_variants": flipped,
         "radius_errors": errors,
         "redrawn": redrawn,
@@ -187,7 +187,7 @@ def _computed_maps(
 
 
 def _transformations(name: str, preparation: Preparation) -> Iterator[space_mobius.SpaceMobius]:
-    """Those of the variants of a shape, and as many again in reserve."""
+    """Transformations for the variants of a shape, and as many again in reserve."""
     generator = np.random.default_rng(step_seed(preparation.seed, 0, name))
     return iter(space_mobius.sample(2 * preparation.variants, generator, preparation.distance))
 
@@ -204,6 +204,6 @@ def _centred(
 
 
 def _quality(mesh: Mesh, directions: Float[np.ndarray, "vertices 3"]) -> dict[str, Any]:
-    """Facts of a map; None for an infinite distortion, which JSON has no number for."""
-    found = spherical_map.quality(mesh, directions)._asdict()
-    return {name: value if np.isfinite(value) else None for name, value in found.items()}
+    """Facts of a map; None for an infinite distortion, for which JSON has no number."""
+    facts = spherical_map.quality(mesh, directions)._asdict()
+    return {name: value if np.isfinite(value) else None for name, value in facts.items()}

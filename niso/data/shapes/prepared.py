@@ -51,14 +51,14 @@ class Surface(NamedTuple):
 
 @dataclass(frozen=True)
 class PreparedShapes:
-    """Shapes of a prepared folder. Maps stay on the disk until they are read.
+    """Shapes of a prepared folder; maps are read on demand.
 
     Attributes:
         names: "class/shape", sorted.
         classes: their names, sorted.
         labels: (shapes,) number of each shape's class.
-        variants: maps of each shape, that of the base shape included.
-        layout: where the points of the grid lie, see `niso.geometry.domains.equirectangular`.
+        variants: number of maps of each shape, the base shape's included.
+        layout: places of the grid's points, see `niso.geometry.domains.equirectangular`.
     """
 
     folder: Path
@@ -74,12 +74,12 @@ class PreparedShapes:
     def maps(self, shape: int) -> Maps:
         """Heat kernel signatures of one shape on the equirectangular grid; the first is the base shape's.
 
-        At surface area 1 and less 1, their limit for late times; not scaled. A memory map: index it to read.
+        At surface area 1 and minus 1, their limit for late times; not scaled. A memory map: index it to read.
         """
         return open_maps(self.folder, self.names[shape])
 
     def surface(self, shape: int) -> Surface | None:
-        """Mesh of one shape and its map to the sphere, if they were kept.
+        """Mesh of one shape and its map to the sphere; None if they were not kept.
 
         Raises:
             InputError: the file is damaged.
@@ -96,7 +96,7 @@ class PreparedShapes:
             ) from error
 
     def moments(self, shape: int) -> tuple[Float[Tensor, " channels"], Float[Tensor, " channels"]]:
-        """Mean and mean square of a shape's signature, less 1, over its surface, in float64."""
+        """Mean and mean square of a shape's signature minus 1 over its surface, in float64."""
         facts = read_json(self.folder / f"{self.names[shape]}.json")
         return _moment(facts, "mean"), _moment(facts, "square")
 
@@ -105,8 +105,8 @@ def open_shapes(folder: Path) -> PreparedShapes:
     """Open a prepared folder.
 
     Raises:
-        InputError: the folder is missing, was not prepared, or not by this version; its preparation is not finished;
-            it holds no shape; or a shape's files are truncated, or not of the size of the others.
+        InputError: the folder is missing, not prepared, or prepared by another version; its preparation is not
+            finished; it holds no shape; or a shape's files are truncated or differ in size from the others.
     """
     if not (folder / PARAMETERS).is_file():
         reason = f"it has no {PARAMETERS}" if folder.is_dir() else "there is no such folder"
@@ -140,7 +140,7 @@ def open_shapes(folder: Path) -> PreparedShapes:
 
 
 def prepared_names(folder: Path) -> list[str]:
-    """Names of the shapes that are prepared, sorted, whether or not others are still to come."""
+    """Names of all shapes prepared so far, sorted."""
     return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.glob("[!.]*/[!.]*.json"))
 
 
@@ -172,33 +172,35 @@ def write_shape(folder: Path, name: str, maps: Maps, facts: dict[str, Any], surf
 def split(
     labels: Int[Tensor, " shapes"], seed: int, per_class: int = 14, train: int = 10, classes: Sequence[str] = ()
 ) -> tuple[Int[Tensor, " train"], Int[Tensor, " test"]]:
-    """Draw shapes of each class without replacement, and divide them into those to train on and those to test on.
+    """Draw shapes of each class without replacement, and divide them into training and test shapes.
 
     Args:
-        per_class: how many shapes of each class are drawn.
-        train: how many of these are for training; the others are for the test.
-        classes: names of the classes for errors, which count them from 0 otherwise.
+        per_class: number of shapes drawn from each class.
+        train: number of these to train on; the others are for the test.
+        classes: names of the classes for error messages; by default their numbers.
 
     Returns:
         Numbers of shapes, class by class.
 
     Raises:
-        InputError: a class has fewer shapes than are to be drawn; all such classes are named.
-        ValueError: nothing is left to train on, or to test on.
+        InputError: a class has fewer than `per_class` shapes; all such classes are named.
+        ValueError: nothing is left to train on or to test on.
     """
     if not 0 < train < per_class:
-        raise ValueError(f"of {per_class} shapes a class, {train} to train on leave none for the one or the other")
+        raise ValueError(
+            f"of {per_class} shapes a class, {train} to train on leave none for training or none for the test"
+        )
     members = [torch.nonzero(labels == label)[:, 0] for label in range(int(labels.max()) + 1)]
     few = [
-        f"{classes[label] if classes else label} ({len(found)})"
-        for label, found in enumerate(members)
-        if len(found) < per_class
+        f"{classes[label] if classes else label} ({len(numbers)})"
+        for label, numbers in enumerate(members)
+        if len(numbers) < per_class
     ]
     if few:
         raise InputError(f"too few shapes, where {per_class} of each class are needed: {', '.join(few)}; add some")
     generator = torch.Generator().manual_seed(step_seed(seed, 0, "split of shapes"))
-    drawn = [found[torch.randperm(len(found), generator=generator)[:per_class]] for found in members]
-    return torch.cat([found[:train] for found in drawn]), torch.cat([found[train:] for found in drawn])
+    drawn = [numbers[torch.randperm(len(numbers), generator=generator)[:per_class]] for numbers in members]
+    return torch.cat([numbers[:train] for numbers in drawn]), torch.cat([numbers[train:] for numbers in drawn])
 
 
 def statistics(

@@ -1,4 +1,4 @@
-"""Where shapes come from: class folders of meshes, a table of labels, or the folders of Conformal SHREC'11."""
+"""Sources of shapes: class folders of meshes, a table of labels, or the folders of Conformal SHREC'11."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Source(NamedTuple):
     Attributes:
         name: "class/shape".
         mesh: file of its mesh.
-        spheres: files of its map to the sphere and of those of its variants, where these were computed before.
+        spheres: files of the maps of the shape and of its variants to the sphere, if they are given.
     """
 
     name: str
@@ -34,13 +34,13 @@ class Source(NamedTuple):
         Raises:
             InputError: one cannot be read.
         """
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         for path in (self.mesh, *self.spheres):
             try:
-                found.update(path.read_bytes())
+                digest.update(path.read_bytes())
             except OSError as error:
                 raise InputError(f"{path} cannot be read: {error.strerror}") from error
-        return found.hexdigest()
+        return digest.hexdigest()
 
 
 def find_sources(given: Path, labels: Path | None = None, leave_out: Sequence[str] = ()) -> list[Source]:
@@ -57,8 +57,8 @@ def find_sources(given: Path, labels: Path | None = None, leave_out: Sequence[st
         leave_out: classes to leave out.
 
     Raises:
-        InputError: nothing is there; a label or a file is missing; two files have the same class and name; there is
-            no class of a name to leave out.
+        InputError: there are no shapes; a label or a file is missing; two files have the same class and name; a class
+            to leave out does not exist.
     """
     if not given.exists():
         raise InputError(f"{given} does not exist: give a folder of meshes, or a CSV file of labels")
@@ -95,7 +95,7 @@ def _of_table(table: Path, root: Path) -> list[tuple[str, Path]]:
             rows = list(csv.DictReader(file, skipinitialspace=True))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"cannot read the labels of {table} ({error})") from error
-    found = []
+    named = []
     for number, row in enumerate(rows, start=2):
         name, label = ((row.get(key) or "").strip() for key in ("file", "label"))
         if not name or not label:
@@ -105,8 +105,8 @@ def _of_table(table: Path, root: Path) -> list[tuple[str, Path]]:
         if not (root / name).is_file() or not _is_mesh(root / name):
             problem = "is not a mesh that can be read" if (root / name).is_file() else "is missing"
             raise InputError(f"{table}, line {number}: {root / name} {problem}; correct or remove the line")
-        found.append((label, root / name))
-    return found
+        named.append((label, root / name))
+    return named
 
 
 def _is_mesh(path: Path) -> bool:
@@ -115,15 +115,13 @@ def _is_mesh(path: Path) -> bool:
 
 def _spheres(folder: Path, shape: Path) -> tuple[Path, ...]:
     """Sphere maps of a shape, given by its path inside of base, and of its variants in their order."""
-    own = folder / "base_sphere" / shape
-    beside = folder / "mobius_sphere" / shape.parent
+    base = folder / "base_sphere" / shape
+    place = folder / "mobius_sphere" / shape.parent
     pattern = re.compile(re.escape(shape.stem) + r"[_-]\D*(\d+)")
-    matches = [(path, pattern.fullmatch(path.stem)) for path in beside.glob("*") if _is_mesh(path)]
+    matches = [(path, pattern.fullmatch(path.stem)) for path in place.glob("*") if _is_mesh(path)]
     variants = {int(match[1]): path for path, match in matches if match}
-    inside = {
-        int(path.stem): path for path in (beside / shape.stem).glob("*") if _is_mesh(path) and path.stem.isdigit()
-    }
-    return (own, *(path for _, path in sorted((variants or inside).items())))
+    inside = {int(path.stem): path for path in (place / shape.stem).glob("*") if _is_mesh(path) and path.stem.isdigit()}
+    return (base, *(path for _, path in sorted((variants or inside).items())))
 
 
 def _check_names(sources: Iterable[Source]) -> None:

@@ -1,7 +1,7 @@
 """Posed video that the program renders itself: rooms textured with photographs, seen by hand-held cameras.
 
-No real footage is needed, and every pose is exact. Clips differ in room, objects, light and camera path; those held out
-show other photographs too.
+No real footage is needed, and every pose is exact. Clips differ in room, objects, light and camera path; held-out
+clips show other photographs too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FIELD_OF_VIEW = 65.0
 """Degrees across the image: a telephone's camera."""
 
 FIELDS_OF_VIEW = (40.0, 70.0)
-"""The same, from and to, where each clip has its own."""
+"""Smallest and largest field of view where each clip has its own."""
 
 Motion = Literal["orbit", "walk", "free"]
 """How a camera moves, see `niso.data.video.scenes`. On an orbit the rotation tells the translation; on a free path
@@ -61,10 +61,11 @@ def clips(
 
     Raises:
         InputError: photographs cannot be read, or are too small.
-        ValueError: there would be no frame, no pixel, or no motion.
+        ValueError: count, frames, size or the number of motions is less than 1.
     """
     if min(count, frames, size, len(motions)) < 1:
-        raise ValueError(f"count, frames, size and motions must be some, got {count}, {frames}, {size} and {motions}")
+        numbers = f"{count} clips of {frames} frames of {size} pixels with {len(motions)} motions"
+        raise ValueError(f"all numbers must be positive, got {numbers}")
     textures = photograph_textures(seed, held_out, photograph_dir)
     part = "held out" if held_out else "train"
     return [
@@ -74,7 +75,7 @@ def clips(
 
 
 def photograph_textures(seed: int = 0, held_out: bool = False, photograph_dir: Path | None = None) -> Textures:
-    """Random crops of photographs, each with a tint of its own."""
+    """Random crops of photographs, each with a random tint."""
     images = photographs(photograph_dir)[held_out]
     stream = step_seed(seed, int(held_out), "textures")
     pool = (crops(images, _TEXTURES, _TEXTURE_SIZE, stream, smallest=1) + 1) / 2
@@ -100,8 +101,8 @@ def intrinsics_of(size: int, field_of_view: float = FIELD_OF_VIEW) -> Float[Tens
 
 def _clip(motion: Motion, frames: int, size: int, seed: int, textures: Textures) -> Clip:
     scene, poses = scene_and_path(motion, frames, seed, textures)
-    own = motion == "free"
-    intrinsics = intrinsics_of(size, np.random.default_rng(seed + 1).uniform(*FIELDS_OF_VIEW) if own else FIELD_OF_VIEW)
+    drawn = np.random.default_rng(seed + 1).uniform(*FIELDS_OF_VIEW)
+    intrinsics = intrinsics_of(size, drawn if motion == "free" else FIELD_OF_VIEW)
     images = torch.empty(frames, 3, size, size, dtype=torch.uint8)
     for image, pose in zip(images, poses.float(), strict=True):
         view = render(scene, textures, pose, intrinsics.float(), size, size)

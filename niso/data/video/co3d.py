@@ -1,4 +1,4 @@
-"""CO3Dv2 in its own layout: which sequences to use, and their frames and cameras.
+"""CO3Dv2 in its own layout: a choice of sequences, and their frames and cameras.
 
     ROOT/<category>/frame_annotations.jgz      a JSON array: sequence_name, frame_number, image, viewpoint
     ROOT/<category>/sequence_annotations.jgz   a JSON array: sequence_name, viewpoint_quality_score
@@ -10,8 +10,10 @@ are given one by one: memory holds the cameras of one category at most, about 30
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
+import re
 import zlib
 from array import array
 from collections.abc import Callable, Iterator
@@ -22,24 +24,25 @@ from typing import Any
 import numpy as np
 import torch
 
-from niso.data.video.sequences import Sequence, hold_out, natural, world_to_camera
+from niso.data.video.sequences import Sequence, hold_out, natural
 from niso.errors import InputError
 from niso.geometry import cameras
 
 FRAMES, SEQUENCES = "frame_annotations.jgz", "sequence_annotations.jgz"
 TRAIN, TEST = "train", "test"
 
+_NEXT = re.compile(r"[^\s,]")  # what is neither space nor comma
 _CHUNK = 1 << 20  # characters that are decompressed at a time
 _LARGEST = 1 << 24  # characters of one annotation, above which it cannot be one
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Sequences of a data set to read.
+    """A choice of sequences.
 
     Attributes:
-        splits: "train" or "test" by the name "category/sequence".
-        left_out: reasons by name.
+        splits: "train" or "test", by the name "category/sequence".
+        left_out: reasons for sequences that were not chosen, by name.
     """
 
     splits: dict[str, str]
@@ -51,8 +54,8 @@ def select(root: Path, quality: float = 0.25, held_out: float = 0.1, seed: int =
 
     Args:
         quality: share of the scored sequences to keep, the best; 1 keeps those without a score too.
-        held_out: share of the kept sequences to test on; at least one where it is not 0.
-        seed: of the draw of those held out.
+        held_out: share of the kept sequences to test on; at least one unless it is 0.
+        seed: of the draw of held-out sequences.
 
     Raises:
         InputError: there are no annotations, they cannot be read, or none has a score.
@@ -76,7 +79,7 @@ def select(root: Path, quality: float = 0.25, held_out: float = 0.1, seed: int =
 
 
 def read_split(root: Path, path: Path) -> Selection:
-    """The choice that a JSON file states: {"train": [names], "test": [names]}, "category/sequence" or "sequence".
+    """A choice stated in a JSON file: {"train": [names], "test": [names]}, "category/sequence" or "sequence".
 
     Raises:
         InputError: the file cannot be read, or names a sequence that is unknown, ambiguous, or in both parts.
@@ -97,21 +100,21 @@ def read_split(root: Path, path: Path) -> Selection:
         if not isinstance(names, list):
             raise InputError(f"split file {path}: {split} must be a list of names")
         for name in map(str, names):
-            found = full.get(name, [])
-            if len(found) != 1:
-                problem = f"is in several categories ({', '.join(found)})" if found else f"is not in {root}"
+            matches = full.get(name, [])
+            if len(matches) != 1:
+                problem = f"is in several categories ({', '.join(matches)})" if matches else f"is not in {root}"
                 raise InputError(f"split file {path}: sequence {name} {problem}")
-            if found[0] in splits:
+            if matches[0] in splits:
                 raise InputError(f"split file {path}: sequence {name} is named twice")
-            splits[found[0]] = split
+            splits[matches[0]] = split
     return Selection(splits, {name: "the split file does not name it" for name in known if name not in splits})
 
 
 def sequences(root: Path, selection: Selection) -> Iterator[Sequence | tuple[str, str]]:
     """Sequences of a selection, or (name, reason) of those that cannot be used, category by category.
 
-    Frames that are not in order are sorted. Frames whose camera is missing, not finite, a reflection or no rotation are
-    named in `Sequence.problems`.
+    Frames are sorted by number. Those whose camera is missing, not finite, a reflection or not a rotation are named in
+    `Sequence.problems`.
 
     Raises:
         InputError: annotations are missing, damaged, or not of CO3Dv2.
@@ -122,13 +125,13 @@ def sequences(root: Path, selection: Selection) -> Iterator[Sequence | tuple[str
             for name, split in selection.splits.items()
             if name.partition("/")[0] == category
         }
-        found = _frames(root / category / FRAMES, set(wanted))
+        cameras_of = _frames(root / category / FRAMES, set(wanted))
         for name in sorted(wanted, key=natural):
             full = f"{category}/{name}"
             try:
-                if name not in found:
+                if name not in cameras_of:
                     raise InputError(f"{FRAMES} has no frame of it")
-                yield found.pop(name).sequence(root, full, wanted[name])
+                yield cameras_of.pop(name).sequence(root, full, wanted[name])
             except InputError as error:
                 yield full, str(error)
 
@@ -170,7 +173,7 @@ class _Cameras:
         values = torch.frombuffer(self.values, dtype=torch.float64).reshape(-1, 16)[order]
         signs = torch.tensor([-1.0, -1.0, 1.0], dtype=torch.float64)  # PyTorch3D's axes to OpenCV's
         rotations = signs[:, None] * values[:, :9].unflatten(-1, (3, 3)).mT
-        poses, problems = world_to_camera(rotations, signs * values[:, 9:12])
+        poses, problems = cameras.from_world_to_camera(rotations, signs * values[:, 9:12])
         (height, width) = next(iter(self.sizes))
         style = next(iter(self.formats), "ndc_isotropic")
         intrinsics = cameras.pixels_from_ndc(values[:, 12:14], values[:, 14:], height, width, style)
@@ -179,16 +182,16 @@ class _Cameras:
 
 
 def _frames(path: Path, wanted: set[str]) -> dict[str, _Cameras]:
-    found = dict[str, _Cameras]()
+    cameras_of = dict[str, _Cameras]()
     for frame in _stream(path):
         try:
             name = frame["sequence_name"]
             if name in wanted:
-                found.setdefault(name, _Cameras()).add(frame)
+                cameras_of.setdefault(name, _Cameras()).add(frame)
         except (KeyError, TypeError, ValueError) as error:
             number = frame.get("frame_number") if isinstance(frame, dict) else None
             raise InputError(f"{path}: an annotation (frame {number}) is not CO3Dv2's ({error!r})") from error
-    return found
+    return cameras_of
 
 
 def _scores(root: Path) -> dict[str, float | None]:
@@ -220,23 +223,22 @@ def _stream(path: Path) -> Iterator[Any]:
 
 
 def _elements(read: Callable[[int], str]) -> Iterator[Any]:
-    decoder, text, place, complete = json.JSONDecoder(), read(_CHUNK).lstrip(), 1, False
+    """Elements of a JSON array. (ijson 3.6 refuses NaN, which Python writes, and takes three times as long.)"""
+    decoder, text, place = json.JSONDecoder(), read(_CHUNK).lstrip(), 1
     if not text.startswith("["):
         raise ValueError("it does not hold a JSON array")
     while True:
-        while place < len(text) and text[place] in " \t\r\n,":
-            place += 1
-        if text[place : place + 1] == "]":
+        start = _NEXT.search(text, place)
+        place = end = start.start() if start else len(text)
+        if text.startswith("]", place):
             return
-        try:
+        element = None
+        with contextlib.suppress(ValueError):
             element, end = decoder.raw_decode(text, place)
-            if end == len(text) and not complete:  # a number may go on
-                raise ValueError
-        except ValueError:
-            if complete or len(text) - place > _LARGEST:
-                raise ValueError("its JSON is not valid, or ends within the array") from None
-            more = read(_CHUNK)
-            text, place, complete = text[place:] + more, 0, not more
-            continue
-        yield element
-        place = end
+        if place < end < len(text):  # at the end of the text, a number may go on
+            yield element
+            place = end
+        elif len(text) - place > _LARGEST or not (more := read(_CHUNK)):
+            raise ValueError("its JSON is not valid, or ends within the array")
+        else:
+            text, place = text[place:] + more, 0

@@ -1,4 +1,4 @@
-"""Video files, decoded frame by frame: memory holds a few frames, however long the video is."""
+"""Video files, decoded frame by frame: memory holds a few frames of a video of any length."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Video:
 
     Attributes:
         name, split: as those of `niso.data.video.sequences.Sequence`.
-        every: which of its frames are taken: every one, every second one, …
+        every: 1 takes every frame, 2 every second one, …
     """
 
     name: str
@@ -47,11 +47,11 @@ class VideoFrame(NamedTuple):
 
 
 def read_video(path: Path, every: int = 1) -> Iterator[VideoFrame]:
-    """Every n-th frame, in the order that they are shown in, as the file's rotation says.
+    """Every n-th frame in display order, upright by the file's rotation.
 
     Raises:
-        InputError: at once, where nothing can be decoded or the extra `video` is not installed; after the last good
-            frame, where the file is truncated or damaged: what came before can be used.
+        InputError: at once if nothing can be decoded or the extra `video` is not installed; after the last good frame
+            if the file is truncated or damaged, so that earlier frames can be used.
     """
     if every < 1:
         raise ValueError(f"every must be at least 1, got {every}")
@@ -80,7 +80,7 @@ def read_video(path: Path, every: int = 1) -> Iterator[VideoFrame]:
 
 
 def count_frames(path: Path) -> int:
-    """How many frames a file says that it has, or its duration makes likely; 0 where it says neither.
+    """Number of frames by the file's header, or by its duration; 0 if it states neither.
 
     Raises:
         InputError: it cannot be opened.
@@ -111,10 +111,10 @@ def _upright(frame: Any) -> Image.Image:
 
 
 def _check_end(path: Path, container: Any, stream: Any, good: int, end: float) -> None:
-    """Compare what was decoded with what the file promised; some decoders end early without an error.
+    """Check that all frames were decoded; some decoders end early without an error.
 
     Raises:
-        InputError: there is less.
+        InputError: the file promised more.
     """
     if not good:
         raise InputError(f"{path.name} holds no frame that can be decoded")

@@ -1,4 +1,4 @@
-"""The user's own footage: which video files, folders of frames and reconstructions lie in a folder."""
+"""The user's footage: video files, folders of frames and reconstructions in a folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 from niso.data.photographs import EXTENSIONS
 from niso.data.prepared import PARAMETERS
 from niso.data.video import co3d
-from niso.data.video import files as video
+from niso.data.video.files import EXTENSIONS as VIDEO_EXTENSIONS
 from niso.data.video.files import Video
 from niso.data.video.posed_folders import colmap, frame_folder, nerfstudio
 from niso.data.video.sequences import Sequence, hold_out, natural
@@ -19,7 +19,7 @@ from niso.errors import InputError, nearest
 TRAIN, TEST = co3d.TRAIN, co3d.TEST
 
 _MODELS = ("sparse/0", "sparse", "colmap/sparse/0", "")
-"""Where COLMAP's model lies, in the folder that holds `images`."""
+"""Places of COLMAP's model in the folder that holds `images`."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,13 @@ class Footage:
 
 
 def find_footage(source: Path) -> list[Footage]:
-    """What a video file or a folder holds.
+    """The videos of a file or a folder.
 
     A folder is one video if it holds images, transforms.json, or a model by COLMAP (in `sparse/0`, `sparse`, or beside
     the images); otherwise each video file and each such folder in it is one, down to CATEGORY/NAME.
 
     Raises:
-        InputError: there is nothing of the kind, two would have the same name, or it is CO3Dv2, or prepared already.
+        InputError: there are no videos, two would have the same name, or the folder is CO3Dv2 or prepared already.
     """
     if not source.exists():
         raise InputError(f"{source} does not exist")
@@ -75,17 +75,17 @@ def find_footage(source: Path) -> list[Footage]:
         raise InputError(f"{source} is in CO3Dv2's layout: use `niso data prepare co3d`")
     if kind := _kind(source):
         return [Footage(_name(source.resolve()), source, kind)]
-    found = list(_within(source)) if source.is_dir() else []
-    names = [one.name for one in found]
+    videos = list(_within(source)) if source.is_dir() else []
+    names = [video.name for video in videos]
     if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(f"{source} holds {twice[0]} twice, e.g. as a file and a folder: rename one of them")
-    if not found:
-        known = " ".join(sorted(video.EXTENSIONS | EXTENSIONS))
+    if not videos:
+        known = " ".join(sorted(VIDEO_EXTENSIONS | EXTENSIONS))
         raise InputError(f"{source} holds no video files and no folders of frames ({known})")
-    return found
+    return videos
 
 
-def splits(found: list[Footage], held_out: float, test: Iterable[str] = (), seed: int = 0) -> dict[str, str]:
+def splits(videos: list[Footage], held_out: float, test: Iterable[str] = (), seed: int = 0) -> dict[str, str]:
     """Which sequences to train and to test on, by name.
 
     Args:
@@ -95,27 +95,27 @@ def splits(found: list[Footage], held_out: float, test: Iterable[str] = (), seed
     Raises:
         InputError: a name is not among them.
     """
-    names = [one.name for one in found]
+    names = [video.name for video in videos]
     for name in test:
         if name not in names:
             raise InputError(f"no sequence {name!r} to test on{nearest(name, names)}")
-    chosen = set(test) or hold_out(sorted(one.name for one in found if one.posed), held_out, seed)
+    chosen = set(test) or hold_out(sorted(video.name for video in videos if video.posed), held_out, seed)
     return {name: TEST if name in chosen else TRAIN for name in names}
 
 
 def sequences(
-    found: list[Footage], split: dict[str, str], every: int = 1
+    videos: list[Footage], split: dict[str, str], every: int = 1
 ) -> Iterator[Sequence | Video | tuple[str, str]]:
     """Footage opened one by one, or (name, reason) where that is not possible."""
-    for one in found:
+    for video in videos:
         try:
-            yield one.open(split[one.name], every)
+            yield video.open(split[video.name], every)
         except InputError as error:
-            yield one.name, str(error)
+            yield video.name, str(error)
 
 
 def thinned(sequence: Sequence, every: int) -> Sequence:
-    """Every n-th frame, counted from number 0; those taken are neighbours."""
+    """Every n-th frame from number 0 on, numbered consecutively."""
     if every == 1:
         return sequence
     kept = [place for place, number in enumerate(sequence.numbers) if number % every == 0]
@@ -145,13 +145,13 @@ def _name(path: Path) -> str:
 
 def _kind(path: Path) -> Literal["video", "frames", "colmap", "nerfstudio"] | None:
     if path.is_file():
-        return "video" if path.suffix.lower() in video.EXTENSIONS else None
+        return "video" if path.suffix.lower() in VIDEO_EXTENSIONS else None
     if (path / "transforms.json").is_file():
         return "nerfstudio"
     if any(_is_model(path / place) for place in _MODELS):
         return "colmap"
-    images = (one for one in path.iterdir() if one.suffix.lower() in EXTENSIONS)
-    return "frames" if any(one.is_file() for one in images) else None
+    images = (file for file in path.iterdir() if file.suffix.lower() in EXTENSIONS)
+    return "frames" if any(file.is_file() for file in images) else None
 
 
 def _is_model(folder: Path) -> bool:

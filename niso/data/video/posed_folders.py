@@ -1,4 +1,4 @@
-"""The user's own footage: folders of frames, with cameras by COLMAP or nerfstudio, or with none."""
+"""The user's footage: folders of frames, with cameras by COLMAP or nerfstudio, or without."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import roma
 import torch
 
 from niso.data.photographs import EXTENSIONS
-from niso.data.video.sequences import Sequence, natural, world_to_camera
+from niso.data.video.sequences import Sequence, natural
 from niso.errors import InputError
+from niso.geometry.cameras import from_world_to_camera
 
 _FOCAL_LENGTHS = {
     "SIMPLE_PINHOLE": 1,
@@ -38,9 +39,7 @@ def frame_folder(folder: Path, name: str | None = None, split: str = "train") ->
 
 
 def colmap(model: Path, images: Path, name: str | None = None, split: str = "train") -> Sequence:
-    """A video whose cameras COLMAP found, from its text model.
-
-    Images that were not registered count as missing frames: between those that were there is a gap.
+    """A video with cameras by COLMAP, from its text model. Images that were not registered count as missing frames.
 
     Args:
         model: folder with images.txt and cameras.txt; `colmap model_converter --output_type TXT` writes them.
@@ -68,14 +67,14 @@ def colmap(model: Path, images: Path, name: str | None = None, split: str = "tra
         sizes.add(size)
         known.setdefault(file, images / file)
     if len(sizes) != 1:
-        found = ", ".join(f"{width}×{height}" for height, width in sorted(sizes)) or "there are none"
-        raise InputError(f"the images of {model} must be of one size ({found})")
+        listed = ", ".join(f"{width}×{height}" for height, width in sorted(sizes)) or "there are none"
+        raise InputError(f"the images of {model} must be of one size ({listed})")
     files = sorted(known, key=natural)
     numbers = [number for number, file in enumerate(files) if file in extrinsics]
     registered = [files[number] for number in numbers]
     seven = torch.tensor([extrinsics[file] for file in registered], dtype=torch.float64)
     unit = seven[:, :4] / seven[:, :4].norm(dim=-1, keepdim=True)  # a quaternion 0 becomes NaN, which is named
-    poses, problems = world_to_camera(roma.unitquat_to_rotmat(roma.quat_wxyz_to_xyzw(unit)), seven[:, 4:])
+    poses, problems = from_world_to_camera(roma.unitquat_to_rotmat(roma.quat_wxyz_to_xyzw(unit)), seven[:, 4:])
     return Sequence(
         name or images.resolve().name,
         [known[file] for file in registered],
@@ -91,7 +90,7 @@ def colmap(model: Path, images: Path, name: str | None = None, split: str = "tra
 def nerfstudio(path: Path, name: str | None = None, split: str = "train") -> Sequence:
     """A video with cameras in nerfstudio's transforms.json (Instant NGP's and Blender's too), in the order of names.
 
-    Other images in the same folders count as missing frames, as those that found no camera do.
+    Other images in the same folders count as missing frames.
 
     Args:
         path: the file, or the folder that holds it. Images are named relative to that folder; distortion is ignored.
@@ -117,7 +116,7 @@ def nerfstudio(path: Path, name: str | None = None, split: str = "train") -> Seq
         raise InputError(f"{path} names {twice.name} twice")
     # OpenGL's camera-to-world has y up and z backwards: its inverse, with those rows turned, is world-to-camera.
     turned = (matrices[:, :3, :3] * torch.tensor([1.0, -1.0, -1.0], dtype=torch.float64)).mT
-    poses, problems = world_to_camera(turned, -(turned @ matrices[:, :3, 3:])[..., 0])
+    poses, problems = from_world_to_camera(turned, -(turned @ matrices[:, :3, 3:])[..., 0])
     known = np.array(intrinsics, np.float64) if all(found is not None for found in intrinsics) else None
     there = {found for folder in {image.parent for image in images} if folder.is_dir() for found in _images(folder)}
     order = sorted(there.union(images), key=lambda image: natural(image.as_posix()))
@@ -129,10 +128,10 @@ def nerfstudio(path: Path, name: str | None = None, split: str = "train") -> Seq
 def _images(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder: give one that holds frames")
-    found = [path for path in folder.rglob("*") if path.suffix.lower() in EXTENSIONS and path.is_file()]
-    if not found:
+    paths = [path for path in folder.rglob("*") if path.suffix.lower() in EXTENSIONS and path.is_file()]
+    if not paths:
         raise InputError(f"{folder} holds no images ({', '.join(sorted(EXTENSIONS))})")
-    return found
+    return paths
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -164,7 +163,7 @@ def _colmap_cameras(path: Path) -> dict[str, tuple[tuple[int, int], list[float]]
 
 
 def _colmap_images(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Every image's line; the one after it, which may be empty, lists its points."""
+    """Lines of the images; the line after each, which may be empty, lists its points."""
     lines = list(_lines(path))
     while lines and not lines[-1][1].strip():
         lines.pop()
@@ -177,13 +176,13 @@ def _with_extension(path: Path) -> Path:
 
 
 def _nerfstudio_intrinsics(values: dict[str, Any]) -> list[float] | None:
-    """fx, fy, cx, cy, where they are known."""
+    """fx, fy, cx, cy if all are known."""
     width, height = values.get("w"), values.get("h")
     fx = values.get("fl_x")
     if fx is None and "camera_angle_x" in values and width is not None:
         fx = width / 2 / math.tan(values["camera_angle_x"] / 2)
     cx = values.get("cx", width / 2 if width is not None else None)
     cy = values.get("cy", height / 2 if height is not None else None)
-    found = [fx, values.get("fl_y", fx), cx, cy]
-    complete = [float(value) for value in found if value is not None]
+    numbers = [fx, values.get("fl_y", fx), cx, cy]
+    complete = [float(value) for value in numbers if value is not None]
     return complete if len(complete) == 4 else None

@@ -1,4 +1,4 @@
-"""Prepared video: small square frames with their cameras, each within reach in less than a millisecond.
+"""Prepared video: small square frames with their cameras, each read in less than a millisecond.
 
     FOLDER/parameters.json      `format` and everything that the preparation depended on
     FOLDER/<name>.frames        a shard: the JPEG files of a sequence's frames, then one record a frame, see RECORD
@@ -12,7 +12,6 @@ A name is "category/sequence" or one part only. `niso data prepare co3d` and `vi
 from __future__ import annotations
 
 import io
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,12 +36,12 @@ RECORD = np.dtype(
 
 @dataclass(frozen=True)
 class PreparedFrames:
-    """Sequences of a prepared folder. Frames stay on the disk until they are read.
+    """Sequences of a prepared folder; frames are read on demand.
 
     Attributes:
         names: sorted.
         lengths: frames of each sequence; their numbers are consecutive.
-        splits: the part of the data set that each belongs to.
+        splits: the part of the data set of each.
         size: height and width of all frames, in pixels.
     """
 
@@ -99,7 +98,8 @@ class PreparedFrames:
     def _read(self, sequence: int, start: int, length: int) -> bytes:
         try:
             with open(self.folder / f"{self.names[sequence]}.frames", "rb", buffering=0) as file:
-                content = os.pread(file.fileno(), max(length, 0), max(start, 0))
+                file.seek(max(start, 0))
+                content = file.read(max(length, 0))
         except OSError as error:
             raise self._damaged(sequence, error.strerror or str(error)) from error
         if len(content) != length:
@@ -139,10 +139,10 @@ def open_frames(folder: Path, split: str | None = None) -> PreparedFrames:
 
 
 def check_shard(folder: Path, name: str, size: int) -> None:
-    """Check that a shard is there and whole.
+    """Check that a shard is whole.
 
     Raises:
-        InputError: it is not.
+        InputError: it is missing or truncated.
     """
     path = folder / f"{name}.frames"
     actual = path.stat().st_size if path.is_file() else None

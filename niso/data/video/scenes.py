@@ -82,7 +82,7 @@ def room(cameras: Float[Tensor, "frames 4 4"], textures: int, generator: np.rand
         half, sphere = _size(generator, 0.08, 0.25)
         x, y = generator.uniform(-0.9, 0.9, 2) * (wide, deep)
         objects.append(((x, y, generator.uniform(1.3, 2.0)), half, _turn(generator), sphere))
-    kept = [one for number, one in enumerate(objects) if number == 0 or _clear(one, places)]
+    kept = [item for number, item in enumerate(objects) if number == 0 or _clear(item, places)]
     centres, halves, turns, spheres = zip(*kept, strict=True)
     light = generator.normal(size=3) * (1, 1, 0.2) + (0, 0, 1)
     return Scene(
@@ -107,8 +107,8 @@ def _size(generator: np.random.Generator, least: float, most: float) -> tuple[np
     return generator.uniform(least, most, 3), False
 
 
-def _clear(one: tuple, places: np.ndarray) -> bool:
-    centre, half, turn, sphere = one
+def _clear(item: tuple, places: np.ndarray) -> bool:
+    centre, half, turn, sphere = item
     offset = places - centre
     if sphere:
         return bool((np.linalg.norm(offset, axis=1) > half[0] + _CLEARANCE).all())

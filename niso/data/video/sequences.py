@@ -1,4 +1,4 @@
-"""Video sequences as the readers of data sets give them, frame by frame still on the disk, and in memory."""
+"""Video sequences: as readers of data sets return them, with frames on the disk, and in memory."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from niso.errors import InputError
-from niso.geometry import cameras, se3
 from niso.random import step_seed
 
 
@@ -39,12 +37,12 @@ class Sequence:
     Attributes:
         name: unique in its data set; "category/sequence", or one part only.
         images: files in the order of time.
-        numbers: frame numbers, increasing; a gap is where frames are missing.
+        numbers: frame numbers, increasing; a gap means missing frames.
         poses: as in `Clip`; None where the data set has none.
         intrinsics: as in `Clip`, in pixels of the image files; None where unknown.
-        split: the part of the data set that it belongs to.
-        problems: frames that cannot be used, by their place in `images`, and why.
-        size: (height, width) that all images must have; None where they only have to agree.
+        split: its part of the data set.
+        problems: reasons why frames cannot be used, by place in `images`.
+        size: (height, width) that all images must have; None if any common size will do.
     """
 
     name: str
@@ -63,7 +61,7 @@ class Sequence:
 
 
 def check_name(name: str) -> None:
-    """Check that a sequence's name can be that of a file in a prepared folder.
+    """Check that a sequence's name can name a file in a prepared folder.
 
     Raises:
         InputError: it cannot.
@@ -74,21 +72,10 @@ def check_name(name: str) -> None:
 
 
 def hold_out(names: list[str], share: float, seed: int) -> set[str]:
-    """A share of sequences to test on, drawn at random: at least one of two or more, where the share is not 0."""
+    """Random sequences to test on: this share, and at least one of two or more unless the share is 0."""
     count = max(1, round(share * len(names))) if share and len(names) > 1 else 0
     order = np.random.default_rng(step_seed(seed, 0, "held out")).permutation(len(names))
     return {names[place] for place in order[:count]}
-
-
-def world_to_camera(
-    rotations: Float[Tensor, "frames 3 3"], translations: Float[Tensor, "frames 3"]
-) -> tuple[Float[np.ndarray, "frames 4 4"], dict[int, str]]:
-    """Camera-to-world poses, and reasons for those that are no rigid motions, by place; they become NaN."""
-    problems = {place: f"its camera {found}" for place, found in cameras.problems(rotations, translations).items()}
-    good = [place for place in range(len(rotations)) if place not in problems]
-    poses = torch.full((len(rotations), 4, 4), torch.nan, dtype=torch.float64)
-    poses[good] = se3.inverse(cameras.checked(rotations[good], translations[good]))
-    return poses.numpy(), problems
 
 
 def longest_run(numbers: list[int], problems: dict[int, str]) -> range:
@@ -108,5 +95,5 @@ def longest_run(numbers: list[int], problems: dict[int, str]) -> range:
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:
-    """A key that sorts frame2 before frame10."""
+    """Sort key that places frame2 before frame10."""
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name) if part]

@@ -1,4 +1,4 @@
-"""Frames of one video as networks take them, one after the other: a video file, a folder of images, a prepared one."""
+"""Frames of one video, one after the other, as networks take them: of a file, a folder of images, or a prepared one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TimedFrame(NamedTuple):
     """A frame.
 
     Attributes:
-        time: in the video, in seconds; of frames that are files by themselves, their number from 0 on.
+        time: seconds in the video; for frames that are files, their number from 0 on.
         image: the largest centred square, resized, 0 … 255.
     """
 
@@ -33,12 +33,12 @@ class TimedFrame(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """Frames of a video, read when they are asked for.
+    """Frames of a video, read on demand.
 
     Attributes:
-        frames: in order. An InputError comes in place of one that is damaged or of another size than the others, and at
-            the end of a file that is truncated: the frames before can be used.
-        total: how many there are, perhaps; 0 where that is not known.
+        frames: in order. A damaged frame, or one of another size, raises an InputError, and so does the end of a
+            truncated file; earlier frames can be used.
+        total: number of frames, approximately; 0 if unknown.
     """
 
     name: str
@@ -50,12 +50,12 @@ def open_stream(path: Path, size: int, every: int = 1, sequence: str | None = No
     """Every n-th frame of a video.
 
     Args:
-        path: a video file, a folder of images, which are taken in the natural order of their names, or a prepared one.
+        path: a video file, a folder of images (taken in the natural order of their names), or a prepared folder.
         size: height and width in pixels.
-        sequence: which one of a prepared folder; not needed where there is one only.
+        sequence: name of a sequence in a prepared folder; needed if it holds several.
 
     Raises:
-        InputError: there is no such thing; or `sequence` is missing, unknown, or given for something else.
+        InputError: the path does not exist; or `sequence` is missing, unknown, or given without a prepared folder.
     """
     if (path / PARAMETERS).is_file():
         return _prepared(path, size, every, sequence)
@@ -95,10 +95,10 @@ def _images(files: list[Path], numbers: range, size: int) -> Iterator[tuple[floa
 
 def _same_size(name: str, frames: Iterator[tuple[float, Image.Image, tuple[int, int]]]) -> Iterator[TimedFrame]:
     expected = None
-    for time, image, found in frames:
-        expected = expected or found
-        if found != expected:
-            sizes = " and ".join(f"{width}×{height}" for width, height in (expected, found))
+    for time, image, actual in frames:
+        expected = expected or actual
+        if actual != expected:
+            sizes = " and ".join(f"{width}×{height}" for width, height in (expected, actual))
             raise InputError(f"frames of {name} are of mixed sizes ({sizes} pixels)")
         yield TimedFrame(time, _tensor(image))
 

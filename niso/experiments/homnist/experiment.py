@@ -8,17 +8,15 @@ far as the latents are equivariant, so that an invariant head sees through the h
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor, nn
 
-from niso.data.digits import find_digits
+from niso.data.digits import DIGITS
 from niso.data.digits.homnist import GeneratedTestSet, PerturbedDigits, PublishedTestSet
 from niso.data.digits.mnist import pad, signed
 from niso.data.transformed import labelled, related
@@ -26,12 +24,12 @@ from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.homnist.presets import PRESETS, HomnistConfig
 from niso.experiments.homnist.published import PUBLISHED
-from niso.geometry import find_action
+from niso.geometry import ACTIONS
 from niso.geometry.action import Action
-from niso.methods import find_method, methods_of
+from niso.methods import methods_of
 from niso.methods.evaluation import PAIR_METRICS, Operator, PairEvaluation, evaluate_pairs, learned_operator
-from niso.methods.method import Method, Networks
-from niso.networks import ClassificationObjective, ConvDecoder, ConvEncoder, ViTDecoder, ViTEncoder
+from niso.methods.method import Networks
+from niso.networks import ClassificationObjective, ViTDecoder, ViTEncoder
 from niso.random import local_part, process, step_seed
 from niso.results import Curve, Metric, Result
 
@@ -77,6 +75,7 @@ class HomnistResult(Result):
 class Homnist(Experiment):
     """The homNIST experiment, see the module."""
 
+    config: HomnistConfig
     name = "homnist"
     summary = (
         "Pairs of a digit and the same digit under a random homography are all that the encoder is trained on, without "
@@ -103,35 +102,21 @@ class Homnist(Experiment):
     figures = "niso.experiments.homnist.figures"
     published = PUBLISHED
 
-    def __init__(
-        self,
-        config: HomnistConfig,
-        method: str,
-        seed: int,
-        data_dir: Path | None,
-        device: torch.device,
-        precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
-    ) -> None:
-        super().__init__(config, method, seed, data_dir, device, precision)
-        data = find_digits(config.digits)(data_dir)
+    def build(self) -> None:
+        config = self.config
+        data = DIGITS.find(config.digits)(self.data_dir)
         images, labels = pad(data.train_images), data.train_labels
         apart = torch.zeros(len(labels), dtype=torch.bool)
         apart[spread(round(config.validation * len(labels)), len(labels))] = True
         self.validation_images, self.validation_labels = images[apart], labels[apart]
-        self.train_images, self.train_labels = images[~apart].to(device), labels[~apart].to(device)
+        self.train_images, self.train_labels = images[~apart].to(self.device), labels[~apart].to(self.device)
         self.test_images, self.test_labels = pad(data.test_images), data.test_labels
         if config.test_digits is not None and not config.published:
             index = spread(config.test_digits, len(self.test_labels))
             self.test_images, self.test_labels = self.test_images[index], self.test_labels[index]
         self.action, self.test_action = make_actions(config.action)
         self.test_set = self._test_set()
-        try:
-            networks, self.grid = make_networks(config, images.shape[-1])
-            self.method: Method = find_method(method)(config, networks)
-        except ValueError as error:
-            raise InputError(str(error)) from error
-        self.method.precision = precision
-        self.method.model.to(device)
+        self.method = self.make_method(lambda: make_networks(config, images.shape[-1]))
         self.head: nn.Module = nn.Identity()
         batch = config.training.batch_size // (process()[1] * config.training.accumulation)
         if batch % self.method.group:
@@ -228,7 +213,7 @@ class Homnist(Experiment):
             )
             metrics["accuracy_val"] = self.classify(perturbed).correct.double().mean().item()
             metrics["accuracy_clean_val"] = self.accuracy(self.validation_images, self.validation_labels)
-        operator = learned_operator(self.method, self.grid)
+        operator = learned_operator(self.method)
         return HomnistResult(metrics, scores, pairs, operator, curves={"accuracy_by_strength": by_strength(scores)})
 
     def accuracy(self, images: UInt8[Tensor, "images side side"], labels: Int[Tensor, " images"]) -> float:
@@ -271,25 +256,23 @@ def make_actions(name: str) -> tuple[Action, Action]:
     Raises:
         InputError: they need more than their name.
     """
-    kind = find_action(name)
+    kind = ACTIONS.find(name)
     try:
         return kind(), kind(walk=True) if name == "homography" else kind()  # type: ignore[call-arg]
     except TypeError as error:
         raise InputError(f"--action {name} does not act on images of any size: {error}") from error
 
 
-def make_networks(config: HomnistConfig, side: int) -> tuple[Networks, tuple[int, int]]:
-    """Untrained networks for images of side × side pixels, and their latent grid.
+def make_networks(config: HomnistConfig, side: int) -> Networks:
+    """Untrained networks for images of side × side pixels.
 
     Raises:
         ValueError: the networks do not fit the images.
     """
     if config.architecture == "conv":
-        conv = replace(config.conv, image_size=(side, side))
-        return Networks(ConvEncoder(conv), ConvDecoder(conv), conv.points, conv.latent_channels), conv.grid
+        return Networks.convolutional(config.conv, (side, side), 1)
     vit = replace(config.vit, image_size=(side, side))
-    points = vit.grid[0] * vit.grid[1]
-    return Networks(ViTEncoder(vit), ViTDecoder(vit), points, vit.latent_channels), vit.grid
+    return Networks(ViTEncoder(vit), ViTDecoder(vit), vit.grid, vit.latent_channels)
 
 
 def by_strength(scores: Scores) -> Curve:

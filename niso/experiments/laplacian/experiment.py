@@ -7,10 +7,8 @@ one of a pair is the same stack, moved by a random isometry of the domain.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -164,25 +162,17 @@ class LaplacianExperiment(Experiment):
         Metric("seconds", "time of training", "lower", "s"),
     )
 
-    def __init__(
-        self,
-        config: LaplacianConfig,
-        method: str,
-        seed: int,
-        data_dir: Path | None,
-        device: torch.device,
-        precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
-    ) -> None:
-        super().__init__(config, method, seed, data_dir, device, precision)
-        networks = Networks(nn.Identity(), nn.Identity(), config.size**2, 3 * config.images)
+    def build(self) -> None:
+        config, data_dir, device = self.config, self.data_dir, self.device
+        networks = Networks(nn.Identity(), nn.Identity(), (config.size, config.size), 3 * config.images)
         ranked = replace(config, rank=config.rank or config.full_rank)
         self.model = neural_isometry(ranked, networks).to(device)
         self.action = self.make_action()
         train_images, test_images = photographs(data_dir)
-        self.train_crops = self.observed(crops(train_images, config.pool, config.size, seed).to(device))
+        self.train_crops = self.observed(crops(train_images, config.pool, config.size, self.seed).to(device))
         self.validation_crops, self.test_crops = (
-            self.observed(crops(images, EVALUATION_CROPS, config.size, own).to(device))
-            for images, own in ((train_images, VALIDATION_SEED), (test_images, EVALUATION_SEED))
+            self.observed(crops(images, EVALUATION_CROPS, config.size, seed).to(device))
+            for images, seed in ((train_images, VALIDATION_SEED), (test_images, EVALUATION_SEED))
         )
 
     @classmethod
@@ -280,7 +270,7 @@ class LaplacianExperiment(Experiment):
         spectrum, other = held_out.spectrum, held_out.x.roll(1, 0).to(self.device)
         tau = self.model.map_between(other, self.action.act(other, held_out.motions)).cpu()
         a, b = spectrum.project(held_out.x), spectrum.project(held_out.tx)
-        return metrics.equivariance_error(tau, a, b).mean().item()
+        return metrics.relative_map_error(tau, a, b).mean().item()
 
     def space_eigenvalues(self) -> Float[Tensor, " spaces"]:
         """Laplacian eigenvalue of every true space."""

@@ -7,10 +7,8 @@ relative pose of two cameras off nothing but the map τ_Ω between their frames;
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -23,13 +21,13 @@ from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.pose import cases, evaluation, trajectories
 from niso.experiments.pose.frames import RENDERED, TEST, TRAIN, open_sequences
 from niso.experiments.pose.losses import Pairs, PoseObjective, draw_pairs
-from niso.experiments.pose.predictors import BASELINES, find_baseline
+from niso.experiments.pose.predictors import BASELINES
 from niso.experiments.pose.predictors.maps import MapPredictor
 from niso.experiments.pose.predictors.predictor import Predictor
 from niso.experiments.pose.presets import PRESETS, PoseConfig
 from niso.experiments.pose.published import PUBLISHED
 from niso.geometry import se3
-from niso.methods import METHODS, find_method, methods_of
+from niso.methods import METHODS, methods_of
 from niso.methods.evaluation import (
     EQUIVARIANCE_ERROR,
     EQUIVARIANCE_ERROR_CENTRED,
@@ -41,7 +39,6 @@ from niso.methods.evaluation import (
     learned_operator,
 )
 from niso.methods.method import Method, Networks
-from niso.networks import ConvDecoder, ConvEncoder
 from niso.random import local_part, process, step_seed
 from niso.results import Curve, Metric, Result
 from niso.training.ahead import Ahead
@@ -76,6 +73,7 @@ class PoseResult(Result):
 class Pose(Experiment):
     """The pose experiment, see the module."""
 
+    config: PoseConfig
     name = "pose"
     summary = (
         "Pairs of frames of the same video are all that the encoder is pre-trained on, without poses. It is then "
@@ -104,16 +102,8 @@ class Pose(Experiment):
     published = PUBLISHED
     retired = ("vector_neurons",)
 
-    def __init__(
-        self,
-        config: PoseConfig,
-        method: str,
-        seed: int,
-        data_dir: Path | None,
-        device: torch.device,
-        precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
-    ) -> None:
-        super().__init__(config, method, seed, data_dir, device, precision)
+    def build(self) -> None:
+        config, data_dir = self.config, self.data_dir
         parts = process()[1] * config.head.accumulation
         if (config.head.batch_size // parts) % config.group:
             raise InputError(
@@ -122,21 +112,15 @@ class Pose(Experiment):
             )
         if config.rendered and data_dir is None:
             raise InputError("--rendered is a share of clips beside --data-dir: without that, there is nothing else")
-        self.frames = open_sequences(config, data_dir, device)
+        self.frames = open_sequences(config, data_dir, self.device)
         self._split(data_dir or "the rendered clips")
         self.poses, self.starts = self.frames.all_poses()
         self.method: Method | None = None
         self.predictor: Predictor
-        if method in METHODS:
-            try:
-                networks, self.grid = make_networks(config)
-                self.method = find_method(method)(config, networks)
-            except ValueError as error:
-                raise InputError(str(error)) from error
-            self.method.precision = precision
-            self.method.model.to(device)
+        if self.method_name in METHODS:
+            self.method = self.make_method(lambda: frame_networks(config))
         else:
-            self.predictor = find_baseline(method).build(config).to(device)
+            self.predictor = BASELINES.find(self.method_name).build(config).to(self.device)
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:
@@ -144,7 +128,7 @@ class Pose(Experiment):
 
     @classmethod
     def available(cls, config: PoseConfig) -> tuple[str, ...]:
-        return tuple(name for name in cls.methods() if name not in BASELINES or find_baseline(name).available(config))
+        return tuple(name for name in cls.methods() if name not in BASELINES or BASELINES.find(name).available(config))
 
     def _split(self, source: object) -> None:
         """Sequences to train, validate and test on.
@@ -321,7 +305,7 @@ class Pose(Experiment):
             pairs,
             {} if method is None else {skip: self.maps(method, skip) for skip in MAP_SKIPS},
             "" if method is None else method.map_text,
-            None if method is None else learned_operator(method, self.grid),
+            None if method is None else learned_operator(method),
             curves={"ate_by_skip": by_skip(metrics)},
             tensors={trajectories.FILE: trajectories.tensors(self.frames, tested.motions)},
         )
@@ -334,14 +318,13 @@ class Pose(Experiment):
         return in_ascending_order(method, method.solve(a, b))
 
 
-def make_networks(config: PoseConfig) -> tuple[Networks, tuple[int, int]]:
-    """Untrained networks for frames like these, and their latent grid.
+def frame_networks(config: PoseConfig) -> Networks:
+    """Untrained networks for frames.
 
     Raises:
         ValueError: the networks do not fit the frames.
     """
-    conv = replace(config.conv, image_size=(config.size, config.size), image_channels=3)
-    return Networks(ConvEncoder(conv), ConvDecoder(conv), conv.points, conv.latent_channels), conv.grid
+    return Networks.convolutional(config.conv, (config.size, config.size), 3)
 
 
 def by_skip(metrics: dict[str, float]) -> Curve:

@@ -21,9 +21,9 @@ from torch import Tensor
 from niso.data.video.stream import TimedFrame
 from niso.errors import InputError
 from niso.experiments.pose.evaluation import BATCH
-from niso.experiments.pose.experiment import make_networks
+from niso.experiments.pose.experiment import frame_networks
 from niso.experiments.pose.losses import PoseObjective
-from niso.experiments.pose.predictors import find_baseline
+from niso.experiments.pose.predictors import BASELINES
 from niso.experiments.pose.predictors.maps import MapPredictor
 from niso.experiments.pose.predictors.predictor import Predictor
 from niso.experiments.pose.presets import PoseConfig
@@ -31,9 +31,9 @@ from niso.experiments.settings import Settings
 from niso.files import write_atomically
 from niso.geometry import se3
 from niso.geometry import trajectories as trajectory
-from niso.methods import METHODS, find_method
+from niso.methods import METHODS
 from niso.training import checkpoint
-from niso.training.processes import make_fabric
+from niso.training.processes import make_fabric, network_precision
 from niso.training.run import Run
 
 WEIGHTS = "weights.safetensors"
@@ -92,12 +92,12 @@ def load_reader(path: Path) -> PoseReader:
     hardware = replace(settings.hardware, devices=1, nodes=1)
     if hardware.accelerator == "gpu":  # perhaps not this machine's
         hardware = replace(hardware, accelerator="auto")
-    fabric = make_fabric(hardware)
+    fabric = make_fabric(hardware, tune=False)
     config: PoseConfig = settings.config
-    predictor = untrained(config, settings.method, fabric.device, fabric.autocast)
+    predictor = untrained(config, settings.method, fabric.device, network_precision(fabric))
     tensors = {f"model.{name}": tensor for name, tensor in checkpoint.load(weights)[0].items()}
     checkpoint.restore_weights(weights, tensors, PoseObjective(predictor, config.group))
-    return PoseReader(predictor.eval(), config.size, config.head_skip, fabric.device, fabric.autocast)
+    return PoseReader(predictor.eval(), config.size, config.head_skip, fabric.device, network_precision(fabric))
 
 
 def untrained(
@@ -112,8 +112,8 @@ def untrained(
         InputError: what the method is built of is missing.
     """
     if name not in METHODS:
-        return find_baseline(name).build(config).to(device)
-    method = find_method(name)(config, make_networks(config)[0])
+        return BASELINES.find(name).build(config).to(device)
+    method = METHODS.find(name)(config, frame_networks(config))
     method.precision = precision
     with torch.no_grad():
         first, second = method.encode(torch.rand(2, 3, config.size, config.size)).split(1)

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from niso.data.shapes.prepared import PreparedShapes, open_shapes, split
+from niso.data.shapes.prepared import open_shapes, split
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.shapes.examples import ShapeExample, examples
@@ -27,7 +25,7 @@ from niso.experiments.shapes.maps import ShapeMaps, embedded
 from niso.experiments.shapes.presets import PRESETS, ShapesConfig
 from niso.experiments.shapes.published import PUBLISHED
 from niso.geometry.mobius import MobiusTransformations
-from niso.methods import find_method, methods_of
+from niso.methods import methods_of
 from niso.methods.evaluation import (
     EQUIVARIANCE_ERROR,
     EQUIVARIANCE_ERROR_CENTRED,
@@ -39,7 +37,7 @@ from niso.methods.evaluation import (
     learned_operator,
 )
 from niso.methods.method import Method, Networks
-from niso.networks import ClassificationObjective, ConvDecoder, ConvEncoder
+from niso.networks import ClassificationObjective
 from niso.random import local_part, step_seed
 from niso.results import Metric, Result
 from niso.training.ahead import Ahead
@@ -81,6 +79,7 @@ class ShapesResult(Result):
 class Shapes(Experiment):
     """The shapes experiment, see the module."""
 
+    config: ShapesConfig
     name = "shapes"
     summary = (
         "Meshes are mapped conformally to the sphere and seen as functions there, their heat kernel signatures. Pairs "
@@ -123,16 +122,8 @@ class Shapes(Experiment):
     figures = "niso.experiments.shapes.figures"
     published = PUBLISHED
 
-    def __init__(
-        self,
-        config: ShapesConfig,
-        method: str,
-        seed: int,
-        data_dir: Path | None,
-        device: torch.device,
-        precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
-    ) -> None:
-        super().__init__(config, method, seed, data_dir, device, precision)
+    def build(self) -> None:
+        config, data_dir = self.config, self.data_dir
         self.shapes = open_shapes(data_dir) if data_dir is not None else embedded(config)
         if self.shapes.variants < 2:
             raise InputError(
@@ -140,18 +131,14 @@ class Shapes(Experiment):
             )
         per_class = config.train_shapes + config.test_shapes
         labels = self.shapes.labels
-        trained, self.test = split(labels, seed, per_class, config.train_shapes, classes=self.shapes.classes)
+        trained, self.test = split(labels, self.seed, per_class, config.train_shapes, classes=self.shapes.classes)
         self.train, self.validation = last_of_each_class(trained, labels, config.validation_shapes)
-        self.labels = labels.to(device)
-        self.maps = ShapeMaps(self.shapes, self.train, config.clip, config.memory, device)
+        self.labels = labels.to(self.device)
+        self.maps = ShapeMaps(self.shapes, self.train, config.clip, config.memory, self.device)
         self.action = MobiusTransformations(config.mobius, self.shapes.layout)
-        try:
-            networks, self.grid = make_networks(config, self.shapes)
-            self.method: Method = find_method(method)(config, networks)
-        except ValueError as error:
-            raise InputError(str(error)) from error
-        self.method.precision = precision
-        self.method.model.to(device)
+        self.method = self.make_method(
+            lambda: Networks.convolutional(config.conv, (self.shapes.height, self.shapes.width), self.shapes.channels)
+        )
         self.pretrained = self.method
         self.head: nn.Module = nn.Identity()
 
@@ -274,7 +261,7 @@ class Shapes(Experiment):
             metrics["accuracy_val"] = validated.mean().item()
             metrics["accuracy_base_val"] = validated[:, 0].mean().item()
         shown = examples(self.shapes, self.test, self.maps)
-        return ShapesResult(metrics, shown, pairs, warped, learned_operator(method, self.grid))
+        return ShapesResult(metrics, shown, pairs, warped, learned_operator(method))
 
     def correct(self, members: Int[Tensor, " shapes"]) -> Float[Tensor, "shapes variants"]:
         """1 for each map of these shapes that is classified correctly, else 0."""
@@ -296,16 +283,6 @@ class Shapes(Experiment):
         features = self.method.head_features(x)
         with self.precision():
             return self.head(features)
-
-
-def make_networks(config: ShapesConfig, shapes: PreparedShapes) -> tuple[Networks, tuple[int, int]]:
-    """Untrained networks for maps like these, and their latent grid.
-
-    Raises:
-        ValueError: the networks do not fit the maps.
-    """
-    conv = replace(config.conv, image_size=(shapes.height, shapes.width), image_channels=shapes.channels)
-    return Networks(ConvEncoder(conv), ConvDecoder(conv), conv.points, conv.latent_channels), conv.grid
 
 
 def last_of_each_class(

@@ -7,18 +7,18 @@ from jaxtyping import Float
 
 from niso.geometry.mesh.surface import Mesh, unit_area
 
-_WAVES = 64  # so many that the field is nearly Gaussian
+_WAVES = 64  # enough for a nearly Gaussian field
 _STEPS = 10
 
 
 def deform(mesh: Mesh, generator: np.random.Generator, strength: float, scale: float = 0.5) -> Mesh:
-    """A mesh carried along by a random smooth velocity field for unit time, at area 1.
+    """A mesh moved by a random smooth velocity field for unit time, at area 1.
 
-    The flow of a field is a diffeomorphism: surfaces that do not meet themselves go on not to.
+    The flow of a field is a diffeomorphism: it creates no self-intersections.
 
     Args:
-        strength: root mean square of the entries of the velocity's gradient, and so, where it is small, of lengths'
-            relative change.
+        strength: root mean square of the entries of the velocity's gradient, and hence, if it is small, of the
+            relative change of lengths.
         scale: length over which the velocity varies, relative to the root mean square distance of the surface from
             its centroid.
     """

@@ -21,9 +21,9 @@ def rasterise(
     """Functions on a mesh, interpolated linearly at the points of an equirectangular grid.
 
     Args:
-        directions: where the vertices lie on the unit sphere.
+        directions: places of the vertices on the unit sphere.
         values: of the functions at the vertices.
-        layout: where the grid's points lie; by default as in the paper's data, see `geometry.domains.equirectangular`.
+        layout: places of the grid's points; by default as in the paper's data, see `geometry.domains.equirectangular`.
     """
     points = equirectangular.directions(height, width, layout).numpy()
     weights = interpolation(directions, faces, points.reshape(-1, 3))
@@ -54,7 +54,7 @@ def interpolation(
 def _barycentric(
     corners: Float[np.ndarray, "points 3 3"], points: Float[np.ndarray, "points 3"]
 ) -> Float[np.ndarray, "points 3"]:
-    """Barycentric weights of points of triangles; where a triangle has no area, all weight is at the nearest corner."""
+    """Barycentric weights of points in triangles; in a triangle without area, all weight is at the nearest corner."""
     first, second, to = (v - corners[:, 0] for v in (corners[:, 1], corners[:, 2], points))
     normal = np.cross(first, second)
     square = np.einsum("pi,pi->p", normal, normal)

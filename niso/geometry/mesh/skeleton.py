@@ -1,4 +1,4 @@
-"""Closed surfaces of genus 0 round trees of segments: bodies with limbs, blended smoothly."""
+"""Closed surfaces of genus 0 around trees of segments: bodies with limbs, blended smoothly."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jaxtyping import Float
 from niso.geometry.mesh import surface as meshes
 from niso.geometry.mesh.surface import Mesh
 
-_SURPLUS = 2.0  # vertices before decimation, for each that is wanted, at least
+_SURPLUS = 2.0  # least number of vertices before decimation for each one after it
 
 
 class Skeleton(NamedTuple):
@@ -18,7 +18,7 @@ class Skeleton(NamedTuple):
 
     Attributes:
         ends: (segments, 2, 3) end points of each.
-        radii: (segments, 2) of the surface round each end.
+        radii: (segments, 2) of the surface around each end.
     """
 
     ends: Float[np.ndarray, "segments 2 3"]
@@ -26,10 +26,11 @@ class Skeleton(NamedTuple):
 
 
 def surface(skeleton: Skeleton, vertices: int, blend: float = 0.08) -> Mesh:
-    """The surface round a skeleton, with about so many vertices, at area 1.
+    """The surface around a skeleton, at area 1.
 
     Args:
-        blend: length over which segments flow into each other where they meet.
+        vertices: approximate number.
+        blend: length over which neighbouring segments merge.
 
     Raises:
         InputError: the mesh is not a closed surface of genus 0: limbs touch each other, or are too thin for so few

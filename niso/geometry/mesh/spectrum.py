@@ -43,7 +43,7 @@ class Eigenpairs(NamedTuple):
 
 
 def laplacian(mesh: Mesh, method: Method = "auto") -> Laplacian:
-    """Cotangent Laplacian of a mesh, of its own triangles or of intrinsically better ones.
+    """Cotangent Laplacian of a mesh, of its own triangles or of an intrinsic triangulation.
 
     Args:
         method: "cotangent" takes the triangles as they are. "delaunay" takes the intrinsic Delaunay triangulation of
@@ -104,7 +104,7 @@ def eigenpairs(operator: Laplacian, rank: int) -> Eigenpairs:
 
 
 def heat_kernel_signature(pairs: Eigenpairs, times: Float[np.ndarray, " times"]) -> Float[np.ndarray, "vertices times"]:
-    """Σᵢ φᵢ² exp(−λᵢt): the heat that is left at a point at time t of a unit of heat put there at time 0.
+    """Σᵢ φᵢ² exp(−λᵢt): the heat left at a point at time t, of a unit of heat placed there at time 0.
 
     Invariant under isometries. The sum over the given eigenpairs only: it lacks about exp(−λt) of the whole at the
     largest λ. Sun, Ovsjanikov, Guibas, "A concise and provably informative multi-scale signature based on heat
@@ -117,5 +117,5 @@ def heat_kernel_signature(pairs: Eigenpairs, times: Float[np.ndarray, " times"])
 
 
 def signature_times(count: int = 16, first: float = 1e-2, last: float = 1.0) -> Float[np.ndarray, " times"]:
-    """Logarithmically spaced times; by default the paper's."""
+    """Logarithmically spaced times; by default those of the paper."""
     return np.geomspace(first, last, count)

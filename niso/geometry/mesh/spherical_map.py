@@ -1,4 +1,4 @@
-"""Conformal maps of closed genus-0 meshes to the unit sphere, how good they are, and their Möbius centring."""
+"""Conformal maps of closed genus-0 meshes to the unit sphere, their quality, and their Möbius centring."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _STEPS = 12  # of the flow in a round: enough to leave 1e-4 of what is not confo
 
 
 class SphericalMap(NamedTuple):
-    """Where the flow takes the vertices.
+    """Result of the flow.
 
     Attributes:
         directions: (vertices, 3) unit vectors, the final surface projected on the sphere round its centroid.
         radius_error: of the final surface before that, the root mean square of |x| / mean |x| − 1 over its area.
         radius_error_max: the largest |x| / mean |x| − 1 of any vertex, in absolute value.
-        steps: how many steps were taken.
+        steps: number of steps taken.
         converged: whether `radius_error` is within the tolerance.
     """
 
@@ -39,7 +39,7 @@ class SphericalMap(NamedTuple):
 
 
 class Quality(NamedTuple):
-    """How far a map of a mesh to the sphere is from a conformal bijection.
+    """Deviation of a map of a mesh to the sphere from a conformal bijection.
 
     The quasi-conformal distortion of a face is the ratio of the larger to the smaller singular value of the linear
     map from the face to its image; 1 is conformal. Mean and quantile weigh faces by their area on the mesh.
@@ -82,11 +82,11 @@ def conformal_flow(
     transformation of it whose faces have the smallest sum of squared areas.
 
     Args:
-        mesh: one that passes `mesh.check`.
+        mesh: one that passes `surface.check`.
         step: δ at area 1. Large steps are stable: at 0.1, one leaves less than half of what is not yet conformal.
         tolerance: of `SphericalMap.radius_error`; the flow ends after the second round or later, where it is met.
         rounds: or after this many. It is then for the caller to judge the result.
-        method: of the stiffness, see `mesh_spectrum.laplacian`. With weights that are not negative, as by default, the
+        method: of the stiffness, see `spectrum.laplacian`. With weights that are not negative, as by default, the
             limit is nearly free of flipped triangles.
 
     Raises:

@@ -1,6 +1,6 @@
-"""Triangle meshes of closed surfaces: their measures, the checks that the pipeline needs, and an icosphere.
+"""Triangle meshes of closed surfaces: measures, checks before a preparation, and an icosphere.
 
-Meshes are NumPy arrays; whatever is computed on them is in float64.
+Meshes are NumPy arrays; computations are in float64.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class Mesh(NamedTuple):
 
 
 def check(mesh: Mesh, name: str = "the mesh") -> None:
-    """Check that a mesh is one closed, oriented surface of genus 0, which is what can be mapped to the sphere.
+    """Check that a mesh is one closed, oriented surface of genus 0, as a map to the sphere needs.
 
     Args:
-        name: what errors call the mesh, e.g. its file.
+        name: of the mesh in error messages, e.g. its file.
 
     Raises:
         InputError: the mesh is empty, has coordinates that are not finite, faces with corners that do not exist,
             vertices without faces, degenerate faces, more than two faces at an edge or more than one fan of faces at
             a vertex, a boundary, faces of opposite orientation next to each other, more than one component, or a
-            genus that is not 0. The first of these that holds is named.
+            genus that is not 0. The first of these problems is named.
     """
     problem = _array_problem(mesh) or _shape_problem(mesh) or _surface_problem(mesh)
     if problem:
@@ -118,12 +118,12 @@ def face_areas(mesh: Mesh) -> Float[np.ndarray, " faces"]:
 
 
 def vertex_areas(mesh: Mesh) -> Float[np.ndarray, " vertices"]:
-    """A third of the area of the faces round each vertex: they add up to the surface's area."""
+    """A third of the area of the faces around each vertex; the sum is the surface's area."""
     return np.bincount(mesh.faces.ravel(), np.repeat(face_areas(mesh) / 3, 3), minlength=len(mesh.vertices))
 
 
 def volume(mesh: Mesh) -> float:
-    """Volume inside of a closed mesh, negative where its faces are clockwise seen from outside."""
+    """Volume inside a closed mesh, negative if its faces are clockwise seen from outside."""
     corner, second, third = (mesh.vertices[mesh.faces[:, k]] for k in range(3))
     return float(np.einsum("fi,fi->", corner, np.cross(second, third)) / 6)
 

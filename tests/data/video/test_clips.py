@@ -64,7 +64,7 @@ def test_other_seeds_and_parts_are_other_clips(photographs):
 
 def test_what_cannot_be_made(photographs, tmp_path):
     for options in ({"count": 0}, {"frames": 0}, {"size": 0}, {"motions": ()}):
-        with pytest.raises(ValueError, match="must be some"):
+        with pytest.raises(ValueError, match="must be positive"):
             make(photographs, **options)
     with pytest.raises(InputError, match="does not exist"):
         make(tmp_path / "nowhere")

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from niso.experiments import find_experiment
+from niso.experiments import EXPERIMENTS
 from niso.experiments.laplacian.experiment import EVALUATION_SEED, VALIDATION_SEED
 from niso.experiments.laplacian.torus import Torus
 from niso.geometry import shifts
@@ -20,7 +20,7 @@ SIZE = 4
 @pytest.fixture
 def experiment(folder):
     config = replace(
-        find_experiment("torus").presets["quick"],
+        EXPERIMENTS.find("torus").presets["quick"],
         size=SIZE, images=10, pool=100, evaluation_pairs=8, rank=None,
     )  # fmt: skip
     torch.manual_seed(0)
@@ -164,7 +164,7 @@ def test_figures_stand_in_reading_order(experiment, drawn):
 
 def test_training_finds_eigenspaces(folder, metrics_of_training):
     """A few hundred steps on a tiny torus raise the score from that of a random basis."""
-    quick = find_experiment("torus").presets["quick"]
+    quick = EXPERIMENTS.find("torus").presets["quick"]
     training = replace(quick.training, steps=600, warmup_steps=60)
     config = replace(quick, size=SIZE, images=10, pool=200, evaluation_pairs=8, training=training)
     torch.manual_seed(0)

@@ -3,7 +3,7 @@ import pytest
 
 from niso.errors import InputError
 from niso.geometry.mesh.files import read_mesh
-from niso.geometry.mesh.surface import icosphere
+from niso.geometry.mesh.surface import check, icosphere
 
 SPHERE = icosphere(1)
 COUNT, FACES = len(SPHERE.vertices), len(SPHERE.faces)
@@ -72,6 +72,20 @@ def test_read_mesh(tmp_path, name):
 def test_obj_counts_back_from_the_last_vertex(tmp_path):
     lines = "v 0 0 0\nv 1 0 0\nv 0 1 0\nf -3 -2 -1\nv 0 0 1\nf 1 2 -1\n"
     np.testing.assert_array_equal(read_mesh(written(tmp_path, "a.obj", lines)).faces, [[0, 1, 2], [0, 1, 3]])
+
+
+@pytest.mark.parametrize("kind", ["normals", "texture", "materials"])
+def test_seams_do_not_tear_a_surface_apart(tmp_path, kind):
+    """Every corner has its own normal or place in the texture, every other face its own material."""
+    corner = {"normals": "{}//{}", "texture": "{}/{}", "materials": "{}"}[kind]
+    lines = [f"v {x} {y} {z}" for x, y, z in SPHERE.vertices.tolist()]
+    for number, face in enumerate(SPHERE.faces.tolist()):
+        lines += [f"usemtl material{number % 2}"] * (kind == "materials")
+        lines += [f"vn {number} 1 0", f"vt 0.{number} 0"]
+        lines.append("f " + " ".join(corner.format(v + 1, number + 1) for v in face))
+    mesh = read_mesh(written(tmp_path, "a.obj", "\n".join(lines)))
+    check(mesh)
+    np.testing.assert_array_equal(mesh.vertices, SPHERE.vertices)
 
 
 PYRAMID = "0 0 0\n1 0 0\n1 1 0\n0 1 0\n0 0 1\n"

@@ -12,8 +12,9 @@ from tyro.conf import Positional, arg
 from niso.cli.data.prepare.common import Preparing, prepare_all
 from niso.cli.parsing import parse
 from niso.config import require
+from niso.data.prepared import Outcome, Report
 from niso.data.video import co3d
-from niso.data.video.preparation import Outcome, Preparation, Report, prepare
+from niso.data.video.preparation import Preparation, prepare
 
 
 @dataclass(frozen=True, kw_only=True)

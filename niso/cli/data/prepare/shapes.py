@@ -10,7 +10,8 @@ from tyro.conf import Positional, arg
 
 from niso.cli.data.prepare.common import Preparing, prepare_all
 from niso.cli.parsing import parse
-from niso.data.shapes.folder import Outcome, Report, prepare_folder
+from niso.data.prepared import Outcome, Report
+from niso.data.shapes.folder import prepare_folder
 from niso.data.shapes.preparation import Preparation
 from niso.data.shapes.sources import find_sources
 

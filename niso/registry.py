@@ -1,0 +1,35 @@
+"""Registries: names and where they are. Whatever has a name is imported when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Generic, TypeVar, cast
+
+from niso.errors import InputError, nearest
+
+T = TypeVar("T")
+
+
+class Registry(dict[str, str], Generic[T]):
+    """Names of things of one kind, and the full name of each class or function: a new one is one line.
+
+    Args:
+        kind: what they are, for messages.
+        entries: e.g. {"niso": "niso.methods.isometry.Isometry"}.
+    """
+
+    def __init__(self, kind: str, entries: Mapping[str, str]) -> None:
+        super().__init__(entries)
+        self.kind = kind
+
+    def find(self, name: str) -> T:
+        """The thing of this name.
+
+        Raises:
+            InputError: there is none; the message names the nearest.
+        """
+        if name not in self:
+            raise InputError(f"unknown {self.kind} {name!r}{nearest(name, self)}")
+        module, _, attribute = self[name].rpartition(".")
+        return cast(T, getattr(import_module(module), attribute))
