@@ -1,8 +1,7 @@
-"""Data and tiny settings of the experiments, finished runs to copy, a short training, and figures that are drawn."""
+"""Data and tiny settings of the experiments, finished runs, a short training, and figures that are painted."""
 
 import json
-import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 from PIL import Image
 
 from niso.config import Hardware
@@ -22,6 +22,7 @@ from niso.experiments.experiment import Experiment
 from niso.experiments.settings import Settings
 from niso.geometry import se3
 from niso.geometry.mesh.surface import icosphere
+from niso.report.pictures import Picture, save_pictures
 from niso.results import Result
 from niso.runs import runner
 from niso.training.loop import train
@@ -172,7 +173,7 @@ def tiny_settings(data_of: Callable[[str], Path | None]) -> Callable[..., Settin
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_tiny(tiny_settings: Callable[..., Settings]) -> Callable[..., Experiment]:
     """Builds an untrained experiment from the arguments of `tiny_settings`."""
 
@@ -185,11 +186,22 @@ def make_tiny(tiny_settings: Callable[..., Settings]) -> Callable[..., Experimen
     return make
 
 
+def save_no_pictures(pictures: Iterable[Picture], folder: Path) -> None:
+    """In place of `save_pictures`. Most of a tiny run's time would go into the axes of figures."""
+    save_pictures([Picture("blank", "Nothing is drawn here.", Figure((1, 1)))], folder)
+
+
+@pytest.fixture
+def nothing_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs keep one blank figure in place of theirs."""
+    monkeypatch.setattr("niso.report.save_pictures", save_no_pictures)
+
+
 @pytest.fixture(scope="session")
 def finished_once(
     tiny_settings: Callable[..., Settings], tmp_path_factory: pytest.TempPathFactory, blank_png: bytes
 ) -> Callable[..., Path]:
-    """Folders of finished tiny runs, each trained once a session: not to be changed."""
+    """Folders of finished tiny runs without figures, each trained once a session: not to be changed."""
     folders: dict[str, Path] = {}
 
     def run(experiment: str, method: str = "niso", precision: str = "32-true") -> Path:
@@ -197,23 +209,13 @@ def finished_once(
         if name not in folders:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr("matplotlib.figure.Figure.savefig", lambda _, file, **__: file.write(blank_png))
+                patch.setattr("niso.report.save_pictures", save_no_pictures)
                 out = tmp_path_factory.mktemp("finished") / name
                 runner.run(tiny_settings(experiment, method=method, precision=precision), out)
             folders[name] = out
         return folders[name]
 
     return run
-
-
-@pytest.fixture
-def finished_run(finished_once: Callable[..., Path], tmp_path: Path) -> Callable[..., Path]:
-    """Copies of finished tiny runs."""
-
-    def copied(*words: str) -> Path:
-        original = finished_once(*words)
-        return Path(shutil.copytree(original, tmp_path / original.name))
-
-    return copied
 
 
 @pytest.fixture
@@ -250,8 +252,6 @@ def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Exp
     """Draws a result in earnest, coarsely, and checks files and captions; the figures' names in reading order."""
 
     def draw(kind: type[Experiment], result: Result) -> list[str]:
-        from niso.report.pictures import save_pictures
-
         monkeypatch.setattr("niso.report.pictures.DPI", 30)
         pictures = list(kind.draw(result))
         save_pictures(pictures, tmp_path / "figures")

@@ -196,7 +196,7 @@ def test_presets_have_the_stated_sizes():
 
 def test_training_finds_eigenspaces_and_mass(folder, metrics_of_training):
     """A few hundred steps at bandwidth 2 on noise."""
-    training = replace(QUICK.training, steps=600, warmup_steps=60, eigenvalue_learning_rate=0.3)
+    training = replace(QUICK.training, steps=300, warmup_steps=30, eigenvalue_learning_rate=0.3)
     experiment = make(folder, bandwidth=2, size=4, training=training)
     before, after = metrics_of_training(experiment)
     assert after["eigenspace_energy"] > before["eigenspace_energy"] + 0.3
@@ -204,6 +204,7 @@ def test_training_finds_eigenspaces_and_mass(folder, metrics_of_training):
     assert after["mass_cosine"] > before["mass_cosine"]
 
 
+@pytest.mark.usefixtures("nothing_drawn")
 def test_resampled_rotations_run(tiny_settings, tmp_path):
     metrics = run(tiny_settings("sphere", rotations="resampled"), tmp_path / "run")
     assert metrics["steps"] == 3 and metrics["eigenspace_energy"] > 0

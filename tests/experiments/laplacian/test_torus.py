@@ -165,7 +165,7 @@ def test_figures_stand_in_reading_order(experiment, drawn):
 def test_training_finds_eigenspaces(folder, metrics_of_training):
     """A few hundred steps on a tiny torus raise the score from that of a random basis."""
     quick = EXPERIMENTS.find("torus").presets["quick"]
-    training = replace(quick.training, steps=600, warmup_steps=60)
+    training = replace(quick.training, steps=200, warmup_steps=20)
     config = replace(quick, size=SIZE, images=10, pool=200, evaluation_pairs=8, training=training)
     torch.manual_seed(0)
     experiment = Torus(config, "niso", 0, folder, CPU)
