@@ -54,22 +54,6 @@ def test_an_unfrozen_backbone_trains():
         assert not objective.scores(torch.randn(2, 4)).requires_grad
 
 
-def test_augmentation_acts_only_while_training():
-    calls = []
-
-    def augment(x):
-        calls.append(len(x))
-        return -x
-
-    objective = ClassificationObjective(Backbone(), nn.Linear(6, 3), augment=augment)
-    x, labels = batch()
-    plain = objective.eval()((x, labels), 0.0)["loss"]
-    assert not calls
-    augmented = objective.train()((x, labels), 0.0)["loss"]
-    assert calls == [8] and augmented != plain
-    torch.testing.assert_close(augmented, nn.functional.cross_entropy(objective.scores(-x), labels))
-
-
 def test_features_can_be_given():
     """A frozen backbone's features may be computed once and for all."""
     backbone, head = Backbone().eval(), nn.Linear(6, 3)
