@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
+
+from filelock import FileLock, Timeout
 
 from niso.errors import InputError
 
@@ -32,11 +33,12 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    if os.name == "posix":  # elsewhere a folder cannot be opened
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -59,9 +61,9 @@ def locked(folder: Path, wait: bool = False) -> Iterator[None]:
     Raises:
         InputError: another process works on it.
     """
-    with open(folder / ".lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError as error:
-            raise InputError(f"another process works on {folder}: wait for it, or stop it first") from error
+    try:
+        lock = FileLock(folder / ".lock").acquire(timeout=-1 if wait else 0)
+    except Timeout as error:
+        raise InputError(f"another process works on {folder}: wait for it, or stop it first") from error
+    with lock:
         yield

@@ -30,13 +30,20 @@ def isometric_map(
 
     - `mask="soft"`: polar(P ∘ b aᵀ) with P = exp(−|λᵢ − λⱼ|) (paper eq. 8), which lets gradients reach Λ;
     - `mask="exact"`: the minimiser of ‖τ a − b‖ over orthogonal τ with τΛ = Λτ, one Procrustes problem for
-      each distinct eigenvalue (paper eq. 7 and 14–17); see `exact_isometric_map` for the tolerance;
+      each distinct eigenvalue (paper eq. 7 and 14–17); see `exact_isometric_map`;
     - `mask=None`: the minimiser over all orthogonal τ, the paper's ablation "w/o Ω".
+
+    It works under `torch.func` and has derivatives of any order, like `niso.polar`.
 
     Args:
         a, b: coefficients ΦᵀM E(ψ) and ΦᵀM E(Tψ) in the eigenbasis.
+        eigenvalues: diagonal of Λ, in any order; not read where `mask` is None.
         special: rotations only, det τ = +1; "exact" applies it to every block.
-        damping: damping of the gradient, see `niso.polar`.
+        damping: damping of the derivative, see `niso.polar`.
+
+    Raises:
+        ValueError: an unknown mask, or a negative damping.
+        FloatingPointError: a covariance b aᵀ holds NaN or infinite entries.
     """
     return isometric_map_from_covariance(cross_covariance(a, b), eigenvalues, mask, special, damping)
 
@@ -44,7 +51,7 @@ def isometric_map(
 def cross_covariance(
     a: Float[Tensor, "*batch rank channels"], b: Float[Tensor, "*batch rank channels"]
 ) -> Float[Tensor, "*batch rank rank"]:
-    """b aᵀ: all that the orthogonal solvers need to know of a pair. It adds up over pairs sharing a map."""
+    """b aᵀ, which determines the orthogonal map of a pair; its sum over pairs determines the map that they share."""
     return matmul(b, a.mT)
 
 
@@ -56,7 +63,7 @@ def isometric_map_from_covariance(
     special: bool = False,
     damping: float = 0.0,
 ) -> Float[Tensor, "*batch rank rank"]:
-    """`isometric_map` from b aᵀ, or from its sum over several pairs related by the same transformation."""
+    """`isometric_map` from b aᵀ, or from the sum of b aᵀ over pairs that share their transformation."""
     if mask is None:
         return polar(covariance, special, damping)
     if mask == "soft":
@@ -80,18 +87,21 @@ def exact_isometric_map(
     special: bool = False,
     damping: float = 0.0,
 ) -> Float[Tensor, "*batch rank rank"]:
-    """Block-diagonal Procrustes solution ⊕ polar(Bᵢ Aᵢᵀ), a block an eigenvalue (paper eq. 17).
+    """Block-diagonal Procrustes solution ⊕ polar(Bᵢ Aᵢᵀ), with one block for each distinct eigenvalue (paper eq. 17).
 
-    Each block is projected by itself: one projection of the whole masked matrix (eq. 18 and 21) is equivalent
-    only where at most one block lacks full rank; otherwise null spaces mix and τ no longer commutes with Λ.
+    Each block is projected separately. One projection of the whole masked matrix (eq. 18 and 21) is equivalent only
+    where at most one block lacks full rank; otherwise null spaces mix and τ no longer commutes with Λ.
+
+    The partition into blocks is read on the host. It is a constant for derivatives, `torch.func.vmap` may batch the
+    covariance but not the eigenvalues, and torch.export and fullgraph compilation refuse it.
 
     Args:
-        covariance: b aᵀ.
-        tolerance: neighbours in the sorted spectrum that differ by at most `tolerance · max(1, λ_max)` are
-            one eigenvalue. The partition is read on the host (torch.export and fullgraph compilation refuse
-            that) and is a constant for the gradient.
-        special: rotations in every block; one with a simple eigenvalue is then +1.
-        damping: damping of the gradient, see `niso.polar`.
+        covariance: b aᵀ, or its sum over pairs.
+        eigenvalues: diagonal of Λ, in any order.
+        tolerance: neighbours in the sorted spectrum that differ by at most `tolerance · max(1, λ_max)` count as
+            one eigenvalue.
+        special: rotations in every block; the block of a simple eigenvalue is then +1.
+        damping: damping of the derivative, see `niso.polar`.
     """
     tau = torch.zeros_like(covariance)
     for indices in eigenvalue_blocks(eigenvalues, tolerance):
@@ -101,7 +111,7 @@ def exact_isometric_map(
 
 
 def eigenvalue_blocks(eigenvalues: Float[Tensor, " rank"], tolerance: float = 1e-6) -> list[Tensor]:
-    """Indices of equal eigenvalues: one (count, multiplicity) tensor for each multiplicity that occurs."""
+    """Indices of equal eigenvalues, as one (count, multiplicity) tensor for each multiplicity that occurs."""
     values, order = eigenvalues.detach().sort()
     gap = tolerance * values[-1].clamp_min(1.0)
     starts = torch.cat([values.new_ones(1, dtype=torch.bool), values.diff() > gap]).nonzero().flatten()
@@ -118,7 +128,8 @@ def least_squares_map(
     """Unconstrained map b aᵀ (a aᵀ + r I)⁻¹, the minimiser of ‖τ a − b‖² + r ‖τ‖².
 
     Args:
-        ridge: r as a share of the mean diagonal entry of a aᵀ; keeps the solve defined where channels < rank.
+        a, b: coefficients of an observation and of the transformed one.
+        ridge: r as a share of the mean diagonal entry of a aᵀ; it keeps the system regular where channels < rank.
 
     Source: the functional maps of Ovsjanikov et al. 2012, without their regularisers.
     """

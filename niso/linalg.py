@@ -1,6 +1,6 @@
-"""The polar factor as one differentiable primitive, and its naive twin.
+"""The polar factor as a differentiable primitive, and its naive twin.
 
-Every orthogonal matrix of the library comes from here: the maps τ_Ω (paper eq. 8) and the eigenfunctions Φ.
+It gives the maps τ_Ω (paper eq. 8) and the eigenfunctions Φ.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ LinAlgError = torch.linalg.LinAlgError
 
 
 def full_precision(function: Callable[P, R]) -> Callable[P, R]:
-    """Run `function` outside autocast, its floating-point tensors brought to one dtype: float32 or wider.
+    """Decorate `function` to run outside autocast with all floating-point tensors in one dtype, float32 or wider.
 
-    Spectra and maps need it: there is no half-precision SVD, and orthogonality is lost in bfloat16. Tensors
-    are looked for among the arguments themselves, not inside containers.
+    Spectra and maps need this: there is no half-precision SVD, and bfloat16 loses orthogonality. Only tensors that
+    are arguments themselves are converted, not tensors inside containers.
     """
     call: Callable[..., R] = function
 
@@ -54,7 +54,7 @@ def full_precision(function: Callable[P, R]) -> Callable[P, R]:
 
 @full_precision
 def matmul(x: Float[Tensor, "*#batch n m"], y: Float[Tensor, "*#batch m k"]) -> Float[Tensor, "*batch n k"]:
-    """x @ y in full precision, also under autocast: for everything that a spectrum or a map is applied to."""
+    """x @ y in full precision, also under autocast: spectra and maps are applied by it."""
     return x @ y
 
 
@@ -101,7 +101,7 @@ def polar(m: Float[Tensor, "*batch n k"], special: bool = False, damping: float 
 
 
 def polar_naive(m: Float[Tensor, "*batch n k"], special: bool = False) -> Float[Tensor, "*batch n k"]:
-    """`polar` by autograd through the SVD: correct at distinct singular values only; for tests."""
+    """`polar` by autograd through the SVD, correct at distinct singular values only; for tests."""
     u, _, vh = torch.linalg.svd(m, full_matrices=False)
     return u @ (_signs(u, vh)[..., None] * vh if special else vh)
 
@@ -282,7 +282,7 @@ def _polar_gradient(
 ) -> Float[Tensor, "*batch n k"]:
     """U [(A − Aᵀ)ᵢⱼ / (σᵢ + σⱼ)] Vᵀ + (I − U Uᵀ) G V S⁻¹ Vᵀ with A = Uᵀ G V.
 
-    Where the matrices are known to be `regular`, nothing is guarded.
+    For matrices known to be `regular` it leaves out the guards against division by zero.
     """
     gv = grad @ vh.mT
     a = u.mT @ gv
@@ -309,7 +309,7 @@ def _floor(s: Float[Tensor, "*batch k"], n: int) -> Float[Tensor, "*batch 1 1"]:
 
 
 def _is_regular(s: Float[Tensor, "*batch k"], n: int) -> bool:
-    """Whether no σᵢ + σⱼ is 0 to rounding: asked only where the answer costs less than a guard does."""
+    """Whether no σᵢ + σⱼ is 0 to rounding; False where finding out costs more than the guards, as on a GPU."""
     if s.device.type != "cpu" or not s.numel():
         return False
     return bool(s[..., -1].amin() > torch.finfo(s.dtype).eps * n * s[..., 0].amax())
@@ -321,7 +321,7 @@ def _divide(x: Tensor, y: Tensor, floor: Tensor) -> Tensor:
 
 
 def _robust_svd(m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Thin SVD that survives what LAPACK's fast driver does not."""
+    """Thin SVD, also of matrices on which LAPACK's fast driver fails."""
     try:
         return _svd_plain(m)
     except LinAlgError:
@@ -336,10 +336,10 @@ def _check_finite(m: Tensor) -> None:
 
 
 def _svd_one_by_one(m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Each matrix by the first algorithm that converges: as it is, in float64, then by QR iteration.
+    """SVD of each matrix by the first algorithm that converges: the plain one, float64, then QR iteration.
 
-    The fast divide-and-conquer driver can fail on a single finite element (seen on a 32×32 float32 matrix
-    after 10,000 healthy training steps); nothing else of the batch may be lost with it.
+    The fast divide-and-conquer driver can fail on one finite matrix of a batch (seen on a 32×32 float32 matrix
+    after 10,000 healthy training steps); the others must not be lost with it.
     """
     _check_finite(m)
     flat = m.reshape(-1, *m.shape[-2:])
@@ -362,7 +362,7 @@ def _svd_one_by_one(m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 @contextmanager
 def _one_thread(device: torch.device) -> Iterator[None]:
-    """LAPACK in one thread: for small matrices two are several times slower (benchmarks/results/polar.json)."""
+    """LAPACK in one thread: on small matrices, two threads are several times slower (benchmarks/results/polar.json)."""
     threads = torch.get_num_threads()
     if device.type != "cpu" or threads == 1:
         yield
@@ -388,7 +388,7 @@ def _svd_double(m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _svd_qr_iteration(m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    import scipy.linalg  # only ever needed here
+    import scipy.linalg  # rarely needed, and slow to import
 
     parts = scipy.linalg.svd(m.double().cpu().numpy(), full_matrices=False, lapack_driver="gesvd")
     u, s, vh = (torch.from_numpy(x).to(m) for x in parts)

@@ -1,6 +1,6 @@
-"""The terms of the Neural Isometries objective (paper eq. 9–11), and one that is not in the paper.
+"""The terms of the Neural Isometries objective (paper eq. 9–11), and a contrastive term that is not in the paper.
 
-The paper leaves the norms open. Mean absolute errors, "l1", are the released code's; "l2" is the mean square.
+The paper leaves the norms open. The released code takes mean absolute errors, "l1"; "l2" is the mean square.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from niso.functional_map import multiplicity_mask
 from niso.linalg import full_precision, matmul
 
 Direction = Literal["both", "forward"]
+"""Directions of the equivariance loss: a → b and back, or a → b alone."""
+
 Norm = Literal["l1", "l2"]
+"""Mean absolute error, or mean square error."""
 
 
 def _mean_error(error: Tensor, norm: Norm) -> Tensor:
@@ -39,8 +42,14 @@ def equivariance(
     The paper's eq. 9 has the first term alone; the released code has both.
 
     Args:
-        relative: divide by how far latents lie from their mean over the batch (not in the paper). Where the decoder
-            starts with a norm, latents can otherwise shrink, or draw together, until this loss weighs nothing.
+        tau: maps from a to b.
+        a, b: coefficients of an observation and of the transformed one.
+        relative: divide by the mean distance of the latents from their mean over the batch (not in the paper).
+            Where the decoder starts with a normalisation, latents can otherwise shrink or draw together until this
+            loss has no weight.
+
+    Raises:
+        ValueError: an unknown norm.
     """
     return transport(a, b, tau @ a, tau.mT @ b if directions == "both" else None, norm, relative)
 
@@ -54,14 +63,17 @@ def transport(
     norm: Norm = "l1",
     relative: bool = False,
 ) -> Float[Tensor, ""]:
-    """`equivariance` of latents already moved, `forward` = τ a and `backward` = τᵀ b: a model needs both anyway."""
+    """`equivariance` from the products `forward` = τ a and `backward` = τᵀ b, which a model needs anyway.
+
+    With `relative`, and several processes, this is a collective operation: all processes must call it.
+    """
     error = _mean_error(forward - b, norm)
     if backward is not None:
         error = error + _mean_error(backward - a, norm)
     if not relative:
         return error
     views = torch.stack([a, b]).flatten(0, -3)
-    if views.requires_grad:  # the spread of the global batch's
+    if views.requires_grad:  # the spread is that of the global batch
         views = global_batch(views)
     return error / _mean_error(views - views.mean(0), norm).clamp_min(torch.finfo(views.dtype).tiny)
 
@@ -73,7 +85,7 @@ def reconstruction(
     """Reconstruction loss |D(τ E(ψ)) − Tψ| in one direction (one half of paper eq. 10), a mean over entries.
 
     Raises:
-        ValueError: shapes that differ, which would otherwise broadcast.
+        ValueError: the shapes differ (they would broadcast), or the norm is unknown.
     """
     if prediction.shape != target.shape:
         raise ValueError(f"prediction {tuple(prediction.shape)} and target {tuple(target.shape)} differ in shape")
@@ -84,19 +96,20 @@ def reconstruction(
 def contrastive(
     a: Float[Tensor, "batch rank channels"], b: Float[Tensor, "batch rank channels"], temperature: float = 0.1
 ) -> Float[Tensor, ""]:
-    """InfoNCE loss between the invariants aᵀa and bᵀb: each is to single out its partner among the batch's.
+    """InfoNCE loss between the invariants aᵀa and bᵀb: each must single out its partner in the batch.
 
-    The channels' inner products do not see an orthogonal map; centred by their mean over the batch, they are compared
-    by their cosine. The loss is the mean of both directions, log(batch) where invariants tell nothing. Of several
-    processes each compares within its part of the batch.
+    An orthogonal map does not change the inner products aᵀa of the channels. They are centred by their mean over the
+    batch and compared by their cosine. The loss is the mean of both directions; it is log(batch) where the invariants
+    carry no information. Each of several processes compares within its own part of the batch.
 
-    In the pair regime the other losses let τ carry what an observation shows, and the invariants be the same for
-    all of them; this one asks of the invariants to be of the observation, and the same under T.
+    In the pair regime the other losses allow τ to carry all that an observation shows, with the same invariants for
+    every observation. This loss asks for invariants that identify the observation and do not change under T.
 
     Args:
-        temperature: what cosines are divided by.
+        a, b: coefficients of the observations and of the transformed ones.
+        temperature: divisor of the cosines.
 
-    Source: not in the paper; van den Oord et al. 2018 and Chen et al. 2020 for the loss.
+    Source: not in the paper; the loss is that of van den Oord et al. 2018 and Chen et al. 2020.
     """
     views = torch.stack([matmul(a.mT, a), matmul(b.mT, b)]).flatten(2)
     first, second = torch.nn.functional.normalize(views - views.mean((0, 1)), dim=-1)
@@ -110,8 +123,9 @@ def contrastive(
 def multiplicity(eigenvalues: Float[Tensor, " rank"]) -> Float[Tensor, ""]:
     """Multiplicity loss ‖Δ_P‖ / k for the graph Laplacian Δ_P = diag(P1) − P of the eigenvalue mask.
 
-    It is √(k − 1) for a fully degenerate spectrum and 1e-4 / k for one whose eigenvalues lie far apart.
-    The Frobenius norm, the division by k and 1e-8 under the root (a finite gradient at 0) are the released code's.
+    It is √(k − 1) for a fully degenerate spectrum and 1e-4 / k for a spectrum whose eigenvalues lie far apart.
+    The Frobenius norm, the division by k and the 1e-8 under the root, which keeps the gradient at 0 finite, are those
+    of the released code.
 
     Source: paper §4.2 and eq. 22.
     """

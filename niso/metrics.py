@@ -1,4 +1,4 @@
-"""Figures that runs report, one for each example of a batch or eigenfunction; none needs gradients."""
+"""Metrics that runs report, one value for each example of a batch or for each eigenfunction; none needs gradients."""
 
 from __future__ import annotations
 
@@ -19,14 +19,38 @@ def equivariance_error(
     b: Float[Tensor, "*batch rank channels"],
     common: Float[Tensor, "*#batch rank #channels"] | None = None,
 ) -> Float[Tensor, " *batch"]:
-    """Relative squared error ‖τ a − b‖² / ‖b‖² of each pair, NaN where b is 0 (paper, equivariance errors).
+    """Relative squared error ‖τ a − b‖² / ‖b‖² of each pair (paper, equivariance errors); NaN where b is 0.
+
+    Where τ was solved from the same pair, a method whose maps fit any pair scores well whether or not it is
+    equivariant: report `relative_map_error` with it.
 
     Args:
-        common: coefficients of what every observation has in common. ‖b − common‖² then takes the place of
-            ‖b‖²: the *centred* error, which a constant offset of the latents cannot shrink.
+        tau: maps from a to b.
+        a, b: coefficients of an observation and of the transformed one.
+        common: coefficients of what all observations have in common. ‖b − common‖² then replaces ‖b‖² and gives
+            the *centred* error, which a constant offset of the latents cannot make smaller.
+
+    Returns:
+        One ratio for each pair; 0 is perfect.
     """
     target = b if common is None else b - common
     return (tau @ a - b).square().sum((-2, -1)) / target.square().sum((-2, -1))
+
+
+def relative_map_error(
+    tau_other: Float[Tensor, "*batch rank rank"],
+    a: Float[Tensor, "*batch rank channels"],
+    b: Float[Tensor, "*batch rank channels"],
+    common: Float[Tensor, "*#batch rank #channels"] | None = None,
+) -> Float[Tensor, " *batch"]:
+    """`equivariance_error` of a pair under the map of another observation: whether τ depends on T alone.
+
+    Args:
+        tau_other: maps solved from other observations under the same transformations T.
+        a, b: coefficients of ψ and Tψ, from which `tau_other` was not solved.
+        common: as in `equivariance_error`.
+    """
+    return equivariance_error(tau_other, a, b, common)
 
 
 def eigenspace_energy(
@@ -37,12 +61,14 @@ def eigenspace_energy(
 ) -> Float[Tensor, "rank spaces"]:
     """Share of every learned eigenfunction's energy in each true invariant subspace, in the M-inner product.
 
-    The energy of its M-orthogonal projection onto that subspace: all shares of an eigenfunction add up to 1
-    where the subspaces are complete and M-orthogonal to one another.
+    The share is the energy of the eigenfunction's M-orthogonal projection onto the subspace. The shares of an
+    eigenfunction add up to 1 where the subspaces are complete and M-orthogonal to one another.
 
     Args:
-        true_functions: a basis of all true subspaces, in the columns.
-        true_spaces: the number (0, 1, …) of the subspace that each column belongs to.
+        mass: diagonal of M.
+        eigenfunctions: learned eigenfunctions, in the columns.
+        true_functions: bases of all true subspaces, in the columns.
+        true_spaces: number (0, 1, …) of the subspace of each column of `true_functions`.
     """
     weight = mass.double()[:, None]
     phi, truth = eigenfunctions.double(), true_functions.double()
@@ -58,14 +84,14 @@ def eigenspace_energy(
 def block_energy(
     tau: Float[Tensor, "*batch rank rank"], spaces: Int[Tensor, " rank"]
 ) -> tuple[Float[Tensor, " *batch"], Float[Tensor, " *batch"]]:
-    """Share of ‖τ‖² between eigenfunctions of the same subspace, and what a random partition would score.
+    """Share of ‖τ‖² between eigenfunctions of the same subspace, and the share that chance would give.
 
     Args:
-        spaces: the subspace that each eigenfunction was matched to.
+        spaces: subspace of each eigenfunction, see `matched_spaces`.
 
     Returns:
-        The share, and its expectation when the labels `spaces` are permuted at random (in closed form: the
-        diagonal always counts, any other entry with the probability that two eigenfunctions share a label).
+        The share, and its expectation for labels `spaces` permuted at random, in closed form: the diagonal always
+        counts, any other entry counts with the probability that two eigenfunctions have the same label.
     """
     energy = tau.double().square()
     total = energy.sum((-2, -1))
@@ -80,20 +106,28 @@ def block_energy(
 def constant_part(
     spectrum: Spectrum, z: Float[Tensor, "*batch points channels"]
 ) -> Float[Tensor, "*batch rank channels"]:
-    """Coefficients of each function's mean (in the M-inner product), for `equivariance_error(common=…)`."""
+    """Coefficients of each function's mean in the M-inner product, for `equivariance_error(common=…)`."""
     weight = spectrum.mass / spectrum.mass.sum()
     mean = (weight[:, None] * z).sum(-2, keepdim=True)
     return spectrum.project(torch.ones_like(z[..., :1])) * mean
 
 
 def matched_spaces(energy: Float[Tensor, "rank spaces"], dimensions: Int[Tensor, " spaces"]) -> Int[Tensor, " rank"]:
-    """The true subspace of every eigenfunction, no more to a subspace than its dimension, of largest total energy.
+    """Assignment of every eigenfunction to a true subspace that has the largest total energy.
+
+    No subspace gets more eigenfunctions than its dimension; where there are fewer eigenfunctions than dimensions,
+    some subspaces get fewer or none.
+
+    Args:
+        energy: shares from `eigenspace_energy`.
+        dimensions: dimension of each true subspace.
 
     Raises:
         ValueError: there are more eigenfunctions than the dimensions add up to.
     """
     from scipy.optimize import linear_sum_assignment
 
+    energy, dimensions = energy.detach().cpu(), dimensions.cpu()
     places = torch.arange(len(dimensions)).repeat_interleave(dimensions)
     if len(energy) > len(places):
         raise ValueError(f"{len(energy)} eigenfunctions do not fit into subspaces of {len(places)} dimensions")
@@ -102,13 +136,21 @@ def matched_spaces(energy: Float[Tensor, "rank spaces"], dimensions: Int[Tensor,
 
 
 def clusters(eigenvalues: Float[Tensor, " rank"], gap: float = math.log(2)) -> Int[Tensor, " rank"]:
-    """The cluster of every eigenvalue: neighbours closer than `gap` are in one. By default, where P_Λ exceeds ½."""
+    """Cluster (0, 1, … in ascending order) of every eigenvalue.
+
+    Neighbours at most `gap` apart are in the same cluster. By default, these have an entry of P_Λ of at least ½.
+    """
     values, order = eigenvalues.sort()
     return (values.diff(prepend=values[:1]) > gap).long().cumsum(0)[order.argsort()]
 
 
 def is_cluster(labels: Int[Tensor, " rank"], members: Bool[Tensor, " rank"]) -> bool:
-    """Whether these and no others make one cluster."""
+    """Whether exactly the eigenvalues `members` form one cluster.
+
+    Args:
+        labels: clusters from `clusters`.
+        members: mask of the eigenvalues in question.
+    """
     inside = labels[members]
     return len(inside) > 0 and bool((inside == inside[0]).all() and (labels == inside[0]).sum() == len(inside))
 
@@ -118,9 +160,11 @@ def principal_angles(
     eigenfunctions: Float[Tensor, "points some"],
     true_functions: Float[Tensor, "points others"],
 ) -> Float[Tensor, " angles"]:
-    """Principal angles between the spans of two sets of functions, in radians, ascending, in the M-inner product.
+    """Principal angles between the spans of two sets of functions in the M-inner product, in radians, ascending.
 
-    As many as the smaller set has functions. Small ones are as accurate as large ones (Björck and Golub 1973).
+    There are as many angles as the smaller set has functions. Small angles are as accurate as large ones.
+
+    Source: Björck and Golub 1973.
     """
     root = mass.double().sqrt()[:, None]
     first, second = (torch.linalg.qr(root * part.double()).Q for part in (eigenfunctions, true_functions))

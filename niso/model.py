@@ -16,11 +16,11 @@ from niso.spectrum import Spectrum
 
 
 class IsometryOutput(NamedTuple):
-    """What `NeuralIsometry` returns.
+    """Output of `NeuralIsometry`.
 
     Attributes:
         losses: scalars "reconstruction", "equivariance" and "multiplicity".
-        map_ab: (batch, rank, rank) maps τ_Ω from each observation to its transformed one.
+        map_ab: (batch, rank, rank) maps τ_Ω from each observation to the transformed one.
         latents: coefficients (batch, rank, channels) of each view in the eigenbasis, in the order given.
     """
 
@@ -35,13 +35,13 @@ class IsometryOutput(NamedTuple):
 
 
 class SpectralDropout(nn.Module):
-    """Orders the spectrum by importance: keeps only the first coefficients of some examples while training.
+    """Dropout that orders the spectrum by importance: in training, some examples keep only their first coefficients.
 
     With the given probability an example loses all coefficients from a random index on, uniform in 2 … rank
     counted from one (paper §4.2, "Spectral Dropout").
 
     Args:
-        probability: chance that an example is cut; 0 turns the layer off, the paper's choice is 0.5.
+        probability: chance that an example is cut; 0 turns the layer off, the paper takes 0.5.
 
     Raises:
         ValueError: a probability outside [0, 1].
@@ -54,7 +54,7 @@ class SpectralDropout(nn.Module):
         self.probability = probability
 
     def keep(self, batch: int, rank: int, device: torch.device) -> Bool[Tensor, "batch rank 1"]:
-        """Which coefficients of each example stay."""
+        """Mask of the coefficients that each example keeps."""
         chosen = batch_rand(batch, device) < self.probability
         kept = 1 + (batch_rand(batch, device) * (rank - 1)).long()
         cut = torch.arange(rank, device=device) >= kept[:, None]
@@ -63,7 +63,12 @@ class SpectralDropout(nn.Module):
     def forward(
         self, a: Float[Tensor, "batch rank channels"], eigenvalues: Float[Tensor, " rank"] | None = None
     ) -> Float[Tensor, "batch rank channels"]:
-        """Args: a: coefficients; eigenvalues: what orders them, where they do not stand in ascending order."""
+        """Coefficients `a` with zeros where they are dropped.
+
+        Args:
+            a: coefficients.
+            eigenvalues: rank of each coefficient; needed only when they are not in ascending order.
+        """
         if not self.training or self.probability == 0 or a.shape[1] == 1:
             return a
         keep = self.keep(a.shape[0], a.shape[1], a.device)
@@ -78,16 +83,16 @@ class SpectralDropout(nn.Module):
 class NeuralIsometry(nn.Module):
     """Encoder + learned spectrum + decoder, with the losses of the pair, triplet and group regimes.
 
-    The encoder maps observations (batch, …) to latent functions (batch, points, channels), the decoder back;
-    `niso.on_grid` adapts networks whose latents are images. Both may be `nn.Identity`.
+    The encoder maps observations (batch, …) to latent functions (batch, points, channels), and the decoder maps them
+    back; `niso.on_grid` adapts networks whose latents are images. Both may be `nn.Identity`.
 
     Args:
         encoder, decoder: any modules.
-        spectrum: usually a `LearnedSpectrum`; any module that returns a `Spectrum` when called.
-        mask: which maps are admitted, see `niso.isometric_map`.
+        spectrum: a `LearnedSpectrum`, or any module that returns a `Spectrum` when called.
+        mask: set of admissible maps, see `niso.isometric_map`.
         special: rotations (det τ = +1, as in the released code) instead of orthogonal maps (the paper).
-        damping: damping of the map's gradient, see `niso.polar`.
-        spectral_dropout: probability of spectral dropout; 0 is off, the paper's choice where it is on is 0.5.
+        damping: damping of the map's derivative, see `niso.polar`.
+        spectral_dropout: probability of spectral dropout; 0 turns it off, the paper takes 0.5 where it is on.
         norm: norm of the equivariance and reconstruction losses, see `niso.losses`.
         relative: measure the equivariance loss relative to the latents' spread, see `niso.losses.equivariance`.
 
@@ -129,24 +134,25 @@ class NeuralIsometry(nn.Module):
 
         - Pairs (paper eq. 9–10): τ is solved from each pair and transports it, in both directions.
         - Triplets, where `ttx` is given (eq. 23–24): τ from (ψ, Tψ) transports Tψ → T²ψ and σ from (Tψ, T²ψ)
-          transports ψ → Tψ, so that neither map can encode what it is tested on.
-        - Groups, where `group` > 1 (not in the paper): every `group` consecutive observations share one T. τ
-          is solved from the whole group or, with `leave_one_out`, for each member from the others alone.
+          transports ψ → Tψ, so that no map is tested on the pair that it was solved from.
+        - Groups, where `group` > 1 (not in the paper): each `group` consecutive observations share one T. τ is
+          solved from the whole group or, with `leave_one_out`, for each member from the other members.
 
         Raises:
-            ValueError: views of different lengths, a batch that is not a multiple of `group`, or triplets in
-                groups.
+            ValueError: views of different lengths, a batch that is not a multiple of `group`, triplets in groups, or
+                latents that do not have the spectrum's number of points.
+            FloatingPointError: NaN or infinite latents.
         """
         views = (x, tx) if ttx is None else (x, tx, ttx)
-        if any(len(view) != len(x) for view in views):
-            raise ValueError(f"views of one batch must be equally long, not {[len(view) for view in views]}")
-        if group < 1 or len(x) % group:
-            raise ValueError(f"a batch of {len(x)} observations cannot be cut into groups of {group}")
+        lengths = [view.shape[0] for view in views]  # not len, nor chunk below: they fix the length in an export
+        if any(length != lengths[0] for length in lengths):
+            raise ValueError(f"views of one batch must be equally long, not {lengths}")
+        if group < 1 or lengths[0] % group:
+            raise ValueError(f"a batch of {lengths[0]} observations cannot be cut into groups of {group}")
         if ttx is not None and group > 1:
             raise ValueError("triplets and groups cannot be combined: give ttx or group > 1, not both")
         spectrum = self.spectrum()
-        # split, not chunk, which torch.export cannot follow for a batch of any length
-        latents = spectrum.project(self.encoder(torch.cat(views))).split([view.shape[0] for view in views])
+        latents = spectrum.project(self.encoder(torch.cat(views))).split(lengths)
         a, b = latents[:2]
         tau = self._solve(_shared_covariance(a, b, group, leave_one_out), spectrum)
         if ttx is None:
@@ -157,8 +163,8 @@ class NeuralIsometry(nn.Module):
             sigma = self._solve(cross_covariance(b, c), spectrum)
             transported, targets = (matmul(sigma, a), matmul(tau, b)), (tx, ttx)
             equivariance = self._equivariance(a, b, transported[0]) + self._equivariance(b, c, transported[1])
-        kept = [self.dropout(part, spectrum.eigenvalues) for part in transported]  # by themselves: see `batch_rand`
-        predictions = self._decode(torch.cat(kept), spectrum).split([x.shape[0]] * 2)
+        kept = [self.dropout(part, spectrum.eigenvalues) for part in transported]  # one by one, as `batch_rand` needs
+        predictions = self._decode(torch.cat(kept), spectrum).split(lengths[:2])
         first, second = (losses.reconstruction(p, t, self.norm) for p, t in zip(predictions, targets, strict=True))
         terms = {
             "reconstruction": first + second,
@@ -170,13 +176,13 @@ class NeuralIsometry(nn.Module):
     def encode(
         self, x: Shaped[Tensor, "batch ..."], spectrum: Spectrum | None = None
     ) -> Float[Tensor, "batch rank channels"]:
-        """Coefficients E_Ω(x) in the eigenbasis (paper eq. 6): the input of equivariant heads."""
+        """Coefficients E_Ω(x) in the eigenbasis (paper eq. 6), the input of equivariant heads."""
         return (spectrum or self.spectrum()).project(self.encoder(x))
 
     def decode(
         self, a: Float[Tensor, "batch rank channels"], spectrum: Spectrum | None = None
     ) -> Shaped[Tensor, "batch ..."]:
-        """Observations from coefficients; spectral dropout, where it is on, acts here while training."""
+        """Observations from coefficients, after spectral dropout where that is on."""
         spectrum = spectrum or self.spectrum()
         return self._decode(self.dropout(a, spectrum.eigenvalues), spectrum)
 
@@ -191,7 +197,10 @@ class NeuralIsometry(nn.Module):
         tx: Shaped[Tensor, "batch ..."],
         spectrum: Spectrum | None = None,
     ) -> Float[Tensor, "batch rank rank"]:
-        """Maps τ_Ω from x to tx (paper eq. 8)."""
+        """Maps τ_Ω from x to tx (paper eq. 8).
+
+        torch.export accepts it with a batch of any size, unless `mask` is "exact".
+        """
         spectrum = spectrum or self.spectrum()
         a, b = spectrum.project(self.encoder(torch.cat([x, tx]))).split([x.shape[0], tx.shape[0]])
         return self._solve(cross_covariance(a, b), spectrum)
@@ -204,24 +213,26 @@ class NeuralIsometry(nn.Module):
 
 
 def _shared_covariance(a: Tensor, b: Tensor, group: int, leave_one_out: bool) -> Tensor:
-    """Cross-covariance that each pair's map is solved from: its own, or its group's with it or without it."""
-    own = cross_covariance(a, b)
+    """Cross-covariance of each pair or, in groups, the sum over its group with or without the pair itself."""
+    covariance = cross_covariance(a, b)
     if group == 1:
-        return own
-    members = own.unflatten(0, (-1, group))
+        return covariance
+    members = covariance.unflatten(0, (-1, group))
     total = members.sum(1, keepdim=True)
     return (total - members if leave_one_out else total.expand_as(members)).flatten(0, 1)
 
 
 class IsometryObjective(nn.Module):
-    """A `NeuralIsometry` and the weights of its loss: what the training loop pre-trains.
+    """A `NeuralIsometry` and the weights of its loss: the objective of pre-training.
 
     Args:
+        model: the model to be trained.
         equivariance, multiplicity: α and β of paper eq. 11.
-        multiplicity_decay: factor that β reaches at the end of training, geometrically over the last
-            `multiplicity_decay_share` of it; 1 is the paper's constant β.
+        multiplicity_decay: factor by which β decays, geometrically, over the last `multiplicity_decay_share` of
+            training; 1 is the paper's constant β.
+        multiplicity_decay_share: share of training, in (0, 1].
         group, leave_one_out: the group regime, see `NeuralIsometry.forward`.
-        contrastive: weight of `niso.losses.contrastive` between ψ and Tψ; 0, the paper's, leaves it out.
+        contrastive: weight of `niso.losses.contrastive` between ψ and Tψ; 0, as in the paper, turns it off.
     """
 
     def __init__(
@@ -246,13 +257,13 @@ class IsometryObjective(nn.Module):
         self.contrastive = contrastive
 
     def multiplicity_at(self, progress: float) -> float:
-        """β after a share `progress` of training."""
+        """β after the share `progress` of training, in [0, 1]."""
         begin = 1 - self.multiplicity_decay_share
         decayed = max(0.0, progress - begin) / max(self.multiplicity_decay_share, 1e-9)
         return self.multiplicity * float(self.multiplicity_decay**decayed)
 
     def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
-        """Loss terms of a pair (ψ, Tψ) or triplet (ψ, Tψ, T²ψ) of batches; "loss" is what is minimised."""
+        """Loss terms of a pair (ψ, Tψ) or triplet (ψ, Tψ, T²ψ) of batches; "loss" is their weighted sum."""
         out = self.model(*batch, group=self.group, leave_one_out=self.leave_one_out)
         loss, terms = out.loss(self.equivariance, self.multiplicity_at(progress)), out.losses
         if self.contrastive:

@@ -1,7 +1,7 @@
 """Random numbers that do not depend on how many processes share the work, nor on where a run was interrupted.
 
-The training loop reseeds torch's generators at every step from (seed, step); whatever differs from example to
-example is drawn for the whole global batch and cut to this process's part.
+The training loop reseeds torch's generators at every step from (seed, step). A number for each example is drawn for
+the whole global batch, of which each process keeps its part.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ T = TypeVar("T", bound=Tensor)
 
 
 def step_seed(seed: int, step: int, stream: str = "") -> int:
-    """A 63-bit seed that depends on all arguments, well mixed (NumPy's SeedSequence)."""
+    """A well-mixed 63-bit seed that depends on all arguments (NumPy's SeedSequence)."""
     words = np.random.SeedSequence(seed, spawn_key=(step, *stream.encode())).generate_state(2, np.uint32)
     return int(words[0]) << 31 | int(words[1]) >> 1
 
@@ -24,7 +24,7 @@ def step_seed(seed: int, step: int, stream: str = "") -> int:
 def reseed(seed: int, device: torch.device) -> None:
     """Seed torch's generators of the CPU and of `device`.
 
-    `torch.manual_seed` also queues a seeding of every accelerator that is not in use, which costs more than the rest.
+    Unlike `torch.manual_seed`, it does not queue a seeding of every accelerator that is not in use, which is slow.
     """
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
@@ -52,5 +52,5 @@ def local_part(batch: T) -> T:
 
 
 def batch_rand(size: int, device: torch.device | str | None = None) -> Tensor:
-    """Uniform numbers in [0, 1) for `size` local examples: an example's does not depend on the processes."""
+    """Uniform numbers in [0, 1) for `size` local examples, the same for any number of processes."""
     return local_part(torch.rand(size * process()[1], device=device))

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from niso.linalg import full_precision, matmul, polar
 
 Eigenvalues = Literal["cumulative", "sorted", "shifted"]
-"""How Λ comes from its parameters l: cumsum(l²), sort(l²), or l − min(l)."""
+"""Parametrisation of Λ by l: cumsum(l²), sort(l²), or l − min(l)."""
 
 Eigenfunctions = Literal["polar", "rotation"]
-"""How Φ comes from its parameters: by a polar factor, or by a rotation of an orthonormal frame."""
+"""Parametrisation of Φ: a polar factor, or a rotation of an orthonormal frame."""
 
 
 class Spectrum(NamedTuple):
@@ -42,8 +42,9 @@ class Spectrum(NamedTuple):
         return matmul((self.eigenfunctions * self.mass[:, None]).mT, z)
 
     def unproject(self, a: Float[Tensor, "*batch rank channels"]) -> Float[Tensor, "*batch points channels"]:
-        """Latent functions Φ a with the given coefficients; for rank < points, `unproject` after `project` is
-        the M-orthogonal projection onto the eigenfunctions.
+        """Latent functions Φ a with the given coefficients.
+
+        For rank < points, `unproject` after `project` is the M-orthogonal projection onto the eigenfunctions.
         """
         return matmul(self.eigenfunctions, a)
 
@@ -52,7 +53,7 @@ class Spectrum(NamedTuple):
         return matmul(self.eigenfunctions * self.eigenvalues, (self.eigenfunctions * self.mass[:, None]).mT)
 
     def spatial_map(self, tau: Float[Tensor, "*batch rank rank"]) -> Float[Tensor, "*batch points points"]:
-        """The map Φ τ_Ω ΦᵀM on latent functions that τ_Ω represents (inverse of paper eq. 5)."""
+        """Map Φ τ_Ω ΦᵀM on latent functions for a map τ_Ω of coefficients (inverse of paper eq. 5)."""
         return matmul(matmul(self.eigenfunctions, tau), (self.eigenfunctions * self.mass[:, None]).mT)
 
 
@@ -61,24 +62,25 @@ class LearnedSpectrum(nn.Module):
 
     Its parameters are `mass_root` m (points), `basis` (points, rank) and `eigenvalue_root` l (rank):
 
-    - M = m² + 1e-8, m starting at 1.
+    - M = m² + 1e-8; m starts at 1.
     - Φ by `eigenfunctions`, M-orthonormal after any optimiser step:
       "polar" is M^(-1/2) polar(M^(1/2) U) for the basis U, which starts at N(0, 0.01²);
-      "rotation" is M^(-1/2) F cayley(W) for an orthonormal frame F and a skew matrix W, which the basis holds and
-      which starts at 0. Called after every optimiser step, `retract_` moves the rotation into the frame, so that an
-      entry of the basis is at every step the angle between two eigenfunctions, and Adam's moments are of angles.
+      "rotation" is M^(-1/2) F cayley(W) for an orthonormal frame F and a skew matrix W, whose entries are the basis;
+      W starts at 0. Call `retract_` after every optimiser step: it moves the rotation into the frame. Each entry of
+      the basis is then the angle between two eigenfunctions at every step, and Adam's moments are those of angles.
     - Λ by `eigenvalues`:
-      "cumulative" is cumsum(l²) with l starting at N(0, 1/rank²), almost all equal;
-      "sorted" is sort(l²) with l starting at N(0, 1), the published choice for the Laplacian experiments;
-      "shifted" is l − min(l), in no order, with l starting evenly spaced from 0 to 1: eigenvalues may pass each other
-      and none is held at 0, where the gradient of a square vanishes.
+      "cumulative" is cumsum(l²); l starts at N(0, 1/rank²), which makes almost all eigenvalues equal;
+      "sorted" is sort(l²); l starts at N(0, 1), the published choice for the Laplacian experiments;
+      "shifted" is l − min(l), in no order; l starts evenly spaced from 0 to 1. Eigenvalues may pass each other,
+      and none stays at 0, where the gradient of a square vanishes.
 
     Args:
         points: number N of points of the latent domain.
-        rank: number k of eigenfunctions, at most `points`; all of them by default.
-        eigenvalues: the parametrisation of Λ.
-        damping: damping of the polar factor's gradient, see `niso.polar`.
-        eigenfunctions: the parametrisation of Φ. "rotation" solves a (points, points) system in each call.
+        rank: number k of eigenfunctions, at most `points`, which is the default.
+        eigenvalues: parametrisation of Λ.
+        damping: damping of the polar factor's derivative, see `niso.polar`.
+        eigenfunctions: parametrisation of Φ. "rotation" solves a (points, points) system in each call, except right
+            after `retract_` on a CPU; there its first derivatives alone are exact.
 
     Raises:
         ValueError: a rank outside 1 … points, or an unknown parametrisation.
@@ -136,13 +138,13 @@ class LearnedSpectrum(nn.Module):
 
     @torch.no_grad()
     def retract_(self) -> None:
-        """Move the rotation that the basis holds into the frame; the spectrum stays as it is.
+        """Move the rotation from the basis into the frame, which leaves the spectrum unchanged.
 
-        To be called after every optimiser step with "rotation"; does nothing with "polar".
+        Call it after every optimiser step with "rotation"; with "polar" it does nothing.
         """
         if self.eigenfunction_kind == "rotation":
             frame = self.frame @ _cayley(_skew(self.basis))
-            gram = frame.mT @ frame  # a Newton–Schulz step of third order keeps rounding errors from adding up
+            gram = frame.mT @ frame  # the third-order Newton–Schulz step below stops rounding errors from accumulating
             self.frame.copy_(
                 frame
                 @ (15 * torch.eye(len(gram), dtype=gram.dtype, device=gram.device) - 10 * gram + 3 * gram @ gram)
@@ -173,15 +175,15 @@ def _rotated(
 ) -> Float[Tensor, "points rank"]:
     """First columns of the frame, rotated by cayley(W)."""
     rank = basis.shape[1]
-    # asked on the CPU alone: a GPU would have to wait for the answer
+    # on the CPU only: the host would wait for a GPU's answer
     if not torch.compiler.is_compiling() and basis.device.type == "cpu" and not basis.any():
-        # after a retraction W = 0, where F (I + W) has the same value and first derivatives, with nothing to solve
+        # W = 0 after a retraction: F (I + W) has the same value and first derivatives, and needs no solve
         return frame[:, :rank] + frame @ _skew(basis)[:, :rank]
     return frame @ _cayley(_skew(basis))[:, :rank]
 
 
 def _skew(basis: Float[Tensor, "points rank"]) -> Float[Tensor, "points points"]:
-    """Skew matrix W of the rotations among the first `rank` directions, and between these and the others."""
+    """Skew matrix W that rotates among the first `rank` directions, and between these and the others."""
     points, rank = basis.shape
     inner, outer = basis[:rank], basis[rank:]
     top = torch.cat([(inner - inner.mT) / 2, -outer.mT], dim=1)

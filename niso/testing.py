@@ -1,4 +1,4 @@
-"""Assertions for tests of equivariant code, for users too; errors are taken in float64."""
+"""Assertions for tests of equivariant code, in this library and in yours; errors are computed in float64."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def assert_equivariant(
 ) -> None:
     """Assert function(act_in(x)) = act_out(function(x)) to a relative tolerance.
 
-    With the default `act_out` this asserts invariance.
+    The default `act_out`, the identity, asserts invariance.
 
     Raises:
-        AssertionError: the relative error is larger than `tolerance` (or not a number); it is stated.
+        AssertionError: the relative error exceeds `tolerance` or is not a number; the message states it.
     """
     error = relative_error(function(act_in(x)), act_out(function(x)))
     _check(error, tolerance, "equivariance error")
@@ -40,10 +40,10 @@ def assert_isometry(
     spectrum: Spectrum | None = None,
     tolerance: float = 1e-4,
 ) -> None:
-    """Assert τᵀτ = I and, where a spectrum is given, that τ commutes with its eigenvalues (paper eq. 3).
+    """Assert that τᵀτ = I and, where a spectrum is given, that τ commutes with its eigenvalues (paper eq. 3).
 
     Raises:
-        AssertionError: which of the two conditions fails, and by how much.
+        AssertionError: one of the two fails; the message says which, and by how much.
     """
     tau = tau.detach().double()
     identity = torch.eye(tau.shape[-1], dtype=tau.dtype, device=tau.device)

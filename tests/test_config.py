@@ -23,9 +23,24 @@ def round_trip(settings: Settings) -> Settings:
 @pytest.mark.parametrize(("experiment", "preset"), PRESETS)
 def test_every_preset_survives_yaml(experiment, preset):
     kind = find_experiment(experiment)
-    for method in kind.methods:
+    for method in kind.methods():
         settings = Settings(experiment, preset, kind.presets[preset], method, seed=3, data_dir=Path("/some/ü"))
         assert round_trip(settings) == settings
+
+
+def test_retired_settings_are_ignored_and_unknown_ones_are_not(monkeypatch):
+    kind = find_experiment("homnist")
+    settings = Settings("homnist", "quick", kind.presets["quick"])
+    old = settings.dump()
+    old["config"] |= {"former": 3, "head": old["config"]["head"] | {"momentum": 0.9}}
+    with pytest.raises(InputError, match="unknown setting"):
+        Settings.load(old, SOURCE)
+    monkeypatch.setattr(kind, "retired", ("former", "head.momentum", "never.there"), raising=False)
+    assert Settings.load(old, SOURCE) == settings
+    assert old["config"]["former"] == 3  # the values that were read are left as they are
+    old["config"]["formr"] = 3
+    with pytest.raises(InputError, match="unknown setting 'formr'"):
+        Settings.load(old, SOURCE)
 
 
 floats = st.floats(0, 1e6, allow_subnormal=True)

@@ -209,7 +209,7 @@ def test_accuracy_by_strength_has_bins_of_equally_many():
     np.testing.assert_allclose(axes.lines[0].get_ydata(), [100, 50, 0])
     np.testing.assert_allclose(axes.lines[0].get_xdata(), [0.5, 2.5, 4.5])
     assert axes.get_xlabel() == "pixels" and axes.get_title() == "57.14 % of 7 images"
-    with pytest.raises(ValueError, match="no example of finite strength"):
+    with pytest.raises(ValueError, match="no example has a finite strength"):
         figures.accuracy_by_strength(correct[6:], strength[6:])
 
 

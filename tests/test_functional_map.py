@@ -7,10 +7,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
-from torch.autograd import gradcheck
+from torch.autograd import gradcheck, gradgradcheck
+from torch.func import grad, hessian, jacfwd, jacrev, vmap
 
 import niso
 from niso.functional_map import eigenvalue_blocks
+
+# PyTorch loads its forward mode by its own deprecated torch.jit.script
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is:DeprecationWarning")
 
 MULTIPLICITIES = [(1, 1, 1, 1, 1, 1), (3, 1, 2), (2, 2, 2), (6,), (1, 3, 1, 1)]
 
@@ -142,6 +146,34 @@ def test_gradients(mask, special):
         assert gradcheck(lambda v: niso.isometric_map(a, b, v, mask, special), distinct)
 
 
+@pytest.mark.parametrize("mask", ["soft", "exact", None])
+@pytest.mark.parametrize("special", [False, True])
+def test_torch_func(mask, special):
+    """Under vmap, in both modes, and twice."""
+    a, b = torch.randn(2, 3, 4, 6, dtype=torch.float64)
+    values = torch.tensor([0.0, 0.0, 1.0, 2.5], dtype=torch.float64)
+
+    def solve(a, b, values=values):
+        return niso.isometric_map(a, b, values, mask, special)
+
+    def scalar(a, b):
+        return solve(a, b)[0].sum()
+
+    torch.testing.assert_close(vmap(solve)(a, b), solve(a, b))
+    torch.testing.assert_close(vmap(solve, in_dims=(0, None))(a, b[0]), solve(a, b[0].expand_as(a)))
+    for argument in range(2):
+        backward = vmap(jacrev(solve, argument))(a, b)
+        torch.testing.assert_close(vmap(jacfwd(solve, argument))(a, b), backward)
+        leaf = [a[1].clone().requires_grad_(), b[1].clone().requires_grad_()]
+        (expected,) = torch.autograd.grad(scalar(*leaf), leaf[argument])
+        torch.testing.assert_close(vmap(grad(scalar, argument))(a, b)[1], expected)
+    distinct = torch.tensor([0.0, 0.4, 1.0, 2.5], dtype=torch.float64)
+    over_values = [mode(solve, 2)(a, b, distinct) for mode in (jacrev, jacfwd)]
+    torch.testing.assert_close(*over_values)
+    torch.testing.assert_close(vmap(hessian(scalar))(a, b)[2], hessian(scalar)(a[2], b[2]))
+    assert gradgradcheck(scalar, (a[0].requires_grad_(), b[0].requires_grad_()))
+
+
 def test_equivariance_under_a_change_of_basis():
     """Solved in rotated bases, the unmasked map is the same map: Q_b τ Q_aᵀ."""
     a, b = torch.randn(2, 5, 8, dtype=torch.float64)
@@ -211,6 +243,14 @@ def test_least_squares(channels):
     r = ridge * gram.diagonal(dim1=-2, dim2=-1).mean(-1)
     residual = (tau @ a - b) @ a.mT + r[:, None, None] * tau  # the normal equations
     torch.testing.assert_close(residual, torch.zeros_like(residual), rtol=0, atol=1e-10)
+
+
+def test_least_squares_under_torch_func():
+    a, b = torch.randn(2, 3, 4, 6, dtype=torch.float64)
+    torch.testing.assert_close(vmap(niso.least_squares_map)(a, b), niso.least_squares_map(a, b))
+    backward = vmap(jacrev(niso.least_squares_map))(a, b)
+    for x, y, expected in zip(a, b, backward, strict=True):  # not vmap(jacfwd), which torch.linalg.solve gets wrong
+        torch.testing.assert_close(jacfwd(niso.least_squares_map)(x, y), expected)
 
 
 def test_least_squares_of_zero_is_zero(dtype):

@@ -32,6 +32,19 @@ def test_centred_error_ignores_a_constant_offset_that_the_plain_one_hides_behind
     assert (metrics.equivariance_error(tau, a + offset, b + offset) < 1e-2 * centred).all()
 
 
+def test_relative_map_error_tells_a_map_of_the_transformation_from_a_map_of_the_pair():
+    """Any pair of square latents is fitted by some matrix, which fails on another pair under the same T."""
+    (a, other), planted = torch.randn(2, 3, 4, 4, dtype=torch.float64), orthogonal(3, 4, 4)
+    b, other_b = planted @ a, planted @ other + torch.randn(3, 4, 4, dtype=torch.float64)
+    fitted = torch.linalg.solve(other, other_b, left=False)
+    assert (metrics.equivariance_error(fitted, other, other_b) < 1e-15).all()
+    assert (metrics.relative_map_error(fitted, a, b) > 1e-2).all()
+    assert (metrics.relative_map_error(planted, a, b) < 1e-15).all()
+    common = torch.ones(4, 1, dtype=torch.float64)
+    expected = (fitted @ a - b).square().sum((-2, -1)) / (b - common).square().sum((-2, -1))
+    torch.testing.assert_close(metrics.relative_map_error(fitted, a, b, common), expected)
+
+
 def test_equivariance_error_under_autocast():
     tau, (a, b) = orthogonal(2, 8, 8).float(), torch.randn(2, 2, 8, 5)
     plain = metrics.equivariance_error(tau, a, b)
@@ -114,6 +127,7 @@ def test_matched_spaces_fill_no_space_beyond_its_dimension():
     assert metrics.matched_spaces(energy, torch.tensor([1, 2])).tolist() == [0, 1, 1]
     assert metrics.matched_spaces(energy, torch.tensor([2, 2])).tolist() == [0, 0, 1]
     assert metrics.matched_spaces(energy[:1], torch.tensor([1, 2])).tolist() == [0]
+    assert metrics.matched_spaces(energy[:2], torch.tensor([1, 4])).tolist() == [0, 1]  # fewer than dimensions
     with pytest.raises(ValueError, match="3 eigenfunctions do not fit into subspaces of 2 dimensions"):
         metrics.matched_spaces(energy, torch.tensor([1, 1]))
 

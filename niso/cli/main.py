@@ -1,7 +1,8 @@
-"""`niso <command>`: a thin door to the library.
+"""`niso COMMAND …`: a thin door to the library.
 
 Exit status 0 only for work that is finished, 2 for a wrong call or bad input (with one line that says what is wrong
-and what to do), 128 + its number after a signal (Ctrl-C: 130), 1 for a fault of the program itself.
+and what to do), 3 if a part of the input was refused, 128 + its number after a signal (Ctrl-C: 130), 1 for a fault of
+the program itself.
 """
 
 from __future__ import annotations
@@ -9,38 +10,45 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
+from importlib import import_module
 
 from niso.errors import InputError, Interrupted, NisoError, OtherProcessError, nearest
 
 # Two idle-spinning threads on a busy machine make small SVDs 100 times slower; it must be set before torch loads.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-HELP = """usage: niso COMMAND …
+COMMANDS = {
+    "run": ("EXPERIMENT", "train and evaluate in a new run folder; several seeds and methods, too"),
+    "resume": ("RUN", "continue an interrupted run, or several"),
+    "evaluate": ("RUN", "compute the metrics of a trained run again, with its report"),
+    "report": ("RUN…", "write a run's report again, or compare several runs or records"),
+    "record": ("RUN…", "keep settings, facts and metrics of finished runs as small JSON files"),
+    "pose": ("VIDEO", "read a camera's trajectory off a video by a finished run of pose"),
+    "view": ("RUN…", "show trajectories of pose runs in 3-D, in a web browser"),
+    "data shapes": ("OUT", "make classes of closed meshes, or deform given ones into classes"),
+    "data prepare shapes": ("IN OUT", "map closed meshes and conformal variants to the sphere, for shapes"),
+    "data prepare co3d": ("IN OUT", "crop and resize CO3Dv2, from its own layout, for pose"),
+    "data prepare video": ("IN OUT", "the same for video files and folders of frames, with cameras or without"),
+}
+"""Words of a command: what it takes and does. `niso.cli.WORDS.main` is called; it is imported only then."""
+
+HELP = """usage: niso {usage}
 
 Neural Isometries: train, resume, evaluate and report experiments.
 
 commands:
-  run EXPERIMENT [options]   train and evaluate in a new run folder, and write a report; --seeds N, --methods …: several
-                             runs, --parallel M at a time
-  resume RUN [--parallel M]  go on with an interrupted run, or with several
-  evaluate RUN               compute the figures of a trained run again, with its report
-  report RUN… [--out FILE]   write a run's report.html again, or compare several runs, records, or folders of them
-  record RUN… [--to FOLDER]  keep settings, facts and figures of finished runs as small JSON files (in results/)
-  pose VIDEO [options]       read a camera's trajectory off a video by a finished run of the pose experiment
-  view RUN…                  show trajectories of pose runs in 3-D, in a web browser
-  data COMMAND …             make and prepare data sets, see `niso data --help`
+{commands}
 
 experiments: {experiments}
-`niso run EXPERIMENT --help` lists presets and all settings. Exit status: 0 finished, 2 wrong call or bad input."""
+`niso COMMAND --help` lists the options of a command, `niso run EXPERIMENT --help` all settings of an experiment.
+Exit status: 0 finished, 2 wrong call or bad input, 3 some shapes or videos were refused (the others are prepared)."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `niso` command."""
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        status = _dispatch(list(arguments))
+        status = _dispatch(list(sys.argv[1:] if arguments is None else arguments))
     except OtherProcessError:
         status = 2
     except NisoError as error:
@@ -57,149 +65,43 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
         status = 2
     except KeyboardInterrupt:
-        print("niso: interrupted; `niso resume RUN` goes on from the last checkpoint", file=sys.stderr)
+        print("niso: interrupted; `niso resume RUN` continues from the last checkpoint", file=sys.stderr)
         status = 128 + signal.SIGINT
     sys.exit(status)
 
 
 def _dispatch(arguments: list[str]) -> int:
-    from niso import __version__
-    from niso.experiments import EXPERIMENTS
-
-    commands: dict[str, Callable[[list[str]], int | None]] = {
-        "run": _run,
-        "resume": _resume,
-        "evaluate": _evaluate,
-        "report": _report,
-        "record": _record,
-        "pose": _pose,
-        "view": _view,
-        "data": _data,
-    }
-    wants_help = bool({"-h", "--help"} & set(arguments)) or arguments[:1] == ["help"]
-    if not arguments or (wants_help and not _is_run_of_something(arguments)):
-        print(HELP.format(experiments=", ".join(EXPERIMENTS)), file=None if arguments else sys.stderr)
-        return 0 if arguments else 2
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
+    for name in COMMANDS:
+        words = name.split()
+        if arguments[: len(words)] == words:
+            return int(import_module(".".join(["niso.cli", *words])).main(arguments[len(words) :]) or 0)
+    if not arguments:
+        print(_help(""), file=sys.stderr)
+        return 2
     if arguments[0] == "--version":
+        from niso import __version__
+
         print(f"niso {__version__}")
         return 0
-    command, *rest = arguments
-    if command not in commands:
-        raise InputError(f"unknown command {command!r}{nearest(command, commands)}")
-    return commands[command](rest) or 0
-
-
-def _is_run_of_something(arguments: list[str]) -> bool:
-    """Whether it is `niso run EXPERIMENT …` or another command that has help texts of its own."""
-    return arguments[0] in ("pose", "view", "data") or (arguments[0] == "run" and not arguments[1].startswith("-"))
-
-
-def _run(arguments: list[str]) -> None:
-    from niso.cli.run import parse_run
-
-    call = parse_run(arguments)
-    if call.seeds > 1 or len(call.methods) > 1:
-        from niso.runs.sweep import run_sweep
-
-        print(run_sweep(call.settings, call.seeds, call.methods, call.out, call.parallel))
-        return
-    from niso.runs.runner import run
-
-    _show(run(call.settings, call.out), call.out)
-
-
-def _resume(arguments: list[str]) -> None:
-    from niso.runs.runner import resume
-    from niso.runs.sweep import is_sweep, resume_sweep
-
-    parallel = str(_take("--parallel", arguments, Path("1")))
-    if not parallel.isdecimal() or int(parallel) < 1:
-        raise InputError(f"--parallel must be a whole number, at least 1, got {parallel}")
-    if len(arguments) == 1 and is_sweep(Path(arguments[0])):
-        print(resume_sweep(Path(arguments[0]), int(parallel)))
-        return
-    path = _one_run("resume", arguments)
-    _show(resume(path), path)
-
-
-def _evaluate(arguments: list[str]) -> None:
-    from niso.runs.runner import evaluate
-
-    path = _one_run("evaluate", arguments)
-    _show(evaluate(path), path)
-
-
-def _report(arguments: list[str]) -> None:
-    from niso.runs.comparison import report
-
-    out = _take("--out", arguments, Path())
-    print(report(_paths("report", arguments), None if out == Path() else out))
-
-
-def _record(arguments: list[str]) -> None:
-    from niso.runs import Run
-    from niso.runs.record import write_record
-
-    folder = _take("--to", arguments, Path("results"))
-    for run in [run for path in _paths("record", arguments) for run in Run.find(path)]:
-        print(write_record(run, folder))
-
-
-def _pose(arguments: list[str]) -> int:
-    from niso.cli.pose import main
-
-    return main(arguments)
-
-
-def _view(arguments: list[str]) -> int:
-    from niso.cli.view import main
-
-    return main(arguments)
-
-
-def _data(arguments: list[str]) -> int:
-    from niso.cli.data.main import main
-
-    return main(arguments)
-
-
-def _take(option: str, arguments: list[str], default: Path) -> Path:
-    """Remove `option VALUE` from the arguments and return the value, mostly a path."""
-    if option not in arguments:
-        return default
-    at = arguments.index(option)
-    if at + 1 == len(arguments):
-        raise InputError(f"{option} needs a value")
-    path = Path(arguments[at + 1])
-    del arguments[at : at + 2]
-    return path
-
-
-def _paths(command: str, arguments: list[str]) -> list[Path]:
+    group = ""  # of commands, such as "data "
+    while arguments and any(name.startswith(f"{group}{arguments[0]} ") for name in COMMANDS):
+        group += f"{arguments.pop(0)} "
+    choices = dict.fromkeys(name.removeprefix(group).split()[0] for name in COMMANDS if name.startswith(group))
     if not arguments:
-        raise InputError(f"`niso {command}` needs one or more run folders")
-    return [_path(argument) for argument in arguments]
+        raise InputError(f"`niso {group.strip()}` needs a command; choose from {', '.join(choices)}")
+    if {"-h", "--help"} & set(arguments):
+        print(_help(group))
+        return 0
+    raise InputError(f"unknown command '{group}{arguments[0]}'{nearest(arguments[0], choices)}")
 
 
-def _one_run(command: str, arguments: list[str]) -> Path:
-    if len(arguments) != 1:
-        raise InputError(f"`niso {command}` takes one run folder, got {len(arguments)} arguments")
-    from niso.training.run import Run
+def _help(group: str) -> str:
+    """The help text of a group of commands; of all if it is empty."""
+    from niso.experiments import EXPERIMENTS
 
-    return Run.open(_path(arguments[0])).path
-
-
-def _path(argument: str) -> Path:
-    if argument.startswith("-"):
-        raise InputError(f"unknown option {argument!r}")
-    return Path(argument)
-
-
-def _show(figures: dict[str, float], path: Path) -> None:
-    """Final figures and where the report is; nothing in processes that are not the first."""
-    if not figures:
-        return
-    width = max(map(len, figures))
-    for name, value in figures.items():
-        print(f"{name:<{width}}  {value if isinstance(value, int) else format(value, '.4g')}")
-    print(f"\nreport: {path / 'report.html'}")
+    calls = {f"{name} {takes}": does for name, (takes, does) in COMMANDS.items() if name.startswith(group)}
+    width = max(map(len, calls))
+    lines = [f"  {call:<{width}}  {does}" for call, does in calls.items()]
+    return HELP.format(usage=f"{group}COMMAND …", commands="\n".join(lines), experiments=", ".join(EXPERIMENTS))

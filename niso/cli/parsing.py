@@ -1,51 +1,120 @@
-"""Options of a command from a dataclass: help texts from its docstrings, and errors in one line."""
+"""Options of a command from a dataclass: docstrings become help texts, and a wrong call becomes one line."""
 
 from __future__ import annotations
 
-import contextlib
-import io
-import re
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import tyro
+from tyro.conf import Positional, arg
 
 from niso.errors import InputError, nearest
 
 C = TypeVar("C")
 
+RunFolder = Annotated[Path, Positional, arg(metavar="RUN")]
+"""Type of an option: the run folder that a command works on."""
 
-def parse(kind: type[C], program: str, arguments: list[str]) -> C:
+
+@dataclass(frozen=True)
+class Runs:
+    """Base of the options of commands that take several runs."""
+
+    runs: Annotated[tuple[Path, ...], Positional, arg(metavar="RUN…")]
+    """Run folders, or folders of them."""
+
+    def __post_init__(self) -> None:
+        if not self.runs:
+            raise ValueError("the command needs one or more run folders")
+
+
+def parse(kind: type[C], program: str, arguments: Sequence[str], default: C | None = None, about: str = "") -> C:
     """The options of a call.
 
+    Args:
+        kind: the dataclass of the options.
+        program: the words of the call before its arguments, e.g. "niso resume".
+        arguments: the words after them.
+        default: the options that hold where no flag changes them; if None, the defaults of the class.
+        about: what the help says the command does; if empty, the docstring of the class.
+
     Raises:
-        InputError: anything wrong with them, in one line.
+        InputError: anything wrong with the arguments, in one line.
         SystemExit: help was asked for, and printed.
     """
-    import tyro  # slow to import
+    start: Any = tyro.MISSING_NONPROP if default is None else default
+    options: C = _call_tyro(kind, program, arguments, default=start, description=about or None)
+    return options
 
-    problem = io.StringIO()
+
+def parse_known(kind: type[C], program: str, arguments: Sequence[str]) -> C:
+    """The options of a call that `kind` has; others are passed over. Errors as in `parse`."""
+    options: C = _call_tyro(kind, program, arguments, return_unknown_args=True, add_help=False)[0]
+    return options
+
+
+def _call_tyro(kind: type, program: str, arguments: Sequence[str], **settings: Any) -> Any:
+    def refuse(event: Any) -> None:
+        if line := _error_line(event, kind, program, arguments):
+            raise InputError(line)
+
+    # tyro gives its errors as data only through this hook, which is not public. Without it, or for an error that
+    # `_error_line` does not know, tyro prints a message of several lines and exits with status 2.
+    hook = getattr(getattr(tyro, "_errors", None), "on_parse_error", nullcontext)
     try:
-        with contextlib.redirect_stderr(problem):
-            return tyro.cli(kind, args=arguments, prog=program)
+        with hook(refuse):
+            return tyro.cli(kind, args=arguments, prog=program, **settings)
     except ValueError as error:  # from a dataclass's own checks
         raise InputError(str(error)) from error
-    except SystemExit as stop:
-        if not stop.code:
-            raise
-        message = re.split(r" (?:Argument|For full) helptext", first_message(problem.getvalue()))[0]
-        message = message.removeprefix(f"{kind.__name__}: ")  # tyro's name for a dataclass's own checks
-        raise InputError(f"{message.rstrip('.')}; see `{program} --help`") from stop
 
 
-def first_message(text: str) -> str:
-    """The sentence of tyro's boxed error message, in one line."""
-    lines = [re.sub(r"[─━│╭╮╰╯]", "", line).strip() for line in text.splitlines()]
-    rules = [index for index, line in enumerate(lines) if set(line) == {"-"}] or [0]
-    end = rules[1] if len(rules) > 1 else len(lines)
-    message = " ".join(line for line in lines[rules[0] + 1 : end] if line)
-    choice = re.match(r"(?:.*: )?invalid choice '(.*)' for argument '(.*)'\. Expected one of \((.*)\)", message)
-    if choice:
-        name, flag, known = choice.groups()
-        hint = nearest(name, re.findall(r"'([^']*)'", known))
-        return f"{flag}: unknown value {name!r}{hint}"
-    message = re.sub(r"invalid literal for int\(\) with base 10: ('.*')", r"\1 is not a whole number", message)
-    message = re.sub(r"could not convert string to float: ('.*')", r"\1 is not a number", message)
-    return message.removeprefix("Error parsing ").rstrip(".") or "the call cannot be understood"
+def _error_line(event: Any, kind: type, program: str, arguments: Sequence[str]) -> str:
+    """What is wrong with a call, from one of the events of `tyro._errors`; empty if the event is not known."""
+    name, flags = type(event).__name__, list(_flags(kind))
+    argument: Any = getattr(event, "argument", None)
+    flag = _name(argument) if argument else ""
+    given = [word.partition("=")[0] for word in arguments if word.startswith("--")]
+    unknown = next((option for option in given if option.replace("_", "-") not in flags), None)
+    if unknown and (name in ("UnrecognizedArgs", "MissingArgs") or (name == "BadValue" and argument.is_positional())):
+        hint = nearest(unknown, flags)
+        return f"unknown option {unknown!r}{hint if 'did you mean' in hint else f'; `{program} --help` lists all'}"
+    match name:
+        case "UnrecognizedArgs":
+            return f"unexpected argument {event.tokens[0]!r}; see `{program} --help`"
+        case "MissingArgs":
+            names = " and ".join(_name(missing.arg) for missing in event.missing_arguments)
+            return f"`{program}` needs {names}; see `{program} --help`"
+        case "MutexConflict":
+            return f"{event.first_token} and {event.second_token} exclude each other: leave one out"
+        case "BadValue":
+            return f"{flag} needs a value"
+        case "InvalidChoice":
+            return f"{flag}: unknown value {event.value!r}{nearest(event.value, event.choices)}"
+        case "InstantiationFailure" if flag:
+            words = {"INT": "a whole number", "FLOAT": "a number", "{None}": "None"}
+            expected = [words.get(word, word) for word in str(argument.lowered.metavar).split("|")]
+            return f"{flag} must be {' or '.join(reversed(expected))}"
+        case "InstantiationFailure":
+            return str(event.message)
+    return ""
+
+
+def _name(argument: Any) -> str:
+    """The flag of one of tyro's arguments, or the word that stands for a positional one in the help."""
+    return str(argument.lowered.metavar if argument.is_positional() else argument.lowered.name_or_flags[-1])
+
+
+def _flags(kind: Any, prefix: str = "") -> Iterator[str]:
+    """All flags of a dataclass and of those inside it."""
+    hints = get_type_hints(kind, include_extras=True)
+    for field in fields(kind):
+        name, hint = field.name.replace("_", "-"), hints[field.name]
+        type_, notes = getattr(hint, "__origin__", hint), getattr(hint, "__metadata__", ())
+        if is_dataclass(type_):
+            inline = any(getattr(note, "name", None) == "" for note in notes)
+            yield from _flags(type_, prefix if inline else f"{prefix}{name}.")
+        elif Positional not in notes:
+            yield from (f"--{prefix}{name}", *([f"--{prefix}no-{name}"] if type_ is bool else []))

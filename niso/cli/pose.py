@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
+from tyro.conf import Positional, arg
 
 from niso.cli.parsing import parse
+from niso.config import require
 from niso.errors import InputError
 
 TRAJECTORY, PICTURE = "trajectory.txt", "trajectory.png"
@@ -17,7 +18,7 @@ ENDED_EARLY = 3
 
 
 @dataclass(frozen=True)
-class PoseCall:
+class Options:
     """Read the camera's trajectory off a video by a finished run of `niso run pose`.
 
     Writes trajectory.txt in TUM's format (lines of: timestamp tx ty tz qx qy qz qw, camera-to-world, x right, y down, z
@@ -26,7 +27,7 @@ class PoseCall:
     read only in part.
     """
 
-    video: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="VIDEO")]
+    video: Annotated[Path, Positional, arg(metavar="VIDEO")]
     """A video file, a folder of frames, or what `niso data prepare` wrote."""
     checkpoint: Path
     """The run folder, or its weights.safetensors."""
@@ -38,17 +39,12 @@ class PoseCall:
     """Folder to write to; poses/NAME by default."""
 
     def __post_init__(self) -> None:
-        if self.skip < 0:
-            raise ValueError(f"--skip must not be negative, got {self.skip}")
+        require(self, "skip")
 
 
 def main(arguments: list[str]) -> int:
-    """`niso pose …`: the exit status.
-
-    Raises:
-        NisoError: anything wrong with the call, the run or the video, in one line.
-    """
-    options = parse(PoseCall, "niso pose", arguments)
+    """`niso pose …`: the exit status."""
+    options = parse(Options, "niso pose", arguments)
     from niso.data.video.stream import open_stream
     from niso.experiments.pose.inference import load_reader, predict, write_picture, write_tum
     from niso.training.progress import Bar

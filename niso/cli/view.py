@@ -4,43 +4,33 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
 
-import tyro
-
-from niso.cli.parsing import parse
+from niso.cli.parsing import Runs, parse
 
 
 @dataclass(frozen=True)
-class ViewCall:
-    """Show true and predicted trajectories of finished runs of `niso run pose`, several side by side, in a web browser.
+class Options(Runs):
+    """Show true and predicted trajectories of finished runs of `niso run pose` in a web browser.
 
-    The page is served to this machine alone, until Ctrl-C. Predictions are brought nearest to the truth by a similarity
-    without reflection; the field of view of the cameras drawn is not that of the real ones.
+    Several runs, tested on the same data, are shown side by side. The page is served to this machine alone, until
+    Ctrl-C. Predictions are brought nearest to the truth by a similarity without reflection; the field of view of the
+    cameras drawn is not that of the real ones.
     """
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN…")]
-    """Run folders, or folders of them, tested on the same data."""
     port: int = 8080
     """Port of the page, or the first free one after it."""
     once: bool = False
-    """Stop as soon as the page stands: to see whether all is there."""
+    """Stop as soon as the page is ready, as a check that everything is there."""
 
     def __post_init__(self) -> None:
-        if not self.runs:
-            raise ValueError("`niso view` needs one or more run folders")
+        super().__post_init__()
         if not 0 < self.port < 65536:
             raise ValueError(f"--port must be between 1 and 65535, got {self.port}")
 
 
 def main(arguments: list[str]) -> int:
-    """`niso view …`: the exit status.
-
-    Raises:
-        InputError: anything wrong with the call or the runs, in one line; viser is not installed.
-    """
-    options = parse(ViewCall, "niso view", arguments)
+    """`niso view …`: the exit status."""
+    options = parse(Options, "niso view", arguments)
     from niso.experiments.pose.view import Viewer, read_runs
 
     viewer = Viewer(read_runs(options.runs), options.port)

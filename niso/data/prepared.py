@@ -1,26 +1,134 @@
-"""What prepared folders of shapes and of frames share: facts in JSON files, and errors that say how to go on."""
+"""Prepared folders, of shapes or of frames: facts in JSON files, items kept or prepared again, errors with a remedy."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
+from niso.data.workers import unordered
 from niso.errors import InputError
-from niso.files import write_atomically
+from niso.files import locked, write_atomically
 
 PARAMETERS, REFUSED = "parameters.json", "refused.json"
 AGAIN = "give the same command again to go on"
 
+Source = TypeVar("Source")
+Facts = dict[str, Any]
 
-def write_json(path: Path, values: dict[str, Any]) -> None:
+Report = Callable[[str, str | None], None]
+"""Called after each item with its name and why it was refused, if it was."""
+
+
+class Item(NamedTuple):
+    """A shape or a sequence after its preparation: `facts` is None where it was refused for `problem`."""
+
+    name: str
+    facts: Facts | None
+    problem: str | None = None
+    kept: bool = False
+
+
+class Outcome(NamedTuple):
+    """Results of a preparation.
+
+    Attributes:
+        prepared: number of items prepared now.
+        kept: number of items that were there already.
+        refused: reasons by name.
+        notes: parts of items that were left out, by name.
+    """
+
+    prepared: int
+    kept: int
+    refused: dict[str, str]
+    notes: dict[str, str]
+
+
+def prepare_items(
+    prepare: Callable[[Source], Item],
+    sources: Iterable[Source],
+    out: Path,
+    parameters: Facts,
+    last: str,
+    finish: Callable[[dict[str, Facts], Outcome], None],
+    workers: int,
+    report: Report,
+) -> Outcome:
+    """Prepare items into a folder that `check_folder` has passed.
+
+    Args:
+        prepare: one item, see `prepare_item`.
+        last: the file that says that the preparation is finished; removed at first.
+        finish: writes it, from facts by name and the outcome.
+        workers: processes; 1 works in this one.
+
+    Raises:
+        InputError: a name comes twice; another process works on the folder; it cannot be written to, e.g. because the
+            disk is full; or a process was killed. Whatever was finished is kept.
+    """
+    items = unordered(prepare, sources, workers)
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+    facts, refused, kept = dict[str, Facts](), dict[str, str](), 0
+    with locked(out):
+        with writing(out):
+            (out / last).unlink(missing_ok=True)
+            write_json(out / PARAMETERS, parameters)
+        for item in items:
+            if item.name in facts or item.name in refused:
+                raise InputError(f"{item.name} comes twice: names must be unique")
+            report(item.name, item.problem)
+            kept += item.kept
+            if item.facts is None:
+                refused[item.name] = item.problem or ""
+            else:
+                facts[item.name] = item.facts
+        facts, refused = dict(sorted(facts.items())), dict(sorted(refused.items()))
+        notes = {name: one["note"] for name, one in facts.items() if one.get("note")}
+        outcome = Outcome(len(facts) - kept, kept, refused, notes)
+        with writing(out):
+            finish(facts, outcome)
+    return outcome
+
+
+def prepare_item(
+    out: Path, name: str, digest: Callable[[], str], check: Callable[[Facts], object], make: Callable[[str], Facts]
+) -> Item:
+    """Prepare one item, unless it is there, whole and from the same files.
+
+    Args:
+        digest: fingerprint of all that the item depends on.
+        check: raises InputError where data that belong to facts are missing or damaged.
+        make: writes data and facts, the given digest among them, and returns the facts.
+
+    Raises:
+        InputError: the folder cannot be written to.
+    """
+    record = out / f"{name}.json"
+    with writing(record):
+        try:
+            fingerprint = digest()
+            with suppress(InputError, KeyError):
+                facts = read_json(record)
+                check(facts)
+                if facts["digest"] == fingerprint:
+                    return Item(name, facts, kept=True)
+            record.unlink(missing_ok=True)
+            return Item(name, make(fingerprint))
+        except InputError as error:
+            record.unlink(missing_ok=True)  # of the item before its files changed
+            return Item(name, None, str(error))
+
+
+def write_json(path: Path, values: Facts) -> None:
     """Write a JSON file of a prepared folder in one step."""
     write_atomically(path, (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> Facts:
     """A JSON file of a prepared folder.
 
     Raises:
@@ -45,7 +153,7 @@ def writing(path: Path) -> Iterator[None]:
         raise InputError(f"cannot write {path} ({problem}): free space or permit it, then {AGAIN}") from error
 
 
-def check_folder(out: Path, what: str, parameters: dict[str, Any]) -> bool:
+def check_folder(out: Path, what: str, parameters: Facts) -> bool:
     """Whether a folder to prepare into holds a preparation already, which these parameters go on with.
 
     Args:

@@ -40,16 +40,16 @@ def unordered(function: Callable[[Item], Result], items: Iterable[Item], workers
     """
     if workers < 1:
         raise InputError(f"workers must be at least 1, got {workers}")
-    if workers == 1:
-        yield from map(function, items)
-        return
-    remaining = iter(items)
+    return map(function, items) if workers == 1 else _in_processes(function, iter(items), workers)
+
+
+def _in_processes(function: Callable[[Item], Result], items: Iterator[Item], workers: int) -> Iterator[Result]:
     context = multiprocessing.get_context("spawn")  # a fork would copy locks of torch's threads
     with ProcessPoolExecutor(workers, context, _start) as pool:
         pending = set[Future[Result]]()
         try:
             while True:
-                for item in islice(remaining, 2 * workers - len(pending)):
+                for item in islice(items, 2 * workers - len(pending)):
                     with _main_hidden():
                         pending.add(pool.submit(function, item))
                 if not pending:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from niso.config import Hardware, Strict, parse
 from niso.errors import InputError, nearest
 from niso.experiments import find_experiment
+
+if TYPE_CHECKING:
+    pass
 
 
 @dataclass(frozen=True)
@@ -37,16 +41,35 @@ class Settings(Strict):
 
     @classmethod
     def load(cls, values: dict[str, Any], source: Path) -> Settings:
-        """Inverse of `dump`.
+        """Inverse of `dump`. Settings that the experiment has retired are left out.
 
         Raises:
             InputError: an unknown experiment, preset, method or setting, or a value that is not allowed.
         """
         settings = parse(cls, values, source)
         kind = find_experiment(settings.experiment)
-        if settings.preset not in kind.presets:
-            raise InputError(f"{source}: unknown preset {settings.preset!r}{nearest(settings.preset, kind.presets)}")
-        if settings.method not in kind.methods():
-            raise InputError(f"{source}: unknown method {settings.method!r}{nearest(settings.method, kind.methods())}")
-        config = parse(kind.config_class, settings.config, source)
-        return cls(**{**vars(settings), "config": config})
+        check_choice("preset", settings.preset, kind.presets, f"{source}: ")
+        check_choice("method", settings.method, kind.methods(), f"{source}: ")
+        config = settings.config
+        for key in kind.retired:
+            config = _without(config, key.split("."))
+        return cls(**{**vars(settings), "config": parse(kind.config_class, config, source)})
+
+
+def check_choice(what: str, name: object, known: Iterable[str], where: str = "") -> None:
+    """Check that a name is a known one.
+
+    Raises:
+        InputError: it is not; the message gives the nearest that is.
+    """
+    choices = list(known)
+    if name not in choices:
+        raise InputError(f"{where}unknown {what} {name!r}{nearest(str(name), choices)}")
+
+
+def _without(values: Any, path: list[str]) -> Any:
+    """Nested plain values without the one at a path of keys."""
+    if not isinstance(values, dict) or path[0] not in values:
+        return values
+    rest = {key: value for key, value in values.items() if key != path[0]}
+    return rest if len(path) == 1 else {**values, path[0]: _without(values[path[0]], path[1:])}

@@ -1,10 +1,10 @@
-"""Pictures of spectra, maps, images and training: arrays or tensors in, a matplotlib Figure out.
+"""Figures of spectra, maps, images and training: arrays or tensors in, a matplotlib Figure out.
 
-Nothing here touches files, pyplot or global settings. Signed data are drawn by a diverging map centred at
-zero (blue positive, red negative, white zero), magnitudes by a sequential one (white zero); both are safe for
-colour-blind readers. A figure of several panels is 10 inches wide: 1,000 pixels of the report.
+Nothing here touches files, pyplot or global settings. A diverging colour map centred at zero shows signed data (blue
+positive, red negative, white zero), a sequential one magnitudes (white zero); both are safe for colour-blind readers.
+A figure of several panels is 10 inches wide, which is 1,000 pixels of the report.
 
-Importing this loads matplotlib, so import it where a picture is drawn.
+Importing this loads matplotlib, so import it where a figure is drawn.
 """
 
 from niso.figures.accuracy import accuracy_by_strength

@@ -1,4 +1,4 @@
-"""Pictures of classification."""
+"""Figures of classification."""
 
 from __future__ import annotations
 
@@ -16,16 +16,20 @@ def accuracy_by_strength(
     label: str = "strength of the transformation",
     bins: int = 20,
 ) -> Figure:
-    """Share of correct examples against how strongly each was transformed, in bins of equally many, with the binomial
-    standard error; a dashed line at the share of all. Examples of infinite strength count only there.
+    """Accuracy against the strength of the transformation, in bins of equally many examples, with its binomial standard
+    error. A dashed line shows the accuracy on all examples, which alone includes those of infinite strength.
+
+    Args:
+        correct: whether each example was classified correctly.
+        strength: how strongly each example was transformed; `label` names it.
 
     Raises:
-        ValueError: there is no example of finite strength.
+        ValueError: no example has a finite strength.
     """
     right, x = as_numpy(correct).astype(float), as_numpy(strength)
     finite = np.isfinite(x)
     if not finite.any():
-        raise ValueError("there is no example of finite strength")
+        raise ValueError("no example has a finite strength")
     order = np.argsort(x[finite], kind="stable")
     parts = np.array_split(order, min(bins, len(order)))
     centre = np.array([np.median(x[finite][part]) for part in parts])

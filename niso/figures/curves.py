@@ -1,4 +1,4 @@
-"""Pictures that compare several runs: a curve each, or one for all seeds with a band of its standard error."""
+"""Curves of several runs in one figure, each with a band of its standard error."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from matplotlib.figure import Figure
 from niso.figures.style import BLUE, GREY, ORANGE, Array, as_numpy, styled
 
 COLOURS = (BLUE, ORANGE, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", GREY, "#8b5a2b", "#332288")
-"""Okabe and Ito's, and two more: there are experiments of nine methods."""
+"""Okabe and Ito's palette and two more: an experiment may have nine methods."""
 STROKES = ("-", "--", ":", "-.")
 
 
 class Band(NamedTuple):
-    """A curve with its standard error; None of it, or zeros, where there is none."""
+    """A curve and its standard error, None where there is none."""
 
     label: str
     x: Float[Array, " points"]
     y: Float[Array, " points"]
     error: Float[Array, " points"] | None = None
     colour: int = 0
-    """Curves that share something share a colour."""
+    """Number of its colour; curves that belong together share one."""
     stroke: int = 0
-    """The same for solid, dashed, dotted and mixed lines."""
+    """Number of its line style: solid, dashed, dotted, mixed."""
 
 
 @styled

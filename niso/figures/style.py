@@ -15,7 +15,7 @@ from matplotlib.image import AxesImage
 from torch import Tensor
 
 Array = np.ndarray | Tensor
-"""What every function takes: numpy, or torch on any device, in any float type."""
+"""Every function takes numpy arrays, and tensors of any float type on any device."""
 
 DIVERGING, SEQUENTIAL = "RdBu", "Blues"
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#767676"  # Okabe and Ito's palette
@@ -49,7 +49,7 @@ def styled(draw: Callable[_P, Figure]) -> Callable[_P, Figure]:
 
 
 def as_numpy(values: Any) -> np.ndarray:
-    """Numbers as numpy float64 (integers stay integers), whatever the device and type."""
+    """Numbers of any device and type as numpy float64; integers stay integers."""
     if isinstance(values, Tensor):
         values = values.detach().cpu()
         values = (values.double() if values.is_floating_point() else values).numpy()
@@ -58,14 +58,14 @@ def as_numpy(values: Any) -> np.ndarray:
 
 
 def on_grid(function: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
-    """A function at the points as a (height, width) image; ValueError where the points do not fill it."""
+    """A function at the points as a (height, width) image; ValueError where it has another number of points."""
     if function.size != grid[0] * grid[1]:
         raise ValueError(f"{function.size} points do not fill a grid of {grid[0]} × {grid[1]}")
     return function.reshape(grid)
 
 
 def largest(values: np.ndarray) -> float:
-    """Largest finite magnitude; 1 where there is none, so that it can be a scale."""
+    """Largest finite magnitude, as a scale: 1 where there is none or it is zero."""
     finite = np.abs(values[np.isfinite(values)])
     return float(finite.max()) or 1.0 if finite.size else 1.0
 
@@ -76,7 +76,7 @@ def row(figure: Figure, count: int) -> list[Axes]:
 
 
 def show(axes: Axes, values: np.ndarray, colours: str, limit: float, low: float | None = None) -> AxesImage:
-    """A matrix as an image between `low` (by default −limit) and `limit`; what is not finite stays blank."""
+    """A matrix as an image between `low` (by default −limit) and `limit`; values that are not finite stay blank."""
     finite = np.isfinite(values)
     shown = np.ma.array(np.where(finite, values, 0.0), mask=~finite)  # matplotlib computes with what is masked too
     axes.spines[:].set_visible(True)

@@ -1,4 +1,4 @@
-"""Pictures of observations and of training."""
+"""Figures of observations and of training."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def image_rows(
     Args:
         rows: titles and images. (count, height, width, 3) are colours; (count, height, width) are numbers,
             drawn with a colour bar for the row, by the diverging map where any is negative.
-        limits: the values of black and white in colour images; what lies outside is clipped.
+        limits: the values of black and white in colour images; values outside are clipped.
 
     Raises:
         ValueError: there is no image.
@@ -59,8 +59,8 @@ def image_rows(
 def training_curves(
     columns: Mapping[str, Float[Array, " rows"]], step: Float[Array, " rows"] | Int[Array, " rows"]
 ) -> Figure:
-    """Every logged quantity against the step, one panel each; logarithmic where all values are positive and
-    span a factor of 3 or more, but for the learning rate. Values that are not finite leave a gap."""
+    """Every logged quantity against the step, in a panel of its own. Except for the learning rate, the scale is
+    logarithmic where all values are positive and span a factor of 3 or more. Values that are not finite leave a gap."""
     x = as_numpy(step)
     across = 2 if len(columns) == 4 else min(3, max(1, len(columns)))
     down = max(1, math.ceil(len(columns) / across))

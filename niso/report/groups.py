@@ -84,7 +84,7 @@ class Group:
         keys = dict.fromkeys([*metrics, *(key for row in values for key in row)])
         estimates = {}
         for key in keys:
-            having = [(run.seed, row[key]) for run, row in zip(self.runs, values, strict=True) if key in row]
+            having = [(run.seed, float(row[key])) for run, row in zip(self.runs, values, strict=True) if key in row]
             if having:
                 estimates[key] = Estimate(metrics.get(key, Metric(key, "")), *zip(*having, strict=True))
         return estimates

@@ -34,7 +34,7 @@ class Entry:
     """A metric with this run's value, its target, and what was published; empty where there is none."""
 
     metric: Metric
-    value: float | None
+    value: int | float | None
     target: str
     published: str
 
@@ -126,13 +126,14 @@ def _reached(run: Run) -> str:
 
 
 def _entries(run: Run, known: Known) -> list[Entry]:
-    """Metrics of the run, or of an unfinished one those that have a target or were published."""
+    """Metrics that the run has, that have a target or that were published."""
     metrics, values, targets = described(run, known), run.metrics, run.targets
     published = known.published_of(run.kind[2])
-    keys = [key for key in metrics if key in values] if run.finished else []
-    keys = dict.fromkeys(
-        [*keys, *values, *(key for key in [*metrics, *targets, *published] if key in {**targets, **published})]
-    )
+    keys = [
+        key
+        for key in dict.fromkeys([*metrics, *values, *targets, *published])
+        if key in {*values, *targets, *published}
+    ]
     return [
         Entry(
             metrics.get(key, Metric(key, "")), values.get(key), str(targets.get(key, "")), str(published.get(key, ""))

@@ -185,8 +185,10 @@ class _Table:
             disable=not self.live,
             refresh_per_second=2,
         )
-        empty = {"phase": "", "rate": "", "loss": "", "state": ""}
-        self.rows = [self.progress.add_task(task.job.folder.name, total=None, **empty) for task in tasks]
+        self.rows = [
+            self.progress.add_task(task.job.folder.name, total=None, phase="", rate="", loss="", state="")
+            for task in tasks
+        ]
         self.stamps = [0] * len(tasks)
         self.printed = [(task.state, time.monotonic()) for task in tasks]
 

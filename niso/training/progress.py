@@ -35,9 +35,8 @@ class Meter:
         """
         bad = [name for name, total in self._sums.items() if not math.isfinite(total.item())]
         if bad:
-            raise FloatingPointError(
-                f"the term {min(bad, key=lambda name: name == 'loss')!r} of the loss is not finite"
-            )
+            name = min(bad, key=lambda name: name == "loss")
+            raise FloatingPointError(f"the term {name!r} of the loss is not finite")
 
     def flush(self) -> dict[str, float]:
         """Means over the steps added since the last call."""

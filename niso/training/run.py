@@ -189,7 +189,7 @@ class Run:
         return self._read("facts")
 
     @property
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, int | float]:
         """Values of a finished run by the keys of its metrics."""
         return {key: value for key, value in self._read("metrics").items() if isinstance(value, int | float)}
 

@@ -9,13 +9,20 @@ import yaml
 from matplotlib.figure import Figure
 
 from niso.errors import InputError
-from niso.report import Picture, comparison_table, comparison_text, find_measured, save_pictures, write_comparison
-from niso.results import Known, Published
+from niso.report import Picture, comparison_table, comparison_text, save_pictures, write_comparison
+from niso.results import Known, Metric, Published
+from niso.runs import Run
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
 KNOWN = Known(
     ("quick", "paper"),
     ("niso", "nft"),
-    {"accuracy": "share of correct images"},
+    (
+        Metric("accuracy", "share of correct images", "higher"),
+        Metric("relative_map_error", "error of another's map", "lower"),
+        Metric("equivariance_error", "error of its own map", "lower"),
+        Metric("seconds", "time of training", unit="s"),
+    ),
     (
         Published("the same", {"accuracy": "0.92 ± 0.01"}, "a paper", "niso"),
         Published("hand-crafted <net>", {"accuracy": "0.98", "unmeasured": "1"}, "another"),
@@ -37,7 +44,7 @@ def record(folder, seed=0, method="niso", preset="quick", experiment="homnist", 
     content |= {"facts": {}, "settings": settings or {}, "curves": curves or {}}
     path = folder / f"{preset}-{method}-{seed}.json"
     path.write_text(json.dumps(content))
-    return path
+    return Run.read(path)
 
 
 def run(path, seed=0, method="niso", curves=None, pictures=(), settings=None, **metrics):
@@ -50,18 +57,18 @@ def run(path, seed=0, method="niso", curves=None, pictures=(), settings=None, **
         (path / "metrics.json").write_text(json.dumps(metrics))
     if pictures:
         save_pictures([Picture(name, caption, Figure((1, 1))) for name, caption in pictures], path / "figures")
-    return path
+    return Run.open(path)
 
 
-def words(paths, out, known=ask):
-    text = re.sub(r"<style>.*?</style>|data:[^\"]*", "", write_comparison(paths, out, known).read_text(), flags=re.S)
+def words(runs, out, known=ask):
+    text = re.sub(r"<style>.*?</style>|data:[^\"]*", "", write_comparison(runs, out, known).read_text(), flags=re.S)
     return " ".join(re.sub(r"<[^>]*>", " ", text).split())
 
 
 def test_records_and_folders_together_beside_published_figures(tmp_path):
     paths = [record(tmp_path / "results", seed, accuracy=a) for seed, a in enumerate((0.8, 0.9))]
     paths += [run(tmp_path / "run", 2, accuracy=1.0), record(tmp_path / "results", 0, "nft", accuracy=0.4)]
-    (row,) = (row for row in comparison_table(paths) if row["method"] == "niso")
+    (row,) = (row for row in comparison_table(paths, ask) if row["method"] == "niso")
     assert (row["seeds"], row["mean"]) == ([0, 1, 2], pytest.approx(0.9))
     page = words(paths, tmp_path / "c.html")
     assert "quick niso 3 0.900 ± 0.058 worst 0.8000 (seed 0) 0.92 ± 0.01 quick nft 1 0.4000 —" in page
@@ -109,23 +116,65 @@ def test_folders_of_records_are_variants(tmp_path):
     assert [row["preset"] for row in comparison_table(paths)] == ["default", "ablation"]
 
 
-def test_what_a_path_names(tmp_path):
-    runs = [run(tmp_path / "sweep" / f"seed{seed}", seed, accuracy=1) for seed in (2, 10, 9)]
-    assert find_measured(tmp_path / "sweep") == [runs[0], runs[2], runs[1]]
-    assert find_measured(runs[0]) == [runs[0]]
-    file = record(tmp_path / "results", accuracy=1)
-    assert find_measured(tmp_path / "results") == find_measured(file) == [file]
-    (tmp_path / "empty").mkdir()
-    for name, said in (("empty", "it has no config.yaml"), ("nowhere", "there is no such folder")):
-        with pytest.raises(InputError, match=f"{name} is not a run folder: {said}"):
-            find_measured(tmp_path / name)
+def test_a_row_is_one_configuration_and_names_the_settings_that_differ(tmp_path):
+    rank, steps = {"config": {"rank": 8, "training": {"steps": 3}}}, {"config": {"rank": 8, "training": {"steps": 6}}}
+    runs = [run(tmp_path / f"short{seed}", seed, settings=rank, accuracy=0.5) for seed in (0, 1)]
+    runs += [run(tmp_path / "long0", 0, settings=steps, accuracy=0.9)]
+    rows = comparison_table(runs)
+    assert [(row["settings"], row["seeds"], row["mean"]) for row in rows] == [
+        ("training.steps = 3", [0, 1], 0.5),
+        ("training.steps = 6", [0], 0.9),
+    ]
+    page = words(runs, tmp_path / "c.html")
+    assert "quick niso training.steps = 3 2 0.5000 ± 0" in page and "quick niso training.steps = 6 1 0.9000" in page
+    assert "niso (training.steps = 6)" in comparison_text(runs)
+    assert [row["settings"] for row in comparison_table(runs[:2])] == [""]
 
 
-def test_settings_that_differ_are_named_across_ages(tmp_path):
+def test_a_seed_measured_twice_is_a_repetition_and_not_another_seed(tmp_path):
+    runs = [run(tmp_path / str(n), seed, accuracy=a) for n, (seed, a) in enumerate([(0, 0.5), (1, 0.7), (0, 0.4)])]
+    rows = comparison_table([*runs, runs[0]])  # one named twice is one run
+    assert [(row["settings"], row["seeds"], row["values"]) for row in rows] == [
+        ("", [0, 1], [0.5, 0.7]),
+        ("repetition 2", [0], [0.4]),
+    ]
+    assert "niso repetition 2 1 0.4000" in words(runs, tmp_path / "c.html")
+
+
+def test_settings_that_older_runs_do_not_know(tmp_path):
     a = {"data_dir": "elsewhere/mnist", "hardware": {"threads": 1}, "config": {"rank": 8}}
-    b = {"data_dir": "mnist", "hardware": {"threads": 2}, "config": {"rank": 8, "newer": False, "newest": True}}
-    paths = [run(tmp_path / "run", 0, settings=a, accuracy=1.0), record(tmp_path, 1, settings=b, accuracy=1.0)]
-    assert "these runs differ in more than the seed: config.newest." in words(paths, tmp_path / "c.html")
+    b = {"data_dir": "mnist", "hardware": {"threads": 2}, "config": {"rank": 8, "newer": False, "parts": 1}}
+    defaults = Known(defaults={"config": {"parts": 1}})
+    runs = [run(tmp_path / "run", 0, settings=a, accuracy=1.0), record(tmp_path, 1, settings=b, accuracy=1.0)]
+    (row,) = comparison_table(runs, lambda name: defaults)
+    assert (row["settings"], row["seeds"]) == ("", [0, 1])
+    rows = comparison_table(runs)  # without the default, 1 differs from what is not there
+    assert [row["settings"] for row in rows] == ["parts = null", "parts = 1"]
+
+
+def test_precision_is_a_setting_and_other_hardware_is_not(tmp_path):
+    hardware = [
+        {"threads": 1, "precision": "32-true"},
+        {"threads": 2, "precision": "32-true"},
+        {"precision": "64-true"},
+    ]
+    runs = [run(tmp_path / str(n), n, settings={"hardware": h}, accuracy=1.0) for n, h in enumerate(hardware)]
+    assert [row["seeds"] for row in comparison_table(runs)] == [[0, 1], [2]]
+
+
+def test_units_and_directions_come_from_the_metrics(tmp_path):
+    runs = [record(tmp_path, seed, accuracy=a, seconds=a, loss=a) for seed, a in enumerate((0.8, 0.9))]
+    worst = {row["metric"]: row["worst"] for row in comparison_table(runs, ask)}
+    assert worst == {"accuracy": 0.8, "seconds": None, "loss": None}  # no guess from a word such as "loss"
+    assert "seconds s " in words(runs, tmp_path / "c.html") and "seconds (s)" in comparison_text(runs, ask)
+
+
+def test_the_error_of_anothers_map_comes_first_and_the_other_is_explained(tmp_path):
+    runs = [record(tmp_path, equivariance_error=0.1, relative_map_error=0.2)]
+    page = words(runs, tmp_path / "c.html")
+    assert "relative_ map_ error equivariance_ error" in page
+    assert "equivariance_error fits the map τ to the very pair that it scores" in page
+    assert "fits the map" not in words([record(tmp_path, 1, accuracy=1.0)], tmp_path / "c.html")
 
 
 def test_curves_of_all_runs_are_in_one_picture(tmp_path, monkeypatch):
@@ -142,23 +191,24 @@ def test_curves_of_all_runs_are_in_one_picture(tmp_path, monkeypatch):
     page = words(paths, tmp_path / "c.html")
     ((bands, labels),) = drawn
     assert labels == ("pixels", "share")
-    assert [band.label for band in bands] == ["niso (2 seeds)", "nft (seed 0)", "nft (seed 1)"]
+    assert [band.label for band in bands] == ["niso (2 seeds)", "nft · seed 0", "nft · seed 1"]
     assert bands[0].y.tolist() == [0.5, 0.0] and bands[0].error.tolist() == [0.5, 0.0]
     assert bands[1].error is None
     assert [band.colour for band in bands] == [0, 1, 1]
-    assert "Picture 1. By. A line is the mean over the seeds of a method, its band the standard error." in page
+    assert "Figure 1. By. Each line is the mean over a method's seeds, its band the standard error." in page.replace(
+        "&#39;", "'"
+    )
 
 
 @pytest.mark.parametrize(
     "bad", [{"by": {"x": [1], "y": []}}, {"by": {"x": [1]}}, {"by": 3}, [1], {"by": {"x": "a", "y": "b"}}]
 )
 def test_damaged_curves_are_named(tmp_path, bad):
-    path = record(tmp_path, curves=bad, accuracy=1.0)
-    with pytest.raises(InputError, match=rf"curves of .*{path.name} are damaged"):
-        comparison_table([path])
-    path.write_text(path.read_text().replace('"metrics": {', '"metrics": [{').replace('}, "facts"', '}], "facts"'))
-    with pytest.raises(InputError, match="its metrics are not an object"):
-        comparison_table([path])
+    damaged = record(tmp_path, curves=bad, accuracy=1.0)
+    with pytest.raises(
+        InputError, match=rf"curves .*{damaged.path.name} are damaged|{damaged.path.name}: curves must be"
+    ):
+        write_comparison([damaged], tmp_path / "c.html")
 
 
 def test_pictures_of_the_same_name_stand_side_by_side(tmp_path):
@@ -169,10 +219,10 @@ def test_pictures_of_the_same_name_stand_side_by_side(tmp_path):
             shown = [("accuracy", "for all"), ("maps", caption)] + [("mass", "alone")] * (method == "niso")
             paths.append(run(tmp_path / method / f"seed{seed}", seed, method, pictures=shown, accuracy=0.5))
     page = words([*paths, record(tmp_path, 2, accuracy=0.5)], tmp_path / "c.html")
-    assert "maps Picture 3. quick · niso · seed 0. |τ_Ω| Picture 4. quick · nft · seed 0. |V| after" in page
+    assert "maps Figure 3. quick · niso · seed 0. |τ_Ω| Figure 4. quick · nft · seed 0. |V| after" in page
     assert page.count("for all") == 1 and "alone" not in page
     (tmp_path / "nft" / "seed0" / "figures" / "maps.png").write_bytes(b"damaged")
-    assert "Picture 4 of nft/seed0 is missing or damaged: maps.png" in words(paths, tmp_path / "c.html")
+    assert "Figure 4 is missing or damaged: quick · nft · seed 0, maps.png" in words(paths, tmp_path / "c.html")
     seeds = words(paths[:2], tmp_path / "c.html")
     assert "from every seed" in seeds and "quick · niso · seed 1." in seeds
 

@@ -5,20 +5,33 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.documents import fill
 from niso.errors import InputError
-from niso.report.documents import fill
-from niso.results import Known, Published
-from niso.runs.comparison import fill_documents, known
+from niso.results import Known, Metric, Published
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+MARKS = "before\n<!-- benchmark: polar {} -->\nold\n<!-- end of benchmark -->\nafter\n"
+BENCHMARK = {
+    "machine": {
+        "cpu": "a processor",
+        "cores": 2,
+        "gpu": None,
+        "load_average": 1.2,
+        "torch": "2.13",
+        "date": "2026-11-21T0",
+    },
+    "options": {"cpu_time": True},
+    "tables": [{"title": "Times", "columns": ["size", "ms"], "rows": [["8", "1.5"]]}],
+}
 TEXT = "before\n<!-- table: results/*.json | accuracy seconds -->\nold\n<!-- end of table -->\nafter\n"
 
 
-def add(root, seed, preset="quick", **metrics):
+def add(root, seed, preset="quick", settings=None, **metrics):
     folder = root / "results"
     folder.mkdir(exist_ok=True)
     record = {"experiment": "x", "preset": preset, "method": "niso", "seed": seed, "metrics": metrics, "facts": {}}
+    record["settings"] = settings or {}
     (folder / f"{preset}-{seed}.json").write_text(json.dumps(record))
 
 
@@ -34,14 +47,43 @@ def test_mean_and_standard_error_over_seeds(tmp_path):
     assert "| `paper` | `niso` | 0 | 0.9 | 99 |" in lines
 
 
-def test_filling_twice_changes_nothing(tmp_path, monkeypatch):
+def test_filling_twice_changes_nothing(tmp_path):
     add(tmp_path, 0, accuracy=0.25, seconds=1)
     once = fill(TEXT, tmp_path)
     assert fill(once, tmp_path) == once
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "a.md").write_text(TEXT)
-    fill_documents(["a.md"])
-    assert (tmp_path / "a.md").read_text() == once
+
+
+@pytest.fixture
+def benchmark_results(tmp_path):
+    folder = tmp_path / "benchmarks" / "results"
+    folder.mkdir(parents=True)
+    (folder / "polar.json").write_text(json.dumps(BENCHMARK))
+    return tmp_path
+
+
+def test_a_table_of_a_benchmark(benchmark_results):
+    filled = fill(MARKS.format(0), benchmark_results)
+    assert "| size | ms |\n| --- | --- |\n| 8 | 1.5 |\n" in filled and "old" not in filled
+    assert "Times. 2 cores of a processor, load 1.2, CPU time of the process; torch 2.13, 2026-11-21." in filled
+    assert filled.startswith("before\n") and filled.endswith("after\n")
+    assert fill(filled, benchmark_results) == filled
+
+
+def test_a_table_of_a_benchmark_that_is_not_there_is_named(benchmark_results):
+    with pytest.raises(InputError, match=r"polar\.json has no table 1: run python -m benchmarks\.polar"):
+        fill(MARKS.format(1), benchmark_results)
+
+
+def test_a_row_is_one_configuration(tmp_path):
+    for seed, rank in ((0, 8), (1, 16)):
+        add(tmp_path, seed, accuracy=0.5, seconds=1, settings={"config": {"rank": rank}})
+    about = Known(metrics=(Metric("seconds", "", unit="s"),))
+    lines = fill(TEXT, tmp_path, lambda name: about).splitlines()
+    assert lines[2] == "| preset | method | seeds | `accuracy` | `seconds` (s) |"
+    assert lines[4:6] == [
+        "| `quick` | `niso`, rank = 8 | 0 | 0.5 | 1 |",
+        "| `quick` | `niso`, rank = 16 | 1 | 0.5 | 1 |",
+    ]
 
 
 def test_text_without_tables_stays(tmp_path):
@@ -59,10 +101,10 @@ def test_missing_records_and_metrics(tmp_path):
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_the_projects_tables_come_from_its_records(document):
     text = document.read_text(encoding="utf-8")
-    assert fill(text, ROOT, known) == text, f"run `make docs`: the tables of {document.name} are not those of results/"
+    assert fill(text, ROOT) == text, f"run `make docs`: the tables of {document.name} are not those of results/"
 
 
-def test_a_method_may_lack_a_figure_but_its_seeds_must_agree(tmp_path):
+def test_a_method_may_lack_a_metric_but_its_seeds_must_agree(tmp_path):
     add(tmp_path, 0, accuracy=0.5, seconds=1)
     add(tmp_path, 0, "other", accuracy=0.7)
     assert "| `other` | `niso` | 0 | 0.7 | — |" in fill(TEXT, tmp_path)
@@ -71,10 +113,10 @@ def test_a_method_may_lack_a_figure_but_its_seeds_must_agree(tmp_path):
         fill(TEXT, tmp_path)
 
 
-def test_published_figures_stand_beside_ours_where_the_marker_asks(tmp_path):
+def test_published_values_stand_beside_ours_where_the_marker_asks(tmp_path):
     add(tmp_path, 0, accuracy=0.5, seconds=1)
     entries = (Published("same", {"accuracy": "0.90"}, "a paper", "niso"), Published("net", {"accuracy": "0.95"}, "b"))
-    about = Known(("quick",), ("niso",), {}, entries)
+    about = Known(("quick",), ("niso",), (), entries)
     asked = TEXT.replace(" -->\nold", " | published -->\nold")
     lines = fill(asked, tmp_path, lambda name: about).splitlines()
     assert lines[2] == "| preset | method | seeds | `accuracy` | `accuracy`, published | `seconds` |"

@@ -1,74 +1,162 @@
 """Runs side by side, in processes of their own: equal to runs in one process, interrupted, failing, shown."""
 
 import json
+import os
 import re
 import shutil
 import signal
-import time
+import sys
+import threading
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 import yaml
 
-from niso.training.run import Run
+from niso.errors import InputError, Interrupted
+from niso.experiments.settings import Settings
+from niso.runs import Run, parallel
+from niso.runs.parallel import Job, run_side_by_side
 
+pytestmark = pytest.mark.usefixtures("blank_figures")
 TORUS = ("run", "torus")
 DIGITS = (
     "run homnist --conv.channels 4 --conv.blocks 1 --rank 8 --steps 3 --head.steps 3 --head.batch-size 4 "
     "--test-digits 5 --test-copies 1 --evaluation-pairs 3"
 ).split()
+STANDS_IN = """
+import pathlib, signal, sys, time
+run = pathlib.Path(sys.argv[1])
+behaviour = (run.parent / run.name.replace("seed", "behaviour")).read_text()
+if behaviour == "refuse":
+    print("niso: there is no data")
+    sys.exit(2)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(print("niso: interrupted") or 143))
+with open(run / "log.csv", "a") as log:
+    log.write("phase,step,loss,seconds\\npretrain,1,0.5,0.1\\npretrain,3,0.25,0.2\\n")
+if behaviour == "fail":
+    print("a library says something\\nniso: it went wrong")
+    sys.exit(2)
+if behaviour == "crash":
+    sys.exit("Traceback")
+if behaviour == "wait":
+    time.sleep(60)
+(run / "metrics.json").write_text("{}")
+(run / "report.html").touch()
+"""
+"""What stands in for `niso resume`: quick, and it does what a file beside the run says."""
 
 
-def test_interrupted_and_resumed_they_equal_runs_by_themselves(start, niso, small, tmp_path, weights):
-    out, common = tmp_path / "sweep", [*TORUS, *small, "--steps", 600, "--accelerator", "cpu"]
-    process = start(*common, "--seeds", 3, "--parallel", 2, "--checkpoint-seconds", 0, "--out", out)
-    while not (out / "seed0" / "checkpoints" / "pretrain.safetensors").exists():
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
-    process.send_signal(signal.SIGTERM)
-    printed, said = process.communicate(timeout=120)
-    assert (process.returncode, printed) == (143, "")
-    assert f"niso: interrupted, 0 of 3 runs are finished; `niso resume {out}` goes on" in said
-    assert not (out / "seed2").exists() and not list(out.glob("*/metrics.json"))
-    for seed in (0, 1):
-        states = re.findall(rf"^seed {seed}: (\w+)", said, re.MULTILINE)
-        assert states[0] == "starting" and states[-1] == "interrupted"
-    assert "`niso resume" in (out / "seed0" / "output.log").read_text()
-    assert Run(out / "seed0").facts["command"].startswith("niso run torus")
+@pytest.fixture
+def jobs(tmp_path, monkeypatch):
+    """Makes a job for each behaviour."""
+    program = tmp_path / "stands_in.py"
+    program.write_text(STANDS_IN)
+    monkeypatch.setattr(parallel, "COMMAND", (sys.executable, str(program)))
+    monkeypatch.setattr(sys, "argv", ["niso", "run", "torus", "--seeds", "3"])
+    settings = Settings("torus", "quick", SimpleNamespace(training=SimpleNamespace(steps=3)))
+    monkeypatch.setattr(Settings, "dump", lambda self: {"experiment": self.experiment, "seed": self.seed})
 
-    status, printed, said = niso("resume", out, "--parallel", 2)
-    assert status == 0 and printed.startswith("quick · niso, seeds 0, 1, 2\n")
-    assert "seed 2: starting\n" in said and said.splitlines()[-1].endswith(": finished, 3 of 3")
+    def make(*behaviours):
+        for seed, behaviour in enumerate(behaviours):
+            (tmp_path / f"behaviour{seed}").write_text(behaviour)
+        return [Job(f"seed {s}", replace(settings, seed=s), tmp_path / f"seed{s}") for s in range(len(behaviours))]
+
+    return make
+
+
+@pytest.fixture
+def when():
+    """Does something, in a thread, when all of these files exist."""
+    threads, ended = [], threading.Event()
+
+    def watch(files, act):
+        while not all(file.exists() for file in files):
+            if ended.wait(0.01):
+                return
+        act()
+
+    def begin(files, act):
+        threads.append(threading.Thread(target=watch, args=(files, act)))
+        threads[-1].start()
+
+    yield begin
+    ended.set()
+    for thread in threads:
+        thread.join()
+
+
+def test_all_runs_are_trained_and_those_that_are_finished_are_left(jobs, tmp_path, capfd):
+    assert run_side_by_side(jobs("finish", "finish", "finish"), 2, tmp_path) == []
+    runs = [Run.open(tmp_path / f"seed{seed}") for seed in range(3)]
+    assert all(run.finished for run in runs)
+    assert runs[1].settings["seed"] == 1 and runs[1].facts == {"command": "niso run torus --seeds 3"}
+    said = capfd.readouterr().err
+    assert re.findall(r"^seed 2: (\w+)", said, re.MULTILINE)[-1] == "finished" and ": finished, 3 of 3" in said
+    stamps = [(run.path / "log.csv").stat().st_mtime_ns for run in runs]
+    assert run_side_by_side(jobs("fail", "fail", "fail"), 2, tmp_path) == []
+    assert [(run.path / "log.csv").stat().st_mtime_ns for run in runs] == stamps
+
+
+def test_one_that_fails_is_named_and_does_not_stop_the_others(jobs, tmp_path, capfd, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    monkeypatch.setenv("COLUMNS", "150")
+    lines = run_side_by_side(jobs("fail", "finish", "crash"), 2, tmp_path)
+    assert lines == ["seed 0: it went wrong", f"seed 2: Traceback (see {tmp_path / 'seed2' / 'output.log'})"]
+    assert Run.open(tmp_path / "seed1").finished and not Run.open(tmp_path / "seed0").finished
+    table = re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]", "", capfd.readouterr().err)
+    for line in (
+        r"seed0 +pretrain .* 3/3 .*20\.0 steps/s .*loss 0\.25 failed",
+        r"seed1 .* finished",
+        r"seed2 .* failed",
+    ):
+        assert re.search(line, table), table
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_is_passed_on_and_no_more_runs_begin(jobs, tmp_path, number, capfd, when):
+    logs = [tmp_path / f"seed{seed}" / "log.csv" for seed in (0, 1)]
+    when(logs, lambda: os.kill(os.getpid(), number))
+    with pytest.raises(Interrupted, match=r"0 of 3 runs are finished; `niso resume .*` continues") as stop:
+        run_side_by_side(jobs("wait", "wait", "finish"), 2, tmp_path)
+    assert stop.value.number == number and not (tmp_path / "seed2").exists()
+    states = re.findall(r"^seed 1: (\w+)", capfd.readouterr().err, re.MULTILINE)
+    assert "working" in states and states[-1] == "interrupted"
+    assert run_side_by_side(jobs("finish", "finish", "finish"), 2, tmp_path) == []
+
+
+def test_where_nothing_can_begin_the_reason_is_given_once_and_nothing_is_left(jobs, tmp_path):
+    with pytest.raises(InputError, match=r"^there is no data$"):
+        run_side_by_side(jobs("refuse", "refuse"), 2, tmp_path)
+    assert not (tmp_path / "seed0").exists() and not (tmp_path / "seed1").exists()
+    (tmp_path / "seed0").write_text("a file")
+    lines = run_side_by_side(jobs("finish", "finish", "refuse"), 2, tmp_path)
+    assert lines == [
+        f"seed 0: {tmp_path / 'seed0'} exists and is not an empty folder: choose another --out",
+        "seed 2: there is no data",
+    ]
+    assert not (tmp_path / "seed2").exists()
+
+
+def test_real_processes_interrupted_and_resumed_equal_a_run_by_itself(
+    niso, small, tmp_path, weights, blank_processes, when
+):
+    out, common = tmp_path / "sweep", [*TORUS, *small, "--steps", 200, "--accelerator", "cpu"]
+    checkpoints = [out / f"seed{seed}" / "checkpoints" / "pretrain.safetensors" for seed in (0, 1)]
+    when(checkpoints, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    status, printed, said = niso(*common, "--seeds", 2, "--parallel", 2, "--checkpoint-seconds", 0, "--out", out)
+    assert (status, printed) == (143, "")
+    assert re.search(rf"niso: interrupted, [01] of 2 runs are finished; `niso resume {out}` continues", said)
+    assert "`niso resume" in (out / "seed1" / "output.log").read_text()
+
+    status, printed, _ = niso("resume", out)
+    assert status == 0 and printed.startswith("quick · niso, seeds 0, 1\n")
     assert niso(*common, "--seed", 1, "--out", tmp_path / "alone").status == 0
     alone, one = weights(tmp_path / "alone"), weights(out / "seed1")
     assert alone.keys() == one.keys() and all(torch.equal(alone[name], one[name]) for name in alone)
-    figures = [Run(folder).metrics for folder in (tmp_path / "alone", out / "seed1")]
-    assert {**figures[0], "seconds": 0} == {**figures[1], "seconds": 0}
-
-
-def test_one_that_fails_is_named_and_does_not_stop_the_others(niso, small, tmp_path, monkeypatch):
-    out = tmp_path / "sweep"
-    assert niso(*TORUS, *small, "--seeds", 2, "--out", out).status == 0
-    for seed in (0, 1):
-        (out / f"seed{seed}" / "metrics.json").unlink()
-    (out / "seed1" / "checkpoints" / "pretrain.safetensors").write_bytes(b"damaged")
-    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
-    status, printed, said = niso("resume", out, "--parallel", 2)
-    assert (status, printed) == (2, "")
-    assert "niso: 1 of 2 seeds failed: seed 1: " in said
-    assert said.rstrip().endswith((out / "seed1" / "output.log").read_text().splitlines()[-1].removeprefix("niso: "))
-    assert (out / "seed0" / "metrics.json").is_file() and (out / "seed1" / "config.yaml").is_file()
-    table = re.sub(r"\x1b\[[^m]*m", "", said).split("steps/s")[-1]
-    assert re.search(r"seed0 +pretrain +3/3 .* finished", table) and re.search(r"seed1 .* failed", table)
-
-
-def test_where_nothing_can_begin_nothing_is_left(niso, tiny, tmp_path):
-    out = tmp_path / "sweep"
-    options = [*tiny, "--data-dir", tmp_path / "none", "--seeds", 2, "--parallel", 2, "--out", out]
-    status, printed, said = niso(*TORUS, *options)
-    assert (status, printed) == (2, "")
-    assert [line for line in said.splitlines() if line.startswith("niso: ")] == [said.splitlines()[-1]]
-    assert "does not exist" in said.splitlines()[-1] and not out.exists()
+    metrics = [Run.open(folder).metrics for folder in (tmp_path / "alone", out / "seed1")]
+    assert {**metrics[0], "seconds": 0} == {**metrics[1], "seconds": 0}
 
 
 def test_methods_in_one_sweep(niso, tmp_path):
@@ -82,12 +170,12 @@ def test_methods_in_one_sweep(niso, tmp_path):
     assert [Run(out / name).settings["method"] for name in names] == ["autoencoder", "niso"]
     assert "niso, seed 1 is finished, 1 of 2" in said and all(method in printed for method in options[1:3])
     report = (out / "report.html").read_bytes()
-    figures = json.loads((out / "niso-seed1" / "metrics.json").read_text())
+    metrics = json.loads((out / "niso-seed1" / "metrics.json").read_text())
     shutil.rmtree(out / "niso-seed1")
-    status, _, said = niso("resume", out, "--parallel", 2)
+    status, _, said = niso("resume", out)
     assert status == 0, said
     again = json.loads((out / "niso-seed1" / "metrics.json").read_text())
-    assert all(again[name] == figures[name] for name in figures if not name.startswith("seconds"))
+    assert all(again[name] == metrics[name] for name in metrics if not name.startswith("seconds"))
     assert niso("report", out).status == 0
     assert len((out / "report.html").read_bytes()) == pytest.approx(len(report), rel=0.1)
     assert niso("record", out, "--to", tmp_path / "results").status == 0
@@ -104,18 +192,14 @@ def test_a_method_that_cannot_begin_does_not_stop_the_others(niso, tmp_path):
 
 
 @pytest.mark.parametrize("methods", [["niiso"], [], "niso", [["niso"]]])
-def test_damaged_methods(refused, small, niso, tmp_path, methods):
-    out = tmp_path / "sweep"
-    out.mkdir()
-    assert niso(*TORUS, *small, "--out", out / "seed0").status == 0
-    settings = Run(out / "seed0").settings
-    (out / "sweep.yaml").write_text(yaml.safe_dump({"seeds": 1, "methods": methods, "settings": settings}))
-    assert "sweep.yaml is damaged: methods must be among niso" in refused("resume", out)
+def test_damaged_methods(refused, trained_sweep, tmp_path, methods):
+    content = yaml.safe_load((trained_sweep / "sweep.yaml").read_text())
+    (tmp_path / "sweep.yaml").write_text(yaml.safe_dump({**content, "methods": methods}))
+    assert "sweep.yaml is damaged: methods must be among niso" in refused("resume", tmp_path)
 
 
-def test_a_sweep_from_before_there_were_methods(niso, small, tmp_path):
-    out = tmp_path / "sweep"
-    assert niso(*TORUS, *small, "--seeds", 2, "--out", out).status == 0
+def test_a_sweep_from_before_there_were_methods(niso, trained_sweep, tmp_path):
+    out = shutil.copytree(trained_sweep, tmp_path / "sweep")
     content = yaml.safe_load((out / "sweep.yaml").read_text())
     assert content.pop("methods") == ["niso"]
     (out / "sweep.yaml").write_text(yaml.safe_dump(content))

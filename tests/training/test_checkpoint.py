@@ -179,7 +179,7 @@ def test_full_disk_at_any_stage(path, function, monkeypatch):
 WRITER = """
 import os, signal, sys
 from pathlib import Path
-import niso.checkpoint as c
+import niso.training.checkpoint as c
 setattr(os, sys.argv[2], lambda *_: os.kill(os.getpid(), signal.SIGKILL))
 c.write_atomically(Path(sys.argv[1]), b"new" * 1000)
 """
@@ -188,7 +188,7 @@ c.write_atomically(Path(sys.argv[1]), b"new" * 1000)
 @pytest.mark.parametrize("function", ["replace", "fsync"])
 def test_a_writer_killed_before_the_replacement(path, function):
     checkpoint.save(path, TENSORS, FACTS)
-    run = subprocess.run([sys.executable, "-c", WRITER, str(path), function], cwd=Path(__file__).parents[1])
+    run = subprocess.run([sys.executable, "-c", WRITER, str(path), function], cwd=Path(__file__).parents[2])
     assert run.returncode == -signal.SIGKILL
     assert len(files(path)) == 2  # a stale temporary file
     assert checkpoint.load(path)[1] == FACTS  # ignored
@@ -204,7 +204,7 @@ def test_a_reader_never_sees_a_part(tmp_path):
         "import itertools, json, sys\nfrom pathlib import Path\nfrom niso.training.checkpoint import write_atomically\n"
         "for i in itertools.count(): write_atomically(Path(sys.argv[1]), json.dumps([i] * 20_000).encode())"
     )
-    writer = subprocess.Popen([sys.executable, "-c", program, str(path)], cwd=Path(__file__).parents[1])
+    writer = subprocess.Popen([sys.executable, "-c", program, str(path)], cwd=Path(__file__).parents[2])
     seen = set()
     while len(seen) < 20:
         assert writer.poll() is None

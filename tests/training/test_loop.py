@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from niso.config import Hardware, Optimisation
 from niso.errors import CheckpointError, InputError, Interrupted, TrainingError
 from niso.training import checkpoint
 from niso.training.loop import train
-from niso.training.processes import make_fabric, together
+from niso.training.processes import make_fabric
 from niso.training.progress import read_log
 from niso.training.run import Run
 
@@ -138,16 +139,6 @@ def test_a_signal_saves_and_says_how_to_go_on(run, fabric, number):
     assert reached(run) == STEPS and rows(run) == [str(step + 1) for step in range(STEPS)]
 
 
-def test_a_second_interrupt_means_now(run, fabric):
-    def twice(*_):
-        os.kill(os.getpid(), signal.SIGINT)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    with pytest.raises(KeyboardInterrupt):
-        call(Regression({3: twice}), run, fabric, seconds=60.0)
-    assert not run.checkpoint("pretrain").exists()
-
-
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_bad_loss_stops_and_keeps_the_last_good_checkpoint(run, fabric, bad):
     def spoil(_, terms):
@@ -231,10 +222,41 @@ def test_frozen_parameters_stay(run, fabric):
     assert torch.equal(objective.layer.bias, before)
 
 
-def test_double_precision(run):
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "64-true"])
+def test_every_precision_takes_batches_in_float32(run, precision):
+    """Fabric brings numbers to the precision of the run and leaves labels alone; samplers draw what they always do."""
+    seen = []
+
+    class Classification(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(3, 2)
+
+        def forward(self, batch, progress):
+            scores = self.layer(batch[0])
+            seen.append((batch[0].dtype, batch[1].dtype, scores.dtype))
+            return {"loss": nn.functional.cross_entropy(scores.float(), batch[1])}
+
+    def labelled(step):
+        assert torch.get_default_dtype() == torch.float32
+        return torch.randn(4, 3), torch.randint(2, (4,))
+
+    objective, fabric = Classification(), make_fabric(Hardware(accelerator="cpu", precision=precision))
+    train(objective, labelled, replace(OPTIMISATION, accumulation=2), run, fabric)
+    weights = torch.float64 if precision == "64-true" else torch.float32
+    numbers = torch.bfloat16 if precision == "bf16-mixed" else weights
+    assert set(seen) == {(numbers, torch.int64, numbers)}
+    assert objective.layer.weight.dtype == weights and objective.layer.weight.isfinite().all()
+
+
+def test_a_checkpoint_beyond_the_steps_wanted_is_refused_and_one_before_them_goes_on(run, fabric):
+    call(Regression(), run, fabric)
+    with pytest.raises(InputError, match=r"stands at step 12, beyond the 6 steps of the configuration") as error:
+        call(Regression(), run, fabric, replace(OPTIMISATION, steps=6))
+    assert "\n" not in str(error.value) and reached(run) == STEPS
     objective = Regression()
-    train(objective, sampler, OPTIMISATION, run, make_fabric(Hardware(accelerator="cpu", precision="64-true")))
-    assert objective.layer.weight.dtype == torch.float64
+    call(objective, run, fabric, replace(OPTIMISATION, steps=STEPS + 3))
+    assert len(objective.trained_with) == 3 and reached(run) == STEPS + 3
 
 
 def test_hardware_that_is_not_there():
@@ -272,10 +294,3 @@ def test_compiling_changes_the_speed_alone(run, fabric, tmp_path, monkeypatch):
     whole = Autoencoder()
     call(whole, Run.create(tmp_path / "whole", {}), fabric, compiled=True, whole_step=True)
     assert asked[1:] == [whole]
-
-
-def test_together_in_one_process_is_nothing(fabric):
-    with pytest.raises(KeyError), together(fabric):
-        raise KeyError
-    with together(fabric):
-        pass

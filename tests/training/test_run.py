@@ -1,11 +1,13 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import yaml
 
 from niso.errors import InputError
+from niso.results import Metric
 from niso.training.environment import environment
 from niso.training.run import Run
 
@@ -16,7 +18,7 @@ def test_a_new_run(tmp_path):
     assert Run.open(run.path) == run
     assert not run.finished and run.facts == {}
     assert run.checkpoint("head") == run.path / "checkpoints" / "head.safetensors"
-    run.write("metrics.json", {"a": 0.5})
+    run.write("metrics", {"a": 0.5, "remark": "warm"})
     assert run.finished and run.metrics == {"a": 0.5}
 
 
@@ -81,7 +83,7 @@ def test_damaged_json_names_its_remedy(tmp_path, damage):
 
 def test_only_a_run_that_has_not_begun_can_be_withdrawn(tmp_path):
     run = Run.create(tmp_path / "a", {})
-    run.write("run.json", {})
+    run.write("facts", {})
     run.withdraw()
     assert not run.path.exists()
     run = Run.create(tmp_path / "b", {})
@@ -90,17 +92,54 @@ def test_only_a_run_that_has_not_begun_can_be_withdrawn(tmp_path):
     assert run.settings == {}
 
 
-def test_environment_says_what_a_figure_is_worth():
+def test_environment_says_what_a_result_is_worth():
     facts = environment(torch.device("cpu"))
     assert {"niso", "commit", "torch", "python", "hardware", "cores", "threads", "started"} <= facts.keys()
     assert facts["torch"] == torch.__version__ and facts["hardware"]
     assert yaml.safe_load(json.dumps(facts)) == facts
 
 
-def test_two_processes_cannot_work_on_one_run(niso, tiny, tmp_path, refused):
-    path = tmp_path / "run"
-    assert niso("run", "torus", *tiny, "--out", path).status == 0
-    (path / "metrics.json").unlink()
-    with Run(path).locked():
-        assert "another process works on" in refused("resume", path)
-    assert niso("resume", path).status == 0  # the lock went with its owner
+def test_two_processes_cannot_work_on_one_run(tmp_path):
+    run = Run.create(tmp_path / "run", {})
+    with run.locked(), pytest.raises(InputError, match="another process works on"), Run.open(run.path).locked():
+        pass
+    with Run.open(run.path).locked():  # the lock went with its owner
+        pass
+
+
+def test_what_a_path_names(tmp_path):
+    runs = [Run.create(tmp_path / "sweep" / f"seed{seed}", {"seed": seed}) for seed in (2, 10, 9)]
+    assert Run.find(tmp_path / "sweep") == [runs[0], runs[2], runs[1]]
+    assert Run.find(runs[0].path) == [runs[0]] and runs[0].name == "sweep/seed2"
+    file = tmp_path / "results" / "one.json"
+    file.parent.mkdir()
+    file.write_text(
+        json.dumps({"experiment": "e", "preset": "p", "method": "m", "seed": 1, "metrics": {}, "facts": {}})
+    )
+    assert Run.find(file.parent) == Run.find(file) == [Run.read(file)]
+    assert Run.read(file).kind == ("e", "p", "m") and Run.read(file).seed == 1 and Run.read(file).name == "one"
+    (tmp_path / "empty").mkdir()
+    for name, words in (("empty", r"it has no config\.yaml"), ("nowhere", "there is no such folder")):
+        with pytest.raises(InputError, match=f"{name} is not a run folder: {words}"):
+            Run.find(tmp_path / name)
+
+
+def test_metrics_have_a_text_a_direction_and_a_unit(tmp_path):
+    run = Run.create(tmp_path, {})
+    assert run.described == {}
+    run.write("facts", {"metrics": {"a": {"text": "A", "better": "lower", "unit": "s"}}})
+    assert run.described == {"a": Metric("a", "A", "lower", "s")}
+    run.write("facts", {"metric_descriptions": {"a": "A"}})  # of an older version
+    assert run.described == {"a": Metric("a", "A")}
+
+
+def test_the_log_has_a_table_for_each_phase(tmp_path):
+    run = Run.create(tmp_path, {})
+    assert run.log == {}
+    (tmp_path / "log.csv").write_text("phase,step,loss,accuracy\npre,1,0.5,\npre,2,nonsense,\nhead,1,,0.5\nhead,2,,0.")
+    assert {phase: list(columns) for phase, columns in run.log.items()} == {
+        "pre": ["step", "loss"],
+        "head": ["step", "accuracy"],
+    }
+    assert run.log["head"]["step"].tolist() == [1]  # the last line was cut off
+    np.testing.assert_array_equal(run.log["pre"]["loss"], [0.5, np.nan])

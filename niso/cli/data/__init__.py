@@ -1,1 +1,1 @@
-"""`niso data`: make and prepare data sets."""
+"""`niso data`: make data sets and prepare them for experiments."""

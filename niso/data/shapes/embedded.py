@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pooch
 
-from niso.data.prepared import REFUSED
+from niso.data.prepared import REFUSED, Report
 from niso.data.shapes.family import PLANS, write_family
-from niso.data.shapes.folder import Report, prepare_folder
+from niso.data.shapes.folder import prepare_folder
 from niso.data.shapes.preparation import Preparation
 from niso.data.shapes.prepared import FORMAT, PreparedShapes, open_shapes
 from niso.data.shapes.sources import find_sources

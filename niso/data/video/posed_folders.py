@@ -13,8 +13,9 @@ import roma
 import torch
 
 from niso.data.photographs import EXTENSIONS
-from niso.data.video.sequences import Sequence, natural, world_to_camera
+from niso.data.video.sequences import Sequence, natural
 from niso.errors import InputError
+from niso.geometry.cameras import from_world_to_camera
 
 _FOCAL_LENGTHS = {
     "SIMPLE_PINHOLE": 1,
@@ -75,7 +76,7 @@ def colmap(model: Path, images: Path, name: str | None = None, split: str = "tra
     registered = [files[number] for number in numbers]
     seven = torch.tensor([extrinsics[file] for file in registered], dtype=torch.float64)
     unit = seven[:, :4] / seven[:, :4].norm(dim=-1, keepdim=True)  # a quaternion 0 becomes NaN, which is named
-    poses, problems = world_to_camera(roma.unitquat_to_rotmat(roma.quat_wxyz_to_xyzw(unit)), seven[:, 4:])
+    poses, problems = from_world_to_camera(roma.unitquat_to_rotmat(roma.quat_wxyz_to_xyzw(unit)), seven[:, 4:])
     return Sequence(
         name or images.resolve().name,
         [known[file] for file in registered],
@@ -117,7 +118,7 @@ def nerfstudio(path: Path, name: str | None = None, split: str = "train") -> Seq
         raise InputError(f"{path} names {twice.name} twice")
     # OpenGL's camera-to-world has y up and z backwards: its inverse, with those rows turned, is world-to-camera.
     turned = (matrices[:, :3, :3] * torch.tensor([1.0, -1.0, -1.0], dtype=torch.float64)).mT
-    poses, problems = world_to_camera(turned, -(turned @ matrices[:, :3, 3:])[..., 0])
+    poses, problems = from_world_to_camera(turned, -(turned @ matrices[:, :3, 3:])[..., 0])
     known = np.array(intrinsics, np.float64) if all(found is not None for found in intrinsics) else None
     there = {found for folder in {image.parent for image in images} if folder.is_dir() for found in _images(folder)}
     order = sorted(there.union(images), key=lambda image: natural(image.as_posix()))

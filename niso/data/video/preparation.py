@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from PIL import Image
 
 from niso.config import Strict, require
-from niso.data.prepared import PARAMETERS, REFUSED, check_folder, read_json, write_json, writing
+from niso.data.prepared import (
+    PARAMETERS,
+    REFUSED,
+    Facts,
+    Item,
+    Outcome,
+    Report,
+    check_folder,
+    prepare_item,
+    prepare_items,
+    write_json,
+)
 from niso.data.squares import read_square, square
 from niso.data.video.files import Video, read_video
 from niso.data.video.prepared import FORMAT, INDEX, RECORD, check_shard
 from niso.data.video.sequences import Sequence, longest_run
-from niso.data.workers import unordered
 from niso.errors import InputError
-from niso.files import locked, replacing
+from niso.files import replacing
 from niso.geometry import cameras
 
 
@@ -43,35 +52,6 @@ class Preparation(Strict):
         require(self, "jpeg_quality", positive=True, most=95.0)
 
 
-class Outcome(NamedTuple):
-    """What became of the sequences.
-
-    Attributes:
-        prepared: how many were prepared now.
-        kept: how many were there already.
-        refused: reasons by name.
-        notes: frames that were left out of sequences, by name.
-    """
-
-    prepared: int
-    kept: int
-    refused: dict[str, str]
-    notes: dict[str, str]
-
-
-class _Done(NamedTuple):
-    """What became of one sequence; `facts` is None where it was refused for `problem`."""
-
-    name: str
-    facts: dict[str, Any] | None
-    problem: str = ""
-    kept: bool = False
-
-
-Report = Callable[[str, str | None], None]
-"""Called after each sequence with its name and why it was refused, if it was."""
-
-
 def prepare(
     sequences: Iterable[Sequence | Video | tuple[str, str]],
     out: Path,
@@ -83,84 +63,51 @@ def prepare(
 
     Frames that are missing or damaged, or whose camera is not usable, are left out with whatever lies beyond them: of
     each sequence the longest run of usable frames with consecutive numbers remains; of a truncated video file, what can
-    be decoded. Memory does not grow with the
-    data: sequences are taken one at a time, and frames too.
+    be decoded. Memory does not grow with the data: sequences are taken one at a time, and frames too.
 
     Args:
         sequences: or (name, reason) for those that a reader refused.
         workers: processes; 1 works in this one.
 
     Raises:
-        InputError: the folder holds something else, or frames prepared in another way; a name comes twice; another
-            process works on it; it cannot be written to, e.g. because the disk is full; no sequence could be prepared;
-            or a process was killed. Whatever was finished is kept.
+        InputError: the folder holds something else, or frames prepared in another way; no sequence could be prepared;
+            or see `niso.data.prepared.prepare_items`.
     """
-    check_folder(out, "frames", {"format": FORMAT, **asdict(preparation)})
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-    refused, notes, index, kept = dict[str, str](), dict[str, str](), dict[str, Any](), 0
-    with locked(out):
-        with writing(out):
-            (out / INDEX).unlink(missing_ok=True)
-            write_json(out / PARAMETERS, {"format": FORMAT, **asdict(preparation)})
-        for done in unordered(partial(_one, out=out, preparation=preparation), sequences, workers):
-            if done.name in index or done.name in refused:
-                raise InputError(f"sequence {done.name} comes twice: names must be unique")
-            report(done.name, done.problem or None)
-            if done.facts is None:
-                refused[done.name] = done.problem
-                continue
-            kept += done.kept
-            index[done.name] = {key: done.facts[key] for key in ("frames", "split", "bytes")}
-            if done.facts["note"]:
-                notes[done.name] = done.facts["note"]
-        refused, notes = dict(sorted(refused.items())), dict(sorted(notes.items()))
-        with writing(out):
-            write_json(out / REFUSED, {"refused": refused, "notes": notes})
-            if not index:
-                first = next(iter(refused.items()), ("", "there are none"))
-                raise InputError(f"no sequence could be prepared ({first[0]}: {first[1]}); see {out / REFUSED}")
-            write_json(out / INDEX, dict(sorted(index.items())))
-    return Outcome(len(index) - kept, kept, refused, notes)
+    parameters = {"format": FORMAT, **asdict(preparation)}
+    check_folder(out, "frames", parameters)
+
+    def finish(facts: dict[str, Facts], outcome: Outcome) -> None:
+        write_json(out / REFUSED, {"refused": outcome.refused, "notes": outcome.notes})
+        if not facts:
+            name, problem = next(iter(outcome.refused.items()), ("", "there are none"))
+            raise InputError(f"no sequence could be prepared ({name}: {problem}); see {out / REFUSED}")
+        keys = ("frames", "split", "bytes")
+        write_json(out / INDEX, {name: {key: one[key] for key in keys} for name, one in facts.items()})
+
+    work = partial(_prepare, out=out, preparation=preparation)
+    return prepare_items(work, sequences, out, parameters, INDEX, finish, workers, report)
 
 
-def _one(sequence: Sequence | Video | tuple[str, str], out: Path, preparation: Preparation) -> _Done:
-    """Prepare one sequence where that was not done before.
-
-    Raises:
-        InputError: the folder cannot be written to.
-    """
+def _prepare(sequence: Sequence | Video | tuple[str, str], out: Path, preparation: Preparation) -> Item:
     if isinstance(sequence, tuple):
-        return _Done(sequence[0], None, sequence[1])
-    if f"{sequence.name}.json" in (PARAMETERS, REFUSED, INDEX):
-        return _Done(sequence.name, None, f"{sequence.name}.json is a file of niso's own: rename it")
-    record = out / f"{sequence.name}.json"
-    digest = _digest(sequence)
-    if facts := _prepared(out, sequence.name, digest):
-        return _Done(sequence.name, {**facts, "split": sequence.split}, kept=True)
-    with writing(record):
-        record.unlink(missing_ok=True)
-        record.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            facts = _write_shard(out / f"{sequence.name}.frames", sequence, preparation)
-        except InputError as error:
-            return _Done(sequence.name, None, str(error))
+        return Item(sequence[0], None, sequence[1])
+    name = sequence.name
+    if f"{name}.json" in (PARAMETERS, REFUSED, INDEX):
+        return Item(name, None, f"{name}.json is a file of niso's own: rename it")
+
+    def make(digest: str) -> Facts:
+        facts = _write_shard(out / f"{name}.frames", sequence, preparation)
         facts |= {"split": sequence.split, "digest": digest}
-        write_json(record, facts)
-    return _Done(sequence.name, facts)
+        write_json(out / f"{name}.json", facts)
+        return facts
+
+    item = prepare_item(
+        out, name, partial(_digest, sequence), lambda facts: check_shard(out, name, facts["bytes"]), make
+    )
+    return item._replace(facts={**item.facts, "split": sequence.split}) if item.facts else item
 
 
-def _prepared(out: Path, name: str, digest: str) -> dict[str, Any] | None:
-    """Facts of a sequence that is there, whole, and of the same files."""
-    try:
-        facts = read_json(out / f"{name}.json")
-        check_shard(out, name, facts["bytes"])
-    except (InputError, KeyError):
-        return None
-    return facts if facts.get("digest") == digest else None
-
-
-def _write_shard(path: Path, sequence: Sequence | Video, preparation: Preparation) -> dict[str, Any]:
+def _write_shard(path: Path, sequence: Sequence | Video, preparation: Preparation) -> Facts:
     """Write the frames one after the other, then their records.
 
     Raises:

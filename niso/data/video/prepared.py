@@ -12,7 +12,6 @@ A name is "category/sequence" or one part only. `niso data prepare co3d` and `vi
 from __future__ import annotations
 
 import io
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -99,7 +98,8 @@ class PreparedFrames:
     def _read(self, sequence: int, start: int, length: int) -> bytes:
         try:
             with open(self.folder / f"{self.names[sequence]}.frames", "rb", buffering=0) as file:
-                content = os.pread(file.fileno(), max(length, 0), max(start, 0))
+                file.seek(max(start, 0))
+                content = file.read(max(length, 0))
         except OSError as error:
             raise self._damaged(sequence, error.strerror or str(error)) from error
         if len(content) != length:

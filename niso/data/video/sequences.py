@@ -9,12 +9,10 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from niso.errors import InputError
-from niso.geometry import cameras, se3
 from niso.random import step_seed
 
 
@@ -78,17 +76,6 @@ def hold_out(names: list[str], share: float, seed: int) -> set[str]:
     count = max(1, round(share * len(names))) if share and len(names) > 1 else 0
     order = np.random.default_rng(step_seed(seed, 0, "held out")).permutation(len(names))
     return {names[place] for place in order[:count]}
-
-
-def world_to_camera(
-    rotations: Float[Tensor, "frames 3 3"], translations: Float[Tensor, "frames 3"]
-) -> tuple[Float[np.ndarray, "frames 4 4"], dict[int, str]]:
-    """Camera-to-world poses, and reasons for those that are no rigid motions, by place; they become NaN."""
-    problems = {place: f"its camera {found}" for place, found in cameras.problems(rotations, translations).items()}
-    good = [place for place in range(len(rotations)) if place not in problems]
-    poses = torch.full((len(rotations), 4, 4), torch.nan, dtype=torch.float64)
-    poses[good] = se3.inverse(cameras.checked(rotations[good], translations[good]))
-    return poses.numpy(), problems
 
 
 def longest_run(numbers: list[int], problems: dict[int, str]) -> range:

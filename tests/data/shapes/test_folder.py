@@ -5,16 +5,18 @@ from __future__ import annotations
 import errno
 import json
 import os
+import pickle
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from niso.data.shapes.folder import Outcome, prepare_folder
-from niso.data.shapes.preparation import Preparation
+from niso.data.shapes.folder import prepare_folder
+from niso.data.shapes.preparation import Preparation, PreparedShape, prepare_shape
 from niso.data.shapes.prepared import open_shapes, prepared_names
-from niso.data.shapes.sources import find_sources
+from niso.data.shapes.sources import Source, find_sources
 from niso.errors import InputError
 from niso.files import locked
 from niso.geometry.mesh import surface as meshes
@@ -61,6 +63,22 @@ def write_bad(folder: Path) -> dict[str, str]:
     return {name: message for name, (_, message) in bad.items()} | {"short": "is truncated", "text": "is damaged"}
 
 
+@pytest.fixture(autouse=True)
+def prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each mesh is prepared once for all tests: these are about what becomes of the results."""
+    monkeypatch.setattr("niso.data.shapes.folder.prepare_shape", remembered)
+
+
+REMEMBERED: dict[tuple, PreparedShape] = {}
+
+
+def remembered(source: Source, preparation: Preparation) -> PreparedShape:
+    key = source.name, source.digest(), preparation
+    if key not in REMEMBERED:
+        REMEMBERED[key] = prepare_shape(source, preparation)
+    return REMEMBERED[key]
+
+
 @pytest.fixture
 def meshes_folder(tmp_path: Path) -> Path:
     for number in range(4):
@@ -98,26 +116,35 @@ def test_every_bad_mesh_is_named_and_the_rest_goes_on(tmp_path: Path, meshes_fol
     assert not (out / "bad").exists()
 
 
-def test_the_same_whatever_the_number_of_processes(tmp_path: Path, meshes_folder: Path) -> None:
+def test_work_and_results_can_be_sent_between_processes(
+    tmp_path: Path, meshes_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`test_workers.py` starts real processes, and so do the frames' tests."""
+
+    def copies(function: Callable, items: Iterable, workers: int) -> Iterator:
+        copy = pickle.loads(pickle.dumps(function))
+        return (pickle.loads(pickle.dumps(copy(pickle.loads(pickle.dumps(item))))) for item in items)
+
     (meshes_folder / "good/text.off").write_text("no mesh")
-    for workers in (1, 2):
-        outcome = prepare_folder(find_sources(meshes_folder), tmp_path / str(workers), TINY, workers)
+    for workers in ("1", "2"):
+        outcome = prepare_folder(find_sources(meshes_folder), tmp_path / workers, TINY)
         assert outcome.prepared == 4 and list(outcome.refused) == ["good/text"]
+        monkeypatch.setattr("niso.data.prepared.unordered", copies)
     assert whole(tmp_path / "1") == whole(tmp_path / "2")
 
 
 def test_finished_shapes_are_kept_and_only_those(tmp_path: Path, meshes_folder: Path) -> None:
     out, sources = tmp_path / "out", find_sources(meshes_folder)
-    assert prepare_folder(sources, out, TINY) == Outcome(4, 0, {})
+    assert prepare_folder(sources, out, TINY) == (4, 0, {}, {})
     reference = whole(out)
-    assert prepare_folder(sources, out, TINY) == Outcome(0, 4, {})
+    assert prepare_folder(sources, out, TINY) == (0, 4, {}, {})
     (out / "good/0.json").unlink()  # killed between the two files
     (out / "good/1.npy").write_bytes((out / "good/1.npy").read_bytes()[:-1])
     (out / "good/2.json").write_text("{")
-    assert prepare_folder(sources, out, TINY) == Outcome(3, 1, {})
+    assert prepare_folder(sources, out, TINY) == (3, 1, {}, {})
     assert whole(out) == reference
     write_off(meshes_folder / "good/3.off", ball(1.7))
-    assert prepare_folder(find_sources(meshes_folder), out, TINY) == Outcome(1, 3, {})
+    assert prepare_folder(find_sources(meshes_folder), out, TINY) == (1, 3, {}, {})
     assert whole(out)["good/3.npy"] != reference["good/3.npy"]
     (meshes_folder / "good/3.off").write_text("OFF")
     outcome = prepare_folder(find_sources(meshes_folder), out, TINY)
@@ -128,7 +155,7 @@ def test_finished_shapes_are_kept_and_only_those(tmp_path: Path, meshes_folder: 
 def test_shapes_may_be_added_but_not_taken_away(tmp_path: Path, meshes_folder: Path) -> None:
     out, sources = tmp_path / "out", find_sources(meshes_folder)
     prepare_folder(sources[:2], out, TINY)
-    assert prepare_folder(sources, out, TINY) == Outcome(2, 2, {})
+    assert prepare_folder(sources, out, TINY) == (2, 2, {}, {})
     with pytest.raises(InputError, match=r"out holds good/3, which is not among the shapes"):
         prepare_folder(sources[:3], out, TINY)
 
@@ -189,14 +216,3 @@ def test_a_full_disk_is_named_and_nothing_half_written_is_left(
         open_shapes(out)
     outcome = prepare_folder(sources, out, TINY)
     assert outcome.prepared + outcome.kept == 2 and len(open_shapes(out).names) == 2
-
-
-def test_a_killed_worker_is_named(tmp_path: Path, meshes_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("niso.data.workers._start", _die)
-    sources = find_sources(meshes_folder)[:1]  # a pool of one
-    with pytest.raises(InputError, match=r"was killed, perhaps for memory[;:] give the same command again"):
-        prepare_folder(sources, tmp_path / "out", TINY, workers=2)
-
-
-def _die() -> None:
-    os._exit(9)

@@ -14,7 +14,7 @@ from PIL import Image
 from niso.data.video import co3d
 from niso.data.video.sequences import Sequence
 from niso.errors import InputError
-from niso.geometry import cameras, se3
+from niso.geometry import se3
 
 SIZE = (30, 40)
 
@@ -29,7 +29,9 @@ def true_poses(count: int, seed: int = 0) -> torch.Tensor:
 
 
 def frame(category: str, name: str, number: int, pose: torch.Tensor) -> dict:
-    rotation, translation = cameras.to_pytorch3d(pose)
+    signs = torch.tensor([-1.0, -1, 1], dtype=torch.float64)  # PyTorch3D's x is to the left, its y upwards
+    world_to_camera = torch.linalg.inv(pose)
+    rotation, translation = world_to_camera[:3, :3].T * signs, world_to_camera[:3, 3] * signs
     return {
         "sequence_name": name,
         "frame_number": number,

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from scipy.spatial.transform import Rotation
 
 from niso.data.video import footage
 from niso.data.video.files import Video
 from niso.data.video.footage import find_footage, thinned
 from niso.data.video.sequences import Sequence
 from niso.errors import InputError
-from niso.geometry import cameras, se3
+from niso.geometry import se3
 
 POSES = se3.random_poses(6, torch.Generator().manual_seed(0), dtype=torch.float64)
 
@@ -30,7 +31,7 @@ def images(folder: Path, count: int = 6) -> Path:
 def nerfstudio(folder: Path) -> Path:
     images(folder / "images")
     frames = [
-        {"file_path": f"images/{number}.png", "transform_matrix": cameras.to_opengl(pose).tolist()}
+        {"file_path": f"images/{number}.png", "transform_matrix": (pose * torch.tensor([1, -1, -1, 1])).tolist()}
         for number, pose in enumerate(POSES)
     ]
     (folder / "transforms.json").write_text(json.dumps({"frames": frames}))
@@ -44,8 +45,9 @@ def colmap(folder: Path, model: str, named: str = "images") -> Path:
     (place / "cameras.txt").write_text("1 PINHOLE 8 6 5 5 4 3\n")
     lines = []
     for number, pose in enumerate(POSES):
-        qvec, tvec = cameras.to_colmap(pose)
-        values = " ".join(repr(value) for value in (*qvec.tolist(), *tvec.tolist()))
+        world_to_camera = np.linalg.inv(pose)
+        quaternion = Rotation.from_matrix(world_to_camera[:3, :3]).as_quat(scalar_first=True)
+        values = " ".join(map(repr, (*quaternion.tolist(), *world_to_camera[:3, 3].tolist())))
         lines += [f"{number} {values} 1 {number}.png", ""]
     (place / "images.txt").write_text("\n".join(lines) + "\n")
     return folder

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from scipy.spatial.transform import Rotation
 
 from niso.data.video.posed_folders import colmap, frame_folder, nerfstudio
 from niso.errors import InputError
-from niso.geometry import cameras, se3
+from niso.geometry import se3
 
 POSES = se3.random_poses(12, torch.Generator().manual_seed(0), dtype=torch.float64)
+OPENGL = torch.tensor([1, -1, -1, 1])  # the camera's y and z axes are turned
 
 
 def images(folder, count=12):
@@ -28,8 +30,9 @@ def write_colmap(folder, numbers=range(12), camera="1 OPENCV 40 30 50 51 20 15 0
     (folder / "cameras.txt").write_text(f"# Camera list\n{camera}\n")
     lines = ["# Image list", "#   IMAGE_ID, QW, QX, QY, QZ, TX, TY, TZ, CAMERA_ID, NAME"]
     for identity, number in enumerate(reversed(numbers)):
-        qvec, tvec = cameras.to_colmap(POSES[number])
-        values = " ".join(repr(value) for value in (*qvec.tolist(), *tvec.tolist()))
+        world_to_camera = np.linalg.inv(POSES[number])
+        quaternion = Rotation.from_matrix(world_to_camera[:3, :3]).as_quat(scalar_first=True)
+        values = " ".join(map(repr, (*quaternion.tolist(), *world_to_camera[:3, 3].tolist())))
         lines += [f"{identity + 1} {values} 1 frame{number}.png", "" if number % 2 else "1.0 2.0 -1 3.0 4.0 7"]
     change(lines)
     (folder / "images.txt").write_text("\n".join(lines) + "\n")
@@ -38,7 +41,7 @@ def write_colmap(folder, numbers=range(12), camera="1 OPENCV 40 30 50 51 20 15 0
 
 def write_nerfstudio(folder, numbers=range(12), **facts):
     frames = [
-        {"file_path": f"images/frame{number}.png", "transform_matrix": cameras.to_opengl(POSES[number]).tolist()}
+        {"file_path": f"images/frame{number}.png", "transform_matrix": (POSES[number] * OPENGL).tolist()}
         for number in reversed(numbers)
     ]
     content = {"fl_x": 50.0, "fl_y": 51.0, "cx": 20.0, "cy": 15.0, "w": 40, "h": 30, "frames": frames} | facts

@@ -1,0 +1,1 @@
+"""`niso data prepare`: turn data sets into the form that experiments read."""

@@ -1,0 +1,63 @@
+"""`niso data prepare co3d IN OUT`: CO3Dv2 as small square frames with their cameras."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from niso.cli.data.prepare.common import Preparing, prepare_all
+from niso.cli.parsing import parse
+from niso.config import require
+from niso.data.video import co3d
+from niso.data.video.preparation import Outcome, Preparation, Report, prepare
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Preparing):
+    """Prepare CO3Dv2 from its own layout: frames cropped to the largest centred square and resized, with their cameras.
+
+    After an interruption, the same command continues. Another choice of sequences, or another split, keeps those that
+    are there. What has to be refused is listed, and written to OUT/refused.json; the exit status is then 3. `niso run
+    pose --data-dir OUT` trains on the result.
+    """
+
+    source: Annotated[Path, Positional, arg(metavar="IN")]
+    """The folder that holds CO3Dv2's categories."""
+    quality: float = 0.25
+    """Share of sequences to use, the best by viewpoint_quality_score; 1 also takes those without one."""
+    held_out: float = 0.1
+    """Of these, the share to test on."""
+    seed: int = 0
+    """Seed of the draw of the sequences to test on."""
+    split_file: Path | None = None
+    """A JSON file {"train": [names], "test": [names]} instead of the previous three."""
+    preparation: Annotated[Preparation, arg(name="")] = field(default_factory=Preparation)
+
+    def __post_init__(self) -> None:
+        require(self, "quality", positive=True)
+        require(self, "quality", "held_out", most=1.0)
+        if self.held_out >= 1:
+            raise ValueError("held_out must be below 1: nothing would be left to train on")
+
+
+def main(arguments: list[str]) -> int:
+    """`niso data prepare co3d …`: the exit status."""
+    options = parse(Options, "niso data prepare co3d", arguments)
+    chosen = (
+        co3d.read_split(options.source, options.split_file)
+        if options.split_file
+        else co3d.select(options.source, options.quality, options.held_out, options.seed)
+    )
+
+    def work(report: Report) -> Outcome:
+        sequences = co3d.sequences(options.source, chosen)
+        return prepare(sequences, options.out, options.workers, options.preparation, report)
+
+    status = prepare_all(work, len(chosen.splits), "sequences", options.out)
+    if chosen.left_out:
+        print(f"{len(chosen.left_out)} sequences were not chosen, see --quality and --split-file", file=sys.stderr)
+    return status

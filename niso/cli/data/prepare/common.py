@@ -1,0 +1,67 @@
+"""What all preparations share: options, a progress bar while they work, and what was refused at the end."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from tyro.conf import Positional, arg
+
+from niso.data.prepared import AGAIN, REFUSED
+from niso.data.workers import cores
+from niso.errors import Interrupted
+from niso.training.progress import Bar
+
+PRINTED_NOTES = 10  # the others are only in a file
+REFUSED_STATUS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preparing:
+    """Options of all preparations."""
+
+    source: Annotated[Path, Positional, arg(metavar="IN")]
+    """What to prepare; each command describes its own."""
+    out: Annotated[Path, Positional, arg(metavar="OUT")]
+    """Folder to write to."""
+    workers: int = field(default_factory=cores)
+    """Processes; by default one for each core."""
+
+
+def prepare_all(work: Callable[[Callable[[str, str | None], None]], Any], total: int, unit: str, out: Path) -> int:
+    """Do the work under a progress bar and print what became of the items. Returns the exit status.
+
+    Args:
+        work: gets a function to call after each item, with its name and why it was refused, and returns an `Outcome`.
+        total: how many items there are.
+        unit: what the items are.
+        out: folder that is written to.
+
+    Raises:
+        Interrupted: Ctrl-C; the message says that the same command continues.
+    """
+    done = refused = 0
+    bar = Bar("prepare", total, 0, visible=True, unit=unit)
+
+    def report(name: str, problem: str | None) -> None:
+        nonlocal done, refused
+        done, refused = done + 1, refused + (problem is not None)
+        bar.show(done, {"refused": float(refused)})
+
+    try:
+        with bar:
+            outcome = work(report)
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted; {AGAIN}", signal.SIGINT) from None
+    notes = [f"{name}: {note}" for name, note in getattr(outcome, "notes", {}).items()]
+    if len(notes) > PRINTED_NOTES:
+        notes[PRINTED_NOTES:] = [f"… and {len(notes) - PRINTED_NOTES} more lack frames, see {out / REFUSED}"]
+    for line in [*notes, *(f"refused {name}: {problem}" for name, problem in outcome.refused.items())]:
+        print(line, file=sys.stderr)
+    kept = f", {outcome.kept} were there" if outcome.kept else ""
+    print(f"{outcome.prepared} {unit} prepared in {out}{kept}, {len(outcome.refused)} refused")
+    return REFUSED_STATUS if outcome.refused else 0

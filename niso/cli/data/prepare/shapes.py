@@ -1,0 +1,44 @@
+"""`niso data prepare shapes IN OUT`: signatures of closed meshes on the sphere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from niso.cli.data.prepare.common import Preparing, prepare_all
+from niso.cli.parsing import parse
+from niso.data.shapes.folder import Outcome, Report, prepare_folder
+from niso.data.shapes.preparation import Preparation
+from niso.data.shapes.sources import find_sources
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Preparing):
+    """Prepare shapes: signatures of closed meshes of genus 0 and of their conformal variants, on the sphere.
+
+    After an interruption, the same command continues. Shapes that have to be refused are listed, and written to
+    OUT/refused.json; the exit status is then 3.
+    """
+
+    source: Annotated[Path, Positional, arg(metavar="IN")]
+    """Folder with a folder of .off, .obj or .ply files for each class; or a CSV file with the header "file,label"; or
+    the folder of Conformal SHREC'11 (with base, mobius, base_sphere and mobius_sphere)."""
+    labels: Path | None = None
+    """CSV file with the header "file,label", for meshes without class folders; files relative to IN, or to IN/base."""
+    leave_out: tuple[str, ...] = ()
+    """Classes to leave out. Conformal SHREC'11: glasses lamp snake two_balls myScissor."""
+    preparation: Annotated[Preparation, arg(name="")] = field(default_factory=Preparation)
+
+
+def main(arguments: list[str]) -> int:
+    """`niso data prepare shapes …`: the exit status."""
+    options = parse(Options, "niso data prepare shapes", arguments)
+    sources = find_sources(options.source, options.labels, options.leave_out)
+
+    def work(report: Report) -> Outcome:
+        return prepare_folder(sources, options.out, options.preparation, options.workers, report)
+
+    return prepare_all(work, len(sources), "shapes", options.out)

@@ -1,0 +1,55 @@
+"""`niso data prepare video IN OUT`: your own footage as small square frames, with cameras if known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from niso.cli.data.prepare.common import Preparing, prepare_all
+from niso.cli.parsing import parse
+from niso.config import require
+from niso.data.video import footage
+from niso.data.video.preparation import Outcome, Preparation, Report, prepare
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Preparing):
+    """Prepare your own footage: frames cropped to the largest centred square and resized, with cameras if known.
+
+    Cameras come from transforms.json (nerfstudio) or from a COLMAP model in text form; video without them serves for
+    pre-training only. After an interruption, the same command continues. What has to be refused is listed, and written
+    to OUT/refused.json; the exit status is then 3. `niso run pose --data-dir OUT` trains on the result.
+    """
+
+    source: Annotated[Path, Positional, arg(metavar="IN")]
+    """A video file; a folder of frames, or with transforms.json, or with `images` and COLMAP's `sparse`; or a folder of
+    such files and folders, down to IN/CATEGORY/NAME."""
+    every: int = 1
+    """Frames to take: every one, every second one, …"""
+    test: tuple[str, ...] = ()
+    """Names of sequences to test on; by default some are drawn."""
+    held_out: float = 0.1
+    """Share of the sequences with cameras that is drawn to test on; at least one of two or more."""
+    seed: int = 0
+    """Seed of that draw."""
+    preparation: Annotated[Preparation, arg(name="")] = field(default_factory=Preparation)
+
+    def __post_init__(self) -> None:
+        require(self, "every", positive=True)
+        require(self, "held_out", most=1.0)
+
+
+def main(arguments: list[str]) -> int:
+    """`niso data prepare video …`: the exit status."""
+    options = parse(Options, "niso data prepare video", arguments)
+    videos = footage.find_footage(options.source)
+    splits = footage.splits(videos, options.held_out, options.test, options.seed)
+
+    def work(report: Report) -> Outcome:
+        sequences = footage.sequences(videos, splits, options.every)
+        return prepare(sequences, options.out, options.workers, options.preparation, report)
+
+    return prepare_all(work, len(videos), "sequences", options.out)

@@ -1,0 +1,16 @@
+"""The last lines of a run: its metrics, and where its report is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def print_metrics(metrics: Mapping[str, float], run: Path) -> None:
+    """Print the metrics and the path of the report; nothing in processes other than the first, which have none."""
+    if not metrics:
+        return
+    width = max(map(len, metrics))
+    for name, value in metrics.items():
+        print(f"{name:<{width}}  {value if isinstance(value, int) else format(value, '.4g')}")
+    print(f"\nreport: {run / 'report.html'}")

@@ -1,0 +1,24 @@
+"""`niso report RUN…`: the report of a run, or a comparison of several."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from niso.cli.parsing import Runs, parse
+
+
+@dataclass(frozen=True)
+class Options(Runs):
+    """Write a run's report.html again, or compare several runs, records, or folders of them in one page."""
+
+    out: Path | None = None
+    """File to write a comparison to; by default comparison.html, or report.html in the folder of several runs."""
+
+
+def main(arguments: list[str]) -> None:
+    """`niso report …`."""
+    options = parse(Options, "niso report", arguments)
+    from niso.runs.comparison import report
+
+    print(report(options.runs, options.out))

@@ -1,0 +1,81 @@
+"""Several processes: results, order of demand, and every way in which they end. The workers import no torch."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from niso.data import workers
+from niso.data.workers import cores, unordered
+from niso.errors import InputError
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_results_come_as_they_are_asked_for(count: int) -> None:
+    taken: list[int] = []
+
+    def items() -> Iterator[int]:
+        for number in range(50):
+            taken.append(number)
+            yield -number
+
+    results = unordered(abs, items(), count)
+    first = next(results)
+    assert len(taken) <= 2 * count
+    assert sorted([first, *results]) == list(range(50))
+
+
+def test_errors_of_the_function_pass_through() -> None:
+    with pytest.raises(ValueError, match="invalid literal"):
+        list(unordered(int, ["1", "x", "3"], 2))
+    with pytest.raises(InputError, match="workers must be at least 1, got 0"):
+        unordered(abs, [1], 0)
+
+
+def test_a_killed_process_is_named() -> None:
+    with pytest.raises(InputError, match="was killed, perhaps for memory: give the same command again"):
+        list(unordered(os._exit, [9], 2))
+
+
+SCRIPT = """
+import time
+from niso.data.workers import unordered
+try:
+    for _ in unordered(time.sleep, {items}, 2):
+        print("done", flush=True)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def start(folder: Path, items: list[int]) -> subprocess.Popen[str]:
+    """A script without `if __name__ == "__main__"`, in a process group of its own."""
+    (folder / "script.py").write_text(SCRIPT.format(items=items))
+    command = [sys.executable, str(folder / "script.py")]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def test_a_script_needs_no_guard(tmp_path: Path) -> None:
+    assert start(tmp_path, [0, 0, 0]).communicate(timeout=60)[0] == "done\n" * 3
+
+
+@pytest.mark.parametrize("interrupt", [True, False], ids=["Ctrl-C", "killed"])
+def test_no_process_outlives_the_first(tmp_path: Path, interrupt: bool) -> None:
+    """The end of the pipe is seen when every process that may write to it has ended."""
+    process = start(tmp_path, [0, 600, 600])
+    assert process.stdout is not None and process.stdout.readline() == "done\n"
+    os.killpg(process.pid, signal.SIGINT) if interrupt else process.kill()
+    assert process.communicate(timeout=60)[0] == ("interrupted\n" if interrupt else "")
+
+
+def test_cores_on_other_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cores() >= 1
+    monkeypatch.setattr(workers.sys, "platform", "darwin")
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    assert cores() >= 1

@@ -1,0 +1,81 @@
+"""Records keep what a result needs, and nothing of the machine's folders."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from niso.errors import InputError
+from niso.runs import Run
+from niso.runs.record import write_record
+
+BEFORE = Path(__file__).parents[1] / "fixtures" / "run-before"
+
+
+@pytest.fixture
+def run(tmp_path):
+    return Run.open(shutil.copytree(BEFORE, tmp_path / "some folder" / "run"))
+
+
+def edit(run, old, new):
+    config = run.path / "config.yaml"
+    assert old in config.read_text()
+    config.write_text(config.read_text().replace(old, new))
+    return Run.open(run.path)
+
+
+def test_a_record_has_settings_facts_and_metrics(run, tmp_path, niso):
+    edit(run, "seed: 0", "seed: 3")
+    assert niso("record", run.path, "--to", tmp_path / "results").status == 0
+    path = tmp_path / "results" / "torus-quick-niso-seed3.json"
+    record = Run.read(path)
+    assert record.metrics == json.loads((run.path / "metrics.json").read_text())
+    assert record.settings["config"]["size"] == 4 and record.kind == ("torus", "quick", "niso") and record.seed == 3
+    assert record.facts["torch"] and record.facts["hardware"] and record.finished
+    assert str(tmp_path) not in path.read_text()
+
+
+def test_the_data_folder_is_named_without_its_path(run, tmp_path):
+    record = Run.read(write_record(edit(run, "data_dir: null", "data_dir: secret/place/photos"), tmp_path))
+    assert record.settings["data_dir"] == "photos"
+
+
+def test_writing_again_is_allowed_for_the_same_settings_only(run, tmp_path):
+    path = write_record(run, tmp_path)
+    assert write_record(run, tmp_path) == path
+    before = path.read_text()
+    with pytest.raises(InputError, match="other settings"):
+        write_record(edit(run, "images: 3", "images: 5"), tmp_path)
+    assert path.read_text() == before
+
+
+def test_an_unfinished_run_has_no_record(run, tmp_path, refused):
+    (run.path / "metrics.json").unlink()
+    assert "not finished" in refused("record", run.path, "--to", tmp_path / "results")
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_record_of_a_record_is_refused(run, tmp_path, refused):
+    assert "it is a record" in refused("record", write_record(run, tmp_path))
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"experiment": "torus"}', "\x00"])
+def test_what_is_not_a_record_is_refused(tmp_path, content):
+    path = tmp_path / "x.json"
+    path.write_text(content)
+    with pytest.raises(InputError, match=r"x\.json"):
+        Run.read(path)
+
+
+@pytest.mark.parametrize("part", ["metrics", "facts", "settings"])
+def test_parts_of_a_record_are_objects(run, tmp_path, part):
+    path = write_record(run, tmp_path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), part: [1]}))
+    with pytest.raises(InputError, match=f"its {part} are not an object"):
+        Run.read(path)
+
+
+def test_record_needs_a_run_and_a_folder(refused, run):
+    assert "one or more run folders" in refused("record")
+    assert "--to needs a value" in refused("record", run.path, "--to")

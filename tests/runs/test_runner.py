@@ -1,0 +1,102 @@
+"""A run whose config.yaml was edited: it trains on, or says why it cannot."""
+
+import shutil
+
+import pytest
+import torch
+import yaml
+
+from niso.runs import Run, runner
+
+pytestmark = pytest.mark.usefixtures("blank_figures")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, images, blank_png):
+    """Makes a finished run of so many steps, once."""
+    from niso.cli.main import main
+
+    made = {}
+
+    def make(steps):
+        if steps not in made:
+            made[steps] = tmp_path_factory.mktemp("runs") / "run"
+            options = "--size 4 --images 3 --pool 50 --batch-size 1 --evaluation-pairs 2 --warmup-steps 0".split()
+            with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stop:
+                patch.setattr("matplotlib.figure.Figure.savefig", lambda _, file, **__: file.write(blank_png))
+                # the same learning rate at every step, whatever their number
+                flat = ["--learning-rate", "0.01", "--final-learning-rate", "0.01", "--eigenvalues-frozen", "0"]
+                schedule = [
+                    "--eigenvalue-learning-rate",
+                    "0.01",
+                    "--multiplicity-decay",
+                    "0",
+                    "--spectral-dropout",
+                    "0",
+                ]
+                where = ["--data-dir", str(images), "--out", str(made[steps])]
+                main(["run", "torus", *options, *flat, *schedule, "--steps", str(steps), *where])
+            assert not stop.value.code
+        return made[steps]
+
+    return make
+
+
+@pytest.fixture
+def finished(trained, tmp_path):
+    return shutil.copytree(trained(3), tmp_path / "run")
+
+
+def edit(run, section="training", **changes):
+    settings = yaml.safe_load((run / "config.yaml").read_text())
+    (settings["config"][section] if section else settings["config"]).update(changes)
+    (run / "config.yaml").write_text(yaml.safe_dump(settings))
+
+
+def test_a_finished_run_is_left_as_it_is(finished):
+    before = {file: file.stat().st_mtime_ns for file in finished.rglob("*") if file.is_file()}
+    assert runner.resume(finished) == Run.open(finished).metrics
+    assert {file: file.stat().st_mtime_ns for file in before} == before
+
+
+def test_more_steps_are_trained(finished, trained, weights, refused):
+    edit(finished, steps=6)
+    assert "pretrain stands at step 3 of 6: finish it by `niso resume" in refused("evaluate", finished)
+    assert runner.resume(finished)["steps"] == 6
+    assert Run.open(finished).log["pretrain"]["step"].tolist() == [1, 2, 3, 4, 5, 6]
+    one, other = weights(finished), weights(trained(6))
+    assert all(torch.equal(one[name], other[name]) for name in other)
+    assert runner.resume(finished)["steps"] == 6
+
+
+@pytest.mark.parametrize("command", ["resume", "evaluate"])
+def test_fewer_steps_and_another_model_are_refused(finished, refused, command):
+    metrics = (finished / "metrics.json").read_bytes()
+    edit(finished, steps=2)
+    assert "config.yaml asks for 2 steps of phase pretrain, but 3 are trained: ask for" in refused(command, finished)
+    edit(finished, steps=6)
+    edit(finished, None, rank=7)
+    assert "is of another model: " in (said := refused(command, finished)) and "undo the change of" in said
+    assert (finished / "metrics.json").read_bytes() == metrics
+
+
+@pytest.mark.parametrize("command", ["resume", "evaluate"])
+def test_another_seed_is_refused(finished, refused, command):
+    config = finished / "config.yaml"
+    config.write_text(config.read_text().replace("seed: 0", "seed: 1"))
+    assert "config.yaml: seed is 1, but 0 was trained" in refused(command, finished)
+
+
+def test_a_changed_evaluation_is_done_again(finished):
+    before = Run.open(finished).metrics
+    edit(finished, None, evaluation_pairs=4)
+    assert runner.resume(finished)["equivariance_error"] != before["equivariance_error"]
+
+
+def test_metrics_are_those_declared_in_their_order(finished):
+    from niso.experiments import find_experiment
+
+    declared = [metric.key for metric in find_experiment("torus").metrics]
+    metrics, facts = Run.open(finished).metrics, Run.open(finished).facts
+    assert list(metrics) == [key for key in declared if key in metrics] and {"steps", "seconds"} <= metrics.keys()
+    assert list(facts["metrics"]) == declared and facts["metrics"]["seconds"]["unit"] == "s"

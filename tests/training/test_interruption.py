@@ -1,0 +1,123 @@
+"""Signals while a model is trained; processes that wait for others are in test_processes.py."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from niso.training import interruption as module
+from niso.training.interruption import interruption
+
+
+@pytest.fixture
+def ended(monkeypatch):
+    """Statuses that the process would have ended with."""
+    statuses = []
+    monkeypatch.setattr(module.os, "_exit", statuses.append)
+    monkeypatch.setattr(module, "SAME", 0.1)
+    return statuses
+
+
+def wait_until(condition, seconds=10.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_is_noted_and_handlers_come_back(ended, number):
+    before = signal.getsignal(number), signal.set_wakeup_fd(-1)
+    with interruption("") as received:
+        assert received() == 0
+        os.kill(os.getpid(), number)
+        assert received() == number
+        other = signal.SIGINT if number == signal.SIGTERM else signal.SIGTERM
+        os.kill(os.getpid(), other)  # so soon after the first it counts as the same
+        assert received() == number
+    assert (signal.getsignal(number), signal.set_wakeup_fd(-1)) == before and ended == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_the_process_at_once(ended, number, capfd):
+    with interruption("the last checkpoint stays"):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.2)
+        assert ended == []
+        os.kill(os.getpid(), number)
+        wait_until(lambda: ended)
+    assert ended == [128 + number]
+    assert capfd.readouterr().err == "niso: ended at once, since a second signal came; the last checkpoint stays\n"
+
+
+BLOCKED = """
+import ctypes
+from niso.training.interruption import interruption
+with interruption("the last checkpoint stays"):
+    print("inside", flush=True)
+    lock = ctypes.create_string_buffer(128)
+    for _ in range(2):  # the second time waits for ever
+        ctypes.CDLL(None).pthread_mutex_lock(lock)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a lock of zeros is Linux's")
+def test_a_second_signal_ends_a_process_whose_main_thread_runs_no_python():
+    process = subprocess.Popen(
+        [sys.executable, "-c", BLOCKED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None and process.stdout.readline() == "inside\n"
+    process.send_signal(signal.SIGTERM)
+    time.sleep(module.SAME + 0.2)
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=10)
+    assert process.returncode == 128 + signal.SIGTERM and "the last checkpoint stays" in err
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_waiting_for_others_after_a_signal_comes_to_an_end(ended, monkeypatch, others, capfd):
+    monkeypatch.setattr(module, "PATIENCE", 0.2)
+    with interruption("", others) as received:
+        received()
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGTERM)
+        if others:
+            wait_until(lambda: ended)
+        else:
+            time.sleep(1.2)
+    assert set(ended) == ({128 + signal.SIGTERM} if others else set())
+    assert capfd.readouterr().err == ""  # another process says it
+
+
+def test_a_process_that_makes_steps_is_not_ended(ended, monkeypatch):
+    monkeypatch.setattr(module, "PATIENCE", 0.5)
+    with interruption("", others=True) as received:
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(15):
+            time.sleep(0.1)
+            received()
+    assert ended == []
+
+
+def test_other_threads_leave_signals_alone():
+    seen = []
+
+    def work():
+        with interruption("") as received:
+            seen.append((received(), signal.getsignal(signal.SIGTERM)))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [(0, signal.getsignal(signal.SIGTERM))]
+
+
+def test_the_thread_ends_with_the_context():
+    with interruption(""):
+        assert any(thread.name == "niso-signals" for thread in threading.enumerate())
+    wait_until(lambda: all(thread.name != "niso-signals" for thread in threading.enumerate()))
