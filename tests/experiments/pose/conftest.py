@@ -3,6 +3,7 @@
 import base64
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 from niso.config import Hardware, Optimisation, to_yaml
+from niso.experiments import find_experiment
 from niso.experiments.experiment import Experiment
 from niso.experiments.pose.experiment import Pose
 from niso.experiments.pose.presets import PRESETS, PoseConfig
@@ -132,6 +134,13 @@ def trained_once(settings: Callable[..., Settings], tmp_path_factory: pytest.Tem
 def trained(trained_once: Path, tmp_path: Path) -> Path:
     """A copy of a finished run of niso that kept one of three training sequences for validation."""
     return Path(shutil.copytree(trained_once, tmp_path / "trained"))
+
+
+@pytest.fixture
+def torus_run(tmp_path: Path) -> Path:
+    """The folder of a run of another experiment."""
+    config = find_experiment("torus").presets["quick"]
+    return Run.create(tmp_path / "torus", Settings("torus", "quick", config).dump()).path
 
 
 @pytest.fixture(scope="session")
