@@ -196,7 +196,7 @@ def test_presets_have_the_stated_sizes():
 
 def test_training_finds_eigenspaces_and_mass(folder, metrics_of_training):
     """A few hundred steps at bandwidth 2 on noise."""
-    training = replace(QUICK.training, steps=300, warmup_steps=30, eigenvalue_learning_rate=0.3)
+    training = replace(QUICK.training, steps=200, warmup_steps=20, eigenvalue_learning_rate=0.3)
     experiment = make(folder, bandwidth=2, size=4, training=training)
     before, after = metrics_of_training(experiment)
     assert after["eigenspace_energy"] > before["eigenspace_energy"] + 0.3
