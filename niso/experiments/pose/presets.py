@@ -156,8 +156,9 @@ SMALL = PoseConfig(
 )
 """The rendered clips, or other data, on one core: a network of 0.37 million parameters on 64×64 pixels.
 
-`niso run pose --preset small --precision bf16-mixed --compile`: four minutes on one core of an AMD EPYC, two at a time,
-after the clips are rendered, once. Records: results/pose."""
+`niso run pose --preset small --precision bf16-mixed --compile`: four minutes on one core of an AMD EPYC, two runs at a
+time, and the rendering of the clips before the first. Records, from before the validation split: results/pose. The
+weight of the multiplicity loss was chosen on test clips, see docs/reproducing.md ("How settings are chosen")."""
 
 QUICK = replace(
     SMALL,
@@ -169,7 +170,7 @@ QUICK = replace(
 )
 """The rendered clips by a smaller network, with a latent grid of 8×8 points.
 
-`niso run pose`: a minute on one core of an AMD EPYC, two at a time, after the clips are rendered, once (a minute more).
-Record: results/pose."""
+`niso run pose`: a minute on one core of an AMD EPYC, two runs at a time, and a minute for the rendering of the clips
+before the first. Records, from before the validation split: results/pose."""
 
 PRESETS: dict[str, Any] = {"quick": QUICK, "small": SMALL, "paper": PAPER, "released": RELEASED}
