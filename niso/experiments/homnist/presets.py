@@ -109,8 +109,8 @@ SMALL = HomnistConfig(
 """MNIST on one core: a network of 0.37 million parameters on half the resolution, and a test set of 20,000 images.
 
 `niso run homnist --preset small --data-dir MNIST --precision bf16-mixed --compile`, about 5 minutes on one core of an
-AMD EPYC. Records, all methods and three seeds: results/homnist/homnist-small-*.json. They are from before the validation
-split, and the settings were chosen on test digits, see docs/reproducing.md ("How settings are chosen")."""
+AMD EPYC. Records, all methods and three seeds: results/homnist/homnist-small-*.json. They are from before the
+validation split, and the settings were chosen on test digits, see docs/reproducing.md ("How settings are chosen")."""
 
 MEDIUM = replace(
     SMALL,
