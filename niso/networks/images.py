@@ -15,7 +15,7 @@ class ImageConfig(Strict):
     """Base of configurations whose latent points form a grid, `stride` pixels apart."""
 
     image_size: tuple[int, int] = (40, 40)
-    """Height and width of the images in pixels; each divisible by the patch, and by 2 for each ConvNet level but one."""
+    """Height and width of the images in pixels; each divisible by the stride of the latent grid."""
     image_channels: int = 1
     """Channels of the images."""
 
