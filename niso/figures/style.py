@@ -72,7 +72,7 @@ def largest(values: np.ndarray) -> float:
     return float(finite.max()) or 1.0 if finite.size else 1.0
 
 
-def panels(width: float, height: float, count: int = 1) -> tuple[Figure, list[Axes]]:
+def panels(width: int | float, height: int | float, count: int = 1) -> tuple[Figure, list[Axes]]:
     """A figure of a size in inches, and its axes side by side."""
     figure = Figure((width, height))
     return figure, list(figure.subplots(1, count, squeeze=False)[0])
