@@ -23,6 +23,7 @@ from niso.data.digits.homnist import (
 from niso.data.digits.mnist import pad, signed
 from niso.errors import InputError
 from niso.geometry import homographies as homography
+from niso.geometry.homographies import Homographies
 
 
 def digits(count: int = 5, side: int = 8) -> tuple[torch.Tensor, torch.Tensor]:
@@ -47,7 +48,7 @@ def test_every_digit_has_32_consecutive_homographies() -> None:
     assert full.images.shape == (160, 1, 16, 16) and full.images.dtype == torch.float32
     assert full.images.min() == -1 and full.images.max() <= 1
     assert torch.equal(full.labels, labels.repeat_interleave(32))
-    expected = homography.warp(signed(images)[:, None].repeat_interleave(32, 0), full.matrices, background=-1.0)
+    expected = Homographies().act(signed(images)[:, None].repeat_interleave(32, 0), full.matrices)
     torch.testing.assert_close(full.images, expected)
     assert len(full.matrices.flatten(1).unique(dim=0)) == 160
     torch.testing.assert_close(torch.linalg.det(full.matrices), torch.ones(160))
@@ -56,7 +57,7 @@ def test_every_digit_has_32_consecutive_homographies() -> None:
 def test_the_warp_of_the_paper_in_0_to_1_is_the_same_set() -> None:
     images, labels = digits()
     full = whole(GeneratedTestSet(images, labels))
-    paper = homography.warp(images.repeat_interleave(32, 0)[:, None] / 255, full.matrices)
+    paper = Homographies(background=0.0).act(images.repeat_interleave(32, 0)[:, None] / 255, full.matrices)
     torch.testing.assert_close(full.images, 2 * paper - 1, atol=2e-6, rtol=0)
 
 
@@ -254,7 +255,7 @@ def test_related_images_are_powers_of_one_homography_of_the_digit(monkeypatch: p
     known = signed(images)
     assert all((digit[0] == known).all(dim=(-2, -1)).any() for digit in psi)
     for power, view in ((1, t_psi), (2, t2_psi)):
-        expected = homography.warp(psi, homography.matrix(power * drawn[0]).float(), background=-1.0)
+        expected = Homographies().act(psi, homography.matrix(power * drawn[0]).float())
         torch.testing.assert_close(view, expected, atol=2e-5, rtol=1e-5)
         assert view.shape == (6, 1, 16, 16) and view.dtype == torch.float32
 
