@@ -20,7 +20,8 @@ from niso.config import Hardware, Optimisation
 from niso.model import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 from niso.training.run import Run
-from niso.training.loop import make_fabric, train
+from niso.training.loop import train
+from niso.training.processes import make_fabric
 
 nn.Module.compile = functools.partialmethod(nn.Module.compile, backend="aot_eager")  # C++ would take a minute
 CONV = ConvConfig((8, 8), 1, (8,), blocks=1, latent_channels=8, stem_channels=8, patch=2)

@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
     from niso.experiments.pose.inference import load_reader, predict, write_picture, write_tum
     from niso.training.progress import Bar
 
-    reader = load_reader(options.checkpoint)
+    reader = load_reader(options.checkpoint, tune=True)
     stream = open_stream(options.video, reader.size, options.skip + 1, options.sequence)
     out = options.out or Path("poses") / Path(stream.name).name
     if (out / TRAJECTORY).exists():

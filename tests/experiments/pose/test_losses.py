@@ -19,8 +19,8 @@ def test_pairs_are_of_one_sequence_and_not_further_apart_than_allowed(generator)
     apart = pairs.second - pairs.first
     assert (pairs.first >= 0).all() and (pairs.second < LENGTHS[pairs.sequence]).all()
     for sequence, most in ((0, 6), (1, 3), (3, 1), (4, 6)):
-        own = apart[pairs.sequence == sequence]
-        counts = torch.bincount(own, minlength=most + 1) / len(own)
+        distances = apart[pairs.sequence == sequence]
+        counts = torch.bincount(distances, minlength=most + 1) / len(distances)
         assert len(counts) == most + 1 and counts[0] == 0
         torch.testing.assert_close(counts[1:], torch.full((most,), 1 / most), atol=0.07, rtol=0)
     longest = pairs.sequence == 0
@@ -29,9 +29,10 @@ def test_pairs_are_of_one_sequence_and_not_further_apart_than_allowed(generator)
 
 def test_pairs_in_both_directions_and_of_a_frame_with_itself(generator):
     pairs = draw_pairs(LENGTHS, MEMBERS, 3_000, 2, generator, signed=True, identical=True)
-    own = (pairs.second - pairs.first)[pairs.sequence == 0]
-    assert set(own.tolist()) == set(range(-3, 4))
-    assert abs(own.sign().float().mean()) < 0.1
+    apart = (pairs.second - pairs.first)[pairs.sequence == 0]
+    assert set(apart.tolist()) == set(range(-3, 4))
+    assert abs(apart.sign().float().mean()) < 0.1
+
     only = draw_pairs(LENGTHS, MEMBERS, 500, 2, generator, signed=True)
     assert (only.second != only.first).all()
 
@@ -73,8 +74,8 @@ def test_the_scale_by_norms_sees_the_sign_and_leads_to_it(dtype, tolerance):
     opposite = translation_loss(moved(truth, -t), truth, 4, "norm")
     torch.testing.assert_close(opposite, 2 * t.unflatten(0, (-1, 4)).norm(dim=(-2, -1)).mean())
     guess = (0.1 * torch.randn(12, 3, dtype=dtype) - t).requires_grad_()
-    optimizer = torch.optim.Adam([guess], lr=0.05)
-    for _ in range(300):
+    optimizer = torch.optim.Adam([guess], lr=0.1)
+    for _ in range(100):
         optimizer.zero_grad()
         translation_loss(moved(truth, guess), truth, 4, "norm").backward()
         optimizer.step()

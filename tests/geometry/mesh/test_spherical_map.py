@@ -9,6 +9,7 @@ from niso.errors import InputError
 from niso.geometry import mobius
 from niso.geometry.mesh import space_mobius, spherical_map
 from niso.geometry.mesh.surface import Mesh, icosphere, vertex_areas
+from niso.geometry.mobius import MobiusTransformations
 
 
 def bumpy(subdivisions: int = 3) -> Mesh:
@@ -147,7 +148,7 @@ def test_quality_counts_what_has_collapsed():
 @pytest.mark.parametrize("strength", [0.5, 3.0])
 def test_centre_undoes_a_mobius_transformation(strength):
     directions, weights = icosphere(2).vertices, np.random.default_rng(1).uniform(0.5, 1.5, 162)
-    moves = mobius.sample(4, strength, torch.Generator().manual_seed(0), torch.float64)
+    moves = MobiusTransformations(strength).sample(4, torch.Generator().manual_seed(0)).to(torch.complex128)
     centred = spherical_map.centre(directions, weights).directions
     for moved in mobius.act(moves, torch.from_numpy(directions)).numpy():
         again, transformation = spherical_map.centre(moved, weights)
