@@ -319,6 +319,18 @@ def test_heads_see_posed_sequences_of_the_training_split(make):
     torch.testing.assert_close(first.float() @ motions, second.float(), atol=1e-5, rtol=0)
 
 
+def test_processes_take_consecutive_parts_of_the_same_batch(make, monkeypatch):
+    experiment = make()
+    for pairs in (experiment.pretraining_pairs, experiment.head_pairs):
+        whole, parts = pairs(3), list[Pairs]()
+        for rank in range(2):
+            with monkeypatch.context() as patch:
+                patch.setattr("niso.random.process", lambda rank=rank: (rank, 2))
+                parts.append(pairs(3))
+        for drawn, shared in zip(whole, zip(*parts, strict=True), strict=True):
+            assert torch.equal(torch.cat(shared), drawn) and len(shared[0]) == len(shared[1])
+
+
 @pytest.mark.parametrize("method", ["niso", "vit"])
 def test_what_is_read_and_encoded_batch_by_batch_is_the_same(make, method):
     batches = []
