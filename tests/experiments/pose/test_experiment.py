@@ -86,9 +86,9 @@ def test_constant_motion_is_the_line_that_all_methods_are_compared_with(make, tr
             assert metrics[f"{key}_skip{skip}"] == pytest.approx(metrics[other], rel=1e-4)
 
 
-def test_training_pairs_decide_the_sign_of_translations():
+def test_training_pairs_decide_the_sign_of_translations(random_poses):
     predictor, frames = ConstantMotion(), torch.zeros(6, 1)
-    truth = se3.random_poses(6)
+    truth = random_poses(6)
     truth[:, :3, 3] = torch.tensor([0.0, 0.1, -1.0])
     for _ in range(2):
         predictor.orient(frames, frames, truth)
