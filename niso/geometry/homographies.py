@@ -133,7 +133,7 @@ def matrix(coefficients: Float[Tensor, "*batch 8"]) -> Float[Tensor, "*batch 3 3
 def sample_coefficients(count: int, generator: torch.Generator | None = None) -> Float[Tensor, "count 8"]:
     """Coefficients of the pre-training distribution N(0, s²), s = SCALES, in float64."""
     noise = torch.randn(count, 8, generator=generator, dtype=torch.float64, device="cpu")
-    return noise * torch.tensor(SCALES, dtype=torch.float64)
+    return noise * torch.tensor(SCALES, dtype=torch.float64, device="cpu")
 
 
 def walk_coefficients(count: int, generator: torch.Generator | None = None) -> Float[Tensor, "count 8"]:
@@ -144,12 +144,12 @@ def walk_coefficients(count: int, generator: torch.Generator | None = None) -> F
     narrower than `sample_coefficients` by √2.
     """
     position = 0.5 * sample_coefficients(count, generator)
-    walking = torch.arange(count)
+    walking = torch.arange(count, device="cpu")
     while len(walking):
         before = position[walking]
         after = before + 0.5 * sample_coefficients(len(walking), generator)
         position[walking] = after
-        chance = torch.rand(len(walking), generator=generator, dtype=torch.float64)
+        chance = torch.rand(len(walking), generator=generator, dtype=torch.float64, device="cpu")
         walking = walking[chance >= dvol(-after) / dvol(-before)]
     return position
 
