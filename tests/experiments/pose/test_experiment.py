@@ -29,6 +29,7 @@ from niso.training import checkpoint
 from niso.training.loop import train
 from niso.training.processes import make_fabric
 from niso.training.run import Run
+from tests.poses import random_poses
 
 CPU = torch.device("cpu")
 SIZE, FRAMES = 8, 24  # of the prepared frames
@@ -109,7 +110,7 @@ def test_constant_motion_is_the_line_that_stands_beside_all_methods(folder, tmp_
 
 def test_the_sign_of_translations_is_settled_by_training_pairs():
     predictor, frames = ConstantMotion(), torch.zeros(6, 1)
-    truth = se3.random_poses(6)
+    truth = random_poses(6)
     truth[:, :3, 3] = torch.tensor([0.0, 0.1, -1.0])
     for _ in range(2):
         predictor.orient(frames, frames, truth)

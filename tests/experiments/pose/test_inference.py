@@ -26,6 +26,7 @@ from niso.geometry import se3
 from niso.geometry import trajectories as trajectory
 from niso.training import checkpoint
 from niso.training.run import Run
+from tests.poses import random_poses
 
 CPU = torch.device("cpu")
 SIZE = 8
@@ -115,7 +116,7 @@ def numbered(count: int) -> list[TimedFrame]:
 
 @pytest.mark.parametrize("count", [2, 3, 64, 65, 128, 129, 150])
 def test_true_motions_compose_to_the_truth_across_batches(dtype, tolerance, count, generator):
-    poses = se3.random_poses(count, generator, dtype=dtype)
+    poses = random_poses(count, generator, dtype=dtype)
     seen = []
     predicted = predict(told(poses), iter(numbered(count)), seen.append)
     expected = se3.inverse(poses[0].double()) @ poses.double()
@@ -126,7 +127,7 @@ def test_true_motions_compose_to_the_truth_across_batches(dtype, tolerance, coun
 
 
 def test_tum_files(tmp_path, generator):
-    poses = se3.random_poses(9, generator, dtype=torch.float64)
+    poses = random_poses(9, generator, dtype=torch.float64)
     write_tum(tmp_path / "deep/t.txt", PredictedTrajectory([0.04 * n for n in range(9)], poses, ""))
     lines = (tmp_path / "deep/t.txt").read_text().splitlines()
     assert lines[1] == "# timestamp tx ty tz qx qy qz qw" and "scale is arbitrary" in lines[0]

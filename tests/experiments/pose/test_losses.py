@@ -8,6 +8,7 @@ import torch
 
 from niso.experiments.pose.losses import PoseObjective, Scale, draw_pairs, rotation_loss, translation_loss
 from niso.geometry import se3
+from tests.poses import random_poses
 
 LENGTHS = torch.tensor([30, 4, 1, 2, 12])
 MEMBERS = torch.tensor([0, 1, 3, 4])
@@ -46,7 +47,7 @@ def test_the_rotation_loss_is_a_frobenius_norm(dtype, tolerance):
     angles = torch.tensor([0.3, 1.2], dtype=dtype)
     zero = torch.zeros(2, 5, dtype=dtype)
     turned = se3.exp(torch.cat([zero, angles[:, None]], dim=1))
-    truth = se3.random_poses(2, dtype=dtype)
+    truth = random_poses(2, dtype=dtype)
     expected = (math.sqrt(8) * (angles / 2).sin()).mean()
     torch.testing.assert_close(rotation_loss(truth @ turned, truth), expected, atol=10 * tolerance, rtol=0)
 
@@ -56,7 +57,7 @@ def moved(poses: torch.Tensor, translations: torch.Tensor) -> torch.Tensor:
 
 
 def test_the_translation_loss_does_not_see_a_groups_scale(dtype, tolerance):
-    truth = se3.random_poses(12, dtype=dtype)
+    truth = random_poses(12, dtype=dtype)
     scales = torch.tensor([0.01, 3.0, 500.0], dtype=dtype).repeat_interleave(4)[:, None]
     scaled = moved(truth, scales * se3.translation(truth))
     assert translation_loss(scaled, truth, 4) < 10 * tolerance
@@ -65,7 +66,7 @@ def test_the_translation_loss_does_not_see_a_groups_scale(dtype, tolerance):
 
 
 def test_the_scale_by_norms_sees_the_sign_and_leads_to_it(dtype, tolerance):
-    truth = se3.random_poses(12, dtype=dtype)
+    truth = random_poses(12, dtype=dtype)
     t = se3.translation(truth)
     scales = torch.tensor([0.01, 3.0, 500.0], dtype=dtype).repeat_interleave(4)[:, None]
     assert translation_loss(moved(truth, scales * t), truth, 4, "norm") < 10 * tolerance
@@ -82,7 +83,7 @@ def test_the_scale_by_norms_sees_the_sign_and_leads_to_it(dtype, tolerance):
 
 
 def test_in_units_slow_cameras_count_as_much_as_fast_ones(dtype, tolerance):
-    truth, predicted = se3.random_poses(12, dtype=dtype), se3.random_poses(12, dtype=dtype)
+    truth, predicted = random_poses(12, dtype=dtype), random_poses(12, dtype=dtype)
     slow = moved(truth, torch.tensor([0.001, 1.0, 40.0], dtype=dtype).repeat_interleave(4)[:, None] * truth[:, :3, 3])
     loss = translation_loss(predicted, truth, 4, "unit")
     torch.testing.assert_close(translation_loss(predicted, slow, 4, "unit"), loss)
@@ -97,7 +98,7 @@ def test_weights_are_those_of_the_draw(generator):
 
 
 def test_the_scale_is_the_best_there_is(dtype):
-    predicted, truth = se3.random_poses(8, dtype=dtype), se3.random_poses(8, dtype=dtype)
+    predicted, truth = random_poses(8, dtype=dtype), random_poses(8, dtype=dtype)
     loss = translation_loss(predicted, truth, 8)
     t, guess = se3.translation(truth), se3.translation(predicted)
     others = torch.stack([(t - s * guess).norm() for s in torch.linspace(-2, 2, 401, dtype=dtype)])
@@ -107,7 +108,7 @@ def test_the_scale_is_the_best_there_is(dtype):
 @pytest.mark.parametrize("scale", get_args(Scale))
 @pytest.mark.parametrize("still", [(), ("truth",), ("guess",), ("truth", "guess")])
 def test_gradients_are_finite_where_nothing_moves(dtype, scale, still):
-    truth = se3.random_poses(4, dtype=dtype)
+    truth = random_poses(4, dtype=dtype)
     if "truth" in still:  # a camera on a tripod
         truth = moved(truth, torch.zeros(4, 3, dtype=dtype))
     guess = torch.randn(4, 3, dtype=dtype) if "truth" in still else se3.translation(truth).clone()
@@ -118,7 +119,7 @@ def test_gradients_are_finite_where_nothing_moves(dtype, scale, still):
 
 
 def test_the_objective_is_the_sum_of_both(dtype):
-    truth, guess = se3.random_poses(8, dtype=dtype), se3.random_poses(8, dtype=dtype)
+    truth, guess = random_poses(8, dtype=dtype), random_poses(8, dtype=dtype)
 
     class Fixed(torch.nn.Module):
         def forward(self, first, second):
