@@ -19,6 +19,6 @@ class Options(Runs):
 def main(arguments: list[str]) -> None:
     """`niso report …`."""
     options = parse(Options, "niso report", arguments)
-    from niso.runs.comparison import report
+    from niso.runs.report import report
 
     print(report(options.runs, options.out))

@@ -15,9 +15,9 @@ import torch
 from niso.errors import CheckpointError, InputError
 from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Experiment, Phase
+from niso.experiments.known import known
 from niso.experiments.settings import Settings
 from niso.random import step_seed
-from niso.runs.comparison import known
 from niso.training import checkpoint
 from niso.training.environment import environment
 from niso.training.loop import train

@@ -12,11 +12,11 @@ from niso.config import Hardware, Optimisation
 from niso.data.digits.mnist import embedded, pad, signed
 from niso.experiments.homnist.experiment import Homnist, Scores, spread
 from niso.experiments.homnist.presets import PRESETS
+from niso.experiments.known import known
 from niso.methods import METHODS
 from niso.methods.evaluation import evaluate_pairs
 from niso.results import Result
 from niso.runs import runner
-from niso.runs.comparison import known
 from niso.training import checkpoint
 from niso.training.processes import make_fabric, network_precision
 

@@ -9,8 +9,8 @@ from torch import nn
 from niso.experiments import EXPERIMENTS
 from niso.experiments.laplacian.experiment import EVALUATION_SEED, VALIDATION_SEED
 from niso.experiments.laplacian.torus import Torus
-from niso.geometry import shifts
 from niso.geometry.domains import torus
+from niso.geometry.shifts import Shifts
 from niso.spectrum import Spectrum
 
 CPU = torch.device("cpu")
@@ -110,7 +110,7 @@ def test_a_pair_is_one_stack_under_one_shift(experiment):
     assert x.shape == tx.shape == (experiment.config.training.batch_size, SIZE**2, 30)
     everywhere = torch.cartesian_prod(torch.arange(SIZE), torch.arange(SIZE))
     for one, other in zip(x, tx, strict=True):
-        shifted = shifts.shift(one.expand(SIZE**2, -1, -1), everywhere, SIZE)
+        shifted = Shifts(SIZE).act(one.expand(SIZE**2, -1, -1), everywhere)
         assert (shifted == other).all(-1).all(-1).any()
 
 

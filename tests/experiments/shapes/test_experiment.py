@@ -18,8 +18,8 @@ from niso.experiments.shapes import maps as shapes_maps
 from niso.experiments.shapes.experiment import EVALUATION_SEED, Shapes, last_of_each_class
 from niso.experiments.shapes.maps import ShapeMaps
 from niso.experiments.shapes.presets import PAPER, PRESETS, ShapesConfig
-from niso.geometry import mobius
 from niso.geometry.domains.equirectangular import Layout
+from niso.geometry.mobius import MobiusTransformations
 from niso.networks import ConvConfig
 from niso.results import Result
 from niso.runs import runner
@@ -161,8 +161,9 @@ def test_transformations_act_on_the_grid_of_the_preparation(folder, tmp_path, la
     (own / "parameters.json").write_text(json.dumps({"format": prepared.FORMAT, "layout": layout}))
     experiment = make(own)
     x, tx, *_ = next(experiment.warped(3))
-    transformations = mobius.sample(3, experiment.config.mobius, torch.Generator().manual_seed(EVALUATION_SEED))
-    torch.testing.assert_close(tx, mobius.warp(x, transformations, layout))
+    action = MobiusTransformations(experiment.config.mobius, layout)
+    transformations = action.sample(3, torch.Generator().manual_seed(EVALUATION_SEED))
+    torch.testing.assert_close(tx, action.act(x, transformations))
 
 
 def test_splits_are_drawn_for_a_seed_and_recorded(folder):
