@@ -24,6 +24,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from niso.errors import InputError, Interrupted
 from niso.experiments.settings import Settings
+from niso.files import locked
 from niso.training.run import Run
 
 COMMAND = (sys.executable, "-m", "niso", "resume")  # and the run's folder
@@ -151,7 +152,7 @@ class _Task:
 
     def _withdraw(self) -> None:
         """Remove the folder of a run that could not begin, unless another process works on it by now."""
-        with contextlib.suppress(InputError), self.run.locked():
+        with contextlib.suppress(InputError), locked(self.job.folder):
             if not (self.job.folder / "log.csv").exists():
                 (self.job.folder / OUTPUT).unlink()
                 self.run.withdraw()

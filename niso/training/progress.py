@@ -11,7 +11,8 @@ from pathlib import Path
 from jaxtyping import Float
 from torch import Tensor
 
-from niso.training.checkpoint import write_atomically
+from niso.files import write_atomically
+from niso.training.run import read_log
 
 
 class Meter:
@@ -84,15 +85,6 @@ class Log:
         writer.writeheader()
         writer.writerows(rows)
         write_atomically(self.path, content.getvalue().encode())
-
-
-def read_log(path: Path) -> list[dict[str, str]]:
-    """Rows of log.csv; none where there is no such file. A last line that a kill cut short is left out."""
-    if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-    whole = [line for line in lines if line.endswith("\n")]
-    return [row for row in csv.DictReader(whole) if None not in row.values() and row.get("step", "").isdigit()]
 
 
 class Bar:
