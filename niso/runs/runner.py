@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -20,7 +18,7 @@ from niso.files import locked
 from niso.random import step_seed
 from niso.runs.comparison import known
 from niso.training import checkpoint
-from niso.training.environment import environment
+from niso.training.environment import command_line, environment
 from niso.training.loop import train
 from niso.training.processes import make_fabric, network_precision, together
 from niso.training.run import Run
@@ -176,7 +174,6 @@ def _determining(folder: Run) -> dict[str, Any]:
 
 def _write_facts(folder: Run, settings: Settings, kind: type[Experiment], fabric: Fabric) -> None:
     """Write what is known before training; a resumption keeps the command that started the run."""
-    command = None if sys.argv[1:2] == ["resume"] else shlex.join(["niso", *sys.argv[1:]])
     facts = folder.facts
     new = {
         **_origin(settings),
@@ -185,7 +182,7 @@ def _write_facts(folder: Run, settings: Settings, kind: type[Experiment], fabric
         **environment(fabric.device),
         "summary": kind.summary,
         **_meaning(settings, kind),
-        "command": facts.get("command", command),
+        "command": facts.get("command", command_line()),
     }
     folder.write("facts", {**facts, **new})
 
