@@ -11,8 +11,7 @@ from tyro.conf import Positional, arg
 from niso.cli.data.prepare.common import Preparing, prepare_all
 from niso.cli.parsing import parse
 from niso.data.prepared import Outcome, Report
-from niso.data.shapes.folder import prepare_folder
-from niso.data.shapes.preparation import Preparation
+from niso.data.shapes.preparation import Preparation, prepare_folder
 from niso.data.shapes.sources import find_sources
 
 
