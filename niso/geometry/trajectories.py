@@ -176,5 +176,5 @@ def errors(predicted_motions: Float[Tensor, "pairs 4 4"], true_poses: Float[Tens
     paths = torch.stack((predicted, line)), truth.expand(2, -1, -1)
     scores = torch.stack((ate(*paths), ate_normalised(*paths), ate_sim3(*paths)), dim=1)
     angles = translation_angles(motions, true_motions)
-    means = [float(rotation_errors(motions, true_motions).mean()), float(angles.nanmean())]
-    return TrajectoryErrors(*scores[0].tolist(), *means, *scores[1].tolist())
+    means = torch.stack((rotation_errors(motions, true_motions).mean(), angles.nanmean()))
+    return TrajectoryErrors(*torch.cat((scores[0], means, scores[1])).tolist())

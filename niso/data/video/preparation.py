@@ -76,13 +76,13 @@ def prepare(
     parameters = {"format": FORMAT, **asdict(preparation)}
     check_folder(out, "frames", parameters)
 
-    def finish(facts: dict[str, Facts], outcome: Outcome) -> None:
+    def finish(facts: dict[str, Facts], outcome: Outcome) -> Facts:
         write_json(out / REFUSED, {"refused": outcome.refused, "notes": outcome.notes})
         if not facts:
             name, problem = next(iter(outcome.refused.items()), ("", "there are none"))
             raise InputError(f"no sequence could be prepared ({name}: {problem}); see {out / REFUSED}")
         keys = ("frames", "split", "bytes")
-        write_json(out / INDEX, {name: {key: one[key] for key in keys} for name, one in facts.items()})
+        return {name: {key: one[key] for key in keys} for name, one in facts.items()}
 
     work = partial(_prepare, out=out, preparation=preparation)
     return prepare_items(work, sequences, out, parameters, INDEX, finish, workers, report)

@@ -129,7 +129,7 @@ def test_split_file(tmp_path):
         ('{"train": ["0_cup"], "test": ["cup/0_cup"]}', "cup/0_cup is named twice"),
         ('{"train": ["same"]}', "is in several categories"),
         ('{"validation": []}', 'must hold {"train"'),
-        ('{"train": "0_cup"}', "must be a list"),
+        ('{"train": "0_cup"}', "must hold"),
         ("not JSON", "cannot read split file"),
     ],
 )
