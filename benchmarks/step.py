@@ -19,7 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import niso
 from niso.model import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
-from niso.training.compilation import compile_networks, compile_objective
+from niso.training.compilation import compile_networks
 from niso.training.memory import keep_freed_memory
 
 Shape = tuple[int, int, int, int, int]  # input channels, output channels, kernel side, image height and width
@@ -75,7 +75,7 @@ class Step:
     def measure(self, repeats: int) -> dict[str, Any]:
         gflop = self.count() / 1e9  # of the step that is not compiled
         if self.options.compile == "step":
-            compile_objective(self.model, torch.device(self.options.device))
+            self.model.compile()
         elif self.options.compile == "networks":
             compile_networks(self.model)
         for _ in range(3):

@@ -35,11 +35,11 @@ def run(seed, precision="32-true", compiled=False, whole=False):
     torch.manual_seed(seed)
     spectrum = niso.LearnedSpectrum(CONV.points, 8)
     objective = IsometryObjective(niso.NeuralIsometry(ConvEncoder(CONV), ConvDecoder(CONV), spectrum), 0.5, 0.1)
-    fabric = make_fabric(Hardware(accelerator="cpu", precision=precision))
+    hardware = Hardware(accelerator="cpu", precision=precision, compile=compiled, whole_step=whole)
+    fabric = make_fabric(hardware)
     folder = Run.create(Path(tempfile.mkdtemp(dir=sys.argv[1])) / "run", {})
     start = held_out(objective)
-    fast = {"compiled": compiled, "whole_step": whole}
-    train(objective, lambda step: waves(8), OPTIMISATION, folder, fabric, seed=seed, **fast)
+    train(objective, lambda step: waves(8), OPTIMISATION, folder, fabric, seed=seed, hardware=hardware)
     return start, held_out(objective)
 
 @torch.no_grad()

@@ -86,7 +86,7 @@ def write_report(run: Run, known: Known) -> Path:
 
 def _entries(run: Run, known: Known) -> list[Entry]:
     """Metrics that the run has, that have a target or that were published."""
-    metrics, values, targets = described([run], known), run.metrics, run.targets
+    metrics, values, targets = described([run], known), run.metrics, run.facts.get("targets") or {}
     published = known.published_of(run.kind[2])
     wanted = {**values, **targets, **published}
     return [

@@ -13,6 +13,7 @@ import torch
 from PIL import Image
 
 from niso.cli import pose as pose_cli
+from niso.cli.parsing import parse
 from niso.data.video.stream import TimedFrame, open_stream
 from niso.errors import InputError, NisoError
 from niso.experiments.pose import evaluation as pose_evaluation
@@ -61,7 +62,7 @@ def pose(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, st
     def call(*words: object) -> tuple[int, str, str]:
         capsys.readouterr()
         try:
-            status = pose_cli.main([str(word) for word in words])
+            status = parse(pose_cli.Options, "niso pose", [str(word) for word in words])()
         except NisoError as error:
             return 2, capsys.readouterr().out, str(error)
         return status, *capsys.readouterr()

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from niso.cli import view as view_cli
+from niso.cli.parsing import parse
 from niso.errors import InputError
 from niso.experiments.pose import view as pose_view
 from niso.experiments.pose.trajectories import FILE, IMAGES, Trajectories, read, spread
@@ -150,7 +151,7 @@ def test_only_finished_runs_of_pose_are_shown(run, torus_run, tmp_path):
 )
 def test_bad_calls_are_refused(words, message):
     with pytest.raises(InputError, match=message):
-        view_cli.main(words)
+        parse(view_cli.Options, "niso view", words)()
 
 
 def test_the_page_answers_and_follows_what_is_chosen(run):
@@ -179,11 +180,11 @@ def test_the_page_answers_and_follows_what_is_chosen(run):
 
 def test_the_command_says_where_the_page_is(run, capsys):
     pytest.importorskip("viser")
-    assert view_cli.main([str(run), "--once", "--port", "8124"]) == 0
+    parse(view_cli.Options, "niso view", [str(run), "--once", "--port", "8124"])()
     assert capsys.readouterr().out.startswith("http://localhost:81")
 
 
 def test_without_viser_its_installation_is_named(run, monkeypatch):
     monkeypatch.setitem(sys.modules, "viser", None)
     with pytest.raises(InputError, match=r"^`niso view` needs viser: pip install 'viser>=0.2.11'$"):
-        view_cli.main([str(run)])
+        parse(view_cli.Options, "niso view", [str(run)])()
