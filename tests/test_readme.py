@@ -5,10 +5,16 @@ Only the two runs of `--parallel 2` are processes of their own.
 
 import re
 import shlex
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from niso.data.digits import DIGITS
+from niso.experiments import EXPERIMENTS
+from niso.geometry import ACTIONS
+from niso.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -90,6 +96,17 @@ def test_readme_shows_the_library_and_both_commands():
     assert ["make", "test"] in shown
 
 
+@pytest.fixture
+def registries():
+    """What a block registers is forgotten after it."""
+    kept = [(registry, dict(registry)) for registry in (ACTIONS, DIGITS, EXPERIMENTS, METHODS)]
+    yield
+    for registry, entries in kept:
+        registry.clear()
+        registry.update(entries)
+
+
+@pytest.mark.usefixtures("registries")
 @pytest.mark.parametrize("block", PYTHON, ids=lambda block: f"line{block.line}")
 def test_python_block_runs(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -127,3 +144,12 @@ def test_other_command_names_what_exists(command):
     for word in rest:
         if program in ("python", "python3") and word.endswith(".py"):
             assert (ROOT / word).is_file()
+
+
+def test_contributing_has_the_layers_of_the_contract():
+    """Each row of the table is a layer of pyproject.toml, in the same order, with the same modules."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = [re.findall(r"\w+", layer) for layer in contracts[0]["layers"]]
+    table = (ROOT / "CONTRIBUTING.md").read_text().split("## Layers")[1].split("## ")[0]
+    rows = [re.findall(r"`(\w+)`", line.split("|")[2]) for line in table.splitlines() if line.startswith("|")]
+    assert [sorted(row) for row in rows if row] == [sorted(layer) for layer in layers if layer != ["__main__"]]

@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         status = 128 + error.number if isinstance(error, Interrupted) else 2
     except BrokenPipeError:  # of `niso … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 128 + signal.SIGPIPE
+        status = 128 + getattr(signal, "SIGPIPE", 13)  # Windows has no such signal
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
         print(

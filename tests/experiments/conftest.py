@@ -203,6 +203,25 @@ def finished_once(
     return run
 
 
+@pytest.fixture(scope="session")
+def crowded() -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """Turns true functions so that more of them lie mostly in one space than it has dimensions, orthonormal as before.
+
+    Three have two thirds of their energy in a plane of that space, and one third in a function of another.
+    """
+
+    def turn(functions: torch.Tensor, spaces: torch.Tensor) -> torch.Tensor:
+        first, second = (spaces == 1).nonzero().flatten()[:2].tolist()
+        other = (spaces == 2).nonzero().flatten()[0].item()
+        angles = torch.arange(3, dtype=torch.float64) * 2 * torch.pi / 3
+        rows = torch.stack([(2 / 3) ** 0.5 * angles.cos(), (2 / 3) ** 0.5 * angles.sin(), torch.full((3,), 3**-0.5)])
+        turned = functions.clone()
+        turned[:, [first, second, other]] = functions[:, [first, second, other]] @ rows.to(functions)
+        return turned
+
+    return turn
+
+
 @pytest.fixture
 def train_phases(tmp_path: Path) -> Callable[..., list[dict[str, torch.Tensor]]]:
     """Trains all phases of an experiment; the weights of its model after each."""

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from niso.experiments.known import known
-from niso.report import comparison_table
 from niso.runs import Run, runner
 from niso.runs.record import write_record
 from niso.runs.report import report
@@ -33,7 +32,7 @@ def test_it_is_reported(before):
     assert "energy of a learned eigenfunction in its best true eigenspace (mean)" in page
 
 
-def test_it_is_compared_with_its_record(before, tmp_path):
+def test_it_is_compared_with_its_record(before, tmp_path, comparison_table):
     runs = [before, Run.read(write_record(before, tmp_path / "results"))]
     rows = {(row["settings"], row["metric"]): row for row in comparison_table(runs, known)}
     assert rows["", "eigenspace_energy"]["values"] == rows["repetition 2", "eigenspace_energy"]["values"]

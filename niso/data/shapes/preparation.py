@@ -95,7 +95,7 @@ def prepare_shape(source: Source, preparation: Preparation) -> PreparedShape:
     start = time.perf_counter()
     mesh = _read(source)
     pairs = mesh_spectrum.eigenpairs(mesh_spectrum.laplacian(mesh), preparation.eigenpairs)
-    times = mesh_spectrum.signature_times(preparation.times, preparation.first_time, preparation.last_time)
+    times = np.geomspace(preparation.first_time, preparation.last_time, preparation.times)
     signature = mesh_spectrum.heat_kernel_signature(pairs, times) - 1  # its limit, near which float16 is coarse
     if not np.abs(signature).max() < np.finfo(np.float16).max:
         raise InputError(f"{source.name}: its signature is beyond the range of float16; take a later first_time")
@@ -164,7 +164,7 @@ def _computed_maps(
             break
         variant = space_mobius.transform(mesh, transformation, preparation.radius)
         if preparation.maps == "shared":
-            centred = spherical_map.centre(base, meshes.vertex_areas(variant)).directions
+            centred = spherical_map.centre(base, meshes.vertex_areas(variant))[0]
             maps.append(centred @ transformation.rotation.T)
             continue
         try:
@@ -200,7 +200,7 @@ def _centred(
             f"{name} has no good map to the sphere: its radius is off by {flow.radius_error:.1%} "
             f"after {flow.steps} steps, and {tolerance:.1%} is allowed; remesh it, or take a larger tolerance"
         )
-    return spherical_map.centre(flow.directions, meshes.vertex_areas(mesh)).directions
+    return spherical_map.centre(flow.directions, meshes.vertex_areas(mesh))[0]
 
 
 def _quality(mesh: Mesh, directions: Float[np.ndarray, "vertices 3"]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from PIL import Image
 from niso.data.video import co3d
 from niso.data.video import preparation as frame_preparation
 from niso.data.video.prepared import open_frames
-from niso.geometry import se3
+from tests.poses import random_poses
 
 TINY = "--size 16 --min-frames 3 --workers 1".split()
 FRAMES = 5
@@ -32,7 +32,7 @@ def images(folder: Path, count: int = FRAMES) -> list[Path]:
 
 
 def true_poses(seed: int) -> torch.Tensor:
-    return se3.random_poses(FRAMES, torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return random_poses(FRAMES, torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from niso.data.video.preparation import Preparation, prepare
 from niso.data.video.sequences import Sequence, longest_run
 from niso.errors import InputError
 from niso.files import locked
-from niso.geometry import se3
+from tests.poses import random_poses
 
 SMALL = Preparation(size=16, min_frames=3)
 
@@ -34,7 +34,7 @@ def video(folder, name="cup/one", count=6, size=(40, 30), posed=True, split="tra
         pixels[top : top + side, left : left + side] = 20 * number
         images.append(place / f"{number}.png")
         Image.fromarray(pixels).save(images[-1])
-    poses = se3.random_poses(count, torch.Generator().manual_seed(len(name)), dtype=torch.float64).numpy()
+    poses = random_poses(count, torch.Generator().manual_seed(len(name)), dtype=torch.float64).numpy()
     known = np.tile([50.0, 50, size[0] / 2, size[1] / 2], (count, 1))
     return Sequence(
         name, images, list(range(count)), poses if posed else None, known if posed else None, split, {}, size[::-1]

@@ -140,12 +140,11 @@ def test_maps_of_another_observation_are_under_the_same_motion(experiment):
     assert experiment.relative_map_error(astray) > 0.01
 
 
-def test_eigenfunctions_are_matched_with_capacity(experiment):
-    """A plane takes two of them at most, even where all resemble one plane most."""
-    functions = torch.linalg.qr(TRUTH.functions + 0.9 * TRUTH.functions[:, [1]]).Q
-    experiment.model.spectrum = Planted(functions, apart(TRUTH.spaces))
-    spaces = experiment.held_out(experiment.test_crops, EVALUATION_SEED).spaces
-    assert torch.equal(spaces.bincount(), TRUTH.spaces.bincount())
+def test_planes_take_no_more_eigenfunctions_than_they_have_dimensions(experiment, crowded):
+    experiment.model.spectrum = Planted(crowded(TRUTH.functions, TRUTH.spaces), apart(TRUTH.spaces))
+    held_out = experiment.held_out(experiment.test_crops, EVALUATION_SEED)
+    assert held_out.energy.argmax(-1).bincount()[1] == (TRUTH.spaces == 1).sum() + 1
+    assert torch.equal(held_out.spaces.bincount(), TRUTH.spaces.bincount())
 
 
 def test_figures_stand_in_reading_order(experiment, drawn):

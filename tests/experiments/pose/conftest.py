@@ -16,6 +16,7 @@ from niso.experiments.experiment import Experiment
 from niso.experiments.pose.experiment import Pose
 from niso.experiments.pose.presets import PRESETS, PoseConfig
 from niso.experiments.settings import Settings
+from niso.geometry import se3
 from niso.networks import ConvConfig, MLPConfig
 from niso.networks.two_view import TwoViewConfig
 from niso.runs import runner
@@ -40,6 +41,16 @@ TINY = replace(
 )
 
 States = list[tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]]
+
+
+@pytest.fixture(scope="session")
+def random_poses() -> Callable[..., torch.Tensor]:
+    """Draws poses from all directions."""
+
+    def draw(count: int, generator: torch.Generator | None = None, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        return se3.exp(2 * torch.randn(count, 6, generator=generator, dtype=dtype))
+
+    return draw
 
 
 @pytest.fixture(scope="session")
