@@ -30,10 +30,7 @@ def report(paths: Sequence[Path], out: Path | None = None) -> str:
         out: file of the comparison; by default the `report.html` of one folder of several runs, or `comparison.html`.
 
     Returns:
-        Where the report is, and of a comparison also its tables.
-
-    Raises:
-        InputError: a path names no run, or a file of a run, or a record, is damaged.
+        Where the report is, and of a comparison also its tables. Errors as in `Run.find` and `compare`.
     """
     from niso.report import write_report  # matplotlib is slow to import
     from niso.runs.sweep import is_sweep

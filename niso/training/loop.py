@@ -59,13 +59,11 @@ def train(
         Seconds of training, those before an interruption included.
 
     Raises:
-        TrainingError: a loss term is not finite (the message says at which step and which; the last good
-            checkpoint stays).
+        TrainingError: a loss term is not finite; the last good checkpoint stays.
         Interrupted: SIGINT or SIGTERM came; everything is saved. (A second one ends the process at once.)
         OtherProcessError: one of these happened in another process.
         CheckpointError: the checkpoint found is damaged or of another model, or one cannot be saved.
-        InputError: the batch does not divide among the processes and the parts of each, or the checkpoint found has
-            more steps than are wanted.
+        InputError: the batch does not divide among processes and parts, or the checkpoint is beyond the steps.
     """
     steps, parts, path = optimisation.steps, optimisation.accumulation, run.checkpoint(phase)
     hardware = hardware or Hardware()
