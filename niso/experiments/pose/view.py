@@ -33,14 +33,7 @@ Runs = Mapping[str, Mapping[str, Trajectories]]
 
 
 class Scene(NamedTuple):
-    """One sequence at one skip, moved and scaled to the viewer's units.
-
-    Attributes:
-        truth: camera-to-world poses of all frames.
-        predicted: those of every (skip + 1)-th frame, by run.
-        errors: √(3n)·ATE, likewise.
-        up: unit vector, against the mean of the cameras' downward axes.
-    """
+    """One sequence at one skip, in the viewer's units: all true poses; predictions and √(3n)·ATE by run; the way up."""
 
     truth: Float[Tensor, "frames 4 4"]
     predicted: dict[str, Float[Tensor, "kept 4 4"]]
@@ -54,12 +47,15 @@ def read_runs(given: Sequence[Path]) -> dict[str, dict[str, Trajectories]]:
     Raises:
         InputError: a folder is not that of a finished pose run, or runs were tested on different data.
     """
-    folders = [run for path in given for run in _inside(path)]
+    folders = list[Path]()
+    for path in given:
+        inside = [] if (path / "config.yaml").is_file() else sorted(path.glob("*/config.yaml"))
+        folders += [file.parent for file in inside] or [path]
     titles = [_title(Run.open(folder)) for folder in folders]
-    runs = dict[str, dict[str, Trajectories]]()
-    for folder, title in zip(folders, titles, strict=True):
-        alone = titles.count(title) == 1
-        runs[title if alone else f"{title} ({folder})"] = read(folder)
+    runs = {
+        title if titles.count(title) == 1 else f"{title} ({folder})": read(folder)
+        for folder, title in zip(folders, titles, strict=True)
+    }
     if len(runs) < len(folders):
         raise InputError("a run is given twice: leave one out")
     for name in names(runs):
@@ -85,9 +81,9 @@ def scene(runs: Runs, name: str, skip: int) -> Scene:
     true = next(iter(having.values())).truth.double()
     centre = se3.translation(true).mean(0)
     scale = EXTENT / se3.translation(true).sub(centre).abs().max().clamp_min(1e-12) / 2
+    kept = trajectory.subsample(true, skip)
     predicted, errors = dict[str, Tensor](), dict[str, float]()
     for run, own in having.items():
-        kept = trajectory.subsample(true, skip)
         poses = trajectory.compose(own.motions[skip].double())
         errors[run] = float(trajectory.ate_normalised(se3.translation(poses), se3.translation(kept)))
         predicted[run] = _moved(aligned(poses, kept), centre, scale)
@@ -157,22 +153,18 @@ class Viewer:
             name, skip = self._sequence.value, int(self._skip.value)
             if skip not in skips(self.runs, name):  # the sequence has changed, and another skip is being chosen
                 return
-            for handle in self._drawn:
-                handle.remove()
-            self._drawn = []
+            while self._drawn:
+                self._drawn.pop().remove()
             shown = scene(self.runs, name, skip)
             self._server.scene.set_up_direction(tuple(shown.up.tolist()))
             first = next(own[name] for own in self.runs.values() if name in own)
             self._trajectory("true", shown.truth, (0, 0, 0), first.numbers.tolist(), first.images)
-            lines = []
             for place, run in enumerate(self.runs):
-                if run not in shown.predicted:
-                    continue
-                lines.append(f"- {run}: {shown.errors[run]:.2f}")
-                if self._runs[run].value:
+                if run in shown.predicted and self._runs[run].value:
                     poses, colour = shown.predicted[run], COLOURS[place % len(COLOURS)]
                     every = -(-len(poses) // IMAGES)
                     self._trajectory(f"run{place}", poses, colour, range(0, len(poses), every), None)
+            lines = [f"- {run}: {error:.2f}" for run, error in shown.errors.items()]
             self._errors.content = "√(3n)·ATE:\n\n" + "\n".join(lines)
 
     def _trajectory(
@@ -187,28 +179,13 @@ class Viewer:
         for number, frame in enumerate(cameras):
             x, y, z, w = roma.rotmat_to_unitquat(se3.rotation(poses[frame])).tolist()
             image = None if images is None else images[number].permute(1, 2, 0).numpy()
-            frustum = add.add_camera_frustum(
-                f"/{name}/camera{frame}",
-                FIELD_OF_VIEW,
-                1.0,
-                scale=EXTENT / 25,
-                color=colour,
-                image=image,
-                wxyz=(w, x, y, z),
-                position=tuple(places[frame].tolist()),
-            )
-            self._drawn.append(frustum)
+            look = {"scale": EXTENT / 25, "color": colour, "image": image}
+            place = {"wxyz": (w, x, y, z), "position": tuple(places[frame].tolist())}
+            self._drawn.append(add.add_camera_frustum(f"/{name}/camera{frame}", FIELD_OF_VIEW, 1.0, **look, **place))
 
 
 def _moved(poses: Tensor, centre: Tensor, scale: Tensor) -> Tensor:
     return se3.pose(se3.rotation(poses), scale * (se3.translation(poses) - centre))
-
-
-def _inside(path: Path) -> list[Path]:
-    """A run folder itself, or the run folders in a folder."""
-    if (path / "config.yaml").is_file() or not path.is_dir():
-        return [path]
-    return sorted(folder.parent for folder in path.glob("*/config.yaml")) or [path]
 
 
 def _title(run: Run) -> str:
