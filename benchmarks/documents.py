@@ -19,17 +19,17 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from niso.errors import InputError
-from niso.report.groups import grouped
-from niso.report.methods import ELSEWHERE, Line, MethodsTable
+from niso.experiments.known import known
+from niso.report.groups import Group, grouped
+from niso.report.methods import ELSEWHERE, MethodsTable
 from niso.report.numbers import MISSING
 from niso.results import Known
 from niso.runs import Run
-from niso.runs.comparison import known
 
 ROOT = Path(__file__).parents[1]
 RUNS = re.compile(
@@ -76,21 +76,21 @@ def table_of_runs(paths: Sequence[Path], metrics: Sequence[str], ask: Callable[[
         if not any(metric in run.metrics for run in records):
             raise InputError(f"every record lacks the metric {metric}")
     about = ask(records[0].kind[0])
-    groups = grouped(records, about.defaults)
-    shown = MethodsTable.of(groups, about if published else replace(about, published=()), metrics)
+    about = about if published else replace(about, published=())
+    shown = MethodsTable(grouped(records, about), about, metrics)
     variants = len({path.parent for path in paths}) > 1
     lines = [["variant" if variants else "preset", "method", "seeds"]]
     for key, quoted in shown.columns:
         unit = shown.metric(key).unit
         lines[0].append(f"`{key}`, published" if quoted else f"`{key}` ({unit})" if unit else f"`{key}`")
     lines.append(["---"] * len(lines[0]))
-    for line in shown.ours:
-        cells = (_quote(line, key) if quoted else _cell(line, key) for key, quoted in shown.columns)
-        method = f"`{line.method}`, {line.settings}" if line.settings else f"`{line.method}`"
-        lines.append([f"`{line.preset}`", method, ", ".join(map(str, line.seeds)), *cells])
-    for line in shown.elsewhere:
-        cells = (_quote(line, key) if quoted else MISSING for key, quoted in shown.columns)
-        lines.append([f"*{ELSEWHERE}*", f"*{line.method}*", MISSING, *cells])
+    for group in shown.groups:
+        cells = (_quote(group.published, key) if quoted else _cell(group, key) for key, quoted in shown.columns)
+        method = f"`{group.method}`, {group.settings}" if group.settings else f"`{group.method}`"
+        lines.append([f"`{group.preset}`", method, ", ".join(map(str, group.seeds)), *cells])
+    for entry in shown.elsewhere:
+        cells = (_quote(entry.values, key) if quoted else MISSING for key, quoted in shown.columns)
+        lines.append([f"*{ELSEWHERE}*", f"*{entry.name}*", MISSING, *cells])
     return _markdown(lines) + (f"\n{shown.sources}\n" if shown.sources else "")
 
 
@@ -110,16 +110,16 @@ def _markdown(lines: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _quote(line: Line, metric: str) -> str:
-    return f"*{line.published[metric]}*" if metric in line.published else MISSING
+def _quote(values: Mapping[str, str], metric: str) -> str:
+    return f"*{values[metric]}*" if metric in values else MISSING
 
 
-def _cell(line: Line, metric: str) -> str:
-    estimate = line.estimates.get(metric)
+def _cell(group: Group, metric: str) -> str:
+    estimate = group.estimates.get(metric)
     if estimate is None:
         return MISSING  # a method without this metric, e.g. an autoencoder without maps
-    if len(estimate.values) < len(line.seeds):
-        raise InputError(f"a record of {line.method} lacks the metric {metric}, which its other seeds have")
+    if len(estimate.values) < len(group.runs):
+        raise InputError(f"a record of {group.method} lacks the metric {metric}, which its other seeds have")
     values, error = [f"{value:.4g}" for value in estimate.values], estimate.standard_error
     return values[0] if error is None else f"**{estimate.mean:.4g}** ± {error:.1g} ({', '.join(values)})"
 

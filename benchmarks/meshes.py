@@ -65,25 +65,25 @@ def prepare(path: Path) -> tuple[Mesh, np.ndarray, np.ndarray, dict[str, Any]]:
     rasterise(centred, mesh.faces, signature)
     stages.done("raster")
     quality = spherical_map.quality(mesh, centred)
-    found = {name: value for name, value in flow._asdict().items() if name != "directions"}
+    convergence = {name: value for name, value in flow._asdict().items() if name != "directions"}
     size = {"name": path.stem, "vertices": len(mesh.vertices), "faces": len(mesh.faces)}
-    return mesh, centred, signature, {**size, **found, **quality._asdict(), "seconds": stages.seconds}
+    return mesh, centred, signature, {**size, **convergence, **quality._asdict(), "seconds": stages.seconds}
 
 
 def variants(mesh: Mesh, centred: np.ndarray, signature: np.ndarray, count: int) -> dict[str, Any]:
     """Prepare conformal variants; compare their maps with the mesh's, up to Möbius transformations."""
-    areas, spent, found = meshes.vertex_areas(mesh), 0.0, []
+    areas, spent, rows = meshes.vertex_areas(mesh), 0.0, []
     for transformation in space_mobius.sample(count, np.random.default_rng(0)):
         start = perf_counter()
         variant = space_mobius.transform(mesh, transformation)
         flow = spherical_map.conformal_flow(variant)
-        own = spherical_map.centre(flow.directions, meshes.vertex_areas(variant))[0]
-        rasterise(own, mesh.faces, signature)
+        moved = spherical_map.centre(flow.directions, meshes.vertex_areas(variant))[0]
+        rasterise(moved, mesh.faces, signature)
         spent += perf_counter() - start
         again = spherical_map.centre(flow.directions, areas)[0]
-        flipped = spherical_map.quality(variant, own).flipped
-        found.append((flow.radius_error, flipped, *geodesic_residual(centred, again, areas)))
-    error, flipped, mean, largest = np.array(found).T
+        flipped = spherical_map.quality(variant, moved).flipped
+        rows.append((flow.radius_error, flipped, *geodesic_residual(centred, again, areas)))
+    error, flipped, mean, largest = np.array(rows).T
     return {
         "variants": count,
         "seconds": spent,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
@@ -49,6 +50,25 @@ def write_atomically(path: Path, content: bytes) -> None:
     """
     with replacing(path) as file:
         file.write(content)
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Replace a JSON file in one step; errors as in `write_atomically`."""
+    write_atomically(path, (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def write_new(folder: Path, name: str, content: str) -> None:
+    """Write the first file of a new or empty folder.
+
+    Raises:
+        InputError: the folder holds other files, or cannot be written.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} exists and is not an empty folder: choose another --out")
+    try:
+        write_atomically(folder / name, content.encode())
+    except OSError as error:
+        raise InputError(f"cannot write to {folder} ({error.strerror}): choose another --out") from error
 
 
 @contextmanager

@@ -257,3 +257,27 @@ def write_pretrained() -> Callable[..., Path]:
         return folder
 
     return write
+
+
+@pytest.fixture
+def comparison_table():
+    """The rows of a comparison: a mapping for each configuration and metric."""
+    from niso.report.comparison import sections
+    from niso.results import Known
+
+    def rows(runs, known=lambda experiment: Known()):
+        return [
+            {
+                **{name: getattr(group, name) for name in ("preset", "method", "settings")},
+                **{name: getattr(estimate, name) for name in ("mean", "standard_error")},
+                "metric": key,
+                "seeds": list(estimate.seeds),
+                "values": list(estimate.values),
+                **dict(zip(("worst", "worst_seed"), estimate.worst or (None, None), strict=True)),
+            }
+            for section in sections(runs, known)
+            for group in section.groups
+            for key, estimate in group.estimates.items()
+        ]
+
+    return rows

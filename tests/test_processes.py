@@ -10,8 +10,7 @@ import pytest
 import torch
 import yaml
 
-from niso.training.progress import read_log
-from niso.training.run import Run
+from niso.training.run import Run, read_log
 
 CHECKPOINT = Path("checkpoints", "pretrain.safetensors")
 STEPS = 600

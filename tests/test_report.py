@@ -12,8 +12,8 @@ import yaml
 from matplotlib.figure import Figure
 
 from niso.errors import InputError
-from niso.report import Picture, comparison_table, save_pictures, write_comparison, write_report
-from niso.report.numbers import bound, duration, number, with_error
+from niso.report import Picture, save_pictures, write_comparison, write_report
+from niso.report.numbers import duration, number, verdict, with_error
 from niso.results import Known, Metric, Published
 from niso.runs import Run
 
@@ -47,6 +47,10 @@ class Page(HTMLParser):
     @property
     def words(self):
         return " ".join(" ".join(self.text).split())
+
+
+def ask(experiment):
+    return Known()
 
 
 def picture(name="map", caption="a map"):
@@ -144,7 +148,7 @@ def test_everything_is_escaped(tmp_path):
 
 def test_unfinished_run_says_what_is_missing(tmp_path):
     run = make_run(tmp_path / "run", targets={"eigenspace_energy": "≥ 0.95"})
-    words = Page(write_report(run)).words
+    words = Page(write_report(run, Known())).words
     assert "not finished: it has no metrics.json" in words
     assert "The log reaches step 10 of phase head." in words
     assert "eigenspace_energy — ≥ 0.95" in words
@@ -173,11 +177,11 @@ def test_run_that_has_only_begun(tmp_path):
     run = tmp_path / "begun"
     run.mkdir()
     (run / "config.yaml").write_text("seed: 0\n")
-    words = Page(write_report(Run.open(run))).words
+    words = Page(write_report(Run.open(run), Known())).words
     for text in ("begun", "Nothing is logged yet", "no figures", "no log.csv", "no run.json", "niso run EXPERIMENT"):
         assert text in words
     (run / "config.yaml").write_text('{"experiment": "torus", "preset": "quick", "seed": 3}')
-    assert "niso run torus --preset=quick --seed=3" in Page(write_report(Run.open(run))).words
+    assert "niso run torus --preset=quick --seed=3" in Page(write_report(Run.open(run), Known())).words
 
 
 def test_pictures_without_caption_or_file(tmp_path):
@@ -185,13 +189,13 @@ def test_pictures_without_caption_or_file(tmp_path):
     figures = run.path / "figures"
     (figures / "gone.png").write_bytes(b"not a picture, but long enough to be one")
     (figures / "extra.png").write_bytes((figures / "first.png").read_bytes())
-    words = Page(write_report(run)).words
+    words = Page(write_report(run, Known())).words
     assert "Figure 2 is missing or damaged: figures/gone.png" in words
     assert "Figure 3. extra" in words
 
 
-def test_there_must_be_a_run():
-    for call in (comparison_table, lambda runs: write_comparison(runs, Path("c.html"))):
+def test_there_must_be_a_run(comparison_table):
+    for call in (comparison_table, lambda runs: write_comparison(runs, Path("c.html"), ask)):
         with pytest.raises(ValueError, match="no runs"):
             call([])
 
@@ -201,7 +205,7 @@ def test_damaged_metrics_are_named(tmp_path, content):
     run = make_run(tmp_path / "run")
     (run.path / "metrics.json").write_text(content)
     with pytest.raises(InputError, match=r"metrics\.json.*niso evaluate"):
-        write_report(run)
+        write_report(run, Known())
 
 
 def test_pictures_are_kept_in_order_and_replaced(tmp_path):
@@ -218,7 +222,7 @@ def test_pictures_are_kept_in_order_and_replaced(tmp_path):
             picture(name)
 
 
-def test_comparison_states_mean_error_and_worst(tmp_path):
+def test_comparison_states_mean_error_and_worst(tmp_path, comparison_table):
     energies, errors = (0.9, 0.95, 1.0, 0.97), (0.01, 0.03, 0.02, 0.02)
     runs = []
     for seed, (e, r) in enumerate(zip(energies, errors, strict=True)):
@@ -239,7 +243,7 @@ def test_comparison_states_mean_error_and_worst(tmp_path):
     assert rows["niso", "map_chance"]["worst"] is rows["niso", "gap"]["worst"] is None
     single = rows["orthogonal", "eigenspace_energy"]
     assert (single["mean"], single["standard_error"]) == (0.5, None)
-    page = Page(write_comparison(runs, tmp_path / "comparison.html"))
+    page = Page(write_comparison(runs, tmp_path / "comparison.html", ask))
     for text in (
         "Comparison of 6 runs",
         "preset method seeds eigenspace_ energy equivariance_ error map_ chance gap quick niso 4 0.955 ± 0.021 worst",
@@ -252,12 +256,12 @@ def test_comparison_states_mean_error_and_worst(tmp_path):
         assert text in page.words
 
 
-def test_comparison_of_a_run_that_diverged(tmp_path):
+def test_comparison_of_a_run_that_diverged(tmp_path, comparison_table):
     runs = [make_run(tmp_path / str(seed), seed, {"loss": loss}) for seed, loss in enumerate((1.0, math.nan, 2.0))]
     (row,) = comparison_table(runs, lambda name: Known(metrics=(Metric("loss", "", "lower"),)))
     assert math.isnan(row["mean"]) and math.isnan(row["standard_error"])
     assert row["worst_seed"] == 1
-    assert "nan ± nan" in Page(write_comparison(runs, tmp_path / "c.html")).words
+    assert "nan ± nan" in Page(write_comparison(runs, tmp_path / "c.html", ask)).words
 
 
 def test_numbers_as_text():
@@ -265,9 +269,8 @@ def test_numbers_as_text():
     assert [number(x) for x in (1e-7, None, "≥ 1", True)] == ["1.000e-07", "—", "≥ 1", "True"]
     assert [duration(x) for x in (4.0, 200.0, 22320.0)] == ["4 s", "3 min 20 s", "6 h 12 min"]
     assert [with_error(8000.0, 0.0), with_error(1234.5, 67.0)] == ["8,000 ± 0", "1,234 ± 67"]
-    limit = bound(">= 95 %")
-    assert limit is not None and limit.met(0.95) and not limit.met(float(np.nextafter(0.95, 0)))
-    assert bound("0.95") is None
+    assert verdict(0.95, ">= 95 %") == "met" and verdict(float(np.nextafter(0.95, 0)), ">= 95 %") == "missed"
+    assert verdict(0.95, "0.95") == verdict(None, ">= 0.95") == ""
 
 
 def test_matplotlib_is_loaded_only_for_pictures():

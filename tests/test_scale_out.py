@@ -12,8 +12,7 @@ from niso.config import Hardware, Optimisation
 from niso.errors import InputError
 from niso.training.loop import train
 from niso.training.processes import make_fabric
-from niso.training.progress import read_log
-from niso.training.run import Run
+from niso.training.run import Run, read_log
 
 OPTIMISATION = Optimisation(steps=6, batch_size=4, learning_rate=0.01, warmup_steps=2)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from niso.cli.metrics import print_metrics
-from niso.cli.parsing import RunFolder, parse
+from niso.cli.parsing import RunFolder
 
 
 @dataclass(frozen=True)
@@ -15,10 +15,7 @@ class Options:
     run: RunFolder
     """The run folder."""
 
+    def __call__(self) -> None:
+        from niso.runs.runner import evaluate
 
-def main(arguments: list[str]) -> None:
-    """`niso evaluate …`."""
-    options = parse(Options, "niso evaluate", arguments)
-    from niso.runs.runner import evaluate
-
-    print_metrics(evaluate(options.run), options.run)
+        print_metrics(evaluate(self.run), self.run)

@@ -31,7 +31,7 @@ COMMANDS = {
     "data prepare co3d": ("IN OUT", "crop and resize CO3Dv2, from its own layout, for pose"),
     "data prepare video": ("IN OUT", "the same for video files and folders of frames, with cameras or without"),
 }
-"""Words of a command: what it takes and does. `niso.cli.WORDS.main` is called; it is imported only then."""
+"""Words of a command: what it takes and does. `niso.cli.WORDS` is imported only when it is called."""
 
 HELP = """usage: niso {usage}
 
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         status = 128 + error.number if isinstance(error, Interrupted) else 2
     except BrokenPipeError:  # of `niso … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 128 + signal.SIGPIPE
+        status = 128 + getattr(signal, "SIGPIPE", 13)  # Windows has no such signal
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
         print(
@@ -76,7 +76,12 @@ def _dispatch(arguments: list[str]) -> int:
     for name in COMMANDS:
         words = name.split()
         if arguments[: len(words)] == words:
-            return int(import_module(".".join(["niso.cli", *words])).main(arguments[len(words) :]) or 0)
+            command, rest = import_module(".".join(["niso.cli", *words])), arguments[len(words) :]
+            if name == "run":  # whose options depend on its first argument
+                return int(command.main(rest) or 0)
+            from niso.cli.parsing import parse  # tyro is slow to import
+
+            return int(parse(command.Options, f"niso {name}", rest)() or 0)
     if not arguments:
         print(_help(""), file=sys.stderr)
         return 2

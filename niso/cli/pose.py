@@ -9,7 +9,6 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from niso.cli.parsing import parse
 from niso.config import require
 from niso.errors import InputError
 
@@ -41,26 +40,23 @@ class Options:
     def __post_init__(self) -> None:
         require(self, "skip")
 
+    def __call__(self) -> int:
+        from niso.data.video.stream import open_stream
+        from niso.experiments.pose.inference import load_reader, predict, write_picture, write_tum
+        from niso.training.progress import Bar
 
-def main(arguments: list[str]) -> int:
-    """`niso pose …`: the exit status."""
-    options = parse(Options, "niso pose", arguments)
-    from niso.data.video.stream import open_stream
-    from niso.experiments.pose.inference import load_reader, predict, write_picture, write_tum
-    from niso.training.progress import Bar
-
-    reader = load_reader(options.checkpoint)
-    stream = open_stream(options.video, reader.size, options.skip + 1, options.sequence)
-    out = options.out or Path("poses") / Path(stream.name).name
-    if (out / TRAJECTORY).exists():
-        raise InputError(f"{out / TRAJECTORY} is there already: choose another folder by --out")
-    if options.skip > reader.head_skip:
-        print(f"the run was trained on at most {reader.head_skip} frames left out", file=sys.stderr)
-    with Bar("pose", stream.total, 0, visible=True, unit="frames") as bar:
-        predicted = predict(reader, stream.frames, lambda count: bar.show(count, {}))
-    write_tum(out / TRAJECTORY, predicted)
-    write_picture(out / PICTURE, predicted)
-    print(f"{len(predicted.times)} poses in {out / TRAJECTORY}, drawn in {out / PICTURE}; their scale is arbitrary")
-    if predicted.ending:
-        print(f"the trajectory ends early: {predicted.ending}", file=sys.stderr)
-    return ENDED_EARLY if predicted.ending else 0
+        reader = load_reader(self.checkpoint, tune=True)
+        stream = open_stream(self.video, reader.size, self.skip + 1, self.sequence)
+        out = self.out or Path("poses") / Path(stream.name).name
+        if (out / TRAJECTORY).exists():
+            raise InputError(f"{out / TRAJECTORY} is there already: choose another folder by --out")
+        if self.skip > reader.head_skip:
+            print(f"the run was trained on at most {reader.head_skip} frames left out", file=sys.stderr)
+        with Bar("pose", stream.total, 0, visible=True, unit="frames") as bar:
+            predicted = predict(reader, stream.frames, lambda count: bar.show(count, {}))
+        write_tum(out / TRAJECTORY, predicted)
+        write_picture(out / PICTURE, predicted)
+        print(f"{len(predicted.times)} poses in {out / TRAJECTORY}, drawn in {out / PICTURE}; their scale is arbitrary")
+        if predicted.ending:
+            print(f"the trajectory ends early: {predicted.ending}", file=sys.stderr)
+        return ENDED_EARLY if predicted.ending else 0

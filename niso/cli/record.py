@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from niso.cli.parsing import Runs, parse
+from niso.cli.parsing import Runs
 
 
 @dataclass(frozen=True)
@@ -15,12 +15,9 @@ class Options(Runs):
     to: Path = Path("results")
     """Folder to write to."""
 
+    def __call__(self) -> None:
+        from niso.runs import Run
+        from niso.runs.record import write_record
 
-def main(arguments: list[str]) -> None:
-    """`niso record …`."""
-    options = parse(Options, "niso record", arguments)
-    from niso.runs import Run
-    from niso.runs.record import write_record
-
-    for run in [run for path in options.runs for run in Run.find(path)]:
-        print(write_record(run, options.to))
+        for run in [run for path in self.runs for run in Run.find(path)]:
+            print(write_record(run, self.to))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from niso.cli.parsing import Runs, parse
+from niso.cli.parsing import Runs
 
 
 @dataclass(frozen=True)
@@ -15,10 +15,7 @@ class Options(Runs):
     out: Path | None = None
     """File to write a comparison to; by default comparison.html, or report.html in the folder of several runs."""
 
+    def __call__(self) -> None:
+        from niso.runs.report import report
 
-def main(arguments: list[str]) -> None:
-    """`niso report …`."""
-    options = parse(Options, "niso report", arguments)
-    from niso.runs.comparison import report
-
-    print(report(options.runs, options.out))
+        print(report(self.runs, self.out))

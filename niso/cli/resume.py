@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from niso.cli.metrics import print_metrics
-from niso.cli.parsing import RunFolder, parse
+from niso.cli.parsing import RunFolder
 from niso.config import require
 
 
@@ -21,13 +21,10 @@ class Options:
     def __post_init__(self) -> None:
         require(self, "parallel", positive=True)
 
+    def __call__(self) -> None:
+        from niso.runs import runner, sweep
 
-def main(arguments: list[str]) -> None:
-    """`niso resume …`."""
-    options = parse(Options, "niso resume", arguments)
-    from niso.runs import runner, sweep
-
-    if sweep.is_sweep(options.run):
-        print(sweep.resume_sweep(options.run, options.parallel))
-    else:
-        print_metrics(runner.resume(options.run), options.run)
+        if sweep.is_sweep(self.run):
+            print(sweep.resume_sweep(self.run, self.parallel))
+        else:
+            print_metrics(runner.resume(self.run), self.run)

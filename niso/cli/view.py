@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from niso.cli.parsing import Runs, parse
+from niso.cli.parsing import Runs
 
 
 @dataclass(frozen=True)
@@ -27,19 +27,15 @@ class Options(Runs):
         if not 0 < self.port < 65536:
             raise ValueError(f"--port must be between 1 and 65535, got {self.port}")
 
+    def __call__(self) -> None:
+        from niso.experiments.pose.view import Viewer, read_runs
 
-def main(arguments: list[str]) -> int:
-    """`niso view …`: the exit status."""
-    options = parse(Options, "niso view", arguments)
-    from niso.experiments.pose.view import Viewer, read_runs
-
-    viewer = Viewer(read_runs(options.runs), options.port)
-    try:
-        print(f"{viewer.address} shows the trajectories; Ctrl-C ends it", flush=True)
-        while not options.once:
-            time.sleep(1)
-    except KeyboardInterrupt:
-        pass
-    finally:
-        viewer.stop()
-    return 0
+        viewer = Viewer(read_runs(self.runs), self.port)
+        try:
+            print(f"{viewer.address} shows the trajectories; Ctrl-C ends it", flush=True)
+            while not self.once:
+                time.sleep(1)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            viewer.stop()

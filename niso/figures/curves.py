@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
-from niso.figures.style import BLUE, GREY, ORANGE, Array, as_numpy, styled
+from niso.figures.style import BLUE, GREY, ORANGE, Array, as_numpy, panels, styled
 
 COLOURS = (BLUE, ORANGE, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", GREY, "#8b5a2b", "#332288")
 """Okabe and Ito's palette and two more: an experiment may have nine methods."""
@@ -37,20 +37,16 @@ def bands(curves: Sequence[Band], x_label: str, y_label: str) -> Figure:
     """
     if not curves:
         raise ValueError("there are no curves to draw")
-    figure = Figure((10, 4.4), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(10, 4.4)
     for curve in curves:
         x, y = as_numpy(curve.x), as_numpy(curve.y)
-        look: dict[str, Any] = {
-            "color": COLOURS[curve.colour % len(COLOURS)],
-            "linestyle": STROKES[curve.stroke % len(STROKES)],
-        }
-        axes.plot(x, y, marker="o" if len(x) <= 40 else None, markersize=3, label=curve.label, **look)
+        colour, stroke = COLOURS[curve.colour % len(COLOURS)], STROKES[curve.stroke % len(STROKES)]
+        marker = "o" if len(x) <= 40 else None
+        axes.plot(x, y, color=colour, linestyle=stroke, marker=marker, markersize=3, label=curve.label)
         if curve.error is not None:
             error = as_numpy(curve.error)
-            axes.fill_between(x, y - error, y + error, color=look["color"], alpha=0.2, linewidth=0)
+            axes.fill_between(x, y - error, y + error, color=colour, alpha=0.2, linewidth=0)
     axes.set(xlabel=x_label, ylabel=y_label)
     axes.grid(True)
-    axes.set_axisbelow(True)
     figure.legend(loc="outside right upper", frameon=False, fontsize=9)
     return figure

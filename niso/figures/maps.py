@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float, Int
+from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from niso.figures.style import DIVERGING, ORANGE, SEQUENTIAL, Array, as_numpy, largest, on_grid, row, show, styled
+from niso.figures.style import ORANGE, Array, as_numpy, largest, on_grid, panels, show, styled
 
 
 @styled
@@ -18,12 +19,15 @@ def matrix_pair(
     left: Float[Array, "rows columns"], right: Float[Array, "rows columns"], titles: tuple[str, str]
 ) -> Figure:
     """Two signed matrices side by side, e.g. Ω and the Laplacian, each with its own scale centred at zero."""
-    figure = Figure((10, 4.7), layout="constrained")
-    for axes, matrix, title in zip(row(figure, 2), (left, right), titles, strict=True):
-        values = as_numpy(matrix)
-        figure.colorbar(show(axes, values, DIVERGING, largest(values)), ax=axes, shrink=0.85)
-        axes.set_title(title)
+    figure, axes = panels(10, 4.7, 2)
+    _draw_pair(figure, axes, (as_numpy(left), as_numpy(right)), titles)
     return figure
+
+
+def _draw_pair(figure: Figure, pair: list[Axes], matrices: Sequence[np.ndarray], titles: tuple[str, str]) -> None:
+    for axes, values, title in zip(pair, matrices, titles, strict=True):
+        figure.colorbar(show(axes, values), ax=axes, shrink=0.85)
+        axes.set_title(title)
 
 
 @styled
@@ -47,12 +51,10 @@ def kernel_pair(
             for point, column in enumerate(columns)
         ]
         kernels.append(np.mean(centred, axis=0))
-    figure = Figure((5.9, 2.9), layout="constrained")
-    for axes, kernel, title in zip(row(figure, 2), kernels, titles, strict=True):
-        figure.colorbar(show(axes, kernel, DIVERGING, largest(kernel)), ax=axes, shrink=0.85)
-        axes.set_title(title)
-        axes.set_xticks([])
-        axes.set_yticks([])
+    figure, pair = panels(5.9, 2.9, 2)
+    _draw_pair(figure, pair, kernels, titles)
+    for axes in pair:
+        axes.set(xticks=[], yticks=[])
     return figure
 
 
@@ -82,14 +84,13 @@ def map_before_after(
     matched = magnitude[np.ix_(indices, indices)]
     enlarged = int(max([ends[0], *ends[ends <= zoom]]))
     limit = max(1.0, largest(magnitude))
-    figure = Figure((10, 3.4), layout="constrained")
-    before, after, detail = row(figure, 3)
+    figure, (before, after, detail) = panels(10, 3.4, 3)
     for axes, values, title in (
         (before, magnitude, "|τ|, eigenfunctions as learned"),
         (after, matched, "|τ|, ordered by matched true subspace"),
         (detail, matched[:enlarged, :enlarged], f"the first {enlarged}, enlarged"),
     ):
-        image = show(axes, values, SEQUENTIAL, limit, low=0.0)
+        image = show(axes, values, limit, signed=False)
         axes.set_title(title)
         if axes is not before:
             corners = [(end - size, size) for end, size in zip(ends, sizes, strict=True) if end <= len(values)]

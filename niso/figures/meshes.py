@@ -46,14 +46,14 @@ def mesh_table(
         titles: of the columns.
         labels: of the rows.
     """
-    figure = Figure((10, 0.4 + 1.45 * len(rows)), layout="constrained")
+    figure = Figure((10, 0.4 + 1.45 * len(rows)))
     table = figure.subplots(len(rows), len(titles), squeeze=False)
     for cells, row, label in zip(table, rows, labels, strict=True):
         for axes, cell in zip(cells, row, strict=True):
             if isinstance(cell, DrawnMesh):
                 _draw(axes, cell)
             else:
-                show(axes, cell, DIVERGING, largest(cell))
+                show(axes, cell)
             axes.set(xticks=[], yticks=[])
         cells[0].set_ylabel(label, rotation=0, ha="right", va="center")
     for axes, title in zip(table[0], titles, strict=True):

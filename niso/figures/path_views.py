@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
-from niso.figures.style import GREY, ORANGE, Array, as_numpy, row, styled
+from niso.figures.style import GREY, ORANGE, Array, as_numpy, panels, styled
 
 
 @styled
@@ -16,14 +16,14 @@ def path_views(path: Float[Array, "frames 3"]) -> Figure:
         path: x to the right, y downwards, z forward.
     """
     right, down, forward = as_numpy(path).T
-    figure = Figure((10, 3.6), layout="constrained")
+    figure, axes_of_views = panels(10, 3.6, 3)
     views = (
         ("from above", right, forward, "right", "forward"),
         ("from the side", forward, -down, "forward", "up"),
         ("from behind", right, -down, "right", "up"),
     )
     reach = max(float(values.max() - values.min()) for values in (right, down, forward)) or 1.0
-    for axes, (title, across, upwards, across_label, up_label) in zip(row(figure, 3), views, strict=True):
+    for axes, (title, across, upwards, across_label, up_label) in zip(axes_of_views, views, strict=True):
         axes.plot(across, upwards, color=ORANGE)
         axes.plot(across[:1], upwards[:1], color="black", marker="o", markersize=4)
         for set_limits, values in ((axes.set_xlim, across), (axes.set_ylim, upwards)):

@@ -10,16 +10,15 @@ from matplotlib.collections import LineCollection, PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from niso.figures.style import BLUE, DIVERGING, GREY, ORANGE, Array, as_numpy, largest, on_grid, row, show, styled
+from niso.figures.style import BLUE, GREY, ORANGE, Array, as_numpy, largest, on_grid, panels, show, styled
 
 
 @styled
 def eigenfunction_mosaic(
     eigenfunctions: Float[Array, "points rank"],
     grid: tuple[int, int],
-    eigenvalues: Float[Array, " rank"] | None = None,
-    reference: Float[Array, "points rank"] | None = None,
-    titles: tuple[str, str] = ("learned eigenfunctions", "nearest true harmonics"),
+    eigenvalues: Float[Array, " rank"],
+    harmonics: Float[Array, "points rank"] | None = None,
     count: int = 64,
 ) -> Figure:
     """The first eigenfunctions as small images, row by row, each scaled to its own largest magnitude.
@@ -27,27 +26,27 @@ def eigenfunction_mosaic(
     Args:
         grid: (height, width) of the domain, points = height × width in row-major order.
         eigenvalues: written above each function.
-        reference: the function to see beside each, in the same order, e.g. its projection on the matched
-            true subspace.
-        titles: of the two mosaics.
+        harmonics: true functions beside the learned ones, in the same order.
         count: largest number of functions shown.
 
     Raises:
         ValueError: the points do not fill the grid.
     """
-    panels = [as_numpy(functions) for functions in (eigenfunctions, reference) if functions is not None]
-    rank = panels[0].shape[1]
+    mosaics = {"learned eigenfunctions": eigenfunctions, "nearest true harmonics": harmonics}
+    shown_functions = {title: as_numpy(functions) for title, functions in mosaics.items() if functions is not None}
+    rank = eigenfunctions.shape[1]
     shown = min(rank, count)
     columns = math.ceil(math.sqrt(shown))
     rows = math.ceil(shown / columns)
     height, width = grid
-    gap_x, gap_y = max(1, width // 8), max(1, height // 8 if eigenvalues is None else math.ceil(height / 3))
+    gap_x, gap_y = max(1, width // 8), math.ceil(height / 3)
     size = rows * (height + gap_y), columns * (width + gap_x)
-    values = None if eigenvalues is None else as_numpy(eigenvalues)
-    decimals = 0 if values is None else max(0, 3 - math.floor(math.log10(largest(values))))
+    values = as_numpy(eigenvalues)
+    decimals = max(0, 3 - math.floor(math.log10(largest(values))))
     side = 5 if shown > 1 else 2.5
-    figure = Figure((side * len(panels), side * size[0] / size[1] + 0.4), layout="constrained")
-    for axes, functions, title in zip(row(figure, len(panels)), panels, titles, strict=False):
+    number = len(shown_functions)
+    figure, cells = panels(side * number, side * size[0] / size[1] + 0.4, number)
+    for axes, (title, functions) in zip(cells, shown_functions.items(), strict=True):
         canvas = np.full(size, np.nan)
         frames = []
         for index in range(shown):
@@ -55,10 +54,10 @@ def eigenfunction_mosaic(
             top, left = (index // columns) * (height + gap_y) + gap_y, (index % columns) * (width + gap_x)
             canvas[top : top + height, left : left + width] = tile / largest(tile)
             frames.append(Rectangle((left - 0.5, top - 0.5), width, height))
-            if values is not None and columns <= 8:
+            if columns <= 8:
                 label = f"{values[index]:.{decimals}f}"
                 axes.text(left + width / 2 - 0.5, top - 0.7, label, ha="center", va="bottom", fontsize=7)
-        show(axes, canvas, DIVERGING, 1.0)
+        show(axes, canvas, 1.0)
         axes.add_collection(PatchCollection(frames, facecolor="none", edgecolor=GREY, linewidth=0.4, clip_on=False))
         axes.axis("off")
         axes.set_title(title if shown == rank else f"{title} (the first {shown} of {rank})")
@@ -73,9 +72,8 @@ def mass_map(mass: Float[Array, " points"], grid: tuple[int, int]) -> Figure:
     """
     values = as_numpy(mass)
     deviation = 100 * (on_grid(values, grid) / (values.mean() or 1.0) - 1)
-    figure = Figure((3.7, 2.9), layout="constrained")
-    axes = figure.subplots()
-    image = show(axes, deviation, DIVERGING, max(1.0, largest(deviation)))
+    figure, (axes,) = panels(3.7, 2.9)
+    image = show(axes, deviation, max(1.0, largest(deviation)))
     figure.colorbar(image, ax=axes, label="deviation from the mean mass (%)", shrink=0.9)
     axes.set_title("learned mass")
     return figure
@@ -83,9 +81,7 @@ def mass_map(mass: Float[Array, " points"], grid: tuple[int, int]) -> Figure:
 
 @styled
 def spectrum_plot(
-    eigenvalues: Float[Array, " rank"],
-    energy: Float[Array, " rank"],
-    spaces: Int[Array, " rank"] | None = None,
+    eigenvalues: Float[Array, " rank"], energy: Float[Array, " rank"], spaces: Int[Array, " rank"]
 ) -> Figure:
     """Learned eigenvalues in ascending order, and against the true Laplacian eigenvalue of each eigenfunction.
 
@@ -95,43 +91,37 @@ def spectrum_plot(
     """
     values, truth = as_numpy(eigenvalues), as_numpy(energy)
     rank = np.argsort(np.argsort(values, kind="stable"), kind="stable")
-    figure = Figure((10, 3.8), layout="constrained")
-    ascending, against = row(figure, 2)
+    labels = as_numpy(spaces)
+    members = [m for space in np.unique(labels) if len(m := np.flatnonzero(labels == space)) > 1]
+    figure, (ascending, against) = panels(10, 3.8, 2)
     for axes, x, label in (
         (ascending, rank, "eigenfunction, by ascending eigenvalue"),
         (against, truth, "true Laplacian eigenvalue of the matched subspace"),
     ):
-        if spaces is not None:
-            labels = as_numpy(spaces)
-            members = (np.flatnonzero(labels == space) for space in np.unique(labels))
-            lines = [np.stack([x[m], values[m]], axis=1)[np.argsort(values[m])] for m in members if len(m) > 1]
-            axes.add_collection(LineCollection(lines, colors=GREY, linewidths=0.8, zorder=1))
+        lines = [np.stack([x[m], values[m]], axis=1)[np.argsort(values[m])] for m in members]
+        axes.add_collection(LineCollection(lines, colors=GREY, linewidths=0.8, zorder=1))
         points = axes.scatter(x, values, c=truth, cmap="cividis", s=18, linewidths=0.3, edgecolors="black", zorder=2)
-        axes.set_xlabel(label)
-        axes.set_ylabel("learned eigenvalue λ")
+        axes.set(xlabel=label, ylabel="learned eigenvalue λ")
         axes.grid(True)
-        axes.set_axisbelow(True)
     figure.colorbar(points, ax=[ascending, against], label="true Laplacian eigenvalue", pad=0.01)
     return figure
 
 
 @styled
-def energy_histogram(energy: Float[Array, " rank"], label: str = "energy in the best true subspace") -> Figure:
+def energy_histogram(energy: Float[Array, " rank"], label: str) -> Figure:
     """How purely each eigenfunction lies in one true subspace (1 = entirely): all of them in the order given,
     and their histogram, with the mean and the worst."""
     values = as_numpy(energy)
     finite = values[np.isfinite(values)]
     low = 1 - 1.1 * max(0.01, 1 - finite.min(initial=1.0))  # both axes reach from below the worst to 1
     low = low if low > 0.4 else 0.0
-    figure = Figure((10, 3.2), layout="constrained")
-    each, histogram = row(figure, 2)
+    figure, (each, histogram) = panels(10, 3.2, 2)
     each.plot(np.ma.masked_invalid(values), linestyle="none", marker="o", markersize=3.5, color=BLUE)
     each.set(xlabel="eigenfunction, in the order of the spectrum", ylabel=label)
     histogram.hist(finite, bins=np.linspace(low, 1, 41).tolist(), color=BLUE)
     histogram.set(xlabel=label, ylabel="eigenfunctions")
     for axes in (each, histogram):
         axes.grid(True)
-        axes.set_axisbelow(True)
     margin = 0.03 * (1 - low)
     each.set_ylim(low - margin, 1 + margin)
     if finite.size:

@@ -10,20 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from matplotlib.figure import Figure
 
-from niso.figures.style import (
-    BLUE,
-    DIVERGING,
-    GREY,
-    ORANGE,
-    SEQUENTIAL,
-    Array,
-    as_numpy,
-    largest,
-    on_grid,
-    row,
-    show,
-    styled,
-)
+from niso.figures.style import BLUE, GREY, ORANGE, Array, as_numpy, largest, on_grid, panels, show, styled
 from niso.geometry.domains import equirectangular
 
 _VIEW = (math.radians(-60), math.radians(25))  # longitude and latitude that face the reader
@@ -31,29 +18,29 @@ _VIEW = (math.radians(-60), math.radians(25))  # longitude and latitude that fac
 
 @styled
 def sphere_rows(
-    panels: Sequence[tuple[str, Float[Array, "_points _rank"]]],
+    columns: Sequence[tuple[str, Float[Array, "_points _rank"]]],
     grid: tuple[int, int],
     rows: Sequence[Sequence[int]],
     labels: Sequence[str],
     pixels: int = 48,
 ) -> Figure:
-    """Functions on a Driscoll–Healy grid as spheres seen from outside, in centred rows, panel beside panel.
+    """Functions on a Driscoll–Healy grid as spheres seen from outside, in centred rows, column beside column.
 
     Each function is scaled to its own largest magnitude.
 
     Args:
-        panels: titles and functions.
-        rows: indices of the functions of every row, the same in all panels.
-        labels: of the rows, written beside those of the first panel.
+        columns: titles and functions.
+        rows: indices of the functions of every row, the same in all columns.
+        labels: of the rows, written beside those of the first column.
 
     Raises:
         ValueError: the points do not fill the grid.
     """
     step = pixels + max(2, pixels // 8)
     width = max(len(line) for line in rows)
-    height = 5 * len(rows) / width / max(1, 2 / len(panels))
-    figure = Figure((10, max(1.6, height) + 0.5), layout="constrained")
-    for axes, (title, functions) in zip(row(figure, len(panels)), panels, strict=True):
+    height = 5 * len(rows) / width / max(1, 2 / len(columns))
+    figure, cells = panels(10, max(1.6, height) + 0.5, len(columns))
+    for axes, (title, functions) in zip(cells, columns, strict=True):
         discs = _discs(as_numpy(functions), grid, pixels)
         canvas = np.full((len(rows) * step, width * step), np.nan)
         for line, members in enumerate(rows):
@@ -61,12 +48,11 @@ def sphere_rows(
             for place, index in enumerate(members):
                 x, y = left + place * step, line * step
                 canvas[y : y + pixels, x : x + pixels] = discs[index] / largest(discs[index])
-        show(axes, canvas, DIVERGING, 1.0)
+        show(axes, canvas, 1.0)
         axes.axis("off")
         axes.set_title(title)
-        if axes is figure.axes[0]:
-            for line, label in enumerate(labels):
-                axes.text(-0.3 * step, (line + 0.4) * step, label, ha="right", va="center", fontsize=7)
+    for line, label in enumerate(labels):
+        cells[0].text(-0.3 * step, (line + 0.4) * step, label, ha="right", va="center", fontsize=7)
     return figure
 
 
@@ -95,10 +81,9 @@ def mass_beside(
     weight. Both are scaled to the same sum, 1 for the mean."""
     learned, true = (on_grid(as_numpy(part) / as_numpy(part).mean(), grid) for part in (mass, weights))
     limit = max(largest(learned), largest(true))
-    figure = Figure((10, 3.1), layout="constrained")
-    first, second, rows = row(figure, 3)
+    figure, (first, second, rows) = panels(10, 3.1, 3)
     for axes, values, title in ((first, learned, titles[0]), (second, true, titles[1])):
-        image = show(axes, values, SEQUENTIAL, limit, low=0.0)
+        image = show(axes, values, limit, signed=False)
         axes.set(title=title, xlabel="longitude", ylabel="colatitude", xticks=[], yticks=[])
     figure.colorbar(image, ax=[first, second], shrink=0.8)
     index = np.arange(grid[0])
@@ -109,19 +94,17 @@ def mass_beside(
     rows.set(title="rows: mean and range", xlabel="row, from north to south", ylabel="mass / mean mass", ylim=(0, None))
     rows.legend(frameon=False)
     rows.grid(True)
-    rows.set_axisbelow(True)
     return figure
 
 
 @styled
-def by_degree(panels: Mapping[str, tuple[Float[Array, " degrees"], float]], degrees: Int[Array, " degrees"]) -> Figure:
-    """Figures of every degree ℓ, a panel each, with a dashed line at the value that a perfect model has."""
+def by_degree(metrics: Mapping[str, tuple[Float[Array, " degrees"], float]], degrees: Int[Array, " degrees"]) -> Figure:
+    """Metrics of every degree ℓ, a panel each, with a dashed line at the value that a perfect model has."""
     ells = as_numpy(degrees)
-    figure = Figure((10, 2.6), layout="constrained")
-    for axes, (title, (values, perfect)) in zip(row(figure, len(panels)), panels.items(), strict=True):
+    figure, cells = panels(10, 2.6, len(metrics))
+    for axes, (title, (values, perfect)) in zip(cells, metrics.items(), strict=True):
         axes.bar(ells, as_numpy(values), color=BLUE)
         axes.axhline(perfect, color=GREY, linestyle="--", linewidth=1)
         axes.set(title=title, xlabel="degree ℓ", xticks=ells)
         axes.grid(True, axis="y")
-        axes.set_axisbelow(True)
     return figure

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import textwrap
 from collections.abc import Callable
 from typing import Any, ParamSpec
 
@@ -27,6 +26,9 @@ STYLE: dict[str, Any] = {
     "axes.spines.right": False,
     "axes.edgecolor": GREY,
     "axes.linewidth": 0.7,
+    "axes.axisbelow": True,
+    "figure.constrained_layout.use": True,
+    "image.interpolation": "nearest",
     "xtick.labelsize": 8,
     "ytick.labelsize": 8,
     "lines.linewidth": 1.3,
@@ -70,20 +72,16 @@ def largest(values: np.ndarray) -> float:
     return float(finite.max()) or 1.0 if finite.size else 1.0
 
 
-def row(figure: Figure, count: int) -> list[Axes]:
-    """Axes side by side."""
-    return list(figure.subplots(1, count, squeeze=False)[0])
+def panels(width: int | float, height: int | float, count: int = 1) -> tuple[Figure, list[Axes]]:
+    """A figure of a size in inches, and its axes side by side."""
+    figure = Figure((width, height))
+    return figure, list(figure.subplots(1, count, squeeze=False)[0])
 
 
-def show(axes: Axes, values: np.ndarray, colours: str, limit: float, low: float | None = None) -> AxesImage:
-    """A matrix as an image between `low` (by default −limit) and `limit`; values that are not finite stay blank."""
+def show(axes: Axes, values: np.ndarray, limit: float | None = None, signed: bool = True) -> AxesImage:
+    """A matrix as an image, up to `limit` or its own largest magnitude; values that are not finite stay blank."""
     finite = np.isfinite(values)
     shown = np.ma.array(np.where(finite, values, 0.0), mask=~finite)  # matplotlib computes with what is masked too
+    limit = largest(values) if limit is None else limit
     axes.spines[:].set_visible(True)
-    low = -limit if low is None else low
-    return axes.imshow(shown, cmap=colours, interpolation="nearest", vmin=low, vmax=limit)
-
-
-def wrapped(text: str, width: int) -> str:
-    """Text in lines of at most `width` characters."""
-    return "\n".join(textwrap.wrap(text, width))
+    return axes.imshow(shown, cmap=DIVERGING if signed else SEQUENTIAL, vmin=-limit if signed else 0.0, vmax=limit)

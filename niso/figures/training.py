@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -11,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import NullFormatter
 
-from niso.figures.style import BLUE, DIVERGING, GREY, SEQUENTIAL, Array, as_numpy, largest, show, styled, wrapped
+from niso.figures.style import BLUE, GREY, Array, as_numpy, largest, show, styled
 
 
 @styled
@@ -44,14 +45,12 @@ def image_rows(
             if values.ndim == 4:
                 black, white = limits
                 colours = np.nan_to_num((values_of_one - black) / (white - black)).clip(0, 1)
-                image = axes.imshow(colours, interpolation="nearest")
+                image = axes.imshow(colours)
             else:
-                signed = bool((values < 0).any())
-                low = None if signed else 0.0
-                image = show(axes, values_of_one, DIVERGING if signed else SEQUENTIAL, largest(values), low)
+                image = show(axes, values_of_one, largest(values), signed=bool((values < 0).any()))
         if values.ndim == 3:
             figure.colorbar(image, ax=list(line), shrink=0.85, pad=0.01, aspect=12)
-        line[0].text(-0.08, 0.5, wrapped(title, 20), transform=line[0].transAxes, ha="right", va="center")
+        line[0].text(-0.08, 0.5, textwrap.fill(title, 20), transform=line[0].transAxes, ha="right", va="center")
     return figure
 
 
@@ -64,7 +63,7 @@ def training_curves(
     x = as_numpy(step)
     across = 2 if len(columns) == 4 else min(3, max(1, len(columns)))
     down = max(1, math.ceil(len(columns) / across))
-    figure = Figure((10 if across > 1 else 5, 2.5 * down + 0.1), layout="constrained")
+    figure = Figure((10 if across > 1 else 5, 2.5 * down + 0.1))
     panels = figure.subplots(down, across, squeeze=False).ravel()
     for axes in panels[len(columns) :]:
         axes.axis("off")
@@ -77,7 +76,6 @@ def training_curves(
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter("{x:g}")
             axes.yaxis.set_minor_formatter("{x:g}" if high < 10 * low else NullFormatter())
-        axes.set_title(name.replace("_", " "))
-        axes.set_xlabel("step")
+        axes.set(title=name.replace("_", " "), xlabel="step")
         axes.grid(True)
     return figure

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
 
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
-
-Encode = Callable[[Tensor], Tensor]
 
 
 class ClassificationObjective(nn.Module):
@@ -19,27 +16,16 @@ class ClassificationObjective(nn.Module):
     parameters here. It is part of the state, so that a checkpoint holds the whole classifier.
 
     Args:
-        backbone: any module; what the features come from.
+        backbone: what the features come from.
         head: features to class scores (batch, classes).
+        encode: observations to features; `nn.Identity()` where the batches hold the features of a frozen backbone.
         frozen: train the head alone (homNIST, paper §5.1); otherwise both.
-        encode: observations to features, `backbone.encode` by default. Give another to reuse what does not change
-            while the backbone is frozen: `lambda x: model.encode(x, spectrum)`, or `nn.Identity()` where the
-            batches hold features already.
-
-    Raises:
-        ValueError: the backbone has no method `encode` and none is given.
     """
 
     def __init__(
-        self,
-        backbone: nn.Module,
-        head: nn.Module,
-        frozen: bool = True,
-        encode: Encode | None = None,
+        self, backbone: nn.Module, head: nn.Module, encode: Callable[[Tensor], Tensor], frozen: bool = True
     ) -> None:
         super().__init__()
-        if encode is None and not callable(getattr(backbone, "encode", None)):
-            raise ValueError(f"{type(backbone).__name__} has no method `encode`: give encode=")
         self.backbone = backbone
         self.head = head
         self.frozen = frozen
@@ -55,15 +41,12 @@ class ClassificationObjective(nn.Module):
 
     def scores(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch classes"]:
         """Class scores (logits) of observations."""
-        encode = self.given_encode or cast(Encode, self.backbone.encode)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.frozen):
-            features = encode(x)
+            features = self.given_encode(x)
         return self.head(features)
 
     def forward(
-        self,
-        batch: tuple[Shaped[Tensor, "batch ..."], Int[Tensor, " batch"]],
-        progress: float,
+        self, batch: tuple[Shaped[Tensor, "batch ..."], Int[Tensor, " batch"]], progress: float
     ) -> dict[str, Float[Tensor, ""]]:
         """Softmax cross-entropy, "loss", and the share of correct classes, "accuracy", of (observations, labels)."""
         x, labels = batch

@@ -11,7 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from niso.config import Strict
+from niso.config import require
+from niso.networks.images import ImageConfig
 from niso.networks.norm import InstanceNormSiLU
 
 Padding = Literal["zeros", "longitude"]
@@ -21,16 +22,12 @@ LECUN_TRUNCATION = 0.87962566103423978  # standard deviation of a unit normal tr
 
 
 @dataclass(frozen=True)
-class ConvConfig(Strict):
+class ConvConfig(ImageConfig):
     """Size of `ConvEncoder` and `ConvDecoder`. The defaults are homNIST's in the released code.
 
     The paper's text states channels (128, 256) for homNIST; the released parameter count needs (64, 128).
     """
 
-    image_size: tuple[int, int] = (40, 40)
-    """Height and width of the images in pixels; each divisible by patch · 2 ** (levels - 1)."""
-    image_channels: int = 1
-    """Channels of the images."""
     channels: tuple[int, ...] = (64, 128)
     """Width of each level, finest first. The number of levels is its length."""
     blocks: int = 3
@@ -46,33 +43,17 @@ class ConvConfig(Strict):
     """What convolutions see beyond the image, see `Padding`."""
 
     def __post_init__(self) -> None:
-        for name in ("image_channels", "blocks", "latent_channels", "stem_channels", "patch"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        require(self, "blocks", "latent_channels", "stem_channels", "patch", positive=True)
         if not self.channels or min(self.channels) < 1:
             raise ValueError(f"channels needs one positive width per level, got {self.channels}")
         if self.padding not in get_args(Padding):
             raise ValueError(f"padding must be one of {get_args(Padding)}, not {self.padding!r}")
-        if len(self.image_size) != 2 or any(side < 1 or side % self.stride for side in self.image_size):
-            raise ValueError(
-                f"image_size must be a height and a width divisible by {self.stride} "
-                f"({len(self.channels)} levels, patch {self.patch}), got {self.image_size}"
-            )
+        self.check_size(f"{self.stride} ({len(self.channels)} levels, patch {self.patch})")
 
     @property
     def stride(self) -> int:
         """Pixels per latent grid point along each axis."""
         return self.patch * 2 ** (len(self.channels) - 1)
-
-    @property
-    def grid(self) -> tuple[int, int]:
-        """Height and width of the latent grid."""
-        return self.image_size[0] // self.stride, self.image_size[1] // self.stride
-
-    @property
-    def points(self) -> int:
-        """Number N of latent grid points."""
-        return self.grid[0] * self.grid[1]
 
 
 def grid_to_points(
@@ -187,9 +168,7 @@ class ConvEncoder(nn.Module):
         _initialise(self)
 
     def forward(self, image: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch point latent"]:
-        expected = (self.config.image_channels, *self.config.image_size)
-        if tuple(image.shape[1:]) != expected:
-            raise ValueError(f"this encoder takes images (batch, {expected}), got {tuple(image.shape)}")
+        self.config.check_images(image)
         return grid_to_points(self.layers(image))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from niso.config import Strict
+from niso.config import Strict, require
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,8 @@ class MLPConfig(Strict):
     """Width of every hidden layer."""
 
     def __post_init__(self) -> None:
-        if self.layers < 0:
-            raise ValueError(f"layers must not be negative, got {self.layers}")
-        if self.channels < 1:
-            raise ValueError(f"channels must be at least 1, got {self.channels}")
+        require(self, "layers")
+        require(self, "channels", positive=True)
 
 
 class MLP(nn.Module):

@@ -52,19 +52,15 @@ class InstanceNormSiLU(nn.Module):
     Equal to `silu(instance_norm(x))`, in less memory and, channels last on a CPU, faster. It can be
     differentiated once, not twice. Half-precision inputs are normalised in float32.
 
-    Args:
-        channels: number of channels.
-        eps: added to the variance (released code: 1e-6).
     """
 
-    def __init__(self, channels: int, eps: float = 1e-6) -> None:
+    eps = 1e-6
+    """Added to the variance (released code)."""
+
+    def __init__(self, channels: int) -> None:
         super().__init__()
-        self.eps = eps
         self.weight = nn.Parameter(torch.ones(channels))
         self.bias = nn.Parameter(torch.zeros(channels))
 
     def forward(self, x: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch channel height width"]:
         return _InstanceNormSiLU.apply(x, self.weight, self.bias, self.eps)
-
-    def extra_repr(self) -> str:
-        return f"{self.weight.numel()}, eps={self.eps}"

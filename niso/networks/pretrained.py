@@ -20,6 +20,8 @@ from niso.errors import InputError
 KINDS = {"dinov2": ("dinov2", "dinov2_with_registers"), "beit": ("beit",)}
 """Families of models, and what `model_type` of config.json may be in each."""
 
+PROBLEMS = (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, SafetensorError)
+"""What transformers, or a file that is no such thing, may raise."""
 _BILINEAR = 2  # Pillow's number
 
 
@@ -37,8 +39,7 @@ class PretrainedFeatures(nn.Module):
         tokens, channels: of what is made of an image; tokens of the class and registers are among them.
 
     Raises:
-        ValueError, TypeError, KeyError, AttributeError, RuntimeError: the preprocessing is no such thing, or does not
-            fit the model.
+        one of `PROBLEMS`: the preprocessing is no such thing, or does not fit the model.
     """
 
     mean: Tensor
@@ -47,10 +48,8 @@ class PretrainedFeatures(nn.Module):
     def __init__(self, model: nn.Module, preprocessing: dict[str, Any]) -> None:
         super().__init__()
         self.model = model.float().requires_grad_(False).eval()
-        own = {"mean": [0.0], "std": [1.0]}
-        if preprocessing.get("do_normalize", True):
-            own = {name: preprocessing[f"image_{name}"] for name in own}
-        for name, values in own.items():
+        for name, neutral in {"mean": [0.0], "std": [1.0]}.items():
+            values = preprocessing[f"image_{name}"] if preprocessing.get("do_normalize", True) else neutral
             self.register_buffer(name, torch.tensor(values, dtype=torch.float32)[:, None, None], persistent=False)
         self.factor = preprocessing.get("rescale_factor", 1 / 255) if preprocessing.get("do_rescale", True) else 1.0
         cropped = preprocessing.get("do_center_crop", False)
@@ -104,12 +103,8 @@ def load_pretrained(source: str, kind: str, download: bool = False) -> Pretraine
             raise ValueError(f"its weights lack {len(missing)} of the model's tensors, e.g. {missing[0]}")
         file = transformers.utils.hub.cached_file(source, "preprocessor_config.json", **where)
         return PretrainedFeatures(model, json.loads(Path(str(file)).read_text(encoding="utf-8")))
-    except _PROBLEMS as error:
+    except PROBLEMS as error:
         raise InputError(_explained(error, source, kind, download)) from error
-
-
-_PROBLEMS = (OSError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, SafetensorError)
-"""What transformers, or a file that is no such thing, may raise."""
 
 
 def _explained(error: Exception, source: str, kind: str, download: bool) -> str:

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from niso.config import Strict
-from niso.networks.vit import PatchEmbedding, TransformerBlock, ViTConfig, initialise_transformer
+from niso.config import Strict, require
+from niso.networks.vit import TransformerBlock, ViTConfig, initialise_transformer, tokens
 
 
 @dataclass(frozen=True)
@@ -28,16 +28,11 @@ class TwoViewConfig(Strict):
     """Transformer blocks that see both."""
 
     def __post_init__(self) -> None:
+        require(self, "patch", "decoder_blocks", positive=True)
         self.view((self.patch, self.patch))
-        if self.decoder_blocks < 1:
-            raise ValueError(f"decoder_blocks must be at least 1, got {self.decoder_blocks}")
 
     def view(self, image_size: tuple[int, int], image_channels: int = 3) -> ViTConfig:
-        """The encoder of one view of this size.
-
-        Raises:
-            ValueError: the size is not divisible by `patch`, or a setting is out of range.
-        """
+        """The encoder of one view of this size; ValueError where it is not divisible by `patch`."""
         return ViTConfig(image_size, image_channels, self.patch, self.channels, self.encoder_blocks, self.heads)
 
 
@@ -86,12 +81,7 @@ class TwoViewTransformer(nn.Module):
     def __init__(self, config: TwoViewConfig, image_size: tuple[int, int], outputs: int) -> None:
         super().__init__()
         self.config = config
-        self.encoder = nn.Sequential(
-            PatchEmbedding(config.view(image_size)),
-            *(TransformerBlock(config.channels, config.heads) for _ in range(config.encoder_blocks)),
-            nn.LayerNorm(config.channels, eps=1e-6),
-        )
-        initialise_transformer(self.encoder)
+        self.encoder = tokens(config.view(image_size))
         self.decoder = TwoViewDecoder(config.channels, config.decoder_blocks, config.heads, outputs)
 
     def forward(

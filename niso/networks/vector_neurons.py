@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from niso.config import Strict
+from niso.config import Strict, require
 
 Variant = Literal["paper", "released"]
 """Which of the two published heads: the paper's text, or the released code."""
@@ -42,11 +42,8 @@ class VectorNeuronConfig(Strict):
     def __post_init__(self) -> None:
         if self.variant not in get_args(Variant):
             raise ValueError(f"variant must be one of {get_args(Variant)}, not {self.variant!r}")
-        for name in ("layers", "channels", "invariant_channels", "expansion"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not 0 <= self.leak <= 1:
-            raise ValueError(f"leak must lie in [0, 1], got {self.leak}")
+        require(self, "layers", "channels", "invariant_channels", "expansion", positive=True)
+        require(self, "leak", most=1.0)
 
     @property
     def invariants(self) -> int:
@@ -90,13 +87,8 @@ class VectorNeuron(nn.Module):
         return p - (1 - self.leak) * backwards / (d.square().sum(1, keepdim=True) + EPSILON) * d
 
 
-class SmoothVectorNeuron(nn.Module):
+class SmoothVectorNeuron(VectorNeuron):
     """The released code's layer q + SiLU(−⟨q, r⟩) r / (|r|² + ε) with q = x W and r = x U."""
-
-    def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__()
-        self.feature = VectorLinear(inputs, outputs)
-        self.direction = VectorLinear(inputs, outputs)
 
     def forward(self, x: Float[Tensor, "batch rank inputs"]) -> Float[Tensor, "batch rank outputs"]:
         q, r = self.feature(x), self.direction(x)

@@ -8,17 +8,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from niso.config import Strict
+from niso.config import require
+from niso.networks.images import ImageConfig
 
 
 @dataclass(frozen=True)
-class ViTConfig(Strict):
+class ViTConfig(ImageConfig):
     """Size of `ViTEncoder` and `ViTDecoder`; a latent point is a patch."""
 
-    image_size: tuple[int, int] = (40, 40)
-    """Height and width of the images in pixels; each divisible by `patch`."""
-    image_channels: int = 1
-    """Channels of the images."""
     patch: int = 4
     """Side of a patch in pixels."""
     channels: int = 256
@@ -31,27 +28,16 @@ class ViTConfig(Strict):
     """Channels d of the latent functions."""
 
     def __post_init__(self) -> None:
-        for name in ("image_channels", "patch", "channels", "heads", "latent_channels"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.blocks < 0:
-            raise ValueError(f"blocks must not be negative, got {self.blocks}")
+        require(self, "patch", "channels", "heads", "latent_channels", positive=True)
+        require(self, "blocks")
         if self.channels % self.heads:
             raise ValueError(f"channels ({self.channels}) must be divisible by heads ({self.heads})")
-        if len(self.image_size) != 2 or any(side < 1 or side % self.patch for side in self.image_size):
-            raise ValueError(
-                f"image_size must be a height and a width divisible by patch ({self.patch}), got {self.image_size}"
-            )
+        self.check_size(f"patch ({self.patch})")
 
     @property
-    def grid(self) -> tuple[int, int]:
-        """Height and width of the latent grid, in patches."""
-        return self.image_size[0] // self.patch, self.image_size[1] // self.patch
-
-    @property
-    def points(self) -> int:
-        """Number N of latent points, row by row."""
-        return self.grid[0] * self.grid[1]
+    def stride(self) -> int:
+        """Pixels per latent point along each axis."""
+        return self.patch
 
 
 class Attention(nn.Module):
@@ -59,8 +45,6 @@ class Attention(nn.Module):
 
     def __init__(self, channels: int, heads: int) -> None:
         super().__init__()
-        if channels % heads:
-            raise ValueError(f"channels ({channels}) must be divisible by heads ({heads})")
         self.heads = heads
         self.query_key_value = nn.Linear(channels, 3 * channels)
         self.output = nn.Linear(channels, channels)
@@ -110,24 +94,25 @@ class PatchEmbedding(nn.Module):
         self.position = nn.Parameter(0.02 * torch.randn(config.points, config.channels))
 
     def forward(self, image: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch point token"]:
-        expected = (self.config.image_channels, *self.config.image_size)
-        if tuple(image.shape[1:]) != expected:
-            raise ValueError(f"this encoder takes images (batch, {expected}), got {tuple(image.shape)}")
+        self.config.check_images(image)
         return self.patches(image).flatten(2).mT + self.position
 
 
+def tokens(config: ViTConfig) -> nn.Sequential:
+    """Images to tokens: patch embedding, transformer blocks, norm."""
+    blocks = (TransformerBlock(config.channels, config.heads) for _ in range(config.blocks))
+    network = nn.Sequential(PatchEmbedding(config), *blocks, nn.LayerNorm(config.channels, eps=1e-6))
+    initialise_transformer(network)
+    return network
+
+
 class ViTEncoder(nn.Module):
-    """Images to latent functions: patch embedding, transformer blocks, norm, and a linear map to the latents."""
+    """Images to latent functions: `tokens` and a linear map to the latents."""
 
     def __init__(self, config: ViTConfig) -> None:
         super().__init__()
         self.config = config
-        self.layers = nn.Sequential(
-            PatchEmbedding(config),
-            *(TransformerBlock(config.channels, config.heads) for _ in range(config.blocks)),
-            nn.LayerNorm(config.channels, eps=1e-6),
-        )
-        initialise_transformer(self)
+        self.layers = tokens(config)
         self.output = nn.Linear(config.channels, config.latent_channels)  # torch's start: latents of order one
 
     def forward(self, image: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch point latent"]:

@@ -9,34 +9,34 @@ import numpy as np
 
 from niso import figures
 from niso.figures import Band
-from niso.report.groups import Group, mean, standard_error
+from niso.report.groups import Estimate, Group
 from niso.report.pictures import Picture
-from niso.results import Known
+from niso.results import Metric
 
 
-def curve_pictures(groups: Sequence[Group], known: Known) -> list[Picture]:
+def curve_pictures(groups: Sequence[Group]) -> list[Picture]:
     """A picture for each name of a curve that a run of this experiment has.
 
     Seeds whose x differ have no mean: each is a line by itself.
     """
     names = dict.fromkeys(name for group in groups for run in group.runs for name in run.curves)
-    return [_picture(name, groups, known) for name in names]
+    return [_picture(name, groups) for name in names]
 
 
-def _picture(name: str, groups: Sequence[Group], known: Known) -> Picture:
+def _picture(name: str, groups: Sequence[Group]) -> Picture:
     lines = [line for group in groups for line in _lines(name, group)]
-    lines.sort(key=lambda line: known.place(line.preset, line.method))
     looks = [(line.preset, line.settings) for line in lines]
     strokes, methods = list(dict.fromkeys(looks)), list(dict.fromkeys(line.method for line in lines))
     several = len({line.preset for line in lines}) > 1
     bands = []
     for line, look in zip(lines, looks, strict=True):
         curves = [run.curves[name] for run in line.runs]
-        columns = list(zip(*(map(float, curve["y"]) for curve in curves), strict=True))
-        error = np.array([standard_error(column) for column in columns], dtype=float) if len(curves) > 1 else None
+        columns = zip(*(map(float, curve["y"]) for curve in curves), strict=True)
+        points = [Estimate(Metric(name, ""), line.seeds, column) for column in columns]
+        error = np.array([point.standard_error for point in points], dtype=float) if len(curves) > 1 else None
         label = " · ".join(filter(None, [line.preset if several else "", line.method, line.settings]))
         label += f" ({len(curves)} seeds)" if len(curves) > 1 else ""
-        x, y = np.array(curves[0]["x"], dtype=float), np.array([mean(column) for column in columns])
+        x, y = np.array(curves[0]["x"], dtype=float), np.array([point.mean for point in points])
         bands.append(Band(label, x, y, error, methods.index(line.method), strokes.index(look)))
     first = lines[0].runs[0].curves[name]
     drawn = figures.bands(bands, str(first.get("x_label", "x")), str(first.get("y_label", name.replace("_", " "))))

@@ -7,12 +7,13 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from niso.report.numbers import number, with_error
 from niso.results import Known, Metric
-from niso.training.run import Kind, Run
+from niso.training.run import Run
 
 SHOWN = 6
 """Settings that the name of a configuration states at most."""
@@ -28,20 +29,26 @@ class Estimate:
 
     @property
     def mean(self) -> float:
-        return mean(self.values)
+        """NaN where a value is not finite."""
+        finite = all(map(math.isfinite, self.values))
+        return math.fsum(self.values) / len(self.values) if finite else math.nan
 
     @property
     def standard_error(self) -> float | None:
-        return standard_error(self.values)
+        """Of the mean, from the sample's standard deviation; None for a single value, NaN where one is not finite."""
+        if len(self.values) < 2:
+            return None
+        finite = all(map(math.isfinite, self.values))
+        return statistics.stdev(self.values) / math.sqrt(len(self.values)) if finite else math.nan
 
     @property
-    def worst(self) -> int | None:
-        """Index of the worst value, one that is not finite before any other; None where neither way is better."""
+    def worst(self) -> tuple[float, Any] | None:
+        """The worst value, one that is not finite before any other, and its seed; None where neither way is better."""
         if self.metric.better is None:
             return None
         sign = 1 if self.metric.better == "higher" else -1
-        goodness = [sign * value if math.isfinite(value) else -math.inf for value in self.values]
-        return goodness.index(min(goodness))
+        pairs = zip(self.values, self.seeds, strict=True)
+        return min(pairs, key=lambda pair: sign * pair[0] if math.isfinite(pair[0]) else -math.inf)
 
     def __str__(self) -> str:
         """Mean ± standard error."""
@@ -56,13 +63,14 @@ class Group:
     Attributes:
         settings: the settings in which it differs from other groups of the same preset and method, and whether its
             runs repeat those of another; empty where there is only one group.
+        known: what the experiment says of its results.
     """
 
-    experiment: str
     preset: str
     method: str
     settings: str
     runs: Sequence[Run]
+    known: Known
 
     @property
     def name(self) -> str:
@@ -72,15 +80,26 @@ class Group:
     def seeds(self) -> list[Any]:
         return [run.seed for run in self.runs]
 
-    def rows(self, known: Known) -> list[tuple[str, list[str]]]:
-        """Each metric with every run's value."""
-        values = [run.metrics for run in self.runs]
-        return [(key, [number(row.get(key)) for row in values]) for key in self.estimates(known)]
+    @property
+    def published(self) -> Mapping[str, str]:
+        """What others report of the method."""
+        return self.known.published_of(self.method)
 
-    def estimates(self, known: Known) -> dict[str, Estimate]:
+    def remark(self, metric: str) -> str:
+        """How many of several runs have the metric, if not all, and the worst of them."""
+        estimate, words = self.estimates[metric], []
+        count = len(estimate.values)
+        if count < len(self.runs):
+            words.append(f"{count} of {len(self.runs)} runs")
+        if estimate.worst is not None and count > 1:
+            words.append(f"worst {number(estimate.worst[0])} (seed {estimate.worst[1]})")
+        return ", ".join(words)
+
+    @cached_property
+    def estimates(self) -> dict[str, Estimate]:
         """All metrics that any of its runs has; those that the experiment declares come first, in its order."""
         values = [run.metrics for run in self.runs]
-        metrics = _described(self.runs, known)
+        metrics = described(self.runs, self.known)
         keys = dict.fromkeys([*metrics, *(key for row in values for key in row)])
         estimates = {}
         for key in keys:
@@ -90,45 +109,47 @@ class Group:
         return estimates
 
 
-def described(run: Run, known: Known) -> dict[str, Metric]:
-    """What the metrics of a run are; those that the experiment declares come first, in its order."""
-    return _described([run], known)
+def described(runs: Sequence[Run], known: Known) -> dict[str, Metric]:
+    """What runs say of their metrics; where they are of an older version, what the experiment declares.
 
-
-def _described(runs: Iterable[Run], known: Known) -> dict[str, Metric]:
-    """What runs say of their metrics; where they are of an older version, what the experiment declares."""
+    Those that the experiment declares come first, in its order.
+    """
     declared = {metric.key: metric for metric in known.metrics}
-    stated = {key: metric for run in reversed(list(runs)) for key, metric in run.described.items()}
+    stated = {key: metric for run in reversed(runs) for key, metric in run.described.items()}
     current = {key: metric for key, metric in stated.items() if metric.better or metric.unit}
     return declared | {key: metric for key, metric in stated.items() if key not in declared} | current
 
 
-def grouped(runs: Iterable[Run], defaults: Mapping[str, Any]) -> list[Group]:
-    """Finished runs of each configuration of one experiment, in order of appearance.
+def grouped(runs: Iterable[Run], known: Known) -> list[Group]:
+    """Finished runs of each configuration of one experiment, in the order of its presets and methods.
 
     A seed that a configuration has twice makes a group of its own, "repetition 2". Records from several folders are
     variants: the folder's name takes the place of the preset's, or precedes it where the folder has several presets.
-
-    Args:
-        defaults: settings of runs that do not know them, as in config.yaml.
     """
     finished = [run for run in {run.path.resolve(): run for run in runs}.values() if run.finished]
     folders: dict[Path, set[str]] = {}
     for run in finished:
         if run.record is not None:
             folders.setdefault(run.path.resolve().parent, set()).add(run.kind[1])
-    kinds: dict[Kind, list[Run]] = {}
+    kinds: dict[tuple[str, str], list[Run]] = {}
     for run in finished:
-        experiment, preset, method = run.kind
+        _, preset, method = run.kind
         if run.record is not None and len(folders) > 1:
             folder = run.path.resolve().parent
             preset = f"{folder.name} {preset}" if len(folders[folder]) > 1 else folder.name
-        kinds.setdefault((experiment, preset, method), []).append(run)
-    return [
-        Group(*kind, _shortened(differences), same)
+        kinds.setdefault((preset, method), []).append(run)
+    presets = list(dict.fromkeys(preset for preset, _ in kinds))
+
+    def place(group: Group) -> tuple[int, int, int]:
+        preset, method = known.place(group.preset, group.method)
+        return preset, presets.index(group.preset), method
+
+    groups = [
+        Group(*kind, _shortened(differences), same, known)
         for kind, members in kinds.items()
-        for differences, same in _configurations(members, defaults).items()
+        for differences, same in _configurations(members, known.defaults).items()
     ]
+    return sorted(groups, key=place)
 
 
 def _configurations(runs: Sequence[Run], defaults: Mapping[str, Any]) -> dict[tuple[str, ...], list[Run]]:
@@ -178,15 +199,3 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             not name.startswith("hardware.") or name == "hardware.precision"
         ):
             yield name, value
-
-
-def mean(values: Sequence[float]) -> float:
-    """NaN where a value is not finite."""
-    return math.fsum(values) / len(values) if all(map(math.isfinite, values)) else math.nan
-
-
-def standard_error(values: Sequence[float]) -> float | None:
-    """Of the mean, from the sample's standard deviation; None for a single value, NaN where one is not finite."""
-    if len(values) < 2:
-        return None
-    return statistics.stdev(values) / math.sqrt(len(values)) if all(map(math.isfinite, values)) else math.nan

@@ -7,7 +7,7 @@ from typing import Any
 
 import jinja2
 
-from niso.report.numbers import MISSING
+from niso.report.numbers import MISSING, number, verdict
 
 
 def render(template: str, **content: Any) -> bytes:
@@ -25,4 +25,5 @@ def _environment() -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )
     environment.globals["missing"] = MISSING
+    environment.filters |= {"number": number, "verdict": verdict}
     return environment

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from niso.report.groups import Estimate, Group
-from niso.report.numbers import MISSING, number
+from niso.report.numbers import MISSING
 from niso.results import Known, Metric, Published, sources
 
 ELSEWHERE = "published, not measured here"
@@ -20,32 +20,6 @@ FITTING = (
 )
 
 
-class Line(NamedTuple):
-    """A row. Ours has estimates, and what was published of the same method."""
-
-    preset: str
-    method: str
-    settings: str
-    seeds: Sequence[Any]
-    estimates: Mapping[str, Estimate]
-    published: Mapping[str, str]
-
-    def value(self, metric: str) -> str:
-        """Mean ± standard error."""
-        return str(self.estimates.get(metric, MISSING))
-
-    def remark(self, metric: str) -> str:
-        """How many of several runs have the metric, if not all, and the worst of them."""
-        estimate, words = self.estimates[metric], []
-        count = len(estimate.values)
-        if count < len(self.seeds):
-            words.append(f"{count} of {len(self.seeds)} runs")
-        if estimate.worst is not None and count > 1:
-            worst, seed = estimate.values[estimate.worst], estimate.seeds[estimate.worst]
-            words.append(f"worst {number(worst)} (seed {seed})")
-        return ", ".join(words)
-
-
 class Column(NamedTuple):
     """A metric as it was measured here, or as it is published."""
 
@@ -55,32 +29,17 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class MethodsTable:
-    """What is known of an experiment's methods, to be shown in one form or another."""
+    """What is known of an experiment's methods, to be shown in one form or another; a row is a group."""
 
-    ours: Sequence[Line]
+    groups: Sequence[Group]
     known: Known
     chosen: Sequence[str] = ()
     """Metrics to show; all where it is empty."""
 
-    @classmethod
-    def of(cls, groups: Sequence[Group], known: Known, chosen: Sequence[str] = ()) -> MethodsTable:
-        """From the groups of one experiment."""
-        presets = list(dict.fromkeys(group.preset for group in groups))
-
-        def place(group: Group) -> tuple[int, int, int]:
-            preset, method = known.place(group.preset, group.method)
-            return preset, presets.index(group.preset), method
-
-        lines = [
-            Line(g.preset, g.method, g.settings, g.seeds, g.estimates(known), known.published_of(g.method))
-            for g in sorted(groups, key=place)
-        ]
-        return cls(lines, known, chosen)
-
     @property
     def metrics(self) -> list[str]:
         """Keys; those that the experiment declares come first, in its order."""
-        measured = {metric: None for line in self.ours for metric in line.estimates}
+        measured = {metric: None for group in self.groups for metric in group.estimates}
         declared = [metric.key for metric in self.known.metrics if metric.key in measured]
         return list(self.chosen) or list(dict.fromkeys([*declared, *measured]))
 
@@ -92,14 +51,10 @@ class MethodsTable:
         return [column for pair in pairs for column in pair if not column.published or column.metric in quoted]
 
     @property
-    def elsewhere(self) -> list[Line]:
-        """Published values of methods that no row of ours has."""
-        methods = {line.method for line in self.ours}
-        return [
-            Line(ELSEWHERE, entry.name, "", (), {}, entry.values)
-            for entry in self._quoted()
-            if entry.method not in methods
-        ]
+    def elsewhere(self) -> list[Published]:
+        """What was published of methods that no row has."""
+        methods = {group.method for group in self.groups}
+        return [entry for entry in self._quoted() if entry.method not in methods]
 
     @property
     def sources(self) -> str:
@@ -109,7 +64,7 @@ class MethodsTable:
 
     def metric(self, key: str) -> Metric:
         """What a metric is."""
-        return next((line.estimates[key].metric for line in self.ours if key in line.estimates), Metric(key, ""))
+        return next((g.estimates[key].metric for g in self.groups if key in g.estimates), Metric(key, ""))
 
     @property
     def described(self) -> list[Metric]:
@@ -133,33 +88,29 @@ def fitting_note(metrics: Iterable[str]) -> str:
 
 def text(shown: MethodsTable, width: int | None = None) -> str:
     """The table in characters, as many columns as fit in `width`; of a single method, a line for each metric."""
-    if len(shown.ours) == 1:
-        (line,) = shown.ours
-        body = [[shown.head(key), line.value(key), _bracketed(line, key, "published: ")] for key in shown.metrics]
-        return f"{line.preset} · {line.method}, seeds {', '.join(map(str, line.seeds))}\n{_aligned(body)[0]}"
+    if len(shown.groups) == 1:
+        (group,) = shown.groups
+        quoted = {key: f"(published: {value})" for key, value in group.published.items()}
+        body = [[shown.head(key), str(group.estimates[key]), quoted.get(key, "")] for key in shown.metrics]
+        return f"{group.preset} · {group.method}, seeds {', '.join(map(str, group.seeds))}\n{_aligned(body)[0]}"
     heads = [["", "", ""], ["preset", "method", "seeds"]]
     for key, published in shown.columns:
         first, _, rest = shown.head(key).partition("_")
         heads[0].append("" if published else first if rest else "")
         heads[1].append("(published)" if published else rest or first)
-    lines = [
-        [
-            line.preset if line.seeds else "(published)",
-            f"{line.method} ({line.settings})" if line.settings else line.method,
-            str(len(line.seeds) or MISSING),
-            *(_bracketed(line, key) if published else line.value(key) for key, published in shown.columns),
-        ]
-        for line in [*shown.ours, *shown.elsewhere]
-    ]
-    aligned, left_out = _aligned([*heads, *lines], width)
+    rows: list[tuple[list[str], Mapping[str, Estimate], Mapping[str, str]]] = []
+    for group in shown.groups:
+        name = f"{group.method} ({group.settings})" if group.settings else group.method
+        rows.append(([group.preset, name, str(len(group.runs))], group.estimates, group.published))
+    rows += [(["(published)", entry.name, MISSING], {}, entry.values) for entry in shown.elsewhere]
+    for head, estimates, values in rows:
+        for key, published in shown.columns:
+            quote = f"({values[key]})" if key in values else ""
+            head.append(quote if published else str(estimates.get(key, MISSING)))
+    aligned, left_out = _aligned([*heads, *(row for row, *_ in rows)], width)
     notes = [f"(…) {ELSEWHERE}"] if shown.sources else []
     notes += [f"{left_out} more columns are in the report"] if left_out else []
     return "\n".join([aligned, *notes])
-
-
-def _bracketed(line: Line, metric: str, words: str = "") -> str:
-    value = line.published.get(metric)
-    return "" if value is None else f"({words}{value})"
 
 
 def _aligned(lines: Sequence[Sequence[str]], width: int | None = None) -> tuple[str, int]:

@@ -1,11 +1,11 @@
-"""Numbers as text, and targets as bounds."""
+"""Numbers as text."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 MISSING = "—"
 
@@ -27,23 +27,13 @@ def with_error(mean: float, error: float) -> str:
     return f"{mean:,.{decimals}f} ± {error:,.{decimals}f}"
 
 
-class Bound(NamedTuple):
-    """A target such as "≥ 0.95" (least) or "≤ 0.01"."""
-
-    least: bool
-    value: float
-
-    def met(self, value: float) -> bool:
-        """Whether a value keeps to it."""
-        return value >= self.value if self.least else value <= self.value
-
-
-def bound(target: object) -> Bound | None:
-    """A target's text as a bound ("≥", ">=", "≤" or "<=", a number, perhaps "%"); None where it is not one."""
-    match = re.fullmatch(r"\s*(≥|>=|≤|<=)\s*(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*(%?)\s*", str(target))
-    if match is None:
-        return None
-    return Bound(match[1] in ("≥", ">="), float(match[2]) / (100 if match[3] else 1))
+def verdict(value: int | float | None, target: str) -> str:
+    """Whether a value meets a target such as "≥ 0.95", "<= 0.01" or "≥ 95 %"; empty where the target is no bound."""
+    match = re.fullmatch(r"\s*(≥|>=|≤|<=)\s*(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*(%?)\s*", target)
+    if match is None or value is None:
+        return ""
+    bound = float(match[2]) / (100 if match[3] else 1)
+    return "met" if (value >= bound if match[1] in ("≥", ">=") else value <= bound) else "missed"
 
 
 def duration(seconds: float) -> str:

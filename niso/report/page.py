@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from niso import figures
 from niso.files import write_atomically
 from niso.report.groups import described
 from niso.report.html import render
 from niso.report.methods import fitting_note
-from niso.report.numbers import bound, duration, fact, number
+from niso.report.numbers import duration, fact
 from niso.report.pictures import Picture, embed, embed_drawn
 from niso.results import Known, Metric, sources
 from niso.training.run import Run
@@ -29,54 +28,24 @@ _PUBLISHED = (
 )
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """A metric with this run's value, its target, and what was published; empty where there is none."""
 
     metric: Metric
-    value: int | float | None
-    target: str
-    published: str
-
-    @property
-    def number(self) -> str:
-        return number(self.value)
-
-    @property
-    def unit(self) -> str:
-        return "" if self.value is None else self.metric.unit
-
-    @property
-    def verdict(self) -> str:
-        """Whether a target that is a bound is met."""
-        limit = bound(self.target)
-        return "" if limit is None or self.value is None else "met" if limit.met(self.value) else "missed"
+    value: int | float | None = None
+    target: str = ""
+    published: str = ""
 
 
-class Single(NamedTuple):
-    """A table with a row for each metric."""
-
-    entries: list[Entry]
-    at: str = ""
-
-
-class Row(NamedTuple):
-    """A metric at several values of something."""
-
-    stem: str
-    metric: Metric
-    entries: list[Entry]
-
-
-class Series(NamedTuple):
-    """A table with a row for each metric and a column for each value of what it depends on."""
+class Table(NamedTuple):
+    """A row for each metric, by its key, and a column for each value of what metrics depend on; one if on nothing."""
 
     at: str
     values: list[int]
-    rows: list[Row]
+    rows: dict[str, list[Entry]]
 
 
-def write_report(run: Run, known: Known | None = None) -> Path:
+def write_report(run: Run, known: Known) -> Path:
     """Write `report.html` into a run folder: one file, to be read from top to bottom, that loads nothing.
 
     The report says what an unfinished run lacks.
@@ -90,20 +59,19 @@ def write_report(run: Run, known: Known | None = None) -> Path:
     Raises:
         InputError: a JSON file of the run is damaged.
     """
-    known = known or Known()
-    facts = run.facts
-    entries = _entries(run, known)
-    published = [p for p in known.published if p.method == run.kind[2]] if any(e.published for e in entries) else []
+    facts, entries = run.facts, _entries(run, known)
+    quoted = [p for p in known.published if p.method == run.kind[2]] if any(e.published for e in entries) else []
+    last = [(phase, int(columns["step"][-1])) for phase, columns in run.log.items()]
     page = render(
         "run.html",
         run=run,
         title=run.title,
         summary=[text for text in str(facts.get("summary") or "").split("\n\n") if text.strip()],
-        reached=_reached(run),
+        reached=f"The log reaches step {last[-1][1]:,} of phase {last[-1][0]}." if last else "Nothing is logged yet.",
         results=_tables(entries),
         notes=[
             *filter(None, [fitting_note(entry.metric.key for entry in entries)]),
-            *([f"{_PUBLISHED} Source: {sources(published)}."] if published else []),
+            *([f"{_PUBLISHED} Source: {sources(quoted)}."] if quoted else []),
         ],
         figures=[embed(file, f"figures/{file.name}", caption) for file, caption in run.pictures],
         training=[embed_drawn(picture) for picture in _training(run)],
@@ -116,53 +84,35 @@ def write_report(run: Run, known: Known | None = None) -> Path:
     return path
 
 
-def _reached(run: Run) -> str:
-    last = [(phase, int(columns["step"][-1])) for phase, columns in run.log.items()]
-    return f"The log reaches step {last[-1][1]:,} of phase {last[-1][0]}." if last else "Nothing is logged yet."
-
-
 def _entries(run: Run, known: Known) -> list[Entry]:
     """Metrics that the run has, that have a target or that were published."""
-    metrics, values, targets = described(run, known), run.metrics, run.targets
+    metrics, values, targets = described([run], known), run.metrics, run.facts.get("targets") or {}
     published = known.published_of(run.kind[2])
-    keys = [
-        key
-        for key in dict.fromkeys([*metrics, *values, *targets, *published])
-        if key in {*values, *targets, *published}
-    ]
+    wanted = {**values, **targets, **published}
     return [
-        Entry(
-            metrics.get(key, Metric(key, "")), values.get(key), str(targets.get(key, "")), str(published.get(key, ""))
-        )
-        for key in keys
+        Entry(metrics.get(key, Metric(key, "")), values.get(key), str(targets.get(key, "")), published.get(key, ""))
+        for key in dict.fromkeys([*metrics, *wanted])
+        if key in wanted
     ]
 
 
-def _tables(entries: list[Entry]) -> list[Single | Series]:
+def _tables(entries: list[Entry]) -> list[Table]:
     """A table for each thing that metrics depend on, as "ate_skip0", and one for all others."""
     depending: dict[str, dict[str, dict[int, Entry]]] = {}
     for entry in entries:
         if parts := re.fullmatch(r"(.+)_([a-z]+)(\d+)", entry.metric.key):
             depending.setdefault(parts[2], {}).setdefault(parts[1], {})[int(parts[3])] = entry
-    tables: list[Single | Series] = []
-    apart: set[str] = set()
+    tables, apart = list[Table](), set[str]()
     for name, stems in depending.items():
         kept = {stem: row for stem, row in stems.items() if len(row) >= _SERIES}
         values = sorted({value for row in kept.values() for value in row})
-        rows = [_row(stem, [row.get(value) for value in values]) for stem, row in kept.items()]
-        tables += [Series(name, values, rows)] if rows else []
+        rows = {stem: [row.get(value, Entry(Metric(stem, ""))) for value in values] for stem, row in kept.items()}
+        tables += [Table(name, values, rows)] if rows else []
         apart |= {entry.metric.key for row in kept.values() for entry in row.values()}
-    single = [entry for entry in entries if entry.metric.key not in apart]
+    single = {entry.metric.key: [entry] for entry in entries if entry.metric.key not in apart}
     if single:
-        tables.insert(len(tables) if entries[0].metric.key in apart else 0, Single(single))
+        tables.insert(len(tables) if entries[0].metric.key in apart else 0, Table("", [], single))
     return tables
-
-
-def _row(stem: str, entries: list[Entry | None]) -> Row:
-    first = next(entry.metric for entry in entries if entry is not None)
-    text = first.text.rpartition(";")[0] or first.text  # what follows is about the value
-    empty = Entry(Metric(stem, ""), None, "", "")
-    return Row(stem, replace(first, text=text), [entry or empty for entry in entries])
 
 
 def _training(run: Run) -> Iterable[Picture]:
@@ -178,6 +128,6 @@ def _training(run: Run) -> Iterable[Picture]:
 
 def _command(run: Run) -> str:
     """The call that starts such a run, from its settings."""
-    settings: dict[str, Any] = run.settings
+    settings = run.settings
     options = [f"--{key}={settings[key]}" for key in ("preset", "method", "seed") if settings.get(key) is not None]
     return shlex.join(["niso", "run", str(settings.get("experiment", "EXPERIMENT")), *options])

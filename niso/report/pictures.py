@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 from PIL import Image
 
-from niso.files import write_atomically
+from niso.files import write_atomically, write_json
 
 DPI = 200
 """Resolution of saved pictures: two pixels for each of the page's, whose inch has 100."""
@@ -69,8 +68,7 @@ def save_pictures(pictures: Iterable[Picture], folder: Path) -> None:
             raise ValueError(f"two pictures are named {picture.name!r}")
         captions[picture.name] = picture.caption
         write_atomically(folder / f"{picture.name}.png", as_png(picture.figure))
-    content = json.dumps(captions, indent=2, ensure_ascii=False) + "\n"
-    write_atomically(folder / "captions.json", content.encode())
+    write_json(folder / "captions.json", captions)
 
 
 def as_png(figure: Figure) -> bytes:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import signal
 import sys
 import time
@@ -17,13 +16,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT, Popen
 from threading import current_thread, main_thread
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from niso.errors import InputError, Interrupted
 from niso.experiments.settings import Settings
+from niso.files import locked
+from niso.training.environment import command_line
+from niso.training.progress import bars
 from niso.training.run import Run
 
 COMMAND = (sys.executable, "-m", "niso", "resume")  # and the run's folder
@@ -99,6 +100,7 @@ class _Task:
         self.job, self.run, self.problem, self.interrupted = job, Run(job.folder), "", False
         self.state = "finished" if self.run.finished and (job.folder / "report.html").exists() else "waiting"
         self.process: Popen[bytes] | None = None
+        self.phase, self.step, self.steps, self.rate, self.loss, self.stamp = "", 0, None, "", "", 0
 
     def work(self) -> None:
         """Train the run to its end, unless that was done or a signal came."""
@@ -111,8 +113,7 @@ class _Task:
             except InputError as error:
                 self.state, self.problem = "failed", str(error)
                 return
-            command = None if sys.argv[1:2] == ["resume"] else shlex.join(["niso", *sys.argv[1:]])
-            self.run.write("facts", {"command": command})
+            self.run.write("facts", {"command": command_line()})
         env = {**os.environ, "OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": str(self.job.settings.hardware.threads)}
         with open(self.job.folder / OUTPUT, "ab") as output:
             start = output.tell()
@@ -122,8 +123,7 @@ class _Task:
                 stdout=output,
                 stderr=STDOUT,
                 env=env,
-                start_new_session=os.name
-                == "posix",  # so that Ctrl-C reaches it once, from here: the second means "now"
+                start_new_session=os.name == "posix",  # Ctrl-C reaches it once, from here: the second means "now"
             )
         self.state = "working"
         if self.interrupted:  # meanwhile
@@ -149,9 +149,23 @@ class _Task:
         elif number != signal.SIGINT:
             self.process.terminate()
 
+    def look(self) -> None:
+        """Read phase, step, steps, rate and loss off the run's log.csv, where that has changed."""
+        file = self.job.folder / "log.csv"
+        stamp = file.stat().st_mtime_ns if file.exists() else 0
+        if stamp == self.stamp or not (log := self.run.log):
+            return
+        self.stamp, (self.phase, columns) = stamp, list(log.items())[-1]
+        name = {"pretrain": "training"}.get(self.phase, self.phase)
+        self.steps = getattr(getattr(self.job.settings.config, name, None), "steps", None)
+        steps, seconds = columns["step"][-10:], columns["seconds"][-10:]
+        rate = (steps[-1] - steps[0]) / max(seconds[-1] - seconds[0], 1e-3)
+        self.step, self.rate = int(steps[-1]), f"{rate:.1f} steps/s" if len(steps) > 1 else ""
+        self.loss = f"loss {columns['loss'][-1]:.4g}" if "loss" in columns else ""
+
     def _withdraw(self) -> None:
         """Remove the folder of a run that could not begin, unless another process works on it by now."""
-        with contextlib.suppress(InputError), self.run.locked():
+        with contextlib.suppress(InputError), locked(self.job.folder):
             if not (self.job.folder / "log.csv").exists():
                 (self.job.folder / OUTPUT).unlink()
                 self.run.withdraw()
@@ -171,13 +185,9 @@ class _Table:
 
     def __init__(self, tasks: Sequence[_Task]) -> None:
         self.tasks, self.console = tasks, Console(stderr=True)
-        names = ("description", "fields[phase]", "fields[rate]", "fields[loss]", "fields[state]")
-        name, phase, rate, loss, state = (TextColumn(f"{{task.{field}}}") for field in names)
-        columns = (name, phase, BarColumn(16), MofNCompleteColumn(), rate, TimeRemainingColumn(), loss, state)
-        self.progress = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
+        self.progress = bars(self.console)
         for task in tasks:
-            self.progress.add_task(task.job.folder.name, total=None, phase="", rate="", loss="", state="")
-        self.stamps = [0] * len(tasks)
+            self.progress.add_task(task.job.folder.name, total=None, rate="", terms="")
         self.printed = [(task.state, time.monotonic()) for task in tasks]
 
     def __enter__(self) -> _Table:
@@ -197,34 +207,15 @@ class _Table:
         for index, (task, row) in enumerate(zip(self.tasks, self.progress.tasks, strict=True)):
             state, (before, when) = task.state, self.printed[index]
             busy = state in ("working", "saving")
-            self.progress.update(row.id, state=state, visible=few or busy, **self._reached(index))
+            task.look()
+            row.description, row.visible = f"{task.job.folder.name} {task.phase}", few or busy
+            terms = f"{task.loss} {state}"
+            self.progress.update(row.id, completed=task.step, total=task.steps, rate=task.rate, terms=terms)
             if not self.console.is_terminal and (state != before or (busy and now - when >= 30)):
                 self.printed[index] = state, now
-                reached = [
-                    f"{row.fields['phase']} {row.completed:.0f}/{row.total or '?'}" if row.fields["phase"] else ""
-                ]
-                words = [*reached, row.fields["rate"], row.fields["loss"]]
+                words = [f"{task.phase} {task.step}/{task.steps or '?'}" if task.phase else "", task.rate, task.loss]
                 if state in ("failed", "finished"):
                     finished = sum(other.state == "finished" for other in self.tasks)
                     words = [task.problem or f"{finished} of {len(self.tasks)}"]
                 line = ", ".join(filter(None, [f"{task.job.label}: {state}", *words]))
                 self.console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-    def _reached(self, index: int) -> dict[str, Any]:
-        """Phase, step, steps, rate and loss by a run's log.csv, where that has changed."""
-        job, file = self.tasks[index].job, self.tasks[index].job.folder / "log.csv"
-        stamp = file.stat().st_mtime_ns if file.exists() else 0
-        if stamp == self.stamps[index] or not (log := self.tasks[index].run.log):
-            return {}
-        self.stamps[index] = stamp
-        phase, columns = list(log.items())[-1]
-        optimisation = getattr(job.settings.config, {"pretrain": "training"}.get(phase, phase), None)
-        steps, seconds = columns["step"][-10:], columns["seconds"][-10:]
-        rate = (steps[-1] - steps[0]) / max(seconds[-1] - seconds[0], 1e-3)
-        return {
-            "phase": phase,
-            "completed": int(steps[-1]),
-            "total": getattr(optimisation, "steps", None),
-            "rate": f"{rate:.1f} steps/s" if len(steps) > 1 else "",
-            "loss": f"loss {columns['loss'][-1]:.4g}" if "loss" in columns else "",
-        }

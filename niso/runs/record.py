@@ -6,11 +6,10 @@ of the machine on which it ran. `Run.read` reads it.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from niso.errors import InputError
-from niso.files import write_atomically
+from niso.files import write_json
 from niso.training.run import Run
 
 FACTS = ("niso", "commit", "torch", "python", "hardware", "cores", "threads", "device", "devices", "started")
@@ -38,5 +37,5 @@ def write_record(run: Run, folder: Path) -> Path:
     path = folder / "{experiment}-{preset}-{method}-seed{seed}.json".format(**record)
     if path.exists() and Run.read(path).settings["config"] != settings["config"]:
         raise InputError(f"{path} is the record of a run with other settings: choose another folder, or remove it")
-    write_atomically(path, (json.dumps(record, indent=2, ensure_ascii=False) + "\n").encode())
+    write_json(path, record)
     return path

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -12,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from niso.errors import CheckpointError, InputError
+from niso.errors import InputError
 from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Experiment, Phase
+from niso.experiments.known import known
 from niso.experiments.settings import Settings
+from niso.files import locked
 from niso.random import step_seed
-from niso.runs.comparison import known
 from niso.training import checkpoint
-from niso.training.environment import environment
+from niso.training.environment import command_line, environment
 from niso.training.loop import train
 from niso.training.processes import make_fabric, network_precision, together
 from niso.training.run import Run
@@ -92,7 +91,7 @@ def _execute(folder: Run, settings: Settings, fabric: Fabric, training: bool = T
     with ExitStack() as stack:
         with together(fabric):
             if fabric.is_global_zero:
-                stack.enter_context(folder.locked())
+                stack.enter_context(locked(folder.path))
         return _train_and_evaluate(folder, settings, fabric, training)
 
 
@@ -114,7 +113,9 @@ def _train_and_evaluate(folder: Run, settings: Settings, fabric: Fabric, trainin
     for phase in _built_together(experiment.phases(), fabric):
         path, steps = folder.checkpoint(phase.name), phase.optimisation.steps
         with together(fabric):
-            reached = 0 if trained else _reached(folder, phase)  # later phases build on those trained now
+            reached = 0
+            if path.exists() and not trained:  # later phases build on those trained now
+                reached = checkpoint.open_phase(path, phase.objective, steps)[1]["step"]
             if reached < steps and not training:
                 remedy = f"finish it by `niso resume {folder.path}`"
                 raise InputError(f"{folder.path}: phase {phase.name} stands at step {reached} of {steps}: {remedy}")
@@ -126,18 +127,8 @@ def _train_and_evaluate(folder: Run, settings: Settings, fabric: Fabric, trainin
                 else:
                     path.unlink(missing_ok=True)
         trained |= finished and reached < steps
-        seconds = train(
-            phase.objective,
-            phase.sampler,
-            phase.optimisation,
-            folder,
-            fabric,
-            phase.name,
-            settings.seed,
-            settings.hardware.checkpoint_seconds,
-            settings.hardware.compile,
-            settings.hardware.whole_step,
-        )
+        options = phase.name, settings.seed, settings.hardware
+        seconds = train(phase.objective, phase.sampler, phase.optimisation, folder, fabric, *options)
         totals["steps"] += steps
         totals["seconds"] += seconds
         totals[f"seconds_{phase.name}"] = seconds
@@ -181,32 +172,8 @@ def _determining(folder: Run) -> dict[str, Any]:
     return {key: value for key, value in folder.settings.items() if key != "hardware"}
 
 
-def _reached(folder: Run, phase: Phase) -> int:
-    """The step of a phase's checkpoint.
-
-    Raises:
-        InputError: it lies beyond the steps that the configuration asks for.
-        CheckpointError: it is damaged, or of another model.
-    """
-    path, steps, config = folder.checkpoint(phase.name), phase.optimisation.steps, folder.path / "config.yaml"
-    if not path.exists():
-        return 0
-    tensors, facts = checkpoint.load(path)
-    try:
-        checkpoint.restore_weights(path, tensors, phase.objective)
-    except CheckpointError as error:
-        raise CheckpointError(f"{error}; undo the change of {config}, or start a new run") from error
-    if facts["step"] > steps:
-        raise InputError(
-            f"{config} asks for {steps} steps of phase {phase.name}, but {facts['step']} are trained: "
-            "ask for as many or more, or start a new run"
-        )
-    return int(facts["step"])
-
-
 def _write_facts(folder: Run, settings: Settings, kind: type[Experiment], fabric: Fabric) -> None:
     """Write what is known before training; a resumption keeps the command that started the run."""
-    command = None if sys.argv[1:2] == ["resume"] else shlex.join(["niso", *sys.argv[1:]])
     facts = folder.facts
     new = {
         **_origin(settings),
@@ -215,7 +182,7 @@ def _write_facts(folder: Run, settings: Settings, kind: type[Experiment], fabric
         **environment(fabric.device),
         "summary": kind.summary,
         **_meaning(settings, kind),
-        "command": facts.get("command", command),
+        "command": facts.get("command", command_line()),
     }
     folder.write("facts", {**facts, **new})
 

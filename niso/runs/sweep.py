@@ -17,7 +17,7 @@ from niso.config import read_yaml, to_yaml
 from niso.errors import InputError, Interrupted, TrainingError
 from niso.experiments import EXPERIMENTS
 from niso.experiments.settings import Settings
-from niso.files import write_atomically
+from niso.files import write_new
 from niso.runs import Run, runner
 from niso.runs.comparison import compare
 from niso.runs.parallel import Job, run_side_by_side
@@ -45,13 +45,7 @@ def run_sweep(settings: Settings, seeds: int, methods: Sequence[str], out: Path,
         raise InputError(
             f"{out} already holds several runs: continue them by `niso resume {out}`, or choose another --out"
         )
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"{out} exists and is not an empty folder: choose another --out")
-    content = {"seeds": seeds, "methods": list(methods), "settings": settings.dump()}
-    try:
-        write_atomically(out / FILE, to_yaml(content).encode())
-    except OSError as error:
-        raise InputError(f"cannot write to {out} ({error.strerror}): choose another --out") from error
+    write_new(out, FILE, to_yaml({"seeds": seeds, "methods": list(methods), "settings": settings.dump()}))
     try:
         return _go(_jobs(settings, seeds, methods, out), out, parallel)
     except Exception:

@@ -14,8 +14,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as serialize
 from torch import Tensor, nn, optim
 
-from niso.errors import CheckpointError
-from niso.files import write_atomically as write_atomically  # others import it from here
+from niso.errors import CheckpointError, InputError
+from niso.files import write_atomically
 
 Facts = dict[str, Any]
 
@@ -64,6 +64,23 @@ def training_state(module: nn.Module, optimizer: optim.Optimizer) -> dict[str, T
     return tensors
 
 
+def open_phase(path: Path, module: nn.Module, steps: int) -> tuple[dict[str, Tensor], Facts]:
+    """Load the weights of a phase of so many steps into its module; tensors and facts of the checkpoint.
+
+    Raises:
+        CheckpointError: the checkpoint is damaged or of another model.
+        InputError: it lies beyond the steps.
+    """
+    tensors, facts = load(path)
+    restore_weights(path, tensors, module)
+    if facts["step"] > steps:
+        raise InputError(
+            f"{path}: config.yaml asks for {steps} steps of phase {path.stem}, but {facts['step']} are trained: "
+            "ask for as many or more, or start a new run"
+        )
+    return tensors, facts
+
+
 def restore_training(path: Path, tensors: dict[str, Tensor], module: nn.Module, optimizer: optim.Optimizer) -> None:
     """Inverse of `training_state`.
 
@@ -96,6 +113,7 @@ def restore_weights(path: Path, tensors: dict[str, Tensor], module: nn.Module) -
         if ours != theirs:
             described = (f"shape {shape}" if shape is not None else "nothing" for shape in (theirs, ours))
             raise CheckpointError(
-                "checkpoint {} is of another model: {} has {} there and {} here".format(path, name, *described)
+                "checkpoint {} is of another model: {} has {} there and {} here; "
+                "undo the change of config.yaml, or start a new run".format(path, name, *described)
             )
     module.load_state_dict(weights)

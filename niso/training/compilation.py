@@ -1,4 +1,4 @@
-"""Compilation of an objective, or of the networks in it, by torch.compile."""
+"""Compilation of the networks in an objective by torch.compile."""
 
 from __future__ import annotations
 
@@ -14,11 +14,3 @@ def compile_networks(objective: nn.Module) -> None:
         trained = any(parameter.requires_grad for parameter in module.parameters())
         if name.rpartition(".")[2] in ("encoder", "decoder") and trained:
             module.compile()
-
-
-def compile_objective(objective: nn.Module) -> None:
-    """Compile an objective as a whole, in place: networks, spectrum, maps and losses, and all of their gradients.
-
-    Not as CUDA graphs: the SVD of the polar factor waits for the host and cannot be recorded.
-    """
-    objective.compile()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,11 @@ def environment(device: torch.device) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def command_line() -> str | None:
+    """The call that started the program, to be given again; None for one that goes on with a run."""
+    return None if sys.argv[1:2] == ["resume"] else shlex.join(["niso", *sys.argv[1:]])
 
 
 def _commit() -> str | None:

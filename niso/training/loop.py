@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from niso.config import Optimisation
+from niso.config import Hardware, Optimisation
 from niso.errors import CheckpointError, InputError, Interrupted, TrainingError
 from niso.random import reseed, step_seed
 from niso.training import checkpoint
-from niso.training.compilation import compile_networks, compile_objective
+from niso.training.compilation import compile_networks
 from niso.training.interruption import interruption
 from niso.training.optimizer import make_optimizer, set_learning_rates, spectra
 from niso.training.processes import largest, mean, together
@@ -45,9 +45,7 @@ def train(
     fabric: Fabric,
     phase: str = "pretrain",
     seed: int = 0,
-    checkpoint_seconds: float = 30.0,
-    compiled: bool = False,
-    whole_step: bool = False,
+    hardware: Hardware | None = None,
 ) -> float:
     """Train `objective` to the end, from the phase's last checkpoint in the run folder if there is one.
 
@@ -55,8 +53,7 @@ def train(
     holds the final weights and is in evaluation mode.
 
     Args:
-        compiled: compile the modules named encoder and decoder, where they are faster for it.
-        whole_step: compile the objective as a whole; see `compile_objective`.
+        hardware: what is compiled, and the time between checkpoints.
 
     Returns:
         Seconds of training, those before an interruption included.
@@ -71,12 +68,15 @@ def train(
             more steps than are wanted.
     """
     steps, parts, path = optimisation.steps, optimisation.accumulation, run.checkpoint(phase)
+    hardware = hardware or Hardware()
     with together(fabric):
-        _check_batch_size(optimisation, fabric.world_size)
+        if optimisation.batch_size % (fabric.world_size * parts):
+            among = f"{fabric.world_size} processes" + (f" in {parts} parts each" if parts > 1 else "")
+            raise InputError(f"batch size {optimisation.batch_size} does not divide among {among}: choose a multiple")
     optimizer = make_optimizer(objective, optimisation)
-    if whole_step:
-        compile_objective(objective)
-    elif compiled:
+    if hardware.whole_step:  # not as CUDA graphs: the SVD of the polar factor waits for the host
+        objective.compile()
+    elif hardware.compile:
         compile_networks(objective)
     module, optimizer_handle = fabric.setup(objective, optimizer)
     with together(fabric):
@@ -101,7 +101,7 @@ def train(
     ):
         for step in range(start, steps):
             done = step + 1
-            due = bool(received()) or done == steps or time.monotonic() - last_saved >= checkpoint_seconds
+            due = bool(received()) or done == steps or time.monotonic() - last_saved >= hardware.checkpoint_seconds
             looking = done % look_every == 0 or done == steps or (due and not several)
             when = f"{phase}: step {done}" if look_every == 1 else f"{phase}: a step up to {done}"
 
@@ -144,30 +144,16 @@ def train(
     return seconds
 
 
-def _check_batch_size(optimisation: Optimisation, processes: int) -> None:
-    parts = optimisation.accumulation
-    if optimisation.batch_size % (processes * parts):
-        into = f" in {parts} parts each" if parts > 1 else ""
-        raise InputError(
-            f"batch size {optimisation.batch_size} does not divide among {processes} processes{into}: choose a multiple"
-        )
-
-
 def _restore(
     path: Path, objective: nn.Module, optimizer: torch.optim.Optimizer, phase: str, seed: int, steps: int
 ) -> tuple[int, float]:
     """Step and seconds of the checkpoint that training goes on from; zeros where there is none."""
     if not path.exists():
         return 0, 0.0
-    tensors, facts = checkpoint.load(path)
+    tensors, facts = checkpoint.open_phase(path, objective, steps)
     for name, value in {"phase": phase, "seed": seed}.items():
         if facts.get(name) != value:
             raise CheckpointError(f"checkpoint {path} is of another run: its {name} is {facts.get(name)}, not {value}")
-    if facts["step"] > steps:
-        raise InputError(
-            f"checkpoint {path} stands at step {facts['step']}, beyond the {steps} steps of the configuration: "
-            f"set its steps to {facts['step']} or more, or start a new run"
-        )
     checkpoint.restore_training(path, tensors, objective, optimizer)
     return facts["step"], facts["seconds"]
 

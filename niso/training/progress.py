@@ -7,11 +7,17 @@ import io
 import math
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jaxtyping import Float
 from torch import Tensor
 
-from niso.training.checkpoint import write_atomically
+from niso.files import write_atomically
+from niso.training.run import read_log
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
 
 
 class Meter:
@@ -86,13 +92,13 @@ class Log:
         write_atomically(self.path, content.getvalue().encode())
 
 
-def read_log(path: Path) -> list[dict[str, str]]:
-    """Rows of log.csv; none where there is no such file. A last line that a kill cut short is left out."""
-    if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-    whole = [line for line in lines if line.endswith("\n")]
-    return [row for row in csv.DictReader(whole) if None not in row.values() and row.get("step", "").isdigit()]
+def bars(console: Console, visible: bool = True) -> Progress:
+    """The columns of every display of progress; tasks have the fields "rate" and "terms". Shown on a terminal only."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    name, rate, terms = (TextColumn(f"{{task.{field}}}") for field in ("description", "fields[rate]", "fields[terms]"))
+    columns = (name, BarColumn(20), MofNCompleteColumn(), rate, TimeRemainingColumn(), terms)
+    return Progress(*columns, console=console, disable=not (visible and console.is_terminal))
 
 
 class Bar:
@@ -100,22 +106,12 @@ class Bar:
 
     def __init__(self, phase: str, steps: int, start: int, visible: bool, unit: str = "steps") -> None:
         from rich.console import Console  # slow to import
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         self.phase, self.steps, self.start, self.unit = phase, steps, start, unit
         self.began = self.printed = time.monotonic()
         console = Console(stderr=True)
         self.plain = visible and not console.is_terminal
-        self.progress = Progress(
-            TextColumn(f"{phase:<9}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[terms]}"),
-            console=console,
-            disable=not visible or self.plain,
-        )
+        self.progress = bars(console, visible)
         self.task = self.progress.add_task(phase, total=steps, completed=start, rate="", terms="")
 
     def __enter__(self) -> Bar:

@@ -7,8 +7,7 @@ import csv
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,11 +17,10 @@ import numpy as np
 
 from niso.config import read_yaml, to_yaml
 from niso.errors import InputError
-from niso.files import locked, write_atomically
+from niso.files import write_json, write_new
 from niso.results import Curve, Metric
 
-Kind = tuple[str, str, str]
-"""Experiment, preset and method."""
+KIND = ("experiment", "preset", "method")
 FILES = {
     "facts": "run.json",
     "metrics": "metrics.json",
@@ -59,12 +57,7 @@ class Run:
             raise InputError(f"{path} already holds a finished run: choose another --out, or remove it first")
         if (path / "config.yaml").exists():
             raise InputError(f"{path} holds an unfinished run: continue it by `niso resume {path}`, or remove it first")
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise InputError(f"{path} exists and is not an empty folder: choose another --out")
-        try:
-            write_atomically(path / "config.yaml", to_yaml(settings).encode())
-        except OSError as error:
-            raise InputError(f"cannot write to {path} ({error.strerror}): choose another --out") from error
+        write_new(path, "config.yaml", to_yaml(settings))
         return run
 
     @classmethod
@@ -87,8 +80,7 @@ class Run:
         """
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
-            required = ("experiment", "preset", "method", "seed", "metrics", "facts")
-            missing = [key for key in required if key not in record]
+            missing = [key for key in (*KIND, "seed", "metrics", "facts") if key not in record]
         except (OSError, ValueError, TypeError) as error:
             raise InputError(f"cannot read record {path}: {error}") from error
         if missing:
@@ -124,38 +116,25 @@ class Run:
             with contextlib.suppress(OSError):  # not empty
                 self.path.rmdir()
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other processes from working on the run; a lock ends with its process, however that ends.
-
-        Raises:
-            InputError: another process works on the run.
-        """
-        with locked(self.path):
-            yield
-
     def checkpoint(self, phase: str) -> Path:
         """Where the checkpoint of a phase is or will be."""
         return self.path / "checkpoints" / f"{phase}.safetensors"
 
     def write(self, part: str, values: Mapping[str, Any]) -> None:
         """Write one of `FILES`, in one step."""
-        content = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
-        write_atomically(self.path / FILES[part], content.encode())
+        write_json(self.path / FILES[part], values)
 
     @cached_property
     def settings(self) -> dict[str, Any]:
         """The content of config.yaml; of a record the same."""
         if self.record is None:
             return read_yaml(self.path / "config.yaml")
-        return {key: self.record[key] for key in ("experiment", "preset", "method", "seed")} | dict(
-            self.record.get("settings") or {}
-        )
+        return {key: self.record[key] for key in (*KIND, "seed")} | (self.record.get("settings") or {})
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> tuple[str, str, str]:
         """Experiment, preset and method."""
-        experiment, preset, method = (str(self.settings.get(key, "?")) for key in ("experiment", "preset", "method"))
+        experiment, preset, method = (str(self.settings.get(key, "?")) for key in KIND)
         return experiment, preset, method
 
     @property
@@ -166,7 +145,7 @@ class Run:
     @property
     def title(self) -> str:
         """Experiment, preset, method and seed."""
-        words = [str(self.settings[key]) for key in ("experiment", "preset", "method") if self.settings.get(key)]
+        words = [str(self.settings[key]) for key in KIND if self.settings.get(key)]
         seed = [] if self.seed is None else [f"seed {self.seed}"]
         return " · ".join([*words, *seed]) if words else self.name
 
@@ -202,11 +181,6 @@ class Run:
         return {key: Metric(key, str(text)) for key, text in dict(facts.get("metric_descriptions") or {}).items()}
 
     @property
-    def targets(self) -> dict[str, str]:
-        """Goals by the keys of metrics, e.g. "≥ 0.95"."""
-        return dict(self.facts.get("targets") or {})
-
-    @property
     def curves(self) -> dict[str, Curve]:
         """Curves of a finished run by name.
 
@@ -233,16 +207,15 @@ class Run:
 
     @property
     def log(self) -> dict[str, dict[str, np.ndarray]]:
-        """log.csv as phase → column → numbers. A missing number is NaN; a line that was cut off is left out."""
-        file = self.path / "log.csv"
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True) if file.is_file() else []
-        phases: dict[str, list[dict[str, float]]] = {}
-        for row in csv.DictReader(line for line in lines if line.endswith("\n")):
-            phase = row.pop("phase", None) or "training"
-            values = {name: _number(text) for name, text in row.items()}
-            if None not in row and None not in row.values() and math.isfinite(values.get("step", math.nan)):
-                phases.setdefault(phase, []).append(values)
-        return {phase: _columns(rows) for phase, rows in phases.items()}
+        """log.csv as phase → column → numbers, without columns that have none in it. A missing number is NaN."""
+        phases: dict[str, list[dict[str, str]]] = {}
+        for row in read_log(self.path / "log.csv"):
+            phases.setdefault(row.pop("phase", "") or "training", []).append(row)
+        tables = {}
+        for phase, rows in phases.items():
+            columns = {name: np.array([_number(row[name]) for row in rows]) for name in rows[0]}
+            tables[phase] = {name: values for name, values in columns.items() if not np.isnan(values).all()}
+        return tables
 
     def _read(self, part: str) -> dict[str, Any]:
         """The content of one of `FILES`, or that part of the record; empty where it is missing."""
@@ -267,14 +240,15 @@ def _not_a_run(path: Path) -> InputError:
     return InputError(f"{path} is not a run folder: {reason}")
 
 
-def _number(text: Any) -> float:
+def read_log(path: Path) -> list[dict[str, str]]:
+    """Rows of log.csv; none where there is no such file. A last line that a kill cut short is left out."""
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True) if path.is_file() else []
+    rows = csv.DictReader(line for line in lines if line.endswith("\n"))
+    return [row for row in rows if None not in row and None not in row.values() and row.get("step", "").isdigit()]
+
+
+def _number(text: str) -> float:
     try:
         return float(text)
-    except (TypeError, ValueError):
+    except ValueError:
         return math.nan
-
-
-def _columns(rows: list[dict[str, float]]) -> dict[str, np.ndarray]:
-    """The columns that have any number in this phase; those of other phases' terms are blank in it."""
-    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    return {name: values for name, values in columns.items() if not np.isnan(values).all()}

@@ -106,7 +106,7 @@ def test_help_shows_the_values_of_the_preset(niso):
         (["record", "a", "--too=b"], "unknown option '--too'; did you mean --to?"),
         (["--qqqq"], "unknown command '--qqqq'; choose from run, resume"),
         (["data"], "`niso data` needs a command; choose from shapes, prepare"),
-        (["report"], "needs one or more run folders"),
+        (["report"], "name one or more run folders"),
         (["report", "--out"], "--out needs a"),
         ([*TORUS, "--step", "3"], "unknown option '--step'; did you mean --steps?"),
         ([*TORUS, "--no-compil"], "unknown option '--no-compil'; did you mean --no-compile?"),

@@ -1,11 +1,15 @@
-"""Photographs, prepared shapes and frames for the experiments, and a short training."""
+"""Data and tiny settings of the experiments, finished runs, a short training, and figures that are painted."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import is_dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 from PIL import Image
 
 from niso.config import Hardware
@@ -13,9 +17,14 @@ from niso.data.prepared import PARAMETERS, REFUSED, write_json
 from niso.data.shapes.prepared import FORMAT, Surface, write_shape
 from niso.data.video.preparation import Preparation, prepare
 from niso.data.video.sequences import Sequence
+from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Experiment
+from niso.experiments.settings import Settings
 from niso.geometry import se3
 from niso.geometry.mesh.surface import icosphere
+from niso.report.pictures import Picture, save_pictures
+from niso.results import Result
+from niso.runs import runner
 from niso.training.loop import train
 from niso.training.processes import make_fabric
 from niso.training.run import Run
@@ -88,15 +97,196 @@ def prepared_frames(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.fixture
-def figures_of_training(tmp_path: Path) -> Callable[[Experiment], tuple[dict[str, float], dict[str, float]]]:
-    """Trains the only phase of an experiment; its figures before and after."""
+# Tiny runs
 
-    def figures(experiment: Experiment) -> tuple[dict[str, float], dict[str, float]]:
+_CONV = {"channels": (4,), "blocks": 1, "latent_channels": 6, "stem_channels": 4}
+_TWO_LEVELS = {**_CONV, "channels": (4, 6), "patch": 1}
+_LAPLACIAN = {"size": 4, "images": 3, "pool": 50, "evaluation_pairs": 4, "training": {"steps": 3, "batch_size": 1}}
+_METHOD = {
+    "rank": 8,
+    "nft_epochs": 1,
+    "nft_maps": 8,
+    "evaluation_pairs": 4,
+    "training": {"steps": 3, "batch_size": 4, "warmup_steps": 1},
+    "head": {"steps": 3, "batch_size": 4, "warmup_steps": 1},
+}
+TINY: dict[str, dict[str, Any]] = {
+    "torus": _LAPLACIAN,
+    "sphere": _LAPLACIAN,
+    "homnist": {**_METHOD, "digits": "embedded", "conv": _CONV, "test_digits": 5, "test_copies": 2},
+    "shapes": {**_METHOD, "conv": _TWO_LEVELS, "train_shapes": 3, "test_shapes": 1, "validation_shapes": 1},
+    "pose": {
+        **_METHOD,
+        "size": 8,
+        "conv": _TWO_LEVELS,
+        "transformer": {"patch": 4, "channels": 8, "heads": 2},
+        "mlp": {"layers": 1, "channels": 8},
+    },
+}
+"""What makes any preset of an experiment a matter of a second; an experiment to come adds its own line."""
+
+
+def overlaid(config: Any, changes: Mapping[str, Any]) -> Any:
+    """A configuration with nested changes."""
+    nested = {
+        name: overlaid(getattr(config, name), value) if is_dataclass(getattr(config, name)) else value
+        for name, value in changes.items()
+    }
+    return replace(config, **nested)
+
+
+@pytest.fixture(scope="session")
+def data_of(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path | None]:
+    """A small --data-dir of an experiment; None where what is embedded is small."""
+    folders: dict[str, Path | None] = {"homnist": None}
+
+    def find(experiment: str) -> Path | None:
+        if experiment not in folders:
+            if experiment == "shapes":
+                write = request.getfixturevalue("write_shapes")
+                folders[experiment] = write(tmp_path_factory.mktemp("shapes") / "prepared")
+            else:
+                folders[experiment] = request.getfixturevalue("prepared_frames" if experiment == "pose" else "folder")
+        return folders[experiment]
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def tiny_settings(data_of: Callable[[str], Path | None]) -> Callable[..., Settings]:
+    """Settings of a run of three steps a phase, by default of an experiment's first preset and method."""
+
+    def make(
+        experiment: str,
+        preset: str | None = None,
+        method: str | None = None,
+        precision: Any = "32-true",
+        **changes: Any,
+    ) -> Settings:
+        kind = EXPERIMENTS.find(experiment)
+        preset = preset or next(iter(kind.presets))
+        config = overlaid(overlaid(kind.presets[preset], TINY[experiment]), changes)
+        hardware = Hardware(accelerator="cpu", precision=precision)
+        method = method or kind.methods()[0]
+        return Settings(experiment, preset, config, method, data_dir=data_of(experiment), hardware=hardware)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_tiny(tiny_settings: Callable[..., Settings]) -> Callable[..., Experiment]:
+    """Builds an untrained experiment from the arguments of `tiny_settings`."""
+
+    def make(*words: Any, **changes: Any) -> Experiment:
+        settings = tiny_settings(*words, **changes)
+        torch.manual_seed(0)
+        kind = EXPERIMENTS.find(settings.experiment)
+        return kind(settings.config, settings.method, settings.seed, settings.data_dir, torch.device("cpu"))
+
+    return make
+
+
+def save_no_pictures(pictures: Iterable[Picture], folder: Path) -> None:
+    """In place of `save_pictures`. Most of a tiny run's time would go into the axes of figures."""
+    save_pictures([Picture("blank", "Nothing is drawn here.", Figure((1, 1)))], folder)
+
+
+@pytest.fixture
+def nothing_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs keep one blank figure in place of theirs."""
+    monkeypatch.setattr("niso.report.save_pictures", save_no_pictures)
+
+
+@pytest.fixture(scope="session")
+def finished_once(
+    tiny_settings: Callable[..., Settings], tmp_path_factory: pytest.TempPathFactory, blank_png: bytes
+) -> Callable[..., Path]:
+    """Folders of finished tiny runs without figures, each trained once a session: not to be changed."""
+    folders: dict[str, Path] = {}
+
+    def run(experiment: str, method: str = "niso", precision: str = "32-true") -> Path:
+        name = f"{experiment}-{method}-{precision}"
+        if name not in folders:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("matplotlib.figure.Figure.savefig", lambda _, file, **__: file.write(blank_png))
+                patch.setattr("niso.report.save_pictures", save_no_pictures)
+                out = tmp_path_factory.mktemp("finished") / name
+                runner.run(tiny_settings(experiment, method=method, precision=precision), out)
+            folders[name] = out
+        return folders[name]
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def crowded() -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """Turns true functions so that more of them lie mostly in one space than it has dimensions, orthonormal as before.
+
+    Three have two thirds of their energy in a plane of that space, and one third in a function of another.
+    """
+
+    def turn(functions: torch.Tensor, spaces: torch.Tensor) -> torch.Tensor:
+        first, second = (spaces == 1).nonzero().flatten()[:2].tolist()
+        other = (spaces == 2).nonzero().flatten()[0].item()
+        angles = torch.arange(3, dtype=torch.float64) * 2 * torch.pi / 3
+        rows = torch.stack([(2 / 3) ** 0.5 * angles.cos(), (2 / 3) ** 0.5 * angles.sin(), torch.full((3,), 3**-0.5)])
+        turned = functions.clone()
+        turned[:, [first, second, other]] = functions[:, [first, second, other]] @ rows.to(functions)
+        return turned
+
+    return turn
+
+
+@pytest.fixture
+def train_phases(tmp_path: Path) -> Callable[..., list[dict[str, torch.Tensor]]]:
+    """Trains all phases of an experiment; the weights of its model after each."""
+
+    def trained(experiment: Any, precision: Any = "32-true") -> list[dict[str, torch.Tensor]]:
+        fabric = make_fabric(Hardware(accelerator="cpu", precision=precision))
+        run, states = Run.create(tmp_path / "trained", {}), []
+        for phase in experiment.phases():
+            train(phase.objective, phase.sampler, phase.optimisation, run, fabric, phase.name)
+            states.append({name: value.clone() for name, value in experiment.method.model.state_dict().items()})
+        return states
+
+    return trained
+
+
+@pytest.fixture
+def metrics_of_training(tmp_path: Path) -> Callable[[Experiment], tuple[dict[str, float], dict[str, float]]]:
+    """Trains the only phase of an experiment; its metrics before and after."""
+
+    def metrics(experiment: Experiment) -> tuple[dict[str, float], dict[str, float]]:
         before = experiment.evaluate()
         (phase,) = experiment.phases()
         run, fabric = Run.create(tmp_path / "run", {}), make_fabric(Hardware(accelerator="cpu"))
         train(phase.objective, phase.sampler, phase.optimisation, run, fabric)
-        return before, experiment.evaluate()
+        return before.metrics, experiment.evaluate().metrics
 
-    return figures
+    return metrics
+
+
+@pytest.fixture
+def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Experiment], Result], list[str]]:
+    """Draws a result in earnest, coarsely, and checks files and captions; the figures' names in reading order."""
+
+    def draw(kind: type[Experiment], result: Result) -> list[str]:
+        monkeypatch.setattr("niso.report.pictures.DPI", 30)
+        pictures = list(kind.draw(result))
+        save_pictures(pictures, tmp_path / "figures")
+        captions = json.loads((tmp_path / "figures" / "captions.json").read_text())
+        assert list(captions) == [picture.name for picture in pictures]
+        for name, caption in captions.items():
+            assert len(caption.split()) >= 8 and caption.endswith("."), name
+            with Image.open(tmp_path / "figures" / f"{name}.png") as image:
+                assert min(image.size) > 20 and len(image.convert("RGB").getcolors(1 << 24)) > 5, name
+        return list(captions)
+
+    return draw
+
+
+@pytest.fixture(autouse=True)
+def figures_are_blank(request: pytest.FixtureRequest) -> None:
+    """Only tests that ask for `drawn` paint figures."""
+    if "drawn" not in request.fixturenames:
+        request.getfixturevalue("blank_figures")

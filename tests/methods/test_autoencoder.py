@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from niso.methods import Autoencoder, AutoencoderObjective
+from niso.methods.autoencoder import Autoencoder, AutoencoderObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 
 SMALL = ConvConfig(image_size=(8, 8), channels=(4, 6), blocks=1, latent_channels=5, stem_channels=3)

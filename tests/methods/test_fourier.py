@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from torch import nn
 
 import niso
-from niso.methods import FourierObjective, NeuralFourierTransform
+from niso.methods.fourier import FourierObjective, NeuralFourierTransform
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 from niso.testing import relative_error
 

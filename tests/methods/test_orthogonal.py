@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import niso
-from niso.methods import OrthogonalAutoencoder, OrthogonalObjective, orthogonal_map, orthogonal_parts
+from niso.methods.orthogonal import OrthogonalAutoencoder, OrthogonalObjective, orthogonal_map, orthogonal_parts
 from niso.spectrum import Spectrum
 
 dtypes = pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.float64, 1e-12)])

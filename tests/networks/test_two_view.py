@@ -58,10 +58,10 @@ def test_the_defaults_are_the_papers():
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ({"patch": 0}, "patch must be at least 1"),
+        ({"patch": 0}, "patch must be positive"),
         ({"channels": 10}, "must be divisible by heads"),
         ({"encoder_blocks": -1}, "blocks must not be negative"),
-        ({"decoder_blocks": 0}, "decoder_blocks must be at least 1"),
+        ({"decoder_blocks": 0}, "decoder_blocks must be positive"),
     ],
 )
 def test_bad_configurations_are_named(bad, message):

@@ -124,5 +124,3 @@ def test_wrong_inputs_are_named():
         ViTEncoder(SMALL)(torch.zeros(1, 3, 8, 8))
     with pytest.raises(ValueError, match="takes 6 points"):
         ViTDecoder(SMALL)(torch.zeros(1, 5, 5))
-    with pytest.raises(ValueError, match="divisible by heads"):
-        Attention(5, 2)

@@ -9,7 +9,7 @@ import yaml
 from matplotlib.figure import Figure
 
 from niso.errors import InputError
-from niso.report import Picture, comparison_table, comparison_text, save_pictures, write_comparison
+from niso.report import Picture, comparison_text, save_pictures, write_comparison
 from niso.results import Known, Metric, Published
 from niso.runs import Run
 
@@ -65,7 +65,7 @@ def words(runs, out, known=ask):
     return " ".join(re.sub(r"<[^>]*>", " ", text).split())
 
 
-def test_records_and_folders_together_beside_published_figures(tmp_path):
+def test_records_and_folders_together_beside_published_figures(tmp_path, comparison_table):
     paths = [record(tmp_path / "results", seed, accuracy=a) for seed, a in enumerate((0.8, 0.9))]
     paths += [run(tmp_path / "run", 2, accuracy=1.0), record(tmp_path / "results", 0, "nft", accuracy=0.4)]
     (row,) = (row for row in comparison_table(paths, ask) if row["method"] == "niso")
@@ -111,12 +111,12 @@ def test_without_anything_known_there_is_only_what_was_measured(tmp_path):
     assert "published" not in words([path], tmp_path / "c.html")
 
 
-def test_folders_of_records_are_variants(tmp_path):
+def test_folders_of_records_are_variants(tmp_path, comparison_table):
     paths = [record(tmp_path / name, 0, accuracy=a) for name, a in (("default", 0.5), ("ablation", 0.6))]
     assert [row["preset"] for row in comparison_table(paths)] == ["default", "ablation"]
 
 
-def test_a_row_is_one_configuration_and_names_the_settings_that_differ(tmp_path):
+def test_a_row_is_one_configuration_and_names_the_settings_that_differ(tmp_path, comparison_table):
     rank, steps = {"config": {"rank": 8, "training": {"steps": 3}}}, {"config": {"rank": 8, "training": {"steps": 6}}}
     runs = [run(tmp_path / f"short{seed}", seed, settings=rank, accuracy=0.5) for seed in (0, 1)]
     runs += [run(tmp_path / "long0", 0, settings=steps, accuracy=0.9)]
@@ -127,11 +127,11 @@ def test_a_row_is_one_configuration_and_names_the_settings_that_differ(tmp_path)
     ]
     page = words(runs, tmp_path / "c.html")
     assert "quick niso training.steps = 3 2 0.5000 ± 0" in page and "quick niso training.steps = 6 1 0.9000" in page
-    assert "niso (training.steps = 6)" in comparison_text(runs)
+    assert "niso (training.steps = 6)" in comparison_text(runs, ask)
     assert [row["settings"] for row in comparison_table(runs[:2])] == [""]
 
 
-def test_a_seed_measured_twice_is_a_repetition_and_not_another_seed(tmp_path):
+def test_a_seed_measured_twice_is_a_repetition_and_not_another_seed(tmp_path, comparison_table):
     runs = [run(tmp_path / str(n), seed, accuracy=a) for n, (seed, a) in enumerate([(0, 0.5), (1, 0.7), (0, 0.4)])]
     rows = comparison_table([*runs, runs[0]])  # one named twice is one run
     assert [(row["settings"], row["seeds"], row["values"]) for row in rows] == [
@@ -141,7 +141,7 @@ def test_a_seed_measured_twice_is_a_repetition_and_not_another_seed(tmp_path):
     assert "niso repetition 2 1 0.4000" in words(runs, tmp_path / "c.html")
 
 
-def test_settings_that_older_runs_do_not_know(tmp_path):
+def test_settings_that_older_runs_do_not_know(tmp_path, comparison_table):
     a = {"data_dir": "elsewhere/mnist", "hardware": {"threads": 1}, "config": {"rank": 8}}
     b = {"data_dir": "mnist", "hardware": {"threads": 2}, "config": {"rank": 8, "newer": False, "parts": 1}}
     defaults = Known(defaults={"config": {"parts": 1}})
@@ -152,7 +152,7 @@ def test_settings_that_older_runs_do_not_know(tmp_path):
     assert [row["settings"] for row in rows] == ["parts = null", "parts = 1"]
 
 
-def test_precision_is_a_setting_and_other_hardware_is_not(tmp_path):
+def test_precision_is_a_setting_and_other_hardware_is_not(tmp_path, comparison_table):
     hardware = [
         {"threads": 1, "precision": "32-true"},
         {"threads": 2, "precision": "32-true"},
@@ -162,7 +162,7 @@ def test_precision_is_a_setting_and_other_hardware_is_not(tmp_path):
     assert [row["seeds"] for row in comparison_table(runs)] == [[0, 1], [2]]
 
 
-def test_units_and_directions_come_from_the_metrics(tmp_path):
+def test_units_and_directions_come_from_the_metrics(tmp_path, comparison_table):
     runs = [record(tmp_path, seed, accuracy=a, seconds=a, loss=a) for seed, a in enumerate((0.8, 0.9))]
     worst = {row["metric"]: row["worst"] for row in comparison_table(runs, ask)}
     assert worst == {"accuracy": 0.8, "seconds": None, "loss": None}  # no guess from a word such as "loss"
@@ -208,7 +208,7 @@ def test_damaged_curves_are_named(tmp_path, bad):
     with pytest.raises(
         InputError, match=rf"curves .*{damaged.path.name} are damaged|{damaged.path.name}: curves must be"
     ):
-        write_comparison([damaged], tmp_path / "c.html")
+        write_comparison([damaged], tmp_path / "c.html", ask)
 
 
 def test_pictures_of_the_same_name_stand_side_by_side(tmp_path):

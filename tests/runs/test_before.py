@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from niso.report import comparison_table
+from niso.experiments.known import known
 from niso.runs import Run, runner
-from niso.runs.comparison import known, report
 from niso.runs.record import write_record
+from niso.runs.report import report
 
 pytestmark = pytest.mark.usefixtures("blank_figures")
 BEFORE = Path(__file__).parents[1] / "fixtures" / "run-before"
@@ -33,7 +33,7 @@ def test_it_is_reported(before):
     assert "energy of a learned eigenfunction in its best true eigenspace (mean)" in page
 
 
-def test_it_is_compared_with_its_record(before, tmp_path):
+def test_it_is_compared_with_its_record(before, tmp_path, comparison_table):
     runs = [before, Run.read(write_record(before, tmp_path / "results"))]
     rows = {(row["settings"], row["metric"]): row for row in comparison_table(runs, known)}
     assert rows["", "eigenspace_energy"]["values"] == rows["repetition 2", "eigenspace_energy"]["values"]

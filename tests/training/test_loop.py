@@ -16,8 +16,7 @@ from niso.errors import CheckpointError, InputError, Interrupted, TrainingError
 from niso.training import checkpoint
 from niso.training.loop import train
 from niso.training.processes import make_fabric
-from niso.training.progress import read_log
-from niso.training.run import Run
+from niso.training.run import Run, read_log
 
 STEPS = 12
 OPTIMISATION = Optimisation(steps=STEPS, batch_size=4, learning_rate=0.01, warmup_steps=2)
@@ -55,8 +54,9 @@ def run(tmp_path):
     return Run.create(tmp_path / "run", {})
 
 
-def call(objective, run, fabric, optimisation=OPTIMISATION, seconds=0.0, **more):
-    return train(objective, sampler, optimisation, run, fabric, checkpoint_seconds=seconds, **more)
+def call(objective, run, fabric, optimisation=OPTIMISATION, seconds=0.0, phase="pretrain", seed=0, **hardware):
+    chosen = Hardware(checkpoint_seconds=seconds, **hardware)
+    return train(objective, sampler, optimisation, run, fabric, phase, seed, chosen)
 
 
 def reached(run, phase="pretrain"):
@@ -251,7 +251,7 @@ def test_every_precision_takes_batches_in_float32(run, precision):
 
 def test_a_checkpoint_beyond_the_steps_wanted_is_refused_and_one_before_them_goes_on(run, fabric):
     call(Regression(), run, fabric)
-    with pytest.raises(InputError, match=r"stands at step 12, beyond the 6 steps of the configuration") as error:
+    with pytest.raises(InputError, match=r"asks for 6 steps of phase pretrain, but 12 are trained") as error:
         call(Regression(), run, fabric, replace(OPTIMISATION, steps=6))
     assert "\n" not in str(error.value) and reached(run) == STEPS
     objective = Regression()
@@ -288,9 +288,9 @@ def test_compiling_changes_the_speed_alone(run, fabric, tmp_path, monkeypatch):
     plain, compiled = Autoencoder(), Autoencoder()
     call(plain, run, fabric)
     assert not asked
-    call(compiled, Run.create(tmp_path / "compiled", {}), fabric, compiled=True)
+    call(compiled, Run.create(tmp_path / "compiled", {}), fabric, compile=True)
     assert asked == [compiled.encoder]  # a decoder without parameters has nothing to gain
     assert plain.state_dict().keys() == compiled.state_dict().keys()
     whole = Autoencoder()
-    call(whole, Run.create(tmp_path / "whole", {}), fabric, compiled=True, whole_step=True)
+    call(whole, Run.create(tmp_path / "whole", {}), fabric, compile=True, whole_step=True)
     assert asked[1:] == [whole]

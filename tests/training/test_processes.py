@@ -37,7 +37,7 @@ def call(fabric, name, sampler, batch_size=4):
     model = niso.NeuralIsometry(nn.Linear(2, 2), nn.Linear(2, 2), spectrum, relative=True)
     objective, run = IsometryObjective(model, 1.0, 0.1), Run(FOLDER / name)
     optimisation = Optimisation(steps=6, batch_size=batch_size, learning_rate=0.01, warmup_steps=2)
-    train(objective, sampler, optimisation, run, fabric, checkpoint_seconds=0.0)
+    train(objective, sampler, optimisation, run, fabric, hardware=Hardware(checkpoint_seconds=0.0))
 
 def sampler(step):
     return local_part(torch.randn(4, 4, 2)), local_part(torch.randn(4, 4, 2))

@@ -4,7 +4,8 @@ import pytest
 import torch
 from rich.console import Console
 
-from niso.training.progress import Bar, Log, Meter, every, read_log
+from niso.training.progress import Bar, Log, Meter, every
+from niso.training.run import read_log
 
 
 def terms(**values: float) -> dict[str, torch.Tensor]:

@@ -7,6 +7,7 @@ import torch
 import yaml
 
 from niso.errors import InputError
+from niso.files import locked
 from niso.results import Metric
 from niso.training.environment import environment
 from niso.training.run import Run
@@ -101,9 +102,9 @@ def test_environment_says_what_a_result_is_worth():
 
 def test_two_processes_cannot_work_on_one_run(tmp_path):
     run = Run.create(tmp_path / "run", {})
-    with run.locked(), pytest.raises(InputError, match="another process works on"), Run.open(run.path).locked():
+    with locked(run.path), pytest.raises(InputError, match="another process works on"), locked(run.path):
         pass
-    with Run.open(run.path).locked():  # the lock went with its owner
+    with locked(run.path):  # the lock went with its owner
         pass
 
 

@@ -8,7 +8,6 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from niso.cli.parsing import parse
 from niso.data.shapes.family import write_family
 
 
@@ -33,11 +32,6 @@ class Options:
         if self.per_class < 1 or self.vertices < 100 or not 0 <= (self.strength or 0) <= 1:
             raise ValueError("--per-class must be at least 1, --vertices at least 100, --strength between 0 and 1")
 
-
-def main(arguments: list[str]) -> None:
-    """`niso data shapes …`."""
-    options = parse(Options, "niso data shapes", arguments)
-    count = write_family(
-        options.out, options.originals, options.per_class, options.seed, options.vertices, options.strength
-    )
-    print(f"{count} shapes in {options.out}")
+    def __call__(self) -> None:
+        count = write_family(self.out, self.originals, self.per_class, self.seed, self.vertices, self.strength)
+        print(f"{count} shapes in {self.out}")

@@ -1,4 +1,4 @@
-"""What a report shows of held-out sequences: trajectories from the best to the worst, and failures."""
+"""Held-out sequences that a report shows: trajectories from the best to the worst, and failures."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from niso.experiments.pose.trajectories import paths, spread
 from niso.geometry import trajectories as trajectory
 
 COUNT = 6
-"""Sequences, frames and pairs shown, at most."""
+"""Number of sequences, frames and pairs shown, at most."""
 WORST = 3
-"""Sequences that are shown with their frames, at most."""
+"""Number of sequences shown with their frames, at most."""
 SKIPS = (1, 5)
-"""Skips at which trajectories are shown."""
+"""Frame skips at which trajectories are shown."""
 
 Strip = Float[np.ndarray, "_frames _height _width 3"]
-"""Frames of a sequence, 0 … 1."""
+"""Frames of a sequence, with values in 0 … 1."""
 
 
 class Path(NamedTuple):
-    """A true path of a camera, and the predicted one, aligned with it."""
+    """The true path of a camera, and the predicted one after its alignment with the truth."""
 
     title: str
     truth: Float[Tensor, "frames 3"]
@@ -37,10 +37,10 @@ class Cases(NamedTuple):
     """Trajectories and failures.
 
     Attributes:
-        paths: by skip, from the smallest error to the largest.
-        skip: of the failures.
+        paths: paths by skip, from the smallest error to the largest.
+        skip: the skip at which the failures happened.
         worst: sequences with the largest errors, and some of their frames.
-        pairs: pairs of frames whose rotation is furthest from the truth, one of a sequence, with a title.
+        pairs: titles and frames of the pairs whose predicted rotation is furthest from the truth, one per sequence.
     """
 
     paths: dict[int, list[Path]]
@@ -50,7 +50,7 @@ class Cases(NamedTuple):
 
 
 def shown(frames: Frames, results: Evaluation) -> Cases:
-    """What is shown of an evaluation."""
+    """Choose the trajectories and failures of an evaluation that are shown."""
     ranked = {skip: _by_error(results, skip) for skip in SKIPS if results.errors.get(skip)}
     drawn = {
         skip: [_path(frames, results, number, skip) for number in spread(members, COUNT)]
@@ -70,7 +70,7 @@ def shown(frames: Frames, results: Evaluation) -> Cases:
 
 
 def _by_error(results: Evaluation, skip: int) -> list[int]:
-    """Numbers of the sequences evaluated at a skip, from the smallest error of the trajectory to the largest."""
+    """Numbers of the sequences evaluated at a skip, in the order of their trajectories' errors, the smallest first."""
     errors = results.errors[skip]
     return sorted(errors, key=lambda number: errors[number].ate_normalised)
 
@@ -83,7 +83,7 @@ def _path(frames: Frames, results: Evaluation, number: int, skip: int) -> Path:
 
 
 def _worst_pair(frames: Frames, results: Evaluation, number: int, skip: int) -> tuple[float, float, int, int]:
-    """Largest error of a rotation in a sequence, the true angle (degrees), the sequence, and the pair's place."""
+    """The pair with the largest error of rotation: error, true angle (degrees), sequence, and place of the pair."""
     poses, predicted = frames.poses[number], results.motions[skip][number]
     assert poses is not None
     truth = trajectory.relative_poses(trajectory.subsample(poses, skip)).double()
@@ -94,7 +94,8 @@ def _worst_pair(frames: Frames, results: Evaluation, number: int, skip: int) -> 
 
 
 def _strip(frames: Frames, number: int) -> Strip:
-    """Some frames of a sequence, the first and the last of those evaluated among them."""
+    """Evenly spaced frames of a sequence, from the first to the last of those evaluated."""
+
     last = min(trajectory.FRAMES, int(frames.lengths[number])) - 1
     return _images(frames, number, torch.linspace(0, last, COUNT).round().long())
 

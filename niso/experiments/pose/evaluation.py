@@ -1,4 +1,4 @@
-"""Trajectories of held-out sequences, and their errors at every frame skip."""
+"""Predicted trajectories of held-out sequences, and their errors at every frame skip."""
 
 from __future__ import annotations
 
@@ -18,25 +18,31 @@ from niso.geometry.trajectories import FRAMES, SKIPS, TrajectoryErrors
 from niso.results import Metric
 
 BATCH = 64
-"""Frames encoded, and pairs predicted, at once."""
+"""Number of frames to encode, and of pairs to predict, at once."""
 
 VALIDATED = ("ate_normalised", "rotation_error_deg", "translation_angle_deg")
-"""Metrics of validation sequences."""
+"""Metrics that are also computed on validation sequences."""
 
 _METRICS = (
     Metric(
-        "ate_normalised", "√(3n) times the paper's error: 0 is exact, 1 a camera that is said to stand still", "lower"
-    ),
-    Metric("constant_motion_ate_normalised", "the same of a straight line at constant speed on the same sequences"),
-    Metric(
-        "ate",
-        "absolute trajectory error as the paper has it (shrinks with the number of frames, at most 1/√(3n)), mean over "
-        "held-out sequences",
+        "ate_normalised",
+        "√(3n) times the paper's error: 0 for an exact prediction, 1 for a camera predicted to stand still",
         "lower",
     ),
-    Metric("constant_motion_ate", "the same of a straight line at constant speed"),
-    Metric("ate_sim3", "root mean square distance of places after a similarity, in the data's unit of length", "lower"),
-    Metric("constant_motion_ate_sim3", "the same of a straight line at constant speed"),
+    Metric("constant_motion_ate_normalised", "the same for a straight line at constant speed on the same sequences"),
+    Metric(
+        "ate",
+        "absolute trajectory error as in the paper (it shrinks with the number n of frames and is at most 1/√(3n)), "
+        "mean over held-out sequences",
+        "lower",
+    ),
+    Metric("constant_motion_ate", "the same for a straight line at constant speed"),
+    Metric(
+        "ate_sim3",
+        "root mean square distance of positions after the best similarity, in the data's unit of length",
+        "lower",
+    ),
+    Metric("constant_motion_ate_sim3", "the same for a straight line at constant speed"),
     Metric("rotation_error_deg", "angle between predicted and true relative rotations", "lower", "°"),
     Metric("translation_angle_deg", "angle between predicted and true relative translations", "lower", "°"),
     Metric(
@@ -47,7 +53,7 @@ _METRICS = (
 
 
 def _at_all_skips(metrics: Iterable[Metric], key: str = "{}", text: str = "{}") -> tuple[Metric, ...]:
-    """Metrics at every skip, with key and text in these forms."""
+    """Every metric at every skip; `key` and `text` are templates that its key and text are put into."""
     return tuple(
         replace(
             metric,
@@ -66,24 +72,29 @@ VALIDATION_METRICS = _at_all_skips(
 
 
 def validation_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Those of validation sequences that are reported, by their keys."""
+    """The reported metrics of validation sequences, by the keys of `VALIDATION_METRICS`."""
     return {f"{key}_val_skip{skip}": value for key in VALIDATED for skip, value in by_skip(metrics, key).items()}
 
 
 class Evaluable(NamedTuple):
-    """Which held-out sequences can be evaluated.
+    """The held-out sequences that can be evaluated.
 
     Attributes:
-        members: numbers of sequences, by skip.
-        reasons: why others cannot, by "name, skip s".
+        members: numbers of these sequences by skip.
+        reasons: why the others cannot be evaluated, by "name, skip s", or by name for those that cannot at any skip.
     """
 
     members: dict[int, list[int]]
     reasons: dict[str, str]
 
+    @property
+    def sequences(self) -> list[int]:
+        """Numbers of the sequences that can be evaluated at any skip, in ascending order."""
+        return sorted({number for members in self.members.values() for number in members})
+
 
 def evaluable(frames: Frames, held_out: Sequence[int]) -> Evaluable:
-    """Sequences with poses, of three frames at least at a skip, whose camera moves."""
+    """Find the sequences with poses that have at least three frames at a skip and whose camera moves there."""
     members: dict[int, list[int]] = {skip: [] for skip in SKIPS}
     reasons = dict[str, str]()
     for number in held_out:
@@ -95,7 +106,8 @@ def evaluable(frames: Frames, held_out: Sequence[int]) -> Evaluable:
             path = trajectory.subsample(poses, skip)[:, :3, 3]
             name = f"{frames.names[number]}, skip {skip}"
             if len(path) < 3:
-                reasons[name] = f"it has {len(path)} frames there, 3 are needed"
+                reasons[name] = f"only {len(path)} of its frames are left, and 3 are needed"
+
                 continue
             try:
                 trajectory.ate(trajectory.straight_line(len(path)), path)
@@ -108,15 +120,15 @@ def evaluable(frames: Frames, held_out: Sequence[int]) -> Evaluable:
 
 @torch.no_grad()
 def features(predictor: Predictor, frames: Frames, sequence: int) -> Tensor:
-    """What a predictor makes of a sequence's frames, the first 200."""
+    """Features of the first 200 frames of a sequence."""
     count = min(FRAMES, int(frames.lengths[sequence]))
     parts = torch.arange(count).split(BATCH)
     return torch.cat([predictor.features(frames(torch.full_like(part, sequence), part)) for part in parts])
 
 
-def neighbours(seen: Tensor, skip: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Batches of features of neighbouring frames, `skip` frames left out between them."""
-    kept = seen[:: skip + 1]
+def neighbours(encoded: Tensor, skip: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Batches of features of neighbouring frames, with `skip` frames left out between the two."""
+    kept = encoded[:: skip + 1]
     yield from zip(kept[:-1].split(BATCH), kept[1:].split(BATCH), strict=True)
 
 
@@ -124,9 +136,9 @@ class Evaluation(NamedTuple):
     """Predictions for held-out sequences, and their errors.
 
     Attributes:
-        metrics: means at every skip that has a sequence, see `METRICS`.
-        motions: predicted relative poses of neighbours, by skip and number of the sequence; on the CPU.
-        errors: of the trajectories that they compose to, likewise.
+        metrics: means at every skip at which a sequence can be evaluated, see `METRICS`.
+        motions: predicted relative poses of neighbouring frames, by skip and number of the sequence; on the CPU.
+        errors: errors of the trajectories that these compose to, by skip and number of the sequence.
     """
 
     metrics: dict[str, float]
@@ -138,25 +150,26 @@ class Evaluation(NamedTuple):
 def evaluate(
     predictor: Predictor,
     frames: Frames,
-    members: Mapping[int, Sequence[int]],
+    held_out: Evaluable,
     precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
 ) -> Evaluation:
-    """Predictions for all members (numbers of sequences by skip), and their errors.
+    """Predict the motions between neighbouring frames, and compare the trajectories that they compose to.
 
     Args:
-        precision: puts networks in the precision of the run.
+        held_out: the sequences to predict.
+        precision: a context that puts networks in the precision of the run.
     """
     predictor.eval()
     results = Evaluation({}, {skip: {} for skip in SKIPS}, {skip: {} for skip in SKIPS})
     map_errors: dict[int, list[Tensor]] = {skip: [] for skip in SKIPS}
-    for number in sorted({number for numbers in members.values() for number in numbers}):
+    for number in held_out.sequences:
         poses = frames.poses[number]
         assert poses is not None
         with precision():
-            seen = features(predictor, frames, number)
-        for skip in (skip for skip in SKIPS if number in members[skip]):
+            encoded = features(predictor, frames, number)
+        for skip in (skip for skip in SKIPS if number in held_out.members[skip]):
             predicted = []
-            for first, second in neighbours(seen, skip):
+            for first, second in neighbours(encoded, skip):
                 with precision():
                     predicted.append(predictor(first, second).cpu())
                 if (errors := predictor.map_errors(first, second)) is not None:
@@ -177,5 +190,6 @@ def evaluate(
 
 
 def by_skip(metrics: Mapping[str, float], key: str) -> dict[int, float]:
-    """One metric at every skip where there is one."""
+    """One metric, by the skips that have it."""
+
     return {skip: metrics[f"{key}_skip{skip}"] for skip in SKIPS if f"{key}_skip{skip}" in metrics}

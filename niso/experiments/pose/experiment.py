@@ -1,7 +1,7 @@
-"""Camera poses from video: relative motion read off the maps between latents of two frames (paper §5.3).
+"""Camera poses from video: relative motions are predicted from the maps between the latents of two frames (paper §5.3).
 
-An encoder is pre-trained on pairs of frames of the same video, without poses, and frozen. A head then reads the
-relative pose of two cameras off nothing but the map τ_Ω between their frames; such poses compose to trajectories.
+An encoder is pre-trained on pairs of frames of the same video, without poses, and frozen. A head then predicts the
+relative pose of two cameras from nothing but the map τ_Ω between their frames; such poses compose to trajectories.
 """
 
 from __future__ import annotations
@@ -45,22 +45,23 @@ from niso.training.ahead import Ahead
 
 BATCH = evaluation.BATCH
 EXAMPLES = 256
-"""Pairs that the head's input is centred and scaled by."""
+"""Number of pairs whose maps determine how the head's input is centred and scaled."""
 EVALUATION_SEED = 20_241_210
-"""Of held-out pairs, the same for every run (the paper's conference date)."""
+"""Seed of the held-out pairs, the same for every run (the date of the paper's conference)."""
 MAP_SKIPS = (0, 3, 9)
-"""Frames left out between those whose maps are shown."""
+"""Frame skips at which maps are shown."""
 
 
 @dataclass
 class PoseResult(Result):
-    """What figures of poses are drawn from.
+    """Metrics of the pose experiment, and what its figures show.
 
     Attributes:
-        cases: trajectories and failures that are shown.
-        pairs: random pairs of frames of held-out sequences; None where the method pre-trains nothing.
-        maps: between the first frames of held-out sequences and later ones, by the frames left out between them.
-        map_text: what these are.
+        cases: trajectories and failures.
+        pairs: predictions for random pairs of frames of held-out sequences; None where the method pre-trains nothing.
+        maps: maps between the first frames of held-out sequences and later ones, by frame skip.
+        map_text: what these maps are.
+        operator: the learned operator; None where the method learns none.
     """
 
     cases: cases.Cases
@@ -76,11 +77,11 @@ class Pose(Experiment):
     config: PoseConfig
     name = "pose"
     summary = (
-        "Pairs of frames of the same video are all that the encoder is pre-trained on, without poses. It is then "
-        "frozen, and a head learns to tell how the camera moved between two frames from nothing but the map between "
-        "their latents. On videos that were not trained on, the relative poses of neighbouring frames are composed to "
-        "trajectories. The more frames are left out between neighbours, the larger the motions: a method that has "
-        "learned nothing draws a straight line, whose error stands beside each metric."
+        "The encoder is pre-trained on pairs of frames of the same video, without poses. It is then frozen, and a head "
+        "learns to predict how the camera moved between two frames from nothing but the map between their latents. On "
+        "videos that were not trained on, the predicted relative poses of neighbouring frames are composed to "
+        "trajectories. The more frames are left out between neighbours, the larger the motions. A method that has "
+        "learned nothing predicts a straight line, whose error is given along with each metric."
     )
     config_class = PoseConfig
     presets = PRESETS
@@ -91,9 +92,9 @@ class Pose(Experiment):
         RECONSTRUCTION_ERROR,
         *evaluation.VALIDATION_METRICS,
         Metric("steps", "optimiser steps of both phases"),
-        Metric("seconds", "time of training of both phases", "lower", "s"),
+        Metric("seconds", "time of both phases", "lower", "s"),
         Metric("seconds_pretrain", "time of pre-training", "lower", "s"),
-        Metric("seconds_head", "time of the training of the head", "lower", "s"),
+        Metric("seconds_head", "time of training the head", "lower", "s"),
     )
     figures = "niso.experiments.pose.figures"
     targets: ClassVar[dict[str, dict[str, str]]] = {
@@ -107,11 +108,11 @@ class Pose(Experiment):
         parts = process()[1] * config.head.accumulation
         if (config.head.batch_size // parts) % config.group:
             raise InputError(
-                f"{parts} processes, or parts of a batch, would cut groups of {config.group} pairs apart: choose "
-                f"another --head.batch-size than {config.head.batch_size}"
+                f"{parts} processes, or parts of a batch, would split groups of {config.group} pairs: choose another "
+                f"--head.batch-size than {config.head.batch_size}"
             )
         if config.rendered and data_dir is None:
-            raise InputError("--rendered is a share of clips beside --data-dir: without that, there is nothing else")
+            raise InputError("--rendered mixes rendered clips with other data: give that by --data-dir")
         self.frames = open_sequences(config, data_dir, self.device)
         self._split(data_dir or "the rendered clips")
         self.poses, self.starts = self.frames.all_poses()
@@ -131,17 +132,21 @@ class Pose(Experiment):
         return tuple(name for name in cls.methods() if name not in BASELINES or BASELINES.find(name).available(config))
 
     def _split(self, source: object) -> None:
-        """Sequences to train, validate and test on.
+        """Choose the sequences to train, validate and test on.
+
+        Validation sequences are like those to test on: rendered clips only where no other sequence has poses.
 
         Raises:
-            InputError: there are none.
+            InputError: there are none to train on, or none to test on.
         """
         frames, config = self.frames, self.config
         posed = frames.members(TRAIN, RENDERED, posed=True)
-        self.validated = evaluation.evaluable(frames, frames.spread(posed, config.validation).tolist())
-        apart = torch.tensor(sorted({n for members in self.validated.members.values() for n in members}))
+        footage = frames.members(TRAIN, posed=True)
+        kept = frames.spread(footage if len(footage) else posed, config.validation)
+        self.validated = evaluation.evaluable(frames, kept.tolist())
+        validation = torch.tensor(self.validated.sequences, dtype=torch.long)
         self.train, self.posed = (
-            frames.without(members, apart) for members in (frames.members(TRAIN, RENDERED), posed)
+            frames.without(members, validation) for members in (frames.members(TRAIN, RENDERED), posed)
         )
         if not len(self.posed):
             problem = "with camera poses" if len(self.train) else "of the split train"
@@ -156,11 +161,9 @@ class Pose(Experiment):
             raise InputError(f"{source} has no sequence of the split test that can be evaluated{first}")
 
     def facts(self) -> dict[str, Any]:
-        """The split, and which sequences could not be evaluated at which skips."""
-        frames = self.frames
-        own = frames.members(TRAIN)
-        validation = sorted({n for members in self.validated.members.values() for n in members})
-        train = [number for number in own[~frames.mirrored[own]].tolist() if number not in validation]
+        """The split without rendered clips to train on and mirrored sequences, and what could not be evaluated."""
+        frames, validation = self.frames, self.validated.sequences
+        train = [n for n in self.train.tolist() if frames.splits[n] == TRAIN and not frames.mirrored[n]]
         parts = {"train": train, "validation": validation, "test": self.test.tolist()}
         named = {f"{part}_sequences": [frames.names[number] for number in members] for part, members in parts.items()}
         return {**named, "left_out": self.evaluated.reasons}
@@ -176,10 +179,11 @@ class Pose(Experiment):
             self.predictor = MapPredictor(config, method, self._latents(EXAMPLES)).to(self.device)
         objective, sampler = PoseObjective(self.predictor, config.group, config.translation_scale), self._head_sampler()
         yield Phase("head", objective, sampler, config.head)
-        self.predictor.orient(*map(global_batch, sampler(config.head.steps)))
+        with self.precision():
+            self.predictor.orient(*map(global_batch, sampler(config.head.steps)))
 
     def pretraining_pairs(self, step: int) -> Pairs:
-        """Pairs of frames: this process's part of a step's batch."""
+        """Random pairs of training frames: this process's part of a step's batch."""
         generator = torch.Generator().manual_seed(step_seed(self.seed, step, "pairs"))
         size, (skip, signed) = self.config.training.batch_size, (self.config.skip, self.config.signed)
         lengths, weights = self.frames.lengths, self.train_weights
@@ -187,7 +191,7 @@ class Pose(Experiment):
         return Pairs(*map(local_part, drawn))
 
     def head_pairs(self, step: int) -> Pairs:
-        """Pairs of frames with known poses, in groups of one sequence: this process's part of a step's batch."""
+        """Random pairs of frames with poses, in groups of one sequence: this process's part of a step's batch."""
         config = self.config
         generator = torch.Generator().manual_seed(step_seed(self.seed, step, "posed pairs"))
         size, skip = config.head.batch_size, config.head_skip
@@ -196,13 +200,17 @@ class Pose(Experiment):
         return Pairs(*map(local_part, drawn))
 
     def motions(self, pairs: Pairs) -> Float[Tensor, "batch 4 4"]:
-        """True poses of the second frames as the first ones see them."""
+        """True poses of the second cameras of pairs in the coordinates of the first."""
         start = self.starts[pairs.sequence]
         motions = se3.relative(self.poses[start + pairs.first], self.poses[start + pairs.second])
         return motions.float().to(self.device)
 
     def _frames_of(self, pairs: Callable[[int], Pairs], steps: int) -> Callable[[int], tuple[Tensor, Tensor, Pairs]]:
-        """Both frames of a step's pairs, and which these are."""
+        """A sampler of both frames of a step's pairs, and of the pairs themselves.
+
+        Args:
+            steps: number of steps; frames that are not on the device are read ahead of them.
+        """
 
         def read(step: int) -> tuple[Tensor, Tensor, Pairs]:
             drawn = pairs(step)
@@ -218,7 +226,11 @@ class Pose(Experiment):
         return sample
 
     def _head_sampler(self) -> Callable[[int], tuple[Tensor, ...]]:
-        """Features of both frames, and motions. What a frozen network makes of frames is computed once, if it fits."""
+        """A sampler of features of both frames, and motions.
+
+        Features of frozen networks are computed once, if they fit into memory.
+        """
+
         predictor, frames = self.predictor, self.frames
         source = self._frames_of(self.head_pairs, self.config.head.steps)
         if predictor.feature_size is None:
@@ -239,7 +251,7 @@ class Pose(Experiment):
         place = torch.zeros(len(frames.lengths), dtype=torch.long)
         lengths = frames.lengths[self.posed]
         place[self.posed] = lengths.cumsum(0) - lengths
-        features = cache(self._all_features)  # in the first step: not where the head is trained already
+        features = cache(self._all_features)  # computed in the first step, and not at all if the head is trained
 
         def stored_features(step: int) -> tuple[Tensor, ...]:
             pairs = self.head_pairs(step)
@@ -250,6 +262,7 @@ class Pose(Experiment):
         return stored_features
 
     def _all_features(self) -> Tensor:
+        """Features of all frames of sequences with poses, one after another."""
         lengths = self.frames.lengths[self.posed]
         sequence = self.posed.repeat_interleave(lengths)
         frame = torch.cat([torch.arange(length) for length in lengths.tolist()])
@@ -272,7 +285,7 @@ class Pose(Experiment):
 
     @torch.no_grad()
     def _latents(self, count: int) -> tuple[Tensor, Tensor]:
-        """Latents of random pairs of training frames."""
+        """Coefficients of random pairs of training frames."""
         assert self.method is not None
         self.method.model.eval()
         first, second = zip(*(map(self.method.encode, pair) for pair in self.train_pairs(count)), strict=True)
@@ -291,8 +304,8 @@ class Pose(Experiment):
     def evaluate(self) -> PoseResult:
         self.predictor.eval()
         tested, validated = (
-            evaluation.evaluate(self.predictor, self.frames, split.members, self.precision)
-            for split in (self.evaluated, self.validated)
+            evaluation.evaluate(self.predictor, self.frames, sequences, self.precision)
+            for sequences in (self.evaluated, self.validated)
         )
         metrics = tested.metrics | evaluation.validation_metrics(validated.metrics)
         pairs, method = None, self.method
@@ -319,16 +332,17 @@ class Pose(Experiment):
 
 
 def frame_networks(config: PoseConfig) -> Networks:
-    """Untrained networks for frames.
+    """Untrained networks for frames of the configured size.
 
     Raises:
-        ValueError: the networks do not fit the frames.
+        ValueError: the networks do not fit frames of this size.
     """
     return Networks.convolutional(config.conv, (config.size, config.size), 3)
 
 
 def by_skip(metrics: dict[str, float]) -> Curve:
-    """The error of trajectories against the frame skip."""
+    """The normalised error of trajectories against the frame skip."""
+
     errors = evaluation.by_skip(metrics, "ate_normalised")
     counts = evaluation.by_skip(metrics, "sequences")
     return {

@@ -1,4 +1,4 @@
-"""Figures of a pose result, in the order that its report shows them."""
+"""Figures of a pose result, in the order in which its report shows them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def trajectories(result: PoseResult) -> list[Picture]:
     return [
         Picture(
             f"trajectories_skip{skip}",
-            f"Paths of the camera through held-out sequences, {skip} frame{'s' * (skip != 1)} left out between "
-            "neighbours: the truth (dashed, from the circle on) and what predicted relative poses compose to, after "
-            "the similarity that brings it nearest, reflections allowed. Each is seen along the direction in which the "
-            "true path is thinnest. From the smallest error √(3n)·ATE, in the title, to the largest.",
+            f"Paths of the camera through held-out sequences, with {_left_out(skip)}: the true path (dashed, starting "
+            "at the circle) and the path that the predicted relative poses compose to, after the similarity that "
+            "brings it nearest to the truth, reflections allowed. Each view is along the direction in which the true "
+            "path is thinnest. The panels go from the smallest error √(3n)·ATE, which the titles give, to the largest.",
             draw_paths(paths),
         )
         for skip, paths in result.cases.paths.items()
@@ -32,37 +32,36 @@ def trajectories(result: PoseResult) -> list[Picture]:
 
 
 def failures(result: PoseResult) -> list[Picture]:
-    """Held-out sequences, and pairs of frames, with the largest errors."""
+    """The held-out sequences, and the pairs of frames, with the largest errors."""
     cases = result.cases
     if not cases.worst:
         return []
-    left_out = f"{cases.skip} frame{'s' * (cases.skip != 1)} left out between neighbours"
     return [
         Picture(
             "failures",
-            f"Failure cases: the held-out sequences with the largest errors √(3n)·ATE, {left_out}. Paths as above, and "
-            "frames from the first to the last one.",
+            f"Failure cases: the held-out sequences with the largest errors √(3n)·ATE, with {_left_out(cases.skip)}. "
+            "Each row shows the paths as above, and frames from the first to the last.",
             draw_failures(cases.worst),
         ),
         Picture(
             "failures_pairs",
-            "Failure cases: of each held-out sequence the pair of frames (one above the other) whose rotation is "
-            f"furthest from the truth, {left_out}; the worst of them.",
+            "Failure cases: the pairs of frames (one above the other) whose predicted rotation is furthest from the "
+            f"truth, with {_left_out(cases.skip)}; each is the worst pair of its sequence.",
             draw_pairs(cases.pairs),
         ),
     ]
 
 
 def frames(result: PoseResult) -> list[Picture]:
-    """Held-out pairs of frames, and what the method makes of them; nothing where it pre-trains nothing."""
+    """Held-out pairs of frames and the method's predictions; nothing where it pre-trains nothing."""
     if result.pairs is None:
         return []
-    words = "Two frames of held-out sequences."
-    return [map_figures.transported("frames", words, result.pairs, lambda views: views.float().permute(0, 2, 3, 1))]
+    caption = "Two frames of held-out sequences."
+    return [map_figures.transported("frames", caption, result.pairs, lambda views: views.float().permute(0, 2, 3, 1))]
 
 
 def maps(result: PoseResult) -> list[Picture]:
-    """Maps between frames further and further apart; nothing where there are none."""
+    """Maps between frames that are further and further apart; nothing where the method has no maps."""
     if not result.maps:
         return []
     largest = map_figures.LARGEST
@@ -70,36 +69,42 @@ def maps(result: PoseResult) -> list[Picture]:
     return [
         Picture(
             "maps",
-            f"{result.map_text}, between the first frame of held-out sequences (a column each) and a later one, "
-            f"{', '.join(map(str, result.maps))} frames left out between them. Entries above {largest:g} are cut off.",
+            f"{result.map_text}, between the first frame of a held-out sequence (one per column) and a later one, with "
+            f"{', '.join(map(str, result.maps))} frames left out between the two. Entries above {largest:g} are cut "
+            "off.",
             figures.image_rows(rows),
         )
     ]
 
 
+def _left_out(skip: int) -> str:
+    return f"{skip} frame{'s' * (skip != 1)} left out between neighbours"
+
+
 @styled
 def draw_paths(shown: Sequence[Path]) -> Figure:
-    """Pairs of paths side by side, each in the plane in which the true one is widest."""
+    """Panels of a true and a predicted path each, in the plane in which the true path is widest."""
     across = min(3, len(shown))
     down = -(-len(shown) // across)
     figure = Figure((10, 3.2 * down + 0.3), layout="constrained")
     panels = figure.subplots(down, across, squeeze=False).ravel()
     for axes in panels[len(shown) :]:
         axes.axis("off")
-    for axes, one in zip(panels, shown, strict=False):
-        _draw_path(axes, one)
+    for axes, path in zip(panels, shown, strict=False):
+        _draw_path(axes, path)
+
     panels[0].legend(frameon=False, fontsize=8)
     return figure
 
 
 @styled
 def draw_failures(rows: Sequence[tuple[Path, Strip]]) -> Figure:
-    """A row for each sequence: its paths, and frames of it."""
+    """A row for each sequence: its paths, and some of its frames."""
     figure = Figure((10, 2.3 * len(rows) + 0.2), layout="constrained")
     widths = [2.2, *(1.0 for _ in rows[0][1])]
     cells = figure.subplots(len(rows), len(widths), squeeze=False, width_ratios=widths)
-    for (first, *others), (one, strip) in zip(cells, rows, strict=True):
-        _draw_path(first, one)
+    for (first, *others), (path, strip) in zip(cells, rows, strict=True):
+        _draw_path(first, path)
         for axes, image in zip(others, strip, strict=True):
             axes.imshow(image, interpolation="nearest")
             axes.axis("off")

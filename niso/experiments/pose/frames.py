@@ -1,4 +1,4 @@
-"""Frames of the pose experiment's sequences as networks take them, and where they come from."""
+"""Frames and camera poses of the pose experiment's sequences, and where they come from."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from niso.training.progress import Bar
 
 TRAIN, TEST = co3d.TRAIN, co3d.TEST
 RENDERED = "rendered"
-"""Rendered clips beside other data."""
+"""The split of rendered clips to train on, where there is other data too."""
 
-_VERSION = 1  # of the rendered clips: to be raised where the code that makes them changes them
+_VERSION = 1  # of the rendered clips: raise it when the code that renders them changes them
 
 
 class Source(NamedTuple):
-    """Where frames and camera poses of several sequences come from.
+    """Several sequences that frames and camera poses can be read from.
 
     Attributes:
-        names, splits: of the sequences.
-        lengths: frames of each sequence.
-        poses: of each sequence, camera-to-world (see `niso.data.video.sequences.Clip`); None where it has none.
-        read: all frames of a sequence, or one of them, 0 … 255.
+        names, splits: name and split of each sequence.
+        lengths: number of frames of each sequence.
+        poses: camera-to-world poses of each sequence, see `niso.data.video.sequences.Clip`; None where it has none.
+        read: reads all frames of a sequence, or the frame of a given number, 0 … 255.
     """
 
     names: list[str]
@@ -55,13 +55,13 @@ class Frames:
 
     Args:
         size: height and width in pixels that frames are resized to.
-        gigabytes: frames up to this size are kept on the device; others are read when they are asked for.
-        mirrored: whether each sequence to train on is there a second time, mirrored left to right.
+        gigabytes: all frames are kept on the device if they take no more than this; otherwise each is read when needed.
+        mirrored: whether to add every sequence to train on a second time, mirrored left to right.
 
     Attributes:
-        names, splits, poses: as the source has them, mirrored sequences after the others.
-        mirrored: which sequences these are.
-        lengths: frames of every sequence.
+        names, splits, poses: those of the source; mirrored sequences come after the others.
+        mirrored: (sequences,) whether a sequence is a mirrored one.
+        lengths: (sequences,) number of frames of each sequence.
     """
 
     def __init__(
@@ -83,26 +83,34 @@ class Frames:
             self.resident = torch.cat(parts).to(device)
 
     def members(self, *splits: str, posed: bool = False) -> Int[Tensor, " sequences"]:
-        """Numbers of the splits' sequences of two frames at least; with `posed`, of those with camera poses."""
+        """Numbers of the sequences of these splits with two frames or more.
+
+        Args:
+            posed: only sequences with camera poses.
+        """
         kept = [
             number
-            for number, (own, poses) in enumerate(zip(self.splits, self.poses, strict=True))
-            if own in splits and self.lengths[number] > 1 and not (posed and poses is None)
+            for number, (split, poses) in enumerate(zip(self.splits, self.poses, strict=True))
+            if split in splits and self.lengths[number] > 1 and not (posed and poses is None)
         ]
         return torch.tensor(kept, dtype=torch.long)
 
     def spread(self, members: Int[Tensor, " sequences"], share: float) -> Int[Tensor, " chosen"]:
-        """A share of these sequences, at even distances; of mirrored ones none."""
+        """A share of these sequences, at even distances and without mirrored ones."""
         members = members[~self.mirrored[members]]
         count = round(share * len(members))
         return members[torch.arange(count) * len(members) // max(count, 1)]
 
-    def without(self, members: Int[Tensor, " sequences"], apart: Int[Tensor, " others"]) -> Int[Tensor, " kept"]:
-        """These sequences but those of the others, or mirrored ones of the others."""
-        return members[~torch.isin(self._source[members], apart)]
+    def without(self, members: Int[Tensor, " sequences"], excluded: Int[Tensor, " others"]) -> Int[Tensor, " kept"]:
+        """These sequences without the excluded ones and their mirrored copies.
+
+        Args:
+            excluded: numbers of sequences, none of them mirrored.
+        """
+        return members[~torch.isin(self._source[members], excluded)]
 
     def weights(self, members: Int[Tensor, " sequences"], share: float) -> Float[Tensor, " sequences"] | None:
-        """Weights of sequences in a draw in which rendered clips have this share; None where there are none."""
+        """Weights of sequences in a draw in which rendered clips have this share; None where they would be equal."""
         rendered = torch.tensor([self.splits[number] == RENDERED for number in members.tolist()])
         count = int(rendered.sum())
         if count in (0, len(members)):
@@ -110,18 +118,21 @@ class Frames:
         return torch.where(rendered, share / count, (1 - share) / (len(members) - count))
 
     def all_poses(self) -> tuple[Float[Tensor, "frames 4 4"], Int[Tensor, " sequences"]]:
-        """Camera poses of all frames, NaN where there are none, and the number of each sequence's first frame."""
-        poses = [
-            torch.full((int(length), 4, 4), torch.nan, dtype=torch.float64) if own is None else own
-            for own, length in zip(self.poses, self.lengths, strict=True)
+        """Camera poses of all frames, NaN where a sequence has none, and the place of each sequence's first frame."""
+        stacked = [
+            torch.full((int(length), 4, 4), torch.nan, dtype=torch.float64) if poses is None else poses
+            for poses, length in zip(self.poses, self.lengths, strict=True)
         ]
-        return torch.cat(poses), self.lengths.cumsum(0) - self.lengths
+        return torch.cat(stacked), self.lengths.cumsum(0) - self.lengths
 
     def read(self, sequence: Int[Tensor, " batch"], frame: Int[Tensor, " batch"]) -> UInt8[Tensor, "batch 3 size size"]:
-        """Frames as they are stored, on the device where they are kept there, else on the CPU.
+        """Frames with values in 0 … 255, on the device if all frames are kept there, else on the CPU.
+
+        Args:
+            sequence, frame: numbers of the sequences, and of the frames in them.
 
         Raises:
-            InputError: a damaged file.
+            InputError: a file is damaged.
         """
         source, mirrored = self._source[sequence], self.mirrored[sequence]
         if self.resident is not None:
@@ -135,13 +146,13 @@ class Frames:
         return images.pin_memory() if images.device != self.device and self.device.type == "cuda" else images
 
     def scaled(self, images: UInt8[Tensor, "batch 3 size size"]) -> Float[Tensor, "batch 3 size size"]:
-        """Frames as networks take them, in [−1, 1], on the device."""
+        """Frames as the input of networks: with values in [−1, 1], on the device."""
         return images.to(self.device, non_blocking=True).float() / 127.5 - 1
 
     def __call__(
         self, sequence: Int[Tensor, " batch"], frame: Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch 3 size size"]:
-        """Given frames of given sequences."""
+        """Frames as the input of networks, by the numbers of their sequences and their numbers in these."""
         return self.scaled(self.read(sequence, frame))
 
     def _resized(self, images: Tensor) -> Tensor:
@@ -153,7 +164,7 @@ class Frames:
 
 
 def _mirrored(poses: Float[Tensor, "frames 4 4"] | None) -> Float[Tensor, "frames 4 4"] | None:
-    """Poses of the cameras that see the world mirrored left to right: x of world and camera change sign."""
+    """Poses of cameras in a world mirrored left to right: the x axes of world and camera change sign."""
     if poses is None:
         return None
     flip = torch.tensor([-1, 1, 1, 1], dtype=poses.dtype)
@@ -163,16 +174,16 @@ def _mirrored(poses: Float[Tensor, "frames 4 4"] | None) -> Float[Tensor, "frame
 def open_sequences(
     config: PoseConfig, data_dir: Path | None, device: torch.device, cache: Path | None = None
 ) -> Frames:
-    """A run's data: a prepared folder, CO3Dv2 in its own layout, or, without a folder, the rendered clips.
+    """The data of a run: a prepared folder, CO3Dv2 in its original layout, or, without a folder, the rendered clips.
 
-    CO3Dv2 is prepared first, into the user's cache; what is there of unchanged files is kept. With `config.rendered`,
-    the clips to train on are there beside the folder's sequences, in a split of their own.
+    CO3Dv2 is first prepared in the user's cache, where unchanged files are prepared only once. With `config.rendered`,
+    the rendered clips to train on are added to the folder's sequences, as the split `RENDERED`.
 
     Args:
         cache: a folder in place of the user's cache.
 
     Raises:
-        InputError: the folder is neither, is damaged, or cannot be prepared, or the cache cannot be written to.
+        InputError: the folder is neither, is damaged, or cannot be prepared; or the cache cannot be written to.
     """
     cache = cache or Path(pooch.os_cache("niso"))
     source = _rendered(config, cache / "clips") if data_dir is None else _read(config, data_dir, cache)
@@ -180,7 +191,7 @@ def open_sequences(
 
 
 def _read(config: PoseConfig, data_dir: Path, cache: Path) -> Source:
-    """What a folder holds, and rendered clips beside it if they are wanted: without poses, those to test on too."""
+    """The sequences of a folder, and rendered clips if configured: also clips to test on if the folder has no poses."""
     if not data_dir.is_dir():
         raise InputError(f"--data-dir {data_dir} is not a folder")
     if not (data_dir / PARAMETERS).is_file():
@@ -193,17 +204,17 @@ def _read(config: PoseConfig, data_dir: Path, cache: Path) -> Source:
     source = _opened(open_frames(data_dir))
     if not config.rendered:
         return source
-    posed = any(own == TEST and poses is not None for own, poses in zip(source.splits, source.poses, strict=True))
-    return _joined(source, _rendered(config, cache / "clips", beside=True, tested=not posed))
+    posed = any(split == TEST and poses is not None for split, poses in zip(source.splits, source.poses, strict=True))
+    return _joined(source, _rendered(config, cache / "clips", RENDERED, tested=not posed))
 
 
 def _opened(prepared: PreparedFrames) -> Source:
-    poses = [prepared.poses(sequence) for sequence in range(len(prepared.names))]
+    stored = [prepared.poses(sequence) for sequence in range(len(prepared.names))]
 
     def read(sequence: int, frame: int | None) -> Tensor:
         return prepared.clip(sequence).images if frame is None else prepared.image(sequence, frame)
 
-    known = [own if own.isfinite().all() else None for own in poses]
+    known = [poses if poses.isfinite().all() else None for poses in stored]
     return Source(prepared.names, prepared.splits, prepared.lengths, known, read)
 
 
@@ -223,7 +234,7 @@ def _joined(first: Source, second: Source) -> Source:
 
 
 def _prepared(config: PoseConfig, root: Path, cache: Path) -> Path:
-    """CO3Dv2 prepared in the cache, by folder, split and size."""
+    """The folder in the cache that holds CO3Dv2 prepared for this split and size."""
     selection = (
         co3d.read_split(root, config.split_file)
         if config.split_file
@@ -245,12 +256,12 @@ def _prepared(config: PoseConfig, root: Path, cache: Path) -> Path:
     return folder / "prepared"
 
 
-def _rendered(config: PoseConfig, cache: Path, beside: bool = False, tested: bool = True) -> Source:
-    """Clips that niso renders itself, rendered when they are first asked for.
+def _rendered(config: PoseConfig, cache: Path, training: str = TRAIN, tested: bool = True) -> Source:
+    """Clips that niso renders itself, when they are first needed.
 
     Args:
-        beside: those to train on are of the split `RENDERED`.
-        tested: whether there are any to test on.
+        training: the split of the clips to train on.
+        tested: whether there are clips to test on too.
     """
     names, splits, images, poses = list[str](), list[str](), list[Tensor](), list[Float[Tensor, "_frames 4 4"] | None]()
     parts = [(TRAIN, config.clips, config.clip_frames), (TEST, config.test_clips, config.test_frames)]
@@ -266,9 +277,10 @@ def _rendered(config: PoseConfig, cache: Path, beside: bool = False, tested: boo
             images += stored["images"]
             poses += stored["poses"]
         except (OSError, SafetensorError, KeyError) as error:
-            raise InputError(f"{path} is damaged ({error}): remove it, and it is rendered again") from error
+            raise InputError(f"{path} is damaged ({error}): remove it, and its clips are rendered again") from error
+
         names += [f"{config.motions[number % len(config.motions)]}/{split}{number:03}" for number in range(count)]
-        splits += [RENDERED if beside and split == TRAIN else split] * count
+        splits += [training if split == TRAIN else split] * count
 
     def read(sequence: int, frame: int | None) -> Tensor:
         return images[sequence] if frame is None else images[sequence][frame]

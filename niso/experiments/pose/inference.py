@@ -1,4 +1,4 @@
-"""Camera poses for new video: the trajectory that a trained `niso run pose` run reads off it.
+"""Camera poses for new video: the trajectory that a finished run of `niso run pose` predicts.
 
 reader = load_reader(Path("runs/pose"))
 predicted = predict(reader, open_stream(Path("walk.mp4"), reader.size).frames)
@@ -45,8 +45,8 @@ class PoseReader:
 
     Attributes:
         size: height and width in pixels of the frames that it takes.
-        head_skip: most frames left out between the two of a pair that it was trained on.
-        precision: puts networks in the precision of the run.
+        head_skip: the most frames left out between the two of a pair that it was trained on.
+        precision: a context that puts networks in the precision of the run.
     """
 
     predictor: Predictor
@@ -57,13 +57,13 @@ class PoseReader:
 
 
 class PredictedTrajectory(NamedTuple):
-    """A trajectory read off a video.
+    """A trajectory predicted for a video.
 
     Attributes:
-        times: of the frames, see `TimedFrame`.
-        poses: camera-to-world, x right, y down, z forward, from the identity on; float64. The unit of length is
-            arbitrary.
-        ending: why it ends before the video does; empty where it does not.
+        times: times of the frames, see `TimedFrame`.
+        poses: camera-to-world poses (x right, y down, z forward) in float64; the first is the identity. The unit of
+            length is arbitrary.
+        ending: why the trajectory ends before the video does; empty if it does not.
     """
 
     times: list[float]
@@ -71,14 +71,18 @@ class PredictedTrajectory(NamedTuple):
     ending: str
 
 
-def load_reader(path: Path) -> PoseReader:
-    """The predictor of a finished run of the pose experiment, on the run's kind of device, if that is there.
+def load_reader(path: Path, tune: bool = False) -> PoseReader:
+    """Load the predictor of a finished run of the pose experiment, in the precision of the run.
+
+    It is put on the kind of device that the run was trained on, if this machine has one.
 
     Args:
         path: the run folder, or its weights.safetensors.
+        tune: let the run's settings change torch's number of threads and the C library's allocation, for the whole
+            process, see `niso.training.processes.make_fabric`.
 
     Raises:
-        NisoError: it is no such run, is not finished, or its files are damaged.
+        NisoError: the folder is not that of a finished run of the experiment, or its files are damaged.
     """
     if path.is_file() and path.name != WEIGHTS:
         raise InputError(f"{path} is not a run's {WEIGHTS}: give the run folder")
@@ -92,41 +96,40 @@ def load_reader(path: Path) -> PoseReader:
     hardware = replace(settings.hardware, devices=1, nodes=1)
     if hardware.accelerator == "gpu":  # perhaps not this machine's
         hardware = replace(hardware, accelerator="auto")
-    fabric = make_fabric(hardware, tune=False)
+    fabric = make_fabric(hardware, tune=tune)
+    precision = network_precision(fabric)
     config: PoseConfig = settings.config
-    predictor = untrained(config, settings.method, fabric.device, network_precision(fabric))
+    predictor = untrained(config, settings.method, precision)
+    fabric.setup_module(predictor)  # its weights on the device and, for 64-true, in float64
     tensors = {f"model.{name}": tensor for name, tensor in checkpoint.load(weights)[0].items()}
     checkpoint.restore_weights(weights, tensors, PoseObjective(predictor, config.group))
-    return PoseReader(predictor.eval(), config.size, config.head_skip, fabric.device, network_precision(fabric))
+    return PoseReader(predictor.eval(), config.size, config.head_skip, fabric.device, precision)
 
 
 def untrained(
-    config: PoseConfig,
-    name: str,
-    device: torch.device,
-    precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    config: PoseConfig, name: str, precision: Callable[[], AbstractContextManager[Any]] = nullcontext
 ) -> Predictor:
-    """A method's predictor without data: whatever is fitted to data has the right shape and no meaning.
+    """A method's predictor, built without data: tensors that are fitted to data have the right shapes and no meaning.
 
     Raises:
-        InputError: what the method is built of is missing.
+        InputError: something that the method is built from is missing.
     """
     if name not in METHODS:
-        return BASELINES.find(name).build(config).to(device)
+        return BASELINES.find(name).build(config)
     method = METHODS.find(name)(config, frame_networks(config))
-    method.precision = precision
     with torch.no_grad():
         first, second = method.encode(torch.rand(2, 3, config.size, config.size)).split(1)
-    return MapPredictor(config, method, (first, second)).to(device)
+    method.precision = precision
+    return MapPredictor(config, method, (first, second))
 
 
 @torch.no_grad()
 def predict(
     reader: PoseReader, frames: Iterable[TimedFrame], report: Callable[[int], None] = lambda count: None
 ) -> PredictedTrajectory:
-    """Predict the relative poses of neighbouring frames, and compose them.
+    """Predict the relative poses of neighbouring frames, and compose them to a trajectory.
 
-    Memory holds one batch of frames, whatever their number.
+    Frames are read in batches, so that a long video takes no more memory than a short one.
 
     Args:
         report: called after each batch with the number of frames so far.
@@ -139,11 +142,12 @@ def predict(
         for batch in _batches(frames):
             images = torch.stack([frame.image for frame in batch]).to(reader.device).float() / 127.5 - 1
             with reader.precision():
-                seen = reader.predictor.features(images)
-                both = seen if previous is None else torch.cat((previous, seen))
-                if len(both) > 1:
-                    motions.append(reader.predictor(both[:-1], both[1:]).cpu().double())
-            previous = seen[-1:]
+                encoded = reader.predictor.features(images)
+                if previous is not None:
+                    encoded = torch.cat((previous, encoded))
+                if len(encoded) > 1:
+                    motions.append(reader.predictor(encoded[:-1], encoded[1:]).cpu().double())
+            previous = encoded[-1:]
             times += [frame.time for frame in batch]
             report(len(times))
     except InputError as error:
@@ -151,7 +155,7 @@ def predict(
             raise
         ending = str(error)
     if not motions:
-        raise InputError(f"two frames are needed at least, and there {'is' if times else 'are'} {len(times)}")
+        raise InputError(f"at least two frames are needed, and there {'is' if times else 'are'} {len(times)}")
     relative = torch.cat(motions)
     if not bool(relative.isfinite().all()):
         raise InputError("predicted poses are not finite: the run's training has failed")
@@ -160,17 +164,17 @@ def predict(
 
 
 def write_tum(path: Path, predicted: PredictedTrajectory) -> None:
-    """Write a trajectory as a TUM file, which e.g. evo reads: a line of eight numbers for each frame.
+    """Write a trajectory in the TUM format, which for example evo reads: a line of eight numbers for each frame.
 
-    These are the time, the camera's place, and its orientation as a quaternion (x, y, z, w), camera-to-world.
+    These are the time, the camera's position, and its orientation as a quaternion (x, y, z, w), camera-to-world.
 
     Raises:
-        OSError: as the file system does; nothing half-written is left.
+        OSError: the file cannot be written; no part of it is left.
     """
     quaternions = roma.rotmat_to_unitquat(se3.rotation(predicted.poses))
     numbers = torch.cat((se3.translation(predicted.poses), quaternions), dim=-1)
     lines = [
-        "# Camera-to-world; x right, y down, z forward, from the first frame's camera on. The scale is arbitrary.",
+        "# Camera-to-world; x right, y down, z forward, relative to the first camera. The scale is arbitrary.",
         "# timestamp tx ty tz qx qy qz qw",
     ]
     for time, row in zip(predicted.times, numbers.tolist(), strict=True):
@@ -179,10 +183,10 @@ def write_tum(path: Path, predicted: PredictedTrajectory) -> None:
 
 
 def write_picture(path: Path, predicted: PredictedTrajectory) -> None:
-    """Draw the path from above, from the side and from behind, as a PNG file.
+    """Draw the path as seen from above, from the side and from behind, and write it as a PNG file.
 
     Raises:
-        OSError: as for `write_tum`.
+        OSError: the file cannot be written; no part of it is left.
     """
     from niso.figures.path_views import path_views  # matplotlib is slow to import
     from niso.report.pictures import as_png
@@ -191,7 +195,7 @@ def write_picture(path: Path, predicted: PredictedTrajectory) -> None:
 
 
 def _batches(frames: Iterable[TimedFrame]) -> Iterator[list[TimedFrame]]:
-    """Frames in lists of `BATCH`; where reading them fails, those before it come first."""
+    """Frames in lists of `BATCH`. Where reading fails, the frames before come first, then the error."""
     batch, problem = list[TimedFrame](), None
     try:
         for frame in frames:

@@ -1,4 +1,4 @@
-"""The pose head's loss, and pairs of frames to train with."""
+"""The loss of the pose head, and random pairs of frames to train on."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from niso.linalg import full_precision
 
 Scale = Literal["projection", "norm", "unit"]
 
-_TINY = 1e-12  # squared length below which predictions have no direction
+_TINY = 1e-12  # squared length below which a prediction has no direction
 
 
 class Pairs(NamedTuple):
-    """Pairs of frames, each of one sequence.
+    """Pairs of frames; both frames of a pair are of one sequence.
 
     Attributes:
-        sequence: (batch,) numbers of sequences.
-        first, second: (batch,) numbers of frames.
+        sequence: numbers of the sequences.
+        first, second: numbers of the frames in them.
     """
 
     sequence: Int[Tensor, " batch"]
@@ -40,16 +40,17 @@ def draw_pairs(
     identical: bool = False,
     weights: Float[Tensor, " members"] | None = None,
 ) -> Pairs:
-    """Random pairs: a sequence, how far apart its two frames are, and where they are, each uniform.
+    """Draw random pairs: a sequence, the distance between its two frames, and their place, each uniformly.
 
     Args:
-        lengths: frames of every sequence.
-        members: sequences to draw from, of two frames at least.
-        skip: most frames between the two; fewer in sequences that are shorter.
-        group: so many neighbouring pairs are of one sequence; `count` is a multiple.
+        lengths: number of frames of every sequence.
+        members: numbers of the sequences to draw from; each has at least two frames.
+        count: number of pairs, a multiple of `group`.
+        skip: the most frames to leave out between the two; fewer in shorter sequences.
+        group: number of consecutive pairs that are of the same sequence.
         signed: whether half of the pairs run backwards in time.
         identical: whether a frame may be paired with itself.
-        weights: of the members in the draw, instead of equal ones.
+        weights: weights of the members in the draw, in place of equal ones.
     """
 
     def below(most: Tensor) -> Tensor:
@@ -73,7 +74,7 @@ def draw_pairs(
 
 @full_precision
 def rotation_loss(predicted: Float[Tensor, "batch 4 4"], truth: Float[Tensor, "batch 4 4"]) -> Float[Tensor, ""]:
-    """L_R = ‖R − R̂‖, the mean over pairs of Frobenius norms (paper appendix)."""
+    """L_R = ‖R − R̂‖ in the Frobenius norm, the mean over pairs (paper appendix)."""
     return (se3.rotation(predicted) - se3.rotation(truth)).norm(dim=(-2, -1)).mean()
 
 
@@ -83,30 +84,31 @@ def translation_loss(
 ) -> Float[Tensor, ""]:
     """L_T = ‖t − s t̂‖ with the translations of a group stacked, the mean over groups (paper appendix).
 
-    Either s makes no difference of the scale of a sequence:
+    The scale of a sequence is unknown, and every choice of s makes the loss independent of the scale of t̂:
 
-    - "projection", the paper's: s = ⟨t, t̂⟩ / ‖t̂‖² minimises L_T. It may be negative: a head that has all translations
-      of a sequence the wrong way round is as good by this loss, and so may learn either sign for each of them.
-    - "norm", ours: s = ‖t‖ / ‖t̂‖, never negative, so that the sign is the same in all sequences;
-    - "unit", ours: the same, divided by ‖t‖, so that slow cameras, and sequences in large units, count like the others.
+    - "projection", the paper's: s = ⟨t, t̂⟩ / ‖t̂‖² minimises L_T. It may be negative: this loss does not penalise a
+      head that reverses all translations of a sequence, and so the head may learn either sign for each sequence.
+    - "norm", not in the paper: s = ‖t‖ / ‖t̂‖ is never negative, so that the sign is the same in all sequences.
+    - "unit", not in the paper: like "norm", with the loss divided by ‖t‖, so that slow cameras, and sequences in large
+      units, count as much as others.
     """
     t, guess = (se3.translation(poses).unflatten(0, (-1, group)) for poses in (truth, predicted))
     squared = guess.square().sum((-2, -1)).clamp_min(_TINY)
     if scale == "unit":
         t = t / t.square().sum((-2, -1), keepdim=True).clamp_min(_TINY).sqrt()
     if scale in ("norm", "unit"):
-        s = t.norm(dim=(-2, -1)) / squared.sqrt()  # one root would have no derivative where the camera stands still
+        s = t.norm(dim=(-2, -1)) / squared.sqrt()  # a single root has no derivative where the camera stands still
     else:
         s = (t * guess).sum((-2, -1)) / squared
     return (t - s[:, None, None] * guess).norm(dim=(-2, -1)).mean()
 
 
 class PoseObjective(nn.Module):
-    """A predictor of relative poses and its loss L_R + L_T: what the training loop trains as a head.
+    """A predictor of relative poses and its loss L_R + L_T: the objective of training a head.
 
     Args:
-        predictor: two batches of frames, or of whatever its features are, to poses (batch, 4, 4).
-        group: pairs of one sequence that follow one another in a batch.
+        predictor: maps the features of two batches of frames to poses (batch, 4, 4).
+        group: number of consecutive pairs of a batch that are of the same sequence.
         scale: see `translation_loss`.
     """
 
@@ -116,7 +118,8 @@ class PoseObjective(nn.Module):
         self.group, self.scale = group, scale
 
     def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
-        """Loss terms of (first, second, true relative poses)."""
+        """Loss terms of a batch of features of the first frames, of the second frames, and true relative poses."""
+
         first, second, motions = batch
         predicted = self.predictor(first, second)
         rotation = rotation_loss(predicted, motions)

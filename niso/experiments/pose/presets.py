@@ -22,63 +22,64 @@ class PoseConfig(MethodConfig):
     """Optimisation of the head."""
 
     size: int = 144
-    """Height and width of frames in pixels; those of another size are resized."""
+    """Height and width of frames in pixels; frames of another size are resized."""
     clips: int = 96
-    """Rendered clips to train on, where there is no --data-dir; each shows a room of its own."""
+    """Number of rendered clips to train on, where there is no --data-dir; each shows another room."""
     clip_frames: int = 30
-    """Frames of each of them."""
+    """Number of frames of each of these clips."""
     test_clips: int = 8
-    """Rendered clips to test on."""
+    """Number of rendered clips to test on."""
     test_frames: int = 120
-    """Frames of each of them. The shorter a path, the nearer to a straight line, which is what poses must beat."""
+    """Number of frames of each of these clips. The shorter a path, the nearer it is to a straight line, the trivial
+    prediction."""
     motions: tuple[Motion, ...] = ("orbit", "walk")
-    """How cameras move in rendered clips, in turn. Hand-held footage is nearer to free than to the others."""
+    """Motions of the cameras in rendered clips, in turn. "free" is the nearest to hand-held footage."""
     quality: float = 0.25
-    """Of CO3Dv2, the share of sequences to use, the best by their quality score; 1 takes those without one too."""
+    """Share of CO3Dv2's sequences to use, those with the highest quality scores; 1 also takes those without a score."""
     held_out: float = 0.1
-    """Of these, the share to test on."""
+    """Share of these sequences to test on."""
     split_file: Path | None = None
-    """A JSON file {"train": [names], "test": [names]} of CO3Dv2's sequences, in place of the former two."""
+    """A JSON file {"train": [names], "test": [names]} of CO3Dv2's sequences, in place of --quality and --held-out."""
     validation: float = 0.0
-    """Share of the sequences to train on, with poses, that nothing is trained on: settings are chosen by their
-    metrics."""
+    """Share of the training sequences with poses that are kept for validation: nothing is trained on them, and settings
+    are chosen by their metrics."""
     rendered: float = 0.0
-    """With --data-dir, the share of pairs that are of the rendered clips, in pre-training and for the head: the poses
-    of few sequences are learned by heart. 1 trains on the clips alone, and --data-dir is what is tested on. Footage
-    without poses is for pre-training; the head is then trained and tested on the clips."""
+    """With --data-dir, the share of pairs that are drawn from the rendered clips, in pre-training and for the head, so
+    that the poses of a few sequences are not learned by heart. With 1, training uses the clips alone and --data-dir is
+    for testing. Where no footage has poses, it is for pre-training, and the head is trained and tested on the clips."""
     mirrored: bool = False
-    """Train on each sequence mirrored left to right too, frames and cameras: twice as many motions."""
+    """Also train on every sequence mirrored left to right, frames and cameras: twice as many motions."""
     conv: ConvConfig = field(default_factory=lambda: ConvConfig((144, 144), 3))
-    """Convolutional networks; size and channels of images are those of the frames, whatever is given."""
+    """Convolutional networks; the size and channels of images in it are replaced by those of the frames."""
     transformer: TwoViewConfig = field(default_factory=TwoViewConfig)
-    """The transformer on both frames, in the method vit; of it, the decoder in the methods dinov2 and beit."""
+    """The two-view transformer of the method vit; the methods dinov2 and beit use its decoder."""
     dinov2: str | None = None
-    """In the method dinov2, the folder of such a model as transformers stores it (config.json,
+    """For the method dinov2: the folder of such a model in the format of transformers (config.json,
     preprocessor_config.json, model.safetensors), or its name on the Hugging Face hub, e.g. facebook/dinov2-base."""
     beit: str | None = None
-    """The same in the method beit, e.g. microsoft/beit-base-patch16-224-pt22k."""
+    """The same for the method beit, e.g. microsoft/beit-base-patch16-224-pt22k."""
     download: bool = False
-    """Fetch these models from the Hugging Face hub where they are names and not in its cache."""
+    """Fetch these models from the Hugging Face hub if they are given by name and are not in its cache."""
     skip: int = 10
-    """Most frames left out between the two of a pair in pre-training."""
+    """The most frames left out between the two of a pair in pre-training."""
     signed: bool = False
-    """Pre-training pairs in both directions of time, a frame with itself included (the released code)."""
+    """Pre-train on pairs in both directions of time, and on pairs of a frame with itself (the released code)."""
     head_skip: int = 9
-    """Most frames left out between the two of a pair that the head is trained on."""
+    """The most frames left out between the two of a pair that the head is trained on."""
     backwards: bool = False
     """Train the head on pairs in both directions of time."""
     group: int = 4
-    """Pairs of one sequence in a batch of the head's: they share a scale."""
+    """Number of consecutive pairs of the head's batches that are of the same sequence and share a scale."""
     translation_scale: Scale = "projection"
-    """That scale: "projection", the paper's, leaves the sign of a sequence's translations open; "norm" does not, nor
-    does "unit", to which slow cameras count as much as fast ones."""
+    """How the scale is chosen: the paper's "projection" leaves the sign of a sequence's translations open; "norm" and
+    "unit" do not, and with "unit" slow cameras count as much as fast ones."""
     standardise: bool = False
-    """Give the head on maps τ less its mean over some pairs, divided by its spread there, in place of τ itself."""
+    """Give the head maps τ minus their mean over some pairs, divided by their standard deviation there."""
     mlp: MLPConfig = field(default_factory=lambda: MLPConfig(layers=5, channels=512))
     """The head on maps."""
     memory: float = 8.0
-    """Frames up to this size, in gigabytes, are kept on the training device, and their latents likewise while the head
-    is trained; larger ones are read, or encoded, batch by batch."""
+    """Gigabytes up to which all frames are kept on the training device, and all features while the head is trained;
+    more of them are read, or encoded, batch by batch."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,7 +88,7 @@ class PoseConfig(MethodConfig):
         require(self, "validation", most=0.5)
         require(self, "skip", "head_skip", "memory")
         if not self.motions:
-            raise ValueError("motions must name one at least")
+            raise ValueError("motions must name at least one motion")
         for name in ("clip_frames", "test_frames"):
             if getattr(self, name) < 3:
                 raise ValueError(f"{name} must be at least 3, got {getattr(self, name)}")
@@ -122,9 +123,9 @@ RELEASED = replace(
     head=Optimisation(steps=5_000, batch_size=48, cosine_steps=1_000_000),
     mlp=MLPConfig(layers=6, channels=512),
 )
-"""The released code's settings where they differ and we know how: SO(k), damped gradient, pairs up to 12 frames apart
-in both directions, 50,000 steps, a head of 6 layers trained for 5,000 steps of 48 pairs. Its linear skip, its clips
-that start at the first frame, and Φ and M that go on training are left out. Not yet run."""
+"""The settings of the released code where they are known to differ: SO(k), damped gradient, pairs up to 12 frames apart
+in both directions, 50,000 steps, a head of 6 layers trained for 5,000 steps of 48 pairs. Left out are its linear skip
+connection, its clips that start at the first frame, and the training of Φ and M along with the head. Not yet run."""
 
 SMALL = PoseConfig(
     validation=0.05,
@@ -156,8 +157,9 @@ SMALL = PoseConfig(
 )
 """The rendered clips, or other data, on one core: a network of 0.37 million parameters on 64×64 pixels.
 
-`niso run pose --preset small --precision bf16-mixed --compile`: four minutes on one core of an AMD EPYC, two at a time,
-after the clips are rendered, once. Records: results/pose."""
+`niso run pose --preset small --precision bf16-mixed --compile`: four minutes on one core of an AMD EPYC, two runs at a
+time, and the rendering of the clips before the first. Records, from before the validation split: results/pose. The
+weight of the multiplicity loss was chosen on test clips, see docs/reproducing.md ("How settings are chosen")."""
 
 QUICK = replace(
     SMALL,
@@ -167,9 +169,9 @@ QUICK = replace(
     nft_maps=320,
     evaluation_pairs=200,
 )
-"""The rendered clips by a smaller network, with a latent grid of 8×8 points.
+"""The rendered clips and a smaller network, with a latent grid of 8×8 points.
 
-`niso run pose`: a minute on one core of an AMD EPYC, two at a time, after the clips are rendered, once (a minute more).
-Record: results/pose."""
+`niso run pose`: a minute on one core of an AMD EPYC with two runs at a time, and another minute to render the clips the
+first time. Records, from before the validation split: results/pose."""
 
 PRESETS: dict[str, Any] = {"quick": QUICK, "small": SMALL, "paper": PAPER, "released": RELEASED}

@@ -12,12 +12,12 @@ _PAPER = (
 
 
 def _entry(name: str, ate: str, method: str | None = None, equivariance: str = "") -> Published:
-    """Figures in the order of skips, separated by commas."""
+    """A table row: values in the order of skips, separated by commas."""
     keys = {"ate": ate.split(", "), "equivariance_error": equivariance.split(", ") if equivariance else []}
-    figures = {
+    table = {
         f"{key}_skip{skip}": value for key, values in keys.items() for skip, value in zip(SKIPS, values, strict=False)
     }
-    return Published(name, figures, _PAPER, method)
+    return Published(name, table, _PAPER, method)
 
 
 PUBLISHED = (

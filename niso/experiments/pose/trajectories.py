@@ -1,4 +1,4 @@
-"""Trajectories of a pose run's held-out sequences: which are shown, and the file that keeps them for a viewer.
+"""Trajectories of a pose run's held-out sequences, and the file that keeps them for a viewer.
 
 `trajectories.safetensors` holds, for each sequence NAME that is kept,
 
@@ -6,8 +6,8 @@
 |---|---|---|
 | NAME/true | (frames, 4, 4) | camera-to-world poses of the first 200 frames, see `niso.geometry.se3`; float64 |
 | NAME/skipS | (pairs, 4, 4) | predicted relative poses of frames 0, S + 1, 2(S + 1), …, for each skip S evaluated |
-| NAME/numbers | (images,) | frames of which there is an image |
-| NAME/images | (images, 3, height, width) | these, small, 0 … 255 |
+| NAME/numbers | (images,) | numbers of the frames of which there is an image |
+| NAME/images | (images, 3, height, width) | these images, made smaller, 0 … 255 |
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from niso.geometry.trajectories import FRAMES
 from niso.training import checkpoint
 
 FILE = "trajectories"
-"""Stem of the file in a run folder."""
+"""Name of the file in a run folder, without its suffix."""
 KEPT = 48
-"""Sequences in the file, at most."""
+"""Number of sequences in the file, at most."""
 IMAGES = 16
-"""Images of each of them, at most."""
+"""Number of images of a sequence, at most."""
 SIDE = 64
-"""Their height and width in pixels, at most."""
+"""Height and width of the images in pixels, at most."""
 
 
 class Trajectories(NamedTuple):
-    """One held-out sequence, as the file has it.
+    """One held-out sequence, as the file keeps it.
 
     Attributes:
         truth: camera-to-world poses.
         motions: predicted relative poses by skip.
-        numbers: frames of which there is an image.
-        images: these, 0 … 255.
+        numbers: numbers of the frames of which there is an image.
+        images: these images, 0 … 255.
     """
 
     truth: Float[Tensor, "frames 4 4"]
@@ -54,13 +54,13 @@ class Trajectories(NamedTuple):
 
 
 def spread(members: list[int], count: int) -> list[int]:
-    """Up to `count` of them at even distances, the first and the last among them."""
+    """Up to `count` members at even distances, the first and the last among them."""
     count = min(count, len(members))
     return [members[round(place * (len(members) - 1) / max(1, count - 1))] for place in range(count)]
 
 
 def tensors(frames: Frames, motions: Mapping[int, Mapping[int, Float[Tensor, "_pairs 4 4"]]]) -> dict[str, Tensor]:
-    """The content of the file. Of more than `KEPT` sequences some are taken, the same whatever the method.
+    """The content of the file: at most `KEPT` of the evaluated sequences, the same ones for every method.
 
     Args:
         motions: predicted relative poses by skip and number of the sequence.
@@ -89,7 +89,7 @@ def read(run: Path) -> dict[str, Trajectories]:
     path = run / f"{FILE}.safetensors"
     remedy = f"`niso evaluate {run}` writes it anew"
     if not path.is_file():
-        raise InputError(f"{run} has no {path.name}, which a finished run of the pose experiment has: {remedy}")
+        raise InputError(f"{run} has no {path.name}, as a finished run of the pose experiment has: {remedy}")
     try:
         stored, _ = checkpoint.load(path)
         sequences = {name: _sequence(name, stored) for name in (key[:-5] for key in stored if key.endswith("/true"))}
@@ -101,16 +101,21 @@ def read(run: Path) -> dict[str, Trajectories]:
 
 
 def _sequence(name: str, stored: dict[str, Tensor]) -> Trajectories:
-    """One sequence of the file; ValueError where parts do not fit each other."""
+    """One sequence of the file.
+
+    Raises:
+        KeyError: a part is missing.
+        ValueError: parts do not fit each other.
+    """
     truth, numbers, images = (stored[f"{name}/{part}"] for part in ("true", "numbers", "images"))
     prefix = f"{name}/skip"
     motions = {int(key.removeprefix(prefix)): value for key, value in stored.items() if key.startswith(prefix)}
-    if not bool(truth.isfinite().all() and all(own.isfinite().all() for own in motions.values())):
+    if not bool(truth.isfinite().all() and all(poses.isfinite().all() for poses in motions.values())):
         raise ValueError(f"poses of {name} are not finite")
     if len(numbers) != len(images) or bool((numbers < 0).any() | (numbers >= len(truth)).any()):
         raise ValueError(f"images of {name} are not those of its frames")
-    for skip, own in motions.items():
-        if skip < 0 or own.shape != (len(trajectory.subsample(truth, skip)) - 1, 4, 4):
+    for skip, poses in motions.items():
+        if skip < 0 or poses.shape != (len(trajectory.subsample(truth, skip)) - 1, 4, 4):
             raise ValueError(f"{prefix}{skip} does not fit {name}/true")
     return Trajectories(truth, dict(sorted(motions.items())), numbers, images)
 
@@ -118,7 +123,8 @@ def _sequence(name: str, stored: dict[str, Tensor]) -> Trajectories:
 def paths(
     motions: Float[Tensor, "pairs 4 4"], poses: Float[Tensor, "frames 4 4"], skip: int
 ) -> tuple[Float[Tensor, "kept 3"], Float[Tensor, "kept 3"]]:
-    """True places at a skip, and those that predicted motions compose to, aligned with them, reflections allowed."""
+    """True positions at a skip, and predicted ones under the similarity, or reflection, that brings them nearest."""
+
     truth = se3.translation(trajectory.subsample(poses, skip))
     predicted = se3.translation(trajectory.compose(motions.double()))
     return truth, trajectory.aligned(predicted, truth, reflections=True)

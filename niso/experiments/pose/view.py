@@ -1,4 +1,4 @@
-"""Trajectories of pose runs in 3-D: a web page on this machine, made by viser."""
+"""Trajectories of pose runs in 3-D: a web page that viser serves on this machine."""
 
 from __future__ import annotations
 
@@ -22,18 +22,25 @@ from niso.geometry import trajectories as trajectory
 from niso.training.run import Run
 
 EXTENT = 4.0
-"""Of a shown trajectory, in the viewer's units of length, which its lines are made for."""
+"""Extent of a shown trajectory in the viewer's units of length, to which the width of its lines is suited."""
 FIELD_OF_VIEW = 0.8
-"""Of the cameras drawn, in radians, whatever that of the real ones is."""
+"""Field of view of the drawn cameras in radians; the real ones may have another."""
 COLOURS = ((213, 94, 0), (0, 114, 178), (0, 158, 115), (204, 121, 167), (230, 159, 0), (86, 180, 233))
-"""Of runs, Okabe and Ito's; the truth is black."""
+"""Colours of runs, from the palette of Okabe and Ito; the true trajectory is black."""
 
 Runs = Mapping[str, Mapping[str, Trajectories]]
-"""Sequences by name, by run."""
+"""Trajectories by the label of the run and the name of the sequence."""
 
 
 class Scene(NamedTuple):
-    """One sequence at one skip, in the viewer's units: all true poses; predictions and √(3n)·ATE by run; the way up."""
+    """One sequence at one skip, moved and scaled to the viewer's units.
+
+    Attributes:
+        truth: true camera-to-world poses of all frames.
+        predicted: predicted poses of every (skip + 1)-th frame, by run.
+        errors: √(3n)·ATE by run.
+        up: unit vector opposite to the mean of the cameras' downward axes.
+    """
 
     truth: Float[Tensor, "frames 4 4"]
     predicted: dict[str, Float[Tensor, "kept 4 4"]]
@@ -41,16 +48,17 @@ class Scene(NamedTuple):
     up: Float[Tensor, " 3"]
 
 
-def read_runs(given: Sequence[Path]) -> dict[str, dict[str, Trajectories]]:
-    """The sequences of finished pose runs, by a label for each run. A folder of runs stands for those inside.
+def read_runs(paths: Sequence[Path]) -> dict[str, dict[str, Trajectories]]:
+    """Read the trajectories of finished pose runs, by a label for each run.
+
+    Args:
+        paths: run folders, or folders that hold run folders.
 
     Raises:
-        InputError: a folder is not that of a finished pose run, or runs were tested on different data.
+        InputError: a folder is not that of a finished pose run, a run is given twice, or runs were tested on different
+            data.
     """
-    folders = list[Path]()
-    for path in given:
-        inside = [] if (path / "config.yaml").is_file() else sorted(path.glob("*/config.yaml"))
-        folders += [file.parent for file in inside] or [path]
+    folders = [folder for path in paths for folder in _run_folders(path)]
     titles = [_title(Run.open(folder)) for folder in folders]
     runs = {
         title if titles.count(title) == 1 else f"{title} ({folder})": read(folder)
@@ -59,32 +67,34 @@ def read_runs(given: Sequence[Path]) -> dict[str, dict[str, Trajectories]]:
     if len(runs) < len(folders):
         raise InputError("a run is given twice: leave one out")
     for name in names(runs):
-        first, *others = (own[name].truth for own in runs.values() if name in own)
+        first, *others = (sequences[name].truth for sequences in runs.values() if name in sequences)
         if any(other.shape != first.shape or not torch.allclose(other, first) for other in others):
             raise InputError(f"the true trajectories of {name} differ: these runs were tested on different data")
     return runs
 
 
 def names(runs: Runs) -> list[str]:
-    """All sequences of the runs."""
-    return list(dict.fromkeys(name for own in runs.values() for name in own))
+    """Names of all sequences of the runs."""
+    return list(dict.fromkeys(name for sequences in runs.values() for name in sequences))
 
 
 def skips(runs: Runs, name: str) -> list[int]:
-    """Skips at which any run has a sequence."""
-    return sorted({skip for own in runs.values() if name in own for skip in own[name].motions})
+    """Skips at which any run has predictions for a sequence."""
+    return sorted({skip for sequences in runs.values() if name in sequences for skip in sequences[name].motions})
 
 
 def scene(runs: Runs, name: str, skip: int) -> Scene:
-    """A sequence at a skip, with every run that has it."""
-    having = {run: own[name] for run, own in runs.items() if name in own and skip in own[name].motions}
-    true = next(iter(having.values())).truth.double()
+    """A sequence at a skip, with the predictions of every run that has any."""
+    predictions = {
+        run: sequences[name] for run, sequences in runs.items() if name in sequences and skip in sequences[name].motions
+    }
+    true = next(iter(predictions.values())).truth.double()
     centre = se3.translation(true).mean(0)
     scale = EXTENT / se3.translation(true).sub(centre).abs().max().clamp_min(1e-12) / 2
     kept = trajectory.subsample(true, skip)
     predicted, errors = dict[str, Tensor](), dict[str, float]()
-    for run, own in having.items():
-        poses = trajectory.compose(own.motions[skip].double())
+    for run, prediction in predictions.items():
+        poses = trajectory.compose(prediction.motions[skip].double())
         errors[run] = float(trajectory.ate_normalised(se3.translation(poses), se3.translation(kept)))
         predicted[run] = _moved(aligned(poses, kept), centre, scale)
     down = se3.rotation(true)[:, :, 1].mean(0)
@@ -92,20 +102,20 @@ def scene(runs: Runs, name: str, skip: int) -> Scene:
 
 
 def aligned(predicted: Float[Tensor, "frames 4 4"], truth: Float[Tensor, "frames 4 4"]) -> Float[Tensor, "frames 4 4"]:
-    """Predicted cameras after the similarity that brings their places nearest to the true ones (no reflection)."""
-    places = se3.translation(predicted)
-    if float(places.sub(places.mean(0)).norm()) < 1e-12:  # a camera that stands still has no scale
-        rotation, shift, scale = torch.eye(3).to(places), se3.translation(truth).mean(0), places.new_zeros(())
+    """Predicted cameras under the similarity, without reflection, that brings their positions nearest to the truth."""
+    positions = se3.translation(predicted)
+    if float(positions.sub(positions.mean(0)).norm()) < 1e-12:  # a camera that stands still has no scale
+        rotation, shift, scale = torch.eye(3).to(positions), se3.translation(truth).mean(0), positions.new_zeros(())
     else:
-        rotation, shift, scale = roma.rigid_points_registration(places, se3.translation(truth), compute_scaling=True)
-    return se3.pose(rotation @ se3.rotation(predicted), scale * places @ rotation.mT + shift)
+        rotation, shift, scale = roma.rigid_points_registration(positions, se3.translation(truth), compute_scaling=True)
+    return se3.pose(rotation @ se3.rotation(predicted), scale * positions @ rotation.mT + shift)
 
 
 class Viewer:
-    """The page: a sequence, a skip and runs to choose, and the cameras.
+    """The page: choices of sequence, skip and runs, and the cameras.
 
     Args:
-        port: of this machine; the next free one is taken where it is in use.
+        port: port on this machine; if it is in use, the next free one.
 
     Raises:
         InputError: viser is not installed.
@@ -119,7 +129,7 @@ class Viewer:
         self.runs = runs
         self._drawn: list[Any] = []
         self._lock = Lock()
-        with redirect_stdout(StringIO()):  # it has a banner, which names the page a second time
+        with redirect_stdout(StringIO()):  # viser prints a banner with the address, which the command prints too
             self._server = viser.ViserServer(host="127.0.0.1", port=port, verbose=False)
         gui = self._server.gui
         self._sequence = gui.add_dropdown("sequence", names(runs))
@@ -134,30 +144,32 @@ class Viewer:
 
     @property
     def address(self) -> str:
+        """URL of the page."""
         return f"http://localhost:{self._server.get_port()}"
 
     def stop(self) -> None:
+        """Stop serving the page."""
         with redirect_stdout(StringIO()):
             self._server.stop()
 
     def _choose(self) -> None:
-        """Another sequence may have other skips."""
+        """Offer the skips of the chosen sequence, and draw it."""
         known, chosen = list(map(str, skips(self.runs, self._sequence.value))), self._skip.value
         self._skip.options = known
         self._skip.value = chosen if chosen in known else known[0]
         self.draw()
 
     def draw(self) -> None:
-        """Show what is chosen, in place of what was shown before."""
+        """Draw the chosen sequence, in place of the one drawn before."""
         with self._lock:
             name, skip = self._sequence.value, int(self._skip.value)
-            if skip not in skips(self.runs, name):  # the sequence has changed, and another skip is being chosen
+            if skip not in skips(self.runs, name):  # the sequence has changed; `_choose` draws with another skip
                 return
             while self._drawn:
                 self._drawn.pop().remove()
             shown = scene(self.runs, name, skip)
             self._server.scene.set_up_direction(tuple(shown.up.tolist()))
-            first = next(own[name] for own in self.runs.values() if name in own)
+            first = next(sequences[name] for sequences in self.runs.values() if name in sequences)
             self._trajectory("true", shown.truth, (0, 0, 0), first.numbers.tolist(), first.images)
             for place, run in enumerate(self.runs):
                 if run in shown.predicted and self._runs[run].value:
@@ -170,22 +182,38 @@ class Viewer:
     def _trajectory(
         self, name: str, poses: Tensor, colour: tuple[int, int, int], cameras: Sequence[int], images: Tensor | None
     ) -> None:
-        """A line, and some of the cameras on it."""
-        add, places = self._server.scene, se3.translation(poses)
-        steps = torch.stack([places[:-1], places[1:]], dim=1).float().numpy()
-        self._drawn.append(add.add_line_segments(f"/{name}/line", steps, colour))
+        """Draw a path as a line, and some of the cameras on it."""
+        drawing, positions = self._server.scene, se3.translation(poses)
+        steps = torch.stack([positions[:-1], positions[1:]], dim=1).float().numpy()
+        self._drawn.append(drawing.add_line_segments(f"/{name}/line", steps, colour))
         if not self._cameras.value:
             return
         for number, frame in enumerate(cameras):
             x, y, z, w = roma.rotmat_to_unitquat(se3.rotation(poses[frame])).tolist()
             image = None if images is None else images[number].permute(1, 2, 0).numpy()
-            look = {"scale": EXTENT / 25, "color": colour, "image": image}
-            place = {"wxyz": (w, x, y, z), "position": tuple(places[frame].tolist())}
-            self._drawn.append(add.add_camera_frustum(f"/{name}/camera{frame}", FIELD_OF_VIEW, 1.0, **look, **place))
+            frustum = drawing.add_camera_frustum(
+                f"/{name}/camera{frame}",
+                FIELD_OF_VIEW,
+                1.0,
+                scale=EXTENT / 25,
+                color=colour,
+                image=image,
+                wxyz=(w, x, y, z),
+                position=tuple(positions[frame].tolist()),
+            )
+            self._drawn.append(frustum)
 
 
 def _moved(poses: Tensor, centre: Tensor, scale: Tensor) -> Tensor:
     return se3.pose(se3.rotation(poses), scale * (se3.translation(poses) - centre))
+
+
+def _run_folders(path: Path) -> list[Path]:
+    """The path itself if it is a run folder, else the run folders that it holds."""
+
+    if (path / "config.yaml").is_file() or not path.is_dir():
+        return [path]
+    return sorted(folder.parent for folder in path.glob("*/config.yaml")) or [path]
 
 
 def _title(run: Run) -> str:

@@ -1,4 +1,4 @@
-"""homNIST: the generated set's determinism, the published file's formats, and the samplers of training."""
+"""homNIST: the generated set's determinism, other transformations in it, and the published file's formats."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ import numpy as np
 import pytest
 import torch
 from scipy.io import savemat
+from scipy.linalg import logm
 
 from niso.data.digits import homnist
-from niso.data.digits.homnist import (
-    GeneratedTestSet,
-    PerturbedBatch,
-    PerturbedDigits,
-    PublishedTestSet,
-    labelled,
-    related,
-)
+from niso.data.digits.homnist import GeneratedTestSet, PerturbedBatch, PerturbedDigits, PublishedTestSet
 from niso.data.digits.mnist import pad, signed
 from niso.errors import InputError
 from niso.geometry import homographies as homography
 from niso.geometry.homographies import Homographies
+from niso.geometry.mobius import MobiusTransformations
 
 
 def digits(count: int = 5, side: int = 8) -> tuple[torch.Tensor, torch.Tensor]:
     random = torch.Generator().manual_seed(0)
     images = torch.randint(256, (count, side, side), generator=random, dtype=torch.uint8)
     return pad(images, 4), torch.randint(10, (count,), generator=random)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few transformations are drawn together, and several blocks are needed."""
+    monkeypatch.setattr(homnist, "_BLOCK", 3)
 
 
 def whole(test_set: PerturbedDigits, size: int = 7) -> PerturbedBatch:
@@ -42,48 +43,67 @@ def whole(test_set: PerturbedDigits, size: int = 7) -> PerturbedBatch:
 # --- the generated test set ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("small_blocks")
 def test_every_digit_has_32_consecutive_homographies() -> None:
     images, labels = digits()
     full = whole(GeneratedTestSet(images, labels))
     assert full.images.shape == (160, 1, 16, 16) and full.images.dtype == torch.float32
     assert full.images.min() == -1 and full.images.max() <= 1
     assert torch.equal(full.labels, labels.repeat_interleave(32))
-    expected = Homographies().act(signed(images)[:, None].repeat_interleave(32, 0), full.matrices)
+    matrices = full.transformations.float()
+    expected = Homographies().act(signed(images)[:, None].repeat_interleave(32, 0), matrices)
     torch.testing.assert_close(full.images, expected)
-    assert len(full.matrices.flatten(1).unique(dim=0)) == 160
-    torch.testing.assert_close(torch.linalg.det(full.matrices), torch.ones(160))
+    assert len(full.transformations.flatten(1).unique(dim=0)) == 160
+    torch.testing.assert_close(torch.linalg.det(matrices), torch.ones(160))
 
 
+@pytest.mark.usefixtures("small_blocks")
 def test_the_warp_of_the_paper_in_0_to_1_is_the_same_set() -> None:
     images, labels = digits()
     full = whole(GeneratedTestSet(images, labels))
-    paper = Homographies(background=0.0).act(images.repeat_interleave(32, 0)[:, None] / 255, full.matrices)
+    paper = Homographies(background=0.0).act(
+        images.repeat_interleave(32, 0)[:, None] / 255, full.transformations.float()
+    )
     torch.testing.assert_close(full.images, 2 * paper - 1, atol=2e-6, rtol=0)
 
 
-def test_batch_size_number_of_digits_and_subset_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(homnist, "_BLOCK", 3)  # several blocks
+@pytest.mark.usefixtures("small_blocks")
+def test_batch_size_number_of_digits_and_subset_change_nothing() -> None:
     images, labels = digits(5)
     full = whole(GeneratedTestSet(images, labels))
     torch.manual_seed(1)  # the global generator plays no part
     for size in (1, 32, 1000):
         again = whole(GeneratedTestSet(images, labels), size)
-        assert torch.equal(again.matrices, full.matrices)
+        assert torch.equal(again.transformations, full.transformations)
         torch.testing.assert_close(again.images, full.images)
     fewer = whole(GeneratedTestSet(images[:4], labels[:4]))
-    assert torch.equal(fewer.matrices, full.matrices[:128])
+    assert torch.equal(fewer.transformations, full.transformations[:128])
     subset = GeneratedTestSet(images, labels, copies=1)
     assert len(subset) == 5
-    assert torch.equal(whole(subset).matrices, full.matrices[::32])
+    assert torch.equal(whole(subset).transformations, full.transformations[::32])
     other = whole(GeneratedTestSet(images, labels, seed=1))
-    assert not torch.isclose(other.matrices, full.matrices).all(dim=(-2, -1)).any()
+    assert not torch.isclose(other.transformations, full.transformations).all(dim=(-2, -1)).any()
 
 
 def test_the_documented_seed_gives_the_documented_set() -> None:
     """Guards results that were published with this set: a change of these numbers is another test set."""
-    x = GeneratedTestSet(*digits(1), copies=2).coefficients(0)
+    matrices = GeneratedTestSet(*digits(1), copies=2).transformations(0)
+    x = homography.coefficients_of(torch.stack([torch.from_numpy(logm(matrix.numpy())) for matrix in matrices]))
     expected = [[-0.048269732, -0.436496748, 0.091324621], [0.046533248, -0.047099779, -0.160587179]]
     torch.testing.assert_close(x[:, :3], torch.tensor(expected, dtype=torch.float64), atol=1e-8, rtol=0)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_other_transformations_take_the_place_of_homographies() -> None:
+    images, labels = digits()
+    narrow = whole(GeneratedTestSet(images, labels, copies=2))
+    wide = whole(GeneratedTestSet(images, labels, copies=2, action=homography.Homographies()))
+    assert (
+        homography.Homographies().strength(wide.transformations).mean()
+        > homography.Homographies().strength(narrow.transformations).mean()
+    )
+    turned = whole(GeneratedTestSet(images, labels, copies=2, action=MobiusTransformations()))
+    assert turned.transformations.is_complex() and turned.images.shape == narrow.images.shape
 
 
 @pytest.mark.parametrize("copies", [0, 33])
@@ -156,7 +176,7 @@ def test_published_files_round_trip(tmp_path: Path, version: str, dtype: Any) ->
     pixels = content["img_data"] / (255 if dtype == np.uint8 else 1)
     torch.testing.assert_close(loaded.images[:, 0], torch.from_numpy(pixels * 2 - 1).float())
     assert loaded.labels.dtype == torch.int64 and loaded.labels.tolist() == [3] * 32 + [8] * 32
-    torch.testing.assert_close(loaded.matrices, torch.from_numpy(content["hom_matrices"]).float())
+    torch.testing.assert_close(loaded.transformations, torch.from_numpy(content["hom_matrices"]).float())
 
 
 @ANY_VERSION
@@ -236,80 +256,3 @@ def test_without_h5py_the_remedy_is_to_install_it(tmp_path: Path, monkeypatch: p
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(InputError, match="needs h5py: pip install h5py"):
         PublishedTestSet(path)
-
-
-# --- what training draws ------------------------------------------------------------------------------------------
-
-
-def test_related_images_are_powers_of_one_homography_of_the_digit(monkeypatch: pytest.MonkeyPatch) -> None:
-    images, _ = digits()
-    drawn = []
-    sample = homography.sample_coefficients
-
-    def record(*args: Any, **kwargs: Any) -> torch.Tensor:
-        drawn.append(sample(*args, **kwargs))
-        return drawn[-1]
-
-    monkeypatch.setattr(homography, "sample_coefficients", record)
-    psi, t_psi, t2_psi = related(images, 6, order=3)
-    known = signed(images)
-    assert all((digit[0] == known).all(dim=(-2, -1)).any() for digit in psi)
-    for power, view in ((1, t_psi), (2, t2_psi)):
-        expected = Homographies().act(psi, homography.matrix(power * drawn[0]).float())
-        torch.testing.assert_close(view, expected, atol=2e-5, rtol=1e-5)
-        assert view.shape == (6, 1, 16, 16) and view.dtype == torch.float32
-
-
-def test_orders_share_their_beginning_and_seeds_decide() -> None:
-    images, _ = digits()
-    results = []
-    for order in (1, 2, 3):
-        torch.manual_seed(3)
-        results.append(related(images, 4, order))
-    assert [len(result) for result in results] == [1, 2, 3]
-    assert torch.equal(results[0][0], results[2][0])
-    torch.testing.assert_close(results[1][1], results[2][1])
-    assert not torch.equal(related(images, 4)[1], results[1][1])
-
-
-def test_a_group_shares_its_homography() -> None:
-    images = torch.zeros(3, 16, 16, dtype=torch.uint8)
-    images[:, 5:11, 5:11] = 255  # all alike, so that only T differs
-    _, warped = related(images, 12, group=4)
-    groups = warped.view(3, 4, -1)
-    assert (groups == groups[:, :1]).all()
-    assert not torch.equal(groups[0], groups[1]) and not torch.equal(groups[1], groups[2])
-
-
-def test_the_number_of_processes_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    images, labels = digits()
-
-    def draw(size: int) -> list[torch.Tensor]:
-        torch.manual_seed(0)
-        return [*related(images, size, order=3, group=2), *labelled(images, labels, size, augmented=True)]
-
-    alone = draw(8)
-    parts = []
-    for rank in (0, 1):
-        for name in ("niso.random.process", "niso.data.digits.homnist.process"):
-            monkeypatch.setattr(name, lambda rank=rank: (rank, 2))
-        parts.append(draw(4))
-    for tensor, *halves in zip(alone, *parts, strict=True):
-        torch.testing.assert_close(torch.cat(halves), tensor)
-
-
-def test_labels_stay_with_their_digits() -> None:
-    images = torch.arange(10, dtype=torch.uint8)[:, None, None].expand(10, 6, 6)
-    drawn, targets = labelled(images, torch.arange(10), 50)
-    torch.testing.assert_close(drawn[:, 0, 0, 0], targets / 127.5 - 1)
-    torch.manual_seed(0)
-    plain, first = labelled(images, torch.arange(10), 50)
-    torch.manual_seed(0)
-    augmented, second = labelled(images, torch.arange(10), 50, augmented=True)
-    assert torch.equal(first, second) and not torch.equal(plain, augmented)
-
-
-@pytest.mark.parametrize(("size", "order", "group"), [(6, 2, 4), (4, 0, 1), (4, 2, 0)])
-def test_impossible_draws(size: int, order: int, group: int) -> None:
-    with pytest.raises(ValueError, match="must be a multiple of group"):
-        related(digits()[0], size, order, group)

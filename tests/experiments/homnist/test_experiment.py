@@ -1,19 +1,24 @@
+"""The homNIST experiment: what methods are trained on, its splits, its metrics and figures, and what is refused."""
+
 import json
+import re
 import shutil
 from dataclasses import replace
 
 import pytest
 import torch
-from niso.experiments.homnist.methods import METHODS
 
 from niso.config import Hardware, Optimisation
-from niso.data.digits.mnist import digits, pad, signed
-from niso.experiments.homnist.experiment import Homnist
+from niso.data.digits.mnist import embedded, pad, signed
+from niso.experiments.homnist.experiment import Homnist, Scores, spread
 from niso.experiments.homnist.presets import PRESETS
+from niso.experiments.known import known
+from niso.methods import METHODS
+from niso.methods.evaluation import evaluate_pairs
+from niso.results import Result
+from niso.runs import runner
 from niso.training import checkpoint
-from niso.training.loop import train
-from niso.training.processes import make_fabric
-from niso.training.run import Run
+from niso.training.processes import make_fabric, network_precision
 
 CPU = torch.device("cpu")
 QUICK = PRESETS["quick"]
@@ -28,11 +33,8 @@ TINY = replace(
     test_digits=7,
     test_copies=2,
     evaluation_pairs=5,
+    validation=0.0,
 )
-FLAGS = (
-    "--conv.channels 4 --conv.blocks 1 --rank 8 --steps 3 --batch-size 4 --head.steps 3 --head.batch-size 4 "
-    "--nft-epochs 1 --nft-maps 8 --test-digits 5 --test-copies 1 --evaluation-pairs 3"
-).split()
 
 
 def make(method: str = "niso", **changes: object) -> Homnist:
@@ -40,35 +42,37 @@ def make(method: str = "niso", **changes: object) -> Homnist:
     return Homnist(replace(TINY, **changes), method, 0, None, CPU)
 
 
-def trained(experiment: Homnist, folder) -> list[dict[str, torch.Tensor]]:
-    """Trains all phases; the backbone's weights after each."""
-    run, fabric = Run.create(folder, {}), make_fabric(Hardware(accelerator="cpu"))
-    states = []
-    for phase in experiment.phases():
-        train(phase.objective, phase.sampler, phase.optimisation, run, fabric, phase.name)
-        states.append({name: value.clone() for name, value in experiment.model.state_dict().items()})
-    return states
+def evaluated(experiment: Homnist) -> Result:
+    """What comes out of an experiment that was not trained."""
+    list(experiment.phases())
+    return experiment.evaluate()
+
+
+def as_bytes(images: torch.Tensor) -> set[bytes]:
+    return {image.numpy().tobytes() for image in images}
 
 
 def is_padded_digit(images: torch.Tensor) -> torch.Tensor:
     """Which images are training digits as they are."""
-    known = signed(pad(digits().train_images)).flatten(1)
+    known = signed(pad(embedded().train_images)).flatten(1)
     return (images.flatten(1)[:, None] == known).all(-1).any(-1)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_head_leaves_the_backbone_as_it_is(tmp_path, method):
+def test_the_head_leaves_the_backbone_as_it_is(train_phases, method):
     experiment = make(method)
-    before, after = trained(experiment, tmp_path / "run")
+    before, after = train_phases(experiment)
     assert before.keys() == after.keys()
     changed = [name for name in before if not torch.equal(before[name], after[name])]
     assert changed == (["basis"] if method.startswith("nft") else [])  # diagonalised between the phases
-    figures = experiment.evaluate()
-    own = {"equivariance_error", "equivariance_error_centred", "relative_map_error"}
+    result = experiment.evaluate()
+    of_maps = {"equivariance_error", "equivariance_error_centred", "relative_map_error"}
     always = {"accuracy", "accuracy_clean", "reconstruction_error", "test_images"}
-    assert figures.keys() == (always if method == "autoencoder" else always | own)
-    assert figures["test_images"] == 14
-    assert all(value == value and value >= 0 for value in figures.values())
+    assert result.metrics.keys() == (always if method == "autoencoder" else always | of_maps)
+    assert result.metrics["test_images"] == 14
+    assert all(value == value and value >= 0 for value in result.metrics.values())
+    assert (result.operator is not None) == (method.startswith("niso") and method != "niso-no-basis")
+    assert (result.pairs.maps is not None) == (method != "autoencoder")
 
 
 @pytest.mark.parametrize("method", ["niso", "autoencoder"])
@@ -78,7 +82,7 @@ def test_only_the_autoencoders_head_sees_homographies(method):
     images, labels = head.sampler(0)
     assert images.shape == (4, 1, 24, 24) and labels.shape == (4,)
     assert is_padded_digit(images).all() == (method == "niso")
-    assert not any(parameter.requires_grad for parameter in experiment.model.parameters())
+    assert not any(parameter.requires_grad for parameter in experiment.method.model.parameters())
 
 
 def test_features_are_computed_once_where_that_is_less_work():
@@ -91,7 +95,7 @@ def test_features_are_computed_once_where_that_is_less_work():
     assert torch.equal(labels, experiment.train_labels[index])
     torch.testing.assert_close(features, experiment.encode(experiment.train_images[index]))
     loss = head.objective((features, labels), 0.0)["loss"]
-    experiment.model.eval()
+    experiment.method.model.eval()
     expected = torch.nn.functional.cross_entropy(experiment.head(features), labels)
     torch.testing.assert_close(loss, expected)
 
@@ -100,32 +104,116 @@ def test_the_scale_of_latents_makes_no_difference_to_the_head():
     scores = []
     for factor in (1.0, 1e-3):
         experiment = make()
-        experiment.model.encoder.layers[-1].weight.data.mul_(factor)
+        experiment.method.model.encoder.layers[-1].weight.data.mul_(factor)
         torch.manual_seed(0)
         list(experiment.phases())
         scores.append(experiment.head(experiment.encode(experiment.train_images[:3])))
     torch.testing.assert_close(*scores, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("method", ["niso", "autoencoder"])
-def test_in_half_precision_features_are_not(tmp_path, method):
-    experiment, fabric = make(method), make_fabric(Hardware(accelerator="cpu", precision="bf16-mixed"))
-    experiment.autocast, run = fabric.autocast, Run.create(tmp_path / "run", {})
-    for phase in experiment.phases():
-        train(phase.objective, phase.sampler, phase.optimisation, run, fabric, phase.name)
-    assert experiment.encode(experiment.test_images).dtype == torch.float32
-    assert 0 <= experiment.evaluate()["accuracy"] <= 1
+@pytest.mark.parametrize(
+    ("method", "precision"),
+    [("niso", "bf16-mixed"), ("autoencoder", "bf16-mixed"), ("nft", "64-true"), ("autoencoder", "64-true")],
+)
+def test_in_any_precision_features_are_never_half(train_phases, method, precision):
+    experiment = make(method)
+    fabric = make_fabric(Hardware(accelerator="cpu", precision=precision))
+    experiment.precision = experiment.method.precision = network_precision(fabric)
+    train_phases(experiment, precision)
+    features = experiment.encode(experiment.test_images)
+    assert features.dtype == (torch.float64 if precision == "64-true" else torch.float32)
+    assert torch.get_default_dtype() == torch.float32
+    metrics = experiment.evaluate().metrics
+    assert 0 <= metrics["accuracy"] <= 1 and all(value == value for value in metrics.values())
+
+
+def test_heads_see_the_features_that_are_evaluated():
+    """One rule for training, evaluation and inference: networks run in the precision of the run."""
+    experiment = make(head=Optimisation(steps=1_000, batch_size=4))
+    experiment.precision = experiment.method.precision = lambda: torch.autocast("cpu", torch.bfloat16)
+    _, head = experiment.phases()
+    torch.manual_seed(3)
+    features, _ = head.sampler(0)
+    torch.manual_seed(3)
+    index = torch.randint(len(experiment.train_labels), (4,))
+    coarse = experiment.encode(experiment.train_images[index])
+    torch.testing.assert_close(features, coarse, rtol=0, atol=0)
+    experiment.method.precision = make().precision
+    assert not torch.equal(experiment.encode(experiment.train_images[index]), coarse)
 
 
 def test_the_curve_is_of_the_accuracy():
-    experiment = make()
-    list(experiment.phases())
-    accuracy = experiment.evaluate()["accuracy"]
-    curve = experiment.curves()["accuracy_by_strength"]
+    result = evaluated(make())
+    curve = result.curves["accuracy_by_strength"]
     assert sum(curve["count"]) == 14 and curve["x"] == sorted(curve["x"])
     mean = sum(y * count for y, count in zip(curve["y"], curve["count"], strict=True)) / 14
-    assert mean == pytest.approx(accuracy)
+    assert mean == pytest.approx(result.metrics["accuracy"])
     assert json.loads(json.dumps(curve)) == curve
+
+
+# Splits
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
+def test_validation_digits_are_training_digits_that_nothing_trains_on(share):
+    data = embedded()
+    experiment = make(validation=share, training=replace(TINY.training, batch_size=400))
+    validation, train = experiment.validation_labels, experiment.train_labels
+    assert len(validation) == round(share * len(data.train_labels))
+    assert len(validation) + len(train) == len(data.train_labels)
+    counts = [labels.bincount(minlength=10) for labels in (validation, train, data.train_labels)]
+    assert torch.equal(counts[0] + counts[1], counts[2])
+    everything = as_bytes(pad(data.train_images))
+    kept, trained = as_bytes(experiment.validation_images), as_bytes(experiment.train_images)
+    assert kept | trained == everything and not kept & trained
+    assert not as_bytes(experiment.test_images) & everything
+    seen = set()
+    for step in range(3):
+        x, _ = experiment.sample(step)
+        seen |= {image.numpy().tobytes() for image in ((x[:, 0] + 1) * 127.5).round().byte()}
+    for x, _ in experiment.train_pairs(600):
+        seen |= {image.numpy().tobytes() for image in ((x[:, 0] + 1) * 127.5).round().byte()}
+    assert len(seen) > 500 and seen <= trained
+
+
+def test_heads_never_see_validation_digits():
+    for method in ("niso", "autoencoder"):  # features of all digits once, or images as they are drawn
+        experiment = make(method, validation=0.5, head=Optimisation(steps=1_000, batch_size=8))
+        _, head = experiment.phases()
+        batch, labels = head.sampler(0)
+        assert len(labels) == 8
+        if method == "niso":
+            known_features = experiment.encode(experiment.train_images)
+            assert all((known_features == row).all(-1).all(-1).any() for row in batch)
+
+
+def test_validation_has_metrics_of_its_own_where_there_are_validation_digits():
+    metrics = {share: evaluated(make(validation=share)).metrics for share in (0.0, 0.01)}
+    assert metrics[0.01].keys() - metrics[0.0].keys() == {"accuracy_val", "accuracy_clean_val"}
+    experiment = make(validation=0.01)
+    list(experiment.phases())
+
+    def classify(digits):  # all of the validation digits are right, all of the test digits wrong
+        right = torch.full((len(digits),), digits is not experiment.test_set)
+        return Scores(right, torch.arange(len(digits), dtype=torch.float32), "strength")
+
+    experiment.classify = classify
+    experiment.accuracy = lambda images, labels: float(len(labels))
+    result = experiment.evaluate().metrics
+    assert result["accuracy"] == 0.0 and result["accuracy_val"] == 1.0
+    assert (result["accuracy_clean"], result["accuracy_clean_val"]) == (7.0, 13.0)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets_keep_digits_apart_for_validation(preset):
+    assert PRESETS[preset].validation == 0.1
+
+
+def test_places_are_spread_evenly():
+    assert spread(3, 9).tolist() == [0, 3, 6] and spread(20, 4).tolist() == [0, 1, 2, 3]
+
+
+# What methods are trained on
 
 
 def test_methods_are_trained_on_what_they_need():
@@ -141,6 +229,7 @@ def test_methods_are_trained_on_what_they_need():
 
 def test_the_ablations_leave_one_term_out():
     objectives = {method: next(make(method).phases()).objective for method in METHODS if method.startswith("niso")}
+    assert not objectives.pop("niso-no-basis").model.relative
     weights = {
         name: (o.equivariance > 0, o.multiplicity > 0, o.contrastive > 0, o.group, o.model.relative)
         for name, o in objectives.items()
@@ -152,6 +241,7 @@ def test_the_ablations_leave_one_term_out():
         "niso-contrastive": (True, True, True, 1, False),
         "niso-no-equivariance": (False, True, False, 1, False),
         "niso-no-multiplicity": (True, False, False, 1, False),
+        "niso-no-operator": (True, False, False, 1, False),
     }
     batch = make("niso-contrastive").sample(0)
     terms = objectives["niso-contrastive"](batch, 0.0)
@@ -163,17 +253,18 @@ def test_the_fourier_baseline_has_the_same_sizes():
     sizes = {}
     for method in ("niso", "nft"):
         experiment = make(method)
-        x = experiment.encode(experiment.train_images[:3])
+        a = experiment.encode(experiment.train_images[:3])
         _, _head = experiment.phases()
-        sizes[method] = experiment.maps(3).shape, x.shape, sum(p.numel() for p in experiment.head.parameters())
+        tau = experiment.method.solve(a, a.flip(0))
+        sizes[method] = tau.shape, a.shape, sum(p.numel() for p in experiment.head.parameters())
     assert sizes["niso"] == sizes["nft"]
     assert sizes["niso"][0] == (3, 8, 8)
 
 
 def test_the_tall_fourier_latent_has_all_points():
     experiment = make("nft", nft_tall=True, nft_epochs=0)
-    assert experiment.maps(3).shape == (3, 6, 6)
-    assert experiment.encode(experiment.train_images[:3]).shape == (3, 6, 144)
+    a = experiment.encode(experiment.train_images[:3])
+    assert a.shape == (3, 6, 144) and experiment.method.solve(a, a).shape == (3, 6, 6)
     assert len(list(experiment.phases())) == 2
 
 
@@ -181,56 +272,80 @@ def test_transformers_take_the_place_of_convolutions():
     experiment = make(
         architecture="vit", vit=replace(TINY.vit, patch=4, channels=8, heads=2, blocks=1, latent_channels=6)
     )
-    assert experiment.grid == (6, 6)
+    assert experiment.method.grid == (6, 6)
     assert experiment.encode(experiment.train_images[:3]).shape == (3, 8, 6)
 
 
 def test_test_digits_are_spread_evenly():
-    data = digits()
+    data = embedded()
     experiment = make(test_digits=250)
     assert torch.equal(experiment.test_labels, data.test_labels[::2])
     assert len(make(test_digits=None).test_set) == 2 * len(data.test_labels)
     assert len(make(test_digits=10_000).test_set) == 2 * len(data.test_labels)
 
 
-def test_evaluation_does_not_depend_on_the_random_state():
-    experiment = make()
-    list(experiment.phases())
-    figures = []
-    for seed in (1, 2):
-        torch.manual_seed(seed)
-        figures.append(experiment.evaluate())
-    assert figures[0] == figures[1]
-
-
 def test_pairs_share_their_homography_with_another_digit():
     experiment = make()
-    pairs = experiment.pairs(5)
+    (x, _, other, t_other), *rest = experiment.held_out(5)
+    assert not rest
     images = signed(experiment.test_images)[:, None]
-    assert torch.equal(pairs.x, images[[0, 1, 2, 4, 5]]) and torch.equal(pairs.other, images[[1, 2, 3, 5, 6]])
-    assert len(experiment.pairs(100).x) == 7
+    assert torch.equal(x, images[[0, 1, 2, 4, 5]]) and torch.equal(other, images[[1, 2, 3, 5, 6]])
+    assert len(next(experiment.held_out(100))[0]) == 7
     swapped = make()
     swapped.test_images = swapped.test_images.roll(-1, 0)
-    torch.testing.assert_close(pairs.t_other, swapped.pairs(5).tx)
+    torch.testing.assert_close(t_other, next(swapped.held_out(5))[1])
 
 
+def test_maps_are_fitted_to_as_many_training_pairs_as_are_asked_for():
+    experiment = make()
+    batches = list(experiment.train_pairs(700))
+    assert [len(x) for x, _ in batches] == [500, 200]
+    again = list(experiment.train_pairs(700))
+    assert all(
+        torch.equal(x, y) for one, other in zip(batches, again, strict=True) for x, y in zip(one, other, strict=True)
+    )
+
+
+def test_pair_metrics_are_of_the_held_out_pairs():
+    experiment = make()
+    result = evaluated(experiment)
+    pairs = evaluate_pairs(experiment.method, experiment.held_out(5))
+    assert pairs.metrics.items() <= result.metrics.items()
+    assert result.pairs.views.keys() == pairs.views.keys()
+
+
+def test_figures_stand_in_reading_order(drawn):
+    assert drawn(Homnist, evaluated(make())) == ["accuracy", "digits", "maps", "eigenfunctions", "mask", "mass"]
+
+
+@pytest.mark.parametrize(
+    ("method", "names"),
+    [
+        ("niso-no-operator", ["accuracy", "digits", "maps", "eigenfunctions", "mass"]),
+        ("nft", ["accuracy", "digits", "maps"]),
+        ("autoencoder", ["accuracy", "digits"]),
+    ],
+)
+def test_figures_are_of_what_a_method_has(method, names):
+    assert [picture.name for picture in Homnist.draw(evaluated(make(method)))] == names
+
+
+@pytest.mark.usefixtures("nothing_drawn")
 @pytest.mark.parametrize("method", ["niso", "nft", "autoencoder"])
-def test_an_interrupted_head_is_trained_as_if_nothing_had_happened(niso, tmp_path, method):
-    whole, again = tmp_path / "whole", tmp_path / "again"
-    status, _, err = niso("run", "homnist", *FLAGS, "--method", method, "--out", whole)
-    assert status == 0, err
-    shutil.copytree(whole, again)
+def test_an_interrupted_head_is_trained_as_if_nothing_had_happened(finished_once, tmp_path, method):
+    whole = finished_once("homnist", method)
+    again = shutil.copytree(whole, tmp_path / "again")
     for name in ("metrics.json", "checkpoints/head.safetensors"):
         (again / name).unlink()
-    assert niso("resume", again).status == 0
+    runner.resume(again)
     first, second = (checkpoint.load(run / "checkpoints" / "head.safetensors")[0] for run in (whole, again))
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
-    figures = [json.loads((run / "metrics.json").read_text()) for run in (whole, again)]
-    assert figures[0].keys() == figures[1].keys()
-    differing = [key for key in figures[0] if figures[0][key] != figures[1][key]]
+    metrics = [json.loads((run / "metrics.json").read_text()) for run in (whole, again)]
+    assert metrics[0].keys() == metrics[1].keys()
+    differing = [key for key in metrics[0] if metrics[0][key] != metrics[1][key]]
     assert all(key.startswith("seconds") for key in differing)
-    assert figures[0]["seconds"] == pytest.approx(figures[0]["seconds_pretrain"] + figures[0]["seconds_head"])
+    assert metrics[0]["seconds"] == pytest.approx(metrics[0]["seconds_pretrain"] + metrics[0]["seconds_head"])
 
 
 @pytest.mark.parametrize(
@@ -252,3 +367,19 @@ def test_a_wrong_call_is_refused(refused, tmp_path, options, message):
     line = refused("run", "homnist", *options.split(), "--out", out)
     assert message in line
     assert not out.exists()
+
+
+# What others report
+
+
+def test_published_values_are_shares_of_methods_in_the_paper():
+    methods = [entry.method for entry in Homnist.published if entry.method]
+    assert "niso-group" not in methods and len(methods) == len(set(methods))
+    for entry in Homnist.published:
+        assert all(re.fullmatch(r"0\.\d+( ± 0\.\d+)?", value) for value in entry.values.values())
+
+
+def test_what_is_known_of_an_experiment():
+    assert known("homnist").published_of("niso-triplet")["accuracy"] == "0.9738 ± 0.0023"
+    assert known("homnist").published_of("niso-group") == {}
+    assert known("of another version").published == ()

@@ -19,6 +19,7 @@ from niso.experiments.pose.evaluation import evaluable
 from niso.experiments.pose.frames import Frames, Source, open_sequences
 from niso.experiments.pose.presets import PRESETS
 from niso.geometry import se3
+from niso.runs import runner
 
 CPU = torch.device("cpu")
 SIZE = 8
@@ -116,12 +117,12 @@ def test_frames_are_those_asked_for(tmp_path):
 def test_sequences_that_cannot_be_evaluated_are_named(tmp_path):
     cameras = {"train-a": "moves", "test-a": "moves", "test-b": "stands", "test-c": "unknown"}
     frames = open_sequences(TINY, prepared(tmp_path, cameras), CPU)
-    found = evaluable(frames, frames.members("test").tolist())
+    test = evaluable(frames, frames.members("test").tolist())
     a = frames.names.index("test-a")
-    assert found.members == {skip: ([a] if skip <= 1 else []) for skip in found.members}
-    assert "does not move" in found.reasons["test-b, skip 0"]
-    assert found.reasons["test-c"] == "it has no camera poses"
-    assert found.reasons["test-a, skip 9"] == "it has 1 frames there, 3 are needed"
+    assert test.members == {skip: ([a] if skip <= 1 else []) for skip in test.members} and test.sequences == [a]
+    assert "does not move" in test.reasons["test-b, skip 0"]
+    assert test.reasons["test-c"] == "it has no camera poses"
+    assert test.reasons["test-a, skip 9"] == "only 1 of its frames are left, and 3 are needed"
     assert frames.members("test", posed=True).tolist() == [a, frames.names.index("test-b")]
 
 
@@ -143,7 +144,7 @@ def test_mirrored_sequences_are_seen_by_mirrored_cameras(tmp_path):
         assert mirror[:3, :3].det() > 0
 
 
-def test_rendered_clips_stand_beside_a_folder(tmp_path):
+def test_rendered_clips_are_added_to_a_folder(tmp_path):
     folder = prepared(tmp_path, {"train-a": "moves", "test-b": "moves"})
     for memory in (1.0, 0.0):
         frames = open_sequences(replace(TINY, memory=memory, rendered=0.5), folder, CPU, tmp_path / "cache")
@@ -155,25 +156,34 @@ def test_rendered_clips_stand_beside_a_folder(tmp_path):
     assert frames.members("train", "rendered", posed=True).tolist() == [frames.names.index("train-a"), 2, 3]
 
 
-def test_a_wrong_call_is_refused(refused, tmp_path):
-    out = tmp_path / "run"
-    good = prepared(tmp_path / "good", {"train-a": "moves", "test-a": "moves"})
+def test_wrong_data_and_settings_are_refused(settings, tmp_path):
+    """In one line, before anything is trained, and without a trace of the run."""
+    moving = prepared(tmp_path / "moving", {"train-a": "moves", "test-a": "moves"})
     (tmp_path / "empty").mkdir()
-    calls = {
-        "--data-dir nowhere": "nowhere",
-        f"--data-dir {tmp_path / 'empty'}": "holds neither prepared frames (parameters.json) nor CO3Dv2",
-        f"--data-dir {good} --method dit": "did you mean vit?",
-        f"--data-dir {good} --size 8 --rank 1000": "rank 1000 must lie between 1 and",
-        f"--data-dir {good} --size 9": "divisible by",
-        f"--data-dir {good} --group 3": "must be a multiple of group (3)",
-        f"--data-dir {prepared(tmp_path / 'untested', {'train-a': 'moves'})}": "no sequence of the split test",
-        f"--data-dir {prepared(tmp_path / 'untrained', {'test-a': 'moves'})}": "no sequence of the split train",
-        f"--data-dir {prepared(tmp_path / 'blind', {'train-a': 'unknown', 'test-a': 'moves'})}": "with camera poses",
-        f"--data-dir {prepared(tmp_path / 'still', {'train-a': 'moves', 'test-a': 'stands'})}": "does not move",
-    }
-    for options, message in calls.items():
-        assert message in refused("run", "pose", *options.split(), "--out", out)
-        assert not out.exists()
+    calls = [
+        (Path("nowhere"), {}, "nowhere"),
+        (tmp_path / "empty", {}, "holds neither prepared frames (parameters.json) nor CO3Dv2"),
+        (moving, {"rank": 1000}, "rank 1000 must lie between 1 and"),
+        (moving, {"size": 9}, "divisible by"),
+        (prepared(tmp_path / "untested", {"train-a": "moves"}), {}, "no sequence of the split test"),
+        (prepared(tmp_path / "untrained", {"test-a": "moves"}), {}, "no sequence of the split train"),
+        (prepared(tmp_path / "blind", {"train-a": "unknown", "test-a": "moves"}), {}, "with camera poses"),
+        (prepared(tmp_path / "still", {"train-a": "moves", "test-a": "stands"}), {}, "does not move"),
+    ]
+    for data, changes, message in calls:
+        with pytest.raises(InputError) as error:
+            runner.run(replace(settings(**changes), data_dir=data), tmp_path / "run")
+        assert message in str(error.value) and "\n" not in str(error.value)
+        assert not (tmp_path / "run").exists()
+
+
+def test_a_wrong_call_is_refused(refused, tmp_path):
+    folder = prepared(tmp_path, {"train-a": "moves"})
+    words = ["run", "pose", "--data-dir", folder, "--out", tmp_path / "run"]
+    assert "did you mean vit?" in refused(*words, "--method", "dit")
+    assert "must be a multiple of group (3)" in refused(*words, "--group", 3)
+    assert "no sequence of the split test" in refused(*words, "--size", 8)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_cache_that_cannot_be_written_to_is_named(tmp_path):
@@ -182,7 +192,22 @@ def test_a_cache_that_cannot_be_written_to_is_named(tmp_path):
         open_sequences(TINY, None, CPU, tmp_path)
 
 
+def test_shares_of_sequences_are_spread_and_exclude_their_mirrored_copies():
+    names = [f"s{number}" for number in range(10)]
+    source = Source(names, ["train"] * 10, [2] * 10, [None] * 10, lambda s, f: torch.zeros(2, 3, 4, 4).byte())
+    frames = Frames(source, 4, 1.0, CPU, mirrored=True)
+    members = frames.members("train")
+    assert len(members) == 20
+    assert frames.spread(members, 0.3).tolist() == [0, 3, 6] and not len(frames.spread(members, 0.0))
+    kept = frames.without(members, torch.tensor([0, 3, 6]))
+    assert sorted(frames.names[number].split()[0] for number in kept) == sorted(
+        2 * [n for n in names if n not in ("s0", "s3", "s6")]
+    )
+    assert frames.without(members, frames.spread(members, 0.0)).tolist() == members.tolist()
+
+
 def test_frames_need_two_to_be_a_pair():
+
     source = Source(["a", "b"], ["train"] * 2, [1, 2], [None] * 2, lambda s, f: torch.zeros(s + 1, 3, 4, 4).byte())
     frames = Frames(source, 4, 1.0, CPU)
     assert frames.members("train").tolist() == [1] and not len(frames.members("train", posed=True))

@@ -1,8 +1,6 @@
 """Trajectories that a pose run keeps, and the page that shows them."""
 
-import json
 import shutil
-import subprocess
 import sys
 import urllib.request
 from pathlib import Path
@@ -11,32 +9,21 @@ import pytest
 import torch
 
 from niso.cli import view as view_cli
+from niso.cli.parsing import parse
 from niso.errors import InputError
 from niso.experiments.pose import view as pose_view
 from niso.experiments.pose.trajectories import FILE, IMAGES, Trajectories, read, spread
 from niso.geometry import se3
 from niso.geometry import trajectories as trajectory
 from niso.geometry.trajectories import SKIPS
+from niso.runs import runner
 from niso.training import checkpoint
 from niso.training.run import Run
 
-FLAGS = "--method constant-motion --size 8 --head.steps 2 --head.batch-size 8 --evaluation-pairs 3".split()
-
-
-@pytest.fixture(scope="module")
-def trained(prepared_frames, tmp_path_factory) -> Path:
-    from niso.cli.main import main
-
-    run = tmp_path_factory.mktemp("pose") / "run"
-    with pytest.raises(SystemExit) as stop:
-        main([*map(str, ["run", "pose", *FLAGS, "--data-dir", prepared_frames, "--out", run])])
-    assert not stop.value.code
-    return run
-
 
 @pytest.fixture
-def run(trained, tmp_path) -> Path:
-    return Path(shutil.copytree(trained, tmp_path / "run"))
+def run(trained) -> Path:
+    return trained
 
 
 def a_sequence(dtype: torch.dtype = torch.float64, frames: int = 21) -> Trajectories:
@@ -49,19 +36,18 @@ def a_sequence(dtype: torch.dtype = torch.float64, frames: int = 21) -> Trajecto
     return Trajectories(truth, motions, torch.tensor([0, 5]), torch.zeros(2, 3, 4, 4, dtype=torch.uint8))
 
 
-def test_a_run_keeps_what_its_figures_are_made_of(run):
+def test_a_run_keeps_the_trajectories_that_its_metrics_are_of(run):
     sequences, metrics = read(run), Run(run).metrics
     assert list(sequences) == ["test0", "test1"]
     for skip in SKIPS:
         errors = []
-        for own in sequences.values():
-            places = (trajectory.compose(own.motions[skip].double()), trajectory.subsample(own.truth, skip))
-            errors.append(trajectory.ate_normalised(*map(se3.translation, places)))
+        for sequence in sequences.values():
+            poses = (trajectory.compose(sequence.motions[skip].double()), trajectory.subsample(sequence.truth, skip))
+            errors.append(trajectory.ate_normalised(*map(se3.translation, poses)))
         assert float(torch.stack(errors).mean()) == pytest.approx(metrics[f"ate_normalised_skip{skip}"], rel=1e-4)
-    for own in sequences.values():
-        assert own.images.dtype == torch.uint8 and own.images.shape[1:] == (3, 8, 8)
-        assert len(own.images) == len(own.numbers) <= IMAGES and own.numbers[0] == 0
-    assert {"failures", "failures_pairs"} <= json.loads((run / "figures" / "captions.json").read_text()).keys()
+    for sequence in sequences.values():
+        assert sequence.images.dtype == torch.uint8 and sequence.images.shape[1:] == (3, 8, 8)
+        assert len(sequence.images) == len(sequence.numbers) <= IMAGES and sequence.numbers[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -96,12 +82,12 @@ def test_damaged_files_are_refused(run, change, message):
         read(run)
 
 
-def test_evaluation_writes_it_anew(niso, run):
+def test_evaluation_writes_it_anew(run):
     before = checkpoint.load(run / f"{FILE}.safetensors")[0]
     (run / f"{FILE}.safetensors").unlink()
     with pytest.raises(InputError, match=r"has no trajectories\.safetensors"):
         read(run)
-    assert niso("evaluate", run).status == 0
+    runner.evaluate(run)
     after = checkpoint.load(run / f"{FILE}.safetensors")[0]
     assert before.keys() == after.keys() and all(torch.equal(before[key], after[key]) for key in before)
 
@@ -123,7 +109,7 @@ def test_alignment_undoes_a_similarity():
     torch.testing.assert_close(pose_view.aligned(moved, truth), truth, atol=1e-9, rtol=0)
 
 
-def test_a_camera_said_to_stand_still_is_in_the_middle():
+def test_a_camera_predicted_to_stand_still_is_in_the_middle():
     truth = a_sequence().truth
     still = torch.eye(4, dtype=torch.float64).expand_as(truth)
     places = se3.translation(pose_view.aligned(still, truth))
@@ -132,11 +118,9 @@ def test_a_camera_said_to_stand_still_is_in_the_middle():
 
 def test_several_runs_are_told_apart(run, tmp_path):
     other = Path(shutil.copytree(run, tmp_path / "other"))
-    assert list(pose_view.read_runs([run, other])) == [
-        f"quick · constant-motion · seed 0 ({folder})" for folder in (run, other)
-    ]
+    assert list(pose_view.read_runs([run, other])) == [f"quick · niso · seed 0 ({folder})" for folder in (run, other)]
     assert pose_view.read_runs([tmp_path]).keys() == pose_view.read_runs([other, run]).keys()
-    assert list(pose_view.read_runs([run])) == ["quick · constant-motion · seed 0"]
+    assert list(pose_view.read_runs([run])) == ["quick · niso · seed 0"]
     with pytest.raises(InputError, match="given twice"):
         pose_view.read_runs([run, run])
     path = other / f"{FILE}.safetensors"
@@ -146,9 +130,10 @@ def test_several_runs_are_told_apart(run, tmp_path):
         pose_view.read_runs([run, other])
 
 
-def test_only_finished_runs_of_pose_are_shown(run, finished, tmp_path):
+def test_only_finished_runs_of_pose_are_shown(run, torus_run, tmp_path):
     with pytest.raises(InputError, match="is a run of torus: `niso view` shows runs of pose"):
-        pose_view.read_runs([finished])
+        pose_view.read_runs([torus_run])
+
     (run / "metrics.json").unlink()
     with pytest.raises(InputError, match=f"is not finished: `niso resume {run}`"):
         pose_view.read_runs([run])
@@ -166,7 +151,7 @@ def test_only_finished_runs_of_pose_are_shown(run, finished, tmp_path):
 )
 def test_bad_calls_are_refused(words, message):
     with pytest.raises(InputError, match=message):
-        view_cli.main(words)
+        parse(view_cli.Options, "niso view", words)()
 
 
 def test_the_page_answers_and_follows_what_is_chosen(run):
@@ -177,7 +162,7 @@ def test_the_page_answers_and_follows_what_is_chosen(run):
         with urllib.request.urlopen(viewer.address) as page:
             assert page.status == 200 and b"<html" in page.read()
         drawn = len(viewer._drawn)
-        images = [len(own.numbers) for own in runs.values() for own in own.values()]
+        images = [len(sequence.numbers) for sequences in runs.values() for sequence in sequences.values()]
         assert drawn > 2 + images[0]
         viewer._sequence.value, viewer._skip.value = "test1", "9"
         viewer._choose()
@@ -195,17 +180,11 @@ def test_the_page_answers_and_follows_what_is_chosen(run):
 
 def test_the_command_says_where_the_page_is(run, capsys):
     pytest.importorskip("viser")
-    assert view_cli.main([str(run), "--once", "--port", "8124"]) == 0
+    parse(view_cli.Options, "niso view", [str(run), "--once", "--port", "8124"])()
     assert capsys.readouterr().out.startswith("http://localhost:81")
 
 
-def test_without_viser_its_installation_is_named(run):
-    program = (
-        "import sys; sys.modules['viser'] = None\n"
-        "from niso.errors import InputError\n"
-        "from niso.cli.view import main\n"
-        "try: main([sys.argv[1]])\n"
-        "except InputError as error: print(error)"
-    )
-    done = subprocess.run([sys.executable, "-c", program, str(run)], capture_output=True, text=True, check=True)
-    assert done.stdout == "`niso view` needs viser: pip install 'viser>=0.2.11'\n"
+def test_without_viser_its_installation_is_named(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "viser", None)
+    with pytest.raises(InputError, match=r"^`niso view` needs viser: pip install 'viser>=0.2.11'$"):
+        parse(view_cli.Options, "niso view", [str(run)])()

@@ -1,4 +1,4 @@
-"""The shapes experiment on small prepared folders: what methods are trained on, their figures, and what is refused."""
+"""The shapes experiment on small prepared folders: what methods are trained on, splits, metrics, figures, refusals."""
 
 import json
 import re
@@ -10,23 +10,22 @@ from typing import get_args
 import numpy as np
 import pytest
 import torch
-from niso.experiments.shapes.methods import METHODS
 
 from niso.config import Hardware, Optimisation
-from niso.data.shapes import prepared as prepared
+from niso.data.shapes import prepared
 from niso.data.shapes.family import PLANS
 from niso.experiments.shapes import maps as shapes_maps
-from niso.experiments.shapes.experiment import EVALUATION_SEED, Shapes
+from niso.experiments.shapes.experiment import EVALUATION_SEED, Shapes, last_of_each_class
 from niso.experiments.shapes.maps import ShapeMaps
 from niso.experiments.shapes.presets import PAPER, PRESETS, ShapesConfig
 from niso.geometry.domains.equirectangular import Layout
 from niso.geometry.mobius import MobiusTransformations
 from niso.networks import ConvConfig
+from niso.results import Result
+from niso.runs import runner
 from niso.training import checkpoint
 from niso.training.ahead import Ahead
-from niso.training.loop import train
-from niso.training.processes import make_fabric
-from niso.training.run import Run
+from niso.training.processes import make_fabric, network_precision
 
 CPU = torch.device("cpu")
 CLASSES, SHAPES, VARIANTS, CHANNELS, HEIGHT, WIDTH = 3, 4, 5, 2, 8, 16
@@ -36,16 +35,14 @@ TINY = replace(
     rank=8,
     train_shapes=2,
     test_shapes=2,
+    validation_shapes=0,
     nft_epochs=1,
     nft_maps=8,
     training=Optimisation(steps=2, batch_size=4, learning_rate=1e-3),
     head=Optimisation(steps=2, batch_size=4, learning_rate=1e-2),
     evaluation_pairs=5,
 )
-FLAGS = (
-    "--conv.channels 4 6 --conv.blocks 1 --rank 8 --steps 3 --batch-size 4 --head.steps 3 --head.batch-size 4 "
-    "--train-shapes 2 --test-shapes 2 --nft-epochs 1 --nft-maps 8 --evaluation-pairs 3"
-).split()
+METHODS = Shapes.methods()
 
 
 @pytest.fixture(scope="module")
@@ -69,44 +66,46 @@ def place(experiment: Shapes, maps: torch.Tensor) -> list[tuple[int, int]]:
     return [tuple(index[row.nonzero().item()].tolist()) for row in same]
 
 
-def trained(experiment: Shapes, folder: Path) -> list[dict[str, torch.Tensor]]:
-    """Trains both phases; the model's weights after each."""
-    run, fabric = Run.create(folder, {}), make_fabric(Hardware(accelerator="cpu"))
-    states = []
-    for phase in experiment.phases():
-        train(phase.objective, phase.sampler, phase.optimisation, run, fabric, phase.name)
-        states.append({name: value.clone() for name, value in experiment.model.state_dict().items()})
-    return states
+def evaluated(experiment: Shapes) -> Result:
+    """What comes out of an experiment that was not trained."""
+    list(experiment.phases())
+    return experiment.evaluate()
+
+
+# Kept as they are while features are trained, by prefix, and changed
+UNUSED = {"nft": "lifting", "nft-triplet": "lifting", "niso-no-basis": "decoder", "autoencoder": "decoder"}
+CHANGED = {"nft": {"reduction"}, "niso-no-basis": set(), "autoencoder": set()}
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_head_trains_what_features_depend_on(folder, tmp_path, method):
+def test_the_head_trains_what_features_depend_on(folder, train_phases, method):
     experiment = make(folder, method)
-    before, after = trained(experiment, tmp_path / "run")
-    own = {"niso": "spectrum.eigenvalue_root", "nft": "lifting", "autoencoder": "decoder"}[method]
+    before, after = train_phases(experiment)
     same = {name for name in before if torch.equal(before[name], after[name])}
-    assert same >= {name for name in before if name.startswith(("decoder", own))}
-    changed = {"niso": {"spectrum.basis", "spectrum.mass_root"}, "nft": {"reduction"}, "autoencoder": set()}[method]
+    unused = UNUSED.get(method, "spectrum.eigenvalue_root")
+    assert same >= {name for name in before if name.startswith(("decoder", unused))}
+    changed = CHANGED.get(method, {"spectrum.basis", "spectrum.mass_root"})
     assert {"encoder.layers.0.weight", *changed}.isdisjoint(same)
     assert all(
         torch.equal(before[name], value)
-        for name, value in experiment.pretrained.state_dict().items()
+        for name, value in experiment.pretrained.model.state_dict().items()
         if name != "basis"
     )
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_figures_are_those_described(folder, method):
+def test_metrics_are_those_described(folder, method):
     experiment = make(folder, method)
-    list(experiment.phases())
-    figures = experiment.evaluate()
-    described = Shapes.metric_descriptions.keys() - {"steps", "seconds", "seconds_pretrain", "seconds_head"}
+    result = evaluated(experiment)
+    described = {metric.key for metric in Shapes.metrics}
+    described -= {"steps", "seconds", "seconds_pretrain", "seconds_head", "accuracy_val", "accuracy_base_val"}
     of_maps = {name for name in described if "equivariance" in name or "map_error" in name}
-    assert figures.keys() == (described - of_maps if method == "autoencoder" else described)
-    assert (figures["classes"], figures["test_shapes"], figures["test_maps"]) == (3, 6, 30)
-    assert all(value == value and value >= 0 for value in figures.values())
-    torch.manual_seed(5)
-    assert experiment.evaluate() == figures
+    assert result.metrics.keys() == (described - of_maps if method == "autoencoder" else described)
+    counts = [result.metrics[name] for name in ("classes", "test_shapes", "test_maps")]
+    assert counts == [3, 6, 30]
+    assert all(value == value and value >= 0 for value in result.metrics.values())
+    assert (result.warped.maps is not None) == (method != "autoencoder")
+    assert (result.operator is not None) == (method.startswith("niso") and method != "niso-no-basis")
 
 
 def test_accuracies_count_all_variants_of_held_out_shapes(folder):
@@ -115,10 +114,10 @@ def test_accuracies_count_all_variants_of_held_out_shapes(folder):
     predicted = experiment.labels[experiment.test][:, None].repeat(1, VARIANTS)
     predicted[0, 0] = (predicted[0, 0] + 1) % CLASSES
     predicted[1, 3:] = (predicted[1, 3:] + 1) % CLASSES
-    experiment.classify = lambda: predicted
-    figures = experiment.evaluate()
-    assert figures["accuracy"] == pytest.approx(1 - 3 / 30)
-    assert figures["accuracy_base"] == pytest.approx(1 - 1 / 6)
+    experiment.classify = lambda members: predicted
+    metrics = experiment.evaluate().metrics
+    assert metrics["accuracy"] == pytest.approx(1 - 3 / 30)
+    assert metrics["accuracy_base"] == pytest.approx(1 - 1 / 6)
 
 
 def test_pairs_are_variants_of_one_training_shape(folder):
@@ -174,6 +173,91 @@ def test_splits_are_drawn_for_a_seed_and_recorded(folder):
         names = fact["train_shapes"] + fact["test_shapes"]
         assert len(set(names)) == len(names) == 12
         assert [name.split("/")[0] for name in fact["test_shapes"]] == sorted(["class0", "class1", "class2"] * 2)
+
+
+def test_the_last_members_of_each_class_are_kept_apart():
+    labels = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1, 2, 2])
+    members = torch.tensor([3, 0, 2, 4, 7, 6, 9, 8])
+    kept, last = last_of_each_class(members, labels, 1)
+    assert (kept.tolist(), last.tolist()) == ([3, 0, 4, 7, 9], [2, 6, 8])
+    kept, last = last_of_each_class(members, labels, 2)
+    assert (kept.tolist(), last.tolist()) == ([3, 4], [0, 2, 7, 6, 9, 8])
+    kept, last = last_of_each_class(members, labels, 0)
+    assert torch.equal(kept, members) and last.tolist() == []
+
+
+@pytest.mark.parametrize("method", ["niso", "autoencoder"])
+def test_validation_shapes_are_training_shapes_that_nothing_trains_on(folder, method):
+    without = make(folder, method, train_shapes=3, test_shapes=1)
+    experiment = make(folder, method, train_shapes=3, test_shapes=1, validation_shapes=1)
+    train, validation, test = (
+        set(part.tolist()) for part in (experiment.train, experiment.validation, experiment.test)
+    )
+    assert train | validation == set(without.train.tolist()) and not train & validation
+    assert test == set(without.test.tolist())
+    assert experiment.shapes.labels[experiment.validation].tolist() == [0, 1, 2]
+    assert {name: len(shapes) for name, shapes in experiment.facts().items()} == {
+        "train_shapes": 6,
+        "validation_shapes": 3,
+        "test_shapes": 3,
+    }
+    drawn = [getattr(experiment, f"{kind}_at")(step).shape for kind in ("pairs", "labelled") for step in range(30)]
+    assert set(torch.cat(drawn).tolist()) == train
+    mean, _ = prepared.statistics(experiment.shapes, experiment.train)
+    torch.testing.assert_close(experiment.maps.mean.flatten(), mean.float())
+
+
+def test_validation_has_metrics_of_its_own_where_there_are_validation_shapes(folder):
+    shares = {
+        count: evaluated(make(folder, train_shapes=3, test_shapes=1, validation_shapes=count)) for count in (0, 1)
+    }
+    keys = [result.metrics.keys() for result in shares.values()]
+    assert keys[1] - keys[0] == {"accuracy_val", "accuracy_base_val"}
+    experiment = make(folder, train_shapes=3, test_shapes=1, validation_shapes=1)
+    list(experiment.phases())
+    right = torch.tensor([[1, 0, 0, 0, 0]] * 3).bool()
+
+    def classify(members):  # base shapes of the validation are right, and nothing else
+        labels = experiment.shapes.labels[members][:, None].repeat(1, VARIANTS)
+        return labels.where(right & torch.equal(members, experiment.validation), (labels + 1) % CLASSES)
+
+    experiment.classify = classify
+    metrics = experiment.evaluate().metrics
+    assert (metrics["accuracy"], metrics["accuracy_base"]) == (0, 0)
+    assert (metrics["accuracy_val"], metrics["accuracy_base_val"]) == (pytest.approx(0.2), 1)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets_keep_shapes_apart_for_validation(preset):
+    assert 0 < PRESETS[preset].validation_shapes < PRESETS[preset].train_shapes
+
+
+@pytest.mark.parametrize(
+    ("method", "precision"), [("nft", "64-true"), ("autoencoder", "64-true"), ("nft", "bf16-mixed")]
+)
+def test_both_phases_train_in_any_precision(folder, train_phases, method, precision):
+    experiment = make(folder, method)
+    fabric = make_fabric(Hardware(accelerator="cpu", precision=precision))
+    experiment.precision = experiment.method.precision = network_precision(fabric)
+    train_phases(experiment, precision)
+    assert torch.get_default_dtype() == torch.float32
+    assert all(value == value for value in experiment.evaluate().metrics.values())
+
+
+def test_figures_stand_in_reading_order(folder, drawn):
+    result = evaluated(make(folder))
+    assert drawn(Shapes, result) == ["meshes", "shapes", "pairs", "mobius", "maps", "eigenfunctions", "mask", "mass"]
+
+
+@pytest.mark.parametrize(
+    ("method", "names"),
+    [("nft", ["shapes", "pairs", "mobius", "maps"]), ("autoencoder", ["shapes", "pairs"])],
+)
+def test_figures_are_of_what_a_method_and_a_folder_have(folder, method, names):
+    result = evaluated(make(folder, method))
+    for example in result.examples:
+        example.meshes.clear()  # a folder of maps alone
+    assert [picture.name for picture in Shapes.draw(result)] == names
 
 
 def test_channels_are_clipped_and_scaled_by_the_training_shapes(folder):
@@ -234,29 +318,26 @@ def test_without_a_folder_embedded_shapes_are_prepared_as_the_preset_says(monkey
     assert "prepare" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("entry", Shapes.published, ids=lambda entry: entry.name)
-def test_published_figures_are_of_known_methods_and_metrics(entry):
-    assert entry.source and entry.figures.keys() <= Shapes.metric_descriptions.keys()
-    assert entry.method in (*METHODS, None)
-    assert all(re.fullmatch(r"0\.\d+( ± 0\.\d+)?", figure) for figure in entry.figures.values())
+def test_published_values_are_shares():
+    values = [value for entry in Shapes.published for value in entry.values.values()]
+    assert all(re.fullmatch(r"0\.\d+( ± 0\.\d+)?", value) for value in values)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_an_interrupted_head_is_trained_as_if_nothing_had_happened(niso, folder, tmp_path, method):
-    whole, again = tmp_path / "whole", tmp_path / "again"
-    status, _, err = niso("run", "shapes", *FLAGS, "--data-dir", folder, "--method", method, "--out", whole)
-    assert status == 0, err
-    assert (whole / "report.html").exists() and list((whole / "figures").iterdir())
-    assert len(json.loads((whole / "run.json").read_text())["test_shapes"]) == 6
-    shutil.copytree(whole, again)
+@pytest.mark.usefixtures("nothing_drawn")
+@pytest.mark.parametrize("method", ["niso", "nft", "autoencoder"])
+def test_an_interrupted_head_is_trained_as_if_nothing_had_happened(finished_once, tmp_path, method):
+    whole = finished_once("shapes", method)
+    facts = json.loads((whole / "run.json").read_text())
+    assert [len(facts[f"{part}_shapes"]) for part in ("train", "validation", "test")] == [6, 3, 3]
+    again = shutil.copytree(whole, tmp_path / "again")
     for name in ("metrics.json", "checkpoints/head.safetensors"):
         (again / name).unlink()
-    assert niso("resume", again).status == 0
+    runner.resume(again)
     first, second = (checkpoint.load(run / "checkpoints" / "head.safetensors")[0] for run in (whole, again))
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
-    figures = [json.loads((run / "metrics.json").read_text()) for run in (whole, again)]
-    assert {key for key in figures[0] if figures[0][key] != figures[1][key]} <= {"seconds_head", "seconds"}
+    metrics = [json.loads((run / "metrics.json").read_text()) for run in (whole, again)]
+    assert {key for key in metrics[0] if metrics[0][key] != metrics[1][key]} <= {"seconds_head", "seconds"}
 
 
 def test_the_papers_networks_have_the_papers_sizes():
@@ -273,6 +354,8 @@ def test_the_papers_networks_have_the_papers_sizes():
         ({"clip": 0.0}, "clip must be positive"),
         ({"base_share": 1.5}, "base_share must be at most 1"),
         ({"mobius": -1.0}, "mobius must not be negative"),
+        ({"validation_shapes": 10}, r"validation_shapes \(10\) must be below train_shapes \(10\)"),
+        ({"validation_shapes": -1}, "validation_shapes must not be negative"),
         ({"memory": -1.0}, "memory must not be negative"),
         ({"vertices": 0}, "vertices must be positive"),
         ({"rank": 0}, "rank must be at least 1"),
@@ -294,14 +377,14 @@ def test_a_wrong_call_is_refused(refused, folder, write_shapes, tmp_path):
         "--data-dir nowhere": "nowhere",
         f"--data-dir {folder} --method nfd": "did you mean nft?",
         f"--data-dir {folder}": "too few shapes, where 14 of each class are needed: class0 (4), class1 (4), class2 (4)",
-        f"--data-dir {folder} --train-shapes 2 --test-shapes 2 --rank 1000": "rank 1000 must lie between 1 and",
-        f"--data-dir {folder} --train-shapes 2 --test-shapes 2 --conv.channels 4 4 4 4": "divisible by 16",
+        f"--data-dir {folder} --train-shapes 3 --test-shapes 1 --rank 1000": "rank 1000 must lie between 1 and",
+        f"--data-dir {folder} --train-shapes 3 --test-shapes 1 --conv.channels 4 4 4 4": "divisible by 16",
         f"--data-dir {folder} --base-share 2": "base_share must be at most 1",
-        f"--data-dir {alone} --train-shapes 2 --test-shapes 2": "has no variants of its shapes",
-        f"--data-dir {broken} --train-shapes 2 --test-shapes 2": "values that are not finite",
+        f"--data-dir {alone} --train-shapes 3 --test-shapes 1": "has no variants of its shapes",
+        f"--data-dir {broken} --train-shapes 3 --test-shapes 1": "values that are not finite",
     }
     for options, message in calls.items():
         assert message in refused("run", "shapes", *options.split(), "--out", out)
         assert not out.exists()
-    on_disk = f"--data-dir {broken} --train-shapes 2 --test-shapes 2 --memory 0 --batch-size 50"  # met in training
+    on_disk = f"--data-dir {broken} --train-shapes 3 --test-shapes 1 --memory 0 --batch-size 50"  # met in training
     assert "values that are not finite" in refused("run", "shapes", *on_disk.split(), "--out", out)

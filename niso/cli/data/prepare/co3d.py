@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from niso.cli.data.prepare.common import Preparing, prepare_all
-from niso.cli.parsing import parse
+from niso.cli.data.prepare.common import Preparing
 from niso.config import require
-from niso.data.prepared import Outcome, Report
 from niso.data.video import co3d
 from niso.data.video.preparation import Preparation, prepare
 
@@ -44,21 +43,14 @@ class Options(Preparing):
         if self.held_out >= 1:
             raise ValueError("held_out must be below 1: nothing would be left to train on")
 
-
-def main(arguments: list[str]) -> int:
-    """`niso data prepare co3d …`: the exit status."""
-    options = parse(Options, "niso data prepare co3d", arguments)
-    chosen = (
-        co3d.read_split(options.source, options.split_file)
-        if options.split_file
-        else co3d.select(options.source, options.quality, options.held_out, options.seed)
-    )
-
-    def work(report: Report) -> Outcome:
-        sequences = co3d.sequences(options.source, chosen)
-        return prepare(sequences, options.out, options.workers, options.preparation, report)
-
-    status = prepare_all(work, len(chosen.splits), "sequences", options.out)
-    if chosen.left_out:
-        print(f"{len(chosen.left_out)} sequences were not chosen, see --quality and --split-file", file=sys.stderr)
-    return status
+    def __call__(self) -> int:
+        if self.split_file:
+            chosen = co3d.read_split(self.source, self.split_file)
+        else:
+            chosen = co3d.select(self.source, self.quality, self.held_out, self.seed)
+        sequences = co3d.sequences(self.source, chosen)
+        work = partial(prepare, sequences, self.out, self.workers, self.preparation)
+        status = self.prepare_all(work, len(chosen.splits), "sequences")
+        if chosen.left_out:
+            print(f"{len(chosen.left_out)} sequences were not chosen, see --quality and --split-file", file=sys.stderr)
+        return status

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from niso.data.prepared import AGAIN, REFUSED
+from niso.data.prepared import AGAIN, REFUSED, Outcome, Report
 from niso.data.workers import cores
 from niso.errors import Interrupted
 from niso.training.progress import Bar
@@ -31,37 +31,33 @@ class Preparing:
     workers: int = field(default_factory=cores)
     """Processes; by default one for each core."""
 
+    def prepare_all(self, work: Callable[[Report], Outcome], total: int, unit: str) -> int:
+        """Prepare `total` items under a progress bar and print what became of them. Returns the exit status.
 
-def prepare_all(work: Callable[[Callable[[str, str | None], None]], Any], total: int, unit: str, out: Path) -> int:
-    """Do the work under a progress bar and print what became of the items. Returns the exit status.
+        Args:
+            unit: what the items are.
 
-    Args:
-        work: gets a function to call after each item, with its name and why it was refused, and returns an `Outcome`.
-        total: how many items there are.
-        unit: what the items are.
-        out: folder that is written to.
+        Raises:
+            Interrupted: Ctrl-C; the message says that the same command continues.
+        """
+        done = refused = 0
+        bar = Bar("prepare", total, 0, visible=True, unit=unit)
 
-    Raises:
-        Interrupted: Ctrl-C; the message says that the same command continues.
-    """
-    done = refused = 0
-    bar = Bar("prepare", total, 0, visible=True, unit=unit)
+        def report(name: str, problem: str | None) -> None:
+            nonlocal done, refused
+            done, refused = done + 1, refused + (problem is not None)
+            bar.show(done, {"refused": float(refused)})
 
-    def report(name: str, problem: str | None) -> None:
-        nonlocal done, refused
-        done, refused = done + 1, refused + (problem is not None)
-        bar.show(done, {"refused": float(refused)})
-
-    try:
-        with bar:
-            outcome = work(report)
-    except KeyboardInterrupt:
-        raise Interrupted(f"interrupted; {AGAIN}", signal.SIGINT) from None
-    notes = [f"{name}: {note}" for name, note in getattr(outcome, "notes", {}).items()]
-    if len(notes) > PRINTED_NOTES:
-        notes[PRINTED_NOTES:] = [f"… and {len(notes) - PRINTED_NOTES} more lack frames, see {out / REFUSED}"]
-    for line in [*notes, *(f"refused {name}: {problem}" for name, problem in outcome.refused.items())]:
-        print(line, file=sys.stderr)
-    kept = f", {outcome.kept} were there" if outcome.kept else ""
-    print(f"{outcome.prepared} {unit} prepared in {out}{kept}, {len(outcome.refused)} refused")
-    return REFUSED_STATUS if outcome.refused else 0
+        try:
+            with bar:
+                outcome = work(report)
+        except KeyboardInterrupt:
+            raise Interrupted(f"interrupted; {AGAIN}", signal.SIGINT) from None
+        notes = [f"{name}: {note}" for name, note in outcome.notes.items()]
+        if len(notes) > PRINTED_NOTES:
+            notes[PRINTED_NOTES:] = [f"… and {len(notes) - PRINTED_NOTES} more lack frames, see {self.out / REFUSED}"]
+        for line in [*notes, *(f"refused {name}: {problem}" for name, problem in outcome.refused.items())]:
+            print(line, file=sys.stderr)
+        kept = f", {outcome.kept} were there" if outcome.kept else ""
+        print(f"{outcome.prepared} {unit} prepared in {self.out}{kept}, {len(outcome.refused)} refused")
+        return REFUSED_STATUS if outcome.refused else 0

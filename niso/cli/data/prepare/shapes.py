@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from niso.cli.data.prepare.common import Preparing, prepare_all
-from niso.cli.parsing import parse
-from niso.data.prepared import Outcome, Report
+from niso.cli.data.prepare.common import Preparing
 from niso.data.shapes.preparation import Preparation, prepare_folder
 from niso.data.shapes.sources import find_sources
 
@@ -32,13 +31,7 @@ class Options(Preparing):
     """Classes to leave out. Conformal SHREC'11: glasses lamp snake two_balls myScissor."""
     preparation: Annotated[Preparation, arg(name="")] = field(default_factory=Preparation)
 
-
-def main(arguments: list[str]) -> int:
-    """`niso data prepare shapes …`: the exit status."""
-    options = parse(Options, "niso data prepare shapes", arguments)
-    sources = find_sources(options.source, options.labels, options.leave_out)
-
-    def work(report: Report) -> Outcome:
-        return prepare_folder(sources, options.out, options.preparation, options.workers, report)
-
-    return prepare_all(work, len(sources), "shapes", options.out)
+    def __call__(self) -> int:
+        sources = find_sources(self.source, self.labels, self.leave_out)
+        work = partial(prepare_folder, sources, self.out, self.preparation, self.workers)
+        return self.prepare_all(work, len(sources), "shapes")

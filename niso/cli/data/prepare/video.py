@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from niso.cli.data.prepare.common import Preparing, prepare_all
-from niso.cli.parsing import parse
+from niso.cli.data.prepare.common import Preparing
 from niso.config import require
-from niso.data.prepared import Outcome, Report
 from niso.data.video import footage
 from niso.data.video.preparation import Preparation, prepare
 
@@ -42,15 +41,9 @@ class Options(Preparing):
         require(self, "every", positive=True)
         require(self, "held_out", most=1.0)
 
-
-def main(arguments: list[str]) -> int:
-    """`niso data prepare video …`: the exit status."""
-    options = parse(Options, "niso data prepare video", arguments)
-    videos = footage.find_footage(options.source)
-    splits = footage.splits(videos, options.held_out, options.test, options.seed)
-
-    def work(report: Report) -> Outcome:
-        sequences = footage.sequences(videos, splits, options.every)
-        return prepare(sequences, options.out, options.workers, options.preparation, report)
-
-    return prepare_all(work, len(videos), "sequences", options.out)
+    def __call__(self) -> int:
+        videos = footage.find_footage(self.source)
+        splits = footage.splits(videos, self.held_out, self.test, self.seed)
+        sequences = footage.sequences(videos, splits, self.every)
+        work = partial(prepare, sequences, self.out, self.workers, self.preparation)
+        return self.prepare_all(work, len(videos), "sequences")

@@ -1,4 +1,4 @@
-"""Predictors of relative poses: the head on maps of a method, and baselines, a file and a line here each."""
+"""Predictors of relative poses: the head on a method's maps, and baselines, each one file and one line here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trivial baseline: the same motion whatever the frames show."""
+"""The trivial baseline: it predicts the same motion for all pairs of frames."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from niso.experiments.pose.presets import PoseConfig
 
 
 class ConstantMotion(Baseline):
-    """One translation for all pairs, with no rotation: a straight line. Its direction is learned."""
+    """One translation for all pairs, without rotation: trajectories are straight lines. The translation is learned."""
 
     def __init__(self) -> None:
         super().__init__()

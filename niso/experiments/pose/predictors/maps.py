@@ -15,13 +15,14 @@ from niso.networks import MLP
 
 
 class MapPredictor(Predictor):
-    """τ of a frozen method, vectorised → MLP → relative pose.
+    """The map τ of a frozen method, flattened → MLP → relative pose.
 
-    With `config.standardise` the MLP gets τ less its mean over `examples`, divided by one number: maps of neighbouring
-    frames differ little, and each method's by another amount.
+    With `config.standardise` the MLP gets τ minus its mean over `examples`, divided by its standard deviation there:
+    maps of neighbouring frames differ little, and by an amount that depends on the method.
 
     Args:
-        examples: latents of frames and of other frames that maps are solved between.
+        method: a pre-trained method that has maps; its model is frozen.
+        examples: coefficients of frames and of the second frames of these pairs.
     """
 
     mean: Tensor

@@ -1,4 +1,4 @@
-"""What predicts the pose of the second of two cameras as the first one sees it."""
+"""The protocol of predictors: the relative pose of two cameras from their frames."""
 
 from __future__ import annotations
 
@@ -14,44 +14,47 @@ from niso.linalg import full_precision
 
 
 class Predictor(nn.Module, ABC):
-    """Relative poses of pairs of frames. `numbers` gives offsets from the identity, where all methods start.
+    """Predicts the pose of the second camera of a pair in the coordinates of the first.
 
-    The paper's loss leaves the sign of translations open, see `translation_loss`: `orient` settles it after training.
+    A subclass predicts offsets from the identity by `numbers`. The paper's loss leaves the sign of translations open,
+    see `niso.experiments.pose.losses.translation_loss`: `orient` chooses it after training.
     """
 
     orientation: Tensor
+    """The sign of translations, a buffer: 1 or −1."""
     feature_size: int | None = None
-    """Numbers that `features` makes of a frame by networks that are frozen; None where there are none."""
+    """Number of features of a frame, where frozen networks compute them; None where features are not frozen."""
 
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("orientation", torch.ones(()))
 
     def features(self, frames: Float[Tensor, "batch 3 size size"]) -> Float[Tensor, "batch ..."]:
-        """What is made of a frame by itself."""
+        """Features of single frames, which `numbers` takes; by default the frames themselves."""
         return frames
 
     @abstractmethod
     def numbers(
         self, first: Float[Tensor, "batch ..."], second: Float[Tensor, "batch ..."]
     ) -> Float[Tensor, "batch 9"]:
-        """Offsets of the nine numbers of `niso.geometry.se3.from_parameters`, from features of both frames."""
+        """Offsets of the nine parameters of `niso.geometry.se3.from_parameters`, from the features of both frames."""
 
     def map_errors(
         self, first: Float[Tensor, "batch ..."], second: Float[Tensor, "batch ..."]
     ) -> Float[Tensor, " batch"] | None:
-        """Equivariance errors of the maps between features; None where the predictor has no maps."""
+        """Equivariance errors of the maps between the features of both frames; None where the predictor has no maps."""
         return None
 
     def forward(
         self, first: Float[Tensor, "batch ..."], second: Float[Tensor, "batch ..."]
     ) -> Float[Tensor, "batch 4 4"]:
+        """Relative poses, from the features of both frames."""
         first, second = (view.to(self.orientation.dtype) for view in (first, second))
         return _pose(self.numbers(first, second), self.orientation)
 
     @torch.no_grad()
     def orient(self, first: Tensor, second: Tensor, motions: Float[Tensor, "batch 4 4"]) -> None:
-        """Choose the sign of translations that these pairs speak for."""
+        """Choose the sign of translations that agrees better with the true motions of these pairs."""
         cosine = torch.cosine_similarity(se3.translation(self(first, second)), se3.translation(motions), dim=-1)
         if cosine.mean() < 0:
             self.orientation.neg_()
@@ -66,12 +69,13 @@ class Baseline(Predictor):
         """An untrained predictor.
 
         Raises:
-            InputError: what it is built of is missing.
+            InputError: something that it is built from is missing.
         """
 
     @classmethod
     def available(cls, config: PoseConfig) -> bool:
-        """Whether the configuration has all that it needs."""
+        """Whether the configuration names everything that it needs."""
+
         return True
 
 

@@ -1,4 +1,4 @@
-"""Relative poses from frozen features of models that others have pre-trained (paper appendix)."""
+"""Relative poses from frozen features of published pre-trained models (paper appendix)."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ from niso.networks.two_view import TwoViewDecoder
 
 
 class FeaturePredictor(Baseline):
-    """Frozen features of both frames → the decoder of the transformer on both frames → relative pose.
+    """Frozen features of both frames → decoder of the two-view transformer → relative pose.
 
     Args:
-        network: neither trained nor saved with the rest; it follows the predictor from device to device.
+        network: the frozen model. It is neither trained nor saved with the predictor, and computes on the device of
+            the frames.
     """
 
     kind: ClassVar[str]
-    """One of `niso.networks.pretrained.KINDS`, and the setting that names the model."""
+    """One of `niso.networks.pretrained.KINDS`, and the name of the setting that names the model."""
 
     def __init__(self, config: PoseConfig, network: PretrainedFeatures) -> None:
         super().__init__()
         self._network = (network,)  # no submodule
         self.feature_size = network.tokens * network.channels
-        size = config.transformer
+        sizes = config.transformer
         self.decoder = TwoViewDecoder(
-            size.channels, size.decoder_blocks, size.heads, se3.PARAMETERS, inputs=network.channels
+            sizes.channels, sizes.decoder_blocks, sizes.heads, se3.PARAMETERS, inputs=network.channels
         )
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Relative poses by a transformer on both frames, trained from scratch (paper appendix)."""
+"""Relative poses from both frames by a transformer that is trained from scratch (paper appendix)."""
 
 from __future__ import annotations
 

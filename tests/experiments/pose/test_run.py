@@ -1,0 +1,137 @@
+"""Runs of the pose experiment from their settings to their reports."""
+
+import json
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from PIL import Image
+
+from niso.config import Hardware
+from niso.data.video.stream import open_stream
+from niso.experiments.pose import evaluation as pose_evaluation
+from niso.experiments.pose.experiment import Pose
+from niso.experiments.pose.frames import open_sequences
+from niso.experiments.pose.inference import load_reader, predict
+from niso.experiments.pose.trajectories import read
+from niso.experiments.settings import Settings
+from niso.runs import runner
+from niso.training import checkpoint
+from niso.training.run import Run
+
+ROOT = Path(__file__).parents[3]
+VALIDATION = {metric.key for metric in pose_evaluation.VALIDATION_METRICS}
+
+
+def head(run: Path) -> dict[str, torch.Tensor]:
+    return checkpoint.load(run / "checkpoints" / "head.safetensors")[0]
+
+
+def test_a_run_leaves_metrics_facts_and_a_report(trained):
+    run = Run.open(trained)
+    assert run.finished and (trained / "report.html").exists()
+    assert run.metrics.keys() == {metric.key for metric in Pose.metrics}
+    assert run.facts["test_sequences"] == ["test0", "test1"] and run.facts["validation_sequences"] == ["train0"]
+    assert VALIDATION <= run.described.keys()
+
+
+TRAJECTORIES = ["trajectories_skip1", "trajectories_skip5", "failures", "failures_pairs"]
+
+
+@pytest.mark.usefixtures("drawn")
+def test_the_report_shows_trajectories_failures_and_maps(settings, tmp_path):
+    runner.run(settings(), tmp_path / "run")
+    captions = json.loads((tmp_path / "run/figures/captions.json").read_text())
+    assert list(captions) == [*TRAJECTORIES, "frames", "maps", "eigenfunctions", "mask", "mass"]
+    for name in captions:
+        with Image.open(tmp_path / f"run/figures/{name}.png") as image:
+            assert min(image.size) > 10
+    report = (tmp_path / "run/report.html").read_text()
+    assert all(caption and caption.split(":")[0] in report for caption in captions.values())
+
+
+@pytest.mark.usefixtures("drawn")
+@pytest.mark.parametrize(("method", "others"), [("vit", []), ("nft", ["frames", "maps"])])
+def test_methods_without_maps_or_operator_have_fewer_pictures(make, method, others):
+    experiment = make(method)
+    list(experiment.phases())
+    assert [picture.name for picture in Pose.draw(experiment.evaluate())] == TRAJECTORIES + others
+
+
+@pytest.mark.parametrize("method", ["niso", "vit"])
+def test_an_interrupted_head_is_trained_as_if_nothing_had_happened(settings, trained, tmp_path, method):
+    whole = trained
+    if method != "niso":
+        whole = tmp_path / "whole"
+        runner.run(settings(method), whole)
+    again = Path(shutil.copytree(whole, tmp_path / "again"))
+    for name in ("metrics.json", "checkpoints/head.safetensors"):
+        (again / name).unlink()
+    runner.resume(again)
+    first, second = head(whole), head(again)
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    metrics = [Run.open(run).metrics for run in (whole, again)]
+    assert {key for key in metrics[0] if metrics[0][key] != metrics[1][key]} <= {"seconds_head", "seconds"}
+
+
+@pytest.mark.parametrize("precision", ["64-true", "bf16-mixed", "32-true"])
+@pytest.mark.parametrize("method", ["niso", "vit"])
+def test_runs_of_every_precision_end_and_are_read_in_it(settings, prepared_frames, tmp_path, method, precision):
+    """What a run predicts for new video is what its evaluation predicted, with encoder and head in its precision."""
+    run = tmp_path / "run"
+    metrics = runner.run(settings(method, precision), run)
+    assert all(value >= 0 for value in metrics.values())
+    reader = load_reader(run)
+    dtype = torch.float64 if precision == "64-true" else torch.float32
+    assert {value.dtype for value in reader.predictor.state_dict().values()} == {dtype}
+    frames = open_sequences(settings().config, prepared_frames, reader.device)
+    number = frames.names.index("test1")
+    with torch.no_grad(), reader.precision():
+        encoded = pose_evaluation.features(reader.predictor, frames, number)
+        motions = reader.predictor(encoded[:-1], encoded[1:])
+    torch.testing.assert_close(motions.float(), read(run)["test1"].motions[0], atol=1e-5, rtol=1e-5)
+    outputs = list[torch.dtype]()
+    parts = [reader.predictor.head, reader.predictor.model.encoder] if method == "niso" else [reader.predictor.network]
+    for part in parts:
+        part.register_forward_hook(lambda module, inputs, output: outputs.append(output.dtype))
+    predict(reader, open_stream(prepared_frames, reader.size, 1, "test1").frames)
+    assert set(outputs) == {torch.bfloat16 if precision == "bf16-mixed" else dtype}
+
+
+def older(run: Path) -> None:
+    """Make a configuration what it was before there were validation sequences."""
+    path = run / "config.yaml"
+    values = yaml.safe_load(path.read_text())
+    del values["config"]["validation"]
+    values["config"]["vector_neurons"] = {"layers": 2, "channels": 8}
+    path.write_text(yaml.safe_dump(values))
+
+
+def test_runs_from_before_validation_load(settings, prepared_frames, tmp_path):
+    run = tmp_path / "run"
+    before = runner.run(settings("constant-motion"), run)
+    older(run)
+    loaded = Settings.load(Run.open(run).settings, run / "config.yaml")
+    assert loaded.config.validation == 0 and not hasattr(loaded.config, "vector_neurons")
+    assert load_reader(run).size == loaded.config.size
+    assert not VALIDATION & before.keys()
+    assert {key: value for key, value in runner.evaluate(run).items() if key in before} == before
+
+
+def test_records_from_before_validation_load():
+    records = sorted(ROOT.glob("results/pose*/**/*.json"))
+    for record in records:
+        loaded = Settings.load(Run.read(record).settings, record)
+        assert loaded.experiment == "pose" and loaded.method in Pose.methods()
+    assert records
+
+
+def test_settings_are_dumped_and_loaded(settings):
+    values = settings(validation=0.2).dump()
+    assert values["config"]["validation"] == 0.2 and "vector_neurons" not in values["config"]
+    assert Settings.load(json.loads(json.dumps(values)), Path("config.yaml")) == settings(validation=0.2)
+    assert asdict(Hardware()).keys() == values["hardware"].keys()

@@ -1,0 +1,124 @@
+"""What holds of every experiment: its presets train, a run leaves all its files, in every precision."""
+
+import json
+from dataclasses import fields
+from typing import get_args, get_type_hints
+
+import pytest
+import torch
+
+from niso.config import Hardware
+from niso.errors import InputError
+from niso.experiments import EXPERIMENTS
+from niso.training import checkpoint
+from niso.training.loop import train
+from niso.training.processes import make_fabric
+from niso.training.run import Run
+
+PRESETS = [(name, preset) for name in EXPERIMENTS for preset in EXPERIMENTS.find(name).presets]
+PRECISIONS = get_args(get_type_hints(Hardware)["precision"])
+WITH_METHODS = [name for name in EXPERIMENTS if len(EXPERIMENTS.find(name).methods()) > 1]
+
+
+@pytest.mark.parametrize(("experiment", "preset"), PRESETS)
+def test_every_preset_is_built_and_trains_a_step(make_tiny, tmp_path, experiment, preset):
+    built = make_tiny(experiment, preset)
+    run, fabric = Run.create(tmp_path / "run", {}), make_fabric(Hardware(accelerator="cpu"))
+    for phase in built.phases():
+        optimisation = type(phase.optimisation)(**{**vars(phase.optimisation), "steps": 1})
+        before = [parameter.detach().clone() for parameter in phase.objective.parameters()]
+        train(phase.objective, phase.sampler, optimisation, run, fabric, phase.name)
+        after = list(phase.objective.parameters())
+        assert all(parameter.isfinite().all() for parameter in after)
+        assert not all(torch.equal(x, y) for x, y in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_a_run_goes_to_its_end_in_every_precision(finished_once, experiment, precision):
+    run = finished_once(experiment, precision=precision)
+    kind = EXPERIMENTS.find(experiment)
+    metrics = json.loads((run / "metrics.json").read_text())
+    keys = [metric.key for metric in kind.metrics]
+    assert list(metrics) == [key for key in keys if key in metrics]  # described, in this order
+    assert metrics["steps"] >= 3 and metrics["seconds"] > 0
+    assert all(isinstance(value, float | int) and value == value for value in metrics.values())
+    for name in ("config.yaml", "run.json", "log.csv", "report.html", "figures/captions.json", "checkpoints"):
+        assert (run / name).exists(), name
+    assert list((run / "tensorboard").glob("events*")) and not list(run.rglob("*.tmp"))
+    assert [(path.name, text) for path, text in Run.open(run).pictures] == [("blank.png", "Nothing is drawn here.")]
+    facts = json.loads((run / "run.json").read_text())
+    assert (facts["experiment"], facts["preset"], facts["method"]) == (experiment, "quick", "niso")
+    for file in (run / "checkpoints").glob("*.safetensors"):
+        tensors, about = checkpoint.load(file)
+        assert about["step"] == 3
+        dtypes = {value.dtype for value in tensors.values() if value.is_floating_point()}
+        assert torch.float64 in dtypes if precision == "64-true" else torch.float64 not in dtypes
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_precision_hardly_changes_what_comes_out(finished_once, experiment):
+    """After three steps metrics agree roughly: Adam's first steps have the signs of gradients, however small."""
+    exact, single, half = (
+        Run.open(finished_once(experiment, precision=precision)).metrics
+        for precision in ("64-true", "32-true", "bf16-mixed")
+    )
+    assert exact.keys() == single.keys() == half.keys()
+    errors = [key for key in exact if key.startswith(("equivariance_error", "reconstruction_error"))]
+    for key in errors:
+        assert single[key] == pytest.approx(exact[key], rel=0.1, abs=1e-3), key
+        assert half[key] == pytest.approx(exact[key], rel=0.2, abs=1e-2), key
+
+
+@pytest.fixture(scope="module", params=EXPERIMENTS)
+def untrained(request, make_tiny):
+    """An experiment whose phases are built but not trained."""
+    built = make_tiny(request.param)
+    list(built.phases())
+    return built
+
+
+def test_an_evaluation_neither_needs_nor_moves_the_global_generators(untrained):
+    results = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        state = torch.get_rng_state()
+        results.append(untrained.evaluate())
+        assert torch.equal(torch.get_rng_state(), state)
+    assert results[0].metrics == results[1].metrics and results[0].curves == results[1].curves
+    assert json.loads(json.dumps(results[0].curves)) == results[0].curves
+    assert all(isinstance(tensor, torch.Tensor) for part in results[0].tensors.values() for tensor in part.values())
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_metrics_are_described_once(experiment):
+    kind = EXPERIMENTS.find(experiment)
+    described = [metric.key for metric in kind.metrics]
+    assert len(set(described)) == len(described)
+    assert all(metric.text and metric.better in ("higher", "lower", None) for metric in kind.metrics)
+    assert all(targets.keys() <= set(described) for targets in kind.targets.values())
+    assert set(kind.targets) <= set(kind.presets)
+
+
+@pytest.mark.parametrize("experiment", WITH_METHODS)
+def test_published_values_are_of_known_methods_and_metrics(experiment):
+    kind = EXPERIMENTS.find(experiment)
+    methods = [entry.method for entry in kind.published if entry.method]
+    assert set(methods) <= set(kind.methods())
+    for entry in kind.published:
+        assert entry.name and entry.source
+        assert entry.values and entry.values.keys() <= {metric.key for metric in kind.metrics}
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_experiments_are_found_and_say_what_they_are(name):
+    kind = EXPERIMENTS.find(name)
+    assert kind.name == name and kind.summary.endswith(".") and next(iter(kind.presets)) == "quick"
+    assert all(isinstance(config, kind.config_class) for config in kind.presets.values())
+    assert len({field.name for field in fields(kind.config_class)}) == len(fields(kind.config_class))
+    assert kind.methods()[0] == "niso" and set(kind.available(kind.presets["quick"])) <= set(kind.methods())
+
+
+def test_an_unknown_experiment_is_named():
+    with pytest.raises(InputError, match="unknown experiment 'tours'; did you mean torus"):
+        EXPERIMENTS.find("tours")

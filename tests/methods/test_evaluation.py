@@ -1,0 +1,147 @@
+"""What a method makes of held-out pairs: metrics, and the pairs that figures show."""
+
+import pytest
+import torch
+from torch import nn
+
+from niso.geometry.domains import torus
+from niso.geometry.shifts import Shifts
+from niso.methods import METHODS
+from niso.methods.config import MethodConfig
+from niso.methods.evaluation import PAIR_METRICS, SHOWN, evaluate_pairs, in_ascending_order, learned_operator
+from niso.methods.method import Method, Networks
+from niso.spectrum import Spectrum
+
+SIZE, CHANNELS = 4, 20
+POINTS = SIZE**2
+ACTION = Shifts(SIZE)
+TRUTH = torus.harmonics(SIZE)
+
+
+class Planted(nn.Module):
+    """The torus's harmonics in any order, with eigenvalues far apart between its eigenspaces."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        order = torch.randperm(POINTS, generator=torch.Generator().manual_seed(0))
+        functions, values = TRUTH.functions[:, order], 20.0 * TRUTH.spaces[order]
+        self.spectrum = Spectrum(torch.ones(POINTS), functions.float(), values.float())
+
+    def forward(self) -> Spectrum:
+        return self.spectrum
+
+
+def make(name: str = "niso") -> Method:
+    torch.manual_seed(0)
+    method = METHODS.find(name)(
+        MethodConfig(rank=POINTS), Networks(nn.Identity(), nn.Identity(), (SIZE, SIZE), CHANNELS)
+    )
+    if method.spectrum() is not None:
+        method.model.spectrum = Planted()
+    return method
+
+
+def batches(*sizes: int, others: bool = True, seed: int = 0, wrong: bool = False):
+    """Batches of functions under random shifts, and others under the same shifts, or under `wrong` ones."""
+    generator = torch.Generator().manual_seed(seed)
+    for size in sizes:
+        x, other = torch.randn(2, size, POINTS, CHANNELS, generator=generator)
+        t = ACTION.sample(size, generator)
+        another = ACTION.compose(t, torch.ones_like(t)) if wrong else t
+        extra = (other, ACTION.act(other, another)) if others else ()
+        yield x, ACTION.act(x, t), *extra
+
+
+def test_planted_isometries_have_no_errors():
+    evaluation = evaluate_pairs(make(), batches(3, 5))
+    assert evaluation.metrics.keys() == {metric.key for metric in PAIR_METRICS}
+    assert all(value == pytest.approx(0, abs=1e-5) for value in evaluation.metrics.values()), evaluation.metrics
+    assert all(metric.better == "lower" and metric.text for metric in PAIR_METRICS)
+
+
+def test_a_map_of_another_transformation_has_a_relative_error():
+    metrics = evaluate_pairs(make(), batches(8, wrong=True)).metrics
+    assert metrics["relative_map_error"] > 0.5
+    assert metrics["equivariance_error"] == pytest.approx(0, abs=1e-6)
+
+
+def test_the_relative_map_error_needs_other_observations():
+    evaluation = evaluate_pairs(make(), batches(3, others=False))
+    assert "relative_map_error" not in evaluation.metrics and "equivariance_error" in evaluation.metrics
+    assert evaluation.maps.other is None
+    assert list(evaluation.views) == ["ψ", "Tψ", "D E(ψ)", "D τ E(ψ)"]
+
+
+def test_nft_fits_the_pair_and_says_nothing_of_the_transformation():
+    """Why the relative error is there: unrelated observations of few channels are related by some map exactly."""
+
+    def unrelated():
+        yield torch.randn(4, 6, POINTS, CHANNELS)[..., :4].unbind(0)
+
+    method = METHODS.find("nft")(MethodConfig(rank=POINTS), Networks(nn.Identity(), nn.Identity(), (SIZE, SIZE), 4))
+    metrics = evaluate_pairs(method, unrelated()).metrics
+    assert metrics["equivariance_error"] < 1e-3 < 0.5 < metrics["relative_map_error"]
+
+
+def test_means_are_over_pairs_not_batches():
+    (x, tx, y, ty), *_ = batches(6, wrong=True)
+    noisy = tx + torch.linspace(0, 1, 6)[:, None, None] * torch.randn_like(tx)
+    whole = evaluate_pairs(make(), [(x, noisy, y, ty)]).metrics
+    parts = [tuple(view[part] for view in (x, noisy, y, ty)) for part in (slice(1), slice(1, 6))]
+    divided = evaluate_pairs(make(), parts).metrics
+    assert whole["equivariance_error"] > 1e-3
+    assert divided == pytest.approx(whole, rel=1e-4)
+
+
+@pytest.mark.parametrize("sizes", [(2,), (3, 3, 3), (20,)])
+def test_the_first_pairs_are_kept_once_and_in_order(sizes):
+    shown = 5
+    evaluation = evaluate_pairs(make(), batches(*sizes), shown)
+    kept = min(shown, sum(sizes))
+    wanted = [torch.cat(parts)[:kept] for parts in zip(*batches(*sizes), strict=True)]
+    views = evaluation.views
+    assert list(views) == ["ψ", "Tψ", "D E(ψ)", "D τ E(ψ)", "D τ′ E(ψ)"]
+    assert torch.equal(views["ψ"], wanted[0]) and torch.equal(views["Tψ"], wanted[1])
+    for name, target in (("D E(ψ)", wanted[0]), ("D τ E(ψ)", wanted[1]), ("D τ′ E(ψ)", wanted[1])):
+        torch.testing.assert_close(views[name], target, rtol=0, atol=1e-4)
+    assert evaluation.maps.own.shape == evaluation.maps.other.shape == (kept, POINTS, POINTS)
+    torch.testing.assert_close(evaluation.maps.own, evaluation.maps.other, rtol=0, atol=1e-4)
+
+
+def test_so_many_are_kept_by_default():
+    assert len(evaluate_pairs(make(), batches(SHOWN + 1)).views["ψ"]) == SHOWN
+
+
+def test_a_method_without_maps_is_measured_by_its_reconstructions():
+    method = make("autoencoder")
+    evaluation = evaluate_pairs(method, batches(3))
+    assert evaluation.metrics == {"reconstruction_error": 0.0} and evaluation.maps is None
+    assert list(evaluation.views) == ["ψ", "Tψ", "D E(Tψ)"]
+    method.model.decoder = nn.Dropout(0.5)  # evaluation mode leaves it out
+    assert evaluate_pairs(method, batches(3)).metrics == {"reconstruction_error": 0.0}
+
+
+def test_maps_are_shown_in_ascending_eigenvalue():
+    method = make()
+    spectrum = method.spectrum()
+    order = spectrum.eigenvalues.argsort()
+    assert not torch.equal(order, torch.arange(POINTS))
+    x, tx, *_ = next(batches(3))
+    tau = method.solve(method.encode(x), method.encode(tx))
+    ordered = in_ascending_order(method, tau)
+    assert torch.equal(ordered, tau[:, order][:, :, order])
+    values = spectrum.eigenvalues[order]
+    assert ordered[:, values[:, None] != values].abs().max() < 1e-4  # blocks of the eigenspaces
+    same = make("nft")
+    assert torch.equal(in_ascending_order(same, tau), tau)
+
+
+def test_an_operator_is_in_ascending_eigenvalue():
+    method = make()
+    operator = learned_operator(method)
+    values = operator.spectrum.eigenvalues
+    assert (values.diff() >= 0).all() and operator.grid == (SIZE, SIZE)
+    torch.testing.assert_close(operator.spectrum.operator(), method.spectrum().operator(), rtol=0, atol=1e-4)
+    torch.testing.assert_close(operator.mask, (-(values[:, None] - values).abs()).exp())
+    assert learned_operator(make("niso-no-operator")).mask is None
+    assert learned_operator(make("nft")) is None

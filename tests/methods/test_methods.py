@@ -1,0 +1,355 @@
+"""Every method of the registry keeps the protocol: shapes, maps, objectives, heads, and what it says it cannot do."""
+
+import copy
+from typing import get_args
+
+import pytest
+import torch
+from torch import nn
+
+from niso.errors import InputError
+from niso.losses import Norm
+from niso.methods import METHODS, methods_of
+from niso.methods.config import GroupConfig, IsometryConfig, MethodConfig
+from niso.methods.isometry import neural_isometry
+from niso.methods.method import Method, Networks
+from niso.networks import ConvConfig, MLPConfig, VectorNeuronConfig
+from niso.spectrum import Spectrum
+
+CONV = ConvConfig(image_size=(8, 8), channels=(4,), blocks=1, latent_channels=5, stem_channels=3)
+RANK, CLASSES, BATCH = 6, 3, 4
+CONFIG = GroupConfig(
+    rank=RANK,
+    eigenvalues="shifted",
+    group=2,
+    nft_epochs=1,
+    nft_maps=8,
+    vector_neurons=VectorNeuronConfig(layers=1, channels=4, invariant_channels=4),
+    mlp=MLPConfig(layers=1, channels=4),
+)
+WITH_MAPS = [name for name in METHODS if METHODS.find(name).has_maps]
+INVARIANT = [name for name in METHODS if not METHODS.find(name).augmented_head]
+
+
+def make(name: str, dtype: torch.dtype = torch.float32, **settings: object) -> Method:
+    torch.manual_seed(0)
+    config = GroupConfig(**{**vars(CONFIG), **settings})
+    networks = Networks.convolutional(CONV, (8, 8), 1)
+    method = METHODS.find(name)(config, networks)
+    method.model.to(dtype)
+    return method
+
+
+def images(count: int = BATCH, dtype: torch.dtype = torch.float32, seed: int = 1) -> torch.Tensor:
+    return torch.randn(count, 1, 8, 8, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def orthogonal(count: int, size: int, dtype: torch.dtype) -> torch.Tensor:
+    matrices = torch.randn(count, size, size, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    return torch.linalg.qr(matrices).Q.to(dtype)
+
+
+def length(name: str) -> int:
+    """Rows of the coefficients: the rank, or all points where no method reduces them."""
+    return CONV.points if name in ("niso-no-basis", "autoencoder") else RANK
+
+
+class Planted(nn.Module):
+    """Eigenvalues all alike, so that every orthogonal map commutes with the operator."""
+
+    def __init__(self, spectrum: Spectrum) -> None:
+        super().__init__()
+        self.spectrum = spectrum._replace(eigenvalues=torch.zeros_like(spectrum.eigenvalues))
+
+    def forward(self) -> Spectrum:
+        return self.spectrum
+
+
+# Encoding and decoding
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_coefficients_have_a_row_for_every_unit_of_rank_and_decode_to_images(name, dtype):
+    method = make(name, dtype)
+    for given in (torch.float32, torch.float64):  # in whatever precision the data comes
+        a = method.encode(images(dtype=given))
+        assert a.shape == (BATCH, length(name), 5) and a.dtype == dtype
+        assert method.decode(a.to(given)).shape == (BATCH, 1, 8, 8)
+        assert torch.equal(method.head_features(images(dtype=given)), a)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_coefficients_are_never_of_half_precision(name):
+    method = make(name)
+    exact = method.encode(images())
+    method.precision = lambda: torch.autocast("cpu", torch.bfloat16)
+    coarse = method.encode(images())
+    assert coarse.dtype == torch.float32 and not torch.equal(coarse, exact)
+    torch.testing.assert_close(coarse, exact, rtol=0, atol=0.1 * exact.abs().max().item())
+
+
+# Maps
+
+
+@pytest.mark.parametrize("name", WITH_MAPS)
+def test_a_solved_map_carries_the_first_coefficients_to_the_second(name, dtype, tolerance):
+    method = make(name, dtype)
+    if method.spectrum() is not None:
+        method.model.spectrum = Planted(Spectrum(*(part.detach() for part in method.spectrum())))
+    size = length(name)
+    a = torch.randn(BATCH, size, 5, dtype=torch.float64).to(dtype)
+    b = orthogonal(BATCH, size, dtype) @ a
+    tau = method.solve(a, b)
+    assert tau.shape == (BATCH, size, size) and tau.dtype == dtype
+    slack = 1e-5 if name.startswith("nft") else 10 * tolerance  # NFT's least squares have a ridge
+    torch.testing.assert_close(tau @ a, b, rtol=0, atol=slack * b.abs().max().item())
+    assert (tau.mT @ a - b).abs().max() > 0.1  # not the map of the other direction
+
+
+@pytest.mark.parametrize("name", WITH_MAPS)
+def test_the_map_of_an_observation_to_itself_keeps_it(name, dtype):
+    method = make(name, dtype)
+    a = method.encode(images(dtype=dtype))
+    torch.testing.assert_close(method.solve(a, a) @ a, a, rtol=1e-3, atol=1e-3 * a.abs().max().item())
+
+
+def test_a_method_without_maps_says_so():
+    without = [name for name in METHODS if name not in WITH_MAPS]
+    assert without == ["autoencoder"]
+    a = torch.zeros(1, CONV.points, 5)
+    with pytest.raises(TypeError, match="Reconstruction has no maps"):
+        make("autoencoder").solve(a, a)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_a_method_learns_of_an_operator(name, dtype):
+    method = make(name, dtype)
+    spectrum, mask = method.spectrum(), method.mask()
+    assert (spectrum is None) == (name in ("niso-no-basis", "nft", "nft-triplet", "autoencoder"))
+    assert (mask is None) == (spectrum is None or name == "niso-no-operator")
+    if spectrum is not None:
+        assert [tuple(part.shape) for part in spectrum] == [(CONV.points,), (CONV.points, RANK), (RANK,)]
+    if mask is not None:
+        assert mask.shape == (RANK, RANK)
+        torch.testing.assert_close(mask, mask.mT)
+        torch.testing.assert_close(mask.diagonal(), torch.ones(RANK, dtype=dtype))
+        assert (mask > 0).all() and (mask <= 1).all() and mask.min() < 1
+
+
+# Objectives
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_objective_has_gradients_for_every_view(name, dtype):
+    method = make(name, dtype)
+    views = [images(dtype=dtype, seed=seed).requires_grad_() for seed in range(method.views)]
+    terms = method.objective()(tuple(views), 0.5)
+    assert all(term.ndim == 0 and term.dtype == dtype and term.isfinite() for term in terms.values())
+    terms["loss"].backward()
+    for view in views:
+        assert view.grad.isfinite().all() and (view.grad.flatten(1).norm(dim=1) > 0).all()
+    gradients = {key: parameter.grad for key, parameter in method.model.named_parameters()}
+    assert all(gradient is not None and gradient.isfinite().all() for gradient in gradients.values())
+
+
+def test_methods_need_the_views_and_groups_that_they_say():
+    kinds = {name: (METHODS.find(name).views, METHODS.find(name).grouped, make(name).group) for name in METHODS}
+    assert kinds.pop("niso-triplet") == kinds.pop("nft-triplet") == (3, False, 1)
+    assert kinds.pop("niso-group") == (2, True, 2)
+    assert set(kinds.values()) == {(2, False, 1)}
+
+
+def test_the_members_of_a_group_are_mapped_by_the_others():
+    x, tx = images(), images(seed=3)
+    alone = make("niso")
+    losses = {
+        leave_one_out: make("niso-group", leave_one_out=leave_one_out).objective()((x, tx), 0.0)["loss"]
+        for leave_one_out in (True, False)
+    }
+    pairs = alone.objective()((x, tx), 0.0)["loss"]
+    assert len({round(loss.item(), 6) for loss in (*losses.values(), pairs)}) == 3
+    with pytest.raises(ValueError, match="cannot be cut into groups of 2"):
+        make("niso-group").objective()((x[:3], tx[:3]), 0.0)
+
+
+def test_ablations_leave_one_term_out():
+    terms = {
+        name: (objective.equivariance, objective.multiplicity, objective.contrastive, objective.model.mask)
+        for name in METHODS
+        if name.startswith("niso") and name != "niso-no-basis"
+        for objective in [make(name).objective()]
+    }
+    assert terms == {
+        "niso": (0.5, 0.1, 0.0, "soft"),
+        "niso-triplet": (0.5, 0.1, 0.0, "soft"),
+        "niso-group": (0.5, 0.1, 0.0, "soft"),
+        "niso-contrastive": (0.5, 0.1, 0.1, "soft"),
+        "niso-no-equivariance": (0.0, 0.1, 0.0, "soft"),
+        "niso-no-multiplicity": (0.5, 0.0, 0.0, "soft"),
+        "niso-no-operator": (0.5, 0.0, 0.0, None),
+    }
+
+
+@pytest.mark.parametrize("of_pairs", [True, False])
+def test_a_relative_loss_replaces_the_absolute_one_where_it_is_meant_for(of_pairs, monkeypatch):
+    """In pairs only where the experiment says so; always where maps are solved from other observations."""
+    monkeypatch.setattr(GroupConfig, "relative_pairs", of_pairs)
+    for name in ("niso", "niso-contrastive", "niso-triplet", "niso-group", "niso-no-basis", "niso-no-equivariance"):
+        objective = make(name, relative_equivariance=0.03).objective()
+        relative = of_pairs or name in ("niso-triplet", "niso-group")
+        assert objective.model.relative is relative
+        weight = 0.0 if name == "niso-no-equivariance" else 0.03 if relative else 0.5
+        assert objective.equivariance == weight
+
+
+@pytest.mark.parametrize("norm", get_args(Norm))
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_obeys_the_norm(name, norm):
+    method = make(name, norm=norm)
+    views = [images(seed=seed) for seed in range(method.views)]
+    terms = method.objective()(tuple(views), 0.0)
+    others = make(name, norm="l1" if norm == "l2" else "l2").objective()(tuple(views), 0.0)
+    assert terms["reconstruction"] != others["reconstruction"]
+    if name == "autoencoder":
+        x = torch.cat(views)
+        error = method.model(x) - x
+        expected = error.abs().mean() if norm == "l1" else error.square().mean()
+        torch.testing.assert_close(terms["loss"], expected)
+
+
+# Heads
+
+
+@pytest.mark.parametrize("variant", ["paper", "released"])
+@pytest.mark.parametrize("name", METHODS)
+def test_heads_do_not_see_orthogonal_maps_unless_they_are_to_learn_that(name, variant, dtype):
+    neurons = VectorNeuronConfig(variant=variant, layers=1, channels=4, invariant_channels=4)
+    method = make(name, dtype, vector_neurons=neurons)
+    features = method.head_features(images(dtype=dtype))
+    head = method.head(method.config, features, CLASSES).to(dtype)
+    scores = head(features)
+    assert scores.shape == (BATCH, CLASSES) and scores.dtype == dtype
+    moved = head(orthogonal(BATCH, length(name), dtype) @ features)
+    if name in INVARIANT:
+        tolerance = 1e-4 if dtype == torch.float32 else 1e-10
+        torch.testing.assert_close(moved, scores, rtol=0, atol=tolerance * scores.abs().max().item())
+    else:
+        assert name == "autoencoder" and (moved - scores).abs().max() > 1e-3 * scores.abs().max()
+
+
+@pytest.mark.parametrize("name", ["niso", "autoencoder"])
+def test_the_scale_of_features_makes_no_difference_to_a_head(name):
+    method = make(name)
+    features, scores = method.head_features(images()), []
+    for factor in (1.0, 1e-3):
+        torch.manual_seed(0)
+        scores.append(method.head(method.config, factor * features, CLASSES)(factor * features))
+    torch.testing.assert_close(*scores, rtol=1e-4, atol=1e-5)
+
+
+# After the pre-training
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_only_nft_changes_after_pretraining(name):
+    asked = []
+
+    def pairs(count):
+        asked.append(count)
+        yield images(count, seed=4), images(count, seed=5)
+
+    method = make(name)
+    before = copy.deepcopy(method.model.state_dict())
+    state = torch.get_rng_state()
+    method.after_pretraining(pairs, seed=0)
+    changed = [key for key, value in method.model.state_dict().items() if not torch.equal(value, before[key])]
+    assert (changed, asked) == ((["basis"], [8]) if name.startswith("nft") else ([], []))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_nft_can_do_without_its_block_diagonalisation():
+    method = make("nft", nft_epochs=0)
+    method.after_pretraining(lambda count: pytest.fail("no maps are needed"), seed=0)
+    assert torch.equal(method.model.basis, torch.eye(RANK))
+
+
+def test_the_block_diagonalisation_makes_maps_more_block_diagonal_and_is_seeded():
+    from niso.methods.block_diagonal import block_diagonal_loss
+
+    def pairs(count):
+        yield images(count, seed=4), images(count, seed=5)
+
+    x, tx = next(pairs(8))
+    bases, losses = [], []
+    for epochs, seed in ((0, 0), (30, 0), (30, 0), (30, 1)):
+        method = make("nft", nft_epochs=epochs)
+        method.after_pretraining(pairs, seed=seed)
+        bases.append(method.model.basis)
+        maps = method.solve(method.encode(x), method.encode(tx)).detach()
+        losses.append(block_diagonal_loss(maps.mT, torch.eye(RANK)).item())
+    assert losses[1] < losses[0]
+    assert torch.equal(bases[1], bases[2]) and not torch.equal(bases[1], bases[3])
+
+
+# The registry
+
+
+def test_methods_are_found_by_name():
+    for name in METHODS:
+        kind = METHODS.find(name)
+        assert issubclass(kind, Method) and kind.__doc__ and kind.map_text
+    with pytest.raises(InputError, match=r"unknown method 'niso-grop'; did you mean niso-group\?"):
+        METHODS.find("niso-grop")
+
+
+def test_data_decides_which_methods_suit():
+    pairs = {name for name in METHODS if "triplet" not in name and name != "niso-group"}
+    assert set(methods_of()) == pairs
+    assert set(methods_of(views=3)) == set(METHODS) - {"niso-group"}
+    assert methods_of(views=3, grouped=True) == tuple(METHODS)
+    assert set(methods_of(maps=True)) == pairs - {"autoencoder"}
+    assert methods_of()[0] == "niso"
+
+
+# Settings
+
+
+def test_a_rank_is_bounded_by_the_points():
+    for name in METHODS:
+        if length(name) == RANK:
+            with pytest.raises(ValueError, match=f"rank.*{CONV.points}"):
+                make(name, rank=CONV.points + 1)
+    assert make("niso", rank=None).encode(images()).shape == (BATCH, CONV.points, 5)
+
+
+def test_the_model_has_the_settings_of_the_configuration():
+    settings = {"eigenfunctions": "rotation", "special": True, "damping": 1e-3, "spectral_dropout": 0.5, "norm": "l2"}
+    networks = Networks(nn.Identity(), nn.Identity(), (3, 3), 2)
+    model = neural_isometry(IsometryConfig(**settings), networks)
+    assert (model.special, model.damping, model.dropout.probability, model.norm) == (True, 1e-3, 0.5, "l2")
+    assert model.spectrum.eigenfunction_kind == "rotation" and model.spectrum.rank == 9
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"rank": 0}, "rank must be at least 1, got 0"),
+        ({"evaluation_pairs": 0}, "evaluation_pairs must be at least 1"),
+        ({"equivariance": -1.0}, "equivariance must not be negative"),
+        ({"multiplicity": float("nan")}, "multiplicity must not be negative"),
+        ({"multiplicity_decay": 1.5}, "multiplicity_decay must be at most 1"),
+        ({"spectral_dropout": 1.5}, "spectral_dropout must be at most 1"),
+        ({"relative_equivariance": -0.1}, "relative_equivariance must not be negative"),
+        ({"contrastive": -0.1}, "contrastive must not be negative"),
+        ({"nft_epochs": -1}, "nft_epochs must not be negative, got -1"),
+        ({"nft_maps": 0}, "nft_maps must be at least 1, got 0"),
+        ({"group": 0}, "group must be at least 1, got 0"),
+    ],
+)
+def test_bad_settings_are_named(bad, message):
+    with pytest.raises(ValueError, match=message):
+        GroupConfig(**bad)
+
+
+def test_settings_of_methods_have_no_groups_where_data_has_none():
+    assert not hasattr(MethodConfig(), "group")
