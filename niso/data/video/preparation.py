@@ -108,11 +108,7 @@ def _prepare(sequence: Sequence | Video | tuple[str, str], out: Path, preparatio
 
 
 def _write_shard(path: Path, sequence: Sequence | Video, preparation: Preparation) -> Facts:
-    """Write the frames one after the other, then their records.
-
-    Raises:
-        InputError: frames are of mixed sizes, or too few are usable.
-    """
+    """Write the frames one after the other, then their records; refuse mixed sizes, and too few usable frames."""
     problems = dict[int, str]() if isinstance(sequence, Video) else dict(sequence.problems)
     size = None if isinstance(sequence, Video) else sequence.size
     spans = dict[int, tuple[int, int]]()
