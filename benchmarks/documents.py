@@ -24,12 +24,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from niso.errors import InputError
+from niso.experiments.known import known
 from niso.report.groups import Group, grouped
 from niso.report.methods import ELSEWHERE, MethodsTable
 from niso.report.numbers import MISSING
 from niso.results import Known
 from niso.runs import Run
-from niso.runs.comparison import known
 
 ROOT = Path(__file__).parents[1]
 RUNS = re.compile(

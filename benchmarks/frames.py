@@ -33,18 +33,18 @@ READS = 3_000
 PEAKS = """
 import json, resource, sys
 from pathlib import Path
-from niso.data.frame_preparation import prepare
-from niso.data.posed_folders import frame_folder
-from niso.data.video import Video
-given, out, folders, files = *map(Path, sys.argv[1:3]), *map(json.loads, sys.argv[3:])
-known, peaks = sorted((given / "videos").iterdir()), {}
+from niso.data.video.files import Video
+from niso.data.video.posed_folders import frame_folder
+from niso.data.video.preparation import prepare
+source, out, folders, files = *map(Path, sys.argv[1:3]), *map(json.loads, sys.argv[3:])
+clips, peaks = sorted((source / "videos").iterdir()), {}
 def note(name):
     peaks[name] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 for count in folders:
-    prepare((frame_folder(known[n % len(known)], f"again/{n}") for n in range(count)), out / f"folders-{count}")
+    prepare((frame_folder(clips[n % len(clips)], f"again/{n}") for n in range(count)), out / f"folders-{count}")
     note(f"{count} folders, {30 * count} frames")
 for count in files:
-    prepare([Video("one", given / f"{count}.mp4")], out / f"file-{count}")
+    prepare([Video("one", source / f"{count}.mp4")], out / f"file-{count}")
     note(f"a video file, {count} frames")
 print(json.dumps(peaks))
 """

@@ -83,10 +83,10 @@ def main(options: Options) -> None:
         results.append({"threads": threads, "seconds": compare(calls, options)})
     rows = []
     for r in results:
-        own = r["seconds"]["InstanceNormSiLU, channels last"]["median"]
+        ours = r["seconds"]["InstanceNormSiLU, channels last"]["median"]
         for name, seconds in r["seconds"].items():
             milliseconds = (1e3 * seconds["median"], 1e3 * seconds["minimum"])
-            rows.append((name, r["threads"], *milliseconds, seconds["median"] / own))
+            rows.append((name, r["threads"], *milliseconds, seconds["median"] / ours))
     columns = ("norm and layout", "threads", "median, ms", "minimum, ms", "relative")
     table(f"Autoencoder, forward and backward, {options.device}", columns, rows)
     write("networks", options, {"kept_freed_memory": kept, "results": results})

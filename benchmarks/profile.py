@@ -24,8 +24,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import niso
 from niso.config import Optimisation
-from niso.data.digits.homnist import related
+from niso.data.transformed import related
 from niso.experiments import EXPERIMENTS
+from niso.geometry import ACTIONS
 from niso.model import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 from niso.training.memory import keep_freed_memory
@@ -39,7 +40,7 @@ GROUPS = {
     "optimiser": ("adam",),
     "copies": ("copy_", "::cat", "clone", "contiguous", "index", "gather"),
 }
-"""Names in the profiler's operations; what matches none is "element by element"."""
+"""Parts of the profiler's names of operations; an operation that matches none counts as "element by element"."""
 PASSES = 4  # an activation is written and read forward, and so is its gradient backward
 MOMENTS = 7 * 4  # bytes of AdamW for each weight: weight, two moments, each read and written, and the gradient
 
@@ -70,7 +71,8 @@ def convolutional(name: str, device: torch.device) -> Case:
     objective = IsometryObjective(model, 0.5, config.multiplicity)
     if name == "homnist":
         digits = torch.randint(256, (1000, *conv.image_size), dtype=torch.uint8, device=device)
-        return Case(objective, lambda step: related(digits, batch, 2, 1), config.training, conv)
+        action = ACTIONS.find(config.action)()
+        return Case(objective, lambda step: related(digits, batch, action), config.training, conv)
     pair = tuple(torch.rand(2, batch, conv.image_channels, *conv.image_size, device=device))
     return Case(objective, lambda step: pair, config.training, conv)
 
@@ -129,11 +131,11 @@ def shares(step: Step) -> dict[str, float]:
         step()
     seconds = dict.fromkeys([*GROUPS, "element by element"], 0.0)
     for event in profiler.key_averages():
-        own = event.self_cpu_time_total if step.clock.device == "cpu" else event.self_device_time_total
-        found = next(
+        time = event.self_cpu_time_total if step.clock.device == "cpu" else event.self_device_time_total
+        group = next(
             (g for g, names in GROUPS.items() if any(n in event.key.lower() for n in names)), "element by element"
         )
-        seconds[found] += own
+        seconds[group] += time
     total = sum(seconds.values())
     return {group: own / total for group, own in seconds.items()}
 

@@ -37,7 +37,7 @@ LEVELS = np.linspace(0.03, 0.97, 9)
 def features(mesh: Mesh) -> tuple[np.ndarray, np.ndarray]:
     """The logarithm of the mean signature, and the signature's quantiles over the surface."""
     pairs = mesh_spectrum.eigenpairs(mesh_spectrum.laplacian(mesh), RANK)
-    signature = mesh_spectrum.heat_kernel_signature(pairs, mesh_spectrum.signature_times())
+    signature = mesh_spectrum.heat_kernel_signature(pairs, np.geomspace(1e-2, 1.0, 16))
     share = meshes.vertex_areas(mesh)
     quantiles = []
     for values in np.log(signature).T:

@@ -115,11 +115,11 @@ def torus(options: StepOptions, side: int, channels: int = 258) -> Step:
 
 def convolutions(config: ConvConfig) -> dict[Shape, int]:
     """The convolutions of the networks, and how often each occurs."""
-    found: dict[Shape, int] = {}
+    counts: dict[Shape, int] = {}
 
     def note(layer: nn.Conv2d, inputs: tuple[Tensor, ...], _: Tensor) -> None:
         key = (layer.in_channels, layer.out_channels, layer.kernel_size[0], *inputs[0].shape[-2:])
-        found[key] = found.get(key, 0) + 1
+        counts[key] = counts.get(key, 0) + 1
 
     network = nn.Sequential(ConvEncoder(config), ConvDecoder(config))
     for layer in network.modules():
@@ -127,7 +127,7 @@ def convolutions(config: ConvConfig) -> dict[Shape, int]:
             layer.register_forward_hook(note)
     with torch.no_grad():
         network(torch.zeros(1, config.image_channels, *config.image_size))
-    return found
+    return counts
 
 
 def rates(options: StepOptions) -> dict[str, Any]:

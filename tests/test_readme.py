@@ -1,26 +1,28 @@
-"""The README's code runs: python blocks here, `niso …` lines through the console script, made short.
+"""The README's code runs in this process: Python blocks as they stand, `niso …` lines made short.
 
-A command is run as it stands except for what `shortened` and `RUN_FOLDER` below change.
+Only the two runs of `--parallel 2` are processes of their own.
 """
 
-import os
 import re
 import shlex
-import shutil
-import subprocess
-import sysconfig
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from niso.data.digits import DIGITS
+from niso.experiments import EXPERIMENTS
+from niso.geometry import ACTIONS
+from niso.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 OWN_DATA = ROOT / "docs" / "your-own-data.md"
 FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
-SHORT_RUN = ["--steps", "3"]  # added to `niso run` and to whatever else takes an option of that name
-RUN_FOLDER = re.compile(r"^runs/[\w.*-]+/?$")  # stands for a finished short run, except after --out
+SHORT_RUN = "--steps 3 --images 3 --pool 50 --evaluation-pairs 2".split()  # added to `niso run`
+RUN_FOLDER = re.compile(r"^runs/[\w.*-]+/?$")  # a finished short run takes its place, except after --out
 ELSEWHERE = set("cd git python python3 source . tensorboard open xdg-open .venv/bin/pytest".split())  # not ours
 
 
@@ -42,7 +44,7 @@ def blocks(document: Path = README) -> list[Block]:
 
 def commands() -> list[Command]:
     """Every command of every bash block, without prompts, comments, VAR=value and breaks in a line."""
-    found = []
+    listed = []
     for block in blocks():
         if block.language not in ("bash", "sh", "shell", "console"):
             continue
@@ -53,24 +55,14 @@ def commands() -> list[Command]:
                 while words and re.match(r"^[A-Z_]+=", words[0]):
                     words = words[1:]
                 if words:
-                    found.append(Command(block.line + 1, words))
-    return found
+                    listed.append(Command(block.line + 1, words))
+    return listed
 
 
 PYTHON = [block for block in blocks() + blocks(OWN_DATA) if block.language == "python"]
 COMMANDS = commands()
 NISO = [command for command in COMMANDS if command.words[0] == "niso"]
 OTHERS = [command for command in COMMANDS if command.words[0] != "niso"]
-
-
-def niso(words: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
-    script = Path(sysconfig.get_path("scripts"), "niso")
-    assert script.exists(), "no console script: run `pip install -e .` in this environment first"
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "MPLBACKEND": "Agg"}
-    call = [script, *words]
-    run = subprocess.run(call, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300)
-    assert run.returncode == 0, f"{shlex.join(['niso', *words])}\n{run.stdout}\n{run.stderr}"
-    return run
 
 
 def without(words: list[str], option: str) -> list[str]:
@@ -81,27 +73,18 @@ def without(words: list[str], option: str) -> list[str]:
     return [word for word in words if not word.startswith(f"{option}=")]
 
 
-def shortened(words: list[str], finished: Path, tmp_path: Path) -> list[str]:
-    """The one place where a command of the README is changed before it runs; `words` come after `niso`."""
+def shortened(words: list[str], run: Path, tmp_path: Path) -> list[str]:
+    """The words of a command after `niso`, with few steps and folders of the test."""
     if "--help" in words or not words:
         return words
     match words[0]:
         case "run":
             few = [*without(words, "--seeds"), "--seeds", "2"] if "--seeds" in words else words
-            return [*without(without(few, "--out"), "--steps"), *SHORT_RUN, "--out", str(tmp_path / "out")]
+            return [*without(few, "--out"), *SHORT_RUN, "--out", str(tmp_path / "out")]
         case "resume" | "evaluate" | "report" | "record":
-            copy = shutil.copytree(finished, tmp_path / "run")
-            return [str(copy) if RUN_FOLDER.match(word) else word for word in words]
+            return [str(run) if RUN_FOLDER.match(word) else word for word in words]
         case _:
             return words
-
-
-@pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of one finished short run; each command gets a copy."""
-    folder = tmp_path_factory.mktemp("readme") / "run"
-    niso(["run", "torus", *SHORT_RUN, "--out", str(folder)], folder.parent)
-    return folder
 
 
 def test_readme_shows_the_library_and_both_commands():
@@ -113,6 +96,17 @@ def test_readme_shows_the_library_and_both_commands():
     assert ["make", "test"] in shown
 
 
+@pytest.fixture
+def registries():
+    """What a block registers is forgotten after it."""
+    kept = [(registry, dict(registry)) for registry in (ACTIONS, DIGITS, EXPERIMENTS, METHODS)]
+    yield
+    for registry, entries in kept:
+        registry.clear()
+        registry.update(entries)
+
+
+@pytest.mark.usefixtures("registries")
 @pytest.mark.parametrize("block", PYTHON, ids=lambda block: f"line{block.line}")
 def test_python_block_runs(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -122,10 +116,16 @@ def test_python_block_runs(block, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("command", NISO, ids=lambda command: shlex.join(command.words))
-def test_niso_command_runs(command, request, tmp_path):
+def test_niso_command_runs(command, images, niso, request, tmp_path, monkeypatch):
     needs_run = any(word in command.words for word in ("resume", "evaluate", "report", "record"))
-    finished = request.getfixturevalue("finished") if needs_run else tmp_path
-    niso(shortened(command.words[1:], finished, tmp_path), tmp_path)
+    run = request.getfixturevalue("finished") if needs_run else tmp_path / "run"
+    words = shortened(command.words[1:], run, tmp_path)
+    if words[:1] == ["run"] and "--help" not in words:  # the shipped photographs take a second each time
+        words += ["--data-dir", str(images)]
+    request.getfixturevalue("blank_processes" if "--parallel" in words else "blank_figures")
+    monkeypatch.chdir(tmp_path)
+    status, out, err = niso(*words)
+    assert status == 0, f"{shlex.join(['niso', *words])}\n{out}\n{err}"
 
 
 @pytest.mark.parametrize("command", OTHERS, ids=lambda command: shlex.join(command.words))
@@ -144,3 +144,12 @@ def test_other_command_names_what_exists(command):
     for word in rest:
         if program in ("python", "python3") and word.endswith(".py"):
             assert (ROOT / word).is_file()
+
+
+def test_contributing_has_the_layers_of_the_contract():
+    """Each row of the table is a layer of pyproject.toml, in the same order, with the same modules."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = [re.findall(r"\w+", layer) for layer in contracts[0]["layers"]]
+    table = (ROOT / "CONTRIBUTING.md").read_text().split("## Layers")[1].split("## ")[0]
+    rows = [re.findall(r"`(\w+)`", line.split("|")[2]) for line in table.splitlines() if line.startswith("|")]
+    assert [sorted(row) for row in rows if row] == [sorted(layer) for layer in layers if layer != ["__main__"]]

@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         status = 128 + error.number if isinstance(error, Interrupted) else 2
     except BrokenPipeError:  # of `niso … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 128 + signal.SIGPIPE
+        status = 128 + getattr(signal, "SIGPIPE", 13)  # Windows has no such signal
     except OSError as error:
         problem = f"{error.strerror or error} {error.filename or ''}".strip()
         print(f"niso: {problem}: free space or choose another folder, then resume", file=sys.stderr)

@@ -28,7 +28,7 @@ class Runs:
 
     def __post_init__(self) -> None:
         if not self.runs:
-            raise ValueError("the command needs one or more run folders")
+            raise ValueError("name one or more run folders")
 
 
 def parse(kind: type[C], program: str, arguments: Sequence[str], default: C | None = None, about: str = "") -> C:

@@ -16,6 +16,6 @@ class Options(Runs):
     """File to write a comparison to; by default comparison.html, or report.html in the folder of several runs."""
 
     def __call__(self) -> None:
-        from niso.runs.comparison import report
+        from niso.runs.report import report
 
         print(report(self.runs, self.out))

@@ -59,31 +59,27 @@ def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[I
 
 def _shipped(name: str) -> Path:
     package, file = name.split("/")
-    folder = {"skimage": "data", "sklearn": "datasets/images"}[package]
     spec = find_spec(package)
-    if spec is None or spec.origin is None:
-        raise InputError(f"the default photographs need {package}: install scikit-image and scikit-learn")
-    return Path(spec.origin).parent / folder / file
+    assert spec is not None and spec.origin is not None  # both are dependencies
+    return Path(spec.origin).parent / {"skimage": "data", "sklearn": "datasets/images"}[package] / file
 
 
 def _open(path: Path) -> Image.Image:
     try:
         with Image.open(path) as image:
-            rgb = _in_8_bits(image).convert("RGB")
+            if image.mode == "F":
+                raise ValueError("its values are floating-point numbers")
+            if image.mode.startswith("I"):  # grey in 16 bits, of which Pillow would clip values above 255
+                rgb = Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8)).convert(
+                    "RGB"
+                )
+            else:
+                rgb = image.convert("RGB")
     except Exception as error:  # Pillow raises errors of many kinds for damaged files
         reason = "it is not an image" if isinstance(error, UnidentifiedImageError) else error
         raise InputError(f"image {path} cannot be read ({reason}): repair or remove it") from error
     rgb.info["path"] = str(path)
     return rgb
-
-
-def _in_8_bits(image: Image.Image) -> Image.Image:
-    """Grey images of 16 bits scaled to 8: Pillow's conversion clips values above 255."""
-    if image.mode.startswith("I"):
-        return Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
-    if image.mode == "F":
-        raise ValueError("its values are floating-point numbers")
-    return image
 
 
 def crops(

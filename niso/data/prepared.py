@@ -32,14 +32,7 @@ class Item(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Results of a preparation.
-
-    Attributes:
-        prepared: number of items prepared now.
-        kept: number of items that were there already.
-        refused: reasons by name.
-        notes: parts of items that were left out, by name.
-    """
+    """Numbers of items prepared now and kept from before; why others were refused, and what parts left out, by name."""
 
     prepared: int
     kept: int
@@ -53,7 +46,7 @@ def prepare_items(
     out: Path,
     parameters: Facts,
     last: str,
-    finish: Callable[[dict[str, Facts], Outcome], None],
+    finish: Callable[[dict[str, Facts], Outcome], Facts],
     workers: int,
     report: Report,
 ) -> Outcome:
@@ -61,8 +54,8 @@ def prepare_items(
 
     Args:
         prepare: one item, see `prepare_item`.
-        last: the file that says that the preparation is finished; removed at first.
-        finish: writes it, from facts by name and the outcome.
+        last: name of the file that says that the preparation is finished; removed at first.
+        finish: content of that file, from facts by name and the outcome.
         workers: processes; 1 works in this one.
 
     Raises:
@@ -90,7 +83,7 @@ def prepare_items(
         notes = {name: one["note"] for name, one in facts.items() if one.get("note")}
         outcome = Outcome(len(facts) - kept, kept, refused, notes)
         with writing(out):
-            finish(facts, outcome)
+            write_json(out / last, finish(facts, outcome))
     return outcome
 
 
@@ -141,6 +134,26 @@ def read_json(path: Path) -> Facts:
     if not isinstance(values, dict):
         raise InputError(f"{path} does not hold facts of a preparation: remove it and prepare the folder again")
     return values
+
+
+def open_folder(folder: Path, what: str, commands: str, format: int, last: str) -> Facts:
+    """Parameters of a finished preparation of `what` by these commands, `last` being the file that ends it.
+
+    Raises:
+        InputError: the folder is missing, not prepared, prepared in another format, or not to the end.
+    """
+    if not (folder / PARAMETERS).is_file():
+        problem = f"it has no {PARAMETERS}" if folder.is_dir() else "there is no such folder"
+        raise InputError(f"{folder} holds no prepared {what}: {problem}; make it with {commands}")
+    parameters = read_json(folder / PARAMETERS)
+    if parameters.get("format") != format:
+        given = parameters.get("format")
+        raise InputError(
+            f"{folder} has format {given}, and this version reads {format}: prepare the {what} again, in another folder"
+        )
+    if not (folder / last).is_file():
+        raise InputError(f"the preparation of {folder} is not finished: {AGAIN}")
+    return parameters
 
 
 @contextmanager

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from niso.config import Hardware, Strict, parse
 from niso.errors import InputError, nearest
 from niso.experiments import EXPERIMENTS
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ of sl(3). Distributions: MacDonald, Ramasinghe, Lucey, "Enabling equivariance fo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar
 
 import torch
@@ -33,8 +32,7 @@ class Homographies:
 
     They are a local group: what a homography moves out of the image is lost to the next one, and what it moves behind
     the horizon becomes background. Observations are (batch, channels, height, width). Transformations are (batch, 3, 3)
-    matrices of determinant 1, in float64 as sampled. The strength is the mean distance by which the corners move, in
-    half image sides, see the function `strength`.
+    matrices of determinant 1, in float64 as sampled.
 
     Attributes:
         background: value around the image; −1 is black where pixels lie in [−1, 1].
@@ -48,14 +46,44 @@ class Homographies:
     walk: bool = False
 
     def sample(self, count: int, generator: torch.Generator | None = None) -> Float[Tensor, "count 3 3"]:
-        draw = walk_coefficients if self.walk else sample_coefficients
-        return matrix(draw(count, generator, torch.float64, "cpu"))
+        return matrix((walk_coefficients if self.walk else sample_coefficients)(count, generator))
 
     def act(
         self, x: Float[Tensor, "batch channels height width"], t: Float[Tensor, "#batch 3 3"]
     ) -> Float[Tensor, "batch channels height width"]:
-        t = on_device_of(x, t).to(torch.promote_types(x.dtype, torch.float32))
-        return warp(x, t, self.background)
+        """Images under homographies: output pixel p is the image at H⁻¹p by bilinear interpolation.
+
+        Points outside the image are background, and so are points behind the horizon, where the third coordinate of
+        H⁻¹p is not positive. No division takes place there, so that values and gradients are never infinite or NaN.
+        (7.8 % of the squares T² of homographies of the pre-training distribution have such a corner.) Differentiable in
+        images and matrices. The places H⁻¹p are computed in float32 or the precision of the images, under autocast,
+        too. The host never waits for the device.
+
+        Args:
+            t: matrices that act on (row, column, 1), see the module. A positive factor makes no difference. A negative
+                one puts everything behind the horizon, as does a singular or infinite matrix. The condition number may
+                be up to 1e5.
+
+        Raises:
+            ValueError: an image has fewer than 2 rows or columns.
+        """
+        batch, _, height, width = x.shape
+        if min(height, width) < 2:
+            raise ValueError(f"a {height}×{width} image is too small for a homography: at least 2×2 pixels are needed")
+        back = self.inverse(on_device_of(x, t).to(torch.promote_types(x.dtype, torch.float32)))
+        nearest = _HORIZON * back.norm(dim=(-2, -1))[:, None, None, None]
+        rows = torch.linspace(-1, 1, height, dtype=back.dtype, device=back.device)
+        columns = torch.linspace(-1, 1, width, dtype=back.dtype, device=back.device)
+        back = back.flip(-2)  # (depth, column, row), the last two in the order of grid_sample
+        along_rows = back[..., 0, None] * rows
+        along_columns = back[..., 1, None] * columns + back[..., 2, None]
+        points = along_rows[..., :, None] + along_columns[..., None, :]  # (batch, 3, height, width)
+        depth, plane = points[:, :1], points[:, 1:]
+        seen = depth > nearest
+        places = (plane / depth.where(seen, 1)).where(seen, _FAR).clamp(-_FAR, _FAR)
+        places = places.to(x.dtype).permute(0, 2, 3, 1).expand(batch, height, width, 2)
+        shifted = x - self.background
+        return torch.nn.functional.grid_sample(shifted, places, align_corners=True) + self.background
 
     def compose(
         self, second: Float[Tensor, "batch 3 3"], first: Float[Tensor, "batch 3 3"]
@@ -63,16 +91,21 @@ class Homographies:
         return second @ first
 
     def inverse(self, t: Float[Tensor, "batch 3 3"]) -> Float[Tensor, "batch 3 3"]:
-        return inverse(t)
+        """No solver. Up to a positive factor where the determinant is not ±1; 0 for a singular matrix."""
+        a, b, c = t.unbind(-2)
+        adjugate = torch.stack((b.cross(c, dim=-1), c.cross(a, dim=-1), a.cross(b, dim=-1)), dim=-1)
+        return adjugate * (a * adjugate[..., 0]).sum(-1)[..., None, None].sign()
 
     def strength(self, t: Float[Tensor, "batch 3 3"]) -> Float[Tensor, " batch"]:
-        return strength(t)
+        """Mean distance |Hp − p| by which the four corners p = (±1, ±1) move; infinite if one goes behind the horizon.
 
-
-@lru_cache
-def _scales(dtype: torch.dtype, device: torch.device) -> Float[Tensor, " 8"]:
-    with torch.inference_mode(False):  # the cached tensor must be usable in training, too
-        return torch.tensor(SCALES, dtype=dtype, device=device)
+        Multiply it by (n − 1)/2 for pixels.
+        """
+        corners = torch.tensor([[-1, -1], [-1, 1], [1, -1], [1, 1]], dtype=t.dtype, device=t.device)
+        moved = corners @ t[..., :2].mT + t[:, None, :, 2]  # (batch, 4, 3)
+        depth = moved[..., 2:]
+        distance = (moved[..., :2] / depth.where(depth > 0, 1) - corners).norm(dim=-1)
+        return distance.where(depth[..., 0] > 0, torch.inf).mean(-1)
 
 
 def algebra(coefficients: Float[Tensor, "*batch 8"]) -> Float[Tensor, "*batch 3 3"]:
@@ -97,51 +130,26 @@ def matrix(coefficients: Float[Tensor, "*batch 8"]) -> Float[Tensor, "*batch 3 3
     return torch.linalg.matrix_exp(algebra(coefficients))
 
 
-def inverse(matrices: Float[Tensor, "*batch 3 3"]) -> Float[Tensor, "*batch 3 3"]:
-    """Inverse of matrices of determinant ±1, and of any other invertible matrix up to a positive factor; no solver.
-
-    The factor makes no difference to the homography. A singular matrix gives 0.
-    """
-    a, b, c = matrices.unbind(-2)
-    adjugate = torch.stack((b.cross(c, dim=-1), c.cross(a, dim=-1), a.cross(b, dim=-1)), dim=-1)
-    return adjugate * (a * adjugate[..., 0]).sum(-1)[..., None, None].sign()
+def sample_coefficients(count: int, generator: torch.Generator | None = None) -> Float[Tensor, "count 8"]:
+    """Coefficients of the pre-training distribution N(0, s²), s = SCALES, in float64."""
+    noise = torch.randn(count, 8, generator=generator, dtype=torch.float64, device="cpu")
+    return noise * torch.tensor(SCALES, dtype=torch.float64, device="cpu")
 
 
-def sample_coefficients(
-    count: int,
-    generator: torch.Generator | None = None,
-    dtype: torch.dtype = torch.float32,
-    device: torch.device | str | None = None,
-) -> Float[Tensor, "count 8"]:
-    """Coefficients of the pre-training distribution N(0, s²), s = SCALES, by torch's global generator by default."""
-    noise = torch.randn(count, 8, generator=generator, dtype=dtype, device=device)
-    return noise * _scales(dtype, noise.device)
-
-
-def walk_coefficients(
-    count: int,
-    generator: torch.Generator | None = None,
-    dtype: torch.dtype = torch.float64,
-    device: torch.device | str | None = None,
-) -> Float[Tensor, "count 8"]:
-    """Coefficients of the test distribution, by exactly the published random walk.
+def walk_coefficients(count: int, generator: torch.Generator | None = None) -> Float[Tensor, "count 8"]:
+    """Coefficients of the test distribution, by exactly the published random walk, in float64.
 
     It starts at x₀ ~ N(0, (s/2)²), always moves to x' = x + N(0, (s/2)²), and then stops with probability
     min(1, dvol(−x')/dvol(−x)). 99.2 % of the walks stop after their first move, so the result is nearly N(0, s²/2),
-    narrower than `sample_coefficients` by √2. It is not differentiable, nor meant for every training step: the host
-    waits for the number of unfinished walks.
+    narrower than `sample_coefficients` by √2.
     """
-
-    def normal(size: int) -> Tensor:
-        return 0.5 * sample_coefficients(size, generator, dtype, device)
-
-    position = normal(count)
-    walking = torch.arange(count, device=position.device)
+    position = 0.5 * sample_coefficients(count, generator)
+    walking = torch.arange(count, device="cpu")
     while len(walking):
         before = position[walking]
-        after = before + normal(len(walking))
+        after = before + 0.5 * sample_coefficients(len(walking), generator)
         position[walking] = after
-        chance = torch.rand(len(walking), generator=generator, dtype=dtype, device=device)
+        chance = torch.rand(len(walking), generator=generator, dtype=torch.float64, device="cpu")
         walking = walking[chance >= dvol(-after) / dvol(-before)]
     return position
 
@@ -165,58 +173,3 @@ def dvol(coefficients: Float[Tensor, "*batch 8"]) -> Float[Tensor, "*batch"]:
     for i in range(9, 0, -1):  # Horner: 1 + a/2 (1 + a/3 (… (1 + a/10)))
         series = identity + negative @ series / (i + 1)
     return torch.linalg.det(series).abs()
-
-
-def warp(
-    images: Float[Tensor, "batch channels height width"],
-    matrices: Float[Tensor, "#batch 3 3"],
-    background: float = 0.0,
-) -> Float[Tensor, "batch channels height width"]:
-    """Images under homographies: output pixel p is the image at H⁻¹p by bilinear interpolation.
-
-    Points outside the image are `background`, and so are points behind the horizon, where the third coordinate of H⁻¹p
-    is not positive. No division takes place there, so that values and gradients are never infinite or NaN. (7.8 % of
-    the squares T² of homographies of the pre-training distribution have such a corner.) A left action: warping by A and
-    then by B is warping by B A up to interpolation. Differentiable in images and matrices. Under autocast, too, the
-    places H⁻¹p are computed in the precision of the matrices. The host never waits for the device.
-
-    Args:
-        matrices: matrices that act on (row, column, 1), see the module; one for each image, or one for all. A positive
-            factor makes no difference. A negative one puts everything behind the horizon, as does a singular or
-            infinite matrix. The condition number may be up to 1e5.
-        background: value around the image, e.g. −1 for black where pixels lie in [−1, 1].
-
-    Raises:
-        ValueError: an image has fewer than 2 rows or columns.
-    """
-    batch, _, height, width = images.shape
-    if min(height, width) < 2:
-        raise ValueError(f"a {height}×{width} image is too small for a homography: at least 2×2 pixels are needed")
-    back = inverse(matrices)
-    nearest = _HORIZON * back.norm(dim=(-2, -1))[:, None, None, None]
-    rows = torch.linspace(-1, 1, height, dtype=back.dtype, device=back.device)
-    columns = torch.linspace(-1, 1, width, dtype=back.dtype, device=back.device)
-    back = back.flip(-2)  # (depth, column, row), the last two in the order of grid_sample
-    along_rows = back[..., 0, None] * rows
-    along_columns = back[..., 1, None] * columns + back[..., 2, None]
-    points = along_rows[..., :, None] + along_columns[..., None, :]  # (batch, 3, height, width)
-    depth, plane = points[:, :1], points[:, 1:]
-    seen = depth > nearest
-    places = (plane / depth.where(seen, 1)).where(seen, _FAR).clamp(-_FAR, _FAR)
-    places = places.to(images.dtype).permute(0, 2, 3, 1).expand(batch, height, width, 2)
-    sampled = torch.nn.functional.grid_sample(
-        images - background, places, mode="bilinear", padding_mode="zeros", align_corners=True
-    )
-    return sampled + background
-
-
-def strength(matrices: Float[Tensor, "*batch 3 3"]) -> Float[Tensor, "*batch"]:
-    """Mean distance |Hp − p| by which a homography moves the four corners p = (±1, ±1), in half image sides.
-
-    Multiply it by (n − 1)/2 for pixels. It is infinite if a corner goes behind the horizon.
-    """
-    corners = torch.tensor([[-1, -1], [-1, 1], [1, -1], [1, 1]], dtype=matrices.dtype, device=matrices.device)
-    moved = corners @ matrices[..., :2].mT + matrices[..., None, :, 2]  # (*batch, 4, 3)
-    depth = moved[..., 2:]
-    distance = (moved[..., :2] / depth.where(depth > 0, 1) - corners).norm(dim=-1)
-    return distance.where(depth[..., 0] > 0, torch.inf).mean(-1)

@@ -33,7 +33,8 @@ class MobiusTransformations:
     axes of coordinates move: 0 for the identity only.
 
     Attributes:
-        deviation: see `sample`; 0 gives rotations.
+        deviation: standard deviation of r, where the boost of a random transformation changes lengths by factors from
+            e^(−r) to e^r and r is normally distributed around 0; 0 gives rotations.
         layout: where the points of the grid lie, see `niso.geometry.domains.equirectangular`.
     """
 
@@ -43,13 +44,19 @@ class MobiusTransformations:
     layout: Layout = "driscoll-healy"
 
     def sample(self, count: int, generator: torch.Generator | None = None) -> Complex[Tensor, "count 2 2"]:
-        return sample(count, self.deviation, generator, device="cpu")
+        """A boost in a uniform direction, then a uniform (Haar) rotation: invariant under rotations from both sides."""
+        noise = torch.randn(count, 8, generator=generator, dtype=torch.float32, device="cpu")
+        direction = noise[:, :3] / noise[:, :3].norm(dim=-1, keepdim=True)
+        return rotation(noise[:, 4:]) @ boost(direction * (self.deviation / 2 * noise[:, 3:4]).tanh())
 
     def act(
         self, x: Float[Tensor, "batch channels height width"], t: Complex[Tensor, "#batch 2 2"]
     ) -> Float[Tensor, "batch channels height width"]:
-        t = on_device_of(x, t).to(torch.promote_types(x.dtype, torch.complex64))
-        return warp(x, t, self.layout)
+        """The value at p is that of the function at g⁻¹p, by bilinear interpolation."""
+        back = self.inverse(on_device_of(x, t).to(torch.promote_types(x.dtype, torch.complex64)))
+        height, width = x.shape[-2:]
+        points = equirectangular.directions(height, width, self.layout, back.real.dtype, back.device).flatten(0, 1)
+        return equirectangular.sample(x, act(back, points).unflatten(-2, (height, width)), self.layout)
 
     def compose(
         self, second: Complex[Tensor, "batch 2 2"], first: Complex[Tensor, "batch 2 2"]
@@ -57,7 +64,8 @@ class MobiusTransformations:
         return second @ first
 
     def inverse(self, t: Complex[Tensor, "batch 2 2"]) -> Complex[Tensor, "batch 2 2"]:
-        return inverse(t)
+        a, b, c, d = t.flatten(-2).unbind(-1)
+        return torch.stack((d, -b, -c, a), dim=-1).unflatten(-1, (2, 2))
 
     def strength(self, t: Complex[Tensor, "batch 2 2"]) -> Float[Tensor, " batch"]:
         points = torch.eye(3, dtype=t.real.dtype, device=t.device)
@@ -71,12 +79,6 @@ def normalised(matrices: Complex[Tensor, "*batch 2 2"]) -> Complex[Tensor, "*bat
     """Invertible matrices scaled to determinant 1, which does not change the transformation."""
     a, b, c, d = matrices.flatten(-2).unbind(-1)
     return matrices / (a * d - b * c).sqrt()[..., None, None]
-
-
-def inverse(matrices: Complex[Tensor, "*batch 2 2"]) -> Complex[Tensor, "*batch 2 2"]:
-    """Inverse of matrices of determinant 1; no solver."""
-    a, b, c, d = matrices.flatten(-2).unbind(-1)
-    return torch.stack((d, -b, -c, a), dim=-1).unflatten(-1, (2, 2))
 
 
 def rotation(quaternions: Float[Tensor, "*batch 4"]) -> Complex[Tensor, "*batch 2 2"]:
@@ -103,27 +105,6 @@ def boost(centre: Float[Tensor, "*batch 3"]) -> Complex[Tensor, "*batch 2 2"]:
     return torch.stack([torch.complex(*entry) for entry in entries], dim=-1).unflatten(-1, (2, 2)) * scale
 
 
-def sample(
-    count: int,
-    deviation: float = 0.5,
-    generator: torch.Generator | None = None,
-    dtype: torch.dtype = torch.float32,
-    device: torch.device | str | None = None,
-) -> Complex[Tensor, "count 2 2"]:
-    """Random transformations: a boost in a uniform direction, then a uniform (Haar) rotation.
-
-    The distribution is invariant under rotations from both sides.
-
-    Args:
-        deviation: standard deviation of r, where the boost changes lengths by factors from e^(−r) to e^r and r is
-            normally distributed around 0; 0 gives rotations.
-        generator: torch's global generator by default.
-    """
-    noise = torch.randn(count, 8, generator=generator, dtype=dtype, device=device)
-    direction = noise[:, :3] / noise[:, :3].norm(dim=-1, keepdim=True)
-    return rotation(noise[:, 4:]) @ boost(direction * (deviation / 2 * noise[:, 3:4]).tanh())
-
-
 def lorentz(matrices: Complex[Tensor, "*batch 2 2"]) -> Float[Tensor, "*batch 4 4"]:
     """Lorentz transformations of (t, x, y, z), orthogonal in the metric (−, +, +, +) if the determinant of g is 1."""
     basis = _pauli(matrices.dtype, matrices.device)
@@ -138,29 +119,6 @@ def act(
     transform = lorentz(matrices)
     moved = transform[..., None, :, 0] + directions @ transform[..., 1:].mT
     return moved[..., 1:] / moved[..., :1]
-
-
-def warp(
-    images: Float[Tensor, "batch channels height width"],
-    matrices: Complex[Tensor, "#batch 2 2"],
-    layout: Layout = "driscoll-healy",
-) -> Float[Tensor, "batch channels height width"]:
-    """Functions on an equirectangular grid under transformations: the value at p is that of the function at g⁻¹p.
-
-    A left action: warping by g and then by h is warping by h g up to interpolation, which is bilinear.
-
-    Args:
-        matrices: matrices of determinant 1, one for each image or one for all.
-        layout: where the points of the grid lie, see `niso.geometry.domains.equirectangular`.
-
-    Raises:
-        ValueError: see `equirectangular.sample`.
-    """
-    height, width = images.shape[-2:]
-    real = matrices.real.dtype
-    points = equirectangular.directions(height, width, layout, real, matrices.device).flatten(0, 1)
-    places = act(inverse(matrices), points).unflatten(-2, (height, width))
-    return equirectangular.sample(images, places, layout)
 
 
 @lru_cache

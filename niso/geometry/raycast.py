@@ -48,13 +48,7 @@ class Scene(NamedTuple):
 
 
 class View(NamedTuple):
-    """What a camera sees.
-
-    Attributes:
-        colours: red, green and blue, 0 to 1.
-        depth: z coordinate of the surface in the axes of the camera.
-        objects: number of the object at each pixel.
-    """
+    """What a camera sees: colours from 0 to 1, z in the axes of the camera, and numbers of objects."""
 
     colours: Float[Tensor, "3 height width"]
     depth: Float[Tensor, "height width"]
@@ -91,8 +85,8 @@ def rays(intrinsics: Float[Tensor, " 4"], height: int, width: int) -> Float[Tens
         intrinsics: fx, fy, cx, cy in pixels, see `niso.geometry.cameras`.
     """
     fx, fy, cx, cy = intrinsics.unbind()
-    y = (torch.arange(height, dtype=intrinsics.dtype, device=intrinsics.device) + 0.5 - cy) / fy
-    x = (torch.arange(width, dtype=intrinsics.dtype, device=intrinsics.device) + 0.5 - cx) / fx
+    y = (torch.arange(height, dtype=fx.dtype, device=fx.device) + 0.5 - cy) / fy
+    x = (torch.arange(width, dtype=fx.dtype, device=fx.device) + 0.5 - cx) / fx
     y, x = torch.meshgrid(y, x, indexing="ij")
     return torch.nn.functional.normalize(torch.stack((x, y, torch.ones_like(x)), dim=-1).reshape(-1, 3), dim=-1)
 
@@ -114,7 +108,10 @@ def render(
     directions, origin = local @ se3.rotation(pose).mT, se3.translation(pose)
     everywhere = torch.arange(len(local), device=local.device)
     hits = _surface(scene, 0, origin, directions, everywhere, torch.full_like(local[:, 0], torch.inf))[1]
-    candidates = _candidates(scene, origin, directions)
+    towards = scene.centres - origin
+    radii = scene.halves[:, 0].where(scene.spheres, scene.halves.norm(dim=-1))  # of the ball around each object
+    least = (towards.square().sum(-1) - radii.square()).clamp_min(0).sqrt()  # 0 inside a ball
+    candidates = directions @ towards.mT > least.where(least > 0, -torch.inf)
     for number in range(1, len(scene.centres)):
         seen = candidates[:, number].nonzero()[:, 0]
         seen, found = _surface(scene, number, origin, directions, seen, hits.distance[seen])
@@ -127,16 +124,6 @@ def render(
         (hits.distance * local[:, 2]).unflatten(0, (height, width)),
         hits.object.unflatten(0, (height, width)),
     )
-
-
-def _candidates(
-    scene: Scene, origin: Float[Tensor, " 3"], directions: Float[Tensor, "rays 3"]
-) -> Bool[Tensor, "rays objects"]:
-    """Whether each ray meets the ball around each object."""
-    towards = scene.centres - origin
-    radii = scene.halves[:, 0].where(scene.spheres, scene.halves.norm(dim=-1))
-    least = (towards.square().sum(-1) - radii.square()).clamp_min(0).sqrt()  # 0 inside a ball
-    return directions @ towards.mT > least.where(least > 0, -torch.inf)
 
 
 def _surface(
@@ -176,11 +163,9 @@ def _surface(
         first, second = (axis == 0).long(), 2 - (axis == 2).long()  # the two other axes
         place = torch.stack((p.gather(1, first[:, None]), p.gather(1, second[:, None])), dim=1)[..., 0]
         face = 2 * axis + (side > 0)
-    light = (normal @ (scene.light @ axes)).clamp_min(0)
-    across = -(normal * d).sum(-1)
-    owner = torch.full_like(seen, number)
-    texture = scene.textures[number, face]
-    return seen, _Hits(distance, owner, texture, place / scene.tiles[number], across, 0.55 + 0.5 * light)
+    shade = 0.55 + 0.5 * (normal @ (scene.light @ axes)).clamp_min(0)
+    owner, texture = torch.full_like(seen, number), scene.textures[number, face]
+    return seen, _Hits(distance, owner, texture, place / scene.tiles[number], -(normal * d).sum(-1), shade)
 
 
 def _sample(
@@ -189,10 +174,7 @@ def _sample(
     place: Float[Tensor, "rays 2"],
     footprint: Float[Tensor, " rays"],
 ) -> Float[Tensor, "rays 3"]:
-    """Bilinear colours at places in units of tiles, which alternate with their mirror images.
-
-    `footprint` is the width of a pixel, in tiles.
-    """
+    """Bilinear colours at places in tiles, which alternate with their mirror images; a pixel's width is `footprint`."""
     level = (footprint * textures.sides[0]).clamp_min(1e-6).log2().round().clamp(0, len(textures.sides) - 1).long()
     side = textures.sides[level]
     place = 1 - (1 - (place + 0.5).remainder(2)).abs()

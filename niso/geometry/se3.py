@@ -64,15 +64,6 @@ def exp(twists: Float[Tensor, "*batch 6"]) -> Float[Tensor, "*batch 4 4"]:
     return pose(roma.rotvec_to_rotmat(omega), (_averaged(omega) @ rho[..., None])[..., 0])
 
 
-def log(poses: Float[Tensor, "*batch 4 4"]) -> Float[Tensor, "*batch 6"]:
-    """Inverse of `exp` with angles |ω| ≤ π; at π the sign of ω is arbitrary."""
-    omega = roma.rotmat_to_rotvec(rotation(poses))
-    rho = torch.linalg.solve(_averaged(omega), translation(poses)[..., None])[
-        ..., 0
-    ]  # V has a condition number of at most π/2
-    return torch.cat((rho, omega), dim=-1)
-
-
 def _averaged(omega: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch 3 3"]:
     """V = I + (1 − cos θ)/θ² hat(ω) + (θ − sin θ)/θ³ hat(ω)², both fractions by their series where θ is small."""
     square = omega.square().sum(-1)[..., None, None]
@@ -110,16 +101,3 @@ def from_parameters(parameters: Float[Tensor, "*batch 9"]) -> Float[Tensor, "*ba
 def to_parameters(poses: Float[Tensor, "*batch 4 4"]) -> Float[Tensor, "*batch 9"]:
     """Translation and first two columns of the rotation; `from_parameters` recovers the pose from them."""
     return torch.cat((translation(poses), poses[..., :3, 0], poses[..., :3, 1]), dim=-1)
-
-
-def random_poses(
-    count: int,
-    generator: torch.Generator | None = None,
-    scale: float = 1.0,
-    dtype: torch.dtype = torch.float32,
-    device: torch.device | str | None = None,
-) -> Float[Tensor, "count 4 4"]:
-    """Random poses: rotations uniform in SO(3) (Haar), translations N(0, scale²)."""
-    numbers = torch.randn(count, 7, generator=generator, dtype=dtype, device=device)
-    quaternions = torch.nn.functional.normalize(numbers[:, :4], dim=-1)
-    return pose(roma.unitquat_to_rotmat(quaternions), scale * numbers[:, 4:])

@@ -17,8 +17,8 @@ class Shifts:
     """Circular shifts of functions on the size × size torus, uniformly distributed; see `niso.geometry.action.Action`.
 
     Observations are (batch, size², channels), the grid points in row-major order. Transformations are (batch, 2)
-    integers, the offsets in rows and columns. The strength is the length of the shortest equivalent offset, in grid
-    points.
+    integers, any offsets in rows and columns: (Tx)[r, c] = x[r − t₀, c − t₁]. The strength is the length of the
+    shortest equivalent offset, in grid points.
 
     Raises:
         ValueError: the size is less than 1; `act` raises it for observations on another grid.
@@ -38,7 +38,14 @@ class Shifts:
     def act(
         self, x: Float[Tensor, "batch points channels"], t: Int[Tensor, "#batch 2"]
     ) -> Float[Tensor, "batch points channels"]:
-        return shift(x, on_device_of(x, t), self.size)
+        if x.shape[1] != self.size**2:
+            raise ValueError(f"{x.shape[1]} points are not a {self.size}×{self.size} grid")
+        t = on_device_of(x, t)
+        index = torch.arange(self.size, device=x.device)
+        rows = (index - t[:, :1]) % self.size
+        columns = (index - t[:, 1:]) % self.size
+        source = rows[:, :, None] * self.size + columns[:, None, :]
+        return torch.take_along_dim(x, source.flatten(1)[:, :, None], dim=1)
 
     def compose(self, second: Int[Tensor, "batch 2"], first: Int[Tensor, "batch 2"]) -> Int[Tensor, "batch 2"]:
         return (first + second) % self.size
@@ -49,24 +56,3 @@ class Shifts:
     def strength(self, t: Int[Tensor, "batch 2"]) -> Float[Tensor, " batch"]:
         forward = t % self.size
         return forward.minimum(self.size - forward).float().norm(dim=-1)
-
-
-def shift(
-    x: Float[Tensor, "batch points channels"], offsets: Int[Tensor, "#batch 2"], size: int
-) -> Float[Tensor, "batch points channels"]:
-    """Circular shift of functions on the size × size torus: out[r, c] = x[r − offset₀, c − offset₁].
-
-    Args:
-        x: functions at the grid points in row-major order, points = size².
-        offsets: any integers, in rows and columns, one pair for each function or one for all.
-
-    Raises:
-        ValueError: the number of points is not size².
-    """
-    if x.shape[1] != size * size:
-        raise ValueError(f"{x.shape[1]} points are not a {size}×{size} grid")
-    index = torch.arange(size, device=x.device)
-    rows = (index - offsets[:, :1]) % size
-    columns = (index - offsets[:, 1:]) % size
-    source = rows[:, :, None] * size + columns[:, None, :]
-    return torch.take_along_dim(x, source.flatten(1)[:, :, None], dim=1)

@@ -26,16 +26,8 @@ FRAMES = 200
 class TrajectoryErrors(NamedTuple):
     """Errors of one predicted trajectory, and of a straight line at constant speed for comparison.
 
-    Attributes:
-        ate: as in the paper, see `ate`.
-        ate_normalised: see `ate_normalised`.
-        ate_sim3: see `ate_sim3`, in the unit of length of the truth.
-        rotation_error_deg: mean over neighbouring frames, in degrees, see `rotation_errors`.
-        translation_angle_deg: mean over neighbouring frames whose true translation is not 0, in degrees, see
-            `translation_angles`.
-        constant_motion_ate: `ate` of the straight line.
-        constant_motion_ate_normalised: `ate_normalised` of the straight line.
-        constant_motion_ate_sim3: `ate_sim3` of the straight line.
+    See the functions of these names; rotation errors and translation angles are means over neighbouring frames, the
+    latter over those whose true translation is not 0.
     """
 
     ate: float
@@ -48,9 +40,9 @@ class TrajectoryErrors(NamedTuple):
     constant_motion_ate_sim3: float
 
 
-def subsample(poses: Float[Tensor, "frames 4 4"], skip: int, frames: int = FRAMES) -> Float[Tensor, "kept 4 4"]:
-    """Every (skip + 1)-th of the first `frames` poses."""
-    return poses[: min(frames, len(poses)) : skip + 1]
+def subsample(poses: Float[Tensor, "frames 4 4"], skip: int) -> Float[Tensor, "kept 4 4"]:
+    """Every (skip + 1)-th of the first `FRAMES` poses."""
+    return poses[: FRAMES : skip + 1]
 
 
 def relative_poses(poses: Float[Tensor, "*batch frames 4 4"]) -> Float[Tensor, "*batch pairs 4 4"]:
@@ -58,21 +50,17 @@ def relative_poses(poses: Float[Tensor, "*batch frames 4 4"]) -> Float[Tensor, "
     return se3.relative(poses[..., :-1, :, :], poses[..., 1:, :, :])
 
 
-def compose(
-    motions: Float[Tensor, "*batch pairs 4 4"], start: Float[Tensor, "*batch 4 4"] | None = None
-) -> Float[Tensor, "*batch frames 4 4"]:
-    """Trajectory with these relative poses from `start` on, by default the identity; inverse of `relative_poses`."""
-    if start is None:
-        start = torch.eye(4, dtype=motions.dtype, device=motions.device).expand(*motions.shape[:-3], 4, 4)
-    poses = [start]
+def compose(motions: Float[Tensor, "*batch pairs 4 4"]) -> Float[Tensor, "*batch frames 4 4"]:
+    """Trajectory with these relative poses from the identity on; inverse of `relative_poses`."""
+    poses = [torch.eye(4, dtype=motions.dtype, device=motions.device).expand(*motions.shape[:-3], 4, 4)]
     for motion in motions.unbind(-3):
         poses.append(poses[-1] @ motion)
     return torch.stack(poses, dim=-3)
 
 
-def straight_line(frames: int, dtype: torch.dtype = torch.float64) -> Float[Tensor, "frames 3"]:
+def straight_line(frames: int) -> Float[Tensor, "frames 3"]:
     """The constant-motion path: equal steps straight ahead, the prediction of a model that has learned nothing."""
-    return torch.arange(frames, dtype=dtype)[:, None] * torch.tensor([0.0, 0.0, 1.0], dtype=dtype)
+    return torch.arange(frames)[:, None] * torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
 
 
 def aligned(
@@ -125,7 +113,9 @@ def ate_normalised(
     """
     truth = truth.double()
     size = (truth - truth.mean(-2, keepdim=True)).norm(dim=(-2, -1))
-    _check(predicted, truth, size)
+    _check_finite(predicted, truth)
+    if not bool((size > 1e-12 * truth.norm(dim=(-2, -1))).all()):
+        raise ValueError("the true camera does not move: such a trajectory has no relative error")
     return (aligned(predicted, truth, reflections=True) - truth).norm(dim=(-2, -1)) / size
 
 
@@ -139,23 +129,20 @@ def ate_sim3(
     Raises:
         ValueError: a position is not finite.
     """
-    _check(predicted, truth)
+    _check_finite(predicted, truth)
     return (aligned(predicted, truth) - truth.double()).square().sum(-1).mean(-1).sqrt()
 
 
-def _check(predicted: Tensor, truth: Tensor, size: Tensor | None = None) -> None:
+def _check_finite(predicted: Tensor, truth: Tensor) -> None:
     if not bool(predicted.isfinite().all() and truth.isfinite().all()):
         raise ValueError("a trajectory has positions that are not finite")
-    if size is not None and not bool((size > 1e-12 * truth.norm(dim=(-2, -1))).all()):
-        raise ValueError("the true camera does not move: such a trajectory has no relative error")
 
 
 def rotation_errors(
     predicted: Float[Tensor, "*batch 4 4"], truth: Float[Tensor, "*batch 4 4"]
 ) -> Float[Tensor, "*batch"]:
     """Angle of the rotation from one rotation to the other, in degrees, 0 to 180."""
-    angle = roma.rotmat_geodesic_distance(se3.rotation(predicted).double(), se3.rotation(truth).double())
-    return angle.rad2deg()
+    return roma.rotmat_geodesic_distance(se3.rotation(predicted).double(), se3.rotation(truth).double()).rad2deg()
 
 
 def translation_angles(
@@ -189,5 +176,5 @@ def errors(predicted_motions: Float[Tensor, "pairs 4 4"], true_poses: Float[Tens
     paths = torch.stack((predicted, line)), truth.expand(2, -1, -1)
     scores = torch.stack((ate(*paths), ate_normalised(*paths), ate_sim3(*paths)), dim=1)
     angles = translation_angles(motions, true_motions)
-    means = (rotation_errors(motions, true_motions).mean(), angles.nanmean())
-    return TrajectoryErrors(*scores[0].tolist(), *(float(mean) for mean in means), *scores[1].tolist())
+    means = torch.stack((rotation_errors(motions, true_motions).mean(), angles.nanmean()))
+    return TrajectoryErrors(*torch.cat((scores[0], means, scores[1])).tolist())

@@ -18,7 +18,7 @@ from niso.results import Known
 from niso.training.run import Run
 
 Ask = Callable[[str], Known]
-"""What is known of an experiment, by its name; see `niso.runs.comparison`."""
+"""What is known of an experiment, by its name; see `niso.experiments.known`."""
 WIDTH = 485
 """Pixels of a picture, so that two stand in a row."""
 MOST = 8

@@ -1,45 +1,14 @@
-"""Reports of runs, with what experiments say of their results: what metrics mean, what is published."""
+"""Comparisons of runs, with what their experiments say of the results."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
-from niso.experiments import EXPERIMENTS
-from niso.results import Known
+from niso.experiments.known import known
 from niso.training.run import Run
-
-
-def known(experiment: str) -> Known:
-    """What an experiment says of its results; nothing where there is no such experiment (any more)."""
-    if experiment not in EXPERIMENTS:
-        return Known()
-    kind = EXPERIMENTS.find(experiment)
-    defaults = {"config": asdict(kind.config_class())}
-    return Known(tuple(kind.presets), kind.methods(), kind.metrics, kind.published, defaults)
-
-
-def report(paths: Sequence[Path], out: Path | None = None) -> str:
-    """Write the report of the one run folder given, or the comparison of all runs that the paths name.
-
-    Args:
-        paths: run folders, records, or folders of them.
-        out: file of the comparison; by default the `report.html` of one folder of several runs, or `comparison.html`.
-
-    Returns:
-        Where the report is, and of a comparison also its tables. Errors as in `Run.find` and `compare`.
-    """
-    from niso.report import write_report  # matplotlib is slow to import
-    from niso.runs.sweep import is_sweep
-
-    runs = [run for path in paths for run in Run.find(path)]
-    if len(paths) == 1 and runs[0].path == paths[0] and runs[0].record is None:
-        return str(write_report(runs[0], known(runs[0].kind[0])))
-    inside = len(paths) == 1 and is_sweep(paths[0])
-    return compare(runs, out or (paths[0] / "report.html" if inside else Path("comparison.html")))
 
 
 def compare(runs: Sequence[Run], out: Path) -> str:

@@ -14,10 +14,10 @@ from niso.collective import together
 from niso.errors import InputError
 from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Experiment, Phase
+from niso.experiments.known import known
 from niso.experiments.settings import Settings
 from niso.files import locked
 from niso.random import step_seed
-from niso.runs.comparison import known
 from niso.training import checkpoint
 from niso.training.environment import command_line, environment
 from niso.training.loop import train

@@ -1,7 +1,6 @@
-"""Data and tiny settings of the experiments, finished runs to copy, a short training, and figures that are drawn."""
+"""Data and tiny settings of the experiments, finished runs, a short training, and figures that are drawn."""
 
 import json
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from niso.experiments.experiment import Experiment
 from niso.experiments.settings import Settings
 from niso.geometry import se3
 from niso.geometry.mesh.surface import icosphere
+from niso.report.pictures import save_pictures
 from niso.results import Result
 from niso.runs import runner
 from niso.training.loop import train
@@ -172,7 +172,7 @@ def tiny_settings(data_of: Callable[[str], Path | None]) -> Callable[..., Settin
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_tiny(tiny_settings: Callable[..., Settings]) -> Callable[..., Experiment]:
     """Builds an untrained experiment from the arguments of `tiny_settings`."""
 
@@ -187,33 +187,39 @@ def make_tiny(tiny_settings: Callable[..., Settings]) -> Callable[..., Experimen
 
 @pytest.fixture(scope="session")
 def finished_once(
-    tiny_settings: Callable[..., Settings], tmp_path_factory: pytest.TempPathFactory, blank_png: bytes
+    tiny_settings: Callable[..., Settings], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., Path]:
-    """Folders of finished tiny runs, each trained once a session: not to be changed."""
+    """Folders of finished tiny runs without figures, each trained once a session: not to be changed."""
     folders: dict[str, Path] = {}
 
     def run(experiment: str, method: str = "niso", precision: str = "32-true") -> Path:
         name = f"{experiment}-{method}-{precision}"
         if name not in folders:
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("matplotlib.figure.Figure.savefig", lambda _, file, **__: file.write(blank_png))
-                out = tmp_path_factory.mktemp("finished") / name
-                runner.run(tiny_settings(experiment, method=method, precision=precision), out)
+            out = tmp_path_factory.mktemp("finished") / name
+            runner.run(tiny_settings(experiment, method=method, precision=precision), out)
             folders[name] = out
         return folders[name]
 
     return run
 
 
-@pytest.fixture
-def finished_run(finished_once: Callable[..., Path], tmp_path: Path) -> Callable[..., Path]:
-    """Copies of finished tiny runs."""
+@pytest.fixture(scope="session")
+def crowded() -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """Turns true functions so that more of them lie mostly in one space than it has dimensions, orthonormal as before.
 
-    def copied(*words: str) -> Path:
-        original = finished_once(*words)
-        return Path(shutil.copytree(original, tmp_path / original.name))
+    Three have two thirds of their energy in a plane of that space, and one third in a function of another.
+    """
 
-    return copied
+    def turn(functions: torch.Tensor, spaces: torch.Tensor) -> torch.Tensor:
+        first, second = (spaces == 1).nonzero().flatten()[:2].tolist()
+        other = (spaces == 2).nonzero().flatten()[0].item()
+        angles = torch.arange(3, dtype=torch.float64) * 2 * torch.pi / 3
+        rows = torch.stack([(2 / 3) ** 0.5 * angles.cos(), (2 / 3) ** 0.5 * angles.sin(), torch.full((3,), 3**-0.5)])
+        turned = functions.clone()
+        turned[:, [first, second, other]] = functions[:, [first, second, other]] @ rows.to(functions)
+        return turned
+
+    return turn
 
 
 @pytest.fixture
@@ -246,13 +252,10 @@ def metrics_of_training(tmp_path: Path) -> Callable[[Experiment], tuple[dict[str
 
 
 @pytest.fixture
-def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Experiment], Result], list[str]]:
+def drawn(drawn: None, tmp_path: Path) -> Callable[[type[Experiment], Result], list[str]]:
     """Draws a result in earnest, coarsely, and checks files and captions; the figures' names in reading order."""
 
     def draw(kind: type[Experiment], result: Result) -> list[str]:
-        from niso.report.pictures import save_pictures
-
-        monkeypatch.setattr("niso.report.pictures.DPI", 30)
         pictures = list(kind.draw(result))
         save_pictures(pictures, tmp_path / "figures")
         captions = json.loads((tmp_path / "figures" / "captions.json").read_text())
@@ -264,10 +267,3 @@ def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Exp
         return list(captions)
 
     return draw
-
-
-@pytest.fixture(autouse=True)
-def figures_are_blank(request: pytest.FixtureRequest) -> None:
-    """Only tests that ask for `drawn` paint figures."""
-    if "drawn" not in request.fixturenames:
-        request.getfixturevalue("blank_figures")

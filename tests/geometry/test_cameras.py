@@ -8,12 +8,13 @@ import torch
 
 from niso.errors import InputError
 from niso.geometry import cameras, se3
+from tests.poses import random_poses
 
 F64 = torch.float64
 
 
 def test_a_pose_takes_camera_coordinates_back_to_the_world(generator):
-    rigid = se3.random_poses(12, generator, scale=3.0, dtype=F64)
+    rigid = random_poses(12, generator, scale=3.0, dtype=F64)
     rotations, translations = se3.rotation(rigid), se3.translation(rigid)
     point = torch.randn(12, 3, generator=generator, dtype=F64)
     seen = (rotations @ point[..., None])[..., 0] + translations
@@ -45,7 +46,7 @@ def test_broken_cameras_are_named_each_and_have_no_pose(dtype):
 
 
 def test_rounded_rotations_become_exact():
-    rotation = se3.rotation(se3.random_poses(5, torch.Generator().manual_seed(0), dtype=F64))
+    rotation = se3.rotation(random_poses(5, torch.Generator().manual_seed(0), dtype=F64))
     poses, _ = cameras.from_world_to_camera((rotation * 1e4).round() / 1e4, torch.zeros(5, 3, dtype=F64))
     found = torch.from_numpy(poses)[:, :3, :3]
     torch.testing.assert_close(found.mT @ found, torch.eye(3, dtype=F64).expand(5, 3, 3), atol=1e-12, rtol=0)

@@ -24,7 +24,11 @@ def generator(seed: int = 0) -> torch.Generator:
 
 
 def coefficients(count: int = 16, dtype: torch.dtype = torch.float64, seed: int = 0) -> torch.Tensor:
-    return homographies.sample_coefficients(count, generator(seed), dtype)
+    return homographies.sample_coefficients(count, generator(seed)).to(dtype)
+
+
+def warp(images: torch.Tensor, matrices: torch.Tensor, background: float = 0.0) -> torch.Tensor:
+    return Homographies(background).act(images, matrices)
 
 
 def smooth_images(size: int, count: int = 16) -> torch.Tensor:
@@ -100,9 +104,9 @@ def test_walks_go_on_until_they_are_let_stop(monkeypatch: pytest.MonkeyPatch) ->
     random = generator()
     start = homographies.sample_coefficients(2, random) / 2
     first = start + homographies.sample_coefficients(2, random) / 2
-    torch.rand(2, generator=random)
+    torch.rand(2, generator=random, dtype=torch.float64)
     second = first[1] + homographies.sample_coefficients(1, random)[0] / 2  # the first stopped: 2 > chance; not 0
-    walk = homographies.walk_coefficients(2, generator(), torch.float32)
+    walk = homographies.walk_coefficients(2, generator())
     torch.testing.assert_close(walk, torch.stack((first[0], second)))
 
 
@@ -119,13 +123,13 @@ def test_rates_of_corners_behind_the_horizon() -> None:
 def test_warp_by_identity_and_by_pixel_shift(dtype: torch.dtype) -> None:
     images = torch.rand(2, 3, 5, 9, dtype=dtype, generator=generator())
     identity = torch.eye(3, dtype=dtype)
-    torch.testing.assert_close(homographies.warp(images, identity[None]), images, atol=TOLERANCE[dtype] / 10, rtol=0)
+    torch.testing.assert_close(warp(images, identity[None]), images, atol=TOLERANCE[dtype] / 10, rtol=0)
     moved = identity.clone()
     moved[0, 2], moved[1, 2] = 2 * 2 / 4, -1 * 2 / 8  # 2 rows down, 1 column to the left
     expected = torch.full_like(images, -1)
     expected[:, :, 2:, :-1] = images[:, :, :-2, 1:]
     for scale in (1, 1e-3, 1e4, -1):  # -1 puts all behind the horizon
-        warped = homographies.warp(images, scale * moved.expand(2, 3, 3), background=-1.0)
+        warped = warp(images, scale * moved.expand(2, 3, 3), background=-1.0)
         wanted = expected if scale > 0 else torch.full_like(images, -1)
         torch.testing.assert_close(warped, wanted, atol=TOLERANCE[dtype], rtol=0)
 
@@ -133,17 +137,17 @@ def test_warp_by_identity_and_by_pixel_shift(dtype: torch.dtype) -> None:
 def test_warp_by_a_reflection() -> None:
     images = torch.rand(1, 1, 6, 6, dtype=torch.float64)
     mirror = torch.diag(torch.tensor([1.0, -1, 1], dtype=torch.float64))[None]
-    torch.testing.assert_close(homographies.warp(images, mirror), images.flip(-1))
+    torch.testing.assert_close(warp(images, mirror), images.flip(-1))
 
 
 def test_warps_compose_from_the_left_and_undo() -> None:
     images = smooth_images(161)
     x, y = 0.3 * coefficients(seed=3), 0.3 * coefficients(seed=4)
     a, b = homographies.matrix(x), homographies.matrix(y)
-    twice = homographies.warp(homographies.warp(images, a), b)
-    torch.testing.assert_close(twice, homographies.warp(images, b @ a), atol=5e-3, rtol=0)
-    assert (twice - homographies.warp(images, a @ b)).abs().max() > 0.05  # the other order is another map
-    undone = homographies.warp(homographies.warp(images, a), homographies.matrix(-x))
+    twice = warp(warp(images, a), b)
+    torch.testing.assert_close(twice, warp(images, b @ a), atol=5e-3, rtol=0)
+    assert (twice - warp(images, a @ b)).abs().max() > 0.05  # the other order is another map
+    undone = warp(warp(images, a), homographies.matrix(-x))
     torch.testing.assert_close(undone, images, atol=5e-3, rtol=0)
 
 
@@ -152,7 +156,7 @@ def test_warp_moves_a_point_to_its_image_under_h() -> None:
     h = homographies.matrix(0.5 * coefficients())
     point = torch.tensor([0.2, -0.3, 1], dtype=torch.float64)
     blob = torch.exp(-200 * ((line[:, None] - point[0]) ** 2 + (line - point[1]) ** 2)).expand(16, 1, -1, -1)
-    warped = homographies.warp(blob, h)[:, 0]
+    warped = warp(blob, h)[:, 0]
     target = h @ point
     peak = warped.flatten(1).argmax(1)
     found = torch.stack((line[peak // 201], line[peak % 201]), dim=-1)
@@ -171,15 +175,15 @@ def test_warp_equals_kornia(dtype: torch.dtype) -> None:
     expected = kornia.homography_warp(
         images, inverse, (40, 40), align_corners=True, normalized_homography=True, padding_mode="zeros"
     )
-    torch.testing.assert_close(homographies.warp(images, matrices), expected, atol=TOLERANCE[dtype], rtol=0)
-    shifted = homographies.warp(images - 1, matrices, background=-1.0)
+    torch.testing.assert_close(warp(images, matrices), expected, atol=TOLERANCE[dtype], rtol=0)
+    shifted = warp(images - 1, matrices, background=-1.0)
     torch.testing.assert_close(shifted, expected - 1, atol=TOLERANCE[dtype], rtol=0)
 
 
 def test_gradients_are_those_of_calculus() -> None:
     images = smooth_images(9, 2).requires_grad_()
     x = (0.5 * coefficients(2)).requires_grad_()
-    assert torch.autograd.gradcheck(lambda i, c: homographies.warp(i, homographies.matrix(c), -1.0), (images, x))
+    assert torch.autograd.gradcheck(lambda i, c: warp(i, homographies.matrix(c), -1.0), (images, x))
 
 
 @BOTH
@@ -191,7 +195,7 @@ def test_the_horizon_is_background_without_infinities(dtype: torch.dtype, nudge:
     inverse[2, 2] = 1 + nudge
     matrices = torch.linalg.inv(inverse)[None].requires_grad_()
     images = torch.rand(1, 1, 7, 7, dtype=dtype, generator=generator()).requires_grad_()
-    warped = homographies.warp(images, matrices, background=-1.0)
+    warped = warp(images, matrices, background=-1.0)
     warped.square().sum().backward()
     assert matrices.grad is not None and images.grad is not None
     assert all(tensor.isfinite().all() for tensor in (warped, matrices.grad, images.grad))
@@ -204,7 +208,7 @@ def test_the_horizon_is_background_without_infinities(dtype: torch.dtype, nudge:
 def test_any_homography_gives_finite_values_within_range_and_finite_gradients(x: list[float], power: int) -> None:
     vector = torch.tensor([x], requires_grad=True)
     images = torch.rand(1, 1, 8, 8, generator=generator()).requires_grad_()
-    warped = homographies.warp(images, homographies.matrix(power * vector), background=-1.0)
+    warped = warp(images, homographies.matrix(power * vector), background=-1.0)
     assert -1 <= warped.min() and warped.max() <= 1 + 1e-5
     warped.sum().backward()
     assert vector.grad is not None and vector.grad.isfinite().all()
@@ -213,30 +217,32 @@ def test_any_homography_gives_finite_values_within_range_and_finite_gradients(x:
 
 @pytest.mark.parametrize("entry", [0.0, math.inf, math.nan])
 def test_impossible_matrices_are_background(entry: float) -> None:
-    warped = homographies.warp(torch.ones(1, 1, 4, 4), torch.full((1, 3, 3), entry), background=-1.0)
+    warped = warp(torch.ones(1, 1, 4, 4), torch.full((1, 3, 3), entry), background=-1.0)
     assert (warped == -1).all()
 
 
 def test_warp_rejects_an_image_without_extent() -> None:
     with pytest.raises(ValueError, match="1×4 image is too small"):
-        homographies.warp(torch.ones(1, 1, 1, 4), torch.eye(3)[None])
+        warp(torch.ones(1, 1, 1, 4), torch.eye(3)[None])
 
 
 def test_warp_compiles_without_a_graph_break(monkeypatch: pytest.MonkeyPatch) -> None:
     images = torch.rand(2, 1, 6, 6)
     matrices = homographies.matrix(coefficients(2, torch.float32))
-    monkeypatch.setattr(homographies, "inverse", inspect.unwrap(homographies.inverse))
-    plain = inspect.unwrap(homographies.warp)  # without the checks of the tests
-    compiled = torch.compile(plain, backend="aot_eager", fullgraph=True)
-    torch.testing.assert_close(compiled(images, matrices, -1.0), homographies.warp(images, matrices, -1.0))
+    expected = warp(images, matrices, -1.0)
+    for name in ("act", "inverse"):  # without the checks of the tests
+        monkeypatch.setattr(Homographies, name, inspect.unwrap(getattr(Homographies, name)))
+    monkeypatch.setattr(homographies, "on_device_of", inspect.unwrap(homographies.on_device_of))
+    compiled = torch.compile(Homographies().act, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(images, matrices), expected)
 
 
 def test_autocast_does_not_touch_the_places() -> None:
     images = torch.rand(4, 1, 20, 20)
     matrices = homographies.matrix(coefficients(4, torch.float32))
     with torch.autocast("cpu", torch.bfloat16):
-        warped = homographies.warp(images, matrices)
-    assert torch.equal(warped, homographies.warp(images, matrices))
+        warped = warp(images, matrices)
+    assert torch.equal(warped, warp(images, matrices))
 
 
 @BOTH
@@ -245,11 +251,11 @@ def test_strength(dtype: torch.dtype) -> None:
     shift[0, 2], shift[1, 2] = 0.3, 0.4
     behind = torch.eye(3, dtype=dtype)
     behind[2, 0] = -1.5
-    values = homographies.strength(torch.stack((torch.eye(3, dtype=dtype), shift, 7 * shift, behind)))
+    values = Homographies().strength(torch.stack((torch.eye(3, dtype=dtype), shift, 7 * shift, behind)))
     torch.testing.assert_close(values, torch.tensor([0, 0.5, 0.5, math.inf], dtype=dtype))
     x = coefficients(dtype=dtype)
     assert (
-        homographies.strength(homographies.matrix(0.01 * x)) < homographies.strength(homographies.matrix(0.1 * x))
+        Homographies().strength(homographies.matrix(0.01 * x)) < Homographies().strength(homographies.matrix(0.1 * x))
     ).all()
 
 
@@ -272,7 +278,7 @@ def test_the_action_samples_the_numbers_of_earlier_records() -> None:
 def test_the_action_computes_places_in_float32_or_the_precision_of_the_images() -> None:
     images, matrices = smooth_images(12, 4), Homographies().sample(4, generator())
     for dtype in (torch.float32, torch.float64):
-        expected = homographies.warp(images.to(dtype), matrices.to(dtype), -1.0)
+        expected = warp(images.to(dtype), matrices.to(dtype), -1.0)
         assert torch.equal(Homographies().act(images.to(dtype), matrices), expected)
     half = Homographies().act(images.bfloat16(), matrices)
     assert half.dtype == torch.bfloat16
@@ -281,7 +287,7 @@ def test_the_action_computes_places_in_float32_or_the_precision_of_the_images() 
 
 def test_inverse_is_that_of_linear_algebra_up_to_a_positive_factor() -> None:
     h = homographies.matrix(coefficients())
-    torch.testing.assert_close(homographies.inverse(h), torch.linalg.inv(h))
+    torch.testing.assert_close(Homographies().inverse(h), torch.linalg.inv(h))
     for factor in (-2.0, 3.0):
-        scaled = homographies.inverse(factor * h)
+        scaled = Homographies().inverse(factor * h)
         torch.testing.assert_close(scaled / abs(factor) ** 3, torch.linalg.inv(factor * h))

@@ -8,17 +8,25 @@ from hypothesis import strategies as st
 from scipy.stats import kstest
 
 from niso.geometry.domains import equirectangular, sphere
-from niso.geometry.rotations import Rotations, random_rotations, resample, rotate, rotation_matrices
+from niso.geometry.rotations import Rotations, rotation_matrices
 
 seeds = st.integers(0, 1000)
 
 
 def rotations(count: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> torch.Tensor:
-    return random_rotations(count, torch.Generator().manual_seed(seed), dtype)
+    return rotation_matrices(normal(count, 4, seed=seed, dtype=dtype))
 
 
 def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def rotate(z: torch.Tensor, r: torch.Tensor, bandwidth: int) -> torch.Tensor:
+    return Rotations(math.isqrt(z.shape[1]), bandwidth).act(z, r)
+
+
+def resample(z: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
+    return Rotations(math.isqrt(z.shape[1]), 1, exact=False).act(z, r)
 
 
 def directions(count: int, seed: int = 0) -> torch.Tensor:

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from niso.geometry.shifts import Shifts, shift
+from niso.geometry.shifts import Shifts
 
 sizes = st.sampled_from([1, 2, 3, 4, 5, 8])
 offsets = st.tuples(st.integers(-50, 50), st.integers(-50, 50))
@@ -17,7 +17,7 @@ def functions(size: int, batch: int = 2, channels: int = 3) -> torch.Tensor:
 @given(sizes, offsets, offsets)
 def test_shift_is_torch_roll(size, first, second):
     x = functions(size)
-    shifted = shift(x, torch.tensor([first, second]), size)
+    shifted = Shifts(size).act(x, torch.tensor([first, second]))
     images = x.unflatten(1, (size, size))
     rolled = [image.roll(by, dims=(0, 1)) for image, by in zip(images, (first, second), strict=True)]
     assert torch.equal(shifted, torch.stack(rolled).flatten(1, 2))
@@ -25,15 +25,16 @@ def test_shift_is_torch_roll(size, first, second):
 
 @given(sizes, offsets, offsets)
 def test_shifts_form_a_group(size, first, second):
+    action = Shifts(size)
     x, one, two = functions(size), torch.tensor([first] * 2), torch.tensor([second] * 2)
-    assert torch.equal(shift(shift(x, one, size), two, size), shift(x, one + two, size))
-    assert torch.equal(shift(shift(x, one, size), -one, size), x)
-    assert torch.equal(shift(x, torch.tensor([[0, 0], [size, -size]]), size), x)
+    assert torch.equal(action.act(action.act(x, one), two), action.act(x, one + two))
+    assert torch.equal(action.act(action.act(x, one), -one), x)
+    assert torch.equal(action.act(x, torch.tensor([[0, 0], [size, -size]])), x)
 
 
 def test_shift_refuses_other_grids():
     with pytest.raises(ValueError, match="15 points are not a 4×4 grid"):
-        shift(torch.zeros(1, 15, 1), torch.zeros(1, 2, dtype=torch.long), 4)
+        Shifts(4).act(torch.zeros(1, 15, 1), torch.zeros(1, 2, dtype=torch.long))
 
 
 def test_strength_is_the_shortest_way_round():

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from niso.experiments.known import known
 from niso.runs import Run, runner
-from niso.runs.comparison import known, report
 from niso.runs.record import write_record
+from niso.runs.report import report
 
-pytestmark = pytest.mark.usefixtures("blank_figures")
 BEFORE = Path(__file__).parents[1] / "fixtures" / "run-before"
 
 

@@ -9,8 +9,7 @@ import pooch
 
 from niso.data.prepared import REFUSED, Report
 from niso.data.shapes.family import PLANS, write_family
-from niso.data.shapes.folder import prepare_folder
-from niso.data.shapes.preparation import Preparation
+from niso.data.shapes.preparation import Preparation, prepare_folder
 from niso.data.shapes.prepared import FORMAT, PreparedShapes, open_shapes
 from niso.data.shapes.sources import find_sources
 from niso.files import locked

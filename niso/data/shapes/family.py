@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 from scipy.spatial.transform import Rotation
 
 from niso.data.shapes.sources import SUFFIXES
@@ -51,6 +52,10 @@ class Plan(NamedTuple):
     limbs: tuple[Limb, ...]
 
 
+def _plan(length: float, radii: tuple[float, float], *limbs: Sequence[Limb]) -> Plan:
+    return Plan(length, radii, tuple(chain(*limbs)))
+
+
 def _ring(count: int, length: float, radius: float, along: float = 0.0) -> tuple[Limb, ...]:
     turns = 2 * np.pi * np.arange(count) / count
     return tuple(Limb(0.5, (along, float(np.cos(t)), float(np.sin(t))), length, radius) for t in turns)
@@ -62,58 +67,45 @@ def _pair(at: float, direction: Vector, length: float, radius: float) -> tuple[L
 
 
 PLANS: dict[str, Plan] = {
-    "biped": Plan(
+    "biped": _plan(
         0.7,
         (0.28, 0.32),
-        (
-            *_pair(0.0, (-1.0, 0.35, 0.0), 0.74, 0.16),
-            *_pair(0.9, (-0.2, 1.0, 0.0), 0.66, 0.13),
-            Limb(1.0, (1.0, 0.0, 0.0), 0.45, 0.25),
-        ),
+        _pair(0.0, (-1.0, 0.35, 0.0), 0.74, 0.16),
+        _pair(0.9, (-0.2, 1.0, 0.0), 0.66, 0.13),
+        [Limb(1.0, (1.0, 0.0, 0.0), 0.45, 0.25)],
     ),
-    "quadruped": Plan(
+    "quadruped": _plan(
         1.0,
         (0.28, 0.3),
-        (
-            *_pair(0.05, (0.0, 0.35, -1.0), 0.61, 0.15),
-            *_pair(0.95, (0.0, 0.35, -1.0), 0.61, 0.15),
-            Limb(1.0, (0.8, 0.0, 0.8), 0.53, 0.2),
-            Limb(0.0, (-1.0, 0.0, 0.3), 0.57, 0.11),
-        ),
+        _pair(0.05, (0.0, 0.35, -1.0), 0.61, 0.15),
+        _pair(0.95, (0.0, 0.35, -1.0), 0.61, 0.15),
+        [Limb(1.0, (0.8, 0.0, 0.8), 0.53, 0.2), Limb(0.0, (-1.0, 0.0, 0.3), 0.57, 0.11)],
     ),
-    "lizard": Plan(
+    "lizard": _plan(
         1.1,
         (0.2, 0.24),
-        (
-            *_pair(0.1, (-0.3, 1.0, 0.0), 0.41, 0.12),
-            *_pair(0.9, (0.3, 1.0, 0.0), 0.41, 0.12),
-            Limb(1.0, (1.0, 0.0, 0.0), 0.33, 0.21),
-            Limb(0.0, (-1.0, 0.0, 0.0), 0.98, 0.15),
-        ),
+        _pair(0.1, (-0.3, 1.0, 0.0), 0.41, 0.12),
+        _pair(0.9, (0.3, 1.0, 0.0), 0.41, 0.12),
+        [Limb(1.0, (1.0, 0.0, 0.0), 0.33, 0.21), Limb(0.0, (-1.0, 0.0, 0.0), 0.98, 0.15)],
     ),
-    "bird": Plan(
+    "bird": _plan(
         0.6,
         (0.24, 0.28),
-        (
-            *_pair(0.6, (0.0, 1.0, 0.2), 0.82, 0.17),
-            Limb(1.0, (0.8, 0.0, 0.6), 0.41, 0.18),
-            Limb(0.0, (-1.0, 0.0, 0.0), 0.37, 0.18),
-        ),
+        _pair(0.6, (0.0, 1.0, 0.2), 0.82, 0.17),
+        [Limb(1.0, (0.8, 0.0, 0.6), 0.41, 0.18), Limb(0.0, (-1.0, 0.0, 0.0), 0.37, 0.18)],
     ),
-    "hand": Plan(
+    "hand": _plan(
         0.4,
         (0.36, 0.36),
-        (
-            *_pair(1.0, (0.9, 0.18, 0.0), 0.61, 0.12),
-            *_pair(1.0, (0.8, 0.62, 0.0), 0.57, 0.12),
-            Limb(0.5, (0.1, -1.0, 0.3), 0.53, 0.15),
-        ),
+        _pair(1.0, (0.9, 0.18, 0.0), 0.61, 0.12),
+        _pair(1.0, (0.8, 0.62, 0.0), 0.57, 0.12),
+        [Limb(0.5, (0.1, -1.0, 0.3), 0.53, 0.15)],
     ),
-    "starfish": Plan(0.1, (0.32, 0.32), _ring(5, 0.7, 0.18)),
-    "hexapod": Plan(0.1, (0.34, 0.34), _ring(6, 0.7, 0.16)),
-    "tetrapod": Plan(0.1, (0.32, 0.32), (*_ring(3, 0.7, 0.19, along=0.35), Limb(0.5, (-1.0, 0.0, 0.0), 0.7, 0.19))),
-    "tripod": Plan(0.3, (0.34, 0.34), _ring(3, 0.74, 0.18, along=-0.7)),
-    "dumbbell": Plan(1.3, (0.4, 0.34), (Limb(0.5, (0.0, 0.0, 1.0), 0.49, 0.16),)),
+    "starfish": _plan(0.1, (0.32, 0.32), _ring(5, 0.7, 0.18)),
+    "hexapod": _plan(0.1, (0.34, 0.34), _ring(6, 0.7, 0.16)),
+    "tetrapod": _plan(0.1, (0.32, 0.32), _ring(3, 0.7, 0.19, along=0.35), [Limb(0.5, (-1.0, 0.0, 0.0), 0.7, 0.19)]),
+    "tripod": _plan(0.3, (0.34, 0.34), _ring(3, 0.74, 0.18, along=-0.7)),
+    "dumbbell": _plan(1.3, (0.4, 0.34), [Limb(0.5, (0.0, 0.0, 1.0), 0.49, 0.16)]),
 }
 """The embedded classes."""
 
@@ -128,7 +120,7 @@ def draw(plan: Plan, generator: np.random.Generator) -> Skeleton:
     widths = np.array((widths[0], widths.mean(), widths[1]))
     ends, radii = [spine[:2], spine[1:]], [widths[:2], widths[1:]]
     for limb in plan.limbs:
-        start = _on(spine, limb.at)
+        start = np.array([np.interp(limb.at, (0, 0.5, 1), axis) for axis in spine.T])
         length, radius = np.array((limb.length, limb.radius)) * np.exp(generator.normal(0, (0.15, 0.1)))
         direction = np.array(limb.direction) / np.linalg.norm(limb.direction)
         upper = Rotation.from_rotvec(generator.normal(0, 0.15, 3)).apply(direction)
@@ -138,10 +130,6 @@ def draw(plan: Plan, generator: np.random.Generator) -> Skeleton:
         ends += [np.stack((start, knee)), np.stack((knee, knee + lower * length / 2 * size[1]))]
         radii += [np.array((radius, radius)), np.array((radius, 0.8 * radius))]
     return Skeleton(np.stack(ends), np.stack(radii))
-
-
-def _on(spine: Float[np.ndarray, "points 3"], at: float) -> Float[np.ndarray, " 3"]:
-    return np.array([np.interp(at, (0, 0.5, 1), axis) for axis in spine.T])
 
 
 def shape(name: str, number: int, seed: int = 0, vertices: int = 2000, strength: float = EMBEDDED_STRENGTH) -> Mesh:
@@ -159,7 +147,7 @@ def shape(name: str, number: int, seed: int = 0, vertices: int = 2000, strength:
     generator = np.random.default_rng(step_seed(seed, number, name))
     for _ in range(20):
         try:
-            return _checked(deform(surface(draw(PLANS[name], generator), vertices), generator, strength))
+            return deform(surface(draw(PLANS[name], generator), vertices), generator, strength)
         except InputError as error:
             problem = error
     raise InputError(f"no {name} could be made of {vertices} vertices ({problem}); ask for more")
@@ -167,12 +155,7 @@ def shape(name: str, number: int, seed: int = 0, vertices: int = 2000, strength:
 
 def deformed(mesh: Mesh, name: str, number: int, seed: int = 0, strength: float = DEFORMED_STRENGTH) -> Mesh:
     """One shape of the class of a given mesh: a deformation of it, the same at every call."""
-    return _checked(deform(mesh, np.random.default_rng(step_seed(seed, number, name)), strength))
-
-
-def _checked(mesh: Mesh) -> Mesh:
-    meshes.check(mesh, "the shape")
-    return mesh
+    return deform(mesh, np.random.default_rng(step_seed(seed, number, name)), strength)
 
 
 def write_family(
@@ -200,10 +183,12 @@ def write_family(
         classes = {name: partial(shape, name, seed=seed, vertices=vertices, strength=strength) for name in PLANS}
     else:
         strength = DEFORMED_STRENGTH if strength is None else strength
-        classes = {
-            path.stem: partial(deformed, _read(path), path.stem, seed=seed, strength=strength)
-            for path in _files(originals)
-        }
+        files = sorted(path for path in originals.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+        if not files:
+            raise InputError(f"{originals} holds no meshes: give a folder of {', '.join(SUFFIXES)} files")
+        classes = {path.stem: partial(deformed, _read(path), path.stem, seed=seed, strength=strength) for path in files}
+        if len(classes) < len(files):
+            raise InputError(f"{originals} holds meshes of the same name, which classes are named after: rename them")
     try:
         for name, make in classes.items():
             for number in range(per_class):
@@ -211,15 +196,6 @@ def write_family(
     except OSError as error:
         raise InputError(f"cannot write to {out} ({error.strerror}): free space or choose another folder") from error
     return len(classes) * per_class
-
-
-def _files(folder: Path) -> list[Path]:
-    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
-    if not files:
-        raise InputError(f"{folder} holds no meshes: give a folder of {', '.join(SUFFIXES)} files")
-    if len({path.stem for path in files}) < len(files):
-        raise InputError(f"{folder} holds meshes of the same name, which classes are named after: rename them")
-    return files
 
 
 def _read(path: Path) -> Mesh:

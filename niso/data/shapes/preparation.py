@@ -1,17 +1,23 @@
-"""From closed meshes to prepared shapes: maps to the sphere, signatures, conformal variants, images (paper §5.2)."""
+"""From closed meshes to prepared shapes: maps to the sphere, signatures, conformal variants, images (paper §5.2).
+
+Many are prepared in several processes, resuming where they stopped, with a list of refused shapes.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from niso.config import Strict, require
-from niso.data.shapes.prepared import Maps, Surface
+from niso.data.prepared import REFUSED, Facts, Item, Outcome, Report, check_folder, prepare_item, prepare_items
+from niso.data.shapes.prepared import FORMAT, Maps, Surface, open_maps, prepared_names, write_shape
 from niso.data.shapes.sources import Source
 from niso.errors import InputError
 from niso.geometry.domains.equirectangular import Layout
@@ -68,6 +74,42 @@ class Preparation(Strict):
             raise ValueError(f"last_time must not be below first_time, got {self.last_time} and {self.first_time}")
 
 
+def prepare_folder(
+    sources: Sequence[Source],
+    out: Path,
+    preparation: Preparation,
+    workers: int = 1,
+    report: Report = lambda name, problem: None,
+) -> Outcome:
+    """Prepare shapes into a folder, see `niso.data.shapes.prepared`. Shapes whose files have not changed are kept.
+
+    Args:
+        workers: processes; 1 works in this one.
+
+    Raises:
+        InputError: the folder holds something else, shapes prepared in another way, or shapes that are not among the
+            sources; or see `niso.data.prepared.prepare_items`.
+    """
+    parameters = {"format": FORMAT, **asdict(preparation)}
+    if check_folder(out, "shapes", parameters):
+        if others := sorted(set(prepared_names(out)) - {source.name for source in sources}):
+            problem = f"{out} holds {others[0]}, which is not among the shapes"
+            raise InputError(f"{problem}: choose another folder, or remove it")
+    parameters["classes"] = sorted({source.name.partition("/")[0] for source in sources})
+
+    work = partial(_prepare, out=out, preparation=preparation)
+    return prepare_items(work, sources, out, parameters, REFUSED, lambda _, done: done.refused, workers, report)
+
+
+def _prepare(source: Source, out: Path, preparation: Preparation) -> Item:
+    def make(digest: str) -> Facts:
+        maps, facts, surface = prepare_shape(source, preparation)
+        write_shape(out, source.name, maps, facts | {"digest": digest}, surface)
+        return facts
+
+    return prepare_item(out, source.name, source.digest, lambda facts: open_maps(out, source.name), make)
+
+
 class PreparedShape(NamedTuple):
     """Arguments of `niso.data.shapes.prepared.write_shape`.
 
@@ -95,7 +137,7 @@ def prepare_shape(source: Source, preparation: Preparation) -> PreparedShape:
     start = time.perf_counter()
     mesh = _read(source)
     pairs = mesh_spectrum.eigenpairs(mesh_spectrum.laplacian(mesh), preparation.eigenpairs)
-    times = mesh_spectrum.signature_times(preparation.times, preparation.first_time, preparation.last_time)
+    times = np.geomspace(preparation.first_time, preparation.last_time, preparation.times)
     signature = mesh_spectrum.heat_kernel_signature(pairs, times) - 1  # its limit, near which float16 is coarse
     if not np.abs(signature).max() < np.finfo(np.float16).max:
         raise InputError(f"{source.name}: its signature is beyond the range of float16; take a later first_time")
@@ -140,17 +182,13 @@ def _given_maps(
     for path in source.spheres[:wanted]:
         sphere = read_mesh(path)
         lengths = np.linalg.norm(sphere.vertices, axis=1, keepdims=True)
-        if sphere.vertices.shape != mesh.vertices.shape or not np.array_equal(_sorted(sphere), _sorted(mesh)):
+        corners, expected = (np.sort(one.faces, axis=1) for one in (sphere, mesh))  # their orientation may differ
+        if sphere.vertices.shape != mesh.vertices.shape or not np.array_equal(corners, expected):
             raise InputError(f"{path} has other faces or vertices than {source.mesh}: they must be the same")
         if not (np.isfinite(lengths).all() and lengths.min() > 0):
             raise InputError(f"{path} is no map to the sphere: it has vertices at its centre, or not finite")
         maps.append(sphere.vertices / lengths)
     return maps, {"maps": "given", **_quality(mesh, maps[0])}
-
-
-def _sorted(mesh: Mesh) -> np.ndarray:
-    """Faces as sets of corners: their orientation may differ."""
-    return np.sort(mesh.faces, axis=1)
 
 
 def _computed_maps(
@@ -159,12 +197,14 @@ def _computed_maps(
     flow = spherical_map.conformal_flow(mesh)
     base = _centred(name, flow, mesh, preparation.tolerance)
     flipped, errors, redrawn, maps = list[int](), [flow.radius_error], 0, [base]
-    for transformation in _transformations(name, preparation):
+    generator = np.random.default_rng(step_seed(preparation.seed, 0, name))
+    reserve = 2 * preparation.variants  # with as many again as are asked for
+    for transformation in space_mobius.sample(reserve, generator, preparation.distance):
         if len(maps) > preparation.variants:
             break
         variant = space_mobius.transform(mesh, transformation, preparation.radius)
         if preparation.maps == "shared":
-            centred = spherical_map.centre(base, meshes.vertex_areas(variant)).directions
+            centred = spherical_map.centre(base, meshes.vertex_areas(variant))[0]
             maps.append(centred @ transformation.rotation.T)
             continue
         try:
@@ -186,12 +226,6 @@ def _computed_maps(
     }
 
 
-def _transformations(name: str, preparation: Preparation) -> Iterator[space_mobius.SpaceMobius]:
-    """Transformations for the variants of a shape, and as many again in reserve."""
-    generator = np.random.default_rng(step_seed(preparation.seed, 0, name))
-    return iter(space_mobius.sample(2 * preparation.variants, generator, preparation.distance))
-
-
 def _centred(
     name: str, flow: spherical_map.SphericalMap, mesh: Mesh, tolerance: float
 ) -> Float[np.ndarray, "vertices 3"]:
@@ -200,7 +234,7 @@ def _centred(
             f"{name} has no good map to the sphere: its radius is off by {flow.radius_error:.1%} "
             f"after {flow.steps} steps, and {tolerance:.1%} is allowed; remesh it, or take a larger tolerance"
         )
-    return spherical_map.centre(flow.directions, meshes.vertex_areas(mesh)).directions
+    return spherical_map.centre(flow.directions, meshes.vertex_areas(mesh))[0]
 
 
 def _quality(mesh: Mesh, directions: Float[np.ndarray, "vertices 3"]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Float, Float16, Int
 from torch import Tensor
 
-from niso.data.prepared import PARAMETERS, REFUSED, read_json, write_json
+from niso.data.prepared import PARAMETERS, REFUSED, open_folder, read_json, write_json
 from niso.errors import InputError
 from niso.files import write_atomically
 from niso.geometry.domains.equirectangular import Layout
@@ -98,32 +98,21 @@ class PreparedShapes:
     def moments(self, shape: int) -> tuple[Float[Tensor, " channels"], Float[Tensor, " channels"]]:
         """Mean and mean square of a shape's signature minus 1 over its surface, in float64."""
         facts = read_json(self.folder / f"{self.names[shape]}.json")
-        return _moment(facts, "mean"), _moment(facts, "square")
+        mean, square = (torch.tensor(facts.get(name, []), dtype=torch.float64) for name in ("mean", "square"))
+        return mean, square
 
 
 def open_shapes(folder: Path) -> PreparedShapes:
     """Open a prepared folder.
 
     Raises:
-        InputError: the folder is missing, not prepared, or prepared by another version; its preparation is not
-            finished; it holds no shape; or a shape's files are truncated or differ in size from the others.
+        InputError: see `niso.data.prepared.open_folder`; the folder holds no shape; or a shape's files are truncated or
+            differ in size from the others.
     """
-    if not (folder / PARAMETERS).is_file():
-        reason = f"it has no {PARAMETERS}" if folder.is_dir() else "there is no such folder"
-        raise InputError(f"{folder} holds no prepared shapes: {reason}; make it with `niso data prepare shapes`")
-    parameters = read_json(folder / PARAMETERS)
-    if parameters.get("format") != FORMAT:
-        given = parameters.get("format")
-        raise InputError(f"{folder} has format {given}, and this version reads {FORMAT}: prepare the shapes again")
-    layout = parameters.get("layout", "poles")
+    layout = open_folder(folder, "shapes", "`niso data prepare shapes`", FORMAT, REFUSED).get("layout", "poles")
     if layout not in get_args(Layout):
         raise InputError(f"{folder / PARAMETERS} has the unknown layout {layout!r}: prepare the shapes again")
-    names = prepared_names(folder)
-    if not (folder / REFUSED).is_file():
-        raise InputError(
-            f"the preparation of {folder} is not finished ({len(names)} shapes so far): go on with the same command"
-        )
-    if not names:
+    if not (names := prepared_names(folder)):
         raise InputError(f"{folder} holds no shape: all were refused, see {REFUSED}")
     classes = sorted({name.partition("/")[0] for name in names})
     labels = torch.tensor([classes.index(name.partition("/")[0]) for name in names])
@@ -159,12 +148,9 @@ def write_shape(folder: Path, name: str, maps: Maps, facts: dict[str, Any], surf
     write_atomically(folder / f"{name}.npy", content.getvalue())
     if surface is not None:
         content = io.BytesIO()
-        np.savez_compressed(
-            content,
-            vertices=surface.vertices.astype(np.float32),
-            faces=surface.faces.astype(np.int32),
-            directions=surface.directions.astype(np.float32),
-        )
+        kinds = (np.float32, np.int32, np.float32)
+        parts = {key: part.astype(kind) for (key, part), kind in zip(surface._asdict().items(), kinds, strict=True)}
+        np.savez_compressed(content, **parts)
         write_atomically(folder / f"{name}.npz", content.getvalue())
     write_json(folder / f"{name}.json", facts)
 
@@ -172,24 +158,17 @@ def write_shape(folder: Path, name: str, maps: Maps, facts: dict[str, Any], surf
 def split(
     labels: Int[Tensor, " shapes"], seed: int, per_class: int = 14, train: int = 10, classes: Sequence[str] = ()
 ) -> tuple[Int[Tensor, " train"], Int[Tensor, " test"]]:
-    """Draw shapes of each class without replacement, and divide them into training and test shapes.
+    """Numbers of `per_class` random shapes of each class: the first `train` to train on, and the others for the test.
 
     Args:
-        per_class: number of shapes drawn from each class.
-        train: number of these to train on; the others are for the test.
         classes: names of the classes for error messages; by default their numbers.
-
-    Returns:
-        Numbers of shapes, class by class.
 
     Raises:
         InputError: a class has fewer than `per_class` shapes; all such classes are named.
         ValueError: nothing is left to train on or to test on.
     """
     if not 0 < train < per_class:
-        raise ValueError(
-            f"of {per_class} shapes a class, {train} to train on leave none for training or none for the test"
-        )
+        raise ValueError(f"of {per_class} shapes a class, {train} to train on leave none for training or the test")
     members = [torch.nonzero(labels == label)[:, 0] for label in range(int(labels.max()) + 1)]
     few = [
         f"{classes[label] if classes else label} ({len(numbers)})"
@@ -231,7 +210,3 @@ def open_maps(folder: Path, name: str) -> Maps:
     if maps.ndim != 4 or maps.dtype != np.float16:
         raise InputError(f"{path} holds no maps, but {maps.dtype} of {maps.shape}: remove it and prepare it again")
     return maps
-
-
-def _moment(facts: dict[str, Any], name: str) -> Tensor:
-    return torch.tensor(facts.get(name, []), dtype=torch.float64)

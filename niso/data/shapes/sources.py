@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,11 +30,7 @@ class Source(NamedTuple):
     spheres: tuple[Path, ...] = ()
 
     def digest(self) -> str:
-        """Fingerprint of all its files.
-
-        Raises:
-            InputError: one cannot be read.
-        """
+        """Fingerprint of all its files; InputError where one cannot be read."""
         digest = hashlib.sha256()
         for path in (self.mesh, *self.spheres):
             try:
@@ -67,11 +64,13 @@ def find_sources(given: Path, labels: Path | None = None, leave_out: Sequence[st
     if released and not {"base_sphere", "mobius_sphere"} <= folders:
         raise InputError(f"{given} lacks one of the folders {', '.join(RELEASED)}: add it")
     root = given / "base" if released else given
-    named = (
-        _of_table(given, given.parent) if given.is_file() else _of_table(labels, root) if labels else _of_folders(root)
-    )
-    unknown = sorted(set(leave_out) - {label for label, _ in named})
-    if unknown:
+    if given.is_file():
+        named = _of_table(given, given.parent)
+    elif labels:
+        named = _of_table(labels, root)
+    else:
+        named = [(path.parent.name, path) for path in root.glob("[!.]*/*") if _is_mesh(path)]
+    if unknown := sorted(set(leave_out) - {label for label, _ in named}):
         raise InputError(f"no class {unknown[0]!r} to leave out{nearest(unknown[0], {label for label, _ in named})}")
     kept = [(label, path) for label, path in named if label not in leave_out]
     if not kept:
@@ -81,12 +80,10 @@ def find_sources(given: Path, labels: Path | None = None, leave_out: Sequence[st
     sources = [Source(f"{label}/{path.stem}", path) for label, path in kept]
     if released:
         sources = [source._replace(spheres=_spheres(given, source.mesh.relative_to(root))) for source in sources]
-    _check_names(sources)
-    return sorted(sources)
-
-
-def _of_folders(folder: Path) -> list[tuple[str, Path]]:
-    return [(path.parent.name, path) for path in folder.glob("*/*") if _is_mesh(path) and path.parent.name[0] != "."]
+    for one, other in pairwise(sources := sorted(sources)):
+        if one.name == other.name:
+            raise InputError(f"{one.mesh} and {other.mesh} are both the shape {one.name}: rename one")
+    return sources
 
 
 def _of_table(table: Path, root: Path) -> list[tuple[str, Path]]:
@@ -122,11 +119,3 @@ def _spheres(folder: Path, shape: Path) -> tuple[Path, ...]:
     variants = {int(match[1]): path for path, match in matches if match}
     inside = {int(path.stem): path for path in (place / shape.stem).glob("*") if _is_mesh(path) and path.stem.isdigit()}
     return (base, *(path for _, path in sorted((variants or inside).items())))
-
-
-def _check_names(sources: Iterable[Source]) -> None:
-    seen: dict[str, Path] = {}
-    for source in sources:
-        if source.name in seen:
-            raise InputError(f"{seen[source.name]} and {source.mesh} are both the shape {source.name}: rename one")
-        seen[source.name] = source.mesh

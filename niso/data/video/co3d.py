@@ -5,7 +5,7 @@
     ROOT/<category>/<sequence>/images/…        named by frame_annotations, relative to ROOT
 
 Data and layout: Reizenstein et al., "Common Objects in 3D", ICCV 2021. Annotations are read as a stream and sequences
-are given one by one: memory holds the cameras of one category at most, about 300 bytes a frame.
+are given one by one: memory holds the cameras of one category at most, about 500 bytes a frame.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import gzip
 import json
 import re
 import zlib
-from array import array
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
+from pydantic import TypeAdapter
 
 from niso.data.video.sequences import Sequence, hold_out, natural
 from niso.errors import InputError
@@ -31,6 +31,7 @@ from niso.geometry import cameras
 FRAMES, SEQUENCES = "frame_annotations.jgz", "sequence_annotations.jgz"
 TRAIN, TEST = "train", "test"
 
+_SPLIT = TypeAdapter(dict[Literal["train", "test"], list[str]])
 _NEXT = re.compile(r"[^\s,]")  # what is neither space nor comma
 _CHUNK = 1 << 20  # characters that are decompressed at a time
 _LARGEST = 1 << 24  # characters of one annotation, above which it cannot be one
@@ -85,11 +86,10 @@ def read_split(root: Path, path: Path) -> Selection:
         InputError: the file cannot be read, or names a sequence that is unknown, ambiguous, or in both parts.
     """
     try:
-        stated = json.loads(path.read_text(encoding="utf-8"))
+        stated = _SPLIT.validate_json(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot read split file {path} ({error})") from error
-    if not isinstance(stated, dict) or not stated or set(stated) - {TRAIN, TEST}:
-        raise InputError(f'split file {path} must hold {{"train": [names], "test": [names]}}')
+        problem = 'it must hold {"train": [names], "test": [names]}' if isinstance(error, ValueError) else error
+        raise InputError(f"cannot read split file {path} ({problem})") from error
     known = dict.fromkeys(_scores(root))
     full: dict[str, list[str]] = {}
     for name in known:
@@ -97,9 +97,7 @@ def read_split(root: Path, path: Path) -> Selection:
         full.setdefault(name.partition("/")[2], []).append(name)
     splits = dict[str, str]()
     for split, names in stated.items():
-        if not isinstance(names, list):
-            raise InputError(f"split file {path}: {split} must be a list of names")
-        for name in map(str, names):
+        for name in names:
             matches = full.get(name, [])
             if len(matches) != 1:
                 problem = f"is in several categories ({', '.join(matches)})" if matches else f"is not in {root}"
@@ -119,79 +117,74 @@ def sequences(root: Path, selection: Selection) -> Iterator[Sequence | tuple[str
     Raises:
         InputError: annotations are missing, damaged, or not of CO3Dv2.
     """
-    for category in sorted({name.partition("/")[0] for name in selection.splits}):
-        wanted = {
-            name.partition("/")[2]: split
-            for name, split in selection.splits.items()
-            if name.partition("/")[0] == category
-        }
-        cameras_of = _frames(root / category / FRAMES, set(wanted))
+    by_category: dict[str, dict[str, str]] = {}
+    for name, split in selection.splits.items():
+        category, _, own = name.partition("/")
+        by_category.setdefault(category, {})[own] = split
+    for category, wanted in sorted(by_category.items()):
+        frames = _frames(root / category / FRAMES, set(wanted))
         for name in sorted(wanted, key=natural):
             full = f"{category}/{name}"
             try:
-                if name not in cameras_of:
+                if not frames[name]:
                     raise InputError(f"{FRAMES} has no frame of it")
-                yield cameras_of.pop(name).sequence(root, full, wanted[name])
+                yield _sequence(frames.pop(name), root, full, wanted[name])
             except InputError as error:
                 yield full, str(error)
 
 
-@dataclass
-class _Cameras:
-    """Annotations of one sequence's frames, compact."""
+class _Frame(NamedTuple):
+    """Annotation of one frame."""
 
-    numbers: list[int] = field(default_factory=list)
-    paths: list[str] = field(default_factory=list)
-    values: array[float] = field(default_factory=lambda: array("d"))  # R, T, focal length, principal point: 16 a frame
-    sizes: set[tuple[int, int]] = field(default_factory=set)
-    formats: set[str] = field(default_factory=set)
-
-    def add(self, frame: dict[str, Any]) -> None:
-        image, view = frame["image"], frame.get("viewpoint")
-        values = np.full(16, np.nan)
-        if view is not None:
-            parts = (view["R"], view["T"], view["focal_length"], view["principal_point"])
-            values = np.concatenate([np.asarray(part, np.float64).ravel() for part in parts])
-            self.formats.add(str(view.get("intrinsics_format", "ndc_norm_image_bounds")))
-        if values.shape != (16,):
-            raise ValueError("a viewpoint has the wrong number of entries")
-        height, width = image["size"]
-        self.numbers.append(int(frame["frame_number"]))
-        self.paths.append(str(image["path"]))
-        self.sizes.add((int(height), int(width)))
-        self.values.extend(values.tolist())
-
-    def sequence(self, root: Path, name: str, split: str) -> Sequence:
-        order = sorted(range(len(self.numbers)), key=self.numbers.__getitem__)
-        numbers = [self.numbers[place] for place in order]
-        if len(set(numbers)) < len(numbers):
-            raise InputError("frame numbers occur twice")
-        if len(self.sizes) > 1:
-            raise InputError(f"its frames are of mixed sizes ({', '.join(f'{w}×{h}' for h, w in sorted(self.sizes))})")
-        if len(self.formats) > 1:
-            raise InputError(f"its cameras are in mixed formats ({', '.join(sorted(self.formats))})")
-        values = torch.frombuffer(self.values, dtype=torch.float64).reshape(-1, 16)[order]
-        signs = torch.tensor([-1.0, -1.0, 1.0], dtype=torch.float64)  # PyTorch3D's axes to OpenCV's
-        rotations = signs[:, None] * values[:, :9].unflatten(-1, (3, 3)).mT
-        poses, problems = cameras.from_world_to_camera(rotations, signs * values[:, 9:12])
-        (height, width) = next(iter(self.sizes))
-        style = next(iter(self.formats), "ndc_isotropic")
-        intrinsics = cameras.pixels_from_ndc(values[:, 12:14], values[:, 14:], height, width, style)
-        images = [root / self.paths[place] for place in order]
-        return Sequence(name, images, numbers, poses, intrinsics.numpy(), split, problems, (height, width))
+    number: int
+    path: str
+    size: tuple[int, int]
+    camera: bytes  # R, T, focal length, principal point: 16 numbers, NaN where there are none
+    style: str | None
 
 
-def _frames(path: Path, wanted: set[str]) -> dict[str, _Cameras]:
-    cameras_of = dict[str, _Cameras]()
+def _sequence(frames: list[_Frame], root: Path, name: str, split: str) -> Sequence:
+    frames.sort(key=lambda frame: frame.number)
+    numbers, paths, sizes, values, styles = (list(column) for column in zip(*frames, strict=True))
+    if len(set(numbers)) < len(numbers):
+        raise InputError("frame numbers occur twice")
+    if len(set(sizes)) > 1:
+        raise InputError(f"its frames are of mixed sizes ({', '.join(f'{w}×{h}' for h, w in sorted(set(sizes)))})")
+    if len(known := sorted({style for style in styles if style})) > 1:
+        raise InputError(f"its cameras are in mixed formats ({', '.join(known)})")
+    camera = torch.frombuffer(bytearray(b"".join(values)), dtype=torch.float64).reshape(-1, 16)
+    signs = torch.tensor([-1.0, -1.0, 1.0], dtype=torch.float64)  # PyTorch3D's axes to OpenCV's
+    rotations = signs[:, None] * camera[:, :9].unflatten(-1, (3, 3)).mT
+    poses, problems = cameras.from_world_to_camera(rotations, signs * camera[:, 9:12])
+    style = known[0] if known else "ndc_isotropic"
+    height, width = sizes[0]
+    intrinsics = cameras.pixels_from_ndc(camera[:, 12:14], camera[:, 14:], height, width, style)
+    images = [root / path for path in paths]
+    return Sequence(name, images, numbers, poses, intrinsics.numpy(), split, problems, sizes[0])
+
+
+def _frames(path: Path, wanted: set[str]) -> dict[str, list[_Frame]]:
+    """Annotations of the frames of some sequences, by sequence."""
+    frames: dict[str, list[_Frame]] = {name: [] for name in wanted}
     for frame in _stream(path):
         try:
-            name = frame["sequence_name"]
-            if name in wanted:
-                cameras_of.setdefault(name, _Cameras()).add(frame)
+            if frame["sequence_name"] not in wanted:
+                continue
+            image, view = frame["image"], frame.get("viewpoint")
+            values, style = np.full(16, np.nan), None
+            if view is not None:
+                parts = (view["R"], view["T"], view["focal_length"], view["principal_point"])
+                values = np.concatenate([np.asarray(part, np.float64).ravel() for part in parts])
+                style = str(view.get("intrinsics_format", "ndc_norm_image_bounds"))
+            if values.shape != (16,):
+                raise ValueError("a viewpoint has the wrong number of entries")
+            height, width = map(int, image["size"])
+            found = _Frame(int(frame["frame_number"]), str(image["path"]), (height, width), values.tobytes(), style)
+            frames[frame["sequence_name"]].append(found)
         except (KeyError, TypeError, ValueError) as error:
             number = frame.get("frame_number") if isinstance(frame, dict) else None
             raise InputError(f"{path}: an annotation (frame {number}) is not CO3Dv2's ({error!r})") from error
-    return cameras_of
+    return frames
 
 
 def _scores(root: Path) -> dict[str, float | None]:

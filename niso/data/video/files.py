@@ -70,7 +70,8 @@ def read_video(path: Path, every: int = 1) -> Iterator[VideoFrame]:
                     raise InputError(f"{path.name} is truncated or damaged: {good} frames can be decoded")
                 end = frame.time if frame.time is not None else good / float(stream.average_rate or 1)
                 if good % every == 0:
-                    yield VideoFrame(end, _upright(frame))
+                    image, turn = frame.to_image(), _UPRIGHT.get(frame.rotation % 360)
+                    yield VideoFrame(end, image if turn is None else image.transpose(turn))
             _check_end(path, container, stream, good, end)
     except FileNotFoundError as error:
         raise InputError(f"{path} is missing") from error
@@ -104,18 +105,8 @@ def _decoder() -> ModuleType:
     return av
 
 
-def _upright(frame: Any) -> Image.Image:
-    image: Image.Image = frame.to_image()
-    turn = _UPRIGHT.get(frame.rotation % 360)
-    return image if turn is None else image.transpose(turn)
-
-
 def _check_end(path: Path, container: Any, stream: Any, good: int, end: float) -> None:
-    """Check that all frames were decoded; some decoders end early without an error.
-
-    Raises:
-        InputError: the file promised more.
-    """
+    """Raise InputError where the file promised more frames; some decoders end early without an error."""
     if not good:
         raise InputError(f"{path.name} holds no frame that can be decoded")
     if stream.frames and good < stream.frames:

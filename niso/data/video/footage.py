@@ -48,14 +48,12 @@ class Footage:
         """
         if self.kind == "video":
             return Video(self.name, self.path, every, split)
-        if self.kind == "frames":
-            return thinned(frame_folder(self.path, self.name, split), every)
-        if self.kind == "nerfstudio":
-            return thinned(nerfstudio(self.path, self.name, split), every)
-        images = self.path / "images"
-        model = next(place for place in _MODELS if _is_model(self.path / place))
-        folder = images if images.is_dir() else self.path
-        return thinned(colmap(self.path / model, folder, self.name, split), every)
+        if self.kind == "colmap":
+            images = self.path / "images"
+            model = next(self.path / place for place in _MODELS if _is_model(self.path / place))
+            return thinned(colmap(model, images if images.is_dir() else self.path, self.name, split), every)
+        read = frame_folder if self.kind == "frames" else nerfstudio
+        return thinned(read(self.path, self.name, split), every)
 
 
 def find_footage(source: Path) -> list[Footage]:

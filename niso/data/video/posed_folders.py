@@ -17,14 +17,7 @@ from niso.data.video.sequences import Sequence, natural
 from niso.errors import InputError
 from niso.geometry.cameras import from_world_to_camera
 
-_FOCAL_LENGTHS = {
-    "SIMPLE_PINHOLE": 1,
-    "PINHOLE": 2,
-    "SIMPLE_RADIAL": 1,
-    "RADIAL": 1,
-    "OPENCV": 2,
-    "FULL_OPENCV": 2,
-}
+_FOCAL_LENGTHS = dict(SIMPLE_PINHOLE=1, PINHOLE=2, SIMPLE_RADIAL=1, RADIAL=1, OPENCV=2, FULL_OPENCV=2)
 """COLMAP's perspective models; their distortion is ignored."""
 
 
@@ -51,40 +44,31 @@ def colmap(model: Path, images: Path, name: str | None = None, split: str = "tra
     """
     known = {path.relative_to(images).as_posix(): path for path in _images(images)}
     cameras = _colmap_cameras(model / "cameras.txt")
-    extrinsics, intrinsics, sizes = dict[str, list[float]](), dict[str, list[float]](), set[tuple[int, int]]()
+    rows = dict[str, tuple[list[float], tuple[int, int], list[float]]]()
     for line, fields in _colmap_images(model / "images.txt"):
         try:
             _, *values, camera, file = fields
-            extrinsics_of_file = [float(value) for value in values]
-            size, focal = cameras[camera]
+            row = ([float(value) for value in values], *cameras[camera])
             if len(values) != 7:
                 raise ValueError
         except (KeyError, ValueError) as error:
             raise InputError(f"{model / 'images.txt'}, line {line}: it is not an image of COLMAP's") from error
-        if file in extrinsics:
+        if file in rows:
             raise InputError(f"{model / 'images.txt'}, line {line}: image {file} comes twice")
-        extrinsics[file], intrinsics[file] = extrinsics_of_file, focal
-        sizes.add(size)
+        rows[file] = row
         known.setdefault(file, images / file)
+    sizes = sorted({size for _, size, _ in rows.values()})
     if len(sizes) != 1:
-        listed = ", ".join(f"{width}×{height}" for height, width in sorted(sizes)) or "there are none"
+        listed = ", ".join(f"{width}×{height}" for height, width in sizes) or "there are none"
         raise InputError(f"the images of {model} must be of one size ({listed})")
-    files = sorted(known, key=natural)
-    numbers = [number for number, file in enumerate(files) if file in extrinsics]
-    registered = [files[number] for number in numbers]
-    seven = torch.tensor([extrinsics[file] for file in registered], dtype=torch.float64)
+    registered = {file: number for number, file in enumerate(sorted(known, key=natural)) if file in rows}
+    extrinsics, _, intrinsics = zip(*(rows[file] for file in registered), strict=True)
+    seven = torch.tensor(extrinsics, dtype=torch.float64)
     unit = seven[:, :4] / seven[:, :4].norm(dim=-1, keepdim=True)  # a quaternion 0 becomes NaN, which is named
     poses, problems = from_world_to_camera(roma.unitquat_to_rotmat(roma.quat_wxyz_to_xyzw(unit)), seven[:, 4:])
-    return Sequence(
-        name or images.resolve().name,
-        [known[file] for file in registered],
-        numbers,
-        poses,
-        np.array([intrinsics[file] for file in registered]),
-        split,
-        problems,
-        sizes.pop(),
-    )
+    paths, numbers = [known[file] for file in registered], list(registered.values())
+    name = name or images.resolve().name
+    return Sequence(name, paths, numbers, poses, np.array(intrinsics), split, problems, sizes[0])
 
 
 def nerfstudio(path: Path, name: str | None = None, split: str = "train") -> Sequence:
@@ -103,10 +87,10 @@ def nerfstudio(path: Path, name: str | None = None, split: str = "train") -> Seq
         content = json.loads(path.read_text(encoding="utf-8"))
         named = [(_with_extension(path.parent / frame["file_path"]), frame) for frame in content["frames"]]
         named.sort(key=lambda pair: natural(pair[0].as_posix()))
-        images, frames = [image for image, _ in named], [frame for _, frame in named]
-        matrices = torch.tensor([frame["transform_matrix"] for frame in frames], dtype=torch.float64)
-        intrinsics = [_nerfstudio_intrinsics({**content, **frame}) for frame in frames]
-        if matrices.shape != (len(frames), 4, 4) or not frames:
+        images = [image for image, _ in named]
+        matrices = torch.tensor([frame["transform_matrix"] for _, frame in named], dtype=torch.float64)
+        intrinsics = [_nerfstudio_intrinsics({**content, **frame}) for _, frame in named]
+        if matrices.shape != (len(named), 4, 4) or not named:
             raise ValueError("its matrices are not 4×4, or there are none")
     except (OSError, ValueError, KeyError, TypeError) as error:
         problem = f"{type(error).__name__}: {error}"
@@ -120,8 +104,8 @@ def nerfstudio(path: Path, name: str | None = None, split: str = "train") -> Seq
     known = np.array(intrinsics, np.float64) if all(found is not None for found in intrinsics) else None
     there = {found for folder in {image.parent for image in images} if folder.is_dir() for found in _images(folder)}
     order = sorted(there.union(images), key=lambda image: natural(image.as_posix()))
-    places = {image: number for number, image in enumerate(order)}
-    numbers = [places[image] for image in images]
+    listed = set(images)
+    numbers = [number for number, image in enumerate(order) if image in listed]
     return Sequence(name or path.resolve().parent.name, images, numbers, poses, known, split, problems)
 
 
@@ -151,11 +135,10 @@ def _colmap_cameras(path: Path) -> dict[str, tuple[tuple[int, int], list[float]]
             continue
         try:
             camera, model, width, height, *rest = line.split()
-            if model not in _FOCAL_LENGTHS:
+            if not (count := _FOCAL_LENGTHS.get(model)):
                 known = ", ".join(_FOCAL_LENGTHS)
                 raise InputError(f"{path}, line {number}: model {model} is not one of {known}; undistort the images")
-            count = _FOCAL_LENGTHS[model]
-            focal = [float(value) for value in (rest[0], rest[count - 1], rest[count], rest[count + 1])]
+            focal = [float(rest[place]) for place in (0, count - 1, count, count + 1)]
             cameras[camera] = (int(height), int(width)), focal
         except (ValueError, IndexError) as error:
             raise InputError(f"{path}, line {number}: it is not a camera of COLMAP's") from error
@@ -177,12 +160,10 @@ def _with_extension(path: Path) -> Path:
 
 def _nerfstudio_intrinsics(values: dict[str, Any]) -> list[float] | None:
     """fx, fy, cx, cy if all are known."""
-    width, height = values.get("w"), values.get("h")
-    fx = values.get("fl_x")
-    if fx is None and "camera_angle_x" in values and width is not None:
+    values = {key: value for key, value in values.items() if value is not None}
+    width, height = values.get("w", math.nan), values.get("h", math.nan)
+    fx = values.get("fl_x", math.nan)
+    if "fl_x" not in values and "camera_angle_x" in values:
         fx = width / 2 / math.tan(values["camera_angle_x"] / 2)
-    cx = values.get("cx", width / 2 if width is not None else None)
-    cy = values.get("cy", height / 2 if height is not None else None)
-    numbers = [fx, values.get("fl_y", fx), cx, cy]
-    complete = [float(value) for value in numbers if value is not None]
-    return complete if len(complete) == 4 else None
+    numbers = [fx, values.get("fl_y", fx), values.get("cx", width / 2), values.get("cy", height / 2)]
+    return None if any(map(math.isnan, numbers)) else [float(number) for number in numbers]

@@ -76,13 +76,13 @@ def prepare(
     parameters = {"format": FORMAT, **asdict(preparation)}
     check_folder(out, "frames", parameters)
 
-    def finish(facts: dict[str, Facts], outcome: Outcome) -> None:
+    def finish(facts: dict[str, Facts], outcome: Outcome) -> Facts:
         write_json(out / REFUSED, {"refused": outcome.refused, "notes": outcome.notes})
         if not facts:
             name, problem = next(iter(outcome.refused.items()), ("", "there are none"))
             raise InputError(f"no sequence could be prepared ({name}: {problem}); see {out / REFUSED}")
         keys = ("frames", "split", "bytes")
-        write_json(out / INDEX, {name: {key: one[key] for key in keys} for name, one in facts.items()})
+        return {name: {key: one[key] for key in keys} for name, one in facts.items()}
 
     work = partial(_prepare, out=out, preparation=preparation)
     return prepare_items(work, sequences, out, parameters, INDEX, finish, workers, report)
@@ -108,11 +108,7 @@ def _prepare(sequence: Sequence | Video | tuple[str, str], out: Path, preparatio
 
 
 def _write_shard(path: Path, sequence: Sequence | Video, preparation: Preparation) -> Facts:
-    """Write the frames one after the other, then their records.
-
-    Raises:
-        InputError: frames are of mixed sizes, or too few are usable.
-    """
+    """Write the frames one after the other, then their records; refuse mixed sizes, and too few usable frames."""
     problems = dict[int, str]() if isinstance(sequence, Video) else dict(sequence.problems)
     size = None if isinstance(sequence, Video) else sequence.size
     spans = dict[int, tuple[int, int]]()

@@ -21,7 +21,7 @@ from jaxtyping import Float, UInt8
 from PIL import Image
 from torch import Tensor
 
-from niso.data.prepared import PARAMETERS, read_json
+from niso.data.prepared import open_folder, read_json
 from niso.data.video.sequences import Clip
 from niso.errors import InputError
 
@@ -111,30 +111,20 @@ class PreparedFrames:
         return InputError(f"shard {self.folder / name}.frames is damaged ({problem}): remove it and prepare it again")
 
 
-def open_frames(folder: Path, split: str | None = None) -> PreparedFrames:
-    """Open a prepared folder, or one split of it.
+def open_frames(folder: Path) -> PreparedFrames:
+    """Open a prepared folder.
 
     Raises:
-        InputError: the folder is missing, was not prepared, or not by this version; its preparation is not finished;
-            it has no sequence of the split; or a shard is missing or truncated.
+        InputError: see `niso.data.prepared.open_folder`; or it has no sequence, or a shard is missing or truncated.
     """
-    if not (folder / PARAMETERS).is_file():
-        problem = "holds no prepared frames" if folder.is_dir() else "is not a folder"
-        raise InputError(f"{folder} {problem}: make them by `niso data prepare co3d` or `video`")
-    parameters = read_json(folder / PARAMETERS)
-    if parameters.get("format") != FORMAT:
-        raise InputError(f"{folder} was prepared by another version of niso: prepare it again, in another folder")
-    if not (folder / INDEX).is_file():
-        raise InputError(f"the preparation of {folder} is not finished: give the same command again to go on")
+    parameters = open_folder(folder, "frames", "`niso data prepare co3d` or `video`", FORMAT, INDEX)
     index = read_json(folder / INDEX)
-    names = sorted(name for name, facts in index.items() if split in (None, facts["split"]))
+    names = sorted(index)
     if not names:
-        known = ", ".join(sorted({facts["split"] for facts in index.values()})) or "none"
-        raise InputError(f"{folder} has no sequence{f' of the split {split}' if split else ''}: there is {known}")
-    for name in names:
-        check_shard(folder, name, index[name]["bytes"])
-    facts = [index[name] for name in names]
-    lengths, splits, sizes = ([fact[key] for fact in facts] for key in ("frames", "split", "bytes"))
+        raise InputError(f"{folder} has no sequence: all were refused")
+    lengths, splits, sizes = ([index[name][key] for name in names] for key in ("frames", "split", "bytes"))
+    for name, size in zip(names, sizes, strict=True):
+        check_shard(folder, name, size)
     return PreparedFrames(folder, names, lengths, splits, parameters["size"], sizes)
 
 

@@ -21,12 +21,7 @@ from niso.errors import InputError, nearest
 
 
 class TimedFrame(NamedTuple):
-    """A frame.
-
-    Attributes:
-        time: seconds in the video; for frames that are files, their number from 0 on.
-        image: the largest centred square, resized, 0 … 255.
-    """
+    """The largest centred square of a frame, resized, and its time in seconds, or its number where frames are files."""
 
     time: float
     image: UInt8[Tensor, "3 size size"]
@@ -62,12 +57,12 @@ def open_stream(path: Path, size: int, every: int = 1, sequence: str | None = No
     if sequence is not None:
         raise InputError(f"{path} is not a prepared folder, which alone has sequences by name: leave --sequence out")
     if path.is_dir():
-        files = frame_folder(path).images
-        numbers = range(0, len(files), every)
-        return Stream(path.resolve().name, _same_size(path.name, _images(files, numbers, size)), len(numbers))
+        files = frame_folder(path).images[::every]
+        read = ((float(number * every), *read_square(file, size)) for number, file in enumerate(files))
+        return Stream(path.resolve().name, _same_size(path.name, read), len(files))
     if not path.exists():
         raise InputError(f"{path} does not exist: give a video file, a folder of images, or a prepared folder")
-    decoded = ((frame.seconds, square(frame.image, size), frame.image.size) for frame in read_video(path, every))
+    decoded = ((frame.seconds, square(frame.image, size), frame.image.size[::-1]) for frame in read_video(path, every))
     return Stream(path.stem, _same_size(path.name, decoded), -(-count_frames(path) // every))
 
 
@@ -81,16 +76,9 @@ def _prepared(folder: Path, size: int, every: int, sequence: str | None) -> Stre
         raise InputError(f"{folder} holds {len(prepared.names)} sequences: choose one by --sequence ({some})")
     place = prepared.names.index(name)
     numbers = range(0, prepared.lengths[place], every)
-    arrays = (prepared.image(place, number).permute(1, 2, 0).numpy() for number in numbers)
-    images = (square(Image.fromarray(array), size) for array in arrays)
-    frames = (TimedFrame(float(number), _tensor(image)) for number, image in zip(numbers, images, strict=True))
-    return Stream(name, frames, len(numbers))
-
-
-def _images(files: list[Path], numbers: range, size: int) -> Iterator[tuple[float, Image.Image, tuple[int, int]]]:
-    for number in numbers:
-        image, (height, width) = read_square(files[number], size)
-        yield float(number), image, (width, height)
+    images = (Image.fromarray(prepared.image(place, number).permute(1, 2, 0).numpy()) for number in numbers)
+    read = ((float(number), square(image, size), image.size) for number, image in zip(numbers, images, strict=True))
+    return Stream(name, _same_size(name, read), len(numbers))
 
 
 def _same_size(name: str, frames: Iterator[tuple[float, Image.Image, tuple[int, int]]]) -> Iterator[TimedFrame]:
@@ -98,10 +86,6 @@ def _same_size(name: str, frames: Iterator[tuple[float, Image.Image, tuple[int, 
     for time, image, actual in frames:
         expected = expected or actual
         if actual != expected:
-            sizes = " and ".join(f"{width}×{height}" for width, height in (expected, actual))
+            sizes = " and ".join(f"{width}×{height}" for height, width in (expected, actual))
             raise InputError(f"frames of {name} are of mixed sizes ({sizes} pixels)")
-        yield TimedFrame(time, _tensor(image))
-
-
-def _tensor(image: Image.Image) -> UInt8[Tensor, "3 size size"]:
-    return torch.from_numpy(np.array(image).transpose(2, 0, 1).copy())
+        yield TimedFrame(time, torch.from_numpy(np.array(image).transpose(2, 0, 1).copy()))

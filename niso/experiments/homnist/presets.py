@@ -40,7 +40,7 @@ class HomnistConfig(GroupConfig):
     published: bool = False
     """Evaluate on the published .mat file, the only one in --data-dir, instead of a generated test set."""
     validation: float = 0.0
-    """Share of the training digits, evenly spread, that nothing is trained on: settings are chosen by their figures."""
+    """Share of the training digits, evenly spread, that nothing is trained on: settings are chosen by their metrics."""
     test_digits: int | None = None
     """Test digits, evenly spread over all; all by default."""
     test_copies: int = COPIES
@@ -109,7 +109,8 @@ SMALL = HomnistConfig(
 """MNIST on one core: a network of 0.37 million parameters on half the resolution, and a test set of 20,000 images.
 
 `niso run homnist --preset small --data-dir MNIST --precision bf16-mixed --compile`, about 5 minutes on one core of an
-AMD EPYC. Records, all methods and three seeds: results/homnist/homnist-small-*.json."""
+AMD EPYC. Records, all methods and three seeds: results/homnist/homnist-small-*.json. They are from before the
+validation split, and the settings were chosen on test digits, see docs/reproducing.md ("How settings are chosen")."""
 
 MEDIUM = replace(
     SMALL,
@@ -117,10 +118,10 @@ MEDIUM = replace(
     head=replace(SMALL.head, steps=1_500),
     test_digits=None,
 )
-"""As small, for longer; 40,000 test images.
+"""Like `small`, for longer; 40,000 test images.
 
 `niso run homnist --preset medium --data-dir MNIST --precision bf16-mixed --compile`, about 9 minutes on one core of an
-AMD EPYC. Records: results/homnist/homnist-medium-*.json."""
+AMD EPYC. Records, from before the validation split: results/homnist/homnist-medium-*.json."""
 
 QUICK = replace(
     SMALL,
@@ -134,7 +135,8 @@ QUICK = replace(
 )
 """scikit-learn's digits, on 24×24 pixels: no network, a few minutes.
 
-`niso run homnist`, about 3 minutes on one core of an AMD EPYC."""
+`niso run homnist`, about 3 minutes on one core of an AMD EPYC. Records, from before the validation split:
+results/homnist/homnist-quick-*.json."""
 
 PRESETS: dict[str, Any] = {
     "quick": QUICK,

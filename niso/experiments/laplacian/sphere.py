@@ -1,6 +1,7 @@
 """The sphere: spherical harmonics and Wigner-D blocks discovered from rotated photographs (paper §4.3, appendix B.2).
 
-See `laplacian` for what is done. The photographs are functions on a Driscoll–Healy grid, moved by random rotations.
+See `niso.experiments.laplacian.experiment` for the method. Photographs are functions on a Driscoll–Healy grid, moved by
+random rotations.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ QUICK = SphereConfig(
 )
 """8×8, k = 16, with the settings that docs/notation.md explains ("What the sphere presets change").
 
-`niso run sphere`: 5 ms a step on one free core of a 2-core AMD EPYC, thus about a minute. Expected: every
+`niso run sphere`: 5 ms a step on one free core of a 2-core AMD EPYC, about a minute in all. Expected: every
 degree one block, eigenspace_energy and wigner_agreement above 0.99. Records: results/sphere/sphere-quick-*.json.
 """
 
@@ -99,7 +100,7 @@ STANDARD = replace(
 )
 """16×16, k = 64: the size of the paper.
 
-`niso run sphere --preset standard`: 14 ms a step on one free core of a 2-core AMD EPYC, thus about four minutes.
+`niso run sphere --preset standard`: 14 ms a step on one free core of a 2-core AMD EPYC, about four minutes in all.
 Expected: every degree one block, eigenspace_energy and mass_cosine above 0.99. Records:
 results/sphere/sphere-standard-*.json.
 """

@@ -73,7 +73,7 @@ STANDARD = replace(
 """16×16, k = 256: the size of the paper.
 
 `niso run torus --preset standard`: 11 minutes on one core of an AMD EPYC (Zen 4), two runs at a time.
-Records, each seed's figures in them: results/torus/torus-standard-*.json.
+Records: results/torus/torus-standard-*.json.
 """
 
 

@@ -157,9 +157,9 @@ SMALL = PoseConfig(
 )
 """The rendered clips, or other data, on one core: a network of 0.37 million parameters on 64×64 pixels.
 
-`niso run pose --preset small --precision bf16-mixed --compile`: four minutes on one core of an AMD EPYC with two runs
-at a time, once the clips are rendered. Records: results/pose."""
-
+`niso run pose --preset small --precision bf16-mixed --compile`: four minutes on one core of an AMD EPYC, two runs at a
+time, and the rendering of the clips before the first. Records, from before the validation split: results/pose. The
+weight of the multiplicity loss was chosen on test clips, see docs/reproducing.md ("How settings are chosen")."""
 
 QUICK = replace(
     SMALL,
@@ -172,7 +172,6 @@ QUICK = replace(
 """The rendered clips and a smaller network, with a latent grid of 8×8 points.
 
 `niso run pose`: a minute on one core of an AMD EPYC with two runs at a time, and another minute to render the clips the
-first time. Record: results/pose."""
-
+first time. Records, from before the validation split: results/pose."""
 
 PRESETS: dict[str, Any] = {"quick": QUICK, "small": SMALL, "paper": PAPER, "released": RELEASED}

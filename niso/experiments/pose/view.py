@@ -60,9 +60,10 @@ def read_runs(paths: Sequence[Path]) -> dict[str, dict[str, Trajectories]]:
     """
     folders = [folder for path in paths for folder in _run_folders(path)]
     titles = [_title(Run.open(folder)) for folder in folders]
-    runs = dict[str, dict[str, Trajectories]]()
-    for folder, title in zip(folders, titles, strict=True):
-        runs[title if titles.count(title) == 1 else f"{title} ({folder})"] = read(folder)
+    runs = {
+        title if titles.count(title) == 1 else f"{title} ({folder})": read(folder)
+        for folder, title in zip(folders, titles, strict=True)
+    }
     if len(runs) < len(folders):
         raise InputError("a run is given twice: leave one out")
     for name in names(runs):
@@ -90,9 +91,9 @@ def scene(runs: Runs, name: str, skip: int) -> Scene:
     true = next(iter(predictions.values())).truth.double()
     centre = se3.translation(true).mean(0)
     scale = EXTENT / se3.translation(true).sub(centre).abs().max().clamp_min(1e-12) / 2
+    kept = trajectory.subsample(true, skip)
     predicted, errors = dict[str, Tensor](), dict[str, float]()
     for run, prediction in predictions.items():
-        kept = trajectory.subsample(true, skip)
         poses = trajectory.compose(prediction.motions[skip].double())
         errors[run] = float(trajectory.ate_normalised(se3.translation(poses), se3.translation(kept)))
         predicted[run] = _moved(aligned(poses, kept), centre, scale)
@@ -164,22 +165,18 @@ class Viewer:
             name, skip = self._sequence.value, int(self._skip.value)
             if skip not in skips(self.runs, name):  # the sequence has changed; `_choose` draws with another skip
                 return
-            for handle in self._drawn:
-                handle.remove()
-            self._drawn = []
+            while self._drawn:
+                self._drawn.pop().remove()
             shown = scene(self.runs, name, skip)
             self._server.scene.set_up_direction(tuple(shown.up.tolist()))
             first = next(sequences[name] for sequences in self.runs.values() if name in sequences)
             self._trajectory("true", shown.truth, (0, 0, 0), first.numbers.tolist(), first.images)
-            lines = []
             for place, run in enumerate(self.runs):
-                if run not in shown.predicted:
-                    continue
-                lines.append(f"- {run}: {shown.errors[run]:.2f}")
-                if self._runs[run].value:
+                if run in shown.predicted and self._runs[run].value:
                     poses, colour = shown.predicted[run], COLOURS[place % len(COLOURS)]
                     every = -(-len(poses) // IMAGES)
                     self._trajectory(f"run{place}", poses, colour, range(0, len(poses), every), None)
+            lines = [f"- {run}: {error:.2f}" for run, error in shown.errors.items()]
             self._errors.content = "√(3n)·ATE:\n\n" + "\n".join(lines)
 
     def _trajectory(

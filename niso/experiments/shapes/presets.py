@@ -95,8 +95,9 @@ SMALL = replace(
 )
 """The embedded shapes on one core: a network of 0.18 million parameters, maps of 24×48 points.
 
-`niso run shapes --preset small --precision bf16-mixed --compile`: five minutes on one core of an AMD EPYC, two at a
-time, after the preparation of the shapes, once. Records: results/shapes."""
+`niso run shapes --preset small --precision bf16-mixed --compile`: five minutes on one core of an AMD EPYC, two runs at
+a time, and the preparation of the shapes before the first. Records, from before the validation split: results/shapes.
+The weight of the multiplicity loss was chosen on test shapes, see docs/reproducing.md ("How settings are chosen")."""
 
 QUICK = replace(
     SMALL,
@@ -109,7 +110,7 @@ QUICK = replace(
 )
 """The embedded shapes on 16×32 points.
 
-`niso run shapes`: a minute or two on one core of an AMD EPYC, two at a time, after the preparation of the shapes, once.
-Record: results/shapes."""
+`niso run shapes`: a minute or two on one core of an AMD EPYC, two runs at a time, and the preparation of the shapes
+before the first. Records, from before the validation split: results/shapes."""
 
 PRESETS: dict[str, Any] = {"quick": QUICK, "small": SMALL, "paper": PAPER}

@@ -37,6 +37,8 @@ class Harmonics(NamedTuple):
     weights: Float[Tensor, " points"]
 
 
+@lru_cache
+@torch.inference_mode(False)  # training may use what was first computed for inference
 def harmonics(
     size: int,
     bandwidth: int | None = None,
@@ -51,7 +53,12 @@ def harmonics(
     Raises:
         ValueError: see `check_grid`.
     """
-    return _harmonics(size, size // 2 if bandwidth is None else bandwidth, dtype, torch.device(device))
+    bandwidth = size // 2 if bandwidth is None else bandwidth
+    check_grid(size, size, bandwidth)
+    points = equirectangular.directions(size, size, "driscoll-healy").flatten(0, 1)
+    ells = degrees(bandwidth)
+    parts = (spherical_harmonics(points, bandwidth), ells, (ells * (ells + 1)).double(), quadrature_weights(size))
+    return Harmonics(*(part.to(device, dtype if part.is_floating_point() else None) for part in parts))
 
 
 def check_grid(height: int, width: int, bandwidth: int) -> None:
@@ -84,10 +91,10 @@ def quadrature_weights(size: int) -> Float[Tensor, " points"]:
     return (8 * math.pi / size**2 * ring).repeat_interleave(size)
 
 
-def degrees(bandwidth: int, device: torch.device | str | None = None) -> Int[Tensor, " coefficients"]:
+def degrees(bandwidth: int) -> Int[Tensor, " coefficients"]:
     """Degree ℓ of each coefficient."""
-    ells = torch.arange(bandwidth, device=device)
-    return ells.repeat_interleave(2 * ells + 1, output_size=bandwidth**2)
+    ells = torch.arange(bandwidth)
+    return ells.repeat_interleave(2 * ells + 1)
 
 
 def laplacian(size: int, bandwidth: int | None = None) -> Float[Tensor, "points points"]:
@@ -150,35 +157,14 @@ def band_limited(z: Float[Tensor, "*batch points channels"], bandwidth: int) -> 
     Raises:
         ValueError: see `check_grid`.
     """
-    basis = harmonics(grid_size(z), bandwidth, z.dtype, z.device)
-    return basis.functions @ ((basis.functions * basis.weights[:, None]).mT @ z)
-
-
-def grid_size(z: Float[Tensor, "*batch points channels"]) -> int:
-    """Rows of the Driscoll–Healy grid on which functions are given.
-
-    Raises:
-        ValueError: there is no such grid of so many points.
-    """
     size = math.isqrt(z.shape[-2])
     if size * size != z.shape[-2]:
         raise ValueError(f"{z.shape[-2]} points are not a Driscoll–Healy grid: bandwidth B needs 2B×2B points")
-    check_grid(size, size, 1)
-    return size
+    basis = harmonics(size, bandwidth, z.dtype, z.device)
+    return basis.functions @ ((basis.functions * basis.weights[:, None]).mT @ z)
 
 
 # Constants, computed once for each bandwidth, dtype and device, and outside inference mode: training may use them, too
-
-
-@lru_cache
-@torch.inference_mode(False)
-def _harmonics(size: int, bandwidth: int, dtype: torch.dtype, device: torch.device) -> Harmonics:
-    check_grid(size, size, bandwidth)
-    points = equirectangular.directions(size, size, "driscoll-healy").flatten(0, 1)
-    functions = spherical_harmonics(points, bandwidth)
-    ells = degrees(bandwidth)
-    parts = (functions, ells, (ells * (ells + 1)).double(), quadrature_weights(size))
-    return Harmonics(*(part.to(device, dtype if part.is_floating_point() else None) for part in parts))
 
 
 @lru_cache

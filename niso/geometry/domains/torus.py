@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -31,8 +30,9 @@ class Harmonics(NamedTuple):
 def harmonics(size: int) -> Harmonics:
     """All real harmonics of the torus in float64; the two (or the one) of a plane are neighbours."""
     grid = torch.arange(size, dtype=torch.float64)
+    values = {(a, b): _eigenvalue(a, b, size) for a in range(size) for b in range(size)}
     planes = sorted(
-        {min((a, b), (-a % size, -b % size)) for a in range(size) for b in range(size)}, key=_by_energy(size)
+        {min((a, b), (-a % size, -b % size)) for a, b in values}, key=lambda plane: (round(values[plane], 12), plane)
     )
     functions, spaces, eigenvalues, frequencies = [], [], [], []
     for space, (a, b) in enumerate(planes):
@@ -41,7 +41,7 @@ def harmonics(size: int) -> Harmonics:
         for wave in waves:
             functions.append(wave / wave.norm())
             spaces.append(space)
-            eigenvalues.append(laplacian_eigenvalue(a, b, size))
+            eigenvalues.append(values[a, b])
             frequencies.append((a, b))
     return Harmonics(
         torch.stack(functions, dim=1),
@@ -51,12 +51,7 @@ def harmonics(size: int) -> Harmonics:
     )
 
 
-def _by_energy(size: int) -> Callable[[tuple[int, int]], tuple[float, tuple[int, int]]]:
-    """Sort key of frequencies: their Laplacian eigenvalue, then the frequency itself."""
-    return lambda plane: (round(laplacian_eigenvalue(plane[0], plane[1], size), 12), plane)
-
-
-def laplacian_eigenvalue(a: int, b: int, size: int) -> float:
+def _eigenvalue(a: int, b: int, size: int) -> float:
     """3 − cos α − cos β − cos α cos β at frequency (a, b), with α = 2πa/size and β = 2πb/size."""
     x, y = math.cos(2 * math.pi * a / size), math.cos(2 * math.pi * b / size)
     return 3 - x - y - x * y

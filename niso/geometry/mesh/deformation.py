@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from niso.geometry.mesh.surface import Mesh, unit_area
+from niso.geometry.mesh.surface import Mesh, check, unit_area
 
 _WAVES = 64  # enough for a nearly Gaussian field
 _STEPS = 10
+_SCALE = 0.5  # length over which the velocity varies, relative to the root mean square distance from the centroid
 
 
-def deform(mesh: Mesh, generator: np.random.Generator, strength: float, scale: float = 0.5) -> Mesh:
+def deform(mesh: Mesh, generator: np.random.Generator, strength: float) -> Mesh:
     """A mesh moved by a random smooth velocity field for unit time, at area 1.
 
     The flow of a field is a diffeomorphism: it creates no self-intersections.
@@ -19,11 +20,12 @@ def deform(mesh: Mesh, generator: np.random.Generator, strength: float, scale: f
     Args:
         strength: root mean square of the entries of the velocity's gradient, and hence, if it is small, of the
             relative change of lengths.
-        scale: length over which the velocity varies, relative to the root mean square distance of the surface from
-            its centroid.
+
+    Raises:
+        InputError: rounding has left a mesh that is not closed or not of genus 0.
     """
     points = unit_area(mesh).vertices
-    length = scale * float(np.square(points).sum(1).mean() ** 0.5)
+    length = _SCALE * float(np.square(points).sum(1).mean() ** 0.5)
     waves = generator.standard_normal((3, _WAVES)) / length
     phases = generator.uniform(0, 2 * np.pi, _WAVES)
     amplitudes = generator.standard_normal((_WAVES, 3)) * (strength * length * (2 / _WAVES) ** 0.5)
@@ -33,4 +35,6 @@ def deform(mesh: Mesh, generator: np.random.Generator, strength: float, scale: f
 
     for _ in range(_STEPS):  # midpoint rule
         points = points + velocity(points + velocity(points) / (2 * _STEPS)) / _STEPS
-    return unit_area(Mesh(points, mesh.faces))
+    moved = unit_area(Mesh(points, mesh.faces))
+    check(moved, "the shape")
+    return moved

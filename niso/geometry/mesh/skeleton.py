@@ -10,6 +10,7 @@ from jaxtyping import Float
 from niso.geometry.mesh import surface as meshes
 from niso.geometry.mesh.surface import Mesh
 
+_BLEND = 0.08  # length over which neighbouring segments merge
 _SURPLUS = 2.0  # least number of vertices before decimation for each one after it
 
 
@@ -25,12 +26,11 @@ class Skeleton(NamedTuple):
     radii: Float[np.ndarray, "segments 2"]
 
 
-def surface(skeleton: Skeleton, vertices: int, blend: float = 0.08) -> Mesh:
+def surface(skeleton: Skeleton, vertices: int) -> Mesh:
     """The surface around a skeleton, at area 1.
 
     Args:
         vertices: approximate number.
-        blend: length over which neighbouring segments merge.
 
     Raises:
         InputError: the mesh is not a closed surface of genus 0: limbs touch each other, or are too thin for so few
@@ -39,14 +39,14 @@ def surface(skeleton: Skeleton, vertices: int, blend: float = 0.08) -> Mesh:
     import igl  # here: training on prepared shapes does without it
     from skimage.measure import marching_cubes
 
-    margin = skeleton.radii.max() + 4 * blend
+    margin = skeleton.radii.max() + 4 * _BLEND
     low, high = skeleton.ends.min((0, 1)) - margin, skeleton.ends.max((0, 1)) + margin
     lengths = np.linalg.norm(np.diff(skeleton.ends, axis=1)[:, 0], axis=1)
     area = float((2 * np.pi * skeleton.radii.mean(1) * (lengths + skeleton.radii.mean(1))).sum())
     spacing = (area / (_SURPLUS * vertices)) ** 0.5
     axes = [np.arange(a, b + spacing, spacing) for a, b in zip(low, high, strict=True)]
     points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
-    field = _distance(points.reshape(-1, 3), skeleton, blend).reshape(points.shape[:-1])
+    field = _distance(points.reshape(-1, 3), skeleton).reshape(points.shape[:-1])
     corners, faces, *_ = marching_cubes(field, 0.0, spacing=(spacing,) * 3, gradient_direction="descent")
     fine = Mesh(np.asfortranarray(corners, dtype=np.float64), np.asfortranarray(faces, dtype=np.int32))
     points, triangles, *_ = igl.decimate(fine.vertices, fine.faces, 2 * (vertices - 2))
@@ -55,12 +55,12 @@ def surface(skeleton: Skeleton, vertices: int, blend: float = 0.08) -> Mesh:
     return meshes.unit_area(mesh)
 
 
-def _distance(points: Float[np.ndarray, "points 3"], skeleton: Skeleton, blend: float) -> Float[np.ndarray, " points"]:
+def _distance(points: Float[np.ndarray, "points 3"], skeleton: Skeleton) -> Float[np.ndarray, " points"]:
     """Distance to the surface, negative inside: that of the nearest rounded cone, as a smooth minimum."""
     total = np.zeros(len(points))
     for (start, end), (first, last) in zip(skeleton.ends, skeleton.radii, strict=True):
         along = end - start
         place = np.clip((points - start) @ along / max(float(along @ along), 1e-12), 0, 1)
         away = np.linalg.norm(points - start - place[:, None] * along, axis=1) - (first + place * (last - first))
-        total += np.exp(np.clip(-away / blend, -500, 500))
-    return -blend * np.log(np.maximum(total, 1e-300))
+        total += np.exp(np.clip(-away / _BLEND, -500, 500))
+    return -_BLEND * np.log(np.maximum(total, 1e-300))

@@ -41,13 +41,8 @@ def sample(count: int, generator: np.random.Generator, distance: float = 1.2) ->
     """Random transformations: uniform directions of c, Haar-uniform rotations.
 
     Args:
-        distance: |c|. The nearer to 1, the stronger.
-
-    Raises:
-        ValueError: the distance is not above 1.
+        distance: |c|, above 1. The nearer to 1, the stronger.
     """
-    if not distance > 1:
-        raise ValueError(f"the distance of the centre must be above 1, not {distance}: −c would be in the unit ball")
     centres = generator.standard_normal((count, 3))
     centres *= distance / np.linalg.norm(centres, axis=1, keepdims=True)
     rotations = Rotation.from_quat(generator.standard_normal((count, 4))).as_matrix()
@@ -62,13 +57,8 @@ def transform(mesh: Mesh, transformation: SpaceMobius, radius: float = 0.9) -> M
     (|c|² − 1) / (|c| + radius)² and (|c|² − 1) / (|c| − radius)²: by default 0.1 and 4.9.
 
     Args:
-        radius: of the ball round the centroid that holds the mesh.
-
-    Raises:
-        ValueError: the radius is not in (0, 1].
+        radius: of the ball round the centroid that holds the mesh, at most 1.
     """
-    if not 0 < radius <= 1:
-        raise ValueError(f"the radius must be in (0, 1], not {radius}: the surface must lie in the unit ball")
     vertices = unit_area(mesh).vertices
     vertices = vertices * (radius / np.linalg.norm(vertices, axis=1).max())
     moved = translate(vertices, transformation.centre) @ transformation.rotation.T

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -11,8 +11,6 @@ from scipy.sparse.linalg import ArpackError, eigsh
 
 from niso.errors import InputError
 from niso.geometry.mesh.surface import Mesh, edge_lengths
-
-Method = Literal["auto", "cotangent", "delaunay"]
 
 _THIN = np.radians(1.0)  # cotangents of smaller angles are above 57, and rounding of the vertices shows in them
 _SLACK = 1e-6  # of the triangle inequality, relative to the mean edge, that mollification gives every face
@@ -42,26 +40,22 @@ class Eigenpairs(NamedTuple):
     eigenfunctions: Float[np.ndarray, "vertices rank"]
 
 
-def laplacian(mesh: Mesh, method: Method = "auto") -> Laplacian:
+def laplacian(mesh: Mesh, delaunay: bool | None = None) -> Laplacian:
     """Cotangent Laplacian of a mesh, of its own triangles or of an intrinsic triangulation.
 
     Args:
-        method: "cotangent" takes the triangles as they are. "delaunay" takes the intrinsic Delaunay triangulation of
-            the same surface (Fisher et al., "An algorithm for the construction of intrinsic Delaunay triangulations",
-            2007), whose edge weights are never negative, after lengthening all edges by as little as makes every
-            triangle a proper one (Sharp, Crane, "A Laplacian for nonmanifold triangle meshes", 2020, §4.5). "auto" is
-            the latter where some angle is below 1°, else the former.
-
-    Raises:
-        ValueError: unknown method.
+        delaunay: whether to take the intrinsic Delaunay triangulation of the same surface (Fisher et al., "An algorithm
+            for the construction of intrinsic Delaunay triangulations", 2007), whose edge weights are never negative,
+            after lengthening all edges by as little as makes every triangle a proper one (Sharp, Crane, "A Laplacian
+            for nonmanifold triangle meshes", 2020, §4.5). By default where some angle is below 1°.
     """
     import igl  # here: training on prepared shapes does without it
 
     lengths, faces = edge_lengths(mesh).astype(np.float64), mesh.faces.astype(np.int64)
-    if method not in ("auto", "cotangent", "delaunay"):
-        raise ValueError(f'method must be "auto", "cotangent" or "delaunay", not {method!r}')
-    if method == "delaunay" or (method == "auto" and _smallest_angle(lengths) < _THIN):
-        lengths, faces, *_ = igl.intrinsic_delaunay_triangulation(_mollified(lengths), faces)
+    if _smallest_angle(lengths) < _THIN if delaunay is None else delaunay:
+        slack = (lengths.sum(1, keepdims=True) - 2 * lengths).min()
+        mollified = lengths + max(0.0, _SLACK * float(lengths.mean()) - float(slack))
+        lengths, faces, *_ = igl.intrinsic_delaunay_triangulation(mollified, faces)
     stiffness = -csc_array(igl.cotmatrix_intrinsic(lengths, faces))
     mass = igl.massmatrix_intrinsic(lengths, faces, igl.MASSMATRIX_TYPE_BARYCENTRIC).diagonal()
     return Laplacian((stiffness + stiffness.T) / 2, mass)
@@ -72,11 +66,6 @@ def _smallest_angle(lengths: Float[np.ndarray, "faces 3"]) -> float:
     c, b, a = np.sort(lengths, axis=1).T
     opposite = np.maximum(c - (a - b), 0) * (b + (a - c))
     return float(2 * np.arctan2(opposite**0.5, ((a + (b + c)) * (a + (b - c))) ** 0.5).min())
-
-
-def _mollified(lengths: Float[np.ndarray, "faces 3"]) -> Float[np.ndarray, "faces 3"]:
-    slack = (lengths.sum(1, keepdims=True) - 2 * lengths).min()
-    return lengths + max(0.0, _SLACK * float(lengths.mean()) - float(slack))
 
 
 def eigenpairs(operator: Laplacian, rank: int) -> Eigenpairs:
@@ -114,8 +103,3 @@ def heat_kernel_signature(pairs: Eigenpairs, times: Float[np.ndarray, " times"])
         times: in length².
     """
     return pairs.eigenfunctions**2 @ np.exp(-pairs.eigenvalues[:, None] * times)
-
-
-def signature_times(count: int = 16, first: float = 1e-2, last: float = 1.0) -> Float[np.ndarray, " times"]:
-    """Logarithmically spaced times; by default those of the paper."""
-    return np.geomspace(first, last, count)

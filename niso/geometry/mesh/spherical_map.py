@@ -14,10 +14,13 @@ from torch import Tensor
 
 from niso.errors import InputError
 from niso.geometry import mobius
-from niso.geometry.mesh.spectrum import Method, laplacian
+from niso.geometry.mesh.spectrum import laplacian
 from niso.geometry.mesh.surface import Mesh, face_areas, face_normals, unit_area, vertex_areas, volume
 
+_STEP = 0.1  # at area 1; leaves less than half of what is not yet conformal
 _STEPS = 12  # of the flow in a round: enough to leave 1e-4 of what is not conformal
+_ROUNDS = 4
+_TOLERANCE = 0.01  # of the radius error at which the flow ends, after the second round or later
 
 
 class SphericalMap(NamedTuple):
@@ -26,16 +29,12 @@ class SphericalMap(NamedTuple):
     Attributes:
         directions: (vertices, 3) unit vectors, the final surface projected on the sphere round its centroid.
         radius_error: of the final surface before that, the root mean square of |x| / mean |x| − 1 over its area.
-        radius_error_max: the largest |x| / mean |x| − 1 of any vertex, in absolute value.
         steps: number of steps taken.
-        converged: whether `radius_error` is within the tolerance.
     """
 
     directions: Float[np.ndarray, "vertices 3"]
     radius_error: float
-    radius_error_max: float
     steps: int
-    converged: bool
 
 
 class Quality(NamedTuple):
@@ -57,21 +56,7 @@ class Quality(NamedTuple):
     distortion_max: float
 
 
-class Centring(NamedTuple):
-    """A centred map.
-
-    Attributes:
-        directions: (vertices, 3) unit vectors whose weighted mean is 0.
-        transformation: (2, 2) complex128, the Möbius transformation that took them there, see `geometry.mobius`.
-    """
-
-    directions: Float[np.ndarray, "vertices 3"]
-    transformation: Complex[Tensor, "2 2"]
-
-
-def conformal_flow(
-    mesh: Mesh, step: float = 0.1, tolerance: float = 0.01, rounds: int = 4, method: Method = "delaunay"
-) -> SphericalMap:
+def conformal_flow(mesh: Mesh) -> SphericalMap:
     """Conformalised mean curvature flow of a mesh until it is a sphere.
 
     Kazhdan, Solomon, Ben-Chen, "Can mean-curvature flow be modified to be non-singular?", 2012. Every step solves
@@ -79,33 +64,27 @@ def conformal_flow(
     scales it to area 1. Its limits are conformal and differ by Möbius transformations; with triangles of finite size,
     it approaches one of them, slowly, that has some very large triangles and therefore is no good sphere. So the flow
     goes in rounds of 12 steps: between two, the surface is projected on the sphere, and goes on from the Möbius
-    transformation of it whose faces have the smallest sum of squared areas.
+    transformation of it whose faces have the smallest sum of squared areas. After four rounds, it is for the caller to
+    judge the result.
 
     Args:
         mesh: one that passes `surface.check`.
-        step: δ at area 1. Large steps are stable: at 0.1, one leaves less than half of what is not yet conformal.
-        tolerance: of `SphericalMap.radius_error`; the flow ends after the second round or later, where it is met.
-        rounds: or after this many. It is then for the caller to judge the result.
-        method: of the stiffness, see `spectrum.laplacian`. With weights that are not negative, as by default, the
-            limit is nearly free of flipped triangles.
 
     Raises:
         InputError: the flow breaks down: the mesh is too distorted for float64.
-        ValueError: fewer than 1 round, a step size that is not positive, an unknown method.
     """
-    if rounds < 1 or not step > 0:
-        raise ValueError(f"the flow needs at least 1 round of steps of positive size, not {rounds} of size {step}")
     current = unit_area(mesh)
-    stiffness = step * laplacian(current, method).stiffness
-    for done in range(1, rounds + 1):
+    # Intrinsic Delaunay weights are not negative, so that the limit is nearly free of flipped triangles.
+    stiffness = _STEP * laplacian(current, delaunay=True).stiffness
+    for done in range(1, _ROUNDS + 1):
         for _ in range(_STEPS):
             current = _flow_step(current, stiffness)
         directions = current.vertices / np.linalg.norm(current.vertices, axis=1, keepdims=True)
-        error, worst = _radius_errors(current)
-        if done == rounds or (done > 1 and error <= tolerance):
+        error = _radius_error(current)
+        if done == _ROUNDS or (done > 1 and error <= _TOLERANCE):
             break
         current = unit_area(Mesh(_spread(Mesh(directions, mesh.faces)), mesh.faces))
-    return SphericalMap(directions, error, worst, done * _STEPS, error <= tolerance)
+    return SphericalMap(directions, error, done * _STEPS)
 
 
 def _flow_step(mesh: Mesh, stiffness: csc_array) -> Mesh:
@@ -125,7 +104,7 @@ def _spread(image: Mesh) -> Float[np.ndarray, "vertices 3"]:
     The error of linear finite elements on a face grows with its area. There may be several minima: the search starts
     where all vertices with equal weights are centred, which is unique.
     """
-    directions = centre(image.vertices, np.ones(len(image.vertices))).directions
+    directions, _ = centre(image.vertices, np.ones(len(image.vertices)))
     middles = directions[image.faces].sum(1)
     middles /= np.linalg.norm(middles, axis=1, keepdims=True)
     areas = face_areas(Mesh(directions, image.faces))
@@ -154,10 +133,10 @@ def _consistent_mass(mesh: Mesh) -> csc_array:
     return csc_array((shares.ravel(), (rows, columns)), shape=(count, count))
 
 
-def _radius_errors(mesh: Mesh) -> tuple[float, float]:
+def _radius_error(mesh: Mesh) -> float:
     weights, radii = vertex_areas(mesh), np.linalg.norm(mesh.vertices, axis=1)
     deviations = radii / np.average(radii, weights=weights) - 1
-    return float(np.average(deviations**2, weights=weights) ** 0.5), float(np.abs(deviations).max())
+    return float(np.average(deviations**2, weights=weights) ** 0.5)
 
 
 def quality(mesh: Mesh, directions: Float[np.ndarray, "vertices 3"]) -> Quality:
@@ -189,7 +168,9 @@ def _distortions(mesh: Mesh, image: Mesh) -> Float[np.ndarray, " faces"]:
     return np.where(areas > 0, mean + np.sqrt(np.square(mean) - 1), np.inf)
 
 
-def centre(directions: Float[np.ndarray, "vertices 3"], weights: Float[np.ndarray, " vertices"]) -> Centring:
+def centre(
+    directions: Float[np.ndarray, "vertices 3"], weights: Float[np.ndarray, " vertices"]
+) -> tuple[Float[np.ndarray, "vertices 3"], Complex[Tensor, "2 2"]]:
     """The Möbius transformation, unique up to rotations, after which the weighted mean of unit vectors is 0.
 
     It takes the conformal barycentre of the weights to the centre of the ball (Baden, Crane, Kazhdan, "Möbius
@@ -198,6 +179,9 @@ def centre(directions: Float[np.ndarray, "vertices 3"], weights: Float[np.ndarra
 
     Args:
         weights: positive; the areas of the vertices on the mesh, say.
+
+    Returns:
+        The unit vectors after the transformation, and the transformation in complex128, see `geometry.mobius`.
 
     Raises:
         InputError: there is no such transformation: half of all weight or more is (nearly) at one point.
@@ -209,7 +193,7 @@ def centre(directions: Float[np.ndarray, "vertices 3"], weights: Float[np.ndarra
         mean = share @ moved
         length = np.linalg.norm(mean)
         if length < 1e-12:
-            return Centring(moved, total)
+            return moved, total
         curvature = np.eye(3) * (1 + 1e-12) - (share[:, None] * moved).T @ moved
         shift = np.linalg.solve(curvature, mean) / 2
         shift *= min(1.0, 0.9 / float(np.linalg.norm(shift)))
@@ -224,5 +208,5 @@ def centre(directions: Float[np.ndarray, "vertices 3"], weights: Float[np.ndarra
             break
         total, moved = candidate, image
     if length < 1e-9:  # as near as rounding lets it
-        return Centring(moved, total)
+        return moved, total
     raise InputError("the spherical map cannot be centred: about half of the surface or more is at one point of it")

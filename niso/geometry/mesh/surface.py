@@ -68,6 +68,8 @@ def _shape_problem(mesh: Mesh) -> str | None:
 
 
 def _surface_problem(mesh: Mesh) -> str | None:
+    import igl  # here: training on prepared shapes does without it
+
     count = len(mesh.vertices)
     starts, ends = mesh.faces.ravel(), np.roll(mesh.faces, -1, axis=1).ravel()
     edges, edge_of, uses = np.unique(
@@ -79,27 +81,13 @@ def _surface_problem(mesh: Mesh) -> str | None:
         return f"is open: it has {_count(bad, 'boundary edge')}; merge duplicate vertices or fill its holes"
     if bad := 2 * len(edges) - len(np.unique(np.stack((edge_of, starts < ends), 1), axis=0)):
         return f"is not consistently oriented: the faces at {_count(bad, 'edge')} turn opposite ways; reorient them"
-    components = _components(starts, ends, count)
-    if components > 1:
+    adjacency = coo_array((np.ones(len(starts), dtype=np.int8), (starts, ends)), shape=(count, count))
+    if (components := connected_components(adjacency, directed=False, return_labels=False)) > 1:
         return f"has {components} components; keep one"
-    if bad := _fans(mesh.faces, edge_of) - count:
-        return f"is not a manifold: {_count(bad, 'surplus fan')} of faces touch at single vertices; split these"
+    if bad := int((~igl.is_vertex_manifold(mesh.faces.astype(np.int64))).sum()):
+        return f"is not a manifold: fans of faces touch at {_count(bad, 'vertex', 'vertices')}; split these"
     genus = (2 - (count - len(edges) + len(mesh.faces))) // 2
     return f"has genus {genus}: a surface with handles cannot be mapped to the sphere" if genus else None
-
-
-def _components(starts: np.ndarray, ends: np.ndarray, count: int) -> int:
-    adjacency = coo_array((np.ones(len(starts), dtype=np.int8), (starts, ends)), shape=(count, count))
-    return int(connected_components(adjacency, directed=False, return_labels=False))
-
-
-def _fans(faces: np.ndarray, edge_of: np.ndarray) -> int:
-    """Fans of faces at vertices: corners of faces, joined where the faces share an edge that ends there."""
-    first, second = np.argsort(edge_of, kind="stable").reshape(-1, 2).T  # the two half-edges of each edge
-    corners = np.arange(faces.size)
-    following = corners.reshape(-1, 3)[:, [1, 2, 0]].ravel()
-    # Oppositely oriented, so that a half-edge starts where its twin ends.
-    return _components(np.append(first, following[first]), np.append(following[second], second), faces.size)
 
 
 def _count(number: int, one: str, several: str | None = None) -> str:
@@ -143,21 +131,10 @@ def unit_area(mesh: Mesh) -> Mesh:
 
 def icosphere(subdivisions: int) -> Mesh:
     """The unit sphere as an icosahedron with every face cut in four, `subdivisions` times: 10 · 4ⁿ + 2 vertices."""
-    golden = (1 + 5**0.5) / 2
-    corners = [(s, t * golden) for s in (-1, 1) for t in (-1, 1)]
-    vertices = np.array([np.roll((0, *c), k) for k in range(3) for c in corners]) / np.hypot(1, golden)
-    # The faces are the triples of mutual neighbours, turned outwards.
-    near = (np.abs(vertices @ vertices.T - 5**-0.5) < 1e-6).astype(int)
-    triples = np.argwhere(near[:, :, None] & near[:, None, :] & near[None])
-    faces = triples[(np.diff(triples, axis=1) > 0).all(1)]
-    inwards = np.linalg.det(vertices[faces]) < 0
-    faces[inwards] = faces[inwards][:, ::-1]
+    import igl
+
+    vertices, faces = igl.icosahedron()
     for _ in range(subdivisions):
-        ends = np.sort(np.stack((faces, np.roll(faces, -1, axis=1)), axis=-1).reshape(-1, 2), axis=1)
-        edges, middle_of = np.unique(ends, axis=0, return_inverse=True)
-        middles = vertices[edges].sum(1)
-        middle = len(vertices) + middle_of.reshape(-1, 3)  # of the edges after each corner
-        vertices = np.concatenate((vertices, middles / np.linalg.norm(middles, axis=1, keepdims=True)))
-        ears = [np.stack((faces[:, k], middle[:, k], middle[:, k - 1]), axis=1) for k in range(3)]
-        faces = np.concatenate((*ears, middle))
-    return Mesh(vertices, faces)
+        vertices, faces = igl.upsample(vertices, faces)
+        vertices /= np.linalg.norm(vertices, axis=1, keepdims=True)
+    return Mesh(vertices, faces.astype(np.int64))

@@ -136,7 +136,7 @@ def test_a_full_disk(refused, given: Path, tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_interrupted(niso, given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from niso.data.shapes import folder as shape_folder
+    from niso.data.shapes import preparation as shape_folder
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

@@ -17,6 +17,7 @@ from niso.data.digits.homnist import GeneratedTestSet, PerturbedBatch, Perturbed
 from niso.data.digits.mnist import pad, signed
 from niso.errors import InputError
 from niso.geometry import homographies as homography
+from niso.geometry.homographies import Homographies
 from niso.geometry.mobius import MobiusTransformations
 
 
@@ -50,7 +51,7 @@ def test_every_digit_has_32_consecutive_homographies() -> None:
     assert full.images.min() == -1 and full.images.max() <= 1
     assert torch.equal(full.labels, labels.repeat_interleave(32))
     matrices = full.transformations.float()
-    expected = homography.warp(signed(images)[:, None].repeat_interleave(32, 0), matrices, background=-1.0)
+    expected = Homographies().act(signed(images)[:, None].repeat_interleave(32, 0), matrices)
     torch.testing.assert_close(full.images, expected)
     assert len(full.transformations.flatten(1).unique(dim=0)) == 160
     torch.testing.assert_close(torch.linalg.det(matrices), torch.ones(160))
@@ -60,7 +61,9 @@ def test_every_digit_has_32_consecutive_homographies() -> None:
 def test_the_warp_of_the_paper_in_0_to_1_is_the_same_set() -> None:
     images, labels = digits()
     full = whole(GeneratedTestSet(images, labels))
-    paper = homography.warp(images.repeat_interleave(32, 0)[:, None] / 255, full.transformations.float())
+    paper = Homographies(background=0.0).act(
+        images.repeat_interleave(32, 0)[:, None] / 255, full.transformations.float()
+    )
     torch.testing.assert_close(full.images, 2 * paper - 1, atol=2e-6, rtol=0)
 
 
@@ -95,7 +98,10 @@ def test_other_transformations_take_the_place_of_homographies() -> None:
     images, labels = digits()
     narrow = whole(GeneratedTestSet(images, labels, copies=2))
     wide = whole(GeneratedTestSet(images, labels, copies=2, action=homography.Homographies()))
-    assert homography.strength(wide.transformations).mean() > homography.strength(narrow.transformations).mean()
+    assert (
+        homography.Homographies().strength(wide.transformations).mean()
+        > homography.Homographies().strength(narrow.transformations).mean()
+    )
     turned = whole(GeneratedTestSet(images, labels, copies=2, action=MobiusTransformations()))
     assert turned.transformations.is_complex() and turned.images.shape == narrow.images.shape
 

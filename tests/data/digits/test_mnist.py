@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from niso.data.digits import mnist as module
-from niso.data.digits.mnist import FILES, MIRRORS, Digits, digits, mnist, pad, signed
+from niso.data.digits.mnist import FILES, MIRRORS, Digits, embedded, mnist, pad, signed
 from niso.errors import InputError
 
 TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS = FILES
@@ -175,12 +175,12 @@ def test_a_cached_copy_needs_no_network(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_embedded_digits() -> None:
-    loaded = digits()
+    loaded = embedded()
     assert isinstance(loaded, Digits)
     assert loaded.train_images.shape == (1297, 12, 12) and loaded.test_images.shape == (500, 12, 12)
     assert loaded.train_images.dtype == torch.uint8 and loaded.train_images.max() == 255
     assert loaded.train_labels.bincount().min() > 120 and loaded.test_labels.bincount().min() > 45
-    assert all(torch.equal(a, b) for a, b in zip(loaded, digits(), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(loaded, embedded(), strict=True))
 
 
 def test_padding_and_range() -> None:

@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from niso.data.shapes.folder import prepare_folder
-from niso.data.shapes.preparation import Preparation, PreparedShape, prepare_shape
+from niso.data.shapes.preparation import Preparation, PreparedShape, prepare_folder, prepare_shape
 from niso.data.shapes.prepared import open_shapes, prepared_names
 from niso.data.shapes.sources import Source, find_sources
 from niso.errors import InputError
@@ -66,7 +65,7 @@ def write_bad(folder: Path) -> dict[str, str]:
 @pytest.fixture(autouse=True)
 def prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each mesh is prepared once for all tests: these are about what becomes of the results."""
-    monkeypatch.setattr("niso.data.shapes.folder.prepare_shape", remembered)
+    monkeypatch.setattr("niso.data.shapes.preparation.prepare_shape", remembered)
 
 
 REMEMBERED: dict[tuple, PreparedShape] = {}

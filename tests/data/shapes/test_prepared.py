@@ -123,7 +123,7 @@ def test_files_of_a_killed_writer_are_not_read(folder: Path) -> None:
             lambda f: (f / "parameters.json").write_text('{"format": 1, "layout": "cube"}'),
             "has the unknown layout 'cube': prepare the shapes again",
         ),
-        (lambda f: (f / "refused.json").unlink(), "is not finished (12 shapes so far)"),
+        (lambda f: (f / "refused.json").unlink(), "is not finished: give the same command again"),
         (lambda f: [path.unlink() for path in f.glob("*/*.json")], "holds no shape: all were refused"),
         (lambda f: (f / "dog/dog1.npy").unlink(), "dog/dog1.npy is missing"),
         (lambda f: (f / "dog/dog1.npy").write_bytes(b""), "dog/dog1.npy is truncated or damaged"),

@@ -14,7 +14,7 @@ from PIL import Image
 from niso.data.video import co3d
 from niso.data.video.sequences import Sequence
 from niso.errors import InputError
-from niso.geometry import se3
+from tests.poses import random_poses
 
 SIZE = (30, 40)
 
@@ -25,7 +25,7 @@ def write(path: Path, content: object) -> None:
 
 
 def true_poses(count: int, seed: int = 0) -> torch.Tensor:
-    return se3.random_poses(count, torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return random_poses(count, torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def frame(category: str, name: str, number: int, pose: torch.Tensor) -> dict:
@@ -129,7 +129,7 @@ def test_split_file(tmp_path):
         ('{"train": ["0_cup"], "test": ["cup/0_cup"]}', "cup/0_cup is named twice"),
         ('{"train": ["same"]}', "is in several categories"),
         ('{"validation": []}', 'must hold {"train"'),
-        ('{"train": "0_cup"}', "must be a list"),
+        ('{"train": "0_cup"}', "must hold"),
         ("not JSON", "cannot read split file"),
     ],
 )

@@ -16,9 +16,9 @@ from niso.data.video.files import Video
 from niso.data.video.footage import find_footage, thinned
 from niso.data.video.sequences import Sequence
 from niso.errors import InputError
-from niso.geometry import se3
+from tests.poses import random_poses
 
-POSES = se3.random_poses(6, torch.Generator().manual_seed(0), dtype=torch.float64)
+POSES = random_poses(6, torch.Generator().manual_seed(0), dtype=torch.float64)
 
 
 def images(folder: Path, count: int = 6) -> Path:

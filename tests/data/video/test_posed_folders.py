@@ -12,9 +12,9 @@ from scipy.spatial.transform import Rotation
 
 from niso.data.video.posed_folders import colmap, frame_folder, nerfstudio
 from niso.errors import InputError
-from niso.geometry import se3
+from tests.poses import random_poses
 
-POSES = se3.random_poses(12, torch.Generator().manual_seed(0), dtype=torch.float64)
+POSES = random_poses(12, torch.Generator().manual_seed(0), dtype=torch.float64)
 OPENGL = torch.tensor([1, -1, -1, 1])  # the camera's y and z axes are turned
 
 

@@ -86,9 +86,9 @@ def test_constant_motion_is_the_line_that_all_methods_are_compared_with(make, tr
             assert metrics[f"{key}_skip{skip}"] == pytest.approx(metrics[other], rel=1e-4)
 
 
-def test_training_pairs_decide_the_sign_of_translations():
+def test_training_pairs_decide_the_sign_of_translations(random_poses):
     predictor, frames = ConstantMotion(), torch.zeros(6, 1)
-    truth = se3.random_poses(6)
+    truth = random_poses(6)
     truth[:, :3, 3] = torch.tensor([0.0, 0.1, -1.0])
     for _ in range(2):
         predictor.orient(frames, frames, truth)
@@ -317,6 +317,18 @@ def test_heads_see_posed_sequences_of_the_training_split(make):
     second = torch.stack([pose[frame] for pose, frame in zip(poses, pairs.second.tolist(), strict=True)])
     first = torch.stack([pose[frame] for pose, frame in zip(poses, pairs.first.tolist(), strict=True)])
     torch.testing.assert_close(first.float() @ motions, second.float(), atol=1e-5, rtol=0)
+
+
+def test_processes_take_consecutive_parts_of_the_same_batch(make, monkeypatch):
+    experiment = make()
+    for pairs in (experiment.pretraining_pairs, experiment.head_pairs):
+        whole, parts = pairs(3), list[Pairs]()
+        for rank in range(2):
+            with monkeypatch.context() as patch:
+                patch.setattr("niso.random.process", lambda rank=rank: (rank, 2))
+                parts.append(pairs(3))
+        for drawn, shared in zip(whole, zip(*parts, strict=True), strict=True):
+            assert torch.equal(torch.cat(shared), drawn) and len(shared[0]) == len(shared[1])
 
 
 @pytest.mark.parametrize("method", ["niso", "vit"])

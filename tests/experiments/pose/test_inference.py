@@ -110,8 +110,8 @@ def numbered(count: int) -> list[TimedFrame]:
 
 
 @pytest.mark.parametrize("count", [2, 3, 64, 65, 128, 129, 150])
-def test_true_motions_compose_to_the_truth_across_batches(dtype, tolerance, count, generator):
-    poses = se3.random_poses(count, generator, dtype=dtype)
+def test_true_motions_compose_to_the_truth_across_batches(dtype, tolerance, count, generator, random_poses):
+    poses = random_poses(count, generator, dtype=dtype)
     reported = []
     predicted = predict(oracle(poses), iter(numbered(count)), reported.append)
     expected = se3.inverse(poses[0].double()) @ poses.double()
@@ -121,8 +121,8 @@ def test_true_motions_compose_to_the_truth_across_batches(dtype, tolerance, coun
     assert reported == [*range(64, count, 64), count]
 
 
-def test_tum_files(tmp_path, generator):
-    poses = se3.random_poses(9, generator, dtype=torch.float64)
+def test_tum_files(tmp_path, generator, random_poses):
+    poses = random_poses(9, generator, dtype=torch.float64)
     write_tum(tmp_path / "deep/t.txt", PredictedTrajectory([0.04 * n for n in range(9)], poses, ""))
     lines = (tmp_path / "deep/t.txt").read_text().splitlines()
     assert lines[1] == "# timestamp tx ty tz qx qy qz qw" and "scale is arbitrary" in lines[0]

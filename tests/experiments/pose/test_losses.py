@@ -43,11 +43,11 @@ def test_groups_are_of_one_sequence(generator):
     assert len(set(pairs.sequence.tolist())) > 1
 
 
-def test_the_rotation_loss_is_a_frobenius_norm(dtype, tolerance):
+def test_the_rotation_loss_is_a_frobenius_norm(dtype, tolerance, random_poses):
     angles = torch.tensor([0.3, 1.2], dtype=dtype)
     zero = torch.zeros(2, 5, dtype=dtype)
     turned = se3.exp(torch.cat([zero, angles[:, None]], dim=1))
-    truth = se3.random_poses(2, dtype=dtype)
+    truth = random_poses(2, dtype=dtype)
     expected = (math.sqrt(8) * (angles / 2).sin()).mean()
     torch.testing.assert_close(rotation_loss(truth @ turned, truth), expected, atol=10 * tolerance, rtol=0)
 
@@ -56,8 +56,8 @@ def moved(poses: torch.Tensor, translations: torch.Tensor) -> torch.Tensor:
     return se3.pose(se3.rotation(poses), translations)
 
 
-def test_the_translation_loss_does_not_see_a_groups_scale(dtype, tolerance):
-    truth = se3.random_poses(12, dtype=dtype)
+def test_the_translation_loss_does_not_see_a_groups_scale(dtype, tolerance, random_poses):
+    truth = random_poses(12, dtype=dtype)
     scales = torch.tensor([0.01, 3.0, 500.0], dtype=dtype).repeat_interleave(4)[:, None]
     scaled = moved(truth, scales * se3.translation(truth))
     assert translation_loss(scaled, truth, 4) < 10 * tolerance
@@ -65,8 +65,8 @@ def test_the_translation_loss_does_not_see_a_groups_scale(dtype, tolerance):
     assert translation_loss(moved(truth, -se3.translation(truth)), truth, 4) < 10 * tolerance  # nor the sign
 
 
-def test_the_scale_by_norms_sees_the_sign_and_leads_to_it(dtype, tolerance):
-    truth = se3.random_poses(12, dtype=dtype)
+def test_the_scale_by_norms_sees_the_sign_and_leads_to_it(dtype, tolerance, random_poses):
+    truth = random_poses(12, dtype=dtype)
     t = se3.translation(truth)
     scales = torch.tensor([0.01, 3.0, 500.0], dtype=dtype).repeat_interleave(4)[:, None]
     assert translation_loss(moved(truth, scales * t), truth, 4, "norm") < 10 * tolerance
@@ -82,8 +82,8 @@ def test_the_scale_by_norms_sees_the_sign_and_leads_to_it(dtype, tolerance):
     assert torch.cosine_similarity(guess, t).min() > 0.95
 
 
-def test_in_units_slow_cameras_count_as_much_as_fast_ones(dtype, tolerance):
-    truth, predicted = se3.random_poses(12, dtype=dtype), se3.random_poses(12, dtype=dtype)
+def test_in_units_slow_cameras_count_as_much_as_fast_ones(dtype, tolerance, random_poses):
+    truth, predicted = random_poses(12, dtype=dtype), random_poses(12, dtype=dtype)
     slow = moved(truth, torch.tensor([0.001, 1.0, 40.0], dtype=dtype).repeat_interleave(4)[:, None] * truth[:, :3, 3])
     loss = translation_loss(predicted, truth, 4, "unit")
     torch.testing.assert_close(translation_loss(predicted, slow, 4, "unit"), loss)
@@ -97,8 +97,8 @@ def test_weights_are_those_of_the_draw(generator):
     torch.testing.assert_close(shares[MEMBERS], weights, atol=0.03, rtol=0)
 
 
-def test_the_scale_is_the_best_there_is(dtype):
-    predicted, truth = se3.random_poses(8, dtype=dtype), se3.random_poses(8, dtype=dtype)
+def test_the_scale_is_the_best_there_is(dtype, random_poses):
+    predicted, truth = random_poses(8, dtype=dtype), random_poses(8, dtype=dtype)
     loss = translation_loss(predicted, truth, 8)
     t, guess = se3.translation(truth), se3.translation(predicted)
     others = torch.stack([(t - s * guess).norm() for s in torch.linspace(-2, 2, 401, dtype=dtype)])
@@ -107,8 +107,8 @@ def test_the_scale_is_the_best_there_is(dtype):
 
 @pytest.mark.parametrize("scale", get_args(Scale))
 @pytest.mark.parametrize("still", [(), ("truth",), ("guess",), ("truth", "guess")])
-def test_gradients_are_finite_where_nothing_moves(dtype, scale, still):
-    truth = se3.random_poses(4, dtype=dtype)
+def test_gradients_are_finite_where_nothing_moves(dtype, scale, still, random_poses):
+    truth = random_poses(4, dtype=dtype)
     if "truth" in still:  # a camera on a tripod
         truth = moved(truth, torch.zeros(4, 3, dtype=dtype))
     guess = torch.randn(4, 3, dtype=dtype) if "truth" in still else se3.translation(truth).clone()
@@ -118,8 +118,8 @@ def test_gradients_are_finite_where_nothing_moves(dtype, scale, still):
     assert loss.isfinite() and guess.grad.isfinite().all()
 
 
-def test_the_objective_is_the_sum_of_both(dtype):
-    truth, guess = se3.random_poses(8, dtype=dtype), se3.random_poses(8, dtype=dtype)
+def test_the_objective_is_the_sum_of_both(dtype, random_poses):
+    truth, guess = random_poses(8, dtype=dtype), random_poses(8, dtype=dtype)
 
     class Fixed(torch.nn.Module):
         def forward(self, first, second):

@@ -58,6 +58,7 @@ def folder(settings, tmp_path_factory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_two_processes_equal_one(start, folder):
     """Both phases, in float64, where nothing hides behind rounding."""
     program = folder / "program.py"

@@ -38,20 +38,27 @@ def test_a_run_leaves_metrics_facts_and_a_report(trained):
     assert VALIDATION <= run.described.keys()
 
 
+TRAJECTORIES = ["trajectories_skip1", "trajectories_skip5", "failures", "failures_pairs"]
+
+
 @pytest.mark.usefixtures("drawn")
-@pytest.mark.parametrize("method", ["niso", "vit"])
-def test_pictures_show_trajectories_failures_and_maps(settings, tmp_path, method):
-    """Of a whole run, drawn for real."""
-    runner.run(settings(method), tmp_path / "run")
+def test_the_report_shows_trajectories_failures_and_maps(settings, tmp_path):
+    runner.run(settings(), tmp_path / "run")
     captions = json.loads((tmp_path / "run/figures/captions.json").read_text())
-    trajectories = ["trajectories_skip1", "trajectories_skip5", "failures", "failures_pairs"]
-    maps = ["frames", "maps", "eigenfunctions", "mask", "mass"] if method == "niso" else []
-    assert list(captions) == trajectories + maps and all(captions.values())
+    assert list(captions) == [*TRAJECTORIES, "frames", "maps", "eigenfunctions", "mask", "mass"]
     for name in captions:
         with Image.open(tmp_path / f"run/figures/{name}.png") as image:
             assert min(image.size) > 10
     report = (tmp_path / "run/report.html").read_text()
-    assert all(caption.split(":")[0] in report for caption in captions.values())
+    assert all(caption and caption.split(":")[0] in report for caption in captions.values())
+
+
+@pytest.mark.usefixtures("drawn")
+@pytest.mark.parametrize(("method", "others"), [("vit", []), ("nft", ["frames", "maps"])])
+def test_methods_without_maps_or_operator_have_fewer_pictures(make, method, others):
+    experiment = make(method)
+    list(experiment.phases())
+    assert [picture.name for picture in Pose.draw(experiment.evaluate())] == TRAJECTORIES + others
 
 
 @pytest.mark.parametrize("method", ["niso", "vit"])

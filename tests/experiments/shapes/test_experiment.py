@@ -18,8 +18,8 @@ from niso.experiments.shapes import maps as shapes_maps
 from niso.experiments.shapes.experiment import EVALUATION_SEED, Shapes, last_of_each_class
 from niso.experiments.shapes.maps import ShapeMaps
 from niso.experiments.shapes.presets import PAPER, PRESETS, ShapesConfig
-from niso.geometry import mobius
 from niso.geometry.domains.equirectangular import Layout
+from niso.geometry.mobius import MobiusTransformations
 from niso.networks import ConvConfig
 from niso.results import Result
 from niso.runs import runner
@@ -104,8 +104,8 @@ def test_metrics_are_those_described(folder, method):
     counts = [result.metrics[name] for name in ("classes", "test_shapes", "test_maps")]
     assert counts == [3, 6, 30]
     assert all(value == value and value >= 0 for value in result.metrics.values())
-    names = [picture.name for picture in Shapes.draw(result)]
-    assert len(set(names)) == len(names) and ("maps" in names) == ("mobius" in names) == (method != "autoencoder")
+    assert (result.warped.maps is not None) == (method != "autoencoder")
+    assert (result.operator is not None) == (method.startswith("niso") and method != "niso-no-basis")
 
 
 def test_accuracies_count_all_variants_of_held_out_shapes(folder):
@@ -161,8 +161,9 @@ def test_transformations_act_on_the_grid_of_the_preparation(folder, tmp_path, la
     (own / "parameters.json").write_text(json.dumps({"format": prepared.FORMAT, "layout": layout}))
     experiment = make(own)
     x, tx, *_ = next(experiment.warped(3))
-    transformations = mobius.sample(3, experiment.config.mobius, torch.Generator().manual_seed(EVALUATION_SEED))
-    torch.testing.assert_close(tx, mobius.warp(x, transformations, layout))
+    action = MobiusTransformations(experiment.config.mobius, layout)
+    transformations = action.sample(3, torch.Generator().manual_seed(EVALUATION_SEED))
+    torch.testing.assert_close(tx, action.act(x, transformations))
 
 
 def test_splits_are_drawn_for_a_seed_and_recorded(folder):
@@ -246,9 +247,17 @@ def test_both_phases_train_in_any_precision(folder, train_phases, method, precis
 def test_figures_stand_in_reading_order(folder, drawn):
     result = evaluated(make(folder))
     assert drawn(Shapes, result) == ["meshes", "shapes", "pairs", "mobius", "maps", "eigenfunctions", "mask", "mass"]
+
+
+@pytest.mark.parametrize(
+    ("method", "names"),
+    [("nft", ["shapes", "pairs", "mobius", "maps"]), ("autoencoder", ["shapes", "pairs"])],
+)
+def test_figures_are_of_what_a_method_and_a_folder_have(folder, method, names):
+    result = evaluated(make(folder, method))
     for example in result.examples:
-        example.meshes.clear()  # folders of maps alone
-    assert next(Shapes.draw(result)).name == "shapes"
+        example.meshes.clear()  # a folder of maps alone
+    assert [picture.name for picture in Shapes.draw(result)] == names
 
 
 def test_channels_are_clipped_and_scaled_by_the_training_shapes(folder):

@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 
 from niso.geometry.mesh import space_mobius, spherical_map
 from niso.geometry.mesh.space_mobius import SpaceMobius
@@ -71,11 +70,3 @@ def test_sample_is_uniform_and_reproducible():
     assert np.abs(centres.mean(0)).max() < 0.1 and np.abs(rotations.mean(0)).max() < 0.07
     again = space_mobius.sample(2000, np.random.default_rng(0), distance=1.5)
     assert np.array_equal(again[7].centre, drawn[7].centre) and np.array_equal(again[7].rotation, drawn[7].rotation)
-
-
-def test_refusals():
-    with pytest.raises(ValueError, match=r"the distance of the centre must be above 1, not 0\.9"):
-        space_mobius.sample(1, np.random.default_rng(0), distance=0.9)
-    for radius in (0.0, 1.1):
-        with pytest.raises(ValueError, match="the radius must be in"):
-            space_mobius.transform(shape(1), space_mobius.sample(1, np.random.default_rng(0))[0], radius)

@@ -3,12 +3,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from jaxtyping import TypeCheckError
 
 from niso.errors import InputError
 from niso.geometry import mobius
 from niso.geometry.mesh import space_mobius, spherical_map
 from niso.geometry.mesh.surface import Mesh, icosphere, vertex_areas
+from niso.geometry.mobius import MobiusTransformations
 
 
 def bumpy(subdivisions: int = 3) -> Mesh:
@@ -55,9 +55,9 @@ def test_flow_of_an_ellipsoid_is_the_analytic_map(axis):
         sphere = icosphere(subdivisions)
         ellipsoid = Mesh(sphere.vertices * [1, 1, axis], sphere.faces)
         flow = spherical_map.conformal_flow(ellipsoid)
-        centred = spherical_map.centre(flow.directions, vertex_areas(ellipsoid)).directions
+        centred = spherical_map.centre(flow.directions, vertex_areas(ellipsoid))[0]
         errors.append(angles(centred, conformal_latitudes(ellipsoid, axis)).max())
-    assert flow.converged and flow.radius_error < 0.01
+    assert flow.radius_error < 0.01
     assert errors[1] < 0.02
     assert errors[1] < errors[0] / 3  # of second order in the edges' length
 
@@ -65,7 +65,7 @@ def test_flow_of_an_ellipsoid_is_the_analytic_map(axis):
 def test_flow_of_a_bumpy_shape():
     shape = bumpy()
     flow = spherical_map.conformal_flow(shape)
-    assert flow.converged and flow.radius_error < 0.01 and flow.radius_error_max < 0.03
+    assert flow.radius_error < 0.01
     np.testing.assert_allclose(np.linalg.norm(flow.directions, axis=1), 1)
     before, after = spherical_map.quality(shape, icosphere(3).vertices), spherical_map.quality(shape, flow.directions)
     assert after.flipped == 0
@@ -91,24 +91,17 @@ def test_variants_under_space_mobius_differ_by_mobius():
     """Centred with the same weights, the maps of all conformal variants are the same but for a rotation."""
     shape = bumpy()
     weights = vertex_areas(shape)
-    base = spherical_map.centre(spherical_map.conformal_flow(shape).directions, weights).directions
+    base = spherical_map.centre(spherical_map.conformal_flow(shape).directions, weights)[0]
     for transformation in space_mobius.sample(2, np.random.default_rng(0)):
         flow = spherical_map.conformal_flow(space_mobius.transform(shape, transformation))
-        centred = spherical_map.centre(flow.directions, weights).directions
+        centred = spherical_map.centre(flow.directions, weights)[0]
         assert angles(aligned(centred, base), base).mean() < 0.02
 
 
-def test_flow_reports_what_it_did_not_reach():
-    flow = spherical_map.conformal_flow(bumpy(2), tolerance=1e-9, rounds=3)
-    assert not flow.converged and flow.steps == 36
-
-
-def test_flow_refusals():
-    for wrong in ({"rounds": 0}, {"step": 0.0}, {"step": -1.0}):
-        with pytest.raises(ValueError, match="at least 1 round of steps of positive size"):
-            spherical_map.conformal_flow(icosphere(1), **wrong)
-    with pytest.raises((ValueError, TypeCheckError), match="method"):
-        spherical_map.conformal_flow(icosphere(1), method="umbrella")
+def test_flow_ends_where_it_does_not_reach_its_tolerance(monkeypatch):
+    monkeypatch.setattr(spherical_map, "_TOLERANCE", 1e-9)
+    flow = spherical_map.conformal_flow(bumpy(2))
+    assert flow.radius_error > 1e-9 and flow.steps == 48
 
 
 # Quality
@@ -147,8 +140,8 @@ def test_quality_counts_what_has_collapsed():
 @pytest.mark.parametrize("strength", [0.5, 3.0])
 def test_centre_undoes_a_mobius_transformation(strength):
     directions, weights = icosphere(2).vertices, np.random.default_rng(1).uniform(0.5, 1.5, 162)
-    moves = mobius.sample(4, strength, torch.Generator().manual_seed(0), torch.float64)
-    centred = spherical_map.centre(directions, weights).directions
+    moves = MobiusTransformations(strength).sample(4, torch.Generator().manual_seed(0)).to(torch.complex128)
+    centred, _ = spherical_map.centre(directions, weights)
     for moved in mobius.act(moves, torch.from_numpy(directions)).numpy():
         again, transformation = spherical_map.centre(moved, weights)
         np.testing.assert_allclose(weights @ again / weights.sum(), 0, atol=1e-9)

@@ -55,7 +55,7 @@ BROKEN = {
     "degenerate": (Mesh(SPHERE.vertices, np.append(SPHERE.faces, [[3, 3, 4]], 0)), "1 degenerate face of no area"),
     "no area": (Mesh(SPHERE.vertices[SPHERE.faces[0]][[0, 1, 1]], np.array([[0, 1, 2]])), "1 degenerate face"),
     "non-manifold edge": (Mesh(SPHERE.vertices, np.append(SPHERE.faces, SPHERE.faces[:1], 0)), "share 3 edges"),
-    "non-manifold vertex": (touching(), "is not a manifold: 1 surplus fan of faces"),
+    "non-manifold vertex": (touching(), "is not a manifold: fans of faces touch at 1 vertex"),
     "open": (Mesh(SPHERE.vertices, SPHERE.faces[1:]), "is open: it has 3 boundary edges"),
     "disoriented": (Mesh(SPHERE.vertices, np.append(SPHERE.faces[:-1], SPHERE.faces[-1:, ::-1], 0)), "at 3 edges turn"),
     "two components": (joined(SPHERE, Mesh(SPHERE.vertices + 5, SPHERE.faces)), "has 2 components; keep one"),

@@ -10,8 +10,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from niso.cli.data.prepare.common import Preparing
-from niso.data.shapes.folder import prepare_folder
-from niso.data.shapes.preparation import Preparation
+from niso.data.shapes.preparation import Preparation, prepare_folder
 from niso.data.shapes.sources import find_sources
 
 
