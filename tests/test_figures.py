@@ -201,15 +201,13 @@ def test_drawing_leaves_matplotlib_as_it_was():
     assert dict(matplotlib.rcParams) == before
 
 
-def test_accuracy_by_strength_has_bins_of_equally_many():
-    correct = torch.tensor([True, True, False, True, False, False, True])
-    strength = torch.tensor([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, torch.inf])
-    (axes,) = panels(figures.accuracy_by_strength(correct, strength, "pixels", bins=3))
-    np.testing.assert_allclose(axes.lines[0].get_ydata(), [100, 50, 0])
-    np.testing.assert_allclose(axes.lines[0].get_xdata(), [0.5, 2.5, 4.5])
+def test_accuracy_by_strength_has_a_point_for_every_bin():
+    curve = {"x": [0.5, 2.5], "y": [1.0, 0.5], "count": [4, 4], "x_label": "pixels", "y_label": "accuracy"}
+    (axes,) = panels(figures.accuracy_by_strength(curve, 4 / 7, 7))
+    np.testing.assert_allclose(axes.lines[0].get_xydata(), [[0.5, 100], [2.5, 50]])
     assert axes.get_xlabel() == "pixels" and axes.get_title() == "57.14 % of 7 images"
-    with pytest.raises(ValueError, match="no example has a finite strength"):
-        figures.accuracy_by_strength(correct[6:], strength[6:], "pixels")
+    (errors,) = (lines.get_segments() for lines in axes.collections)
+    np.testing.assert_allclose([np.ptp(line[:, 1]) for line in errors], [0, 50])
 
 
 def test_bands_have_a_line_each_and_a_band_where_there_is_an_error():

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+import niso
 from niso.errors import InputError, Interrupted, NisoError, OtherProcessError, nearest
 
 # Two idle-spinning threads on a busy machine make small SVDs 100 times slower; it must be set before torch loads.
@@ -33,7 +34,7 @@ COMMANDS = {
 }
 """Words of a command: what it takes and does. `niso.cli.WORDS` is imported only when it is called."""
 
-HELP = """usage: niso {usage}
+HELP = """usage: niso {group}COMMAND …
 
 Neural Isometries: train, resume, evaluate and report experiments.
 
@@ -58,11 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 128 + getattr(signal, "SIGPIPE", 13)  # Windows has no such signal
     except OSError as error:
-        where = f" {error.filename}" if error.filename else ""
-        print(
-            f"niso: {error.strerror or error}{where}: free space or choose another folder, then resume",
-            file=sys.stderr,
-        )
+        problem = f"{error.strerror or error} {error.filename or ''}".strip()
+        print(f"niso: {problem}: free space or choose another folder, then resume", file=sys.stderr)
         status = 2
     except KeyboardInterrupt:
         print("niso: interrupted; `niso resume RUN` continues from the last checkpoint", file=sys.stderr)
@@ -86,9 +84,7 @@ def _dispatch(arguments: list[str]) -> int:
         print(_help(""), file=sys.stderr)
         return 2
     if arguments[0] == "--version":
-        from niso import __version__
-
-        print(f"niso {__version__}")
+        print(f"niso {niso.__version__}")
         return 0
     group = ""  # of commands, such as "data "
     while arguments and any(name.startswith(f"{group}{arguments[0]} ") for name in COMMANDS):
@@ -107,6 +103,5 @@ def _help(group: str) -> str:
     from niso.experiments import EXPERIMENTS
 
     calls = {f"{name} {takes}": does for name, (takes, does) in COMMANDS.items() if name.startswith(group)}
-    width = max(map(len, calls))
-    lines = [f"  {call:<{width}}  {does}" for call, does in calls.items()]
-    return HELP.format(usage=f"{group}COMMAND …", commands="\n".join(lines), experiments=", ".join(EXPERIMENTS))
+    lines = "\n".join(f"  {call:<{max(map(len, calls))}}  {does}" for call, does in calls.items())
+    return HELP.format(group=group, commands=lines, experiments=", ".join(EXPERIMENTS))

@@ -19,10 +19,6 @@ from niso.experiments.settings import Settings, check_choice
 if TYPE_CHECKING:
     from niso.experiments.experiment import Experiment
 
-ABOUT = """Train and evaluate an experiment in a new run folder, and write a report.
-
-`niso run EXPERIMENT --help` lists presets, methods and all settings of an experiment: """
-
 _ONE_OR_MORE = create_mutex_group(required=False, title="methods")
 
 
@@ -70,7 +66,9 @@ class Call(NamedTuple):
 def main(arguments: list[str]) -> None:
     """`niso run …`."""
     if arguments[:1] in (["-h"], ["--help"]):
-        parse(Options, "niso run EXPERIMENT", arguments, about=ABOUT + ", ".join(EXPERIMENTS))
+        about = "Train and evaluate an experiment in a new run folder, and write a report.\n\n"
+        about += "`niso run EXPERIMENT --help` lists presets, methods and all settings of an experiment: "
+        parse(Options, "niso run EXPERIMENT", arguments, about=about + ", ".join(EXPERIMENTS))
     call = parse_run(arguments)
     if call.seeds > 1 or len(call.methods) > 1:
         from niso.runs.sweep import run_sweep

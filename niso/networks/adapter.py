@@ -15,9 +15,7 @@ class GridToPoints(nn.Module):
         super().__init__()
         self.grid = grid
 
-    def forward(
-        self, image: Float[Tensor, "batch channel height width"]
-    ) -> Float[Tensor, "batch height*width channel"]:
+    def forward(self, image: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch point channel"]:
         if tuple(image.shape[-2:]) != self.grid:
             height, width = image.shape[-2:]
             raise ValueError(f"the encoder's latents are {height} × {width}, not {self.grid[0]} × {self.grid[1]}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Literal, get_args
 
@@ -56,9 +57,7 @@ class ConvConfig(ImageConfig):
         return self.patch * 2 ** (len(self.channels) - 1)
 
 
-def grid_to_points(
-    image: Float[Tensor, "batch channel height width"],
-) -> Float[Tensor, "batch height*width channel"]:
+def grid_to_points(image: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch point channel"]:
     """Images as functions on their pixels, row by row; a view if the image is channels-last."""
     return image.permute(0, 2, 3, 1).flatten(1, 2)
 
@@ -75,9 +74,7 @@ def points_to_grid(
 class Pointwise(nn.Linear):
     """A 1×1 convolution as a matrix product: faster on a CPU than `Conv2d` where one side is narrow."""
 
-    def forward(
-        self, x: Float[Tensor, "batch in_channel height width"]
-    ) -> Float[Tensor, "batch out_channel height width"]:
+    def forward(self, x: Float[Tensor, "batch inputs height width"]) -> Float[Tensor, "batch outputs height width"]:
         return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
@@ -87,16 +84,8 @@ class LongitudeConv(nn.Conv2d):
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__(in_channels, out_channels, 3, padding=(1, 0))
 
-    def forward(
-        self, x: Float[Tensor, "batch in_channel height width"]
-    ) -> Float[Tensor, "batch out_channel height width"]:
+    def forward(self, x: Float[Tensor, "batch inputs height width"]) -> Float[Tensor, "batch outputs height width"]:
         return super().forward(torch.cat([x[..., -1:], x, x[..., :1]], dim=-1))
-
-
-def _conv(in_channels: int, out_channels: int, padding: Padding) -> nn.Conv2d:
-    if padding == "longitude":
-        return LongitudeConv(in_channels, out_channels)
-    return nn.Conv2d(in_channels, out_channels, 3, padding=1)
 
 
 class ResidualBlock(nn.Module):
@@ -104,15 +93,14 @@ class ResidualBlock(nn.Module):
 
     def __init__(self, in_channels: int, out_channels: int, padding: Padding = "zeros") -> None:
         super().__init__()
+        conv = LongitudeConv if padding == "longitude" else partial(nn.Conv2d, kernel_size=3, padding=1)
         self.norm1 = InstanceNormSiLU(in_channels)
-        self.conv1 = _conv(in_channels, out_channels, padding)
+        self.conv1 = conv(in_channels, out_channels)
         self.norm2 = InstanceNormSiLU(out_channels)
-        self.conv2 = _conv(out_channels, out_channels, padding)
+        self.conv2 = conv(out_channels, out_channels)
         self.skip = nn.Conv2d(in_channels, out_channels, 1)
 
-    def forward(
-        self, x: Float[Tensor, "batch in_channel height width"]
-    ) -> Float[Tensor, "batch out_channel height width"]:
+    def forward(self, x: Float[Tensor, "batch inputs height width"]) -> Float[Tensor, "batch outputs height width"]:
         y = self.conv2(self.norm2(self.conv1(self.norm1(x))))
         return y.add_(self.skip(x))  # in place: a convolution does not need its output for its gradient
 

@@ -51,9 +51,7 @@ class VectorNeuronConfig(Strict):
         return self.invariant_channels * (self.invariant_channels + 1) // 2
 
 
-def inner_products(
-    vectors: Float[Tensor, "batch rank channels"],
-) -> Float[Tensor, "batch channels*(channels+1)//2"]:
+def inner_products(vectors: Float[Tensor, "batch rank channels"]) -> Float[Tensor, "batch channels*(channels+1)//2"]:
     """⟨vᵢ, vⱼ⟩ for i ≤ j, row by row: the upper triangle of each Gram matrix, O(rank)-invariant."""
     gram = vectors.mT @ vectors
     rows, columns = torch.triu_indices(gram.shape[-1], gram.shape[-1], device=gram.device)

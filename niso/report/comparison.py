@@ -60,11 +60,6 @@ class Section:
                         shown.append(embed(file, file.name, caption if new else "", WIDTH, origin))
         return {name: shown for name, shown in sets.items() if len(shown) > 1}
 
-    @property
-    def sets_note(self) -> str:
-        each = "one run of each row, the first seed" if len(self.groups) > 1 else "every seed"
-        return f"Figures of the same name, from {each}; at most {MOST}. A caption is not repeated."
-
 
 def sections(runs: Sequence[Run], known: Ask) -> list[Section]:
     """A section for each experiment, in order of appearance.
@@ -102,6 +97,7 @@ def write_comparison(runs: Sequence[Run], out: Path, known: Ask) -> Path:
         summary=["Mean ± standard error of the mean over seeds, then every seed."],
         sections=sections(runs, known),
         elsewhere=methods.ELSEWHERE,
+        most=MOST,
     )
     write_atomically(out, page)
     return out

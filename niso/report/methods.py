@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import NamedTuple
 
 from niso.report.groups import Estimate, Group
 from niso.report.numbers import MISSING
@@ -18,13 +17,6 @@ FITTING = (
     "equivariance_error fits the map τ to the very pair that it scores, so that a flexible τ alone makes it small; "
     "relative_map_error takes τ from another observation under the same transformation."
 )
-
-
-class Column(NamedTuple):
-    """A metric as it was measured here, or as it is published."""
-
-    metric: str
-    published: bool
 
 
 @dataclass(frozen=True)
@@ -44,11 +36,10 @@ class MethodsTable:
         return list(self.chosen) or list(dict.fromkeys([*declared, *measured]))
 
     @property
-    def columns(self) -> list[Column]:
-        """A published column follows the measured one wherever there is anything to quote."""
+    def columns(self) -> list[tuple[str, bool]]:
+        """Metrics, and whether as published, which follows where there is anything to quote."""
         quoted = {metric for entry in self.known.published for metric in entry.values}
-        pairs = ((Column(metric, False), Column(metric, True)) for metric in self.metrics)
-        return [column for pair in pairs for column in pair if not column.published or column.metric in quoted]
+        return [(key, published) for key in self.metrics for published in ([False, True] if key in quoted else [False])]
 
     @property
     def elsewhere(self) -> list[Published]:
@@ -65,11 +56,6 @@ class MethodsTable:
     def metric(self, key: str) -> Metric:
         """What a metric is."""
         return next((g.estimates[key].metric for g in self.groups if key in g.estimates), Metric(key, ""))
-
-    @property
-    def described(self) -> list[Metric]:
-        """The metrics of which anything is said."""
-        return [metric for key in self.metrics if (metric := self.metric(key)).text]
 
     def head(self, key: str) -> str:
         """A metric's key and unit."""

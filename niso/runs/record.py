@@ -1,8 +1,5 @@
-"""Records: all that makes the results of a finished run worth something, as one small JSON file to commit.
-
-A record has the run's settings, its facts (commit, versions, hardware, date), its metrics and its curves, but no path
-of the machine on which it ran. `Run.read` reads it.
-"""
+"""Records: settings, facts (commit, versions, hardware, date), metrics and curves of a finished run, as one small JSON
+file to commit, without any path of the machine on which it ran. `Run.read` reads it."""
 
 from __future__ import annotations
 

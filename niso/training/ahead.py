@@ -19,7 +19,6 @@ class Ahead(Generic[T]):
 
     Args:
         function: depends on the step alone: it must not draw from torch's global generators.
-        steps: number of steps.
         workers: number of threads, and of steps read ahead; by default that of the cores, at most `WORKERS`.
     """
 

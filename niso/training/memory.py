@@ -14,14 +14,7 @@ def keep_freed_memory() -> bool:
 
     By default glibc returns large freed blocks to the kernel, and the next tensor of that size is faulted in
     page by page, which can take longer than computing it. The price: the process keeps its peak memory, and
-    all of its allocations change, which is why importing niso does not do it.
-
-    Returns:
-        Whether it took effect: False, and nothing changed, on other systems than Linux with glibc.
+    all of its allocations change. False, and nothing changed, on other systems than Linux with glibc.
     """
-    if not sys.platform.startswith("linux"):
-        return False
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is None:
-        return False
-    return bool(mallopt(M_MMAP_MAX, 0) and mallopt(M_TRIM_THRESHOLD, NEVER))
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform.startswith("linux") else None
+    return bool(mallopt and mallopt(M_MMAP_MAX, 0) and mallopt(M_TRIM_THRESHOLD, NEVER))

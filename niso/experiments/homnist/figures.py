@@ -13,13 +13,14 @@ from niso.report import Picture
 
 def accuracy(result: HomnistResult) -> Picture:
     """Share of correct test images against the strength of the transformation."""
-    correct, strength, label = result.scores
+    correct = result.scores.correct
+    accuracy = correct.double().mean().item()
     return Picture(
         "accuracy",
         "Accuracy on the perturbed test set against the strength of the transformation, in twenty bins of equally many "
         "images. The head was trained on digits as they are, of strength zero (the autoencoder's: on randomly "
         "transformed ones); a method whose latents are equivariant keeps its accuracy as transformations grow.",
-        figures.accuracy_by_strength(correct, strength, label),
+        figures.accuracy_by_strength(result.curves["accuracy_by_strength"], accuracy, len(correct)),
     )
 
 

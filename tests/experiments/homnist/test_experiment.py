@@ -145,7 +145,8 @@ def test_heads_see_the_features_that_are_evaluated():
 def test_the_curve_is_of_the_accuracy():
     result = evaluated(make())
     curve = result.curves["accuracy_by_strength"]
-    assert sum(curve["count"]) == 14 and curve["x"] == sorted(curve["x"])
+    assert sum(curve["count"]) == 14 and max(curve["count"]) - min(curve["count"]) <= 1
+    assert curve["x"] == sorted(curve["x"])
     mean = sum(y * count for y, count in zip(curve["y"], curve["count"], strict=True)) / 14
     assert mean == pytest.approx(result.metrics["accuracy"])
     assert json.loads(json.dumps(curve)) == curve
