@@ -3,7 +3,7 @@
 # pip decides where packages come from: point it at an index of torch's CPU builds and torch takes one of those.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs test unit lint style types layers format install clean distclean
+.PHONY: help demo docs test check unit coverage lint style types layers format install clean distclean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -20,7 +20,9 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 help:
 	@echo "make demo     install into $(VENV), train the torus experiment, write a report under runs/"
 	@echo "make test     install the test extra, run ruff, mypy, import-linter and the whole test suite"
+	@echo "make check    the same without tests marked slow: within a minute, to be run often"
 	@echo "make lint     only ruff, mypy and import-linter"
+	@echo "make coverage the test suite alone, with a report of the lines that it covers (it takes half as long again)"
 	@echo "make docs     fill the tables of the documents from results/"
 	@echo "make format   let ruff rewrite the code"
 	@echo "make clean    remove caches (make distclean: and $(VENV)); never runs/"
@@ -32,9 +34,17 @@ demo: $(VENV)/.stamp-niso
 test: lint unit
 
 # One OpenMP thread a worker, sleeping while it waits: batched small SVDs collapse when cores are oversubscribed.
+# Each file stays in one worker, so that what its tests share is made once.
+PYTEST = OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1 MPLBACKEND=Agg $(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile
+
 unit: $(VENV)/.stamp-test
-	OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1 MPLBACKEND=Agg \
-		$(VENV)/bin/python -m pytest -n $(WORKERS) --cov --cov-report=term
+	$(PYTEST)
+
+check: lint $(VENV)/.stamp-test
+	$(PYTEST) -m 'not slow'
+
+coverage: $(VENV)/.stamp-test
+	$(PYTEST) --cov --cov-report=term
 
 lint: style types layers
 

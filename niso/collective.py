@@ -5,6 +5,9 @@ In a single process all of it does nothing.
 
 from __future__ import annotations
 
+import atexit
+import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -23,19 +26,27 @@ class _FailedBeforeGather(Exception):
 _inside_together = False
 
 
+PARENT = "NISO_PARENT_PROCESS"
+"""Environment variable with the number of the process that started the others."""
+
+LAST_WAIT = 10.0
+"""Seconds, at most, for which a process lets its parent end first after a failure."""
+
+
 @contextmanager
-def together() -> Iterator[None]:
+def together(agree: bool = True) -> Iterator[None]:
     """Work after which all processes go on or none: where one fails, the others do not wait for it for ever.
 
     Processes tell each other whether they failed by one small collective at the end, and by one before each
-    `global_batch` inside, which a process that failed earlier answers by the one at its end.
+    `global_batch` inside, which a process that failed earlier answers by the one at its end. With `agree` False, the
+    same in all processes, they do not.
 
     Raises:
         OtherProcessError: the work failed in another process. The first process that failed raises its own error.
     """
     global _inside_together
     rank, world = process()
-    if world == 1:
+    if world == 1 or not agree:
         yield
         return
     error: Exception | None = None
@@ -43,12 +54,15 @@ def together() -> Iterator[None]:
     try:
         yield
     except _FailedBeforeGather as failure:  # all processes know already
+        atexit.register(_let_parent_end)
         raise OtherProcessError(str(failure)) from None
     except Exception as caught:
         error = caught
     finally:
         _inside_together = outer
     first = _first_failure(error is not None)
+    if first is not None:
+        atexit.register(_let_parent_end)
     if error is not None and first == rank:
         raise error
     if first is not None:
@@ -80,6 +94,13 @@ class _GlobalBatch(torch.autograd.Function):
         total = gradient.clone(memory_format=torch.contiguous_format)
         distributed.all_reduce(total)
         return local_part(total)
+
+
+def _let_parent_end() -> None:
+    """After a failure in all processes: Fabric kills the first one where it finds another already ended."""
+    deadline = time.monotonic() + LAST_WAIT
+    while os.environ.get(PARENT) == str(os.getppid()) and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 def _first_failure(failed: bool) -> int | None:

@@ -56,13 +56,10 @@ class Optimisation(Strict):
     that compare examples (contrastive ones, groups) see one part at a time, and each part draws its own dropout."""
 
     def __post_init__(self) -> None:
-        require(self, "steps", "batch_size", "accumulation", "learning_rate", positive=True)
+        require(self, "steps", "batch_size", "accumulation", "learning_rate", "cosine_steps", positive=True)
         require(self, "final_learning_rate", "warmup_steps", "weight_decay", "eigenfunction_eps")
+        require(self, "eigenfunction_learning_rate", "eigenvalue_learning_rate", "mass_learning_rate")
         require(self, "eigenfunction_beta2", "eigenvalues_frozen", most=1.0)
-        rates = ("eigenfunction_learning_rate", "eigenvalue_learning_rate", "mass_learning_rate")
-        require(self, *(name for name in rates if getattr(self, name) is not None))
-        if self.cosine_steps is not None:
-            require(self, "cosine_steps", positive=True)
 
     def rate_at(self, step: int) -> float:
         """Learning rate of a step, counted from 0."""
@@ -101,13 +98,14 @@ class Hardware(Strict):
 
 
 def require(config: object, *names: str, positive: bool = False, most: float = math.inf) -> None:
-    """Check that settings are numbers ≥ 0 (or > 0), and at most `most`.
+    """Check that settings are numbers ≥ 0 (or > 0), and at most `most`; or None where they may be.
 
     Raises:
         ValueError: one is not; the message names it.
     """
     for name in names:
-        value = getattr(config, name)
+        if (value := getattr(config, name)) is None:
+            continue
         if not value >= 0 or (positive and value == 0):  # NaN is neither
             raise ValueError(f"{name} must {'be positive' if positive else 'not be negative'}, got {value}")
         if value > most or value == math.inf:

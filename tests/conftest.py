@@ -8,8 +8,9 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read when torch is first imported
 
@@ -104,21 +105,21 @@ def refused(niso: Callable[..., Result]) -> Callable[..., str]:
     return call
 
 
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts the console script in a process of its own, in its own process group."""
+@contextmanager
+def processes(folder: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Gives what starts a program, by default the console script, in a process group of its own."""
     script = Path(sysconfig.get_path("scripts"), "niso")
     if not script.exists():  # not installed: what pip would write
-        script = tmp_path / "niso"
+        script = folder / "niso"
         script.write_text(CONSOLE_SCRIPT)
     paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     settings = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", "MPLBACKEND": "Agg", "PYTHONPATH": paths}
     started: list[subprocess.Popen[str]] = []
 
-    def call(*words: object, program: Path = script) -> subprocess.Popen[str]:
+    def call(*words: object, program: Path = script, cwd: Path = folder) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             [sys.executable, str(program), *map(str, words)],
-            cwd=tmp_path,
+            cwd=cwd,
             env={**os.environ, **settings},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -135,6 +136,23 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         process.communicate()
 
 
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts programs; those that still run at the end of the test are killed."""
+    with processes(tmp_path) as call:
+        yield call
+
+
+@pytest.fixture(scope="module")
+def start_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """The same for all tests of a module."""
+    with processes(tmp_path_factory.mktemp("processes")) as call:
+        yield call
+
+
+# Figures: axes and pixels would take nine tenths of a tiny run's time
+
+
 @pytest.fixture(scope="session")
 def blank_png() -> bytes:
     content = io.BytesIO()
@@ -142,20 +160,47 @@ def blank_png() -> bytes:
     return content.getvalue()
 
 
-@pytest.fixture
-def blank_figures(blank_png: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures are made but not painted: four fifths of a tiny run's time would go into pixels."""
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda _, file, **__: file.write(blank_png))
+@pytest.fixture(autouse=True, scope="session")
+def blank_figures(blank_png: bytes) -> Iterator[dict[str, Any]]:
+    """Runs keep one blank picture in place of theirs, and pictures have no pixels; see `drawn`."""
+    from matplotlib.figure import Figure
+
+    from niso.report import Picture, pictures, save_pictures
+
+    def save_one(_: object, folder: Path) -> None:
+        save_pictures([Picture("blank", "Nothing is drawn here.", Figure((1, 1)))], folder)
+
+    drawing = {"niso.report.save_pictures": save_pictures, "niso.report.pictures.as_png": pictures.as_png}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("niso.report.save_pictures", save_one)
+        patch.setattr("niso.report.pictures.as_png", lambda _: blank_png)
+        yield drawing
 
 
 @pytest.fixture
-def blank_processes(blank_png: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same in processes that a test starts."""
-    code = f"from matplotlib.figure import Figure\nFigure.savefig = lambda _, file, **__: file.write({blank_png!r})\n"
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "sitecustomize.py").write_text(code)
-    paths = [str(tmp_path / "site"), str(ROOT), os.environ.get("PYTHONPATH", "")]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+def drawn(blank_figures: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are drawn after all, coarsely."""
+    for name, function in blank_figures.items():
+        monkeypatch.setattr(name, function)
+    monkeypatch.setattr("niso.report.pictures.DPI", 20)
+
+
+@pytest.fixture(scope="session")
+def blank_program(blank_png: bytes, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The console script without figures."""
+    path = tmp_path_factory.mktemp("programs") / "niso"
+    draw_nothing = (
+        "from niso import report\nfrom niso.report import pictures\nreport.save_pictures = lambda *_: None\n"
+        f"pictures.as_png = lambda _: {blank_png!r}\n"
+    )
+    path.write_text(draw_nothing + CONSOLE_SCRIPT)
+    return path
+
+
+@pytest.fixture
+def blank_processes(blank_program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs side by side draw nothing."""
+    monkeypatch.setattr("niso.runs.parallel.COMMAND", (sys.executable, str(blank_program), "resume"))
 
 
 @pytest.fixture(scope="session")

@@ -21,14 +21,6 @@ from niso.training.run import Run
 TORUS = ("run", "torus")
 
 
-@pytest.fixture(autouse=True)
-def undrawn():
-    """Runs draw nothing: pictures are most of the time of a run of three steps."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("niso.report.save_pictures", lambda *_: None)
-        yield
-
-
 def image(path: Path, side: int = 16) -> None:
     Image.fromarray(np.random.default_rng(0).integers(0, 255, (side, side, 3), np.uint8)).save(path)
 

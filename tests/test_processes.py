@@ -2,9 +2,11 @@
 
 import json
 import random
+import shutil
 import signal
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -13,13 +15,7 @@ import yaml
 from niso.training.run import Run, read_log
 
 CHECKPOINT = Path("checkpoints", "pretrain.safetensors")
-STEPS = 600
-
-
-@pytest.fixture
-def options(images):
-    words = "--size 4 --images 3 --pool 50 --evaluation-pairs 2 --accelerator cpu --data-dir".split()
-    return [*words, images]
+OPTIONS = "--size 4 --images 3 --pool 50 --evaluation-pairs 2 --accelerator cpu --data-dir".split()
 
 
 def wait_for_a_checkpoint(process, path: Path, newer_than: float = 0.0) -> None:
@@ -28,23 +24,25 @@ def wait_for_a_checkpoint(process, path: Path, newer_than: float = 0.0) -> None:
         time.sleep(0.005)
 
 
-def save_rarely(run: Path) -> None:
-    settings = Run(run).settings
-    settings["hardware"]["checkpoint_seconds"] = 60.0
+def edit(run: Path, training: dict | None = None, hardware: dict | None = None, **changes: object) -> None:
+    """Changes the configuration of a run."""
+    settings = {**Run(run).settings, **changes}
+    settings["config"]["training"].update(training or {})
+    settings["hardware"].update(hardware or {})
     (run / "config.yaml").write_text(yaml.safe_dump(settings))
 
 
-def test_killed_at_any_moment(start, niso, options, tmp_path, weights):
-    """SIGKILL twice while every step saves, SIGTERM once, then on to the end: not one bit differs."""
+def test_killed_at_any_moment(start, niso, images, tmp_path, blank_program, weights):
+    """SIGKILL and SIGTERM at random moments while every step saves, then on to the end: not one bit differs."""
     whole, run = tmp_path / "whole", tmp_path / "run"
-    common = [*options, "--steps", STEPS, "--batch-size", 1]
+    common = [*OPTIONS, images, "--steps", 150, "--batch-size", 1]
     assert niso("run", "torus", *common, "--out", whole).status == 0
     moments, newest = random.Random(), 0.0
-    for number in (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM):
+    for number in (signal.SIGKILL, signal.SIGTERM):
         words = ("resume", run) if newest else ("run", "torus", *common, "--checkpoint-seconds", 0, "--out", run)
-        process = start(*words)
+        process = start(*words, program=blank_program)
         wait_for_a_checkpoint(process, run / CHECKPOINT, newest)
-        time.sleep(moments.uniform(0, 0.3))
+        time.sleep(moments.uniform(0, 0.1))
         process.send_signal(number)
         out, err = process.communicate(timeout=240)
         newest = (run / CHECKPOINT).stat().st_mtime
@@ -54,65 +52,30 @@ def test_killed_at_any_moment(start, niso, options, tmp_path, weights):
         else:
             assert process.returncode == -signal.SIGKILL
         assert not (run / "metrics.json").exists()
-    save_rarely(run)
+    edit(run, hardware={"checkpoint_seconds": 60.0})
     assert niso("resume", run).status == 0
     first, second = weights(whole), weights(run)
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
-    figures = [Run(folder).metrics for folder in (whole, run)]
-    assert {**figures[0], "seconds": 0} == {**figures[1], "seconds": 0}
+    metrics = [Run(folder).metrics for folder in (whole, run)]
+    assert {**metrics[0], "seconds": 0} == {**metrics[1], "seconds": 0}
     steps = [[row["step"] for row in read_log(folder / "log.csv")] for folder in (whole, run)]
     assert steps[0] == steps[1]
     assert not list(run.rglob("*.tmp"))
 
 
-def test_two_processes_equal_one(start, niso, options, tmp_path, weights):
-    """In float64, where nothing hides behind rounding; in float32 AdamW amplifies it to some 1e-5."""
-    one, two = tmp_path / "one", tmp_path / "two"
-    common = [*options, "--steps", 20, "--batch-size", 4, "--spectral-dropout", 0.5, "--precision", "64-true"]
-    process = start("run", "torus", *common, "--devices", 2, "--out", two)
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
-    assert niso("run", "torus", *common, "--out", one).status == 0
-    first, second = weights(one), weights(two)
-    for name in first:
-        torch.testing.assert_close(second[name], first[name], rtol=1e-8, atol=1e-8)
-    rows = [[float(row["loss"]) for row in read_log(folder / "log.csv")] for folder in (one, two)]
-    assert rows[1] == pytest.approx(rows[0], rel=1e-5)  # the global batch's loss, not the first process's
-    assert out.count("eigenspace_energy ") == 1 and err.count("pretrain 20/20") == 1
-    assert len(list((two / "tensorboard").iterdir())) == 1
-    assert json.loads((two / "run.json").read_text())["devices"] == 2
+# Two processes, started once for all tests: starting them takes longer than their work
 
-
-def one_line(err: str) -> str:
-    """The one line of niso's; Lightning's own remarks about starting processes are left aside."""
-    assert "Traceback" not in err, err
-    lines = [line for line in err.splitlines() if line.startswith("niso: ")]
-    assert len(lines) == 1, err
-    return lines[0]
-
-
-@pytest.mark.parametrize("trouble", ["data", "folder"])  # an impossible batch: tests/training/test_processes.py
-def test_an_error_of_both_is_said_once(start, options, tmp_path, images, trouble):
-    run = tmp_path / "run"
-    words = [*options, "--steps", 5, "--batch-size", 4, "--devices", 2, "--out", run]
-    if trouble == "data":
-        words += ["--data-dir", tmp_path / "nowhere"]
-    else:
-        run.mkdir()
-        (run / "thesis.tex").touch()
-    process = start("run", "torus", *words)
-    out, err = process.communicate(timeout=240)
-    assert process.returncode == 2 and out == "", err
-    said = {"data": "does not exist", "folder": "not an empty folder"}
-    assert said[trouble] in one_line(err)
-
-
-PROGRAM = """
-import math, sys
+SEVERAL_CALLS = """
+import io, json, math, sys
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from niso import report
 from niso.cli.main import main
 from niso.model import IsometryObjective
 from niso.random import process
+from niso.report import pictures
+
 healthy, calls = IsometryObjective.forward, []
 def poisoned(self, batch, progress):
     calls.append(1)
@@ -120,30 +83,132 @@ def poisoned(self, batch, progress):
     if process()[0] == 1 and len(calls) == 5:
         terms["equivariance"] = terms["equivariance"] * math.nan
     return terms
+
+def call(name, words):
+    IsometryObjective.forward = poisoned if name == "poisoned" else healthy
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            main(words)
+    except SystemExit as stop:
+        return [stop.code, out.getvalue(), err.getvalue()]
+
 if __name__ == "__main__":
-    IsometryObjective.forward = poisoned
-    sys.exit(main())
+    report.save_pictures, pictures.as_png = lambda *_: None, lambda _: b""
+    results = {name: call(name, words) for name, words in json.loads(Path("calls.json").read_text()).items()}
+    Path(f"results{process()[0]}.json").write_text(json.dumps(results))
+    sys.exit(results["signal"][0])
 """
+"""Calls `niso` several times in the same processes; the first call starts the second process."""
+
+FLOAT64 = ["--batch-size", 4, "--precision", "64-true"]
 
 
-def test_an_error_in_one_process_stops_the_other(start, options, tmp_path, weights):
-    """The second process's part of the batch is bad; the first does not wait for it, and does not save."""
-    program, run = tmp_path / "poisoned.py", tmp_path / "run"
-    program.write_text(PROGRAM)
-    words = [*options, "--steps", 50, "--batch-size", 4, "--devices", 2, "--checkpoint-seconds", 0, "--out", run]
-    process = start("run", "torus", *words, program=program)
-    _, err = process.communicate(timeout=240)
-    assert process.returncode == 2, err
-    assert "step 5: the term 'equivariance' of the loss is not finite" in one_line(err)
-    assert all(tensor.isfinite().all() for tensor in weights(run).values())
+class Results(NamedTuple):
+    """Of a call: the exit status of each process, and what both have printed."""
+
+    statuses: tuple[int, int]
+    out: str
+    err: str
+
+    @property
+    def one_line(self) -> str:
+        """The only line of niso's; Lightning's own remarks about starting processes are left aside."""
+        assert "Traceback" not in self.err, self.err
+        lines = [line for line in self.err.splitlines() if line.startswith("niso: ")]
+        assert len(lines) == 1, self.err
+        return lines[0]
 
 
-def test_a_signal_to_the_first_of_two(start, niso, options, tmp_path):
-    run = tmp_path / "run"
-    words = [*options, "--steps", 100_000, "--batch-size", 4, "--devices", 2, "--checkpoint-seconds", 0.2]
-    process = start("run", "torus", *words, "--out", run)
-    wait_for_a_checkpoint(process, run / CHECKPOINT)
+@pytest.fixture(scope="module")
+def called(start_once, tmp_path_factory, images):
+    """Makes a run in one process, then all calls in two; the folder of their runs."""
+    from niso.cli.main import main
+
+    folder = tmp_path_factory.mktemp("two")
+    common = [*OPTIONS, str(images), *map(str, FLOAT64)]
+    with pytest.raises(SystemExit):  # ten of twenty steps
+        main(["run", "torus", *common, "--spectral-dropout", "0", "--steps", "10", "--out", str(folder / "half")])
+    for name in ("resumed", "no data", "poisoned", "signal"):
+        run = shutil.copytree(folder / "half", folder / name)
+        (run / "metrics.json").unlink()
+        if name == "resumed":
+            edit(run, {"steps": 20, "accumulation": 2}, {"devices": 2})
+        else:
+            edit(run, {"steps": 100_000}, {"devices": 2, "checkpoint_seconds": 0.0})
+    edit(folder / "no data", data_dir=str(folder / "nowhere"))
+    edit(folder / "signal", hardware={"checkpoint_seconds": 0.2})
+    new = ["run", "torus", *common, "--spectral-dropout", "0.5", "--steps", "20", "--devices", "2", "--out", "new"]
+    calls = {"new": new} | {name: ["resume", name] for name in ("resumed", "no data", "poisoned", "signal")}
+    program = folder / "program.py"
+    program.write_text(SEVERAL_CALLS)
+    (folder / "calls.json").write_text(json.dumps(calls))
+    before = (folder / "signal" / CHECKPOINT).stat().st_mtime
+    process = start_once(program=program, cwd=folder)
+    wait_for_a_checkpoint(process, folder / "signal" / CHECKPOINT, before)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=240)  # returns when both have closed it
     assert process.returncode == 143, err
-    assert "interrupted and saved" in one_line(err)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def results(called):
+    first, second = (json.loads((called / f"results{rank}.json").read_text()) for rank in (0, 1))
+    return {
+        name: Results(
+            (first[name][0], second[name][0]), first[name][1] + second[name][1], first[name][2] + second[name][2]
+        )
+        for name in first
+    }
+
+
+def test_two_processes_equal_one(called, results, niso, images, tmp_path, weights):
+    """In float64, where nothing hides behind rounding; in float32 AdamW amplifies it to some 1e-5."""
+    one, two = tmp_path / "one", called / "new"
+    assert results["new"].statuses == (0, 0), results["new"].err
+    words = [*OPTIONS, images, *FLOAT64, "--spectral-dropout", 0.5, "--steps", 20, "--out", one]
+    assert niso("run", "torus", *words).status == 0
+    first, second = weights(one), weights(two)
+    for name in first:
+        torch.testing.assert_close(second[name], first[name], rtol=1e-8, atol=1e-8)
+    rows = [[float(row["loss"]) for row in read_log(folder / "log.csv")] for folder in (one, two)]
+    assert rows[1] == pytest.approx(rows[0], rel=1e-5)  # the global batch's loss, not the first process's
+    assert results["new"].out.count("eigenspace_energy ") == 1 and results["new"].err.count("pretrain 20/20") == 1
+    assert len(list((two / "tensorboard").iterdir())) == 1
+    assert json.loads((two / "run.json").read_text())["devices"] == 2
+
+
+def test_resumed_on_another_number_of_processes(called, results, niso, tmp_path, weights):
+    """Ten steps in one process, ten more in one or in two of two parts each: in float64, to its rounding."""
+    one, two = shutil.copytree(called / "half", tmp_path / "one"), called / "resumed"
+    assert results["resumed"].statuses == (0, 0), results["resumed"].err
+    edit(one, {"steps": 20})
+    assert niso("resume", one).status == 0
+    first, second = weights(one), weights(two)
+    for name in first:
+        torch.testing.assert_close(second[name], first[name], rtol=1e-8, atol=1e-8)
+
+
+def test_an_error_of_both_is_said_once(results):
+    """An impossible batch is in tests/training/test_processes.py."""
+    assert results["no data"].statuses == (2, 2) and results["no data"].out == ""
+    assert "does not exist" in results["no data"].one_line
+
+
+def test_an_error_before_there_are_two_is_said_once(refused, images, tmp_path):
+    (tmp_path / "thesis.tex").touch()
+    words = [*OPTIONS, images, "--steps", 5, "--batch-size", 4, "--devices", 2, "--out", tmp_path]
+    assert "not an empty folder" in refused("run", "torus", *words)
+
+
+def test_an_error_in_one_process_stops_the_other(called, results, weights):
+    """The second process's part of the batch is bad; the first does not wait for it, and does not save."""
+    assert results["poisoned"].statuses == (2, 2)
+    assert "step 15: the term 'equivariance' of the loss is not finite" in results["poisoned"].one_line
+    assert all(tensor.isfinite().all() for tensor in weights(called / "poisoned").values())
+
+
+def test_a_signal_to_the_first_of_two(results):
+    assert results["signal"].statuses[0] == 143
+    assert "interrupted and saved" in results["signal"].one_line

@@ -17,7 +17,6 @@ from niso.report.numbers import duration, number, verdict, with_error
 from niso.results import Known, Metric, Published
 from niso.runs import Run
 
-pytestmark = pytest.mark.usefixtures("blank_figures")
 VOID = {"meta", "img", "br", "wbr"}
 HOSTILE = "<script>alert('1 & 2')</script>"
 

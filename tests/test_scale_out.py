@@ -1,11 +1,9 @@
-"""One run on more or fewer processes, and in more or fewer parts, comes to the same."""
+"""Training in more or fewer parts comes to the same; in more or fewer processes: see test_processes.py."""
 
-import shutil
 from dataclasses import replace
 
 import pytest
 import torch
-import yaml
 from torch import nn
 
 from niso.config import Hardware, Optimisation
@@ -50,25 +48,3 @@ def test_a_batch_that_cannot_be_cut_into_parts(tmp_path):
         trained(tmp_path / "run", 3)
     with pytest.raises(ValueError, match="accumulation must be positive"):
         Optimisation(accumulation=0)
-
-
-def test_resumed_on_another_number_of_processes(start, niso, images, tmp_path, weights):
-    """Ten steps in one process, ten more in one or in two of two parts each: in float64, to its rounding."""
-    one, two = tmp_path / "one", tmp_path / "two"
-    words = "--size 4 --images 3 --pool 50 --evaluation-pairs 2 --spectral-dropout 0".split()
-    words += ["--accelerator", "cpu", "--precision", "64-true", "--data-dir", images, "--steps", 10, "--batch-size", 4]
-    assert niso("run", "torus", *words, "--out", one).status == 0
-    shutil.copytree(one, two)
-    for run, devices, parts in ((one, 1, 1), (two, 2, 2)):
-        (run / "metrics.json").unlink()
-        settings = Run(run).settings
-        settings["config"]["training"].update(steps=20, accumulation=parts)
-        settings["hardware"]["devices"] = devices
-        (run / "config.yaml").write_text(yaml.safe_dump(settings))
-    process = start("resume", two)
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
-    assert niso("resume", one).status == 0
-    first, second = weights(one), weights(two)
-    for name in first:
-        torch.testing.assert_close(second[name], first[name], rtol=1e-8, atol=1e-8)

@@ -38,8 +38,8 @@ def parse(kind: type[C], program: str, arguments: Sequence[str], default: C | No
         kind: the dataclass of the options.
         program: the words of the call before its arguments, e.g. "niso resume".
         arguments: the words after them.
-        default: the options that hold where no flag changes them; if None, the defaults of the class.
-        about: what the help says the command does; if empty, the docstring of the class.
+        default: the options that hold where no flag changes them, if not the defaults of the class.
+        about: what the help says the command does, if not the docstring of the class.
 
     Raises:
         InputError: anything wrong with the arguments, in one line.

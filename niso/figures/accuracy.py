@@ -19,10 +19,6 @@ def accuracy_by_strength(
     """Accuracy against the strength of the transformation, in bins of equally many examples, with its binomial standard
     error. A dashed line shows the accuracy on all examples, which alone includes those of infinite strength.
 
-    Args:
-        correct: whether each example was classified correctly.
-        strength: how strongly each example was transformed; `label` names it.
-
     Raises:
         ValueError: no example has a finite strength.
     """

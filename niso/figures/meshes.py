@@ -38,14 +38,8 @@ def mesh_table(
     titles: Sequence[str],
     labels: Sequence[str],
 ) -> Figure:
-    """A table of meshes in parallel projection, and of functions on grids, as images.
-
-    Colours are signed: blue above zero, red below, each cell by its own largest magnitude.
-
-    Args:
-        titles: of the columns.
-        labels: of the rows.
-    """
+    """A table of meshes in parallel projection, and of functions on grids, as images, with titles of the columns and
+    labels of the rows. Colours are signed: blue above zero, red below, each cell by its own largest magnitude."""
     figure = Figure((10, 0.4 + 1.45 * len(rows)))
     table = figure.subplots(len(rows), len(titles), squeeze=False)
     for cells, row, label in zip(table, rows, labels, strict=True):

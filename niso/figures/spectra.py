@@ -27,7 +27,6 @@ def eigenfunction_mosaic(
         grid: (height, width) of the domain, points = height × width in row-major order.
         eigenvalues: written above each function.
         harmonics: true functions beside the learned ones, in the same order.
-        count: largest number of functions shown.
 
     Raises:
         ValueError: the points do not fill the grid.

@@ -30,8 +30,7 @@ def sphere_rows(
 
     Args:
         columns: titles and functions.
-        rows: indices of the functions of every row, the same in all columns.
-        labels: of the rows, written beside those of the first column.
+        rows: indices of the functions of every row, the same in all columns; `labels` stand beside the first column.
 
     Raises:
         ValueError: the points do not fill the grid.

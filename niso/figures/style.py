@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import Any, ParamSpec
+from typing import Any
 
 import numpy as np
 from matplotlib import style
@@ -36,18 +34,8 @@ STYLE: dict[str, Any] = {
     "grid.linewidth": 0.6,
 }
 
-_P = ParamSpec("_P")
-
-
-def styled(draw: Callable[_P, Figure]) -> Callable[_P, Figure]:
-    """Draw in this module's style, and leave matplotlib's own settings as they were."""
-
-    @functools.wraps(draw)
-    def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> Figure:
-        with style.context(["default", STYLE]):
-            return draw(*args, **kwargs)
-
-    return wrapper
+styled = style.context(["default", STYLE])
+"""Decorator of what draws in this style; it leaves matplotlib's own settings as they were."""
 
 
 def as_numpy(values: Any) -> np.ndarray:

@@ -66,15 +66,7 @@ def grid_to_points(
 def points_to_grid(
     points: Float[Tensor, "batch point channel"], grid: tuple[int, int]
 ) -> Float[Tensor, "batch channel height width"]:
-    """Inverse of `grid_to_points`: a channels-last view.
-
-    Args:
-        points: functions on height · width points, row by row.
-        grid: height and width.
-
-    Raises:
-        ValueError: the number of points is not height · width.
-    """
+    """Inverse of `grid_to_points`: a channels-last view; ValueError where the points do not fill the grid."""
     if points.shape[1] != grid[0] * grid[1]:
         raise ValueError(f"{points.shape[1]} points do not fill a grid of {grid[0]} × {grid[1]}")
     return points.unflatten(1, grid).permute(0, 3, 1, 2)
@@ -144,8 +136,7 @@ def _initialise(network: nn.Module) -> None:
 class ConvEncoder(nn.Module):
     """Images to latent functions: a pointwise stem with SiLU, then levels of residual blocks and mean pools.
 
-    Raises (on call):
-        ValueError: images of another size than the configuration's.
+    Images of another size than the configuration's raise ValueError.
 
     Source: paper appendix "Homography-perturbed MNIST"; stem, norm and initialisation from the released code.
     """
@@ -175,8 +166,7 @@ class ConvEncoder(nn.Module):
 class ConvDecoder(nn.Module):
     """Latent functions to images: the encoder's levels in reverse, nearest-neighbour unpools, and no stem.
 
-    Raises (on call):
-        ValueError: the number of points is not the configuration's.
+    Another number of points than the configuration's raises ValueError.
 
     Source: paper appendix "Homography-perturbed MNIST"; released code for the rest.
     """

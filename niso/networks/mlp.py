@@ -29,10 +29,7 @@ class MLP(nn.Module):
 
     Args:
         inputs: entries of one example after flattening, e.g. points · channels of latents, rank² of a map.
-        outputs: numbers given for each example.
-
-    Raises (on construction):
-        ValueError: `inputs` or `outputs` below 1.
+        outputs: numbers given for each example. ValueError where either is below 1.
 
     Source: paper appendix, "Baselines" (2 × 128) and the pose head (5 × 512); the activation is open there.
     """

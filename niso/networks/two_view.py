@@ -69,11 +69,8 @@ class TwoViewTransformer(nn.Module):
     """Two images to a vector: each by the same transformer on patches, then both by a `TwoViewDecoder`.
 
     Args:
-        image_size: height and width of the images.
+        image_size: height and width of the images; ValueError where they are not divisible by the patches'.
         outputs: numbers given for each pair.
-
-    Raises:
-        ValueError: the size is not divisible by the patches'.
 
     Source: paper appendix, "Baselines": patches of 16 pixels, 12 and 12 blocks of 512 channels and 16 heads.
     """

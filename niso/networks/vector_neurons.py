@@ -123,10 +123,7 @@ class VectorNeuronHead(nn.Module):
 
     Args:
         inputs: channels of the coefficients.
-        classes: number of scores.
-
-    Raises (on construction):
-        ValueError: `inputs` or `classes` below 1.
+        classes: number of scores. ValueError where either is below 1.
 
     Source: paper §4.4 and appendix "Homography-perturbed MNIST"; Deng et al. 2021. The paper leaves open how many
     vectors the inner products are taken of; m = 64 is the released code's.

@@ -83,8 +83,7 @@ def initialise_transformer(network: nn.Module) -> None:
 class PatchEmbedding(nn.Module):
     """Images to tokens: each patch by one linear map (a strided convolution), plus a learned embedding of its place.
 
-    Raises (on call):
-        ValueError: images of another size than the configuration's.
+    Images of another size than the configuration's raise ValueError.
     """
 
     def __init__(self, config: ViTConfig) -> None:
@@ -122,8 +121,7 @@ class ViTEncoder(nn.Module):
 class ViTDecoder(nn.Module):
     """Latent functions to images: a linear map and place embedding, transformer blocks, norm, pixels of each patch.
 
-    Raises (on call):
-        ValueError: the number of points is not the configuration's.
+    Another number of points than the configuration's raises ValueError.
     """
 
     def __init__(self, config: ViTConfig) -> None:

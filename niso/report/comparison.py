@@ -95,9 +95,6 @@ def write_comparison(runs: Sequence[Run], out: Path, known: Ask) -> Path:
     """Write the comparison of several runs as one self-contained web page, and return its path.
 
     A row is one configuration. Runs that are not finished are named and left out. Errors as in `sections`.
-
-    Args:
-        known: what experiments say of their results.
     """
     page = render(
         "comparison.html",

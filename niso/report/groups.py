@@ -144,11 +144,11 @@ def grouped(runs: Iterable[Run], known: Known) -> list[Group]:
         preset, method = known.place(group.preset, group.method)
         return preset, presets.index(group.preset), method
 
-    groups = [
-        Group(*kind, _shortened(differences), same, known)
-        for kind, members in kinds.items()
-        for differences, same in _configurations(members, known.defaults).items()
-    ]
+    groups = []
+    for kind, members in kinds.items():
+        for differences, same in _configurations(members, known.defaults).items():
+            more = [f"{len(differences) - SHOWN} more"] if len(differences) > SHOWN else []
+            groups.append(Group(*kind, ", ".join([*differences[:SHOWN], *more]), same, known))
     return sorted(groups, key=place)
 
 
@@ -180,11 +180,6 @@ def _differences(settings: Sequence[Mapping[str, Any]], defaults: Mapping[str, A
 
     differing = [name for name in names if len({text(values, name) for values in flat}) > 1]
     return [tuple(f"{name.removeprefix('config.')} = {text(values, name)}" for name in differing) for values in flat]
-
-
-def _shortened(differences: Sequence[str]) -> str:
-    left_out = len(differences) - SHOWN
-    return ", ".join([*differences[:SHOWN], *([f"{left_out} more"] if left_out > 0 else [])])
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

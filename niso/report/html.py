@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import jinja2
 
 from niso.report.numbers import MISSING, number, verdict
 
+ENVIRONMENT = jinja2.Environment(
+    loader=jinja2.PackageLoader("niso.report"),
+    autoescape=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    undefined=jinja2.StrictUndefined,
+)
+ENVIRONMENT.globals["missing"] = MISSING
+ENVIRONMENT.filters |= {"number": number, "verdict": verdict}
+
 
 def render(template: str, **content: Any) -> bytes:
     """A page from a file of `templates/`."""
-    return _environment().get_template(template).render(content).encode()
-
-
-@functools.cache
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("niso.report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.globals["missing"] = MISSING
-    environment.filters |= {"number": number, "verdict": verdict}
-    return environment
+    return ENVIRONMENT.get_template(template).render(content).encode()

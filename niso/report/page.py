@@ -48,13 +48,7 @@ class Table(NamedTuple):
 def write_report(run: Run, known: Known) -> Path:
     """Write `report.html` into a run folder: one file, to be read from top to bottom, that loads nothing.
 
-    The report says what an unfinished run lacks.
-
-    Args:
-        known: what the experiment says of its results, e.g. what was published.
-
-    Returns:
-        The path of the report.
+    The report says what an unfinished run lacks. Returns its path.
 
     Raises:
         InputError: a JSON file of the run is damaged.

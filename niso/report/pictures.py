@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from matplotlib.figure import Figure
 from PIL import Image
@@ -19,12 +20,7 @@ DPI = 200
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of a report.
-
-    Attributes:
-        name: stem of its file, without folders.
-        caption: what is to be seen, in a sentence or two; plain text.
-    """
+    """A figure of a report: the stem of its file, without folders, and what is to be seen, as plain text."""
 
     name: str
     caption: str
@@ -35,22 +31,17 @@ class Picture:
             raise ValueError(f"a picture's name must be a plain file stem, not {self.name!r}")
 
 
-@dataclass(frozen=True)
-class Embedded:
-    """A picture in a page.
-
-    Attributes:
-        source: its PNG as a data URI; empty where it is missing or damaged.
-        width, height: in pixels of the page.
-        origin: what the picture is of; empty where the page says so.
-    """
+class Embedded(NamedTuple):
+    """A picture in a page, with its size in pixels."""
 
     name: str
     caption: str
     source: str = ""
+    """The PNG as a data URI; empty where it is missing or damaged."""
     width: int = 0
     height: int = 0
     origin: str = ""
+    """What the picture is of; empty where the page says so."""
 
 
 def save_pictures(pictures: Iterable[Picture], folder: Path) -> None:

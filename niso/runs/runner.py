@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from niso.collective import together
 from niso.errors import InputError
 from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Experiment, Phase
@@ -20,7 +21,7 @@ from niso.random import step_seed
 from niso.training import checkpoint
 from niso.training.environment import command_line, environment
 from niso.training.loop import train
-from niso.training.processes import make_fabric, network_precision, together
+from niso.training.processes import make_fabric, network_precision
 from niso.training.run import Run
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def _load(old: Run) -> Settings:
 
 def _execute(folder: Run, settings: Settings, fabric: Fabric, training: bool = True) -> dict[str, float]:
     with ExitStack() as stack:
-        with together(fabric):
+        with together():
             if fabric.is_global_zero:
                 stack.enter_context(locked(folder.path))
         return _train_and_evaluate(folder, settings, fabric, training)
@@ -99,7 +100,7 @@ def _train_and_evaluate(folder: Run, settings: Settings, fabric: Fabric, trainin
     from niso.report import save_pictures, write_report  # matplotlib is slow to import
 
     kind = EXPERIMENTS.find(settings.experiment)
-    with together(fabric):
+    with together():
         finished = folder.finished
         if fabric.is_global_zero and training and not finished:
             _write_facts(folder, settings, kind, fabric)
@@ -110,16 +111,16 @@ def _train_and_evaluate(folder: Run, settings: Settings, fabric: Fabric, trainin
             folder.write("facts", {**folder.facts, **drawn})
     totals: dict[str, float] = {"steps": 0, "seconds": 0.0}
     trained = False
-    for phase in _built_together(experiment.phases(), fabric):
+    for phase in _built_together(experiment.phases()):
         path, steps = folder.checkpoint(phase.name), phase.optimisation.steps
-        with together(fabric):
+        with together():
             reached = 0
             if path.exists() and not trained:  # later phases build on those trained now
                 reached = checkpoint.open_phase(path, phase.objective, steps)[1]["step"]
             if reached < steps and not training:
                 remedy = f"finish it by `niso resume {folder.path}`"
                 raise InputError(f"{folder.path}: phase {phase.name} stands at step {reached} of {steps}: {remedy}")
-        with together(fabric):
+        with together():
             if fabric.is_global_zero and reached < steps and finished:
                 if not trained:
                     (folder.path / "metrics.json").unlink()
@@ -153,9 +154,9 @@ def _train_and_evaluate(folder: Run, settings: Settings, fabric: Fabric, trainin
     return metrics
 
 
-def _built_together(phases: Iterator[Phase], fabric: Fabric) -> Iterator[Phase]:
+def _built_together(phases: Iterator[Phase]) -> Iterator[Phase]:
     while True:
-        with together(fabric):
+        with together():
             phase = next(phases, None)
         if phase is None:
             return

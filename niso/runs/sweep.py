@@ -33,12 +33,8 @@ def is_sweep(path: Path) -> bool:
 def run_sweep(settings: Settings, seeds: int, methods: Sequence[str], out: Path, parallel: int = 1) -> str:
     """Train and evaluate `seeds` seeds, from that of the settings on, of each method; their results as text.
 
-    Args:
-        out: a new folder.
-        parallel: how many runs are trained at a time; if more than one, each is a process of its own.
-
-    Raises:
-        NisoError: as for `runner.run`. A folder in which nothing could begin is removed.
+    `parallel` runs are trained at a time; if more than one, each is a process of its own. Errors as in `runner.run`.
+    The new folder `out` is removed where nothing could begin.
     """
     _check(settings)
     if is_sweep(out):
@@ -49,7 +45,10 @@ def run_sweep(settings: Settings, seeds: int, methods: Sequence[str], out: Path,
     try:
         return _go(_jobs(settings, seeds, methods, out), out, parallel)
     except Exception:
-        _withdraw(out)
+        if not any(out.glob("*/config.yaml")):  # no run has begun
+            (out / FILE).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # not empty
+                out.rmdir()
         raise
 
 
@@ -123,11 +122,3 @@ def _check(settings: Settings) -> None:
             "--seeds, --methods and --parallel train each run in one process: leave --devices and --nodes at 1, "
             "or start each run by itself"
         )
-
-
-def _withdraw(out: Path) -> None:
-    """Remove a folder in which no run has begun."""
-    if not any(out.glob("*/config.yaml")):
-        (out / FILE).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # not empty
-            out.rmdir()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from niso.collective import together
 from niso.config import Hardware, Optimisation
 from niso.errors import CheckpointError, InputError, Interrupted, TrainingError
 from niso.random import reseed, step_seed
@@ -24,7 +25,7 @@ from niso.training import checkpoint
 from niso.training.compilation import compile_networks
 from niso.training.interruption import interruption
 from niso.training.optimizer import make_optimizer, set_learning_rates, spectra
-from niso.training.processes import largest, mean, together
+from niso.training.processes import largest, mean
 from niso.training.progress import Bar, Log, Meter, every
 from niso.training.run import Run
 
@@ -59,17 +60,15 @@ def train(
         Seconds of training, those before an interruption included.
 
     Raises:
-        TrainingError: a loss term is not finite (the message says at which step and which; the last good
-            checkpoint stays).
+        TrainingError: a loss term is not finite; the last good checkpoint stays.
         Interrupted: SIGINT or SIGTERM came; everything is saved. (A second one ends the process at once.)
         OtherProcessError: one of these happened in another process.
         CheckpointError: the checkpoint found is damaged or of another model, or one cannot be saved.
-        InputError: the batch does not divide among the processes and the parts of each, or the checkpoint found has
-            more steps than are wanted.
+        InputError: the batch does not divide among processes and parts, or the checkpoint is beyond the steps.
     """
     steps, parts, path = optimisation.steps, optimisation.accumulation, run.checkpoint(phase)
     hardware = hardware or Hardware()
-    with together(fabric):
+    with together():
         if optimisation.batch_size % (fabric.world_size * parts):
             among = f"{fabric.world_size} processes" + (f" in {parts} parts each" if parts > 1 else "")
             raise InputError(f"batch size {optimisation.batch_size} does not divide among {among}: choose a multiple")
@@ -79,12 +78,12 @@ def train(
     elif hardware.compile:
         compile_networks(objective)
     module, optimizer_handle = fabric.setup(objective, optimizer)
-    with together(fabric):
+    with together():
         start, seconds = _restore(path, objective, optimizer, phase, seed, steps)
     if start == steps:
         objective.eval()
         return seconds
-    with together(fabric):
+    with together():
         log = Log(run.path, phase, start) if fabric.is_global_zero else None
     learned, meter, interval = spectra(objective), Meter(), every(steps)
     on_gpu, several = fabric.device.type == "cuda", fabric.world_size > 1
@@ -106,12 +105,12 @@ def train(
             when = f"{phase}: step {done}" if look_every == 1 else f"{phase}: a step up to {done}"
 
             reseed(step_seed(seed, step, phase), fabric.device)
-            with together(fabric, looking):
+            with together(looking):
                 batch = sampler(step)
             optimizer_handle.zero_grad()
             for number, part in enumerate(_divide(batch, parts), 1):
                 with fabric.no_backward_sync(module, enabled=number < parts):  # one exchange of gradients a step
-                    with together(fabric, looking), _numerics(when):
+                    with together(looking), _numerics(when):
                         terms = module(part, step / steps)
                         meter.add(terms)
                         if looking:
@@ -126,12 +125,12 @@ def train(
             if done % interval == 0 or done == steps:
                 means = mean(fabric, meter.flush())
                 bar.show(done, means)
-                with together(fabric):
+                with together():
                     if log is not None:
                         log.write(done, rate, seconds, means)
             if looking and largest(fabric, due or bool(received())):
                 stop = largest(fabric, received())
-                with together(fabric), _numerics(f"{phase}: step {done}"):
+                with together(), _numerics(f"{phase}: step {done}"):
                     _check_weights(objective)
                     if fabric.is_global_zero:
                         state = checkpoint.training_state(objective, optimizer)

@@ -20,9 +20,8 @@ def make_optimizer(objective: nn.Module, optimisation: Optimisation) -> torch.op
     for parameter in objective.parameters():
         if parameter.requires_grad:
             roles[special.get(parameter, "network")].append(parameter)
-    settings = {
-        "eigenfunctions": {"betas": (0.9, optimisation.eigenfunction_beta2), "eps": optimisation.eigenfunction_eps}
-    }
+    moments = {"betas": (0.9, optimisation.eigenfunction_beta2), "eps": optimisation.eigenfunction_eps}
+    settings = {"eigenfunctions": moments}
     return torch.optim.AdamW(
         [{"params": group, "role": role, **settings.get(role, {})} for role, group in roles.items() if group],
         lr=optimisation.learning_rate,

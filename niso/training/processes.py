@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
 
-from niso import collective
+from niso.collective import PARENT
 from niso.config import Hardware
 from niso.errors import InputError
 from niso.training.memory import keep_freed_memory
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
-
-PARENT = "NISO_PARENT_PROCESS"
-"""Environment variable with the number of the process that started the others."""
-
-LAST_WAIT = 10.0
-"""Seconds, at most, for which a process lets its parent end first after a failure."""
 
 
 def make_fabric(hardware: Hardware, prepare: Callable[[], object] | None = None, tune: bool = True) -> Fabric:
@@ -105,27 +98,6 @@ def network_precision(fabric: Fabric) -> Callable[[], AbstractContextManager[Any
     return fabric.autocast if isinstance(fabric.strategy.precision, MixedPrecision) else nullcontext
 
 
-@contextmanager
-def together(fabric: Fabric, agree: bool = True) -> Iterator[None]:
-    """Work after which all processes go on or none; see `niso.collective.together`.
-
-    Args:
-        agree: False turns this off; it must be the same in all processes.
-
-    Raises:
-        OtherProcessError: the work failed in another process, which raises what went wrong.
-    """
-    if not agree or fabric.world_size == 1:
-        yield
-        return
-    try:
-        with collective.together():
-            yield
-    except Exception:
-        atexit.register(_let_parent_end)
-        raise
-
-
 def largest(fabric: Fabric, number: int) -> int:
     """The largest of all processes' numbers."""
     if fabric.world_size == 1:
@@ -154,10 +126,3 @@ def _end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def _let_parent_end() -> None:
-    """After a failure in all processes: Fabric kills the first one where it finds another already ended."""
-    deadline = time.monotonic() + LAST_WAIT
-    while os.environ.get(PARENT) == str(os.getppid()) and time.monotonic() < deadline:
-        time.sleep(0.05)

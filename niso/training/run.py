@@ -36,14 +36,12 @@ class Run:
     A folder holds `config.yaml`, `run.json` (facts), `metrics.json`, `curves.json`, `log.csv`, `tensorboard/`,
     `checkpoints/`, `weights.safetensors`, `figures/` and `report.html`. A record, see `niso.runs.record`, has settings,
     facts, metrics and curves.
-
-    Attributes:
-        path: the folder, or the record's file.
-        record: the content of the record; None for a folder.
     """
 
     path: Path
+    """The folder, or the record's file."""
     record: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
+    """The content of the record; None for a folder."""
 
     @classmethod
     def create(cls, path: Path, settings: dict[str, Any]) -> Run:
@@ -81,13 +79,13 @@ class Run:
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
             missing = [key for key in (*KIND, "seed", "metrics", "facts") if key not in record]
+            parts = () if missing else ("metrics", "facts", "settings")
+            wrong = [part for part in parts if not isinstance(record.get(part) or {}, dict)]
         except (OSError, ValueError, TypeError) as error:
             raise InputError(f"cannot read record {path}: {error}") from error
-        if missing:
-            raise InputError(f"{path} is not a record of a run: it has no {', '.join(missing)}")
-        for part in ("metrics", "facts", "settings"):
-            if not isinstance(record.get(part) or {}, dict):
-                raise InputError(f"{path} is not a record of a run: its {part} are not an object")
+        if missing or wrong:
+            problem = f"it has no {', '.join(missing)}" if missing else f"its {wrong[0]} are not an object"
+            raise InputError(f"{path} is not a record of a run: {problem}")
         return cls(path, record)
 
     @classmethod
@@ -146,8 +144,7 @@ class Run:
     def title(self) -> str:
         """Experiment, preset, method and seed."""
         words = [str(self.settings[key]) for key in KIND if self.settings.get(key)]
-        seed = [] if self.seed is None else [f"seed {self.seed}"]
-        return " · ".join([*words, *seed]) if words else self.name
+        return " · ".join([*words, *([] if self.seed is None else [f"seed {self.seed}"])]) if words else self.name
 
     @property
     def name(self) -> str:

@@ -250,8 +250,7 @@ def test_flags_override_the_file_and_the_file_the_preset(tmp_path):
     assert parse_run(["torus", "--config", str(path), "--preset", "quick", "--seed", "1"]).settings.preset == "quick"
 
 
-def test_a_run_can_be_repeated_from_its_configuration(niso, finished, tmp_path, weights, monkeypatch):
-    monkeypatch.setattr("niso.report.save_pictures", lambda *_: None)  # most of the time of such a run
+def test_a_run_can_be_repeated_from_its_configuration(niso, finished, tmp_path, weights):
     again = tmp_path / "again"
     assert niso(*TORUS, "--config", finished / "config.yaml", "--out", again).status == 0
     assert Run(again).settings == Run(finished).settings

@@ -1,7 +1,7 @@
-"""Data and tiny settings of the experiments, finished runs, a short training, and figures that are painted."""
+"""Data and tiny settings of the experiments, finished runs, a short training, and figures that are drawn."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from matplotlib.figure import Figure
 from PIL import Image
 
 from niso.config import Hardware
@@ -22,7 +21,7 @@ from niso.experiments.experiment import Experiment
 from niso.experiments.settings import Settings
 from niso.geometry import se3
 from niso.geometry.mesh.surface import icosphere
-from niso.report.pictures import Picture, save_pictures
+from niso.report.pictures import save_pictures
 from niso.results import Result
 from niso.runs import runner
 from niso.training.loop import train
@@ -186,20 +185,9 @@ def make_tiny(tiny_settings: Callable[..., Settings]) -> Callable[..., Experimen
     return make
 
 
-def save_no_pictures(pictures: Iterable[Picture], folder: Path) -> None:
-    """In place of `save_pictures`. Most of a tiny run's time would go into the axes of figures."""
-    save_pictures([Picture("blank", "Nothing is drawn here.", Figure((1, 1)))], folder)
-
-
-@pytest.fixture
-def nothing_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs keep one blank figure in place of theirs."""
-    monkeypatch.setattr("niso.report.save_pictures", save_no_pictures)
-
-
 @pytest.fixture(scope="session")
 def finished_once(
-    tiny_settings: Callable[..., Settings], tmp_path_factory: pytest.TempPathFactory, blank_png: bytes
+    tiny_settings: Callable[..., Settings], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., Path]:
     """Folders of finished tiny runs without figures, each trained once a session: not to be changed."""
     folders: dict[str, Path] = {}
@@ -207,11 +195,8 @@ def finished_once(
     def run(experiment: str, method: str = "niso", precision: str = "32-true") -> Path:
         name = f"{experiment}-{method}-{precision}"
         if name not in folders:
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("matplotlib.figure.Figure.savefig", lambda _, file, **__: file.write(blank_png))
-                patch.setattr("niso.report.save_pictures", save_no_pictures)
-                out = tmp_path_factory.mktemp("finished") / name
-                runner.run(tiny_settings(experiment, method=method, precision=precision), out)
+            out = tmp_path_factory.mktemp("finished") / name
+            runner.run(tiny_settings(experiment, method=method, precision=precision), out)
             folders[name] = out
         return folders[name]
 
@@ -267,11 +252,10 @@ def metrics_of_training(tmp_path: Path) -> Callable[[Experiment], tuple[dict[str
 
 
 @pytest.fixture
-def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Experiment], Result], list[str]]:
+def drawn(drawn: None, tmp_path: Path) -> Callable[[type[Experiment], Result], list[str]]:
     """Draws a result in earnest, coarsely, and checks files and captions; the figures' names in reading order."""
 
     def draw(kind: type[Experiment], result: Result) -> list[str]:
-        monkeypatch.setattr("niso.report.pictures.DPI", 30)
         pictures = list(kind.draw(result))
         save_pictures(pictures, tmp_path / "figures")
         captions = json.loads((tmp_path / "figures" / "captions.json").read_text())
@@ -283,10 +267,3 @@ def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Exp
         return list(captions)
 
     return draw
-
-
-@pytest.fixture(autouse=True)
-def figures_are_blank(request: pytest.FixtureRequest) -> None:
-    """Only tests that ask for `drawn` paint figures."""
-    if "drawn" not in request.fixturenames:
-        request.getfixturevalue("blank_figures")

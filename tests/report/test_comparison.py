@@ -13,7 +13,6 @@ from niso.report import Picture, comparison_text, save_pictures, write_compariso
 from niso.results import Known, Metric, Published
 from niso.runs import Run
 
-pytestmark = pytest.mark.usefixtures("blank_figures")
 KNOWN = Known(
     ("quick", "paper"),
     ("niso", "nft"),

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from niso.report import Picture, pictures
 
 
-def test_a_picture_has_its_size_in_a_page(monkeypatch):
+def test_a_picture_has_its_size_in_a_page(drawn, monkeypatch):
     monkeypatch.setattr(pictures, "DPI", 20)
     figure = Figure((2, 1))
     figure.subplots().plot([0, 1])

@@ -11,7 +11,6 @@ from niso.runs import Run, runner
 from niso.runs.record import write_record
 from niso.runs.report import report
 
-pytestmark = pytest.mark.usefixtures("blank_figures")
 BEFORE = Path(__file__).parents[1] / "fixtures" / "run-before"
 
 

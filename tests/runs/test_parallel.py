@@ -19,7 +19,6 @@ from niso.experiments.settings import Settings
 from niso.runs import Run, parallel
 from niso.runs.parallel import Job, run_side_by_side
 
-pytestmark = pytest.mark.usefixtures("blank_figures")
 TORUS = ("run", "torus")
 DIGITS = (
     "run homnist --conv.channels 4 --conv.blocks 1 --rank 8 --steps 3 --head.steps 3 --head.batch-size 4 "
@@ -142,7 +141,7 @@ def test_where_nothing_can_begin_the_reason_is_given_once_and_nothing_is_left(jo
 def test_real_processes_interrupted_and_resumed_equal_a_run_by_itself(
     niso, small, tmp_path, weights, blank_processes, when
 ):
-    out, common = tmp_path / "sweep", [*TORUS, *small, "--steps", 200, "--accelerator", "cpu"]
+    out, common = tmp_path / "sweep", [*TORUS, *small, "--steps", 60, "--accelerator", "cpu"]
     checkpoints = [out / f"seed{seed}" / "checkpoints" / "pretrain.safetensors" for seed in (0, 1)]
     when(checkpoints, lambda: os.kill(os.getpid(), signal.SIGTERM))
     status, printed, said = niso(*common, "--seeds", 2, "--parallel", 2, "--checkpoint-seconds", 0, "--out", out)

@@ -8,11 +8,9 @@ import yaml
 
 from niso.runs import Run, runner
 
-pytestmark = pytest.mark.usefixtures("blank_figures")
-
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory, images, blank_png):
+def trained(tmp_path_factory, images):
     """Makes a finished run of so many steps, once."""
     from niso.cli.main import main
 
@@ -22,20 +20,12 @@ def trained(tmp_path_factory, images, blank_png):
         if steps not in made:
             made[steps] = tmp_path_factory.mktemp("runs") / "run"
             options = "--size 4 --images 3 --pool 50 --batch-size 1 --evaluation-pairs 2 --warmup-steps 0".split()
-            with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stop:
-                patch.setattr("matplotlib.figure.Figure.savefig", lambda _, file, **__: file.write(blank_png))
-                # the same learning rate at every step, whatever their number
-                flat = ["--learning-rate", "0.01", "--final-learning-rate", "0.01", "--eigenvalues-frozen", "0"]
-                schedule = [
-                    "--eigenvalue-learning-rate",
-                    "0.01",
-                    "--multiplicity-decay",
-                    "0",
-                    "--spectral-dropout",
-                    "0",
-                ]
-                where = ["--data-dir", str(images), "--out", str(made[steps])]
-                main(["run", "torus", *options, *flat, *schedule, "--steps", str(steps), *where])
+            # the same learning rate at every step, whatever their number
+            flat = "--learning-rate 0.01 --final-learning-rate 0.01 --eigenvalue-learning-rate 0.01"
+            schedule = "--eigenvalues-frozen 0 --multiplicity-decay 0 --spectral-dropout 0"
+            where = ["--data-dir", str(images), "--out", str(made[steps])]
+            with pytest.raises(SystemExit) as stop:
+                main(["run", "torus", *options, *flat.split(), *schedule.split(), "--steps", str(steps), *where])
             assert not stop.value.code
         return made[steps]
 

@@ -13,7 +13,6 @@ import yaml
 from niso.model import IsometryObjective
 from niso.runs import Run
 
-pytestmark = pytest.mark.usefixtures("blank_figures")
 TORUS = ("run", "torus")
 
 

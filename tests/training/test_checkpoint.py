@@ -179,9 +179,9 @@ def test_full_disk_at_any_stage(path, function, monkeypatch):
 WRITER = """
 import os, signal, sys
 from pathlib import Path
-import niso.files as c
+from niso.files import write_atomically
 setattr(os, sys.argv[2], lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-c.write_atomically(Path(sys.argv[1]), b"new" * 1000)
+write_atomically(Path(sys.argv[1]), b"new" * 1000)
 """
 
 

@@ -13,7 +13,7 @@ import torch
 from niso import collective
 from niso.config import Hardware
 from niso.errors import OtherProcessError
-from niso.training.processes import make_fabric, network_precision, together
+from niso.training.processes import make_fabric, network_precision
 
 SHARED = """
 import json, math, sys, time
@@ -119,11 +119,10 @@ def one_process(folder):
 
 
 def test_together_in_one_process_is_nothing():
-    fabric = make_fabric(Hardware(accelerator="cpu"))
-    for context in (together(fabric), together(fabric, agree=False), collective.together()):
+    for context in (collective.together(), collective.together(agree=False)):
         with pytest.raises(KeyError), context:
             raise KeyError
-    with together(fabric):
+    with collective.together():
         pass
 
 

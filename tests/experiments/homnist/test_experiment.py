@@ -330,7 +330,6 @@ def test_figures_are_of_what_a_method_has(method, names):
     assert [picture.name for picture in Homnist.draw(evaluated(make(method)))] == names
 
 
-@pytest.mark.usefixtures("nothing_drawn")
 @pytest.mark.parametrize("method", ["niso", "nft", "autoencoder"])
 def test_an_interrupted_head_is_trained_as_if_nothing_had_happened(finished_once, tmp_path, method):
     whole = finished_once("homnist", method)

@@ -203,7 +203,6 @@ def test_training_finds_eigenspaces_and_mass(folder, metrics_of_training):
     assert after["mass_cosine"] > before["mass_cosine"]
 
 
-@pytest.mark.usefixtures("nothing_drawn")
 def test_resampled_rotations_run(tiny_settings, tmp_path):
     metrics = run(tiny_settings("sphere", rotations="resampled"), tmp_path / "run")
     assert metrics["steps"] == 3 and metrics["eigenspace_energy"] > 0

@@ -1,6 +1,5 @@
 """A tiny pose experiment, a trained run to copy, and reports without pictures."""
 
-import base64
 import shutil
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -20,16 +19,12 @@ from niso.experiments.settings import Settings
 from niso.geometry import se3
 from niso.networks import ConvConfig, MLPConfig
 from niso.networks.two_view import TwoViewConfig
-from niso.report import pictures
 from niso.runs import runner
 from niso.training.loop import train
 from niso.training.processes import make_fabric
 from niso.training.run import Run
 
 SIZE = 8  # of the prepared frames
-PIXEL = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
 TINY = replace(
     PRESETS["quick"],
     size=SIZE,
@@ -46,24 +41,6 @@ TINY = replace(
 )
 
 States = list[tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]]
-
-
-def draw_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Pose, "draw", classmethod(lambda cls, result: iter(())))
-    patch.setattr(pictures, "as_png", lambda figure: PIXEL)
-
-
-@pytest.fixture(autouse=True)
-def undrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures take most of the time of a short run: they are drawn only in tests that ask for `drawn`."""
-    if "drawn" not in request.fixturenames:
-        draw_nothing(monkeypatch)
-
-
-@pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures are drawn, at a low resolution."""
-    monkeypatch.setattr(pictures, "DPI", 20)
 
 
 @pytest.fixture(scope="session")
@@ -135,9 +112,7 @@ def command(settings: Callable[..., Settings], tmp_path: Path) -> Callable[..., 
 @pytest.fixture(scope="session")
 def trained_once(settings: Callable[..., Settings], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pose") / "run"
-    with pytest.MonkeyPatch.context() as patch:
-        draw_nothing(patch)
-        runner.run(settings(validation=0.34), folder)
+    runner.run(settings(validation=0.34), folder)
     return folder
 
 

@@ -323,7 +323,6 @@ def test_published_values_are_shares():
     assert all(re.fullmatch(r"0\.\d+( ± 0\.\d+)?", value) for value in values)
 
 
-@pytest.mark.usefixtures("nothing_drawn")
 @pytest.mark.parametrize("method", ["niso", "nft", "autoencoder"])
 def test_an_interrupted_head_is_trained_as_if_nothing_had_happened(finished_once, tmp_path, method):
     whole = finished_once("shapes", method)

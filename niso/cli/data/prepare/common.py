@@ -32,14 +32,7 @@ class Preparing:
     """Processes; by default one for each core."""
 
     def prepare_all(self, work: Callable[[Report], Outcome], total: int, unit: str) -> int:
-        """Prepare `total` items under a progress bar and print what became of them. Returns the exit status.
-
-        Args:
-            unit: what the items are.
-
-        Raises:
-            Interrupted: Ctrl-C; the message says that the same command continues.
-        """
+        """Prepare `total` items, called `unit`, under a progress bar; print what became of them; the exit status."""
         done = refused = 0
         bar = Bar("prepare", total, 0, visible=True, unit=unit)
 
