@@ -147,7 +147,7 @@ def shape(name: str, number: int, seed: int = 0, vertices: int = 2000, strength:
     generator = np.random.default_rng(step_seed(seed, number, name))
     for _ in range(20):
         try:
-            return deform(surface(draw(PLANS[name], generator), vertices), generator, strength)
+            return _deformed(surface(draw(PLANS[name], generator), vertices), generator, strength)
         except InputError as error:
             problem = error
     raise InputError(f"no {name} could be made of {vertices} vertices ({problem}); ask for more")
@@ -155,7 +155,13 @@ def shape(name: str, number: int, seed: int = 0, vertices: int = 2000, strength:
 
 def deformed(mesh: Mesh, name: str, number: int, seed: int = 0, strength: float = DEFORMED_STRENGTH) -> Mesh:
     """One shape of the class of a given mesh: a deformation of it, the same at every call."""
-    return deform(mesh, np.random.default_rng(step_seed(seed, number, name)), strength)
+    return _deformed(mesh, np.random.default_rng(step_seed(seed, number, name)), strength)
+
+
+def _deformed(mesh: Mesh, generator: np.random.Generator, strength: float) -> Mesh:
+    mesh = deform(mesh, generator, strength)
+    meshes.check(mesh, "the shape")
+    return mesh
 
 
 def write_family(
