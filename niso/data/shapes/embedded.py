@@ -15,6 +15,7 @@ from niso.data.shapes.sources import find_sources
 from niso.files import locked
 
 _VERSION = 3  # raise it when a change of the code changes shapes or maps
+_SEED = 0
 
 SMALL = Preparation(height=24, width=48, variants=8, eigenpairs=48, maps="shared", tolerance=0.05)
 """0.2 s of one core a shape of 642 vertices, and 0.06 s to make it (benchmarks/results/shape_family.json)."""
@@ -24,7 +25,6 @@ def embedded_shapes(
     preparation: Preparation = SMALL,
     per_class: int = 14,
     vertices: int = 642,
-    seed: int = 0,
     workers: int = 1,
     report: Report = lambda name, problem: None,
     cache: Path | None = None,
@@ -37,7 +37,6 @@ def embedded_shapes(
     Args:
         per_class: shapes of each class.
         vertices: of each shape, about.
-        seed: of the shapes.
         workers: number of processes.
         report: called after each shape.
         cache: folder to use instead of the user's cache.
@@ -45,7 +44,7 @@ def embedded_shapes(
     Raises:
         InputError: the cache cannot be written to.
     """
-    recipe = repr((_VERSION, FORMAT, PLANS, preparation, per_class, vertices, seed))
+    recipe = repr((_VERSION, FORMAT, PLANS, preparation, per_class, vertices, _SEED))
     cache = Path(pooch.os_cache("niso")) / "shapes" if cache is None else cache
     folder = cache / hashlib.sha256(recipe.encode()).hexdigest()[:16]
     prepared = folder / "prepared"
@@ -53,6 +52,6 @@ def embedded_shapes(
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder, wait=True):
             if not (prepared / REFUSED).is_file():
-                write_family(folder / "meshes", per_class=per_class, seed=seed, vertices=vertices)
+                write_family(folder / "meshes", per_class=per_class, seed=_SEED, vertices=vertices)
                 prepare_folder(find_sources(folder / "meshes"), prepared, preparation, workers, report)
     return open_shapes(prepared)

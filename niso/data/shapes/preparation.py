@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -110,22 +110,8 @@ def _prepare(source: Source, out: Path, preparation: Preparation) -> Item:
     return prepare_item(out, source.name, source.digest, lambda facts: open_maps(out, source.name), make)
 
 
-class PreparedShape(NamedTuple):
-    """Arguments of `niso.data.shapes.prepared.write_shape`.
-
-    Attributes:
-        maps: of the shape and its variants.
-        facts: its source, the quality of its map, and the moments of its signature.
-        surface: mesh and map of the shape itself.
-    """
-
-    maps: Maps
-    facts: dict[str, Any]
-    surface: Surface
-
-
-def prepare_shape(source: Source, preparation: Preparation) -> PreparedShape:
-    """Prepare one shape.
+def prepare_shape(source: Source, preparation: Preparation) -> tuple[Maps, Facts, Surface]:
+    """Prepare one shape: its maps and its variants', facts, and its surface, as `prepared.write_shape` takes them.
 
     The signature of the shape, at surface area 1 and minus its limit 1, is a function on the vertices, which all
     variants share. Each map is centred by the areas of its own mesh. A variant whose map is refused is drawn again, as
@@ -157,7 +143,7 @@ def prepare_shape(source: Source, preparation: Preparation) -> PreparedShape:
         "square": (share @ signature**2).tolist(),
         "seconds": round(time.perf_counter() - start, 3),
     }
-    return PreparedShape(np.stack(images), facts, Surface(mesh.vertices, mesh.faces, directions[0]))
+    return np.stack(images), facts, Surface(mesh.vertices, mesh.faces, directions[0])
 
 
 def _read(source: Source) -> Mesh:

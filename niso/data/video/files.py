@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
@@ -39,15 +39,8 @@ class Video:
         check_name(self.name)
 
 
-class VideoFrame(NamedTuple):
-    """A frame, upright, and its time in the video."""
-
-    seconds: float
-    image: Image.Image
-
-
-def read_video(path: Path, every: int = 1) -> Iterator[VideoFrame]:
-    """Every n-th frame in display order, upright by the file's rotation.
+def read_video(path: Path, every: int = 1) -> Iterator[tuple[float, Image.Image]]:
+    """Every n-th frame in display order: its time in seconds and its image, upright by the file's rotation.
 
     Raises:
         InputError: at once if nothing can be decoded or the extra `video` is not installed; after the last good frame
@@ -71,7 +64,7 @@ def read_video(path: Path, every: int = 1) -> Iterator[VideoFrame]:
                 end = frame.time if frame.time is not None else good / float(stream.average_rate or 1)
                 if good % every == 0:
                     image, turn = frame.to_image(), _UPRIGHT.get(frame.rotation % 360)
-                    yield VideoFrame(end, image if turn is None else image.transpose(turn))
+                    yield end, image if turn is None else image.transpose(turn)
             _check_end(path, container, stream, good, end)
     except FileNotFoundError as error:
         raise InputError(f"{path} is missing") from error

@@ -149,9 +149,9 @@ def _encoded(
     if isinstance(sequence, Video):
         place = 0
         try:
-            for place, frame in enumerate(read_video(sequence.path, sequence.every), 1):
-                content = _jpeg(square(frame.image, preparation.size), preparation)
-                yield place - 1, f"frame {place - 1}", content, frame.image.size[::-1]
+            for place, (_, image) in enumerate(read_video(sequence.path, sequence.every), 1):
+                content = _jpeg(square(image, preparation.size), preparation)
+                yield place - 1, f"frame {place - 1}", content, image.size[::-1]
         except InputError as error:
             problems[place] = str(error)
         return

@@ -62,7 +62,7 @@ def open_stream(path: Path, size: int, every: int = 1, sequence: str | None = No
         return Stream(path.resolve().name, _same_size(path.name, read), len(files))
     if not path.exists():
         raise InputError(f"{path} does not exist: give a video file, a folder of images, or a prepared folder")
-    decoded = ((frame.seconds, square(frame.image, size), frame.image.size[::-1]) for frame in read_video(path, every))
+    decoded = ((seconds, square(image, size), image.size[::-1]) for seconds, image in read_video(path, every))
     return Stream(path.stem, _same_size(path.name, decoded), -(-count_frames(path) // every))
 
 

@@ -38,7 +38,7 @@ class ShapesConfig(ClassifierConfig):
     """Maps that heads are trained on: of training shapes and their variants, or of base shapes alone, as homNIST's of
     upright digits. The paper does not say."""
     mobius: float = 2.0
-    """Strength of the random Möbius transformations of the sphere, see `niso.geometry.mobius.sample`: of those that
+    """Strength of the random Möbius transformations of the sphere, see `niso.geometry.mobius`: of those that
     the autoencoder's head is trained with, and of those under which the relative map error is taken. To be about as
     strong as those between shapes and their variants."""
     memory: float = 8.0

@@ -62,11 +62,7 @@ def harmonics(
 
 
 def check_grid(height: int, width: int, bandwidth: int) -> None:
-    """Check that a grid is a Driscoll–Healy grid and resolves a bandwidth.
-
-    Raises:
-        ValueError: the grid is another one, or does not resolve the bandwidth; the message says which.
-    """
+    """Raise ValueError unless a grid is a Driscoll–Healy grid that resolves a bandwidth; the message says why."""
     if height != width or height < 2 or height % 2:
         raise ValueError(
             f"a {height}×{width} grid is not Driscoll–Healy: bandwidth B needs 2B×2B points, an even square"
@@ -194,11 +190,8 @@ def _valid(bandwidth: int, device: torch.device) -> Int[Tensor, " coefficients"]
 @lru_cache
 @torch.inference_mode(False)
 def _projection(bandwidth: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Nodes of a quadrature, YᵀW at them, and a matrix that is 1 where two coefficients share a degree.
-
-    The Gauss–Legendre × uniform quadrature is exact for products of two functions of this bandwidth, with half as many
-    nodes as the Driscoll–Healy grid.
-    """
+    """Nodes of a quadrature, YᵀW at them, and a matrix that is 1 where two coefficients share a degree."""
+    # Gauss–Legendre × uniform: exact for products of two such functions, with half the nodes of Driscoll and Healy
     heights, weights = np.polynomial.legendre.leggauss(bandwidth)
     z = torch.from_numpy(heights)[:, None]
     turns = 2 * bandwidth - 1

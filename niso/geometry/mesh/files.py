@@ -159,10 +159,7 @@ def _read_ply(content: bytes) -> tuple[Rows, Rows]:
 
 
 def _ply_header(head: bytes) -> tuple[str, list[tuple[str, int, list[tuple[str, str, str]]]]]:
-    """Byte order, empty for text; name, rows and properties of each element.
-
-    A property is its name, its type, and for a list the type of its length, in the codes of `struct`.
-    """
+    """Byte order, empty for text; of each element name, rows, and properties: name, `struct` code, code of a length."""
     order, elements = None, list[tuple[str, int, list[tuple[str, str, str]]]]()
     for words in map(str.split, head.decode("ascii", errors="replace").splitlines()):
         match words:

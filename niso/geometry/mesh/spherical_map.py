@@ -24,12 +24,9 @@ _TOLERANCE = 0.01  # of the radius error at which the flow ends, after the secon
 
 
 class SphericalMap(NamedTuple):
-    """Result of the flow.
+    """Result of the flow: the final surface projected on the sphere round its centroid, and the number of steps.
 
-    Attributes:
-        directions: (vertices, 3) unit vectors, the final surface projected on the sphere round its centroid.
-        radius_error: of the final surface before that, the root mean square of |x| / mean |x| − 1 over its area.
-        steps: number of steps taken.
+    `radius_error` is the root mean square of |x| / mean |x| − 1 over the area of the final surface before that.
     """
 
     directions: Float[np.ndarray, "vertices 3"]
@@ -99,11 +96,8 @@ def _flow_step(mesh: Mesh, stiffness: csc_array) -> Mesh:
 
 
 def _spread(image: Mesh) -> Float[np.ndarray, "vertices 3"]:
-    """The Möbius transformation of a mesh on the sphere with the smallest sum of squared areas of faces.
-
-    The error of linear finite elements on a face grows with its area. There may be several minima: the search starts
-    where all vertices with equal weights are centred, which is unique.
-    """
+    """The Möbius transformation of a mesh on the sphere with the smallest sum of squared areas of faces."""
+    # The error of finite elements on a face grows with its area. Minima may be several: start at the unique centring.
     directions, _ = centre(image.vertices, np.ones(len(image.vertices)))
     middles = directions[image.faces].sum(1)
     middles /= np.linalg.norm(middles, axis=1, keepdims=True)

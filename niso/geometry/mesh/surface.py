@@ -36,10 +36,7 @@ def check(mesh: Mesh, name: str = "the mesh") -> None:
         name: of the mesh in error messages, e.g. its file.
 
     Raises:
-        InputError: the mesh is empty, has coordinates that are not finite, faces with corners that do not exist,
-            vertices without faces, degenerate faces, more than two faces at an edge or more than one fan of faces at
-            a vertex, a boundary, faces of opposite orientation next to each other, more than one component, or a
-            genus that is not 0. The first of these problems is named.
+        InputError: it is not; the message names the first problem, e.g. a boundary, a flat face, or two components.
     """
     problem = _array_problem(mesh) or _shape_problem(mesh) or _surface_problem(mesh)
     if problem:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from niso.data.shapes.preparation import Preparation, PreparedShape, prepare_folder, prepare_shape
+from niso.data.shapes.preparation import Preparation, prepare_folder, prepare_shape
 from niso.data.shapes.prepared import open_shapes, prepared_names
 from niso.data.shapes.sources import Source, find_sources
 from niso.errors import InputError
@@ -68,10 +68,10 @@ def prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("niso.data.shapes.preparation.prepare_shape", remembered)
 
 
-REMEMBERED: dict[tuple, PreparedShape] = {}
+REMEMBERED: dict[tuple, tuple] = {}
 
 
-def remembered(source: Source, preparation: Preparation) -> PreparedShape:
+def remembered(source: Source, preparation: Preparation) -> tuple:
     key = source.name, source.digest(), preparation
     if key not in REMEMBERED:
         REMEMBERED[key] = prepare_shape(source, preparation)
