@@ -58,7 +58,11 @@ def mesh_table(
 def _draw(axes: Axes, mesh: DrawnMesh) -> None:
     """The faces that look at the reader, the farthest first, in parallel projection."""
     vertices = mesh.vertices - mesh.vertices.mean(0)
-    frame = _frame(vertices, mesh.towards)
+    # directions that point right, up and to the reader: of long extents first, where nothing is to face the reader
+    frame = np.linalg.svd(vertices, full_matrices=False)[2]
+    if mesh.towards is not None:
+        right, up = np.linalg.svd(mesh.towards[None])[2][1:]
+        frame = np.stack([right, up, mesh.towards / np.linalg.norm(mesh.towards)])
     seen = vertices @ (frame * np.array([[np.linalg.det(frame)], [1.0], [1.0]])).T  # no mirror images
     corners = seen[mesh.faces]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
@@ -80,13 +84,3 @@ def _draw(axes: Axes, mesh: DrawnMesh) -> None:
     (x, y), half = (low + high) / 2, (high - low).max() / 2
     axes.set(xlim=(x - half, x + half), ylim=(y - half, y + half), aspect="equal")
     axes.spines[:].set_visible(False)
-
-
-def _frame(
-    vertices: Float[np.ndarray, "vertices 3"], towards: Float[np.ndarray, " 3"] | None
-) -> Float[np.ndarray, "3 3"]:
-    """Directions that point right, up and to the reader: of long extents first, where nothing is to face the reader."""
-    if towards is None:
-        return np.linalg.svd(vertices, full_matrices=False)[2]
-    right, up = np.linalg.svd(towards[None])[2][1:]
-    return np.stack([right, up, towards / np.linalg.norm(towards)])

@@ -59,11 +59,9 @@ def _discs(functions: np.ndarray, grid: tuple[int, int], pixels: int) -> np.ndar
     """(rank, pixels, pixels): orthographic views, NaN around the sphere, interpolated as the grid is."""
     images = torch.from_numpy(np.stack([on_grid(function, grid) for function in functions.T])).double()
     longitude, latitude = _VIEW
-    towards = torch.tensor(
-        [math.cos(latitude) * math.cos(longitude), math.cos(latitude) * math.sin(longitude), math.sin(latitude)],
-        dtype=torch.float64,
-    )
-    right = torch.tensor([-math.sin(longitude), math.cos(longitude), 0.0], dtype=torch.float64)
+    x, y = math.cos(longitude), math.sin(longitude)
+    right = torch.tensor([-y, x, 0.0], dtype=torch.float64)
+    towards = torch.tensor([math.cos(latitude) * x, math.cos(latitude) * y, math.sin(latitude)], dtype=torch.float64)
     line = (torch.arange(pixels, dtype=torch.float64) + 0.5) * 2 / pixels - 1
     u, v = line[None, :, None], -line[:, None, None]
     depth = 1 - u.square() - v.square()

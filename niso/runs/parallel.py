@@ -25,10 +25,9 @@ from niso.experiments.settings import Settings
 from niso.files import locked
 from niso.training.environment import command_line
 from niso.training.progress import bars
-from niso.training.run import Run
+from niso.training.run import OUTPUT, Run
 
 COMMAND = (sys.executable, "-m", "niso", "resume")  # and the run's folder
-OUTPUT = "output.log"  # of the process, in the run's folder
 
 
 class Job(NamedTuple):
@@ -136,7 +135,8 @@ class _Task:
         else:
             self.problem, self.state = self._problem(status, start), "failed"
             if status == 2 and created:
-                self._withdraw()
+                with contextlib.suppress(InputError), locked(self.job.folder):  # unless another process works on it
+                    self.run.withdraw()
 
     def interrupt(self, number: int) -> None:
         """Pass a signal on: the process saves and ends. On Windows, Ctrl-C reaches it by itself."""
@@ -162,13 +162,6 @@ class _Task:
         rate = (steps[-1] - steps[0]) / max(seconds[-1] - seconds[0], 1e-3)
         self.step, self.rate = int(steps[-1]), f"{rate:.1f} steps/s" if len(steps) > 1 else ""
         self.loss = f"loss {columns['loss'][-1]:.4g}" if "loss" in columns else ""
-
-    def _withdraw(self) -> None:
-        """Remove the folder of a run that could not begin, unless another process works on it by now."""
-        with contextlib.suppress(InputError), locked(self.job.folder):
-            if not (self.job.folder / "log.csv").exists():
-                (self.job.folder / OUTPUT).unlink()
-                self.run.withdraw()
 
     def _problem(self, status: int, start: int) -> str:
         """The last error line of the process, or what ended it."""

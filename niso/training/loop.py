@@ -108,7 +108,8 @@ def train(
             with together(looking):
                 batch = sampler(step)
             optimizer_handle.zero_grad()
-            for number, part in enumerate(_divide(batch, parts), 1):
+            divided = [batch] if parts == 1 else list(zip(*(tensor.chunk(parts) for tensor in batch), strict=True))
+            for number, part in enumerate(divided, 1):
                 with fabric.no_backward_sync(module, enabled=number < parts):  # one exchange of gradients a step
                     with together(looking), _numerics(when):
                         terms = module(part, step / steps)
@@ -155,11 +156,6 @@ def _restore(
             raise CheckpointError(f"checkpoint {path} is of another run: its {name} is {facts.get(name)}, not {value}")
     checkpoint.restore_training(path, tensors, objective, optimizer)
     return facts["step"], facts["seconds"]
-
-
-def _divide(batch: tuple[Tensor, ...], parts: int) -> list[tuple[Tensor, ...]]:
-    """The batch in parts of equal size, which are trained on one after another."""
-    return [batch] if parts == 1 else list(zip(*(tensor.chunk(parts) for tensor in batch), strict=True))
 
 
 @contextmanager

@@ -20,6 +20,8 @@ from niso.errors import InputError
 from niso.files import write_json, write_new
 from niso.results import Curve, Metric
 
+OUTPUT = "output.log"
+"""What a process that trains one of several runs prints."""
 KIND = ("experiment", "preset", "method")
 FILES = {
     "facts": "run.json",
@@ -109,7 +111,7 @@ class Run:
     def withdraw(self) -> None:
         """Remove a run that could not begin; nothing happens once it has been training."""
         if not (self.path / "log.csv").exists():
-            for name in ("config.yaml", "run.json", ".lock"):
+            for name in ("config.yaml", "run.json", OUTPUT, ".lock"):
                 (self.path / name).unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # not empty
                 self.path.rmdir()
