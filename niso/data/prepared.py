@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from niso.data.workers import unordered
 from niso.errors import InputError
-from niso.files import locked, write_atomically
+from niso.files import locked, write_json
 
 PARAMETERS, REFUSED = "parameters.json", "refused.json"
 AGAIN = "give the same command again to go on"
@@ -114,11 +114,6 @@ def prepare_item(
         except InputError as error:
             record.unlink(missing_ok=True)  # of the item before its files changed
             return Item(name, None, str(error))
-
-
-def write_json(path: Path, values: Facts) -> None:
-    """Write a JSON file of a prepared folder in one step."""
-    write_atomically(path, (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def read_json(path: Path) -> Facts:

@@ -12,13 +12,14 @@ import torch
 from PIL import Image
 
 from niso.config import Hardware
-from niso.data.prepared import PARAMETERS, REFUSED, write_json
+from niso.data.prepared import PARAMETERS, REFUSED
 from niso.data.shapes.prepared import FORMAT, Surface, write_shape
 from niso.data.video.preparation import Preparation, prepare
 from niso.data.video.sequences import Sequence
 from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Experiment
 from niso.experiments.settings import Settings
+from niso.files import write_json
 from niso.geometry import se3
 from niso.geometry.mesh.surface import icosphere
 from niso.report.pictures import save_pictures

@@ -23,9 +23,9 @@ import torch
 from jaxtyping import Float, Float16, Int
 from torch import Tensor
 
-from niso.data.prepared import PARAMETERS, REFUSED, open_folder, read_json, write_json
+from niso.data.prepared import PARAMETERS, REFUSED, open_folder, read_json
 from niso.errors import InputError
-from niso.files import write_atomically
+from niso.files import write_atomically, write_json
 from niso.geometry.domains.equirectangular import Layout
 from niso.random import step_seed
 

@@ -25,14 +25,13 @@ from niso.data.prepared import (
     check_folder,
     prepare_item,
     prepare_items,
-    write_json,
 )
 from niso.data.squares import read_square, square
 from niso.data.video.files import Video, read_video
 from niso.data.video.prepared import FORMAT, INDEX, RECORD, check_shard
 from niso.data.video.sequences import Sequence, longest_run
 from niso.errors import InputError
-from niso.files import replacing
+from niso.files import replacing, write_json
 from niso.geometry import cameras
 
 
