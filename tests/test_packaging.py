@@ -6,6 +6,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import grimp
+import networkx
 import pytest
 import yaml
 from importlinter.cli import lint_imports
@@ -26,6 +28,12 @@ def test_arrows_point_only_downwards(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     status = lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True, no_logo=True)
     assert status == 0, capsys.readouterr().out
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    imports = grimp.build_graph("niso", cache_dir=None)
+    arrows = ((a, b) for a in imports.modules for b in imports.find_modules_directly_imported_by(a))
+    assert not list(networkx.simple_cycles(networkx.DiGraph(arrows)))
 
 
 @pytest.mark.parametrize("module", MODULES)
