@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from jaxtyping import Float
@@ -11,7 +12,7 @@ from niso.config import Strict, require
 
 
 @dataclass(frozen=True)
-class ImageConfig(Strict):
+class ImageConfig(Strict, ABC):
     """Base of configurations whose latent points form a grid, `stride` pixels apart."""
 
     image_size: tuple[int, int] = (40, 40)
@@ -20,9 +21,9 @@ class ImageConfig(Strict):
     """Channels of the images."""
 
     @property
+    @abstractmethod
     def stride(self) -> int:
         """Pixels per latent point along each axis."""
-        raise NotImplementedError
 
     @property
     def grid(self) -> tuple[int, int]:

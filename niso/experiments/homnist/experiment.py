@@ -258,7 +258,7 @@ def make_actions(name: str) -> tuple[Action, Action]:
     """
     kind = ACTIONS.find(name)
     try:
-        return kind(), kind(walk=True) if name == "homography" else kind()  # type: ignore[call-arg]
+        return kind(), kind(walk=True) if name == "homography" else kind()  # type: ignore[call-arg]  # it has walk
     except TypeError as error:
         raise InputError(f"--action {name} does not act on images of any size: {error}") from error
 
