@@ -15,6 +15,7 @@ import torch
 import yaml
 from PIL import Image
 
+from niso.files import locked
 from niso.training import checkpoint
 from niso.training.run import Run
 
@@ -33,7 +34,7 @@ def content(folder: Path) -> dict[Path, bytes]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "message"),
     [
         ("missing", "does not exist: give --data-dir a folder of images"),
         ("file", "is not a folder"),
@@ -44,7 +45,7 @@ def content(folder: Path) -> dict[Path, bytes]:
         ("small", "broken.png (3×3 pixels) is too small for 4×4"),
     ],
 )
-def test_bad_data_leaves_nothing_behind(refused, niso, tiny, tmp_path, images, kind, said):
+def test_bad_data_leaves_nothing_behind(refused, niso, tiny, tmp_path, images, kind, message):
     data, out = tmp_path / "data", tmp_path / "run"
     broken = data / "broken.png"
     if kind == "file":
@@ -57,7 +58,7 @@ def test_bad_data_leaves_nothing_behind(refused, niso, tiny, tmp_path, images, k
     if kind in ("truncated", "text", "zero"):
         broken.write_bytes({"truncated": broken.read_bytes()[:300], "text": b"no image", "zero": b""}[kind])
     line = refused(*TORUS, *tiny, "--data-dir", data, "--out", out)
-    assert said in line and str(data) in line
+    assert message in line and str(data) in line
     assert not out.exists()  # so that the same call works once the data are mended
     if kind == "missing":
         assert niso(*TORUS, *tiny, "--data-dir", images, "--out", out).status == 0
@@ -107,7 +108,15 @@ def test_an_unfinished_run_is_not_evaluated(refused, unfinished):
     assert "stands at step 0 of 6" in refused("evaluate", unfinished)
 
 
-def test_evaluation_gives_the_same_figures(niso, finished):
+@pytest.mark.parametrize("command", ["resume", "evaluate"])
+def test_a_run_that_another_process_works_on(refused, unfinished, command):
+    before = content(unfinished)
+    with locked(unfinished):
+        assert f"another process works on {unfinished}" in refused(command, unfinished)
+    assert content(unfinished) == before
+
+
+def test_evaluation_gives_the_same_metrics(niso, finished):
     before = Run(finished).metrics
     for name in ("metrics.json", "report.html"):
         (finished / name).unlink()
@@ -157,7 +166,7 @@ def test_a_checkpoint_of_another_model(refused, unfinished):
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "message"),
     [
         (lambda text: text[:60], ""),
         (lambda text: "", "must hold a mapping"),
@@ -170,17 +179,17 @@ def test_a_checkpoint_of_another_model(refused, unfinished):
         (lambda text: text.replace("steps: 6", "steps: six"), "steps"),
     ],
 )
-def test_a_damaged_configuration_of_a_run(refused, unfinished, damage, said):
+def test_a_damaged_configuration_of_a_run(refused, unfinished, damage, message):
     path = unfinished / "config.yaml"
     path.write_text(damage(path.read_text()))
     before = content(unfinished)
     for command in ("resume", "evaluate"):
         line = refused(command, unfinished)
-        assert said in line
+        assert message in line
     assert content(unfinished) == before
 
 
-def test_damaged_figures_can_be_computed_again(refused, niso, finished):
+def test_damaged_metrics_can_be_computed_again(refused, niso, finished):
     (finished / "metrics.json").write_text("{")
     assert f"niso evaluate {finished}" in refused("resume", finished)
     assert niso("evaluate", finished).status == 0

@@ -190,13 +190,13 @@ def test_resumed_on_another_number_of_processes(called, results, niso, tmp_path,
         torch.testing.assert_close(second[name], first[name], rtol=1e-8, atol=1e-8)
 
 
-def test_an_error_of_both_is_said_once(results):
+def test_an_error_of_both_is_printed_once(results):
     """An impossible batch is in tests/training/test_processes.py."""
     assert results["no data"].statuses == (2, 2) and results["no data"].out == ""
     assert "does not exist" in results["no data"].one_line
 
 
-def test_an_error_before_there_are_two_is_said_once(refused, images, tmp_path):
+def test_an_error_before_there_are_two_is_printed_once(refused, images, tmp_path):
     (tmp_path / "thesis.tex").touch()
     words = [*OPTIONS, images, "--steps", 5, "--batch-size", 4, "--devices", 2, "--out", tmp_path]
     assert "not an empty folder" in refused("run", "torus", *words)

@@ -94,7 +94,7 @@ def test_help_shows_the_values_of_the_preset(niso):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["ruin"], "unknown command 'ruin'; did you mean run?"),
         (["run"], "needs an experiment; choose from torus"),
@@ -146,9 +146,9 @@ def test_help_shows_the_values_of_the_preset(niso):
         ([*TORUS, "--config", "nowhere.yaml"], "cannot read configuration nowhere.yaml"),
     ],
 )
-def test_wrong_calls(refused, words, said, tmp_path, monkeypatch):
+def test_wrong_calls(refused, words, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert said in refused(*words)
+    assert message in refused(*words)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -202,7 +202,7 @@ def test_without_the_hook_a_wrong_call_is_still_refused(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("- a\n- b", "must hold a mapping of settings, not list"),
         ("a: [", "not valid YAML"),
@@ -226,12 +226,12 @@ def test_without_the_hook_a_wrong_call_is_still_refused(monkeypatch, capsys):
         ("null: 2", "Keys should be strings"),
     ],
 )
-def test_wrong_configuration_files(refused, text, said, tmp_path, monkeypatch):
+def test_wrong_configuration_files(refused, text, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "c.yaml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     line = refused(*TORUS, "--config", path)
-    assert said in line
+    assert message in line
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -91,8 +91,8 @@ def test_all_runs_are_trained_and_those_that_are_finished_are_left(jobs, tmp_pat
     runs = [Run.open(tmp_path / f"seed{seed}") for seed in range(3)]
     assert all(run.finished for run in runs)
     assert runs[1].settings["seed"] == 1 and runs[1].facts == {"command": "niso run torus --seeds 3"}
-    said = capfd.readouterr().err
-    assert re.findall(r"^seed 2: (\w+)", said, re.MULTILINE)[-1] == "finished" and ": finished, 3 of 3" in said
+    err = capfd.readouterr().err
+    assert re.findall(r"^seed 2: (\w+)", err, re.MULTILINE)[-1] == "finished" and ": finished, 3 of 3" in err
     stamps = [(run.path / "log.csv").stat().st_mtime_ns for run in runs]
     assert run_side_by_side(jobs("fail", "fail", "fail"), 2, tmp_path) == []
     assert [(run.path / "log.csv").stat().st_mtime_ns for run in runs] == stamps
@@ -143,9 +143,9 @@ def test_real_processes_interrupted_and_resumed_equal_a_run_by_itself(
 ):
     out, common = tmp_path / "sweep", [*TORUS, *small, "--steps", 200, "--accelerator", "cpu"]
     when([out / "seed1" / "checkpoints" / "pretrain.safetensors"], lambda: os.kill(os.getpid(), signal.SIGTERM))
-    status, printed, said = niso(*common, "--seeds", 2, "--parallel", 2, "--checkpoint-seconds", 0, "--out", out)
+    status, printed, err = niso(*common, "--seeds", 2, "--parallel", 2, "--checkpoint-seconds", 0, "--out", out)
     assert (status, printed) == (143, "")
-    assert re.search(rf"niso: interrupted, [01] of 2 runs are finished; `niso resume {out}` continues", said)
+    assert re.search(rf"niso: interrupted, [01] of 2 runs are finished; `niso resume {out}` continues", err)
     assert "`niso resume" in (out / "seed1" / "output.log").read_text()
 
     status, printed, _ = niso("resume", out)
@@ -160,18 +160,18 @@ def test_real_processes_interrupted_and_resumed_equal_a_run_by_itself(
 def test_methods_in_one_sweep(niso, tmp_path):
     out = tmp_path / "sweep"
     options = ["--methods", "niso", "autoencoder", "--batch-size", 4, "--seed", 1, "--out", out]
-    status, printed, said = niso(*DIGITS, *options)
-    assert status == 0, said
+    status, printed, err = niso(*DIGITS, *options)
+    assert status == 0, err
     names = ["autoencoder-seed1", "niso-seed1"]
     assert sorted(path.name for path in out.iterdir()) == [*names, "report.html", "sweep.yaml"]
     assert yaml.safe_load((out / "sweep.yaml").read_text())["methods"] == ["niso", "autoencoder"]
     assert [Run(out / name).settings["method"] for name in names] == ["autoencoder", "niso"]
-    assert "niso, seed 1 is finished, 1 of 2" in said and all(method in printed for method in options[1:3])
+    assert "niso, seed 1 is finished, 1 of 2" in err and all(method in printed for method in options[1:3])
     report = (out / "report.html").read_bytes()
     metrics = json.loads((out / "niso-seed1" / "metrics.json").read_text())
     shutil.rmtree(out / "niso-seed1")
-    status, _, said = niso("resume", out)
-    assert status == 0, said
+    status, _, err = niso("resume", out)
+    assert status == 0, err
     again = json.loads((out / "niso-seed1" / "metrics.json").read_text())
     assert all(again[name] == metrics[name] for name in metrics if not name.startswith("seconds"))
     assert niso("report", out).status == 0
@@ -183,9 +183,9 @@ def test_methods_in_one_sweep(niso, tmp_path):
 def test_a_method_that_cannot_begin_does_not_stop_the_others(niso, tmp_path):
     out = tmp_path / "sweep"
     options = ["--methods", "niso", "niso-group", "--batch-size", 6, "--out", out]
-    status, _, said = niso(*DIGITS, *options)
+    status, _, err = niso(*DIGITS, *options)
     assert status == 2
-    assert "niso: 1 of 2 runs failed: niso-group, seed 0: a batch of 6 pairs cannot be cut into groups" in said
+    assert "niso: 1 of 2 runs failed: niso-group, seed 0: a batch of 6 pairs cannot be cut into groups" in err
     assert (out / "niso-seed0" / "metrics.json").is_file() and not (out / "niso-group-seed0").exists()
 
 

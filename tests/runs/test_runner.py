@@ -66,7 +66,7 @@ def test_fewer_steps_and_another_model_are_refused(finished, refused, command):
     assert "config.yaml asks for 2 steps of phase pretrain, but 3 are trained: ask for" in refused(command, finished)
     edit(finished, steps=6)
     edit(finished, None, rank=7)
-    assert "is of another model: " in (said := refused(command, finished)) and "undo the change of" in said
+    assert "is of another model: " in (line := refused(command, finished)) and "undo the change of" in line
     assert (finished / "metrics.json").read_bytes() == metrics
 
 

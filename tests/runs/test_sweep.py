@@ -107,7 +107,7 @@ def test_folders_that_hold_something(refused, small, sweep, finished, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"seeds": 0}, "sweep.yaml is damaged"),
         ({"seeds": "two"}, "sweep.yaml is damaged"),
@@ -115,10 +115,10 @@ def test_folders_that_hold_something(refused, small, sweep, finished, tmp_path):
         ({"settings": {"experiment": "torsu"}}, "sweep.yaml"),
     ],
 )
-def test_a_damaged_sweep(refused, sweep, change, said):
+def test_a_damaged_sweep(refused, sweep, change, message):
     path = sweep / "sweep.yaml"
     path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **change}))
-    assert said in refused("resume", sweep)
+    assert message in refused("resume", sweep)
 
 
 def test_one_seed_is_a_run(niso, small, tmp_path):

@@ -93,6 +93,12 @@ def test_the_caller_s_random_state_does_not_matter_but_the_seed_does(run, fabric
     assert torch.equal(weights[0], weights[1]) and not torch.equal(weights[0], weights[2])
 
 
+def test_every_step_draws_other_numbers(run, fabric):
+    objective = Regression()
+    call(objective, run, fabric)
+    assert len({batch[0, 0].item() for _, batch in objective.trained_with}) == STEPS
+
+
 def test_a_finished_phase_is_loaded_not_trained(run, fabric):
     first, second = Regression(), Regression()
     seconds = call(first, run, fabric)
