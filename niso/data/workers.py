@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -57,6 +58,7 @@ def _in_processes(function: Callable[[Item], Result], items: Iterator[Item], wor
                 done, pending = wait(pending, return_when=FIRST_COMPLETED)
                 yield from (job.result() for job in done)
         except BrokenProcessPool as error:
+            time.sleep(0.2)  # Ctrl-C ends workers, too: then its KeyboardInterrupt comes here
             problem = "a process was killed, perhaps for memory: give the same command again to go on"
             raise InputError(problem) from error
         finally:

@@ -31,7 +31,13 @@ from niso.training.run import Run
 
 
 @pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(photographs_folder: Path) -> Path:
+    """What an experiment's tests read; files of tests may put theirs in its place."""
+    return photographs_folder
+
+
+@pytest.fixture(scope="session")
+def photographs_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Small noisy images: reading the shipped photographs takes a second each time."""
     path = tmp_path_factory.mktemp("images")
     generator = torch.Generator().manual_seed(0)
@@ -146,7 +152,9 @@ def data_of(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
                 write = request.getfixturevalue("write_shapes")
                 folders[experiment] = write(tmp_path_factory.mktemp("shapes") / "prepared")
             else:
-                folders[experiment] = request.getfixturevalue("prepared_frames" if experiment == "pose" else "folder")
+                folders[experiment] = request.getfixturevalue(
+                    "prepared_frames" if experiment == "pose" else "photographs_folder"
+                )
         return folders[experiment]
 
     return find
