@@ -168,7 +168,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(EXPERIMENTS, "toy", f"{__name__}.Toy")
 
 
-@pytest.mark.usefixtures("registered")
+@pytest.mark.usefixtures("registered", "drawn")
 @pytest.mark.parametrize("method", ["least-squares", "niso"])
 def test_a_toy_experiment_is_trained_and_reported(niso, tmp_path, method):
     status, out, err = niso("run", "toy", "--method", method, "--out", tmp_path / "run")
