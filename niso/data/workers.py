@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -58,7 +57,6 @@ def _in_processes(function: Callable[[Item], Result], items: Iterator[Item], wor
                 done, pending = wait(pending, return_when=FIRST_COMPLETED)
                 yield from (job.result() for job in done)
         except BrokenProcessPool as error:
-            time.sleep(0.2)  # Ctrl-C ends workers, too: then its KeyboardInterrupt comes here
             problem = "a process was killed, perhaps for memory: give the same command again to go on"
             raise InputError(problem) from error
         finally:
@@ -78,7 +76,8 @@ def _main_hidden() -> Iterator[None]:
 
 def _start() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"  # read when NumPy and torch are imported, with the function
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the first process reports it
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as of jobs in the background
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # the first process reports it
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

@@ -58,7 +58,13 @@ def start(folder: Path, items: list[int]) -> subprocess.Popen[str]:
     """A script without `if __name__ == "__main__"`, in a process group of its own."""
     (folder / "script.py").write_text(SCRIPT.format(items=items))
     command = [sys.executable, str(folder / "script.py")]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where the tests run in the background
+    )
 
 
 def test_a_script_needs_no_guard(tmp_path: Path) -> None:
