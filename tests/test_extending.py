@@ -179,6 +179,7 @@ def test_a_toy_experiment_is_trained_and_reported(niso, tmp_path, method):
     assert (tmp_path / "run" / "figures" / "errors.png").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("registered")
 def test_a_toy_method_action_and_data_set_work_in_homnist(niso, tmp_path):
     words = "--digits bars --action quarter-turn --method least-squares --steps 2 --head.steps 2 --batch-size 4"

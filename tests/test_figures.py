@@ -87,6 +87,7 @@ def test_kernel_of_a_shift_invariant_operator_is_its_stencil(height, width, seed
     np.testing.assert_allclose(left.images[0].get_array(), expected)
 
 
+@pytest.mark.slow
 @quick
 @given(blocks=st.lists(st.integers(1, 3), min_size=1, max_size=12), seed=seeds)
 def test_map_is_ordered_and_its_blocks_outlined(blocks, seed):
@@ -181,6 +182,7 @@ def test_energy_histogram_counts_every_eigenfunction(rank, seed):
     assert f"worst {energy.min():.4f}" in histogram.get_title()
 
 
+@pytest.mark.slow
 def test_what_is_not_finite_does_not_stop_a_picture():
     bad = np.full((4, 4), np.nan)
     panels(figures.eigenfunction_mosaic(bad, (2, 2), bad[0], bad))

@@ -32,6 +32,7 @@ def edit(run: Path, training: dict | None = None, hardware: dict | None = None, 
     (run / "config.yaml").write_text(yaml.safe_dump(settings))
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment(start, niso, images, tmp_path, blank_program, weights):
     """SIGKILL and SIGTERM at random moments while every step saves, then on to the end: not one bit differs."""
     whole, run = tmp_path / "whole", tmp_path / "run"

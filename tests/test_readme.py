@@ -115,6 +115,7 @@ def test_python_block_runs(block, tmp_path, monkeypatch):
     exec(program, {"__name__": "__main__"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", NISO, ids=lambda command: shlex.join(command.words))
 def test_niso_command_runs(command, images, niso, request, tmp_path, monkeypatch):
     needs_run = any(word in command.words for word in ("resume", "evaluate", "report", "record"))

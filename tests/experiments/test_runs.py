@@ -20,6 +20,7 @@ PRECISIONS = get_args(get_type_hints(Hardware)["precision"])
 WITH_METHODS = [name for name in EXPERIMENTS if len(EXPERIMENTS.find(name).methods()) > 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("experiment", "preset"), PRESETS)
 def test_every_preset_is_built_and_trains_a_step(make_tiny, tmp_path, experiment, preset):
     built = make_tiny(experiment, preset)

@@ -83,6 +83,7 @@ def test_dvol_is_the_product_over_roots_and_even() -> None:
     assert homographies.dvol(torch.zeros(8, dtype=torch.float64)) == 1
 
 
+@pytest.mark.slow
 def test_walks_have_half_the_variance_and_almost_all_stop_at_once() -> None:
     scales = torch.tensor(homographies.SCALES, dtype=torch.float64)
     count = 40_000

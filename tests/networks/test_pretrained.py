@@ -150,6 +150,7 @@ def test_nothing_is_fetched_unless_asked_for(absolute, monkeypatch, tmp_path):
         load_pretrained(name, "dinov2")
 
 
+@pytest.mark.slow
 def test_without_transformers_its_installation_is_named():
     program = (
         "import sys; sys.modules['transformers'] = None\n"

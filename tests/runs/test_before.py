@@ -47,6 +47,7 @@ def test_it_is_finished(before, niso):
     assert (before.path / "metrics.json").read_bytes() == metrics
 
 
+@pytest.mark.slow
 def test_it_is_evaluated_and_twice_the_same(before):
     old = before.metrics
     once = runner.evaluate(before.path)

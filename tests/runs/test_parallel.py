@@ -138,6 +138,7 @@ def test_where_nothing_can_begin_the_reason_is_given_once_and_nothing_is_left(jo
     assert not (tmp_path / "seed2").exists()
 
 
+@pytest.mark.slow
 def test_real_processes_interrupted_and_resumed_equal_a_run_by_itself(
     niso, small, tmp_path, weights, blank_processes, when
 ):
@@ -157,6 +158,7 @@ def test_real_processes_interrupted_and_resumed_equal_a_run_by_itself(
     assert {**metrics[0], "seconds": 0} == {**metrics[1], "seconds": 0}
 
 
+@pytest.mark.slow
 def test_methods_in_one_sweep(niso, tmp_path):
     out = tmp_path / "sweep"
     options = ["--methods", "niso", "autoencoder", "--batch-size", 4, "--seed", 1, "--out", out]

@@ -46,6 +46,7 @@ def test_results_and_report_at_the_end(niso, sweep, tmp_path):
     assert len(list((tmp_path / "results").glob("*.json"))) == 2
 
 
+@pytest.mark.slow
 def test_unfinished_seeds_are_finished_and_the_others_left(niso, sweep):
     kept = (sweep / "seed4" / "metrics.json").stat().st_mtime_ns
     shutil.rmtree(sweep / "seed5")
@@ -55,6 +56,7 @@ def test_unfinished_seeds_are_finished_and_the_others_left(niso, sweep):
     assert (sweep / "seed5" / "metrics.json").is_file() and facts["seed"] == 5
 
 
+@pytest.mark.slow
 def test_an_interruption_goes_on_with_the_whole(niso, small, tmp_path, monkeypatch):
     healthy, calls, out = IsometryObjective.forward, [], tmp_path / "sweep"
 
@@ -73,6 +75,7 @@ def test_an_interruption_goes_on_with_the_whole(niso, small, tmp_path, monkeypat
     assert all((out / f"seed{seed}" / "metrics.json").is_file() for seed in range(3))
 
 
+@pytest.mark.slow
 def test_a_seed_that_diverges_does_not_stop_the_others(niso, small, tmp_path, monkeypatch):
     healthy, calls, out = IsometryObjective.forward, [], tmp_path / "sweep"
 
@@ -89,6 +92,7 @@ def test_a_seed_that_diverges_does_not_stop_the_others(niso, small, tmp_path, mo
     assert "not finished (no metrics.json): sweep/seed0" in (out / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_bad_input_leaves_nothing_behind(refused, niso, tiny, images, tmp_path):
     out = tmp_path / "sweep"
     assert "does not exist" in refused(*TORUS, *tiny, "--seeds", 2, "--data-dir", tmp_path / "none", "--out", out)
@@ -126,6 +130,7 @@ def test_one_seed_is_a_run(niso, small, tmp_path):
     assert (tmp_path / "run" / "metrics.json").is_file() and not (tmp_path / "run" / "sweep.yaml").exists()
 
 
+@pytest.mark.slow
 def test_the_default_folder_names_the_seeds(niso, small, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert niso(*TORUS, *small, "--seed", 1, "--seeds", 2).status == 0

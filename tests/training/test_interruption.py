@@ -79,6 +79,7 @@ def test_a_second_signal_ends_a_process_whose_main_thread_runs_no_python():
     assert process.returncode == 128 + signal.SIGTERM and "the last checkpoint stays" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("others", [False, True])
 def test_waiting_for_others_after_a_signal_comes_to_an_end(ended, monkeypatch, others, capfd):
     monkeypatch.setattr(module, "PATIENCE", 0.2)
@@ -94,6 +95,7 @@ def test_waiting_for_others_after_a_signal_comes_to_an_end(ended, monkeypatch, o
     assert capfd.readouterr().err == ""  # another process says it
 
 
+@pytest.mark.slow
 def test_a_process_that_makes_steps_is_not_ended(ended, monkeypatch):
     monkeypatch.setattr(module, "PATIENCE", 0.5)
     with interruption("", others=True) as received:

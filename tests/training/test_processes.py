@@ -74,6 +74,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_two_processes_fail_train_and_end_together(start, tmp_path, weights):
     """Failures before a gather are raised in both. A signal ends the first though it waits, and the second with it."""
     program = tmp_path / "program.py"

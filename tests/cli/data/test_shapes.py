@@ -54,6 +54,7 @@ def test_a_table_of_labels(niso, given: Path, tmp_path: Path) -> None:
     assert open_shapes(tmp_path / "out").names == ["x/a"]
 
 
+@pytest.mark.slow
 def test_make_and_prepare(niso, given: Path, tmp_path: Path) -> None:
     call = ["data", "shapes", tmp_path / "made", "--originals", given / "egg", "--per-class", "2"]
     assert niso(*call)[:2] == (0, f"4 shapes in {tmp_path / 'made'}\n")
@@ -103,6 +104,7 @@ def test_help(niso) -> None:
     assert niso("data")[0] == 2
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_the_same_command_goes_on(start, niso, given: Path, tmp_path: Path) -> None:
     ball = meshes.icosphere(3)
     for number in range(12):

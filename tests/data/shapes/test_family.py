@@ -35,6 +35,7 @@ def test_there_are_enough_classes() -> None:
     assert len(PLANS) >= 8
 
 
+@pytest.mark.slow
 def test_classes_are_neither_trivial_nor_alike() -> None:
     """Nearest neighbours by the mean signature alone, leaving one out; chance is 1/10."""
     means, labels = [], []
@@ -103,6 +104,7 @@ def test_wrong_originals_are_named(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_embedded_shapes_are_prepared_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded_module, "PLANS", some := {name: PLANS[name] for name in ("dumbbell", "tetrapod")})
     monkeypatch.setattr("niso.data.shapes.family.PLANS", some)

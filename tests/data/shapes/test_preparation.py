@@ -40,6 +40,7 @@ def source(folder: Path, mesh: Mesh, name: str = "bump/one") -> Source:
     return Source(name, path)
 
 
+@pytest.mark.slow
 def test_the_sphere_has_a_constant_signature(tmp_path: Path) -> None:
     maps, facts, _ = prepare_shape(source(tmp_path, meshes.icosphere(4)), replace(TINY, eigenpairs=100, variants=1))
     assert maps.shape == (2, 4, 16, 32) and maps.dtype == np.float16
@@ -51,6 +52,7 @@ def test_the_sphere_has_a_constant_signature(tmp_path: Path) -> None:
     assert facts["flipped"] == 0 and facts["distortion_99"] < 1.05 and facts["redrawn"] == 0
 
 
+@pytest.mark.slow
 def test_moments_and_maps_do_not_depend_on_place_and_size(tmp_path: Path) -> None:
     mesh = bumpy()
     turned = Rotation.from_rotvec((1.0, 2.0, -0.5)).apply(mesh.vertices) * 3 + [5, -7, 1]
@@ -94,6 +96,7 @@ def variants_of(name: str, mesh: Mesh, preparation: Preparation) -> list[Mesh]:
     return [space_mobius.transform(mesh, t) for t in space_mobius.sample(6, generator)[: preparation.variants]]
 
 
+@pytest.mark.slow
 def test_variants_are_mobius_transformations_of_the_shape(tmp_path: Path) -> None:
     """Base map warped by the Möbius transformation that a fit finds between the spheres is the variant's map."""
     preparation = replace(TINY, height=32, width=64)
@@ -120,6 +123,7 @@ def test_variants_are_mobius_transformations_of_the_shape(tmp_path: Path) -> Non
         assert (np.sqrt(np.square(maps[0].astype(float) - maps[number]).mean((-2, -1))) > 0.3 * spread).all()
 
 
+@pytest.mark.slow
 def test_shared_maps_are_the_own_ones_up_to_rotations(tmp_path: Path) -> None:
     given = source(tmp_path, bumpy(3))
     preparation = replace(TINY, height=32, width=64, variants=6)
@@ -133,6 +137,7 @@ def test_shared_maps_are_the_own_ones_up_to_rotations(tmp_path: Path) -> None:
     np.testing.assert_allclose(*means, rtol=0.02)
 
 
+@pytest.mark.slow
 def test_variants_depend_on_the_seed_and_the_name(tmp_path: Path) -> None:
     maps = [
         prepare_shape(source(tmp_path, bumpy(), name), replace(TINY, seed=seed))[0]
@@ -186,6 +191,7 @@ def test_bad_maps_are_refused(tmp_path: Path) -> None:
         prepare_shape(given, replace(TINY, eigenpairs=162))
 
 
+@pytest.mark.slow
 def test_variants_without_a_good_map_are_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flow, calls = spherical_map.conformal_flow, []
 

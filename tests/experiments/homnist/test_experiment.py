@@ -315,6 +315,7 @@ def test_pair_metrics_are_of_the_held_out_pairs():
     assert result.pairs.views.keys() == pairs.views.keys()
 
 
+@pytest.mark.slow
 def test_figures_stand_in_reading_order(drawn):
     assert drawn(Homnist, evaluated(make())) == ["accuracy", "digits", "maps", "eigenfunctions", "mask", "mass"]
 
@@ -331,6 +332,7 @@ def test_figures_are_of_what_a_method_has(method, names):
     assert [picture.name for picture in Homnist.draw(evaluated(make(method)))] == names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["niso", "nft", "autoencoder"])
 def test_an_interrupted_head_is_trained_as_if_nothing_had_happened(finished_once, tmp_path, method):
     whole = finished_once("homnist", method)

@@ -147,6 +147,7 @@ def test_degrees_take_no_more_eigenfunctions_than_they_have_dimensions(folder, c
     assert result.by.sizes.tolist() == [1, 3, 5]
 
 
+@pytest.mark.slow
 def test_figures_stand_in_reading_order(folder, drawn):
     result = planted(make(folder), turned(TRUTH), APART).evaluate()
     assert drawn(Sphere, result) == [
@@ -193,6 +194,7 @@ def test_presets_have_the_stated_sizes():
     assert {(c.size, c.band, c.full_rank) for c in (STANDARD, Sphere.presets["paper"])} == {(16, 8, 64)}
 
 
+@pytest.mark.slow
 def test_training_finds_eigenspaces_and_mass(folder, metrics_of_training):
     """A few hundred steps at bandwidth 2 on noise."""
     training = replace(QUICK.training, steps=200, warmup_steps=20, eigenvalue_learning_rate=0.3)

@@ -147,6 +147,7 @@ def test_planes_take_no_more_eigenfunctions_than_they_have_dimensions(experiment
     assert torch.equal(held_out.spaces.bincount(), TRUTH.spaces.bincount())
 
 
+@pytest.mark.slow
 def test_figures_stand_in_reading_order(experiment, drawn):
     experiment.model.spectrum = Planted(TRUTH.functions, apart(TRUTH.spaces))
     assert drawn(Torus, experiment.evaluate()) == [
@@ -161,6 +162,7 @@ def test_figures_stand_in_reading_order(experiment, drawn):
     ]
 
 
+@pytest.mark.slow
 def test_training_finds_eigenspaces(folder, metrics_of_training):
     """A few hundred steps on a tiny torus raise the score from that of a random basis."""
     quick = EXPERIMENTS.find("torus").presets["quick"]

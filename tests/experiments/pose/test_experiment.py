@@ -95,6 +95,7 @@ def test_training_pairs_decide_the_sign_of_translations(random_poses):
         assert predictor(frames, frames)[:, 2, 3].max() < 0
 
 
+@pytest.mark.slow
 def test_rendered_and_mirrored_sequences_have_their_share(make, clips):
     large = Optimisation(steps=2, batch_size=4_800)
     experiment = make(rendered=0.25, mirrored=True, training=large, head=large, **clips)
@@ -128,6 +129,7 @@ def test_rendered_clips_are_mixed_with_other_data_only(tiny_pose):
         Pose(replace(tiny_pose, rendered=0.5), "niso", 0, None, torch.device("cpu"))
 
 
+@pytest.mark.slow
 def test_footage_without_poses_is_pre_trained_on_along_with_rendered_clips(make, clips, train_all, monkeypatch):
     poses = PreparedFrames.poses
     monkeypatch.setattr(PreparedFrames, "poses", lambda frames, number: poses(frames, number) * torch.nan)

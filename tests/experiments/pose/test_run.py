@@ -41,6 +41,7 @@ def test_a_run_leaves_metrics_facts_and_a_report(trained):
 TRAJECTORIES = ["trajectories_skip1", "trajectories_skip5", "failures", "failures_pairs"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("drawn")
 def test_the_report_shows_trajectories_failures_and_maps(settings, tmp_path):
     runner.run(settings(), tmp_path / "run")
@@ -111,6 +112,7 @@ def older(run: Path) -> None:
     path.write_text(yaml.safe_dump(values))
 
 
+@pytest.mark.slow
 def test_runs_from_before_validation_load(settings, prepared_frames, tmp_path):
     run = tmp_path / "run"
     before = runner.run(settings("constant-motion"), run)
@@ -122,6 +124,7 @@ def test_runs_from_before_validation_load(settings, prepared_frames, tmp_path):
     assert {key: value for key, value in runner.evaluate(run).items() if key in before} == before
 
 
+@pytest.mark.slow
 def test_records_from_before_validation_load():
     records = sorted(ROOT.glob("results/pose*/**/*.json"))
     for record in records:

@@ -244,11 +244,13 @@ def test_both_phases_train_in_any_precision(folder, train_phases, method, precis
     assert all(value == value for value in experiment.evaluate().metrics.values())
 
 
+@pytest.mark.slow
 def test_figures_stand_in_reading_order(folder, drawn):
     result = evaluated(make(folder))
     assert drawn(Shapes, result) == ["meshes", "shapes", "pairs", "mobius", "maps", "eigenfunctions", "mask", "mass"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "names"),
     [("nft", ["shapes", "pairs", "mobius", "maps"]), ("autoencoder", ["shapes", "pairs"])],
@@ -323,6 +325,7 @@ def test_published_values_are_shares():
     assert all(re.fullmatch(r"0\.\d+( ± 0\.\d+)?", value) for value in values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["niso", "nft", "autoencoder"])
 def test_an_interrupted_head_is_trained_as_if_nothing_had_happened(finished_once, tmp_path, method):
     whole = finished_once("shapes", method)
@@ -368,6 +371,7 @@ def test_bad_configurations_are_named(bad, message):
         ShapesConfig(**bad)
 
 
+@pytest.mark.slow
 def test_a_wrong_call_is_refused(refused, folder, write_shapes, tmp_path):
     out = tmp_path / "run"
     alone = write_shapes(tmp_path / "alone", variants=1)
