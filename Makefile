@@ -21,7 +21,7 @@ help:
 	@echo "make demo     install into $(VENV), train the torus experiment, write a report under runs/"
 	@echo "make test     install the test extra, run ruff, mypy, import-linter and the whole test suite"
 	@echo "              (make test COVERAGE=1: with a report of the lines that it covers; half as long again)"
-	@echo "make check    the same without tests marked slow: within a minute, to be run often"
+	@echo "make check    the same without tests marked slow, in about two minutes: to be run often"
 	@echo "make lint     only ruff, mypy and import-linter"
 	@echo "make docs     fill the tables of the documents from results/"
 	@echo "make format   let ruff rewrite the code"
