@@ -129,6 +129,7 @@ for kind, rank in (("polar", 8), ("polar", CONV.points), ("rotation", CONV.point
 """
 
 
+@pytest.mark.slow
 def test_no_step_waits_for_a_gpu():
     """Apart from the SVD. On a device whose tensors have no values, whatever asks one for its value fails."""
     done = subprocess.run([sys.executable, "-c", HOST, "meta"], capture_output=True, text=True, timeout=300)

@@ -138,6 +138,7 @@ torch.testing.assert_close(exported(image), results[0][0])
 """
 
 
+@pytest.mark.slow
 def test_compile_and_export():
     """In a process of its own: jaxtyping's import hook, on in this suite, does not go with torch.compile."""
     subprocess.run([sys.executable, "-c", COMPILE], check=True)
