@@ -21,7 +21,7 @@ help:
 	@echo "make demo     install into $(VENV), train the torus experiment, write a report under runs/"
 	@echo "make test     install the test extra, run ruff, mypy, import-linter and the whole test suite"
 	@echo "              (make test COVERAGE=1: with a report of the lines that it covers; half as long again)"
-	@echo "make check    the same without tests marked slow, in about two minutes: to be run often"
+	@echo "make check    the same without whole runs, processes and compilation, in about a minute: to be run often"
 	@echo "make lint     only ruff, mypy and import-linter"
 	@echo "make docs     fill the tables of the documents from results/"
 	@echo "make format   let ruff rewrite the code"
@@ -34,8 +34,9 @@ demo: $(VENV)/.stamp-niso
 test: lint unit
 
 # One OpenMP thread a worker, sleeping while it waits: batched small SVDs collapse when cores are oversubscribed.
-# Each file stays in one worker, so that what its tests share is made once.
-PYTEST = OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1 MPLBACKEND=Agg $(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile
+# Each file stays in one worker, so that what its tests share is made once; files that take long come first.
+PYTEST = OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1 MPLBACKEND=Agg \
+	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 unit: $(VENV)/.stamp-test
 	$(PYTEST) $(if $(COVERAGE),--cov --cov-report=term)

@@ -30,6 +30,30 @@ settings.register_profile(
 settings.load_profile("niso")
 
 
+SLOW = (
+    "cli/data",
+    "data/shapes/test_family.py",
+    "data/shapes/test_preparation.py",
+    "experiments",
+    "runs",
+    "test_cli_runs.py",
+    "test_processes.py",
+    "test_readme.py",
+    "training/test_processes.py",
+)
+"""Tests of whole runs and of processes of their own: `make check` leaves them out, and `make test` begins with them."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are selected by markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def slow(item: pytest.Item) -> bool:
+        return item.path.relative_to(Path(__file__).parent).as_posix().startswith(SLOW)
+
+    for item in filter(slow, items):
+        item.add_marker("slow")
+    items.sort(key=slow, reverse=True)  # else one worker would be left with the last of them
+
+
 @pytest.fixture(autouse=True, scope="session")
 def one_thread():
     """Batched small SVDs collapse when cores are oversubscribed."""

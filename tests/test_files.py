@@ -58,9 +58,11 @@ with locked(Path({folder!r})):
 def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLD.format(folder=str(tmp_path))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None and process.stdout.readline() == "locked\n"
-        with pytest.raises(InputError, match="wait for it, or stop it first"), locked(tmp_path):
-            pass
-        process.kill()
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "locked\n"
+            with pytest.raises(InputError, match="wait for it, or stop it first"), locked(tmp_path):
+                pass
+        finally:
+            process.kill()
     with locked(tmp_path):
         pass
