@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from niso.checks import check_choice, check_count, check_number, check_tensors
 from niso.linalg import full_precision, matmul, polar
 
 Eigenvalues = Literal["cumulative", "sorted", "shifted"]
@@ -35,17 +36,22 @@ class Spectrum(NamedTuple):
         """Coefficients ΦᵀM z of latent functions in the eigenbasis (paper eq. 6).
 
         Raises:
+            TypeError: not a tensor of floating-point numbers.
             ValueError: latents that are not (…, points, channels).
         """
-        if z.ndim < 2 or z.shape[-2] != len(self.mass):
-            raise ValueError(f"latents must be (…, {len(self.mass)} points, channels), not {tuple(z.shape)}")
+        check_tensors(sizes={"points": len(self.mass)}, latents=(z, "* points channels"))
         return matmul((self.eigenfunctions * self.mass[:, None]).mT, z)
 
     def unproject(self, a: Float[Tensor, "*batch rank channels"]) -> Float[Tensor, "*batch points channels"]:
         """Latent functions Φ a with the given coefficients.
 
         For rank < points, `unproject` after `project` is the M-orthogonal projection onto the eigenfunctions.
+
+        Raises:
+            TypeError: not a tensor of floating-point numbers.
+            ValueError: coefficients that are not (…, rank, channels).
         """
+        check_tensors(sizes={"rank": self.eigenfunctions.shape[1]}, coefficients=(a, "* rank channels"))
         return matmul(self.eigenfunctions, a)
 
     def operator(self) -> Float[Tensor, "points points"]:
@@ -53,7 +59,13 @@ class Spectrum(NamedTuple):
         return matmul(self.eigenfunctions * self.eigenvalues, (self.eigenfunctions * self.mass[:, None]).mT)
 
     def spatial_map(self, tau: Float[Tensor, "*batch rank rank"]) -> Float[Tensor, "*batch points points"]:
-        """Map Φ τ_Ω ΦᵀM on latent functions for a map τ_Ω of coefficients (inverse of paper eq. 5)."""
+        """Map Φ τ_Ω ΦᵀM on latent functions for a map τ_Ω of coefficients (inverse of paper eq. 5).
+
+        Raises:
+            TypeError: not a tensor of floating-point numbers.
+            ValueError: maps that are not (…, rank, rank).
+        """
+        check_tensors(sizes={"rank": self.eigenfunctions.shape[1]}, tau=(tau, "* rank rank"))
         return matmul(matmul(self.eigenfunctions, tau), (self.eigenfunctions * self.mass[:, None]).mT)
 
 
@@ -83,7 +95,8 @@ class LearnedSpectrum(nn.Module):
             after `retract_` on a CPU; there its first derivatives alone are exact.
 
     Raises:
-        ValueError: a rank outside 1 … points, or an unknown parametrisation.
+        TypeError: points or a rank that are not whole numbers.
+        ValueError: a rank outside 1 … points, an unknown parametrisation, or a negative damping.
 
     Half-precision parameters still give a float32 spectrum.
 
@@ -102,13 +115,13 @@ class LearnedSpectrum(nn.Module):
         eigenfunctions: Eigenfunctions = "polar",
     ) -> None:
         super().__init__()
-        rank = points if rank is None else rank
+        points = check_count("points", points)
+        rank = points if rank is None else check_count("rank", rank)
         if not 1 <= rank <= points:
             raise ValueError(f"rank {rank} must lie between 1 and the number of points, {points}")
-        if eigenvalues not in get_args(Eigenvalues):
-            raise ValueError(f"eigenvalues must be one of {get_args(Eigenvalues)}, not {eigenvalues!r}")
-        if eigenfunctions not in get_args(Eigenfunctions):
-            raise ValueError(f"eigenfunctions must be one of {get_args(Eigenfunctions)}, not {eigenfunctions!r}")
+        check_choice("eigenvalues", eigenvalues, Eigenvalues)
+        check_choice("eigenfunctions", eigenfunctions, Eigenfunctions)
+        check_number("damping", damping)
         self.eigenvalue_kind, self.eigenfunction_kind = eigenvalues, eigenfunctions
         self.damping = damping
         self.mass_root = nn.Parameter(torch.ones(points))
