@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import torch
 from niso.data.photographs import EXTENSIONS
 from niso.data.video.sequences import Sequence, natural
 from niso.errors import InputError
+from niso.files import parse_json
 from niso.geometry.cameras import from_world_to_camera
 
 _FOCAL_LENGTHS = dict(SIMPLE_PINHOLE=1, PINHOLE=2, SIMPLE_RADIAL=1, RADIAL=1, OPENCV=2, FULL_OPENCV=2)
@@ -84,7 +84,7 @@ def nerfstudio(path: Path, name: str | None = None, split: str = "train") -> Seq
     """
     path = path / "transforms.json" if path.is_dir() else path
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(path.read_text(encoding="utf-8"))
         named = [(_with_extension(path.parent / frame["file_path"]), frame) for frame in content["frames"]]
         named.sort(key=lambda pair: natural(pair[0].as_posix()))
         images = [image for image, _ in named]
@@ -92,7 +92,7 @@ def nerfstudio(path: Path, name: str | None = None, split: str = "train") -> Seq
         intrinsics = [_nerfstudio_intrinsics({**content, **frame}) for _, frame in named]
         if matrices.shape != (len(named), 4, 4) or not named:
             raise ValueError("its matrices are not 4×4, or there are none")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         problem = f"{type(error).__name__}: {error}"
         raise InputError(f"cannot read cameras from {path} ({problem}): give nerfstudio's transforms.json") from error
     if len(set(images)) < len(images):
