@@ -1,12 +1,15 @@
 """SIGKILLs at random moments of a small run: resumed each time, it must end with the same bits as if left alone.
 
-Each process is forked from this one, so that it begins without the seconds that imports take. Needs a POSIX system.
+Each process is forked from this one, which has imported everything, and draws no figures: a kill comes while it works
+on the run, not while it loads libraries. Needs a POSIX system.
 
 Run: python -m benchmarks.kills
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import multiprocessing
 import os
@@ -27,6 +30,9 @@ import numpy as np  # isort: skip  # after benchmarks.common, which sets how thr
 import torch
 from PIL import Image
 
+from niso import report
+from niso.cli.main import main
+from niso.report import pictures
 from niso.training import checkpoint
 
 RUN = (
@@ -40,7 +46,7 @@ class Options(Named):
 
     kills: int = 100
     """Processes to end by SIGKILL."""
-    steps: int = 200
+    steps: int = 100
     """Steps of a run."""
     seed: int = 0
     """Of the moments."""
@@ -60,10 +66,16 @@ def call(words: list[str], log: Path) -> None:
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
-    torch.set_num_threads(1)
-    from niso.cli.main import main
-
     main(words)
+
+
+def prepare(words: list[str]) -> None:
+    """Import all that a run needs, by a run in this process."""
+    torch.set_num_threads(1)
+    report.save_pictures, pictures.as_png = (lambda *_: None), (lambda _: b"")
+    nowhere = io.StringIO()
+    with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere), contextlib.suppress(SystemExit):
+        main(words)
 
 
 def niso(words: list[str], log: Path, seconds: float | None = None) -> int:
@@ -107,6 +119,7 @@ def work(options: Options, folder: Path) -> dict[str, Any]:
     """Kill and resume, run after run; what came of it."""
     chance, log = random.Random(options.seed), folder / "log"
     command = ["run", *RUN, "--steps", str(options.steps), "--data-dir", str(images(folder / "images"))]
+    prepare([*command, "--out", str(folder / "first")])
     begin = time.monotonic()
     alone = folder / "alone"
     if niso([*command, "--out", str(alone)], log):
@@ -131,10 +144,9 @@ def work(options: Options, folder: Path) -> dict[str, Any]:
     return {"kills": kills, "places": dict(places), "runs": runs, "runs_with_equal_bits": equal, "findings": findings}
 
 
-def main(options: Options) -> None:
+def benchmark(options: Options) -> None:
     """Kill, resume, compare."""
     begin = time.monotonic()
-    torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         results = work(options, Path(folder))
     table("SIGKILLs", ("moment", "kills"), [*results["places"].items(), ("all", results["kills"])])
@@ -144,4 +156,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Options, description=__doc__))
+    benchmark(tyro.cli(Options, description=__doc__))
