@@ -94,7 +94,7 @@ def _decoder() -> ModuleType:
     try:
         import av
     except ImportError as error:
-        raise InputError("video files need PyAV: pip install 'niso[video]'") from error
+        raise InputError("video files need PyAV: pip install 'av>=14'") from error
     return av
 
 
