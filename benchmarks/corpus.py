@@ -180,7 +180,7 @@ def _write_co3d(folder: Path) -> list[Path]:
 def _read_co3d(folder: Path) -> Iterable[str]:
     from niso.data.video.co3d import select, sequences
 
-    selection = select(folder, quality=1)
+    selection = select(folder, quality=1.0)
     found = [entry for entry in sequences(folder, selection) if isinstance(entry, tuple)]
     select(folder, quality=0.5)
     return [*(reason for _, reason in found), *selection.left_out.values()]

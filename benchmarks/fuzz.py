@@ -30,6 +30,7 @@ import tyro
 from benchmarks.common import Named, table, write
 from benchmarks.corpus import TARGETS
 
+WORKER = "from benchmarks.fuzz import work; work()"
 LIMIT = 30.0
 """Seconds that a reader may take for one of these small files."""
 MEMORY = 768 << 20
@@ -65,8 +66,9 @@ class Reader:
     def read(self, target: str, folder: Path) -> tuple[str, str]:
         """The outcome and what there is to say about it."""
         if self.process is None:
-            command = [sys.executable, "-c", "from benchmarks.fuzz import work; work()"]
-            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            command = [sys.executable, "-c", WORKER]
+            root = Path(__file__).parents[1]
+            self.process = subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             self._answer(None)
         process = self.process
         assert process.stdin is not None

@@ -9,6 +9,7 @@ import re
 import struct
 import zlib
 from collections.abc import Callable
+from copy import deepcopy
 from functools import cache
 from typing import Any
 
@@ -106,11 +107,11 @@ def _changed(root: Any, chance: random.Random) -> Any:
     for _ in range(chance.choice((1, 1, 2, 4))):
         places = list(_places(root))
         if not places:
-            return chance.choice(VALUES)
+            return deepcopy(chance.choice(VALUES))
         parent, key = chance.choice(places)
         action = chance.random()
         if action < 0.75:
-            parent[key] = chance.choice(VALUES)
+            parent[key] = deepcopy(chance.choice(VALUES))
         elif action < 0.9:
             del parent[key]
         elif isinstance(parent, list):

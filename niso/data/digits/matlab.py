@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Collection, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -81,10 +82,10 @@ def _elements(content: memoryview, order: Order, padded: bool = True) -> Iterato
 def _matrix(content: memoryview, order: Order, names: Collection[str]) -> tuple[str, np.ndarray | None]:
     """Name of a variable, and its array where the name is wanted."""
     parts = _elements(content, order)
-    try:
-        flags, shape, name = (_numbers(*next(parts), order) for _ in range(3))
-    except StopIteration:
-        raise ValueError("a variable is cut off") from None
+    head = [_numbers(kind, data, order) for kind, data in islice(parts, 3)]
+    if len(head) < 3:
+        raise ValueError("a variable is cut off")
+    flags, shape, name = head
     title = name.astype(np.uint8).tobytes().decode("ascii", errors="replace")
     if title not in names:
         return title, None
