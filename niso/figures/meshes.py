@@ -47,7 +47,7 @@ def mesh_table(
             if isinstance(cell, DrawnMesh):
                 _draw(axes, cell)
             else:
-                show(axes, cell)
+                show(axes, cell, signed=True)
             axes.set(xticks=[], yticks=[])
         cells[0].set_ylabel(label, rotation=0, ha="right", va="center")
     for axes, title in zip(table[0], titles, strict=True):
