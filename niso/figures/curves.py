@@ -11,7 +11,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from niso.figures.style import BLUE, ORANGE, Array, as_numpy, parts, styled
+from niso.figures.style import BLUE, ORANGE, Array, above_and_below, as_numpy, parts, styled
 
 COLOURS = (BLUE, ORANGE, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#882255")
 """Okabe and Ito's palette without its yellow, and Tol's wine."""
@@ -50,7 +50,7 @@ def bands(curves: Sequence[Band], x_label: str, y_label: str) -> Figure:
     columns = max(1, 3 // len(titles))
     most = max(sum(curve.panel == title for curve in curves) for title in titles)
     figure = Figure((10, 3.6 + (below := 0.2 * math.ceil(most / columns) + 0.1)))
-    panels = [part.subfigures(2, 1, height_ratios=(3.6, below)) for part in parts(figure, len(titles))]
+    panels = [above_and_below(part, 3.6, below) for part in parts(figure, len(titles))]
     panels_of_titles = [above.subplots() for above, _ in panels]
     first = panels_of_titles[0]
     for axes, title in zip(panels_of_titles, titles, strict=True):

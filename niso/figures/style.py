@@ -79,6 +79,12 @@ def parts(figure: Figure, count: int, shares: Sequence[float] | None = None) -> 
     return list(figure.subfigures(1, count, squeeze=False, width_ratios=shares)[0])
 
 
+def above_and_below(part: SubFigure, above: float, below: float) -> tuple[SubFigure, SubFigure]:
+    """A panel in two, of these shares of the height, e.g. for a legend below axes."""
+    upper, lower = part.subfigures(2, 1, squeeze=False, height_ratios=(above, below))[:, 0]
+    return upper, lower
+
+
 def add_bar(image: ScalarMappable, axes: Axes, **options: Any) -> None:
     """A colour bar beside its axes, in the same panel."""
     axes.figure.colorbar(image, ax=axes, **options)

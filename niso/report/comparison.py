@@ -98,6 +98,7 @@ def write_comparison(runs: Sequence[Run], out: Path, known: Ask) -> Path:
         summary=["Mean ± standard error of the mean over seeds, then every seed."],
         sections=sections(runs, known),
         elsewhere=methods.ELSEWHERE,
+        quoted_note=methods.QUOTED,
         most=MOST,
     )
     write_atomically(out, page)

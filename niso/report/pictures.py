@@ -160,10 +160,10 @@ def _cut(light: bytes, dark: bytes, name: str, caption: str, widest: int | None)
     """The panels of a picture. OSError where it is no PNG."""
     with Image.open(io.BytesIO(light), formats=["PNG"]) as first:
         shown = [first.convert("RGB")]
-        told = first.info.get(PANELS) or "[[0, \"\"]]"
+        told = first.info.get(PANELS) or '[[0, ""]]'
     if dark:
         with Image.open(io.BytesIO(dark), formats=["PNG"]) as second:
-            shown.append(second.convert("RGB"))
+            shown += [second.convert("RGB")] * (second.size == shown[0].size)  # else it is of an earlier evaluation
     begins, words = zip(*json.loads(told), strict=True)
     width, height = shown[0].size
     edges = [*(round(share * width) for share in begins), width]
@@ -175,8 +175,15 @@ def _cut(light: bytes, dark: bytes, name: str, caption: str, widest: int | None)
         sources = [_source(image.crop((left, 0, right, height)).resize(size)) for image in shown]
         place = f"panel {number} of {len(words)}" if len(words) > 1 else ""
         alt = ": ".join(filter(None, [sentence, place, words[number - 1]]))
-        sides = (side * 100 // DPI for side in size)
-        panels.append(Panel(sources[0], sources[1] if dark else "", *sides, f"{alt}."))
+        panels.append(
+            Panel(
+                sources[0],
+                sources[1] if len(sources) > 1 else "",
+                size[0] * 100 // DPI,
+                size[1] * 100 // DPI,
+                f"{alt}.",
+            )
+        )
     return panels
 
 
