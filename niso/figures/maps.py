@@ -93,6 +93,7 @@ def map_before_after(
     ):
         image = show(axes, values, limit, signed=False)
         axes.set_title(title)
+        axes.set_anchor("N")  # titles at one height
         if axes is not before:
             corners = [(end - size, size) for end, size in zip(ends, sizes, strict=True) if end <= len(values)]
             outlines = [Rectangle((start - 0.5, start - 0.5), size, size) for start, size in corners]

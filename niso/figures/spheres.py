@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from niso.figures.style import BLUE, GREY, ORANGE, Array, add_bar, as_numpy, largest, on_grid, panels, show, styled
 from niso.geometry.domains import equirectangular
 
-LABEL = 0.9
-"""Inches beside the first column that labels of rows take."""
+LETTER, GAP = 0.06, 0.15
+"""Inches of a letter of rows' labels, and between them and the first column."""
 _VIEW = (math.radians(-60), math.radians(25))  # longitude and latitude that face the reader
 
 
@@ -39,8 +39,9 @@ def sphere_rows(
     """
     step = pixels + max(2, pixels // 8)
     width = max(len(line) for line in rows)
-    side = (10 - LABEL) / len(columns) / width  # inches of a sphere and its gap
-    shares = [side * width + LABEL, *(side * width for _ in columns[1:])]
+    beside = GAP + LETTER * max((len(line) for label in labels for line in label.splitlines()), default=0)
+    side = (10 - beside) / len(columns) / width  # inches of a sphere and its gap
+    shares = [side * width + beside, *(side * width for _ in columns[1:])]
     figure, cells = panels(10, side * len(rows) + 0.4, len(columns), shares)
     for axes, (title, functions) in zip(cells, columns, strict=True):
         discs = _discs(as_numpy(functions), grid, pixels)
@@ -52,9 +53,11 @@ def sphere_rows(
                 canvas[y : y + pixels, x : x + pixels] = discs[index] / largest(discs[index])
         show(axes, canvas, 1.0, signed=True)
         axes.axis("off")
+        axes.set_anchor("NE")  # titles at one height
         axes.set_title(title)
     for line, label in enumerate(labels):
-        cells[0].text(-0.3 * step, (line + 0.4) * step, label, ha="right", va="center", fontsize=7)
+        place = {"xy": (0, (line + 0.4) * step), "xytext": (-6, 0), "textcoords": "offset points"}
+        cells[0].annotate(label, **place, ha="right", va="center", fontsize=7)
     return figure
 
 

@@ -35,7 +35,7 @@ def image_rows(
         raise ValueError("there are no images to show")
     across = min(1.3, 8.2 / count)
     height = sum(across * shape[0] / shape[1] + 0.06 for shape in (as_numpy(images).shape[1:3] for _, images in rows))
-    tight = ConstrainedLayoutEngine(w_pad=0.02, h_pad=0.02, wspace=0, hspace=0)
+    tight = ConstrainedLayoutEngine(w_pad=0.02, h_pad=0.02, wspace=0, hspace=0, rect=(0.005, 0, 0.99, 1))
     figure = Figure((across * count + 1.9, height + 0.1), layout=tight)
     cells = figure.subplots(len(rows), count, squeeze=False)
     for cell in cells.flat:
