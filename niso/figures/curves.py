@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from jaxtyping import Float
@@ -17,7 +16,6 @@ COLOURS = (BLUE, ORANGE, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", 
 """Okabe and Ito's palette without its yellow, and Tol's wine."""
 STROKES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (7, 2, 1, 2, 1, 2)), (0, (1, 4)), (0, (9, 4)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-"""Of the first eight colours, of the next eight, and so on."""
 MARKS = 12
 """Markers of a line, at most."""
 
@@ -39,7 +37,7 @@ class Band(NamedTuple):
 def bands(curves: Sequence[Band], x_label: str, y_label: str) -> Figure:
     """Curves with a band of one standard error each, a panel for each title, in one scale, each with its legend below.
 
-    Two lines of a panel differ in colour, marker or stroke.
+    The lines of a panel, up to 56 of a colour, differ in colour, marker or stroke.
 
     Raises:
         ValueError: there is no curve.
@@ -49,16 +47,16 @@ def bands(curves: Sequence[Band], x_label: str, y_label: str) -> Figure:
     titles = list(dict.fromkeys(curve.panel for curve in curves))
     columns = max(1, 3 // len(titles))
     most = max(sum(curve.panel == title for curve in curves) for title in titles)
-    figure = Figure((10, 3.6 + (below := 0.2 * math.ceil(most / columns) + 0.1)))
+    figure = Figure((10, 3.6 + (below := 0.2 * math.ceil(most / columns) + 0.25)))
     panels = [above_and_below(part, 3.6, below) for part in parts(figure, len(titles))]
     panels_of_titles = [above.subplots() for above, _ in panels]
     first = panels_of_titles[0]
     for axes, title in zip(panels_of_titles, titles, strict=True):
-        looks: set[tuple[int, int]] = set()
+        looks: set[tuple[int, int, int]] = set()
         for curve in (curve for curve in curves if curve.panel == title):
-            stroke = next(n for n in itertools.count() if (curve.colour, n) not in looks)
-            looks.add((curve.colour, stroke))
-            _draw(axes, curve, stroke)
+            look = next((look for look in _looks(curve.colour) if look not in looks), (0, 0, 0))
+            looks.add(look)
+            _draw(axes, curve, look)
         if axes is not first:
             axes.sharex(first)
             axes.sharey(first)
@@ -69,15 +67,22 @@ def bands(curves: Sequence[Band], x_label: str, y_label: str) -> Figure:
     return figure
 
 
-def _draw(axes: Axes, curve: Band, stroke: int) -> None:
+def _looks(colour: int) -> Iterator[tuple[int, int, int]]:
+    """Colour, stroke and marker, by number: a first choice for this number of a colour, and others."""
+    cycle, colour = divmod(colour, len(COLOURS))
+    for number in range(len(STROKES) * len(MARKERS)):
+        yield colour, (cycle + number) % len(STROKES), (cycle + number // len(STROKES)) % len(MARKERS)
+
+
+def _draw(axes: Axes, curve: Band, look: tuple[int, int, int]) -> None:
     x, y = as_numpy(curve.x), as_numpy(curve.y)
-    colour = COLOURS[curve.colour % len(COLOURS)]
+    colour = COLOURS[look[0]]
     axes.plot(
         x,
         y,
         color=colour,
-        linestyle=STROKES[stroke % len(STROKES)],
-        marker=MARKERS[(curve.colour // len(COLOURS) + 2 * (stroke // len(STROKES))) % len(MARKERS)],
+        linestyle=STROKES[look[1]],
+        marker=MARKERS[look[2]],
         markevery=math.ceil(len(x) / MARKS),
         markersize=4,
         label=curve.label,

@@ -10,7 +10,20 @@ from matplotlib.collections import LineCollection, PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from niso.figures.style import BLUE, GREY, ORANGE, Array, add_bar, as_numpy, largest, on_grid, panels, show, styled
+from niso.figures.style import (
+    BLUE,
+    GREY,
+    ORANGE,
+    Array,
+    add_bar,
+    as_numpy,
+    largest,
+    on_grid,
+    panels,
+    show,
+    styled,
+    wrapped,
+)
 
 
 @styled
@@ -116,7 +129,7 @@ def energy_histogram(energy: Float[Array, " rank"], label: str) -> Figure:
     low = low if low > 0.4 else 0.0
     figure, (each, histogram) = panels(10, 3.2, 2)
     each.plot(np.ma.masked_invalid(values), linestyle="none", marker="o", markersize=3.5, color=BLUE)
-    each.set(xlabel="eigenfunction, in the order of the spectrum", ylabel=label)
+    each.set(xlabel="eigenfunction, in the order of the spectrum", ylabel=wrapped(label, 32))
     histogram.hist(finite, bins=np.linspace(low, 1, 41).tolist(), color=BLUE)
     histogram.set(xlabel=label, ylabel="eigenfunctions")
     for axes in (each, histogram):

@@ -56,8 +56,8 @@ def sphere_rows(
         axes.set_anchor("NE")  # titles at one height
         axes.set_title(title)
     for line, label in enumerate(labels):
-        place = {"xy": (0, (line + 0.4) * step), "xytext": (-6, 0), "textcoords": "offset points"}
-        cells[0].annotate(label, **place, ha="right", va="center", fontsize=7)
+        middle = (0.0, (line + 0.4) * step)
+        cells[0].annotate(label, middle, (-6, 0), textcoords="offset points", ha="right", va="center", fontsize=7)
     return figure
 
 

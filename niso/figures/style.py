@@ -64,7 +64,7 @@ def largest(values: np.ndarray) -> float:
 
 
 def panels(
-    width: int | float, height: int | float, count: int = 1, shares: Sequence[float] | None = None
+    width: int | float, height: int | float, count: int = 1, shares: Sequence[int | float] | None = None
 ) -> tuple[Figure, list[Axes]]:
     """A figure of a size in inches, and its axes side by side; `shares` of the width, by default equal ones.
 
@@ -74,12 +74,12 @@ def panels(
     return figure, [part.subplots() for part in parts(figure, count, shares)]
 
 
-def parts(figure: Figure, count: int, shares: Sequence[float] | None = None) -> list[SubFigure]:
+def parts(figure: Figure, count: int, shares: Sequence[int | float] | None = None) -> list[SubFigure]:
     """Panels of a figure, see `panels`, to be filled."""
     return list(figure.subfigures(1, count, squeeze=False, width_ratios=shares)[0])
 
 
-def above_and_below(part: SubFigure, above: float, below: float) -> tuple[SubFigure, SubFigure]:
+def above_and_below(part: SubFigure, above: int | float, below: int | float) -> tuple[SubFigure, SubFigure]:
     """A panel in two, of these shares of the height, e.g. for a legend below axes."""
     upper, lower = part.subfigures(2, 1, squeeze=False, height_ratios=(above, below))[:, 0]
     return upper, lower

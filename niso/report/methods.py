@@ -87,7 +87,7 @@ def text(shown: MethodsTable, width: int | None = None) -> str:
         rows.append([f"({ELSEWHERE})", entry.name, MISSING, *(entry.values.get(key, MISSING) for key in shown.metrics)])
     aligned, left_out = _aligned([*heads, *rows], width)
     notes = [f"({ELSEWHERE}) {QUOTED}"] if shown.quoted else []
-    notes += [f"{left_out} more columns are in the report"] if left_out else []
+    notes += [f"{left_out} more column{'s are' if left_out > 1 else ' is'} in the report"] if left_out else []
     return "\n".join([aligned, *notes])
 
 

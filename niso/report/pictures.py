@@ -167,7 +167,7 @@ def _cut(light: bytes, dark: bytes, name: str, caption: str, widest: int | None)
     begins, words = zip(*json.loads(told), strict=True)
     width, height = shown[0].size
     edges = [*(round(share * width) for share in begins), width]
-    sentence = re.split(r"(?<=[.;])\s", caption or name, maxsplit=1)[0].rstrip(".;")
+    sentence = re.split(r"(?<=[.;])\s", caption or Path(name).stem.replace("_", " "), maxsplit=1)[0].rstrip(".;")
     panels = []
     for number, (left, right) in enumerate(pairwise(edges), 1):
         factor = min(1.0, (widest or math.inf) * DPI / 100 / (right - left))

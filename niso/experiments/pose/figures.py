@@ -28,7 +28,7 @@ def trajectories(result: PoseResult) -> list[Picture]:
             f"Paths of the camera through held-out sequences, with {_left_out(skip)}: the true path (dashed, starting "
             "at the circle) and the path that the predicted relative poses compose to, after the similarity that "
             "brings it nearest to the truth, reflections allowed. Each view is along the direction in which the true "
-            "path is thinnest. The panels go from the smallest error √(3n)·ATE, which the titles give, to the largest.",
+            "path is thinnest. The titles give the errors √(3n)·ATE, the smallest and the largest among them.",
             draw_paths(paths),
         )
         for skip, paths in result.cases.paths.items()
