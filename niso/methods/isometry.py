@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from niso.functional_map import Mask, isometric_map, multiplicity_mask
 from niso.methods.config import ClassifierConfig, GroupConfig, IsometryConfig
-from niso.methods.heads import invariant_head
+from niso.methods.heads import invariant_head, spectral_head
 from niso.methods.method import Method, Networks
 from niso.model import IsometryObjective, NeuralIsometry
 from niso.spectrum import LearnedSpectrum, Spectrum
@@ -77,6 +77,8 @@ class Isometry(Method):
     def head(
         self, config: ClassifierConfig, examples: Float[Tensor, "batch length channels"], classes: int
     ) -> nn.Module:
+        if config.classifier == "spectral" and self.model.mask is not None:
+            return spectral_head(config, examples, classes, self.spectrum().eigenvalues)
         return invariant_head(config, examples, classes)
 
 
