@@ -154,4 +154,5 @@ def neural_isometry(
         spectral_dropout=config.spectral_dropout,
         norm=config.norm,
         relative=relative,
+        confidence=networks.confidence,
     )
