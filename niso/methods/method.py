@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
+from niso.geometry.domains.domain import Domain, Sampling, plane
 from niso.methods.config import ClassifierConfig, MethodConfig
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 from niso.spectrum import Spectrum
@@ -27,12 +28,14 @@ class Networks(NamedTuple):
         decoder: the way back.
         grid: height and width of the latent grid, N = height × width points.
         channels: number d of latent channels.
+        domain: where the points of the latent grid lie.
     """
 
     encoder: nn.Module
     decoder: nn.Module
     grid: tuple[int, int]
     channels: int
+    domain: Domain = plane
 
     @property
     def points(self) -> int:
@@ -40,14 +43,16 @@ class Networks(NamedTuple):
         return self.grid[0] * self.grid[1]
 
     @classmethod
-    def convolutional(cls, config: ConvConfig, size: tuple[int, int], channels: int) -> Networks:
+    def convolutional(
+        cls, config: ConvConfig, size: tuple[int, int], channels: int, domain: Domain = plane
+    ) -> Networks:
         """Convolutional networks for images of this size and so many channels, whatever the configuration says.
 
         Raises:
             ValueError: the networks do not fit the images.
         """
         config = replace(config, image_size=size, image_channels=channels)
-        return cls(ConvEncoder(config), ConvDecoder(config), config.grid, config.latent_channels)
+        return cls(ConvEncoder(config), ConvDecoder(config), config.grid, config.latent_channels, domain)
 
 
 class Method(ABC):
@@ -82,6 +87,8 @@ class Method(ABC):
         self.config = config
         self.grid = networks.grid
         """Height and width of the latent grid."""
+        self.domain = networks.domain
+        """Where its points lie."""
         self.model = self.build(networks)
         self.precision: Callable[[], AbstractContextManager[Any]] = nullcontext
         """Puts networks in the precision of the run, wherever they are called."""
@@ -132,6 +139,10 @@ class Method(ABC):
 
     def spectrum(self) -> Spectrum | None:
         """The learned mass, eigenfunctions and eigenvalues; None where the method learns no operator."""
+        return None
+
+    def spectrum_at(self, sampling: Sampling) -> Spectrum | None:
+        """The same at other points of the latent domain; None where it is known on the latent grid alone."""
         return None
 
     def mask(self) -> Float[Tensor, "rank rank"] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Literal, get_args
 
 import torch
@@ -13,7 +14,7 @@ from niso.linalg import full_precision
 
 Features = Literal["coordinates", "fourier", "periodic"]
 """What a field's network sees of a point: the coordinates as they are; these and random Fourier features; or Fourier
-features of whole frequencies alone, which make the field periodic."""
+features of the lowest whole frequencies alone, which make the field periodic."""
 
 
 class PointFeatures(nn.Module):
@@ -21,11 +22,11 @@ class PointFeatures(nn.Module):
 
     - "coordinates": x;
     - "fourier": x, cos(πBx) and sin(πBx), for frequencies B drawn from N(0, scale²): 1 is one period from −1 to 1;
-    - "periodic": cos(πBx) and sin(πBx), for B rounded to whole numbers: of period 2 along every axis. No frequency
-      occurs twice, nor with its opposite.
+    - "periodic": cos(πBx) and sin(πBx), for the lowest whole frequencies B, by their largest entry: of period 2 along
+      every axis. Of a frequency and its opposite only one is taken.
 
     Raises:
-        ValueError: an unknown kind, a number that is not positive, or a scale too small for so many whole frequencies.
+        ValueError: an unknown kind, or a number that is not positive.
 
     Source: Rahimi, Recht, "Random features for large-scale kernel machines", 2007; Tancik et al., "Fourier features
     let networks learn high frequency functions in low dimensional domains", 2020.
@@ -43,7 +44,7 @@ class PointFeatures(nn.Module):
         if kind == "fourier":
             drawn = scale * torch.randn(frequencies, dimensions)
         elif kind == "periodic":
-            drawn = _whole_frequencies(dimensions, frequencies, scale)
+            drawn = _whole_frequencies(dimensions, frequencies)
         else:
             drawn = torch.zeros(0, dimensions)
         self.register_buffer("frequencies", drawn)
@@ -65,13 +66,12 @@ def _features(
     return torch.cat([*([x] if plain else []), phase.cos(), phase.sin()], dim=-1)
 
 
-def _whole_frequencies(dimensions: int, count: int, scale: float) -> Float[Tensor, "count dimensions"]:
-    """The first so many different whole frequencies, up to their sign, among rounded normal ones."""
-    found: dict[tuple[int, ...], None] = {}
-    for _ in range(100):
-        for row in (scale * torch.randn(10 * count, dimensions)).round().int().tolist():
-            if any(row) and tuple(-n for n in row) not in found:
-                found.setdefault(tuple(row))
-            if len(found) == count:
-                return torch.tensor(list(found), dtype=torch.get_default_dtype())
-    raise ValueError(f"{count} whole frequencies do not differ at a scale of {scale}: take fewer or a larger scale")
+def _whole_frequencies(dimensions: int, count: int) -> Float[Tensor, "count dimensions"]:
+    """So many of the lowest whole frequencies, up to their signs and without 0."""
+    largest = 1
+    while ((2 * largest + 1) ** dimensions - 1) // 2 < count:
+        largest += 1
+    box = product(range(-largest, largest + 1), repeat=dimensions)
+    half = [b for b in box if b > (0,) * dimensions]
+    half.sort(key=lambda b: (max(map(abs, b)), sum(n * n for n in b), b))
+    return torch.tensor(half[:count], dtype=torch.get_default_dtype())

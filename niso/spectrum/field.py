@@ -33,15 +33,18 @@ class FieldSpectrum(SpectrumModule):
         rank: number k of eigenfunctions, at most N, which is the default.
         weights: (N,) w, positive; 1 by default.
         features: what the networks see of a point, see `PointFeatures`.
-        frequencies, scale: of Fourier features: how many, and the standard deviation, in periods from −1 to 1.
-        width, layers: of the networks' hidden layers; SiLU follows each.
+        frequencies, scale: of Fourier features: how many, and the standard deviation of random ones, in periods from
+            −1 to 1.
+        width, layers: of the networks' hidden layers; SiLU follows each. With no layers, U and ρ are linear in the
+            features.
         eigenvalues: parametrisation of Λ, see `LearnedSpectrum`.
 
     Raises:
-        ValueError: points, weights or sizes that are no such thing, or a rank above the number of points or of the
-            functions that networks of this width span, width + 1.
+        ValueError: points, weights or sizes that are no such thing; a rank above the number of points, or above the
+            number of functions that the networks' last layer spans, its inputs + 1; or U that starts out linearly
+            dependent on the points, to rounding, as networks over few coordinates do at a high rank.
 
-    Where U is linearly dependent on the points, a call raises `torch.linalg.LinAlgError`.
+    Where U becomes linearly dependent on the points, a call raises `torch.linalg.LinAlgError`.
     """
 
     places: Tensor
@@ -64,20 +67,31 @@ class FieldSpectrum(SpectrumModule):
         rank = len(places) if rank is None else rank
         if not 1 <= rank <= len(places):
             raise ValueError(f"rank {rank} must lie between 1 and the number of points, {len(places)}")
-        if width < 1 or layers < 1:
-            raise ValueError(f"a field needs at least one hidden layer and channel, got {layers} and {width}")
-        if rank > width + 1:
-            raise ValueError(f"networks of width {width} span at most {width + 1} functions, not {rank}: widen them")
+        if width < 1 or layers < 0:
+            raise ValueError(f"a field's width must be positive and its layers not negative, got {width} and {layers}")
         self.eigenvalue_kind: Eigenvalues = eigenvalues
         self.register_buffer("places", places)
         self.register_buffer("weights", weights)
         dimensions = places.shape[1]
         self.features = PointFeatures(features, dimensions, frequencies, scale)
+        span = 1 + (width if layers else self.features.count)
+        if rank > span:
+            more = "widen them" if layers else "take more frequencies"
+            raise ValueError(f"such networks span at most {span} functions, not {rank}: {more}")
         self.functions = _Network(self.features.count, [width] * layers, rank)
         self.density = _Network(self.features.count, [width] * layers, 1)
+        nn.init.orthogonal_(self.functions.layers[-1].weight)  # type: ignore[arg-type]  # a linear layer's
         nn.init.zeros_(self.density.layers[-1].weight)  # type: ignore[arg-type]  # a linear layer's
         nn.init.zeros_(self.density.layers[-1].bias)  # type: ignore[arg-type]
         self.eigenvalue_root = nn.Parameter(initial_root(eigenvalues, rank))
+        try:
+            with torch.no_grad():
+                self()
+        except torch.linalg.LinAlgError as error:
+            raise ValueError(
+                f"the {rank} functions of the field are linearly dependent on its {len(places)} points, to rounding: "
+                "take Fourier features, more frequencies of them, a larger scale, fewer layers or a lower rank"
+            ) from error
 
     @property
     def points(self) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Literal
 
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from niso.spectrum.spectrum import Spectrum
 
@@ -32,6 +33,15 @@ class SpectrumModule(nn.Module, ABC):
     @abstractmethod
     def forward(self) -> Spectrum:
         """The spectrum at its own points."""
+
+    def at(
+        self,
+        points: Float[Tensor, "others dimensions"],
+        weights: Float[Tensor, " others"] | None = None,
+        orthonormal: bool = True,
+    ) -> Spectrum | None:
+        """The spectrum at other points, see `niso.FieldSpectrum.at`; None where it is known at its own points alone."""
+        return None
 
     def roles(self) -> dict[Role, list[nn.Parameter]]:
         """Its parameters by what they determine; none where nothing is learned."""

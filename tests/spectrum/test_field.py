@@ -8,6 +8,8 @@ from torch import nn
 import niso
 from niso.config import Optimisation
 from niso.geometry.domains import equirectangular, sphere
+from niso.geometry.domains.domain import torus
+from niso.geometry.domains.torus import harmonics
 from niso.spectrum import FieldSpectrum
 from niso.spectrum.features import PointFeatures
 from niso.training.optimizer import make_optimizer, spectra
@@ -118,13 +120,17 @@ def test_periodic_fields_are_periodic():
     torch.testing.assert_close(spectrum.at(places).eigenfunctions, spectrum.at(moved).eigenfunctions)
 
 
-def test_whole_frequencies_differ():
-    frequencies = PointFeatures("periodic", 2, 40, scale=3.0).frequencies
+def test_whole_frequencies_are_the_lowest_and_differ():
+    frequencies = PointFeatures("periodic", 2, 24).frequencies
     assert torch.equal(frequencies, frequencies.round()) and frequencies.any(1).all()
     both = torch.cat([frequencies, -frequencies])
-    assert len(both.unique(dim=0)) == 80
-    with pytest.raises(ValueError, match=r"40 whole frequencies do not differ at a scale of 0\.1"):
-        PointFeatures("periodic", 2, 40, scale=0.1)
+    assert len(both.unique(dim=0)) == 48 and both.abs().max() == 3  # all of a box of 7×7 but 0
+
+
+def test_linear_fields_span_the_waves_that_they_are_given():
+    spectrum = FieldSpectrum(torus(6, 6).points, 25, features="periodic", frequencies=12, layers=0).double()
+    waves = harmonics(6, 3).functions
+    torch.testing.assert_close(waves @ (waves.mT @ spectrum().eigenfunctions), spectrum().eigenfunctions)
 
 
 @pytest.mark.parametrize("kind, count", [("coordinates", 2), ("fourier", 26), ("periodic", 24)])
@@ -161,7 +167,7 @@ def test_full_precision_under_autocast_and_in_half_precision_modules(field):
 
 
 def test_state_survives_saving(field):
-    other = FieldSpectrum(torch.zeros(36, 2), 7, width=32, layers=2)
+    other = FieldSpectrum(2 * grid(6), 7, width=32, layers=2)
     other.load_state_dict(field.state_dict())
     assert torch.equal(other().eigenfunctions, field().eigenfunctions)
 
@@ -170,14 +176,16 @@ def test_wrong_arguments(field):
     points = grid(3)
     for arguments, message in [
         ({"rank": 10}, "rank 10 must lie between 1 and the number of points, 9"),
-        ({"rank": 6, "width": 4}, "networks of width 4 span at most 5 functions, not 6"),
-        ({"layers": 0}, "at least one hidden layer"),
+        ({"rank": 6, "width": 4}, "span at most 5 functions, not 6: widen them"),
+        ({"rank": 8, "layers": 0}, "span at most 3 functions, not 8: take more frequencies"),
+        ({"layers": -1}, "its layers not negative"),
+        ({"points": points / 100}, "linearly dependent on its 9 points, to rounding: take Fourier features"),
         ({"weights": torch.zeros(9)}, "weights must be positive and finite"),
         ({"weights": torch.ones(8)}, "weights"),
         ({"features": "fourier", "frequencies": 0}, "frequencies and their scale must be positive"),
     ]:
         with pytest.raises((ValueError, TypeCheckError), match=message):
-            FieldSpectrum(points, **arguments)
+            FieldSpectrum(**{"points": points, **arguments})
     with pytest.raises(ValueError, match="points must be finite"):
         FieldSpectrum(torch.full((4, 2), torch.nan))
     with pytest.raises(ValueError, match="points must have 2 coordinates, not 3"):
