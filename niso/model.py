@@ -88,7 +88,7 @@ class NeuralIsometry(nn.Module):
 
     Args:
         encoder, decoder: any modules.
-        spectrum: a `LearnedSpectrum`, or any module that returns a `Spectrum` when called.
+        spectrum: a `LearnedSpectrum`, a `FieldSpectrum`, a `FixedSpectrum`, or any module that gives a `Spectrum`.
         mask: set of admissible maps, see `niso.isometric_map`.
         special: rotations (det τ = +1, as in the released code) instead of orthogonal maps (the paper).
         damping: damping of the map's derivative, see `niso.polar`.

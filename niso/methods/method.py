@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
+from niso.geometry.domains.domain import Domain, Sampling, plane
 from niso.methods.config import ClassifierConfig, MethodConfig
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 from niso.networks.occlusion import PredictedConfidence, RandomOcclusion, SeenPoints
@@ -31,6 +32,7 @@ class Networks(NamedTuple):
         decoder: the way back.
         grid: height and width of the latent grid, N = height × width points.
         channels: number d of latent channels.
+        domain: where the points of the latent grid lie.
         confidence: whether the encoder gives another channel, the last: how far each point is trusted, in [0, 1].
     """
 
@@ -38,6 +40,7 @@ class Networks(NamedTuple):
     decoder: nn.Module
     grid: tuple[int, int]
     channels: int
+    domain: Domain = plane
     confidence: bool = False
 
     @property
@@ -47,7 +50,12 @@ class Networks(NamedTuple):
 
     @classmethod
     def convolutional(
-        cls, config: ConvConfig, size: tuple[int, int], channels: int, confidence: Confidence = "none"
+        cls,
+        config: ConvConfig,
+        size: tuple[int, int],
+        channels: int,
+        domain: Domain = plane,
+        confidence: Confidence = "none",
     ) -> Networks:
         """Convolutional networks for images of this size and so many channels, whatever the configuration says.
 
@@ -56,7 +64,7 @@ class Networks(NamedTuple):
         """
         config = replace(config, image_size=size, image_channels=channels)
         outputs = replace(config, latent_channels=config.latent_channels + (confidence == "learned"))
-        return cls(ConvEncoder(outputs), ConvDecoder(config), config.grid, config.latent_channels)
+        return cls(ConvEncoder(outputs), ConvDecoder(config), config.grid, config.latent_channels, domain)
 
     def for_partial_views(self, occlusion: float, confidence: Confidence) -> Networks:
         """The same for images that are seen in part.
@@ -107,6 +115,8 @@ class Method(ABC):
         self.config = config
         self.grid = networks.grid
         """Height and width of the latent grid."""
+        self.domain = networks.domain
+        """Where its points lie."""
         self.model = self.build(networks)
         if networks.confidence and self.spectrum() is None:
             raise ValueError(
@@ -161,6 +171,10 @@ class Method(ABC):
 
     def spectrum(self) -> Spectrum | None:
         """The learned mass, eigenfunctions and eigenvalues; None where the method learns no operator."""
+        return None
+
+    def spectrum_at(self, sampling: Sampling) -> Spectrum | None:
+        """The same at other points of the latent domain; None where it is known on the latent grid alone."""
         return None
 
     def mask(self) -> Float[Tensor, "rank rank"] | None:

@@ -120,9 +120,7 @@ class SeenPoints(nn.Module):
         self.encoder = encoder
         self.grid = grid
 
-    def forward(
-        self, x: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch points outputs"]:
+    def forward(self, x: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch points outputs"]:
         unseen = x.isnan()
         z = self.encoder(x.masked_fill(unseen, -1))
         seen = (~unseen.any(1, keepdim=True)).to(z.dtype)

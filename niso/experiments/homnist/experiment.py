@@ -315,7 +315,7 @@ def make_networks(config: HomnistConfig, side: int) -> Networks:
         ValueError: the networks do not fit the images.
     """
     if config.architecture == "conv":
-        networks = Networks.convolutional(config.conv, (side, side), 1, config.confidence)
+        networks = Networks.convolutional(config.conv, (side, side), 1, confidence=config.confidence)
     else:
         vit = replace(config.vit, image_size=(side, side))
         outputs = replace(vit, latent_channels=vit.latent_channels + (config.confidence == "learned"))
