@@ -95,7 +95,7 @@ class NeuralIsometry(nn.Module):
 
     Args:
         encoder, decoder: any modules.
-        spectrum: a `LearnedSpectrum`, or any module that returns a `Spectrum` when called.
+        spectrum: a `LearnedSpectrum`, a `FieldSpectrum`, a `FixedSpectrum`, or any module that gives a `Spectrum`.
         mask: set of admissible maps, see `niso.isometric_map`.
         special: rotations (det τ = +1, as in the released code) instead of orthogonal maps (the paper).
         damping: damping of the map's derivative, see `niso.polar`.
@@ -103,11 +103,16 @@ class NeuralIsometry(nn.Module):
         norm: norm of the equivariance and reconstruction losses, see `niso.losses`.
         relative: measure the equivariance loss relative to the latents' spread, see `niso.losses.equivariance`.
 
+        confidence: the encoder gives one channel more, the last, which says how far each point is trusted, in [0, 1].
+            Coefficients are then those of weighted least squares, see `Spectrum.project`.
+        ridge: of these least squares.
+
     Raises:
         TypeError: an encoder, decoder or spectrum that is not a module.
-        ValueError: an unknown mask or norm, a negative damping, or a probability outside [0, 1].
+        ValueError: an unknown mask or norm, a negative damping, a ridge that is not positive, or a probability outside
+            [0, 1].
 
-    Source: paper §4.
+    Source: paper §4; partial views are not in the paper.
     """
 
     def __init__(
@@ -121,6 +126,8 @@ class NeuralIsometry(nn.Module):
         spectral_dropout: float = 0.0,
         norm: losses.Norm = "l1",
         relative: bool = False,
+        confidence: bool = False,
+        ridge: float = 0.01,
     ) -> None:
         super().__init__()
         for name, module in (("encoder", encoder), ("decoder", decoder), ("spectrum", spectrum)):
@@ -128,6 +135,9 @@ class NeuralIsometry(nn.Module):
         check_choice("mask", mask, Mask)
         check_choice("norm", norm, losses.Norm)
         check_number("damping", damping)
+        check_number("ridge", ridge, positive=True)
+        self.confidence = confidence
+        self.ridge = ridge
         self.norm: losses.Norm = norm
         self.relative = relative
         self.encoder = encoder
@@ -173,7 +183,7 @@ class NeuralIsometry(nn.Module):
         if ttx is not None and group > 1:
             raise ValueError("triplets and groups cannot be combined: give ttx or group > 1, not both")
         spectrum = self.spectrum()
-        latents = spectrum.project(self.encoder(torch.cat(views))).split(lengths)
+        latents = self.encode(torch.cat(views), spectrum).split(lengths)
         a, b = latents[:2]
         tau = self._solve(_shared_covariance(a, b, group, leave_one_out), spectrum)
         if ttx is None:
@@ -199,7 +209,10 @@ class NeuralIsometry(nn.Module):
     ) -> Float[Tensor, "batch rank channels"]:
         """Coefficients E_Ω(x) in the eigenbasis (paper eq. 6), the input of equivariant heads."""
         _check_views(x)
-        return (spectrum or self.spectrum()).project(self.encoder(x))
+        spectrum, z = spectrum or self.spectrum(), self.encoder(x)
+        if self.confidence:
+            return spectrum.project(z[..., :-1], z[..., -1], self.ridge)
+        return spectrum.project(z)
 
     def decode(
         self, a: Float[Tensor, "batch rank channels"], spectrum: Spectrum | None = None
@@ -226,7 +239,7 @@ class NeuralIsometry(nn.Module):
         """
         _check_views(x, tx)
         spectrum = spectrum or self.spectrum()
-        a, b = spectrum.project(self.encoder(torch.cat([x, tx]))).split([x.shape[0], tx.shape[0]])
+        a, b = self.encode(torch.cat([x, tx]), spectrum).split([x.shape[0], tx.shape[0]])
         return self._solve(cross_covariance(a, b), spectrum)
 
     def _equivariance(self, a: Tensor, b: Tensor, forward: Tensor, backward: Tensor | None = None) -> Tensor:

@@ -76,6 +76,21 @@ WRONG = {
     "niso.LearnedSpectrum(0)": "points must be at least 1, got 0",
     "niso.LearnedSpectrum(10, 8, damping=-1)": "damping must not be negative, got -1",
     "niso.LearnedSpectrum(10, 8, 'Sorted')": 'eigenvalues must be "cumulative", "sorted" or "shifted", not \'Sorted\'',
+    "niso.FixedSpectrum(mass.numpy(), phi, values)": f"mass {ARRAY}",
+    "niso.FixedSpectrum(mass, phi, values[:1])": (
+        "eigenvalues must be (rank,) with rank 8 as in eigenfunctions, not (1,)"
+    ),
+    "niso.FixedSpectrum(mass[:5], phi, values)": "mass must be (points,) with points 10 as in eigenfunctions, not (5,)",
+    "niso.FieldSpectrum(array[0])": f"points {ARRAY}",
+    "niso.FieldSpectrum(torch.rand(10, 2), rank=2.0)": "rank must be a whole number, not 2.0",
+    "niso.FieldSpectrum(torch.rand(10, 2), rank=2, eigenvalues='Sorted')": (
+        'eigenvalues must be "cumulative", "sorted" or "shifted", not \'Sorted\''
+    ),
+    "niso.inverse_root(array)": f"g {ARRAY}",
+    "niso.inverse_root(a)": "g must be (…, k, k), not (3, 8, 4)",
+    "niso.inverse_root(torch.eye(3).long())": "g must hold floating-point numbers, not torch.int64",
+    "s.project(z, confidence=array[..., 0])": f"confidence {ARRAY}",
+    "s.project(z, confidence=z[..., 0], ridge=0)": "ridge must be positive, got 0",
     "s.project(a)": "latents must be (…, points, channels) with points 10, not (3, 8, 4)",
     "s.project(array)": f"latents {ARRAY}",
     "s.unproject(z)": "coefficients must be (…, rank, channels) with rank 8, not (3, 10, 4)",

@@ -1,75 +1,24 @@
-"""The learned spectrum (M, Φ, Λ) of an operator Ω = Φ Λ Φᵀ M on latent functions (paper eq. 4)."""
+"""A spectrum learned as a table: a mass and a value of every eigenfunction for each point (paper §4.1)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from niso.checks import check_choice, check_count, check_number, check_tensors
-from niso.linalg import full_precision, matmul, polar
-
-Eigenvalues = Literal["cumulative", "sorted", "shifted"]
-"""Parametrisation of Λ by l: cumsum(l²), sort(l²), or l − min(l)."""
+from niso.checks import check_choice, check_count, check_number
+from niso.linalg import full_precision, polar
+from niso.spectrum.eigenvalues import Eigenvalues, initial_root, ordered
+from niso.spectrum.module import Role, SpectrumModule
+from niso.spectrum.spectrum import Spectrum
 
 Eigenfunctions = Literal["polar", "rotation"]
 """Parametrisation of Φ: a polar factor, or a rotation of an orthonormal frame."""
 
 
-class Spectrum(NamedTuple):
-    """Mass, eigenfunctions and eigenvalues of a self-adjoint operator, with ΦᵀMΦ = I.
-
-    Attributes:
-        mass: (points,) positive numbers, the diagonal of M.
-        eigenfunctions: (points, rank) M-orthonormal columns Φ.
-        eigenvalues: (rank,) non-negative numbers Λ.
-    """
-
-    mass: Float[Tensor, " points"]
-    eigenfunctions: Float[Tensor, "points rank"]
-    eigenvalues: Float[Tensor, " rank"]
-
-    def project(self, z: Float[Tensor, "*batch points channels"]) -> Float[Tensor, "*batch rank channels"]:
-        """Coefficients ΦᵀM z of latent functions in the eigenbasis (paper eq. 6).
-
-        Raises:
-            TypeError: not a tensor of floating-point numbers.
-            ValueError: latents that are not (…, points, channels).
-        """
-        check_tensors(sizes={"points": len(self.mass)}, latents=(z, "* points channels"))
-        return matmul((self.eigenfunctions * self.mass[:, None]).mT, z)
-
-    def unproject(self, a: Float[Tensor, "*batch rank channels"]) -> Float[Tensor, "*batch points channels"]:
-        """Latent functions Φ a with the given coefficients.
-
-        For rank < points, `unproject` after `project` is the M-orthogonal projection onto the eigenfunctions.
-
-        Raises:
-            TypeError: not a tensor of floating-point numbers.
-            ValueError: coefficients that are not (…, rank, channels).
-        """
-        check_tensors(sizes={"rank": self.eigenfunctions.shape[1]}, coefficients=(a, "* rank channels"))
-        return matmul(self.eigenfunctions, a)
-
-    def operator(self) -> Float[Tensor, "points points"]:
-        """Ω = Φ Λ ΦᵀM as a matrix on latent functions (paper eq. 4)."""
-        return matmul(self.eigenfunctions * self.eigenvalues, (self.eigenfunctions * self.mass[:, None]).mT)
-
-    def spatial_map(self, tau: Float[Tensor, "*batch rank rank"]) -> Float[Tensor, "*batch points points"]:
-        """Map Φ τ_Ω ΦᵀM on latent functions for a map τ_Ω of coefficients (inverse of paper eq. 5).
-
-        Raises:
-            TypeError: not a tensor of floating-point numbers.
-            ValueError: maps that are not (…, rank, rank).
-        """
-        check_tensors(sizes={"rank": self.eigenfunctions.shape[1]}, tau=(tau, "* rank rank"))
-        return matmul(matmul(self.eigenfunctions, tau), (self.eigenfunctions * self.mass[:, None]).mT)
-
-
-class LearnedSpectrum(nn.Module):
+class LearnedSpectrum(SpectrumModule):
     """A spectrum whose mass, eigenfunctions and eigenvalues are all learned; call it to get a `Spectrum`.
 
     Its parameters are `mass_root` m (points), `basis` (points, rank) and `eigenvalue_root` l (rank):
@@ -119,7 +68,6 @@ class LearnedSpectrum(nn.Module):
         rank = points if rank is None else check_count("rank", rank)
         if not 1 <= rank <= points:
             raise ValueError(f"rank {rank} must lie between 1 and the number of points, {points}")
-        check_choice("eigenvalues", eigenvalues, Eigenvalues)
         check_choice("eigenfunctions", eigenfunctions, Eigenfunctions)
         check_number("damping", damping)
         self.eigenvalue_kind, self.eigenfunction_kind = eigenvalues, eigenfunctions
@@ -130,7 +78,7 @@ class LearnedSpectrum(nn.Module):
             self.basis = nn.Parameter(torch.zeros(points, rank))
         else:
             self.basis = nn.Parameter(0.01 * torch.randn(points, rank))
-        self.eigenvalue_root = nn.Parameter(_START[eigenvalues](rank))
+        self.eigenvalue_root = nn.Parameter(initial_root(eigenvalues, rank))
 
     @property
     def points(self) -> int:
@@ -141,13 +89,15 @@ class LearnedSpectrum(nn.Module):
         return self.basis.shape[1]
 
     def forward(self) -> Spectrum:
-        order = _ORDER[self.eigenvalue_kind]
-        mass, root, eigenvalues = _mass_and_eigenvalues(self.mass_root, self.eigenvalue_root, order)
+        mass, root = _mass(self.mass_root)
         if self.eigenfunction_kind == "rotation":
             orthonormal = _rotated(self.frame, self.basis)
         else:
             orthonormal = polar(root * self.basis, damping=self.damping)
-        return Spectrum(mass, orthonormal / root, eigenvalues)
+        return Spectrum(mass, orthonormal / root, ordered(self.eigenvalue_root, self.eigenvalue_kind))
+
+    def roles(self) -> dict[Role, list[nn.Parameter]]:
+        return {"eigenfunctions": [self.basis], "eigenvalues": [self.eigenvalue_root], "mass": [self.mass_root]}
 
     @torch.no_grad()
     def retract_(self) -> None:
@@ -173,13 +123,9 @@ class LearnedSpectrum(nn.Module):
 
 
 @full_precision
-def _mass_and_eigenvalues(
-    mass_root: Float[Tensor, " points"],
-    eigenvalue_root: Float[Tensor, " rank"],
-    order: Callable[[Tensor], Tensor],
-) -> tuple[Float[Tensor, " points"], Float[Tensor, "points 1"], Float[Tensor, " rank"]]:
+def _mass(mass_root: Float[Tensor, " points"]) -> tuple[Float[Tensor, " points"], Float[Tensor, "points 1"]]:
     mass = mass_root.square() + 1e-8
-    return mass, mass.sqrt()[:, None], order(eigenvalue_root)
+    return mass, mass.sqrt()[:, None]
 
 
 @full_precision
@@ -207,15 +153,3 @@ def _cayley(w: Float[Tensor, "n n"]) -> Float[Tensor, "n n"]:
     """Cayley map (I − W/2)⁻¹ (I + W/2): orthogonal for a skew W, and I + W to first order."""
     identity = torch.eye(len(w), dtype=w.dtype, device=w.device)
     return torch.linalg.solve(identity - w / 2, identity + w / 2)
-
-
-_START: dict[str, Callable[[int], Tensor]] = {
-    "cumulative": lambda rank: torch.randn(rank) / rank,
-    "sorted": lambda rank: torch.randn(rank),
-    "shifted": lambda rank: torch.linspace(0, 1, rank),
-}
-_ORDER: dict[str, Callable[[Tensor], Tensor]] = {
-    "cumulative": lambda root: root.square().cumsum(0),
-    "sorted": lambda root: root.square().sort().values,
-    "shifted": lambda root: root - root.min(),
-}
