@@ -13,7 +13,6 @@ from niso.geometry.mesh.relaxation import relaxed
 from niso.geometry.mesh.spherical_map import Quality
 from niso.geometry.mesh.surface import Mesh, vertex_areas
 
-
 _REPAIRS = 3
 
 
@@ -52,48 +51,45 @@ def find(mesh: Mesh, limits: Limits) -> GoodMap:
         mesh: one that passes `surface.check`.
 
     Raises:
-        InputError: no map is within the limits; the message says why the conformal one is not, and begins with a verb.
+        InputError: no map is within the limits; the message says what is wrong with the conformal one.
     """
-    problems = list[InputError]()
+    problems = list[str]()
     for weights in ("delaunay", "uniform"):
         try:
             flow = spherical_map.conformal_flow(mesh, weights)
             if not flow.radius_error <= limits.radius_error:
                 raise InputError(
-                    f"has no good map to the sphere: its radius is off by {flow.radius_error:.1%} after {flow.steps} "
-                    f"steps, and {limits.radius_error:.1%} is allowed; remesh it, or take a larger tolerance"
+                    f"its radius is off by {flow.radius_error:.1%} after {flow.steps} "
+                    f"steps, and {limits.radius_error:.1%} is allowed"
                 )
             good = settle(mesh, flow.directions, limits)
         except InputError as problem:
-            problems.append(problem)
+            problems.append(str(problem))
             continue
         steps = [step for step in (weights if weights == "uniform" else "", good.repair) if step]
         return good._replace(radius_error=flow.radius_error, repair=", ".join(steps))
-    raise problems[0]
+    raise InputError(problems[0])
 
 
 def settle(mesh: Mesh, directions: Float[np.ndarray, "vertices 3"], limits: Limits) -> GoodMap:
     """A given map, centred by the mesh's areas, and with its folds relaxed if it has any.
 
     Raises:
-        InputError: the map cannot be centred or is not within the limits; the message begins with a verb.
+        InputError: the map cannot be centred or is not within the limits; the message says why.
     """
     areas = vertex_areas(mesh)
-    try:
-        centred = spherical_map.centre(directions, areas)[0]
-        found, repair = spherical_map.quality(mesh, centred), ""
-        for _ in range(_REPAIRS):
-            if not (found.flipped or found.coincident) and found.distortion <= limits.distortion:
-                break
-            other = spherical_map.centre(relaxed(mesh, centred), areas)[0]  # which may fold the smallest faces again
-            again = spherical_map.quality(mesh, other)
-            if _badness(again) >= _badness(found):
-                break
-            centred, found, repair = other, again, "relaxed"
-    except InputError as problem:
-        raise InputError(f"has no good map to the sphere: {problem}; remesh it") from problem
+    centred = spherical_map.centre(directions, areas)[0]
+    found, repair = spherical_map.quality(mesh, centred), ""
+    for _ in range(_REPAIRS):
+        if not (found.flipped or found.coincident) and found.distortion <= limits.distortion:
+            break
+        other = spherical_map.centre(relaxed(mesh, centred), areas)[0]  # which may fold the smallest faces again
+        again = spherical_map.quality(mesh, other)
+        if _badness(again) >= _badness(found):
+            break
+        centred, found, repair = other, again, "relaxed"
     if fault := _fault(found, limits):
-        raise InputError(f"has no good map to the sphere: {fault}; remesh it, or shorten what is long and thin")
+        raise InputError(fault)
     return GoodMap(centred, found, None, repair)
 
 

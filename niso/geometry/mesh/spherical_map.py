@@ -101,9 +101,9 @@ def _flow_step(mesh: Mesh, stiffness: csc_array) -> Mesh:
     try:
         moved = splu(csc_array(mass + stiffness)).solve(mass @ mesh.vertices)
     except RuntimeError as failure:  # SuperLU's only word for a singular matrix
-        raise InputError(f"the conformal flow broke down ({failure}); remesh the surface") from failure
+        raise InputError(f"the conformal flow broke down ({failure})") from failure
     if not np.isfinite(moved).all() or not np.ptp(moved) > 0:
-        raise InputError("the conformal flow broke down: the surface is not finite; remesh it")
+        raise InputError("the conformal flow broke down: the surface is not finite")
     return unit_area(Mesh(moved, mesh.faces))
 
 
@@ -224,7 +224,7 @@ def centre(
         shift = np.linalg.solve(curvature, mean) / 2
         shift *= min(1.0, 0.9 / float(np.linalg.norm(shift)))
         for _ in range(40):
-            # Of the points where they are: all steps at once, of the given points, would divide 0 by 0 where they are far.
+            # One step from where the points are: all steps at once, where these are many, divide 0 by 0.
             step = mobius.boost(torch.from_numpy(-shift))
             image = mobius.act(step, torch.from_numpy(moved)).numpy()
             image = image / np.linalg.norm(image, axis=1, keepdims=True)
@@ -236,4 +236,4 @@ def centre(
         total, moved = step @ total, image
     if length < 1e-9:  # as near as rounding lets it
         return moved, total
-    raise InputError("the spherical map cannot be centred: about half of the surface or more is at one point of it")
+    raise InputError("it cannot be centred: about half of the surface or more is at one point")
