@@ -259,13 +259,11 @@ class Shapes(Experiment):
             "accuracy": correct.mean().item(),
             "accuracy_base": correct[:, 0].mean().item(),
             **pairs.metrics,
+            **self.evaluate_grid(),
             "classes": len(self.shapes.classes),
             "test_shapes": len(self.test),
             "test_maps": correct.numel(),
         }
-        kept = [r2 for shape in self.test.tolist() for r2 in self.shapes.grid_r2(shape) if r2 is not None]
-        if kept:
-            metrics["grid_r2"] = sum(kept) / len(kept)
         if method.has_maps:
             metrics["relative_map_error"] = warped.metrics["relative_map_error"]
             tuned = evaluate_pairs(self.method, self.pairs_of(self.test, count)).metrics
@@ -277,6 +275,11 @@ class Shapes(Experiment):
             metrics["accuracy_base_val"] = validated[:, 0].mean().item()
         shown = examples(self.shapes, self.test, self.maps)
         return ShapesResult(metrics, shown, pairs, warped, learned_operator(method))
+
+    def evaluate_grid(self) -> dict[str, float]:
+        """What the grid keeps of held-out shapes; nothing where it was not measured when they were prepared."""
+        kept = [r2 for shape in self.test.tolist() for r2 in self.shapes.grid_r2(shape) if r2 is not None]
+        return {"grid_r2": sum(kept) / len(kept)} if kept else {}
 
     def correct(self, members: Int[Tensor, " shapes"]) -> Float[Tensor, "shapes variants"]:
         """1 for each map of these shapes that is classified correctly, else 0."""

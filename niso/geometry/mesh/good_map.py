@@ -94,7 +94,7 @@ def settle(mesh: Mesh, directions: Float[np.ndarray, "vertices 3"], limits: Limi
 
 
 def _badness(quality: Quality) -> tuple[float, ...]:
-    return quality.coincident, quality.flipped_area, quality.distortion
+    return float(quality.coincident), quality.flipped_area, quality.distortion
 
 
 def _fault(quality: Quality, limits: Limits) -> str | None:

@@ -1,4 +1,5 @@
 import math
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -157,3 +158,17 @@ def test_centre_of_what_has_no_centre_is_refused():
     weights[0] = 1e3
     with pytest.raises(InputError, match="cannot be centred"):
         spherical_map.centre(directions, weights)
+
+
+@pytest.mark.parametrize("seed", [38, 49, 58])
+def test_points_near_each_other_are_centred_or_refused_without_a_warning(seed):
+    """Half of all weight or more is within 1e-11: the transformation is far beyond single steps."""
+    generator = np.random.default_rng(seed)
+    directions, near = icosphere(2).vertices.copy(), 81
+    directions[:near] = directions[0] + 10.0 ** generator.uniform(-16, -4) * (directions[:near] - directions[0])
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    weights = np.ones(len(directions))
+    weights[:near] *= generator.uniform(1, 3)
+    with suppress(InputError):
+        centred = spherical_map.centre(directions, weights)[0]
+        assert np.linalg.norm(weights @ centred) < 1e-6 * weights.sum()
