@@ -214,7 +214,7 @@ def test_variants_without_a_good_map_are_drawn_again(
     assert len(images) == 4 and facts["redrawn"] == 2 and len(calls) == 4 + 2 * tries
     bad, calls = set(range(2, 2 + 4 * tries)), []
     with pytest.raises(
-        InputError, match=r"bump/one itself has a good map .* but 4 of its 4 conformal variants have none .* centred"
+        InputError, match=r"bump/one itself has a good map .* but 4 of its 6 conformal variants have none .* centred"
     ):
         prepare_shape(given, preparation)
 
