@@ -150,7 +150,10 @@ class PublishedTestSet:
         _check_copies(copies)
         self.path, self.copies = path, copies
         images, labels, matrices = _open(path)
-        labels = np.asarray(labels[()]).reshape(-1)
+        try:
+            labels = np.asarray(labels[()]).reshape(-1)
+        except Exception as error:  # h5py raises errors of many kinds for damaged files
+            raise self._error(f"is damaged ({error})") from error
         total = len(labels)
         if not total or total % COPIES:
             raise self._error(f"has {total:,} labels, not {COPIES} for each digit")
@@ -174,7 +177,7 @@ class PublishedTestSet:
             window = slice(int(index[0]), int(index[-1]) + 1)
             try:
                 pixels, matrices = self._images(window), self._matrices(window)
-            except OSError as error:
+            except Exception as error:
                 raise self._error(f"is damaged ({error})") from error
             kept = index - window.start
             images = torch.from_numpy(pixels[kept]).to(device)
