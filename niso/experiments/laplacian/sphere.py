@@ -140,8 +140,7 @@ FIELD = replace(
 """8×8, k = 16, eigenfunctions and mass density as fields over the unit vectors of the points.
 
 `niso run sphere --preset field`: 4 ms a step on one free core of an AMD EPYC, half a minute in all. The weights of the
-quadrature are given; the density relative to them is learned. On a seed that is not reported, eigenspace_energy was
-0.9997 on its own grid and 0.9995 on finer ones."""
+quadrature are given; the density relative to them is learned."""
 
 FIELD_16 = replace(
     FIELD,

@@ -99,12 +99,11 @@ FIELD = replace(
         QUICK.training, steps=6_000, warmup_steps=600, learning_rate=5e-3, eigenfunction_learning_rate=0.02
     ),
 )
-"""8×8, frequencies below 4, k = 49, eigenfunctions as fields that are told that the torus is periodic: sums of the waves
-of the 24 lowest whole frequencies, which are the truth, but in no order and mixed at random at the start.
+"""8×8, frequencies below 4, k = 49, as a field that is told that the torus is periodic: each function is a sum of the
+waves of the 24 lowest whole frequencies, which are the true ones, mixed at random at the start.
 
-`niso run torus --preset field`: 7 ms a step on a busy core of an AMD EPYC. On a seed that is not reported,
-eigenspace_energy was 0.998 (worst 0.984), on its own grid and on the finer one. With `--field.features fourier
---field.layers 1`, which tells it nothing, what lies between the grid's points is left open, and is wrong."""
+`niso run torus --preset field`. `--field.features fourier --field.layers 1` tells it nothing: what lies between the
+points of the grid is then left open."""
 
 FIELD_16 = replace(
     FIELD,
