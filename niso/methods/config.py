@@ -9,7 +9,7 @@ import tyro
 
 from niso.config import Optimisation, Strict, require
 from niso.losses import Norm
-from niso.networks import MLPConfig, VectorNeuronConfig
+from niso.networks import MLPConfig, SpectralHeadConfig, VectorNeuronConfig
 from niso.spectrum import Eigenfunctions, Eigenvalues, Features
 
 Parametrisation = Literal["table", "field"]
@@ -36,6 +36,10 @@ class FieldConfig(Strict):
     def __post_init__(self) -> None:
         require(self, "frequencies", "scale", "width", "gain", positive=True)
         require(self, "layers")
+
+
+Classifier = Literal["vector-neurons", "spectral"]
+"""Invariant heads: of any orthogonal map, or of those that commute with the operator."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +124,13 @@ class ClassifierConfig(MethodConfig):
 
     head: Optimisation = field(default_factory=lambda: Optimisation(steps=10_000))
     """Optimisation of the head."""
+    classifier: Classifier = "vector-neurons"
+    """The invariant head. "spectral" is for methods whose maps commute with an operator; the others keep vector
+    neurons, and the autoencoder a perceptron."""
     vector_neurons: VectorNeuronConfig = field(default_factory=VectorNeuronConfig)
-    """The equivariant head, of all methods but the autoencoder."""
+    """The head of vector neurons."""
+    spectral_head: SpectralHeadConfig = field(default_factory=SpectralHeadConfig)
+    """The spectral head."""
     mlp: MLPConfig = field(default_factory=MLPConfig)
     """The autoencoder's head."""
 

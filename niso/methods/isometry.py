@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from niso.functional_map import Mask, isometric_map, multiplicity_mask
 from niso.geometry.domains.domain import Sampling
 from niso.methods.config import ClassifierConfig, GroupConfig, IsometryConfig
-from niso.methods.heads import invariant_head
+from niso.methods.heads import invariant_head, spectral_head
 from niso.methods.method import Method, Networks
 from niso.model import IsometryObjective, NeuralIsometry
 from niso.spectrum import FieldSpectrum, LearnedSpectrum, Spectrum, SpectrumModule
@@ -84,6 +84,8 @@ class Isometry(Method):
     def head(
         self, config: ClassifierConfig, examples: Float[Tensor, "batch length channels"], classes: int
     ) -> nn.Module:
+        if config.classifier == "spectral" and self.model.mask is not None:
+            return spectral_head(config, examples, classes, self.spectrum().eigenvalues)
         return invariant_head(config, examples, classes)
 
 
@@ -157,6 +159,7 @@ def neural_isometry(
         spectral_dropout=config.spectral_dropout,
         norm=config.norm,
         relative=relative,
+        confidence=networks.confidence,
     )
 
 
