@@ -147,7 +147,14 @@ FIELD_16 = replace(
     size=16,
     multiplicity=0.02,
     field=FieldConfig("coordinates", gain=6.0),
-    training=replace(FIELD.training, steps=8_000, warmup_steps=800),
+    training=replace(
+        FIELD.training,
+        steps=8_000,
+        warmup_steps=800,
+        learning_rate=3e-3,
+        eigenvalue_learning_rate=0.05,
+        eigenvalues_frozen=0.5,
+    ),
 )
 """The same on 16×16, k = 64: `niso run sphere --preset field-16`."""
 
