@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from matplotlib.axes import Axes
@@ -11,9 +11,13 @@ from matplotlib.figure import Figure
 from niso import figures
 from niso.experiments import map_figures
 from niso.experiments.pose.cases import Path, Strip
+from niso.experiments.pose.evaluation import by_skip
 from niso.experiments.pose.experiment import PoseResult
-from niso.figures.style import GREY, ORANGE, styled
+from niso.figures.style import GREY, ORANGE, RED, styled
 from niso.report import Picture
+
+LIMIT = 90.0
+"""Mean angle of directions of travel above which they are marked as reversed, in degrees."""
 
 
 def trajectories(result: PoseResult) -> list[Picture]:
@@ -22,12 +26,30 @@ def trajectories(result: PoseResult) -> list[Picture]:
         Picture(
             f"trajectories_skip{skip}",
             f"Paths of the camera through held-out sequences, with {_left_out(skip)}: the true path (dashed, starting "
-            "at the circle) and the path that the predicted relative poses compose to, after the similarity that "
-            "brings it nearest to the truth, reflections allowed. Each view is along the direction in which the true "
-            "path is thinnest. The panels go from the smallest error √(3n)·ATE, which the titles give, to the largest.",
+            "at the circle), the path that the predicted relative poses compose to, and that of the training "
+            "sequences' mean motion, each after the similarity that brings it nearest to the truth, reflections "
+            "allowed. Each view is along the direction in which the true path is thinnest. The panels go from the "
+            "smallest error √(3n)·ATE to the largest; titles give it, that of the mean motion, and the mean angle "
+            "between predicted and true directions of travel, which the alignment does not show: red above 90°.",
             draw_paths(paths),
         )
         for skip, paths in result.cases.paths.items()
+    ]
+
+
+def errors(result: PoseResult) -> list[Picture]:
+    """Mean errors by the frame skip, and those of trivial predictions."""
+    shown = {key: lines for key, lines in ((key, _lines(result.metrics, key)) for key in _ERRORS) if lines}
+    if not shown:
+        return []
+    return [
+        Picture(
+            "errors",
+            "Mean errors on held-out sequences by the frames left out between neighbours, and those of predictions "
+            "that look at no frame. A method whose line is not below the others has learned less than they know. Above "
+            "90° (red), predicted directions of travel are nearer to the opposite of the true ones.",
+            draw_errors(shown),
+        )
     ]
 
 
@@ -81,6 +103,41 @@ def _left_out(skip: int) -> str:
     return f"{skip} frame{'s' * (skip != 1)} left out between neighbours"
 
 
+_ERRORS = {
+    "ate_normalised": ("√(3n)·ATE", {"fitted_motion": "mean motion", "constant_motion": "straight line"}),
+    "rotation_error_deg": ("rotation error (°)", {"fitted_motion": "mean motion", "identity": "no rotation"}),
+    "translation_angle_deg": (
+        "translation angle (°)",
+        {"fitted_motion": "mean motion", "straight_ahead": "straight ahead"},
+    ),
+}
+"""Label of the axis, and baselines by the prefix of their keys, by the key of the metric."""
+
+
+def _lines(metrics: Mapping[str, float], key: str) -> dict[str, dict[int, float]]:
+    """Values by skip, of the method and of each baseline that there is."""
+    named = {"method": key} | {label: f"{prefix}_{key}" for prefix, label in _ERRORS[key][1].items()}
+    lines = {label: by_skip(metrics, name) for label, name in named.items()}
+    return {label: line for label, line in lines.items() if line} if lines["method"] else {}
+
+
+@styled
+def draw_errors(shown: Mapping[str, Mapping[str, Mapping[int, float]]]) -> Figure:
+    """A panel for each metric, and in it a line for the method and each baseline."""
+    figure = Figure((10, 3.1), layout="constrained")
+    panels = figure.subplots(1, len(shown), squeeze=False)[0]
+    for axes, (key, lines) in zip(panels, shown.items(), strict=True):
+        for (label, line), style in zip(lines.items(), ("-", "--", ":"), strict=False):
+            colour = ORANGE if label == "method" else GREY
+            axes.plot(list(line), list(line.values()), style, color=colour, marker=".", label=label)
+        axes.set(xlabel="frames left out", ylabel=_ERRORS[key][0])
+        axes.set_ylim(bottom=0)
+        if key == "translation_angle_deg" and axes.get_ylim()[1] > LIMIT:
+            axes.axhline(LIMIT, color=RED, linewidth=0.8)
+        axes.legend(frameon=False, fontsize=8)
+    return figure
+
+
 @styled
 def draw_paths(shown: Sequence[Path]) -> Figure:
     """Panels of a true and a predicted path each, in the plane in which the true path is widest."""
@@ -126,19 +183,28 @@ def draw_pairs(columns: Sequence[tuple[str, Strip]]) -> Figure:
 
 
 def _draw_path(axes: Axes, shown: Path) -> None:
-    title, truth, predicted = shown
+    truth = shown.truth
     centre = truth.mean(0)
     plane = torch.linalg.svd(truth - centre, full_matrices=False).Vh[:2].mT
-    true, guess = ((path - centre) @ plane for path in (truth, predicted))
+    true, guess = ((path - centre) @ plane for path in (truth, shown.predicted))
+    if shown.trivial is not None:
+        axes.plot(*((shown.trivial - centre) @ plane).mT.tolist(), color=GREY, linewidth=1, label="mean motion")
     axes.plot(*guess.mT.tolist(), color=ORANGE, label="predicted")
     axes.plot(*true.mT.tolist(), color="black", linestyle="--", linewidth=1, label="true")
     axes.plot(*true[:1].mT.tolist(), color="black", marker="o", markersize=4)
-    axes.set(title=title, aspect="equal")
+    axes.set(aspect="equal")
+    axes.set_title(_title(shown), color=RED if shown.angle > LIMIT else "black", fontsize=8.5)
     axes.margins(0.1)
     axes.grid(True, color=GREY, alpha=0.2)
 
 
+def _title(shown: Path) -> str:
+    trivial = "" if shown.trivial_error is None else f" (mean motion {shown.trivial_error:.2f})"
+    return f"{shown.title}: {shown.error:.2f}{trivial}\ndirection off by {shown.angle:.0f}°"
+
+
 FIGURES = (
+    errors,
     trajectories,
     failures,
     frames,

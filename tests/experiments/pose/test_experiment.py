@@ -91,7 +91,7 @@ def test_training_pairs_decide_the_sign_of_translations(random_poses):
     truth = random_poses(6)
     truth[:, :3, 3] = torch.tensor([0.0, 0.1, -1.0])
     for _ in range(2):
-        predictor.orient(frames, frames, truth)
+        predictor.orient([(frames, frames, truth)])
         assert predictor(frames, frames)[:, 2, 3].max() < 0
 
 
