@@ -33,7 +33,7 @@ class Metric:
     limit: float | None = None
     alarm: str = ""
 
-    def flags(self, value: float | None) -> bool:
+    def flags(self, value: int | float | None) -> bool:
         """Whether a value is beyond the limit."""
         return self.limit is not None and value is not None and value > self.limit
 
@@ -63,12 +63,12 @@ class Result:
     tensors: dict[str, dict[str, Tensor]] = field(default_factory=dict, kw_only=True)
 
 
-def alarms(metrics: Iterable[Metric], values: Mapping[str, float]) -> list[str]:
+def alarms(metrics: Iterable[Metric], values: Mapping[str, int | float]) -> list[str]:
     """A sentence for each alarm that values beyond their limits give, with the furthest of these values."""
     flagged: dict[str, list[tuple[float, str, Metric]]] = {}
     for metric in metrics:
         if metric.flags(value := values.get(metric.key)):
-            flagged.setdefault(metric.alarm, []).append((value or 0.0, metric.key, metric))
+            flagged.setdefault(metric.alarm, []).append((float(value or 0), metric.key, metric))
     sentences = list[str]()
     for alarm, found in flagged.items():
         value, key, metric = max(found, key=lambda one: one[0])

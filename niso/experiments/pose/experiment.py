@@ -17,10 +17,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from niso.collective import global_batch
+from niso.data.video.sequences import TEST, TRAIN
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.pose import baselines, cases, evaluation, trajectories
-from niso.experiments.pose.frames import RENDERED, TEST, TRAIN, open_sequences
+from niso.experiments.pose.frames import RENDERED, open_sequences
 from niso.experiments.pose.losses import Pairs, PoseObjective, draw_pairs
 from niso.experiments.pose.predictors import BASELINES
 from niso.experiments.pose.predictors.maps import MapPredictor

@@ -149,8 +149,7 @@ def draw_paths(shown: Sequence[Path]) -> Figure:
         axes.axis("off")
     for axes, path in zip(panels, shown, strict=False):
         _draw_path(axes, path)
-
-    panels[0].legend(frameon=False, fontsize=8)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 
