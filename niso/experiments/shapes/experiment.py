@@ -24,6 +24,7 @@ from niso.experiments.shapes.examples import ShapeExample, examples
 from niso.experiments.shapes.maps import ShapeMaps, embedded
 from niso.experiments.shapes.presets import PRESETS, ShapesConfig
 from niso.experiments.shapes.published import PUBLISHED
+from niso.geometry.domains.domain import rastered_sphere
 from niso.geometry.mobius import MobiusTransformations
 from niso.methods import methods_of
 from niso.methods.evaluation import (
@@ -137,7 +138,12 @@ class Shapes(Experiment):
         self.maps = ShapeMaps(self.shapes, self.train, config.clip, config.memory, self.device)
         self.action = MobiusTransformations(config.mobius, self.shapes.layout)
         self.method = self.make_method(
-            lambda: Networks.convolutional(config.conv, (self.shapes.height, self.shapes.width), self.shapes.channels)
+            lambda: Networks.convolutional(
+                config.conv,
+                size := (self.shapes.height, self.shapes.width),
+                self.shapes.channels,
+                rastered_sphere(size, self.shapes.layout),
+            )
         )
         self.pretrained = self.method
         self.head: nn.Module = nn.Identity()
