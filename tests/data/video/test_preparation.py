@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+
+import pytest
 
 from niso.data.video import prepared as frames
 from niso.data.video.files import Video
 from niso.data.video.preparation import Preparation, prepare
+from niso.errors import InputError
 
 SMALL = Preparation(size=16, min_frames=3)
 
@@ -43,3 +47,10 @@ def test_truncated_video_files(write_video, tmp_path):
     assert middle(prepared) == [20 * number for number in range(prepared.lengths[0])]
     assert outcome.notes["cut"].startswith("cut.mp4 is truncated")
     assert "can be decoded" in outcome.notes["cut"]
+
+
+def test_without_a_decoder_the_reason_is_the_remedy(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "av", None)
+    (tmp_path / "walk.mp4").touch()
+    with pytest.raises(InputError, match=r"\(walk: video files need PyAV: pip install"):
+        prepare([Video("walk", tmp_path / "walk.mp4")], tmp_path / "out", preparation=SMALL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from PIL import Image
 
 from niso.data.video import prepared as frames
 from niso.data.video.preparation import Preparation, prepare
-from niso.data.video.sequences import Sequence, longest_run
+from niso.data.video.sequences import Sequence, hold_out, longest_run
 from niso.errors import InputError
 from niso.files import locked
 from tests.poses import random_poses
@@ -158,6 +159,26 @@ def test_a_gap_in_the_numbers_is_no_neighbourhood(tmp_path):
     outcome = prepare([sequence], tmp_path / "out", preparation=SMALL)
     assert "kept: numbers 5 to 8 (2 numbers are missing)" in outcome.notes["cup/one"]
     assert grey(frames.open_frames(tmp_path / "out")) == [60, 80, 100, 120]
+
+
+def test_the_split_is_drawn_from_what_was_prepared(tmp_path):
+    """One of three sequences is refused: whichever it is, one is left to train on and one to test on."""
+    for seed in range(3):
+        names = ["a", "b", "c"]
+        listed = [video(tmp_path, name, 2 if place == seed else 6) for place, name in enumerate(names)]
+        out = tmp_path / f"out{seed}"
+        outcome = prepare(listed, out, preparation=SMALL, draw=partial(hold_out, names, 0.1, 0))
+        assert list(outcome.refused) == [names[seed]]
+        assert sorted(frames.open_frames(out).splits) == ["test", "train"]
+
+
+def test_one_of_a_kind_is_counted_in_the_singular(tmp_path):
+    sequence = replace(video(tmp_path, count=6), numbers=[0, 1, 3, 4, 5, 6], problems={5: "blurred"})
+    outcome = prepare([sequence], tmp_path / "out", preparation=SMALL)
+    note = "3 of 6 frames kept: numbers 3 to 5 (1 number is missing; 1 frame cannot be used, first number 6: blurred)"
+    assert outcome.notes == {"cup/one": note}
+    with pytest.raises(InputError, match=r"it has 3 usable frames in a row, 4 are needed \(1 number is missing; "):
+        prepare([sequence], tmp_path / "other", preparation=replace(SMALL, min_frames=4))
 
 
 def test_broken_cameras_are_never_stored(tmp_path):
