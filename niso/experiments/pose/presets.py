@@ -141,6 +141,7 @@ SMALL = PoseConfig(
     relative_equivariance=0.03,
     multiplicity=0.001,
     multiplicity_decay=0.1,
+    mirrored=True,
     translation_scale="norm",
     standardise=True,
     nft_maps=800,
