@@ -33,9 +33,9 @@ class Metric:
     limit: float | None = None
     alarm: str = ""
 
-    def flags(self, value: int | float | None) -> bool:
-        """Whether a value is beyond the limit."""
-        return self.limit is not None and value is not None and value > self.limit
+    def flags(self, value: object) -> bool:
+        """Whether a value is beyond the limit; what is no number is not."""
+        return self.limit is not None and isinstance(value, int | float) and value > self.limit
 
 
 class Curve(TypedDict):

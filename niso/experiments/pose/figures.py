@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 
 import torch
 from matplotlib.axes import Axes
@@ -13,9 +14,11 @@ from niso.experiments import map_figures
 from niso.experiments.pose.cases import Path, Strip
 from niso.experiments.pose.evaluation import by_skip
 from niso.experiments.pose.experiment import PoseResult
-from niso.figures.style import GREY, ORANGE, RED, styled
+from niso.figures.style import GREY, ORANGE, RED, above_and_below, parts, styled, wrapped
 from niso.report import Picture
 
+LEGEND = 0.3
+"""Inches below the panels for the legend of all."""
 LIMIT = 90.0
 """Mean angle of directions of travel above which they are marked as reversed, in degrees."""
 
@@ -28,9 +31,9 @@ def trajectories(result: PoseResult) -> list[Picture]:
             f"Paths of the camera through held-out sequences, with {_left_out(skip)}: the true path (dashed, starting "
             "at the circle), the path that the predicted relative poses compose to, and that of the training "
             "sequences' mean motion, each after the similarity that brings it nearest to the truth, reflections "
-            "allowed. Each view is along the direction in which the true path is thinnest. The panels go from the "
-            "smallest error √(3n)·ATE to the largest; titles give it, that of the mean motion, and the mean angle "
-            "between predicted and true directions of travel, which the alignment does not show: red above 90°.",
+            "allowed. Each view is along the direction in which the true path is thinnest. The titles give the errors "
+            "√(3n)·ATE, the smallest and the largest among them, those of the mean motion, and the mean angle between "
+            "predicted and true directions of travel, which the alignment does not show: red above 90°.",
             draw_paths(paths),
         )
         for skip, paths in result.cases.paths.items()
@@ -124,17 +127,18 @@ def _lines(metrics: Mapping[str, float], key: str) -> dict[str, dict[int, float]
 @styled
 def draw_errors(shown: Mapping[str, Mapping[str, Mapping[int, float]]]) -> Figure:
     """A panel for each metric, and in it a line for the method and each baseline."""
-    figure = Figure((10, 3.1), layout="constrained")
-    panels = figure.subplots(1, len(shown), squeeze=False)[0]
-    for axes, (key, lines) in zip(panels, shown.items(), strict=True):
-        for (label, line), style in zip(lines.items(), ("-", "--", ":"), strict=False):
+    figure = Figure((10, 2.8 + LEGEND))
+    for part, (key, lines) in zip(parts(figure, len(shown)), shown.items(), strict=True):
+        above, below = above_and_below(part, 2.8, LEGEND)
+        axes = above.subplots()
+        for (label, line), dashes in zip(lines.items(), ("-", "--", ":"), strict=False):
             colour = ORANGE if label == "method" else GREY
-            axes.plot(list(line), list(line.values()), style, color=colour, marker=".", label=label)
+            axes.plot(list(line), list(line.values()), dashes, color=colour, marker=".", label=label)
         axes.set(xlabel="frames left out", ylabel=_ERRORS[key][0])
         axes.set_ylim(bottom=0)
         if key == "translation_angle_deg" and axes.get_ylim()[1] > LIMIT:
             axes.axhline(LIMIT, color=RED, linewidth=0.8)
-        axes.legend(frameon=False, fontsize=8)
+        below.legend(*axes.get_legend_handles_labels(), loc="center", ncols=3, frameon=False)
     return figure
 
 
@@ -143,37 +147,43 @@ def draw_paths(shown: Sequence[Path]) -> Figure:
     """Panels of a true and a predicted path each, in the plane in which the true path is widest."""
     across = min(3, len(shown))
     down = -(-len(shown) // across)
-    figure = Figure((10, 3.2 * down + 0.3), layout="constrained")
-    panels = figure.subplots(down, across, squeeze=False).ravel()
-    for axes in panels[len(shown) :]:
-        axes.axis("off")
-    for axes, path in zip(panels, shown, strict=False):
-        _draw_path(axes, path)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    figure = Figure((10, 3 * down + LEGEND))
+    for column, part in enumerate(parts(figure, across)):
+        above, below = above_and_below(part, 3 * down, LEGEND)
+        for axes, path in zip_longest(above.subplots(down, 1, squeeze=False)[:, 0], shown[column::across]):
+            if path is None:
+                axes.axis("off")
+            else:
+                _draw_path(axes, path, 36)
+        if column == 0:
+            below.legend(*above.axes[0].get_legend_handles_labels(), loc="center", ncols=3, frameon=False)
     return figure
 
 
 @styled
 def draw_failures(rows: Sequence[tuple[Path, Strip]]) -> Figure:
     """A row for each sequence: its paths, and some of its frames."""
-    figure = Figure((10, 2.3 * len(rows) + 0.2), layout="constrained")
     widths = [2.2, *(1.0 for _ in rows[0][1])]
+    height = max(1.7, 10 / sum(widths) * _tallest(strip for _, strip in rows) + 0.4)
+    figure = Figure((10, height * len(rows) + LEGEND))
     cells = figure.subplots(len(rows), len(widths), squeeze=False, width_ratios=widths)
     for (first, *others), (path, strip) in zip(cells, rows, strict=True):
-        _draw_path(first, path)
+        _draw_path(first, path, 30)
         for axes, image in zip(others, strip, strict=True):
             axes.imshow(image, interpolation="nearest")
             axes.axis("off")
-    cells[0][0].legend(frameon=False, fontsize=8)
+    figure.legend(*cells[0][0].get_legend_handles_labels(), loc="outside lower left", ncols=3, frameon=False)
     return figure
 
 
 @styled
 def draw_pairs(columns: Sequence[tuple[str, Strip]]) -> Figure:
     """A column for each pair of frames, the title above it."""
-    figure = Figure((1.65 * len(columns), 4.0), layout="constrained")
+    titles = [wrapped(title, 24) for title, _ in columns]
+    lines = max(title.count("\n") + 1 for title in titles)
+    figure = Figure((1.65 * len(columns), 3.3 * _tallest(pair for _, pair in columns) + 0.15 * lines))
     cells = figure.subplots(2, len(columns), squeeze=False)
-    for column, (title, pair) in zip(cells.T, columns, strict=True):
+    for column, title, (_, pair) in zip(cells.T, titles, columns, strict=True):
         for axes, image in zip(column, pair, strict=True):
             axes.imshow(image, interpolation="nearest")
             axes.axis("off")
@@ -181,7 +191,13 @@ def draw_pairs(columns: Sequence[tuple[str, Strip]]) -> Figure:
     return figure
 
 
-def _draw_path(axes: Axes, shown: Path) -> None:
+def _tallest(strips: Iterable[Strip]) -> float:
+    """Largest height of a frame, as a share of its width."""
+    return max(strip.shape[1] / strip.shape[2] for strip in strips)
+
+
+def _draw_path(axes: Axes, shown: Path, letters: int) -> None:
+    """Paths that fill their panel, in one scale, and a title of so many letters a line."""
     truth = shown.truth
     centre = truth.mean(0)
     plane = torch.linalg.svd(truth - centre, full_matrices=False).Vh[:2].mT
@@ -191,10 +207,12 @@ def _draw_path(axes: Axes, shown: Path) -> None:
     axes.plot(*guess.mT.tolist(), color=ORANGE, label="predicted")
     axes.plot(*true.mT.tolist(), color="black", linestyle="--", linewidth=1, label="true")
     axes.plot(*true[:1].mT.tolist(), color="black", marker="o", markersize=4)
-    axes.set(aspect="equal")
-    axes.set_title(_title(shown), color=RED if shown.angle > LIMIT else "black", fontsize=8.5)
+    axes.set_title(wrapped(_title(shown), letters), fontsize=8.5)
+    if shown.angle > LIMIT:
+        axes.title.set_color(RED)
     axes.margins(0.1)
-    axes.grid(True, color=GREY, alpha=0.2)
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.grid(True)
 
 
 def _title(shown: Path) -> str:
