@@ -138,7 +138,8 @@ def draw_errors(shown: Mapping[str, Mapping[str, Mapping[int, float]]]) -> Figur
         axes.set_ylim(bottom=0)
         if key == "translation_angle_deg" and axes.get_ylim()[1] > LIMIT:
             axes.axhline(LIMIT, color=RED, linewidth=0.8)
-        below.legend(*axes.get_legend_handles_labels(), loc="center", ncols=3, frameon=False)
+        handles, labels = axes.get_legend_handles_labels()
+        below.legend(handles, labels, loc="center", ncols=3, frameon=False, fontsize=8, columnspacing=1, handlelength=1.6)
     return figure
 
 
