@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from typing import get_args
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from niso.checks import check_choice, check_count, check_tensor
 from niso.linalg import full_precision, inverse_root, matmul
 from niso.spectrum.eigenvalues import Eigenvalues, initial_root, ordered
 from niso.spectrum.features import Features, PointFeatures
@@ -78,15 +78,14 @@ class FieldSpectrum(SpectrumModule):
     ) -> None:
         super().__init__()
         places, weights = _checked(points, weights)
-        rank = len(places) if rank is None else rank
+        rank = len(places) if rank is None else check_count("rank", rank)
         if not 1 <= rank <= len(places):
             raise ValueError(f"rank {rank} must lie between 1 and the number of points, {len(places)}")
         if not 0 < gain < math.inf:
             raise ValueError(f"gain must be positive, got {gain}")
         if width < 1 or layers < 0:
             raise ValueError(f"a field's width must be positive and its layers not negative, got {width} and {layers}")
-        if eigenfunctions not in get_args(Eigenfunctions):
-            raise ValueError(f"eigenfunctions must be one of {get_args(Eigenfunctions)}, not {eigenfunctions!r}")
+        check_choice("eigenfunctions", eigenfunctions, Eigenfunctions)
         self.eigenvalue_kind: Eigenvalues = eigenvalues
         self.eigenfunction_kind: Eigenfunctions = eigenfunctions
         self.register_buffer("places", places)
@@ -244,8 +243,12 @@ def _checked(points: Tensor, weights: Tensor | None, each: float = 1.0) -> tuple
     """Points and weights, `each` where none are given.
 
     Raises:
+        TypeError: they are not tensors.
         ValueError: they are not finite, do not fit each other, or a weight is not positive.
     """
+    check_tensor("points", points)
+    if weights is not None:
+        check_tensor("weights", weights, "floating-point numbers")
     if points.ndim != 2 or 0 in points.shape or not points.is_floating_point():
         raise ValueError(f"points must be (points, dimensions) floating-point numbers, not {tuple(points.shape)}")
     if weights is None:

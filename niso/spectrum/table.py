@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from niso.checks import check_choice, check_count, check_number
 from niso.linalg import full_precision, polar
 from niso.spectrum.eigenvalues import Eigenvalues, initial_root, ordered
 from niso.spectrum.module import Role, SpectrumModule
@@ -41,7 +40,8 @@ class LearnedSpectrum(SpectrumModule):
             after `retract_` on a CPU; there its first derivatives alone are exact.
 
     Raises:
-        ValueError: a rank outside 1 … points, or an unknown parametrisation.
+        TypeError: points or a rank that are not whole numbers.
+        ValueError: a rank outside 1 … points, an unknown parametrisation, or a negative damping.
 
     Half-precision parameters still give a float32 spectrum.
 
@@ -60,11 +60,12 @@ class LearnedSpectrum(SpectrumModule):
         eigenfunctions: Eigenfunctions = "polar",
     ) -> None:
         super().__init__()
-        rank = points if rank is None else rank
+        points = check_count("points", points)
+        rank = points if rank is None else check_count("rank", rank)
         if not 1 <= rank <= points:
             raise ValueError(f"rank {rank} must lie between 1 and the number of points, {points}")
-        if eigenfunctions not in get_args(Eigenfunctions):
-            raise ValueError(f"eigenfunctions must be one of {get_args(Eigenfunctions)}, not {eigenfunctions!r}")
+        check_choice("eigenfunctions", eigenfunctions, Eigenfunctions)
+        check_number("damping", damping)
         self.eigenvalue_kind, self.eigenfunction_kind = eigenvalues, eigenfunctions
         self.damping = damping
         self.mass_root = nn.Parameter(torch.ones(points))
