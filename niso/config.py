@@ -14,6 +14,16 @@ from niso.errors import InputError, nearest
 
 C = TypeVar("C")
 
+SPECTRAL = (
+    "eigenfunction_learning_rate",
+    "eigenvalue_learning_rate",
+    "mass_learning_rate",
+    "eigenfunction_beta2",
+    "eigenfunction_eps",
+    "eigenvalues_frozen",
+)
+"""The settings of `Optimisation` that are for a learned spectrum alone."""
+
 
 class Strict:
     """Base of configuration dataclasses: pydantic, which reads them from YAML, refuses unknown keys."""

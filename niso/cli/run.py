@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from tyro.conf import arg, create_mutex_group
 
 from niso.cli.metrics import print_metrics
-from niso.cli.parsing import parse, parse_known
+from niso.cli.parsing import named_options, parse, parse_known, refuse_unread
 from niso.config import Hardware, read_yaml, require
 from niso.errors import InputError, nearest
 from niso.experiments import EXPERIMENTS
@@ -100,8 +100,12 @@ def parse_run(arguments: list[str]) -> Call:
     methods, last = _methods(kind, options), options.seed + options.seeds - 1
     values = {"method": methods[0], "seed": options.seed, "data_dir": options.data_dir}
     settings = replace(given, **values, hardware=options.hardware, config=options.settings)
+    named = {path.removeprefix("settings."): flag for path, flag in named_options(every, rest).items()}
+    refuse_unread(named, [kind.unread(options.settings, method, options.data_dir) for method in methods])
     if options.parallel > 1 and settings.hardware.devices * settings.hardware.nodes > 1:
         raise InputError("--parallel trains each run in one process: leave --devices and --nodes at 1")
+    if options.parallel > 1 and options.seeds == len(methods) == 1:
+        raise InputError("--parallel has no effect, leave it out: there is one run; --seeds and --methods make several")
     which = f"seed{options.seed}" if options.seeds == 1 else f"seeds{options.seed}-{last}"
     names = "all" if len(methods) > 1 and methods == kind.available(options.settings) else "+".join(methods)
     out = options.out or Path("runs") / f"{kind.name}-{given.preset}-{names}-{which}"

@@ -84,6 +84,19 @@ class MethodConfig(IsometryConfig):
         if self.nft_epochs < 0:
             raise ValueError(f"nft_epochs must not be negative, got {self.nft_epochs}")
 
+    def unread_weight(self, of_others: bool = False) -> dict[str, str]:
+        """Which of the two weights of the equivariance loss is not read, and why.
+
+        Args:
+            of_others: whether maps are solved from other observations than those that they transport.
+        """
+        if not (self.relative_pairs or of_others):
+            return {"relative_equivariance": "here it is for niso-triplet and niso-group, not for pairs"}
+        if self.relative_equivariance is None:
+            return {}
+        given = f"--relative-equivariance, here {self.relative_equivariance:g},"
+        return {"equivariance": f"{given} replaces it; change that, or set it to None"}
+
 
 @dataclass(frozen=True)
 class ClassifierConfig(MethodConfig):
@@ -95,6 +108,11 @@ class ClassifierConfig(MethodConfig):
     """The equivariant head, of all methods but the autoencoder."""
     mlp: MLPConfig = field(default_factory=MLPConfig)
     """The autoencoder's head."""
+
+    def vector_neurons_unread(self) -> dict[str, str]:
+        """Settings of the equivariant head that its variant does not read, and why."""
+        only = {"paper": "expansion", "released": "leak"}[self.vector_neurons.variant]
+        return {f"vector_neurons.{only}": f"--vector-neurons.variant {self.vector_neurons.variant} has none"}
 
 
 @dataclass(frozen=True)

@@ -267,11 +267,17 @@ def test_the_default_folder_names_the_run():
 
 def test_all_kinds_of_options(tmp_path):
     words = (
-        "--preset small --method nft --seed 2 --parallel 2 --steps=10 --head.steps 5 --precision bf16-mixed --compile"
+        "--preset small --method niso-triplet --seed 2 --seeds 2 --parallel 2 --steps=10 --head.steps 5 "
+        "--precision bf16-mixed --compile"
     )
     call = parse_run(["homnist", *words.split(), "--relative_equivariance", "None", "--data-dir", str(tmp_path)])
     config, hardware = call.settings.config, call.settings.hardware
-    assert (call.methods, call.settings.method, call.settings.seed, call.parallel) == (("nft",), "nft", 2, 2)
+    assert (call.methods, call.settings.method, call.settings.seed, call.parallel) == (
+        ("niso-triplet",),
+        "niso-triplet",
+        2,
+        2,
+    )
     assert (config.training.steps, config.head.steps, config.relative_equivariance) == (10, 5, None)
     assert (hardware.precision, hardware.compile, call.settings.data_dir) == ("bf16-mixed", True, tmp_path)
     assert parse_run(["homnist", "--no-compile"]).settings.hardware.compile is False

@@ -10,19 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import ClassVar, NamedTuple
+from pathlib import Path
+from typing import ClassVar, NamedTuple, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor, nn
 
-from niso.data.digits import DIGITS
+from niso.config import SPECTRAL
+from niso.data.digits import DIGITS, SHIPPED
 from niso.data.digits.homnist import GeneratedTestSet, PerturbedDigits, PublishedTestSet
 from niso.data.digits.mnist import pad, signed
 from niso.data.transformed import labelled, related
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Phase
-from niso.experiments.homnist.presets import PRESETS, HomnistConfig
+from niso.experiments.homnist.presets import PRESETS, Architecture, HomnistConfig
 from niso.experiments.homnist.published import PUBLISHED
 from niso.geometry import ACTIONS
 from niso.geometry.action import Action
@@ -127,6 +129,22 @@ class Homnist(Experiment):
     @classmethod
     def methods(cls) -> tuple[str, ...]:
         return methods_of(views=3, grouped=True)
+
+    @classmethod
+    def unread(cls, config: HomnistConfig, method: str, data_dir: Path | None) -> dict[str, str]:
+        unread = super().unread(config, method, data_dir)
+        unread |= {f"head.{name}": "the head is trained on frozen networks" for name in SPECTRAL}
+        unread |= {f"{kind}.image_size": "the digits have a size of their own" for kind in get_args(Architecture)}
+        unread |= {f"{kind}.image_channels": "digits have one channel" for kind in get_args(Architecture)}
+        unread |= {
+            kind: f"--architecture is {config.architecture}, not {kind}"
+            for kind in get_args(Architecture)
+            if kind != config.architecture
+        }
+        if config.digits in SHIPPED:
+            others = " or ".join(f"--digits {name}" for name in DIGITS if name not in SHIPPED)
+            unread["data_dir"] = f"--digits {config.digits} come with a library; add {others} to read it"
+        return unread | config.vector_neurons_unread()
 
     def _test_set(self) -> PerturbedDigits:
         """The test set: generated, or the published one where it is asked for."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -16,10 +17,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from niso.collective import global_batch
+from niso.config import SPECTRAL
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.pose import cases, evaluation, trajectories
-from niso.experiments.pose.frames import RENDERED, TEST, TRAIN, open_sequences
+from niso.experiments.pose.frames import RENDERED, TEST, TRAIN, open_sequences, sources_unread
 from niso.experiments.pose.losses import Pairs, PoseObjective, draw_pairs
 from niso.experiments.pose.predictors import BASELINES
 from niso.experiments.pose.predictors.maps import MapPredictor
@@ -130,6 +132,19 @@ class Pose(Experiment):
     @classmethod
     def available(cls, config: PoseConfig) -> tuple[str, ...]:
         return tuple(name for name in cls.methods() if name not in BASELINES or BASELINES.find(name).available(config))
+
+    @classmethod
+    def reads(cls, method: str) -> frozenset[str]:
+        if method in BASELINES:
+            return BASELINES.find(method).reads
+        return super().reads(method) | {"conv", "mlp", "standardise", "skip", "signed"}
+
+    @classmethod
+    def unread(cls, config: PoseConfig, method: str, data_dir: Path | None) -> dict[str, str]:
+        unread = super().unread(config, method, data_dir)
+        unread |= {f"head.{name}": "the head is trained on frozen networks" for name in SPECTRAL}
+        unread |= dict.fromkeys(("conv.image_size", "conv.image_channels"), "it is that of the frames, see --size")
+        return unread | sources_unread(config, data_dir)
 
     def _split(self, source: object) -> None:
         """Choose the sequences to train, validate and test on.

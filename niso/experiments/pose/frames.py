@@ -190,6 +190,21 @@ def open_sequences(
     return Frames(source, config.size, config.memory, device, config.mirrored)
 
 
+def sources_unread(config: PoseConfig, data_dir: Path | None) -> dict[str, str]:
+    """Settings of the data that a run does not read, and why, see `niso.experiments.experiment.Experiment.unread`."""
+    unread = dict[str, str]()
+    if data_dir is None or (data_dir / PARAMETERS).is_file():
+        prepared = "the sequences of --data-dir are chosen and split already"
+        reason = "it is for CO3Dv2, which is not given by --data-dir" if data_dir is None else prepared
+        unread |= dict.fromkeys(("quality", "held_out", "split_file"), reason)
+    elif config.split_file is not None:
+        unread |= dict.fromkeys(("quality", "held_out"), "--split-file replaces it")
+    if data_dir is not None and not config.rendered:
+        rendered = ("clips", "clip_frames", "test_clips", "test_frames", "motions")
+        unread |= dict.fromkeys(rendered, "--data-dir replaces the rendered clips; add --rendered to mix them")
+    return unread
+
+
 def _read(config: PoseConfig, data_dir: Path, cache: Path) -> Source:
     """The sequences of a folder, and rendered clips if configured: also clips to test on if the folder has no poses."""
     if not data_dir.is_dir():

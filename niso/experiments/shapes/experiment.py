@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -145,6 +146,16 @@ class Shapes(Experiment):
     @classmethod
     def methods(cls) -> tuple[str, ...]:
         return methods_of()
+
+    @classmethod
+    def unread(cls, config: ShapesConfig, method: str, data_dir: Path | None) -> dict[str, str]:
+        unread = super().unread(config, method, data_dir)
+        unread |= dict.fromkeys(("conv.image_size", "conv.image_channels"), "it is that of the maps")
+        frozen = ("head.eigenvalue_learning_rate", "head.eigenvalues_frozen")
+        unread |= dict.fromkeys(frozen, "eigenvalues are not trained on with the head")
+        if data_dir is not None:
+            unread |= dict.fromkeys(("preparation", "vertices"), "the shapes of --data-dir are prepared already")
+        return unread | config.vector_neurons_unread()
 
     def facts(self) -> dict[str, Any]:
         """The split: shapes that were trained, validated and tested on, class by class."""
