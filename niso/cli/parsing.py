@@ -19,6 +19,12 @@ RunFolder = Annotated[Path, Positional, arg(metavar="RUN")]
 """Type of an option: the run folder that a command works on."""
 
 
+def check_run(path: Path) -> None:
+    """Refuse a path where nothing is, before what takes seconds to import."""
+    if not path.exists():
+        raise ValueError(f"{path} is not a run folder: there is no such folder")
+
+
 @dataclass(frozen=True)
 class Runs:
     """Base of the options of commands that take several runs."""
@@ -29,6 +35,8 @@ class Runs:
     def __post_init__(self) -> None:
         if not self.runs:
             raise ValueError("name one or more run folders")
+        for path in self.runs:
+            check_run(path)
 
 
 def parse(kind: type[C], program: str, arguments: Sequence[str], default: C | None = None, about: str = "") -> C:

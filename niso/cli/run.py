@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, make_dataclass, replace
 from pathlib import Path
@@ -65,6 +66,7 @@ class Call(NamedTuple):
 
 def main(arguments: list[str]) -> None:
     """`niso run …`."""
+    began = time.monotonic()
     if arguments[:1] in (["-h"], ["--help"]):
         about = "Train and evaluate an experiment in a new run folder, and write a report.\n\n"
         about += "`niso run EXPERIMENT --help` lists presets, methods and all settings of an experiment: "
@@ -77,7 +79,7 @@ def main(arguments: list[str]) -> None:
         return
     from niso.runs.runner import run
 
-    print_metrics(run(call.settings, call.out), call.out)
+    print_metrics(run(call.settings, call.out, began), call.out)
 
 
 def parse_run(arguments: list[str]) -> Call:

@@ -71,6 +71,22 @@ def resume_sweep(out: Path, parallel: int = 1) -> str:
     return _go(_jobs(loaded, seeds, methods, out), out, parallel)
 
 
+def evaluate_sweep(out: Path) -> str:
+    """Evaluate each run of a folder again; their results as text.
+
+    Raises:
+        NisoError: one is not trained to its end, before any is evaluated; or as for `runner.evaluate`.
+    """
+    runs = Run.find(out)
+    for run in runs:
+        if run.standing:
+            raise InputError(run.standing.replace(f"niso resume {run.path}", f"niso resume {out}"))
+    for number, run in enumerate(runs, start=1):
+        runner.evaluate(run.path)
+        print(f"{run.name} is evaluated, {number} of {len(runs)}", file=sys.stderr)
+    return compare(Run.find(out), out / "report.html")
+
+
 def _jobs(settings: Settings, seeds: int, methods: Sequence[str], out: Path) -> list[Job]:
     """All methods of the first seed, then of the second, …"""
     jobs = []

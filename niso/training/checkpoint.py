@@ -35,8 +35,13 @@ def save(path: Path, tensors: dict[str, Tensor], facts: Facts) -> None:
         raise CheckpointError(f"cannot save checkpoint {path} ({error.strerror}); {kept}") from error
 
 
-def load(path: Path) -> tuple[dict[str, Tensor], Facts]:
+def load(
+    path: Path, remedy: str = "restore it from a copy, or delete it to start anew"
+) -> tuple[dict[str, Tensor], Facts]:
     """Tensors (on the CPU) and facts of a checkpoint.
+
+    Args:
+        remedy: what the message advises where the file is damaged.
 
     Raises:
         CheckpointError: the file is missing, truncated, or not a checkpoint of niso.
@@ -48,10 +53,7 @@ def load(path: Path) -> tuple[dict[str, Tensor], Facts]:
             facts = json.loads((file.metadata() or {})["facts"])
             return {name: file.get_tensor(name) for name in file.keys()}, facts
     except (SafetensorError, KeyError, ValueError, OSError) as error:
-        raise CheckpointError(
-            f"checkpoint {path} is truncated or not one of niso's ({error}): "
-            "restore it from a copy, or delete it to start anew"
-        ) from error
+        raise CheckpointError(f"checkpoint {path} is truncated or not one of niso's ({error}): {remedy}") from error
 
 
 def training_state(module: nn.Module, optimizer: optim.Optimizer) -> dict[str, Tensor]:

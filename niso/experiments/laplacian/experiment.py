@@ -25,7 +25,7 @@ from niso.methods.isometry import neural_isometry
 from niso.methods.method import Networks
 from niso.model import IsometryObjective
 from niso.random import local_part
-from niso.results import Metric, Result
+from niso.results import SECONDS_WALL, Metric, Result
 from niso.spectrum import Spectrum
 
 EVALUATION_SEED = 20_241_210
@@ -160,6 +160,7 @@ class LaplacianExperiment(Experiment):
         Metric("equivariance_error_val", "equivariance_error on validation crops", "lower"),
         Metric("steps", "optimiser steps"),
         Metric("seconds", "time of training", "lower", "s"),
+        SECONDS_WALL,
     )
 
     def build(self) -> None:

@@ -42,7 +42,7 @@ from niso.methods.evaluation import (
 )
 from niso.methods.method import Method, Networks
 from niso.random import local_part, process, step_seed
-from niso.results import Curve, Metric, Result
+from niso.results import SECONDS_WALL, Curve, Metric, Result
 from niso.training.ahead import Ahead
 
 BATCH = evaluation.BATCH
@@ -95,6 +95,7 @@ class Pose(Experiment):
         *evaluation.VALIDATION_METRICS,
         Metric("steps", "optimiser steps of both phases"),
         Metric("seconds", "time of both phases", "lower", "s"),
+        SECONDS_WALL,
         Metric("seconds_pretrain", "time of pre-training", "lower", "s"),
         Metric("seconds_head", "time of training the head", "lower", "s"),
     )

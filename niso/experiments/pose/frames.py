@@ -24,7 +24,7 @@ from niso.data.workers import cores
 from niso.errors import InputError
 from niso.experiments.pose.presets import PoseConfig
 from niso.files import locked, write_atomically
-from niso.training.progress import Bar
+from niso.training.progress import preparing
 
 TRAIN, TEST = co3d.TRAIN, co3d.TEST
 RENDERED = "rendered"
@@ -259,13 +259,14 @@ def _prepared(config: PoseConfig, root: Path, cache: Path) -> Path:
     recipe = repr((str(root.resolve()), preparation, sorted(selection.splits.items())))
     folder = cache / hashlib.sha256(recipe.encode()).hexdigest()[:16]
     with _writable(folder), locked(folder, wait=True):
-        with Bar("prepare", len(selection.splits), 0, visible=True, unit="sequences") as bar:
-            done = 0
+        with preparing(folder, "sequences") as show:
+            done, total = 0, len(selection.splits)
+            show("prepare", done, total)
 
             def report(name: str, problem: str | None) -> None:
                 nonlocal done
                 done += 1
-                bar.show(done, {})
+                show("prepare", done, total)
 
             prepare(co3d.sequences(root, selection), folder / "prepared", cores(), preparation, report)
     return folder / "prepared"
@@ -286,7 +287,8 @@ def _rendered(config: PoseConfig, cache: Path, training: str = TRAIN, tested: bo
         if not path.is_file():
             with _writable(cache), locked(cache, wait=True):
                 if not path.is_file():
-                    write_atomically(path, _render(config, split == TEST))
+                    with preparing(cache, "frames") as show:
+                        write_atomically(path, _render(config, split == TEST, show))
         try:
             stored = safetensors.torch.load_file(path)
             images += stored["images"]
@@ -303,11 +305,17 @@ def _rendered(config: PoseConfig, cache: Path, training: str = TRAIN, tested: bo
     return Source(names, splits, list(map(len, images)), poses, read)
 
 
-def _render(config: PoseConfig, held_out: bool) -> bytes:
+def _render(config: PoseConfig, held_out: bool, show: Callable[[str, int, int], None]) -> bytes:
     count, length = (config.test_clips, config.test_frames) if held_out else (config.clips, config.clip_frames)
-    with Bar("render", count * length, 0, visible=True, unit="frames") as bar:
-        made = clips(count, length, config.size, held_out=held_out, motions=config.motions)
-        bar.show(count * length, {})
+    part = f"render {TEST if held_out else TRAIN}"
+    made = clips(
+        count,
+        length,
+        config.size,
+        held_out=held_out,
+        motions=config.motions,
+        report=lambda frames: show(part, frames, count * length),
+    )
     stacked = {name: torch.stack([getattr(clip, name) for clip in made]) for name in ("images", "poses")}
     return safetensors.torch.save(stacked)
 

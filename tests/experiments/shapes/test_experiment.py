@@ -307,7 +307,7 @@ def test_what_goes_wrong_ahead_is_raised_at_its_own_step():
 def test_without_a_folder_embedded_shapes_are_prepared_as_the_preset_says(monkeypatch, folder, capsys):
     asked = []
 
-    def embedded_shapes(preparation, per_class, vertices, workers, report):
+    def embedded_shapes(preparation, per_class, vertices, workers, report, made):
         asked.append((preparation, per_class >= 4, vertices, workers >= 1))
         for shape in range(per_class * len(PLANS)):
             report(f"class/{shape}", None)
