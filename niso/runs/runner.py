@@ -155,8 +155,8 @@ def _train_and_evaluate(folder: Run, settings: Settings, fabric: Fabric, began: 
     result = experiment.evaluate()
     if began is not None:
         totals["seconds_wall"] = before + time.monotonic() - began
-    elif "seconds_wall" in folder.metrics:  # the run's, not this evaluation's
-        totals["seconds_wall"] = folder.metrics["seconds_wall"]
+    elif "seconds_wall" in folder.facts:  # the run's, not this evaluation's
+        totals["seconds_wall"] = folder.facts["seconds_wall"]
     values = {**result.metrics, **totals}
     metrics = {metric.key: values[metric.key] for metric in kind.metrics if metric.key in values}
     save_pictures(experiment.draw(result), folder.path / "figures")

@@ -182,7 +182,8 @@ class Run:
         reached = "nothing is trained yet"
         if log := self.log:
             phase, columns = list(log.items())[-1]
-            reached = f"{phase} stands at step {int(columns['step'][-1])} of {self.steps_of(phase) or '?'}"
+            steps = self.steps_of(phase)
+            reached = f"{phase} stands at step {int(columns['step'][-1])}" + (f" of {steps}" if steps else "")
         return f"{self.path} is not finished: {reached}; `niso resume {self.path}` goes on"
 
     @property
