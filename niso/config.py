@@ -140,7 +140,8 @@ def read_yaml(path: Path) -> dict[Any, Any]:
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
-        raise InputError(f"{path} must hold a mapping of settings, not {type(content).__name__}")
+        given = "it is empty" if content is None else f"not {type(content).__name__}"
+        raise InputError(f"{path} must hold a mapping of settings, {given}")
     return content
 
 

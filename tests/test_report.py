@@ -177,7 +177,14 @@ def test_run_that_has_only_begun(tmp_path):
     run.mkdir()
     (run / "config.yaml").write_text("seed: 0\n")
     words = Page(write_report(Run.open(run), Known())).words
-    for text in ("begun", "nothing is trained yet; `niso resume", "no figures", "no log.csv", "no run.json", "niso run EXPERIMENT"):
+    for text in (
+        "begun",
+        "nothing is trained yet; `niso resume",
+        "no figures",
+        "no log.csv",
+        "no run.json",
+        "niso run EXPERIMENT",
+    ):
         assert text in words
     (run / "config.yaml").write_text('{"experiment": "torus", "preset": "quick", "seed": 3}')
     assert "niso run torus --preset=quick --seed=3" in Page(write_report(Run.open(run), Known())).words

@@ -59,6 +59,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except NisoError as error:
         print(f"niso: {error}", file=sys.stderr)
         status = 128 + error.number if isinstance(error, Interrupted) else 2
+    except (MemoryError, RuntimeError) as error:
+        if not _is_memory(error):
+            raise
+        print("niso: there is not enough memory for this: take smaller networks, grids or batches", file=sys.stderr)
+        status = 2
     except BrokenPipeError:  # of `niso … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 128 + getattr(signal, "SIGPIPE", 13)  # Windows has no such signal
@@ -69,6 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print("niso: interrupted; `niso resume RUN` continues from the last checkpoint", file=sys.stderr)
         status = 128 + signal.SIGINT
     sys.exit(status)
+
+
+def _is_memory(error: Exception) -> bool:
+    """Whether memory ran out, of the CPU or of a GPU; torch tells it by words alone."""
+    return isinstance(error, MemoryError) or "out of memory" in str(error) or "can't allocate memory" in str(error)
 
 
 def _refusal(error: OSError) -> str:
@@ -100,9 +110,12 @@ def _dispatch(arguments: list[str]) -> int:
             command, rest = import_module(".".join(["niso.cli", *words])), arguments[len(words) :]
             if name == "run":  # whose options depend on its first argument
                 return int(command.main(rest) or 0)
-            from niso.cli.parsing import parse  # tyro is slow to import
+            from niso.cli.parsing import named_options, parse, refuse_unread  # tyro is slow to import
 
-            return int(parse(command.Options, f"niso {name}", rest)() or 0)
+            options = parse(command.Options, f"niso {name}", rest)
+            if hasattr(options, "unread"):
+                refuse_unread(named_options(command.Options, rest), [options.unread()])
+            return int(options() or 0)
     if not arguments:
         print(_help(""), file=sys.stderr)
         return 2
@@ -115,7 +128,7 @@ def _dispatch(arguments: list[str]) -> int:
     choices = dict.fromkeys(name.removeprefix(group).split()[0] for name in COMMANDS if name.startswith(group))
     if not arguments:
         raise InputError(f"`niso {group.strip()}` needs a command; choose from {', '.join(choices)}")
-    if {"-h", "--help"} & set(arguments):
+    if arguments[0] in ("-h", "--help"):
         print(_help(group))
         return 0
     raise InputError(f"unknown command '{group}{arguments[0]}'{nearest(arguments[0], choices)}")

@@ -129,6 +129,9 @@ def _error_line(event: Any, kind: type, program: str, arguments: Sequence[str]) 
         case "InvalidChoice":
             return f"{flag}: unknown value {event.value!r}{nearest(event.value, event.choices)}"
         case "InstantiationFailure" if flag:
+            several = str(argument.lowered.metavar).strip("[]").split()[0]
+            if several in ("INT", "FLOAT") and " " in str(argument.lowered.metavar):
+                return f"{flag} must be {'whole numbers' if several == 'INT' else 'numbers'}"
             words = {"INT": "a whole number", "FLOAT": "a number", "{None}": "None"}
             expected = [words.get(word, word) for word in str(argument.lowered.metavar).split("|")]
             return f"{flag} must be {' or '.join(reversed(expected))}"

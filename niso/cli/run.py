@@ -16,6 +16,7 @@ from niso.config import Hardware, read_yaml, require
 from niso.errors import InputError, nearest
 from niso.experiments import EXPERIMENTS
 from niso.experiments.settings import Settings, check_choice
+from niso.training.run import RUNS
 
 if TYPE_CHECKING:
     from niso.experiments.experiment import Experiment
@@ -110,7 +111,7 @@ def parse_run(arguments: list[str]) -> Call:
         raise InputError("--parallel has no effect, leave it out: there is one run; --seeds and --methods make several")
     which = f"seed{options.seed}" if options.seeds == 1 else f"seeds{options.seed}-{last}"
     names = "all" if len(methods) > 1 and methods == kind.available(options.settings) else "+".join(methods)
-    out = options.out or Path("runs") / f"{kind.name}-{given.preset}-{names}-{which}"
+    out = options.out or RUNS / f"{kind.name}-{given.preset}-{names}-{which}"
     return Call(settings, out, options.seeds, methods, options.parallel)
 
 

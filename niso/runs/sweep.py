@@ -21,6 +21,7 @@ from niso.files import write_new
 from niso.runs import Run, runner
 from niso.runs.comparison import compare
 from niso.runs.parallel import Job, run_side_by_side
+from niso.training.run import RUNS
 
 FILE = "sweep.yaml"
 
@@ -49,6 +50,8 @@ def run_sweep(settings: Settings, seeds: int, methods: Sequence[str], out: Path,
             (out / FILE).unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # not empty
                 out.rmdir()
+                if out.parent == RUNS:
+                    RUNS.rmdir()
         raise
 
 

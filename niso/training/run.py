@@ -22,6 +22,8 @@ from niso.results import Curve, Metric
 
 OUTPUT = "output.log"
 """What a process that trains one of several runs prints."""
+RUNS = Path("runs")
+"""Where run folders are by default."""
 KIND = ("experiment", "preset", "method")
 FILES = {
     "facts": "run.json",
@@ -121,6 +123,8 @@ class Run:
                 (self.path / name).unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # not empty
                 self.path.rmdir()
+                if self.path.parent == RUNS:
+                    RUNS.rmdir()
 
     def checkpoint(self, phase: str) -> Path:
         """Where the checkpoint of a phase is or will be."""
@@ -260,7 +264,8 @@ class Run:
 
 
 def _not_a_run(path: Path) -> InputError:
-    reason = "it has no config.yaml" if path.is_dir() else "there is no such folder"
+    file = "it is a file" if path.exists() else "there is no such folder"
+    reason = "it has no config.yaml" if path.is_dir() else file
     return InputError(f"{path} is not a run folder: {reason}")
 
 

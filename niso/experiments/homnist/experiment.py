@@ -279,7 +279,9 @@ def make_actions(name: str) -> tuple[Action, Action]:
     try:
         return kind(), kind(walk=True) if name == "homography" else kind()  # type: ignore[call-arg]  # it has walk
     except TypeError as error:
-        raise InputError(f"--action {name} does not act on images of any size: {error}") from error
+        others = ", ".join(other for other in ACTIONS if other != name)
+        problem = f"--action {name} needs more than its name, e.g. the size of a grid"
+        raise InputError(f"{problem}: choose another of {others}") from error
 
 
 def make_networks(config: HomnistConfig, side: int) -> Networks:

@@ -116,15 +116,15 @@ class Pose(Experiment):
             )
         if config.rendered and data_dir is None:
             raise InputError("--rendered mixes rendered clips with other data: give that by --data-dir")
-        self.frames = open_sequences(config, data_dir, self.device)
-        self._split(data_dir or "the rendered clips")
-        self.poses, self.starts = self.frames.all_poses()
         self.method: Method | None = None
         self.predictor: Predictor
-        if self.method_name in METHODS:
+        if self.method_name in METHODS:  # before the data, which may take minutes to prepare
             self.method = self.make_method(lambda: frame_networks(config))
         else:
             self.predictor = BASELINES.find(self.method_name).build(config).to(self.device)
+        self.frames = open_sequences(config, data_dir, self.device)
+        self._split(data_dir or "the rendered clips")
+        self.poses, self.starts = self.frames.all_poses()
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:

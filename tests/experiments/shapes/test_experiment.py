@@ -98,7 +98,15 @@ def test_metrics_are_those_described(folder, method):
     experiment = make(folder, method)
     result = evaluated(experiment)
     described = {metric.key for metric in Shapes.metrics}
-    described -= {"steps", "seconds", "seconds_wall", "seconds_pretrain", "seconds_head", "accuracy_val", "accuracy_base_val"}
+    described -= {
+        "steps",
+        "seconds",
+        "seconds_wall",
+        "seconds_pretrain",
+        "seconds_head",
+        "accuracy_val",
+        "accuracy_base_val",
+    }
     of_maps = {name for name in described if "equivariance" in name or "map_error" in name}
     assert result.metrics.keys() == (described - of_maps if method == "autoencoder" else described)
     counts = [result.metrics[name] for name in ("classes", "test_shapes", "test_maps")]
@@ -339,7 +347,11 @@ def test_an_interrupted_head_is_trained_as_if_nothing_had_happened(finished_once
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
     metrics = [json.loads((run / "metrics.json").read_text()) for run in (whole, again)]
-    assert {key for key in metrics[0] if metrics[0][key] != metrics[1][key]} <= {"seconds_head", "seconds", "seconds_wall"}
+    assert {key for key in metrics[0] if metrics[0][key] != metrics[1][key]} <= {
+        "seconds_head",
+        "seconds",
+        "seconds_wall",
+    }
 
 
 def test_the_papers_networks_have_the_papers_sizes():
