@@ -88,7 +88,7 @@ def _refusal(error: OSError) -> str:
         (errno.EACCES, errno.EPERM, errno.EROFS): "permit it, or choose another folder",
         (errno.EEXIST, errno.ENOTDIR): "a file is where a folder must be: choose another folder",
         (errno.EISDIR,): "a folder is where a file must be: choose another name",
-        (errno.ENOENT,): "give a path that exists",
+        (errno.ENOENT,): "choose a place that exists",
         (errno.ENAMETOOLONG,): "choose a shorter name",
     }
     remedy = next((remedy for numbers, remedy in remedies.items() if error.errno in numbers), "try another folder")

@@ -17,9 +17,12 @@ class Options(Runs):
     """Folder to write to."""
 
     def __call__(self) -> None:
-        from niso.runs.record import write_record
+        from niso.runs.record import check_recordable, write_record
         from niso.training.run import Run
 
         check_place(self.to, "--to")
-        for run in [run for path in self.runs for run in Run.find(path)]:
+        runs = [run for path in self.runs for run in Run.find(path)]
+        for run in runs:
+            check_recordable(run)
+        for run in runs:
             print(write_record(run, self.to))

@@ -41,7 +41,7 @@ def load(
     """Tensors (on the CPU) and facts of a checkpoint.
 
     Args:
-        remedy: what the message advises where the file is damaged.
+        remedy: what the message advises where the file is damaged; empty where the caller adds it.
 
     Raises:
         CheckpointError: the file is missing, truncated, or not a checkpoint of niso.
@@ -53,7 +53,8 @@ def load(
             facts = json.loads((file.metadata() or {})["facts"])
             return {name: file.get_tensor(name) for name in file.keys()}, facts
     except (SafetensorError, KeyError, ValueError, OSError) as error:
-        raise CheckpointError(f"checkpoint {path} is truncated or not one of niso's ({error}): {remedy}") from error
+        advice = f": {remedy}" if remedy else ""
+        raise CheckpointError(f"checkpoint {path} is truncated or not one of niso's ({error}){advice}") from error
 
 
 def training_state(module: nn.Module, optimizer: optim.Optimizer) -> dict[str, Tensor]:

@@ -126,7 +126,13 @@ class Shapes(Experiment):
 
     def build(self) -> None:
         config, data_dir = self.config, self.data_dir
-        self.shapes = open_shapes(data_dir) if data_dir is not None else embedded(config)
+        prepared = None if data_dir is None else open_shapes(data_dir)
+        made = config.preparation
+        size = (made.height, made.width) if prepared is None else (prepared.height, prepared.width)
+        channels = made.times if prepared is None else prepared.channels
+        # before the embedded shapes, which may take minutes to prepare
+        self.method = self.make_method(lambda: Networks.convolutional(config.conv, size, channels))
+        self.shapes = embedded(config) if prepared is None else prepared
         if self.shapes.variants < 2:
             raise InputError(
                 f"{self.shapes.folder} has no variants of its shapes, which pairs are made of: prepare some"
@@ -138,9 +144,6 @@ class Shapes(Experiment):
         self.labels = labels.to(self.device)
         self.maps = ShapeMaps(self.shapes, self.train, config.clip, config.memory, self.device)
         self.action = MobiusTransformations(config.mobius, self.shapes.layout)
-        self.method = self.make_method(
-            lambda: Networks.convolutional(config.conv, (self.shapes.height, self.shapes.width), self.shapes.channels)
-        )
         self.pretrained = self.method
         self.head: nn.Module = nn.Identity()
 
