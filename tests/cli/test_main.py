@@ -178,6 +178,10 @@ UNREAD = {
     "pose --method vit --steps 30": "the method vit does not read it",
     "pose --method dinov2 --transformer.encoder-blocks 2": "the method dinov2 does not read it; vit does",
     "pose --dinov2 X": "the method niso does not read it; dinov2 does",
+    "torus --field.width 8": "--spectrum is table",
+    "homnist --spectrum field --eigenfunctions rotation": "--spectrum is field",
+    "homnist --spectral-head.layers 2": "--classifier is vector-neurons",
+    "homnist --method nft --classifier spectral": "the method nft does not read it",
     "torus --parallel 2": "there is one run; --seeds and --methods make several",
 }
 
@@ -220,7 +224,12 @@ def test_what_is_not_read_are_settings(experiment):
     groups = {path[:place] for path in paths for place in range(len(path)) if path[place] == "."}
     for method in kind.methods():
         known = kind.unread(kind.presets["quick"], method, None).keys()
-        ignored = {"vector_neurons", *(f"head.{name}" for name in SPECTRAL)}  # methods do not know what heads there are
+        ignored = {
+            "vector_neurons",
+            "classifier",
+            "spectral_head",
+            *(f"head.{name}" for name in SPECTRAL),
+        }  # methods do not know what heads there are
         assert known <= paths | groups | ignored
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from jaxtyping import Float
 from torch import Tensor
 
@@ -24,6 +26,18 @@ def accuracy(result: HomnistResult) -> Picture:
     )
 
 
+def covered(result: HomnistResult) -> Iterator[Picture]:
+    """Accuracy against the share of the image that an occluder covers."""
+    curve = result.curves.get("accuracy_by_covered_share")
+    if curve is not None:
+        yield Picture(
+            "covered",
+            "Accuracy on perturbed test digits against the share of the image that an occluder covers: a rectangle or "
+            "a blob, grey or textured.",
+            figures.accuracy_by_strength(curve, curve["y"][0], sum(curve["count"])),
+        )
+
+
 def digits(result: HomnistResult) -> Picture:
     """Held-out digits, transformed, and what the method makes of them."""
     return map_figures.transported("digits", "Held-out digits under random homographies.", result.pairs, as_colours)
@@ -36,6 +50,7 @@ def as_colours(images: Float[Tensor, "count 1 side side"]) -> Float[Tensor, "cou
 
 FIGURES = (
     accuracy,
+    covered,
     digits,
     lambda result: map_figures.same_transformation(result.pairs, "digit", "homography"),
     lambda result: map_figures.eigenfunctions(result.operator),

@@ -25,6 +25,7 @@ from niso.experiments.shapes.examples import ShapeExample, examples
 from niso.experiments.shapes.maps import ShapeMaps, embedded
 from niso.experiments.shapes.presets import PRESETS, ShapesConfig
 from niso.experiments.shapes.published import PUBLISHED
+from niso.geometry.domains.domain import rastered_sphere
 from niso.geometry.mobius import MobiusTransformations
 from niso.methods import methods_of
 from niso.methods.evaluation import (
@@ -128,10 +129,13 @@ class Shapes(Experiment):
         config, data_dir = self.config, self.data_dir
         prepared = None if data_dir is None else open_shapes(data_dir)
         made = config.preparation
-        size = (made.height, made.width) if prepared is None else (prepared.height, prepared.width)
         channels = made.times if prepared is None else prepared.channels
+        grid = prepared or made
+        size = (grid.height, grid.width)
         # before the embedded shapes, which may take minutes to prepare
-        self.method = self.make_method(lambda: Networks.convolutional(config.conv, size, channels))
+        self.method = self.make_method(
+            lambda: Networks.convolutional(config.conv, size, channels, rastered_sphere(size, grid.layout))
+        )
         self.shapes = embedded(config) if prepared is None else prepared
         if self.shapes.variants < 2:
             raise InputError(
@@ -159,7 +163,7 @@ class Shapes(Experiment):
         unread |= dict.fromkeys(frozen, "eigenvalues are not trained on with the head")
         if data_dir is not None:
             unread |= dict.fromkeys(("preparation", "vertices"), "the shapes of --data-dir are prepared already")
-        return unread | config.vector_neurons_unread()
+        return unread | config.heads_unread("classifier" in cls.reads(method))
 
     def facts(self) -> dict[str, Any]:
         """The split: shapes that were trained, validated and tested on, class by class."""
