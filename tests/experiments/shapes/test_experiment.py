@@ -107,6 +107,7 @@ def test_metrics_are_those_described(folder, method):
         "seconds_head",
         "accuracy_val",
         "accuracy_base_val",
+        "grid_r2",
     }
     of_maps = {name for name in described if "equivariance" in name or "map_error" in name}
     assert result.metrics.keys() == (described - of_maps if method == "autoencoder" else described)
