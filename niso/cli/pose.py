@@ -11,7 +11,7 @@ from tyro.conf import Positional, arg
 
 from niso.cli.parsing import check_run
 from niso.config import require
-from niso.errors import InputError
+from niso.errors import InputError, counted
 from niso.files import check_place
 
 TRAJECTORY, PICTURE = "trajectory.txt", "trajectory.png"
@@ -62,7 +62,7 @@ class Options:
         with Bar("pose", stream.total, 0, visible=True, unit="frames") as bar:
             predicted = predict(reader, stream.frames, lambda count: bar.show(count, {}))
         if self.skip > reader.head_skip:
-            print(f"the run was trained on at most {reader.head_skip} frames left out", file=sys.stderr)
+            print(f"the run was trained on at most {counted(reader.head_skip, 'frame')} left out", file=sys.stderr)
         write_tum(out / TRAJECTORY, predicted)
         write_picture(out / PICTURE, predicted)
         print(f"{len(predicted.times)} poses in {out / TRAJECTORY}, drawn in {out / PICTURE}; their scale is arbitrary")

@@ -15,7 +15,7 @@ from niso.report.html import render
 from niso.report.methods import QUOTED, fitting_note
 from niso.report.numbers import duration, fact
 from niso.report.pictures import Picture, embed, embed_drawn
-from niso.results import Known, Metric, sources
+from niso.results import Known, Metric, alarms, sources
 from niso.training.run import Run
 
 _ELSEWHERE = {"summary", "metrics", "metric_descriptions", "targets", "command", "config", "seconds", "seconds_wall"}
@@ -59,6 +59,7 @@ def write_report(run: Run, known: Known) -> Path:
         title=run.title,
         summary=[text for text in str(facts.get("summary") or "").split("\n\n") if text.strip()],
         results=_tables(entries),
+        alarms=alarms((entry.metric for entry in entries), run.metrics),
         notes=[*filter(None, [fitting_note(entry.metric.key for entry in entries)])],
         published=_tables(_published(run, known)),
         published_note=f"{QUOTED} This run: preset {preset}, {data}. Source: {sources(published)}.",
