@@ -143,7 +143,7 @@ def test_help_shows_the_values_of_the_preset(niso):
         ([*TORUS, "--methods", "--seeds", "2"], "--methods needs one or more of niso"),
         ([*TORUS, "--devices", "0"], "devices must be positive"),
         ([*TORUS, "--size", "0"], "size must be positive"),
-        ([*TORUS, "--size", "4", "--rank", "17"], "rank 17 must lie between 1 and the number of points, 16"),
+        ([*TORUS, "--size", "4", "--rank", "17"], "rank 17 must lie between 1 and the number of functions, 16"),
         ([*TORUS, "--config", "nowhere.yaml"], "cannot read configuration nowhere.yaml"),
     ],
 )
@@ -295,7 +295,7 @@ def test_without_the_hook_a_wrong_call_is_still_refused(monkeypatch, capsys):
         ("config: 3", "config must be a mapping"),
         ("config: {training: 3}", "training"),
         ("config: {size: abc}", "size: Input should be a valid integer"),
-        ("config: {rank: 99}", "rank 99 must lie between 1 and the number of points, 64"),
+        ("config: {rank: 99}", "rank 99 must lie between 1 and the number of functions, 64"),
         ("config: {1: 2}", "Keys should be strings"),
         ("preset: quik", "unknown preset 'quik'; did you mean quick?"),
         ("preset: [1]", "unknown preset"),
