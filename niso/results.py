@@ -38,6 +38,16 @@ class Metric:
         return self.limit is not None and isinstance(value, int | float) and value > self.limit
 
 
+SECONDS_WALL = Metric(
+    "seconds_wall",
+    "time from the start of the command to these metrics: data, training, evaluation; of interrupted commands the "
+    "training alone",
+    "lower",
+    "s",
+)
+"""A metric of every run."""
+
+
 class Curve(TypedDict):
     """A metric y against x; each point is a mean over `count` examples."""
 

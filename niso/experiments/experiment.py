@@ -110,6 +110,26 @@ class Experiment(ABC):
         """Methods that have all they need in this configuration: what `--methods all` stands for."""
         return cls.methods()
 
+    @classmethod
+    def reads(cls, method: str) -> frozenset[str]:
+        """Settings that a method reads, or groups of them, of those that not all methods of the experiment read."""
+        return METHODS.find(method).reads
+
+    @classmethod
+    def unread(cls, config: Any, method: str, data_dir: Path | None) -> dict[str, str]:
+        """Settings that such a run does not read, or groups of them, and why: who names one on the command line is told
+        so. A subclass adds those that its data and its other settings put out of force; "data_dir" is one of them.
+        """
+        others = {name: cls.reads(name) for name in cls.methods() if name != method}
+        if not others:
+            return {}
+        unread = {}
+        for setting in sorted(frozenset().union(*others.values()) - cls.reads(method)):
+            readers = [name for name, read in others.items() if setting in read]
+            some = ", ".join(readers[:-1]) + " and " * (len(readers) > 1) + readers[-1]
+            unread[setting] = f"the method {method} does not read it; {some} {'do' if len(readers) > 1 else 'does'}"
+        return (METHODS.find(method).unread(config) if method in METHODS else {}) | unread
+
     def facts(self) -> dict[str, Any]:
         """What a run records of its data besides its settings, e.g. a split that was drawn."""
         return {}

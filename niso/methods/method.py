@@ -108,6 +108,10 @@ class Method(ABC):
     augmented_head: ClassVar[bool] = False
     """Whether its head learns invariance from transformed examples, being no invariant function of the latents."""
 
+    reads: ClassVar[frozenset[str]] = frozenset({"norm", "training", "evaluation_pairs"})
+    """Settings that it reads, of those that not all methods read: names, paths such as "training.steps", or groups such
+    as "training". Methods of one experiment name the same groups."""
+
     model: nn.Module
     """What is trained, moved and saved."""
 
@@ -124,6 +128,11 @@ class Method(ABC):
             )
         self.precision: Callable[[], AbstractContextManager[Any]] = nullcontext
         """Puts networks in the precision of the run, wherever they are called."""
+
+    @classmethod
+    def unread(cls, config: Any) -> dict[str, str]:
+        """Settings of `reads` that others of this configuration put out of force, and why."""
+        return {}
 
     @abstractmethod
     def build(self, networks: Networks) -> nn.Module:

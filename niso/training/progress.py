@@ -5,7 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import math
+import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -133,6 +136,34 @@ class Bar:
             left = (self.steps - step) / max(speed, 1e-9)
             line = f"{self.phase} {step}/{self.steps} {rate}, {left:.0f} s left: {terms}"
             self.progress.console.print(line, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def preparing(folder: Path, unit: str) -> Iterator[Callable[[str, int, int], None]]:
+    """Bars, one after another, while data is made once for this run and later ones, in a folder of the user's cache.
+
+    Gives a function of the part of the work, how much of it is done, and of how much: a new part starts a new bar. The
+    folder is named at the first call, and with its size at the end. Without a call nothing is said.
+    """
+    shown = ExitStack()
+    bar: Bar | None = None
+
+    def show(part: str, done: int, total: int) -> None:
+        nonlocal bar
+        if bar is None:
+            print(f"data for this run and later ones is prepared once, in {folder}", file=sys.stderr)
+        if bar is None or bar.phase != part:
+            shown.close()
+            bar = shown.enter_context(Bar(part, total, 0, visible=True, unit=unit))
+        bar.show(done, {})
+
+    with shown:
+        yield show
+    if bar is not None:
+        from rich.filesize import decimal  # slow to import
+
+        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        print(f"{folder} now holds {decimal(size)}", file=sys.stderr)
 
 
 def every(steps: int, rows: int = 400) -> int:
