@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from niso.runs import Run
+
 
 def print_metrics(metrics: Mapping[str, float], run: Path) -> None:
-    """Print the metrics and the path of the report; nothing in processes other than the first, which have none."""
+    """Print the metrics, what is said of them, and where the report is; nothing in processes other than the first."""
     if not metrics:
         return
     width = max(map(len, metrics))
     for name, value in metrics.items():
         print(f"{name:<{width}}  {value if isinstance(value, int) else format(value, '.4g')}")
+    if notes := Run(run).facts.get("notes"):
+        print("", *notes, sep="\n")
     print(f"\nreport: {run / 'report.html'}")

@@ -118,3 +118,4 @@ def _flags(kind: Any, prefix: str = "") -> Iterator[str]:
             yield from _flags(type_, prefix if inline else f"{prefix}{name}.")
         elif Positional not in notes:
             yield from (f"--{prefix}{name}", *([f"--{prefix}no-{name}"] if type_ is bool else []))
+            yield from (alias for note in notes for alias in getattr(note, "aliases", None) or ())

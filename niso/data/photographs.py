@@ -43,7 +43,7 @@ def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[I
         InputError: the folder is missing or has fewer than two images, or an image cannot be read.
     """
     if data_dir is None:
-        return [_open(_shipped(name)) for name in TRAIN], [_open(_shipped(name)) for name in TEST]
+        return [open_photograph(_shipped(name)) for name in TRAIN], [open_photograph(_shipped(name)) for name in TEST]
     if not data_dir.is_dir():
         problem = "is not a folder" if data_dir.exists() else "does not exist"
         raise InputError(f"data folder {data_dir} {problem}: give --data-dir a folder of images")
@@ -54,7 +54,12 @@ def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[I
             "at least 2 are needed, one of them to hold out"
         )
     held_out = set(files[4::5] or files[-1:])
-    return [_open(f) for f in files if f not in held_out], [_open(f) for f in sorted(held_out)]
+    return [open_photograph(f) for f in files if f not in held_out], [open_photograph(f) for f in sorted(held_out)]
+
+
+def shipped() -> list[Path]:
+    """Files of the photographs shipped inside scikit-image and scikit-learn."""
+    return [_shipped(name) for name in (*TRAIN, *TEST)]
 
 
 def _shipped(name: str) -> Path:
@@ -64,7 +69,8 @@ def _shipped(name: str) -> Path:
     return Path(spec.origin).parent / {"skimage": "data", "sklearn": "datasets/images"}[package] / file
 
 
-def _open(path: Path) -> Image.Image:
+def open_photograph(path: Path) -> Image.Image:
+    """An image file in RGB; InputError where it cannot be read."""
     try:
         with Image.open(path) as image:
             if image.mode == "F":

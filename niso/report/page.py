@@ -18,7 +18,7 @@ from niso.report.pictures import Picture, embed, embed_drawn
 from niso.results import Known, Metric, sources
 from niso.training.run import Run
 
-_ELSEWHERE = {"summary", "metrics", "metric_descriptions", "targets", "command", "config"}
+_ELSEWHERE = {"summary", "metrics", "metric_descriptions", "targets", "command", "config", "notes"}
 """Facts with a place of their own."""
 _SERIES = 3
 """A metric at so many values of something has a row for all of them."""
@@ -63,6 +63,7 @@ def write_report(run: Run, known: Known) -> Path:
         summary=[text for text in str(facts.get("summary") or "").split("\n\n") if text.strip()],
         reached=f"The log reaches step {last[-1][1]:,} of phase {last[-1][0]}." if last else "Nothing is logged yet.",
         results=_tables(entries),
+        diagnosis=facts.get("notes") or [],
         notes=[
             *filter(None, [fitting_note(entry.metric.key for entry in entries)]),
             *([f"{_PUBLISHED} Source: {sources(quoted)}."] if quoted else []),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -28,16 +29,24 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
-def run(settings: Settings, out: Path) -> dict[str, float]:
+Make = Callable[..., Experiment]
+"""What makes an experiment of the arguments of its class."""
+
+
+def run(settings: Settings, out: Path, make: Make | None = None, tune: bool = True) -> dict[str, float]:
     """Run an experiment in a new folder and return its metrics.
+
+    Args:
+        make: makes the experiment; by default its class.
+        tune: see `make_fabric`.
 
     Raises:
         NisoError: see `Run.create` and `train`.
     """
-    fabric = make_fabric(settings.hardware, lambda: Run.create(out, settings.dump()))
+    fabric = make_fabric(settings.hardware, lambda: Run.create(out, settings.dump()), tune)
     new = Run.open(out)
     try:
-        return _execute(new, settings, fabric)
+        return _execute(new, settings, fabric, make=make)
     except Exception:
         if fabric.is_global_zero:
             new.withdraw()
@@ -88,15 +97,19 @@ def _load(old: Run) -> Settings:
     return settings
 
 
-def _execute(folder: Run, settings: Settings, fabric: Fabric, training: bool = True) -> dict[str, float]:
+def _execute(
+    folder: Run, settings: Settings, fabric: Fabric, training: bool = True, make: Make | None = None
+) -> dict[str, float]:
     with ExitStack() as stack:
         with together():
             if fabric.is_global_zero:
                 stack.enter_context(locked(folder.path))
-        return _train_and_evaluate(folder, settings, fabric, training)
+        return _train_and_evaluate(folder, settings, fabric, training, make)
 
 
-def _train_and_evaluate(folder: Run, settings: Settings, fabric: Fabric, training: bool) -> dict[str, float]:
+def _train_and_evaluate(
+    folder: Run, settings: Settings, fabric: Fabric, training: bool, make: Make | None
+) -> dict[str, float]:
     from niso.report import save_pictures, write_report  # matplotlib is slow to import
 
     kind = EXPERIMENTS.find(settings.experiment)
@@ -106,7 +119,10 @@ def _train_and_evaluate(folder: Run, settings: Settings, fabric: Fabric, trainin
             _write_facts(folder, settings, kind, fabric)
         torch.manual_seed(step_seed(settings.seed, 0, "initialisation"))
         precision = network_precision(fabric)
-        experiment = kind(settings.config, settings.method, settings.seed, settings.data_dir, fabric.device, precision)
+        words = settings.config, settings.method, settings.seed, settings.data_dir, fabric.device, precision
+        experiment = (make or kind)(*words)
+        if fabric.is_global_zero and training and experiment.announcement:
+            print(f"{settings.experiment}: {experiment.announcement}", file=sys.stderr)
         if fabric.is_global_zero and training and (drawn := experiment.facts()):
             folder.write("facts", {**folder.facts, **drawn})
     totals: dict[str, float] = {"steps": 0, "seconds": 0.0}
@@ -148,7 +164,8 @@ def _train_and_evaluate(folder: Run, settings: Settings, fabric: Fabric, trainin
     for name, tensors in result.tensors.items():
         checkpoint.save(folder.path / f"{name}.safetensors", tensors, _origin(settings))
     facts = {key: value for key, value in folder.facts.items() if key != "metric_descriptions"}
-    folder.write("facts", {**facts, **_meaning(settings, kind), "settings": _determining(folder)})
+    notes = {"notes": list(result.notes)} if result.notes else {}
+    folder.write("facts", {**facts, **_meaning(settings, kind), **notes, "settings": _determining(folder)})
     folder.write("metrics", metrics)
     write_report(folder, known(settings.experiment))
     return metrics

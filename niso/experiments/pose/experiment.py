@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -128,7 +129,7 @@ class Pose(Experiment):
         return (*methods_of(maps=True), *BASELINES)
 
     @classmethod
-    def available(cls, config: PoseConfig) -> tuple[str, ...]:
+    def available(cls, config: PoseConfig, data_dir: Path | None = None) -> tuple[str, ...]:
         return tuple(name for name in cls.methods() if name not in BASELINES or BASELINES.find(name).available(config))
 
     def _split(self, source: object) -> None:
