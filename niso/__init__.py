@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from niso import losses, metrics, testing
+    from niso.fitting import Fitted, fit
     from niso.functional_map import (
         cross_covariance,
         exact_isometric_map,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Fitted",
     "IsometryOutput",
     "LearnedSpectrum",
     "NeuralIsometry",
@@ -36,6 +38,7 @@ __all__ = [
     "Spectrum",
     "cross_covariance",
     "exact_isometric_map",
+    "fit",
     "isometric_map",
     "isometric_map_from_covariance",
     "least_squares_map",
@@ -48,6 +51,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "fitting": ("Fitted", "fit"),
     "functional_map": (
         "cross_covariance",
         "exact_isometric_map",

@@ -42,8 +42,8 @@ class AffineMaps(Homographies):
         rotation = torch.stack([cos, -sin, sin, cos], -1).unflatten(-1, (2, 2))
         stretch = torch.diag_embed((self.scale * noise[:, :2]).exp())
         stretch[:, 0, 1] = self.shear * noise[:, 2]
-        sides = torch.tensor([1.0, self.aspect], dtype=torch.float64)
-        matrix = torch.zeros(count, 3, 3, dtype=torch.float64)
+        sides = torch.tensor([1.0, self.aspect], dtype=torch.float64, device="cpu")
+        matrix = torch.zeros(count, 3, 3, dtype=torch.float64, device="cpu")
         matrix[:, :2, :2] = rotation @ stretch * sides / sides[:, None]  # S⁻¹ A S, S from unit coordinates to the plane
         matrix[:, :2, 2] = self.shift * noise[:, 3:]
         matrix[:, 2, 2] = 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -23,6 +22,7 @@ from niso.training import checkpoint
 from niso.training.environment import command_line, environment
 from niso.training.loop import train
 from niso.training.processes import make_fabric, network_precision
+from niso.training.progress import say
 from niso.training.run import Run
 
 if TYPE_CHECKING:
@@ -33,12 +33,15 @@ Make = Callable[..., Experiment]
 """What makes an experiment of the arguments of its class."""
 
 
-def run(settings: Settings, out: Path, make: Make | None = None, tune: bool = True) -> dict[str, float]:
+def run(
+    settings: Settings, out: Path, make: Make | None = None, tune: bool = True, report: bool = True
+) -> dict[str, float]:
     """Run an experiment in a new folder and return its metrics.
 
     Args:
         make: makes the experiment; by default its class.
         tune: see `make_fabric`.
+        report: draw figures and write the report.
 
     Raises:
         NisoError: see `Run.create` and `train`.
@@ -46,7 +49,7 @@ def run(settings: Settings, out: Path, make: Make | None = None, tune: bool = Tr
     fabric = make_fabric(settings.hardware, lambda: Run.create(out, settings.dump()), tune)
     new = Run.open(out)
     try:
-        return _execute(new, settings, fabric, make=make)
+        return _execute(new, settings, fabric, make=make, report=report)
     except Exception:
         if fabric.is_global_zero:
             new.withdraw()
@@ -98,19 +101,23 @@ def _load(old: Run) -> Settings:
 
 
 def _execute(
-    folder: Run, settings: Settings, fabric: Fabric, training: bool = True, make: Make | None = None
+    folder: Run,
+    settings: Settings,
+    fabric: Fabric,
+    training: bool = True,
+    make: Make | None = None,
+    report: bool = True,
 ) -> dict[str, float]:
     with ExitStack() as stack:
         with together():
             if fabric.is_global_zero:
                 stack.enter_context(locked(folder.path))
-        return _train_and_evaluate(folder, settings, fabric, training, make)
+        return _train_and_evaluate(folder, settings, fabric, training, make, report)
 
 
 def _train_and_evaluate(
-    folder: Run, settings: Settings, fabric: Fabric, training: bool, make: Make | None
+    folder: Run, settings: Settings, fabric: Fabric, training: bool, make: Make | None, report: bool
 ) -> dict[str, float]:
-    from niso.report import save_pictures, write_report  # matplotlib is slow to import
 
     kind = EXPERIMENTS.find(settings.experiment)
     with together():
@@ -122,7 +129,7 @@ def _train_and_evaluate(
         words = settings.config, settings.method, settings.seed, settings.data_dir, fabric.device, precision
         experiment = (make or kind)(*words)
         if fabric.is_global_zero and training and experiment.announcement:
-            print(f"{settings.experiment}: {experiment.announcement}", file=sys.stderr)
+            say(f"{settings.experiment}: {experiment.announcement}")
         if fabric.is_global_zero and training and (drawn := experiment.facts()):
             folder.write("facts", {**folder.facts, **drawn})
     totals: dict[str, float] = {"steps": 0, "seconds": 0.0}
@@ -159,7 +166,10 @@ def _train_and_evaluate(
     result = experiment.evaluate()
     values = {**result.metrics, **totals}
     metrics = {metric.key: values[metric.key] for metric in kind.metrics if metric.key in values}
-    save_pictures(experiment.draw(result), folder.path / "figures")
+    if report:
+        from niso.report import save_pictures, write_report  # matplotlib is slow to import
+
+        save_pictures(experiment.draw(result), folder.path / "figures")
     folder.write("curves", result.curves)
     for name, tensors in result.tensors.items():
         checkpoint.save(folder.path / f"{name}.safetensors", tensors, _origin(settings))
@@ -167,7 +177,8 @@ def _train_and_evaluate(
     notes = {"notes": list(result.notes)} if result.notes else {}
     folder.write("facts", {**facts, **_meaning(settings, kind), **notes, "settings": _determining(folder)})
     folder.write("metrics", metrics)
-    write_report(folder, known(settings.experiment))
+    if report:
+        write_report(folder, known(settings.experiment))
     return metrics
 
 

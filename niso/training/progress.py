@@ -5,7 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import math
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,12 +105,32 @@ def bars(console: Console, visible: bool = True) -> Progress:
     return Progress(*columns, console=console, disable=not (visible and console.is_terminal))
 
 
+_quiet: ContextVar[bool] = ContextVar("quiet", default=False)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without bars and other words on stderr."""
+    token = _quiet.set(True)
+    try:
+        yield
+    finally:
+        _quiet.reset(token)
+
+
+def say(line: str) -> None:
+    """Print a line on stderr, unless inside `quiet`."""
+    if not _quiet.get():
+        print(line, file=sys.stderr)
+
+
 class Bar:
     """A progress bar with rate, losses and time left; where nobody watches, a plain line every half minute."""
 
     def __init__(self, phase: str, steps: int, start: int, visible: bool, unit: str = "steps") -> None:
         from rich.console import Console  # slow to import
 
+        visible = visible and not _quiet.get()
         self.phase, self.steps, self.start, self.unit = phase, steps, start, unit
         self.began = self.printed = time.monotonic()
         console = Console(stderr=True)

@@ -56,7 +56,7 @@ def _columns(path: Path) -> Mapping[str, Any]:
         from safetensors.numpy import load_file  # memory-mapped
 
         return load_file(path)
-    with np.load(path, allow_pickle=False) as archive:
+    with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
         return {name: _mapped(path, name) if _stored(path, name) else archive[name] for name in archive.files}
 
 
@@ -91,7 +91,7 @@ def _reading(path: Path) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:  # NumPy, zipfile and safetensors raise errors of many kinds for damaged files
-        if "Object arrays" in str(error) or "allow_pickle" in str(error):
+        if any(words in str(error) for words in ("Object arrays", "allow_pickle", "Python objects")):
             raise InputError(
                 f"{path} holds Python objects, which are never unpickled: save arrays of numbers, np.savez(path, x=…)"
             ) from error

@@ -204,7 +204,7 @@ class RecordedPairs(PairData):
         fitting = (sizes >= group).nonzero()[:, 0]
         if not len(fitting):
             raise InputError(
-                f"no T is shared by {group} pairs to train on, at most by {int(sizes.max())}: lower --group"
+                f"no T is shared by {group} pairs to train on, at most by {int(sizes.max())}: lower --group-size"
             )
         chosen = fitting[local_part(torch.multinomial(sizes[fitting].double(), size // group, replacement=True))]
         order = local_part(torch.rand(size // group, members.shape[1]))

@@ -85,5 +85,5 @@ def make_transformations(name: str, kind: Kind, shape: tuple[int, ...]) -> Trans
     return makers[name][kind](shape)
 
 
-def _action(name: str, **settings: float) -> Transformations:
+def _action(name: str, **settings: float | int) -> Transformations:
     return ACTIONS.find(name)(**settings)

@@ -43,7 +43,7 @@ def choose(config: PairsConfig, data: PairData, own: bool) -> Chosen:
         if (value := getattr(config, name)) is not None
     }
     training = {name: value for name, value in vars(config.training).items() if value is not None}
-    group = config.group or min(base.group, data.most_in_group)
+    group = config.group_size or min(base.group, data.most_in_group)
     optimisation = replace(base.training, **training)
     if "batch_size" not in training:
         optimisation = replace(optimisation, batch_size=-(-optimisation.batch_size // group) * group)

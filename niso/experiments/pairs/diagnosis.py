@@ -70,7 +70,7 @@ CHECKS = (
         0.5,
         True,
         "relative_map_error",
-        "share each T among several observations (--transform, or group) and train niso-group, or a larger --group; "
+        "share each T among several observations (--transform, or group) and train niso-group, or a larger --group-size; "
         "with pairs alone try niso-contrastive",
     ),
     Check(
@@ -93,11 +93,11 @@ CHECKS = (
     ),
     Check(
         "the spectrum has parts",
-        "the spectrum is still degenerate: nearly all eigenvalues are one cluster, τ is any orthogonal matrix",
-        lambda m: m.get("largest_cluster"),
+        "the spectrum is still degenerate: eigenvalues are nearly equal, τ is any orthogonal matrix",
+        lambda m: m.get("mask_mean"),
         0.9,
         True,
-        "share of eigenvalues in the largest cluster",
+        "mean of the mask exp(−|λᵢ − λⱼ|)",
         "a larger --multiplicity, or more steps",
     ),
     Check(

@@ -29,6 +29,7 @@ from niso.experiments.pairs.networks import Own, import_module_class, make_netwo
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
 from niso.experiments.pairs.probes import probe
 from niso.experiments.pairs.recipes import Chosen, recipe
+from niso.functional_map import multiplicity_mask
 from niso.methods import METHODS, methods_of
 from niso.methods.evaluation import (
     EQUIVARIANCE_ERROR,
@@ -129,8 +130,8 @@ class Pairs(Experiment):
             "D(E(Tψ))",
         ),
         Metric("identity_error", "mean absolute difference of ψ and Tψ: the error of doing nothing"),
+        Metric("mask_mean", "mean of the mask exp(−|λᵢ − λⱼ|) off its diagonal: 1 where all eigenvalues are equal"),
         Metric("clusters", "clusters of eigenvalues, neighbours at most log 2 apart"),
-        Metric("largest_cluster", "share of the eigenvalues in the largest cluster"),
         Metric("single_eigenvalues", "share of the eigenvalues that are a cluster of their own"),
         Metric("invariants_common", "share of the mean in aᵀa: 1 where it is the same for all observations", "lower"),
         Metric("latent_rank", "effective number of singular values of a: (Σσ²)² / Σσ⁴ (mean)"),
@@ -419,9 +420,10 @@ def _cluster_metrics(operator: Operator) -> dict[str, float]:
     labels = metrics.clusters(operator.spectrum.eigenvalues)
     sizes: Int[Tensor, " clusters"] = labels.bincount()
     rank = len(labels)
+    mask = multiplicity_mask(operator.spectrum.eigenvalues)
     return {
+        "mask_mean": ((mask.sum() - rank) / max(rank * (rank - 1), 1)).item(),
         "clusters": len(sizes),
-        "largest_cluster": int(sizes.max()) / rank,
         "single_eigenvalues": int((sizes == 1).sum()) / rank,
     }
 

@@ -50,7 +50,7 @@ class PairsConfig(Strict):
     """Eigenfunctions k."""
     latent_channels: int | None = None
     """Channels d of the latent functions."""
-    group: int | None = None
+    group_size: int | None = None
     """Pairs that share one T in the method niso-group."""
     norm: Norm | None = None
     """Norm of the losses: mean absolute error (l1) or mean square (l2)."""
@@ -82,7 +82,7 @@ class PairsConfig(Strict):
     """Held-out pairs that metrics are means over, at most."""
 
     def __post_init__(self) -> None:
-        require(self, "rank", "latent_channels", "group", "evaluation_pairs", "nft_maps", positive=True)
+        require(self, "rank", "latent_channels", "group_size", "evaluation_pairs", "nft_maps", positive=True)
         require(self, "relative_equivariance", "multiplicity", "contrastive", "nft_epochs")
         require(self, "spectral_dropout", most=1.0)
         for name in ("validation", "test"):
