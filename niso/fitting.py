@@ -98,7 +98,7 @@ class Fitted:
         return self._like(x, torch.cat(taus))
 
     def transport(self, other: Array, tau: Array) -> Any:
-        """Other observations (n, …) as they would look transformed: D(τ E(other)).
+        """Other observations (n, …) as they would look transformed: D(τ E(other)), in the shape given.
 
         Args:
             tau: (n, k, k) maps, a map for each, or (1, k, k), one for all.
@@ -107,7 +107,10 @@ class Fitted:
             a = self._encoded(other)
             moved = self._tensor(tau).to(a.dtype) @ a
             parts = [self.method.decode(part) for part in moved.split(BATCH)]
-        return self._like(other, self._observed(torch.cat(parts)))
+        observed = self._observed(torch.cat(parts))
+        if other.ndim < observed.ndim:  # as given, without the axis of a single channel
+            observed = observed.squeeze(1 if len(self._shape) == 3 else -1)
+        return self._like(other, observed)
 
     def invariants(self, x: Array) -> Any:
         """Features (n, d(d + 1)/2) that isometries do not change: the inner products aᵀa of the latent channels."""

@@ -65,7 +65,7 @@ def test_a_data_set_of_pairs_and_pictures_that_niso_transforms():
     images = np.random.default_rng(0).integers(256, size=(20, 8, 8)).astype(np.uint8)
     model = niso.fit(images, transform="homography", **FEW, latent_channels=4, group=None)
     assert "relative_map_error" in model.metrics
-    assert model.transport(images[:3], model.map(images[:3], images[1:4])).shape == (3, 1, 8, 8)
+    assert model.transport(images[:3], model.map(images[:3], images[1:4])).shape == (3, 8, 8)
 
 
 def test_modules_of_the_user():

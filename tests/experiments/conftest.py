@@ -139,7 +139,7 @@ TINY: dict[str, dict[str, Any]] = {
         "transformer": {"patch": 4, "channels": 8, "heads": 2},
         "mlp": {"layers": 1, "channels": 8},
     },
-    "pairs": {**_METHOD, "latent_channels": 4},
+    "pairs": {**_METHOD, "latent_channels": 4, "training": {"steps": 3, "batch_size": 4}},
 }
 """What makes any preset of an experiment a matter of a second; an experiment to come adds its own line."""
 

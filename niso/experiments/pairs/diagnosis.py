@@ -70,7 +70,7 @@ CHECKS = (
         0.5,
         True,
         "relative_map_error",
-        "share each T among several observations (--transform, or group) and train niso-group, or a larger --group-size; "
+        "share each T among several observations (--transform, or group) and train niso-group; a larger --group-size; "
         "with pairs alone try niso-contrastive",
     ),
     Check(

@@ -69,11 +69,11 @@ DOMAIN = Chosen(
     spectral_dropout=0.5,
     group=4,
     training=Optimisation(
-        steps=2_000,
+        steps=4_000,
         batch_size=16,
         learning_rate=0.02,
         final_learning_rate=0.0,
-        warmup_steps=200,
+        warmup_steps=400,
         weight_decay=0.0,
         eigenfunction_beta2=0.99,
         eigenfunction_eps=1e-12,
@@ -82,7 +82,11 @@ DOMAIN = Chosen(
         eigenvalues_frozen=0.1,
     ),
 )
-"""Of the torus's preset quick. With identity networks the equivariance loss is the reconstruction loss."""
+"""Of the torus's preset quick. With identity networks the equivariance loss is the reconstruction loss.
+
+1,000 signals of 32 samples and one channel, each shifted circularly by an offset of its own, about half a minute on one
+core of an AMD EPYC. Energy of the eigenfunctions in Fourier planes after 2,000 steps 0.999, 0.977 and 0.965 (seeds 10
+to 12), after 3,000 steps 0.998 and 0.998 (11 and 12), after 4,000 steps 0.999 (13)."""
 
 RECIPES: dict[Effort, dict[str, Chosen]] = {
     "quick": {"latent": LATENT, "domain": DOMAIN},
@@ -94,7 +98,7 @@ RECIPES: dict[Effort, dict[str, Chosen]] = {
             group=8,
             training=replace(LATENT.training, steps=6_000, batch_size=32, warmup_steps=600),
         ),
-        "domain": replace(DOMAIN, training=replace(DOMAIN.training, steps=8_000, warmup_steps=800)),
+        "domain": replace(DOMAIN, training=replace(DOMAIN.training, steps=12_000, warmup_steps=1_200)),
     },
     "large": {
         "latent": replace(
