@@ -1,7 +1,7 @@
 """Tables of Markdown documents, made from records and never typed in.
 
 A document marks the place of a table by comments; what stands between them is replaced. A table of runs names their
-records and metrics; `| published` before the arrow adds published values in columns of their own:
+records and metrics; `| published` before the arrow adds published values in rows of their own:
 
     <!-- table: results/torus/*.json | eigenspace_energy map_block_energy -->
     <!-- end of table -->
@@ -80,17 +80,16 @@ def table_of_runs(paths: Sequence[Path], metrics: Sequence[str], ask: Callable[[
     shown = MethodsTable(grouped(records, about), about, metrics)
     variants = len({path.parent for path in paths}) > 1
     lines = [["variant" if variants else "preset", "method", "seeds"]]
-    for key, quoted in shown.columns:
+    for key in metrics:
         unit = shown.metric(key).unit
-        lines[0].append(f"`{key}`, published" if quoted else f"`{key}` ({unit})" if unit else f"`{key}`")
+        lines[0].append(f"`{key}` ({unit})" if unit else f"`{key}`")
     lines.append(["---"] * len(lines[0]))
     for group in shown.groups:
-        cells = (_quote(group.published, key) if quoted else _cell(group, key) for key, quoted in shown.columns)
         method = f"`{group.method}`, {group.settings}" if group.settings else f"`{group.method}`"
+        cells = (_cell(group, key) for key in metrics)
         lines.append([f"`{group.preset}`", method, ", ".join(map(str, group.seeds)), *cells])
-    for entry in shown.elsewhere:
-        cells = (_quote(entry.values, key) if quoted else MISSING for key, quoted in shown.columns)
-        lines.append([f"*{ELSEWHERE}*", f"*{entry.name}*", MISSING, *cells])
+    for entry in shown.quoted:
+        lines.append([f"*{ELSEWHERE}*", f"*{entry.name}*", MISSING, *(_quote(entry.values, key) for key in metrics)])
     return _markdown(lines) + (f"\n{shown.sources}\n" if shown.sources else "")
 
 

@@ -22,15 +22,17 @@ if TYPE_CHECKING:
         least_squares_map,
         multiplicity_mask,
     )
-    from niso.linalg import polar
+    from niso.linalg import inverse_root, polar
     from niso.model import IsometryOutput, NeuralIsometry, SpectralDropout
     from niso.networks import on_grid
-    from niso.spectrum import LearnedSpectrum, Spectrum
+    from niso.spectrum import FieldSpectrum, FixedSpectrum, LearnedSpectrum, Spectrum
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "FieldSpectrum",
     "Fitted",
+    "FixedSpectrum",
     "IsometryOutput",
     "LearnedSpectrum",
     "NeuralIsometry",
@@ -39,6 +41,7 @@ __all__ = [
     "cross_covariance",
     "exact_isometric_map",
     "fit",
+    "inverse_root",
     "isometric_map",
     "isometric_map_from_covariance",
     "least_squares_map",
@@ -60,10 +63,10 @@ _HOMES = {
         "least_squares_map",
         "multiplicity_mask",
     ),
-    "linalg": ("polar",),
+    "linalg": ("inverse_root", "polar"),
     "model": ("IsometryOutput", "NeuralIsometry", "SpectralDropout"),
     "networks": ("on_grid",),
-    "spectrum": ("LearnedSpectrum", "Spectrum"),
+    "spectrum": ("FieldSpectrum", "FixedSpectrum", "LearnedSpectrum", "Spectrum"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -88,7 +88,7 @@ class NeuralIsometry(nn.Module):
 
     Args:
         encoder, decoder: any modules.
-        spectrum: a `LearnedSpectrum`, or any module that returns a `Spectrum` when called.
+        spectrum: a `LearnedSpectrum`, a `FieldSpectrum`, a `FixedSpectrum`, or any module that gives a `Spectrum`.
         mask: set of admissible maps, see `niso.isometric_map`.
         special: rotations (det τ = +1, as in the released code) instead of orthogonal maps (the paper).
         damping: damping of the map's derivative, see `niso.polar`.
@@ -96,7 +96,11 @@ class NeuralIsometry(nn.Module):
         norm: norm of the equivariance and reconstruction losses, see `niso.losses`.
         relative: measure the equivariance loss relative to the latents' spread, see `niso.losses.equivariance`.
 
-    Source: paper §4.
+        confidence: the encoder gives one channel more, the last, which says how far each point is trusted, in [0, 1].
+            Coefficients are then those of weighted least squares, see `Spectrum.project`.
+        ridge: of these least squares.
+
+    Source: paper §4; partial views are not in the paper.
     """
 
     def __init__(
@@ -110,8 +114,12 @@ class NeuralIsometry(nn.Module):
         spectral_dropout: float = 0.0,
         norm: losses.Norm = "l1",
         relative: bool = False,
+        confidence: bool = False,
+        ridge: float = 0.01,
     ) -> None:
         super().__init__()
+        self.confidence = confidence
+        self.ridge = ridge
         self.norm: losses.Norm = norm
         self.relative = relative
         self.encoder = encoder
@@ -152,7 +160,7 @@ class NeuralIsometry(nn.Module):
         if ttx is not None and group > 1:
             raise ValueError("triplets and groups cannot be combined: give ttx or group > 1, not both")
         spectrum = self.spectrum()
-        latents = spectrum.project(self.encoder(torch.cat(views))).split(lengths)
+        latents = self.encode(torch.cat(views), spectrum).split(lengths)
         a, b = latents[:2]
         tau = self._solve(_shared_covariance(a, b, group, leave_one_out), spectrum)
         if ttx is None:
@@ -177,7 +185,10 @@ class NeuralIsometry(nn.Module):
         self, x: Shaped[Tensor, "batch ..."], spectrum: Spectrum | None = None
     ) -> Float[Tensor, "batch rank channels"]:
         """Coefficients E_Ω(x) in the eigenbasis (paper eq. 6), the input of equivariant heads."""
-        return (spectrum or self.spectrum()).project(self.encoder(x))
+        spectrum, z = spectrum or self.spectrum(), self.encoder(x)
+        if self.confidence:
+            return spectrum.project(z[..., :-1], z[..., -1], self.ridge)
+        return spectrum.project(z)
 
     def decode(
         self, a: Float[Tensor, "batch rank channels"], spectrum: Spectrum | None = None
@@ -202,7 +213,7 @@ class NeuralIsometry(nn.Module):
         torch.export accepts it with a batch of any size, unless `mask` is "exact".
         """
         spectrum = spectrum or self.spectrum()
-        a, b = spectrum.project(self.encoder(torch.cat([x, tx]))).split([x.shape[0], tx.shape[0]])
+        a, b = self.encode(torch.cat([x, tx]), spectrum).split([x.shape[0], tx.shape[0]])
         return self._solve(cross_covariance(a, b), spectrum)
 
     def _equivariance(self, a: Tensor, b: Tensor, forward: Tensor, backward: Tensor | None = None) -> Tensor:

@@ -8,11 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 
 from niso import figures
+from niso.figures import style, themes
+from niso.figures.curves import COLOURS
 from niso.geometry.domains import equirectangular
 from niso.geometry.mesh.surface import icosphere
+from tests.pictures import colliding, words
 
+GRID = themes._on_dark(style.STYLE["grid.color"])
 sizes = st.integers(1, 6)
 seeds = st.integers(0, 10)
 quick = settings(max_examples=3, deadline=None)
@@ -71,8 +76,8 @@ def test_points_must_fill_the_grid():
 def test_signed_matrices_are_centred_at_zero(size, seed):
     left, right = panels(figures.matrix_pair(normal(seed, size, size), 9 * normal(seed, size, size), ("Ω", "L")))
     for axes in (left, right):
-        low, high = axes.images[0].get_clim()
-        assert low == -high == -np.abs(axes.images[0].get_array()).max()
+        shown, (low, high) = axes.images[0].get_array(), axes.images[0].get_clim()
+        assert high == np.abs(shown).max() and low == (-high if (shown < 0).any() else 0)
     assert left.images[0].get_clim() != right.images[0].get_clim()
 
 
@@ -214,12 +219,13 @@ def test_accuracy_by_strength_has_a_point_for_every_bin():
 
 def test_bands_have_a_line_each_and_a_band_where_there_is_an_error():
     x = np.arange(3.0)
-    curves = [figures.Band("a", x, x, 0.1 * x, colour=1), figures.Band("b", torch.tensor(x), torch.ones(3), stroke=9)]
+    curves = [figures.Band("a", x, x, 0.1 * x, colour=1), figures.Band("b", torch.tensor(x), torch.ones(3))]
+    curves.append(figures.Band("c", x, x, panel="other"))
     figure = figures.bands(curves, "strength", "accuracy")
-    (axes,) = panels(figure)
-    assert len(axes.lines) == 2 and len(axes.collections) == 1
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b"]
-    assert axes.lines[0].get_color() != axes.lines[1].get_color()
+    axes, other = panels(figure)
+    assert len(axes.lines) == 2 and len(axes.collections) == 1 and len(other.lines) == 1
+    assert other.get_title() == "other" and other.get_ylim() == axes.get_ylim()
+    assert [words(legend) for legend in figure.findobj(Legend)] == [["a", "b"], ["c"]]
     with pytest.raises(ValueError, match="no curves"):
         figures.bands([], "x", "y")
 
@@ -255,7 +261,8 @@ def test_mass_beside_has_one_scale():
     weights = np.array([1.0, 1.0, 3.0, 3.0])
     learned, true, rows = panels(figures.mass_beside(torch.tensor(10 * weights), weights, (2, 2), ("mass", "weights")))
     np.testing.assert_allclose(learned.images[0].get_array(), true.images[0].get_array())
-    assert [text.get_text() for text in rows.get_legend().get_texts()] == ["weights", "mass"]
+    (legend,) = rows.figure.legends
+    assert words(legend) == ["weights", "mass"]
 
 
 def test_by_degree_has_a_panel_for_each_figure():
@@ -273,3 +280,120 @@ def test_a_table_of_meshes_shows_the_faces_that_look_at_the_reader():
     assert len(faces.get_paths()) == pytest.approx(len(ball.faces) / 2, rel=0.1)  # a convex body shows half of them
     assert np.ptp(axes[0].get_xlim()) == np.ptp(axes[0].get_ylim()) == pytest.approx(6, rel=0.02)
     assert np.ptp(axes[2].get_xlim()) == pytest.approx(4, rel=0.02)  # seen from the end
+
+
+# What a reader sees
+
+
+def test_a_scale_diverges_only_where_there_are_negative_numbers():
+    shares, signed = np.eye(3), np.eye(3) - 0.5
+    left, right = panels(figures.matrix_pair(shares, signed, ("mask", "Ω")))
+    assert left.images[0].get_cmap().name == style.SEQUENTIAL and left.images[0].get_clim() == (0, 1)
+    assert right.images[0].get_cmap().name == style.DIVERGING and right.images[0].get_clim() == (-0.5, 0.5)
+
+
+@pytest.mark.parametrize("methods", [1, 4, 12, 30])
+def test_no_two_of_many_curves_look_alike(methods):
+    x = np.arange(4.0)
+    figure = figures.bands([figures.Band(f"{n}", x, x, colour=n % methods) for n in range(30)], "x", "y")
+    (axes,) = figure.axes
+    assert (
+        len(
+            {
+                (line.get_color(), line.get_linestyle(), line.get_marker(), str(line._dash_pattern))
+                for line in axes.lines
+            }
+        )
+        == 30
+    )
+
+
+def test_colours_of_curves_are_told_apart_by_colour_blind_readers():
+    """Machado, Oliveira and Fernandes 2009, severity 1: distances in linear RGB after the loss of one cone."""
+    deuteranopia = np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]]
+    )
+    protanopia = np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    )
+    colours = np.array([matplotlib.colors.to_rgb(colour) for colour in COLOURS])
+    linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
+    for loss in (np.eye(3), deuteranopia, protanopia):
+        seen = linear @ loss.T
+        distances = np.linalg.norm(seen[:, None] - seen[None], axis=-1)[np.triu_indices(len(seen), 1)]
+        assert distances.min() > 0.05
+
+
+CURVES = [
+    figures.Band(f"a method of a long name · {n} (3 seeds)", np.arange(3.0), np.ones(3), colour=n) for n in range(16)
+]
+FIGURES = {
+    "bands": lambda: figures.bands(CURVES, "strength", "accuracy"),
+    "bands in panels": lambda: figures.bands(
+        [curve._replace(panel=panel) for curve in CURVES for panel in ("quick", "small", "medium")], "strength", "y"
+    ),
+    "map": lambda: figures.map_before_after(np.eye(17), range(17), [1, 4, 4, 8]),
+    "mass": lambda: figures.mass_beside(np.ones(64), np.ones(64), (8, 8), ("learned mass", "quadrature weights")),
+    "matrices": lambda: figures.matrix_pair(np.eye(64), -np.eye(64), ("learned Ω", "spherical Laplacian")),
+    "mosaic": lambda: figures.eigenfunction_mosaic(np.ones((64, 64)), (8, 8), 99 + np.ones(64), np.ones((64, 64))),
+    "purity": lambda: figures.energy_histogram(np.linspace(0, 1, 9), "energy in the best true space of one degree"),
+    "training": lambda: figures.training_curves(
+        {f"a_term_of_the_loss_{n}": np.arange(1.0, 9) for n in range(7)}, np.arange(8)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_no_words_collide_and_no_legend_hides_a_curve(name):
+    assert not colliding(FIGURES[name]())
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (8, 32), (32, 8)])
+def test_rows_of_images_leave_no_void(shape):
+    figure = figures.image_rows([("ψ", np.ones((6, *shape))), ("Tψ", np.ones((6, *shape, 3)))])
+    figure.draw_without_rendering()
+    drawn = [axes.get_window_extent() for axes in panels(figure)]
+    assert sum(box.height for box in drawn[::6]) > 0.75 * figure.bbox.height
+
+
+def shaded(figure):
+    """Meshes, whose shades are their own."""
+    return [c for axes in panels(figure) for c in axes.collections if c.get_rasterized()]
+
+
+def test_the_dark_theme_can_be_read_and_keeps_pictures():
+    photograph = np.random.default_rng(0).random((1, 4, 4, 3))
+    ball = icosphere(1)
+    for figure in (
+        figures.image_rows([("a photograph", photograph), ("a map", np.eye(3)[None])]),
+        figures.mesh_table([[figures.DrawnMesh(ball.vertices, ball.faces, ball.vertices[:, 0])]], ["mesh"], ["a"]),
+        figures.spectrum_plot(np.arange(4.0), np.arange(4.0), np.zeros(4, int)),
+        FIGURES["bands"](),
+    ):
+        figure.draw_without_rendering()
+        pixels = [np.array(image.get_array()) for axes in figure.axes for image in axes.images]
+        faces = [c.get_facecolor() for c in shaded(figure)]
+        maps = {image.get_cmap().name for axes in figure.axes for image in axes.images if image.get_array().ndim == 2}
+        themes.darken(figure)
+        figure.draw_without_rendering()
+        assert matplotlib.colors.same_color(figure.get_facecolor(), themes.PAPER)
+        for text in figure.findobj(matplotlib.text.Text):
+            assert themes.contrast(text.get_color(), themes.PAPER) >= 4.5, text
+        for line in figure.findobj(matplotlib.lines.Line2D):
+            grid = line.get_linestyle() == "-" and matplotlib.colors.same_color(line.get_color(), GRID)
+            assert grid or line.get_color() == "none" or themes.contrast(line.get_color(), themes.PAPER) >= 4.4, line
+        for before, image in zip(pixels, (i for axes in figure.axes for i in axes.images), strict=True):
+            np.testing.assert_array_equal(before, image.get_array())
+        after = [c.get_facecolor() for c in shaded(figure)]
+        assert all(map(np.array_equal, faces, after))
+        assert not maps & {
+            image.get_cmap().name for axes in figure.axes for image in axes.images if image.get_array().ndim == 2
+        }
+
+
+@pytest.mark.parametrize(("name", "zero"), [(style.DIVERGING, 0.5), (style.SEQUENTIAL, 0.0)])
+def test_zero_is_dark_on_a_dark_page(name, zero):
+    dark = themes.COLOUR_MAPS[name]
+    assert themes.contrast(dark(zero), themes.PAPER) < 1.3 and themes.contrast(dark(1.0), themes.PAPER) > 7
+    red, _, blue, _ = dark(1.0)
+    assert blue > red  # as on a light page, blue is above zero

@@ -1,4 +1,4 @@
-"""polar: values, exact and damped gradients, degenerate inputs, precision, and SVDs that do not converge."""
+"""polar, inverse_root: values, exact and damped gradients, degenerate inputs, precision, SVDs that do not converge."""
 
 import math
 import subprocess
@@ -14,7 +14,7 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, vmap
 
 from niso import linalg
-from niso.linalg import full_precision, matmul, polar, polar_naive
+from niso.linalg import full_precision, inverse_root, matmul, polar, polar_naive
 
 # PyTorch loads its forward mode by its own deprecated torch.jit.script
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is:DeprecationWarning")
@@ -446,3 +446,38 @@ def test_the_number_of_threads_is_given_back(monkeypatch):
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(threads)
+
+
+def positive_definite(values):
+    q = orthogonal(len(values))
+    return q @ torch.diag(torch.tensor(values, dtype=torch.float64)) @ q.mT
+
+
+@given(values=st.lists(st.sampled_from([1e-3, 0.5, 1.0, 2.0, 300.0]), min_size=1, max_size=6))
+def test_inverse_root_is_the_inverse_of_the_root(values):
+    g = positive_definite(values)
+    root = inverse_root(g)
+    torch.testing.assert_close(root @ g @ root, torch.eye(len(values)).double(), rtol=0, atol=1e-9)
+    torch.testing.assert_close(root, root.mT)
+    assert (torch.linalg.eigvalsh(root) > 0).all()
+
+
+@pytest.mark.parametrize("values", [[3.0, 0.5, 1.0], [2.0, 2.0, 2.0, 1.0], [1.0, 1.0 + 1e-12, 4.0], [0.7]])
+def test_gradients_of_inverse_root_also_at_repeated_eigenvalues(values):
+    def symmetric(g):
+        return inverse_root((g + g.mT) / 2)
+
+    g = torch.stack([positive_definite(values), positive_definite(values)]).requires_grad_()
+    assert gradcheck(symmetric, g)
+    assert gradgradcheck(symmetric, g)
+
+
+def test_inverse_root_refuses_what_is_not_positive_definite():
+    for g in (
+        torch.zeros(2, 2),
+        torch.diag(torch.tensor([1.0, -1.0])),
+        torch.ones(3, 3),
+        torch.full((2, 2), torch.nan),
+    ):
+        with pytest.raises(torch.linalg.LinAlgError):
+            inverse_root(g)

@@ -1,4 +1,3 @@
-import base64
 import json
 import math
 import subprocess
@@ -17,7 +16,7 @@ from niso.report.numbers import duration, number, verdict, with_error
 from niso.results import Known, Metric, Published
 from niso.runs import Run
 
-VOID = {"meta", "img", "br", "wbr"}
+VOID = {"meta", "img", "source", "br", "wbr"}
 HOSTILE = "<script>alert('1 & 2')</script>"
 
 
@@ -26,19 +25,29 @@ class Page(HTMLParser):
 
     def __init__(self, path):
         super().__init__()
-        self.open, self.tags, self.links, self.text = [], [], [], []
+        self.open, self.tags, self.links, self.text, self.images, self.bare = [], [], [], [], [], 0
+        self.boxes = []
         self.feed(path.read_text(encoding="utf-8"))
         self.close()
         assert not self.open
 
     def handle_starttag(self, tag, attributes):
         self.tags.append(tag)
-        self.links += [value for name, value in attributes if name in ("src", "href")]
+        self.links += [value for name, value in attributes if name in ("src", "href", "srcset")]
+        if tag == "img":
+            self.images.append(dict(attributes))
+        if tag == "table":  # it scrolls in a box of its own, which the keyboard reaches
+            self.bare += self.boxes[-1:] != [{"class": "scroll", "tabindex": "0", "role": "region"}]
+        if tag not in VOID:
+            kept = dict(attributes)
+            named = bool(kept.pop("aria-label", ""))
+            self.boxes.append(kept if named else {})
         if tag not in VOID:
             self.open.append(tag)
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
+        self.boxes.pop()
 
     def handle_data(self, data):
         self.text.append(data)
@@ -98,21 +107,24 @@ def test_report_is_one_file_with_everything_in_it(tmp_path):
     page = Page(path)
     assert path == run.path / "report.html"
     assert "script" not in page.tags
-    assert all(link.startswith("data:image/png;base64,") for link in page.links)
-    embedded = [base64.b64decode(link.split(",")[1]) for link in page.links]
-    assert embedded[:2] == [(run.path / "figures" / f"{name}.png").read_bytes() for name in ("map", "mass")]
-    assert len(embedded) == 4  # and one for each phase of the log
+    assert all(link.startswith("data:image/webp;base64,") for link in page.links)
+    assert page.tags.count("figure") == 4  # and one for each phase of the log
+    assert page.tags.count("source") == len(page.images)  # each for a dark page, too
+    alts = [image["alt"] for image in page.images]
+    assert alts[:2] == ["the map τ.", "the mass."] and len(set(alts)) == len(alts)
+    assert not page.bare
     for text in (
         "torus · quick · niso · seed 0",
         "What it is. And more.",
-        "eigenspace_energy 0.9600 ≥ 0.95 met 0.9 mean energy",
-        "equivariance_error 0.02000 <= 1 % missed —",
-        "seconds 90.50 s — — time",
-        "steps 8,000 few —",
-        "accuracy — — 92.3 %",
-        "whatever this run's preset. Source: NIso — a paper.",
+        "eigenspace_ energy 0.9600 ≥ 0.95 met mean energy",
+        "equivariance_ error 0.02000 <= 1 % missed",
+        "seconds 90.50 s — time",
+        "steps 8,000 few",
+        "Published by others: no comparison Published by others, on the original data at full size",
+        "This run: preset quick, without --data-dir. Source: NIso — a paper. "
+        "metric published what it is eigenspace_ energy 0.9 mean energy accuracy 92.3 %",
         "equivariance_error fits the map τ to the very pair that it scores",
-        "Results metric this run target published what it is",
+        "Results metric this run target what it is",
         "Figures Figure 1. the map τ Figure 2. the mass",
         "Figure 3. Phase “pretrain”: 20 steps in 2.5 s",
         "Figure 4. Phase “head”: 10 steps in 1 s",  # its last line was cut off
@@ -150,7 +162,7 @@ def test_unfinished_run_says_what_is_missing(tmp_path):
     words = Page(write_report(run, Known())).words
     assert "not finished: it has no metrics.json" in words
     assert "The log reaches step 10 of phase head." in words
-    assert "eigenspace_energy — ≥ 0.95" in words
+    assert "eigenspace_ energy — ≥ 0.95" in words
     assert "no figures" in words
 
 
@@ -166,7 +178,8 @@ def test_figures_at_several_values_are_one_line(tmp_path):
     known = Known(published=(Published("NIso", {"ate_skip9": "0.4 ± 0.1"}, "a paper", "niso"),))
     words = Page(write_report(run, known)).words
     for text in (
-        "metric at skip 0 1 9 ate how far off 0.1250 0.2500 0.5000 target ≤ 0.2 missed published — — 0.4 ± 0.1",
+        "metric at skip 0 1 9 ate how far off 0.1250 0.2500 0.5000 target ≤ 0.2 missed",
+        "metric published what it is ate_ skip9 0.4 ± 0.1",
         "metric this run what it is top1 0.7500 top5 0.8750",
     ):
         assert text in words, words
@@ -211,7 +224,8 @@ def test_pictures_are_kept_in_order_and_replaced(tmp_path):
     folder = tmp_path / "figures"
     save_pictures([picture("b", "first"), picture("a", "second")], folder)
     assert list(json.loads((folder / "captions.json").read_text()).items()) == [("b", "first"), ("a", "second")]
-    assert sorted(file.name for file in folder.iterdir()) == ["a.png", "b.png", "captions.json"]
+    kept = ["a.png", "b.png", "captions.json", "dark", "dark/a.png", "dark/b.png"]
+    assert sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*")) == kept
     save_pictures([picture("a", "third")], folder)
     assert json.loads((folder / "captions.json").read_text()) == {"a": "third"}
     with pytest.raises(ValueError, match="two pictures are named 'a'"):
@@ -250,9 +264,10 @@ def test_comparison_states_mean_error_and_worst(tmp_path, comparison_table):
         "quick orthogonal 1 0.5000 — — —",
         "eigenspace_energy mean energy higher is better",
         "not finished (no metrics.json): running",
-        "eigenspace_energy 0.9000 0.9500 1 0.9700",
+        "eigenspace_ energy 0.9000 0.9500 1 0.9700",
     ):
         assert text in page.words
+    assert not page.bare
 
 
 def test_comparison_of_a_run_that_diverged(tmp_path, comparison_table):

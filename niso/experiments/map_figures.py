@@ -85,22 +85,30 @@ def eigenfunctions(operator: Operator | None) -> list[Picture]:
     """Eigenfunctions on the latent grid; nothing where the method learns no operator."""
     if operator is None:
         return []
-    spectrum = operator.spectrum
+    spectrum, grid = operator.drawn, operator.drawn_grid
     return [
         Picture(
             "eigenfunctions",
-            "Learned eigenfunctions on the latent grid, in ascending eigenvalue, row by row.",
-            figures.eigenfunction_mosaic(spectrum.eigenfunctions, operator.grid, spectrum.eigenvalues),
+            f"Learned eigenfunctions on {grid_text(operator)}, in ascending eigenvalue, row by row.",
+            figures.eigenfunction_mosaic(spectrum.eigenfunctions, grid, spectrum.eigenvalues),
         )
     ]
+
+
+def grid_text(operator: Operator) -> str:
+    """What the spectrum is drawn on."""
+    if operator.drawn_grid == operator.grid:
+        return "the latent grid"
+    (height, width), (fine_height, fine_width) = operator.grid, operator.drawn_grid
+    return f"{fine_height}×{fine_width} points, where the latent grid that they were learned on has {height}×{width}"
 
 
 def mass(operator: Operator | None) -> list[Picture]:
     """The learned mass; nothing where the method learns no operator."""
     if operator is None:
         return []
-    drawn = figures.mass_map(operator.spectrum.mass, operator.grid)
-    return [Picture("mass", "Learned mass on the latent grid, as its deviation from the mean.", drawn)]
+    drawn = figures.mass_map(operator.drawn.mass, operator.drawn_grid)
+    return [Picture("mass", f"Learned mass on {grid_text(operator)}, as its deviation from the mean.", drawn)]
 
 
 def _title(maps: Maps) -> str:

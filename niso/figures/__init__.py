@@ -2,7 +2,8 @@
 
 Nothing here touches files, pyplot or global settings. A diverging colour map centred at zero shows signed data (blue
 positive, red negative, white zero), a sequential one magnitudes (white zero); both are safe for colour-blind readers.
-A figure of several panels is 10 inches wide, which is 1,000 pixels of the report.
+A figure of several panels is 10 inches wide, which is 1,000 pixels of the report; `style.panels` lays out each by
+itself, and a narrow screen shows one below the other. `themes.darken` changes a figure's colours for a dark page.
 
 Importing this loads matplotlib, so import it where a figure is drawn.
 """

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from jaxtyping import Float
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from niso.figures.style import BLUE, GREY, ORANGE, Array, as_numpy, panels, styled
+from niso.figures.style import BLUE, ORANGE, Array, above_and_below, as_numpy, parts, styled
 
-COLOURS = (BLUE, ORANGE, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", GREY, "#8b5a2b", "#332288")
-"""Okabe and Ito's palette and two more: an experiment may have nine methods."""
-STROKES = ("-", "--", ":", "-.")
+COLOURS = (BLUE, ORANGE, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#882255")
+"""Okabe and Ito's palette without its yellow, and Tol's wine."""
+STROKES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (7, 2, 1, 2, 1, 2)), (0, (1, 4)), (0, (9, 4)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+MARKS = 12
+"""Markers of a line, at most."""
 
 
 class Band(NamedTuple):
@@ -24,29 +29,64 @@ class Band(NamedTuple):
     error: Float[Array, " points"] | None = None
     colour: int = 0
     """Number of its colour; curves that belong together share one."""
-    stroke: int = 0
-    """Number of its line style: solid, dashed, dotted, mixed."""
+    panel: str = ""
+    """Title of the panel that it is in."""
 
 
 @styled
 def bands(curves: Sequence[Band], x_label: str, y_label: str) -> Figure:
-    """All curves in one panel, each with a band of one standard error, and a legend.
+    """Curves with a band of one standard error each, a panel for each title, in one scale, each with its legend below.
+
+    The lines of a panel, up to 56 of a colour, differ in colour, marker or stroke.
 
     Raises:
         ValueError: there is no curve.
     """
     if not curves:
         raise ValueError("there are no curves to draw")
-    figure, (axes,) = panels(10, 4.4)
-    for curve in curves:
-        x, y = as_numpy(curve.x), as_numpy(curve.y)
-        colour, stroke = COLOURS[curve.colour % len(COLOURS)], STROKES[curve.stroke % len(STROKES)]
-        marker = "o" if len(x) <= 40 else None
-        axes.plot(x, y, color=colour, linestyle=stroke, marker=marker, markersize=3, label=curve.label)
-        if curve.error is not None:
-            error = as_numpy(curve.error)
-            axes.fill_between(x, y - error, y + error, color=colour, alpha=0.2, linewidth=0)
-    axes.set(xlabel=x_label, ylabel=y_label)
-    axes.grid(True)
-    figure.legend(loc="outside right upper", frameon=False, fontsize=9)
+    titles = list(dict.fromkeys(curve.panel for curve in curves))
+    columns = max(1, 3 // len(titles))
+    most = max(sum(curve.panel == title for curve in curves) for title in titles)
+    figure = Figure((10, 3.6 + (below := 0.2 * math.ceil(most / columns) + 0.25)))
+    panels = [above_and_below(part, 3.6, below) for part in parts(figure, len(titles))]
+    panels_of_titles = [above.subplots() for above, _ in panels]
+    first = panels_of_titles[0]
+    for axes, title in zip(panels_of_titles, titles, strict=True):
+        looks: set[tuple[int, int, int]] = set()
+        for curve in (curve for curve in curves if curve.panel == title):
+            look = next((look for look in _looks(curve.colour) if look not in looks), (0, 0, 0))
+            looks.add(look)
+            _draw(axes, curve, look)
+        if axes is not first:
+            axes.sharex(first)
+            axes.sharey(first)
+        axes.set(xlabel=x_label, ylabel=y_label, title=title)
+        axes.grid(True)
+    for (_, lower), axes in zip(panels, panels_of_titles, strict=True):
+        lower.legend(*axes.get_legend_handles_labels(), loc="upper center", ncols=columns, frameon=False, fontsize=9)
     return figure
+
+
+def _looks(colour: int) -> Iterator[tuple[int, int, int]]:
+    """Colour, stroke and marker, by number: a first choice for this number of a colour, and others."""
+    cycle, colour = divmod(colour, len(COLOURS))
+    for number in range(len(STROKES) * len(MARKERS)):
+        yield colour, (cycle + number) % len(STROKES), (cycle + number // len(STROKES)) % len(MARKERS)
+
+
+def _draw(axes: Axes, curve: Band, look: tuple[int, int, int]) -> None:
+    x, y = as_numpy(curve.x), as_numpy(curve.y)
+    colour = COLOURS[look[0]]
+    axes.plot(
+        x,
+        y,
+        color=colour,
+        linestyle=STROKES[look[1]],
+        marker=MARKERS[look[2]],
+        markevery=math.ceil(len(x) / MARKS),
+        markersize=4,
+        label=curve.label,
+    )
+    if curve.error is not None:
+        error = as_numpy(curve.error)
+        axes.fill_between(x, y - error, y + error, color=colour, alpha=0.2, linewidth=0)

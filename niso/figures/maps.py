@@ -11,22 +11,23 @@ from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from niso.figures.style import ORANGE, Array, as_numpy, largest, on_grid, panels, show, styled
+from niso.figures.style import ORANGE, Array, add_bar, as_numpy, largest, on_grid, panels, show, styled
 
 
 @styled
 def matrix_pair(
     left: Float[Array, "rows columns"], right: Float[Array, "rows columns"], titles: tuple[str, str]
 ) -> Figure:
-    """Two signed matrices side by side, e.g. Ω and the Laplacian, each with its own scale centred at zero."""
-    figure, axes = panels(10, 4.7, 2)
-    _draw_pair(figure, axes, (as_numpy(left), as_numpy(right)), titles)
+    """Two matrices side by side, e.g. Ω and the Laplacian, each with its own scale: centred at zero where any entry is
+    negative, else from zero."""
+    figure, axes = panels(10, 4.4, 2)
+    _draw_pair(axes, (as_numpy(left), as_numpy(right)), titles)
     return figure
 
 
-def _draw_pair(figure: Figure, pair: list[Axes], matrices: Sequence[np.ndarray], titles: tuple[str, str]) -> None:
+def _draw_pair(pair: list[Axes], matrices: Sequence[np.ndarray], titles: tuple[str, str]) -> None:
     for axes, values, title in zip(pair, matrices, titles, strict=True):
-        figure.colorbar(show(axes, values), ax=axes, shrink=0.85)
+        add_bar(show(axes, values), axes, shrink=0.85)
         axes.set_title(title)
 
 
@@ -52,7 +53,7 @@ def kernel_pair(
         ]
         kernels.append(np.mean(centred, axis=0))
     figure, pair = panels(5.9, 2.9, 2)
-    _draw_pair(figure, pair, kernels, titles)
+    _draw_pair(pair, kernels, titles)
     for axes in pair:
         axes.set(xticks=[], yticks=[])
     return figure
@@ -84,14 +85,15 @@ def map_before_after(
     matched = magnitude[np.ix_(indices, indices)]
     enlarged = int(max([ends[0], *ends[ends <= zoom]]))
     limit = max(1.0, largest(magnitude))
-    figure, (before, after, detail) = panels(10, 3.4, 3)
+    figure, (before, after, detail) = panels(10, 3.4, 3, shares=(1, 1, 1.2))
     for axes, values, title in (
-        (before, magnitude, "|τ|, eigenfunctions as learned"),
-        (after, matched, "|τ|, ordered by matched true subspace"),
+        (before, magnitude, "|τ|, as learned"),
+        (after, matched, "|τ|, by matched true subspace"),
         (detail, matched[:enlarged, :enlarged], f"the first {enlarged}, enlarged"),
     ):
         image = show(axes, values, limit, signed=False)
         axes.set_title(title)
+        axes.set_anchor("N")  # titles at one height
         if axes is not before:
             corners = [(end - size, size) for end, size in zip(ends, sizes, strict=True) if end <= len(values)]
             outlines = [Rectangle((start - 0.5, start - 0.5), size, size) for start, size in corners]
@@ -100,5 +102,5 @@ def map_before_after(
     after.add_patch(
         Rectangle((-0.5, -0.5), enlarged, enlarged, fill=False, edgecolor="black", linewidth=0.8, linestyle=":")
     )
-    figure.colorbar(image, ax=[before, after, detail], shrink=0.7, aspect=30, pad=0.01)
+    add_bar(image, detail, shrink=0.8)
     return figure

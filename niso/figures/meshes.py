@@ -47,7 +47,9 @@ def mesh_table(
             if isinstance(cell, DrawnMesh):
                 _draw(axes, cell)
             else:
-                show(axes, cell)
+                show(axes, cell, signed=True)
+                axes.set_adjustable("datalim")  # cells of one size, so that titles are at one height
+                axes.spines[:].set_visible(False)
             axes.set(xticks=[], yticks=[])
         cells[0].set_ylabel(label, rotation=0, ha="right", va="center")
     for axes, title in zip(table[0], titles, strict=True):

@@ -10,7 +10,20 @@ from matplotlib.collections import LineCollection, PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from niso.figures.style import BLUE, GREY, ORANGE, Array, as_numpy, largest, on_grid, panels, show, styled
+from niso.figures.style import (
+    BLUE,
+    GREY,
+    ORANGE,
+    Array,
+    add_bar,
+    as_numpy,
+    largest,
+    on_grid,
+    panels,
+    show,
+    styled,
+    wrapped,
+)
 
 
 @styled
@@ -44,7 +57,7 @@ def eigenfunction_mosaic(
     decimals = max(0, 3 - math.floor(math.log10(largest(values))))
     side = 5 if shown > 1 else 2.5
     number = len(shown_functions)
-    figure, cells = panels(side * number, side * size[0] / size[1] + 0.4, number)
+    figure, cells = panels(side * number, 0.95 * side * size[0] / size[1] + 0.35, number)
     for axes, (title, functions) in zip(cells, shown_functions.items(), strict=True):
         canvas = np.full(size, np.nan)
         frames = []
@@ -56,7 +69,7 @@ def eigenfunction_mosaic(
             if columns <= 8:
                 label = f"{values[index]:.{decimals}f}"
                 axes.text(left + width / 2 - 0.5, top - 0.7, label, ha="center", va="bottom", fontsize=7)
-        show(axes, canvas, 1.0)
+        show(axes, canvas, 1.0, signed=True)
         axes.add_collection(PatchCollection(frames, facecolor="none", edgecolor=GREY, linewidth=0.4, clip_on=False))
         axes.axis("off")
         axes.set_title(title if shown == rank else f"{title} (the first {shown} of {rank})")
@@ -72,8 +85,8 @@ def mass_map(mass: Float[Array, " points"], grid: tuple[int, int]) -> Figure:
     values = as_numpy(mass)
     deviation = 100 * (on_grid(values, grid) / (values.mean() or 1.0) - 1)
     figure, (axes,) = panels(3.7, 2.9)
-    image = show(axes, deviation, max(1.0, largest(deviation)))
-    figure.colorbar(image, ax=axes, label="deviation from the mean mass (%)", shrink=0.9)
+    image = show(axes, deviation, max(1.0, largest(deviation)), signed=True)
+    add_bar(image, axes, label="deviation from the mean mass (%)", shrink=0.9)
     axes.set_title("learned mass")
     return figure
 
@@ -92,7 +105,7 @@ def spectrum_plot(
     rank = np.argsort(np.argsort(values, kind="stable"), kind="stable")
     labels = as_numpy(spaces)
     members = [m for space in np.unique(labels) if len(m := np.flatnonzero(labels == space)) > 1]
-    figure, (ascending, against) = panels(10, 3.8, 2)
+    figure, (ascending, against) = panels(10, 3.8, 2, shares=(1, 1.15))
     for axes, x, label in (
         (ascending, rank, "eigenfunction, by ascending eigenvalue"),
         (against, truth, "true Laplacian eigenvalue of the matched subspace"),
@@ -102,7 +115,7 @@ def spectrum_plot(
         points = axes.scatter(x, values, c=truth, cmap="cividis", s=18, linewidths=0.3, edgecolors="black", zorder=2)
         axes.set(xlabel=label, ylabel="learned eigenvalue λ")
         axes.grid(True)
-    figure.colorbar(points, ax=[ascending, against], label="true Laplacian eigenvalue", pad=0.01)
+    add_bar(points, against, label="true Laplacian eigenvalue")
     return figure
 
 
@@ -116,7 +129,7 @@ def energy_histogram(energy: Float[Array, " rank"], label: str) -> Figure:
     low = low if low > 0.4 else 0.0
     figure, (each, histogram) = panels(10, 3.2, 2)
     each.plot(np.ma.masked_invalid(values), linestyle="none", marker="o", markersize=3.5, color=BLUE)
-    each.set(xlabel="eigenfunction, in the order of the spectrum", ylabel=label)
+    each.set(xlabel="eigenfunction, in the order of the spectrum", ylabel=wrapped(label, 32))
     histogram.hist(finite, bins=np.linspace(low, 1, 41).tolist(), color=BLUE)
     histogram.set(xlabel=label, ylabel="eigenfunctions")
     for axes in (each, histogram):

@@ -10,9 +10,11 @@ import torch
 from jaxtyping import Float, Int
 from matplotlib.figure import Figure
 
-from niso.figures.style import BLUE, GREY, ORANGE, Array, as_numpy, largest, on_grid, panels, show, styled
+from niso.figures.style import BLUE, GREY, ORANGE, Array, add_bar, as_numpy, largest, on_grid, panels, show, styled
 from niso.geometry.domains import equirectangular
 
+LETTER, GAP = 0.06, 0.15
+"""Inches of a letter of rows' labels, and between them and the first column."""
 _VIEW = (math.radians(-60), math.radians(25))  # longitude and latitude that face the reader
 
 
@@ -37,8 +39,10 @@ def sphere_rows(
     """
     step = pixels + max(2, pixels // 8)
     width = max(len(line) for line in rows)
-    height = 5 * len(rows) / width / max(1, 2 / len(columns))
-    figure, cells = panels(10, max(1.6, height) + 0.5, len(columns))
+    beside = GAP + LETTER * max((len(line) for label in labels for line in label.splitlines()), default=0)
+    side = (10 - beside) / len(columns) / width  # inches of a sphere and its gap
+    shares = [side * width + beside, *(side * width for _ in columns[1:])]
+    figure, cells = panels(10, side * len(rows) + 0.4, len(columns), shares)
     for axes, (title, functions) in zip(cells, columns, strict=True):
         discs = _discs(as_numpy(functions), grid, pixels)
         canvas = np.full((len(rows) * step, width * step), np.nan)
@@ -47,11 +51,13 @@ def sphere_rows(
             for place, index in enumerate(members):
                 x, y = left + place * step, line * step
                 canvas[y : y + pixels, x : x + pixels] = discs[index] / largest(discs[index])
-        show(axes, canvas, 1.0)
+        show(axes, canvas, 1.0, signed=True)
         axes.axis("off")
+        axes.set_anchor("NE")  # titles at one height
         axes.set_title(title)
     for line, label in enumerate(labels):
-        cells[0].text(-0.3 * step, (line + 0.4) * step, label, ha="right", va="center", fontsize=7)
+        middle = (0.0, (line + 0.4) * step)
+        cells[0].annotate(label, middle, (-6, 0), textcoords="offset points", ha="right", va="center", fontsize=7)
     return figure
 
 
@@ -78,18 +84,18 @@ def mass_beside(
     weight. Both are scaled to the same sum, 1 for the mean."""
     learned, true = (on_grid(as_numpy(part) / as_numpy(part).mean(), grid) for part in (mass, weights))
     limit = max(largest(learned), largest(true))
-    figure, (first, second, rows) = panels(10, 3.1, 3)
+    figure, (first, second, rows) = panels(10, 3.1, 3, shares=(1, 1.2, 1.2))
     for axes, values, title in ((first, learned, titles[0]), (second, true, titles[1])):
         image = show(axes, values, limit, signed=False)
         axes.set(title=title, xlabel="longitude", ylabel="colatitude", xticks=[], yticks=[])
-    figure.colorbar(image, ax=[first, second], shrink=0.8)
+    add_bar(image, second, shrink=0.8)
     index = np.arange(grid[0])
     mean = learned.mean(1)
     spread = np.abs(np.stack([learned.min(1), learned.max(1)]) - mean)
     rows.errorbar(index, mean, spread, color=BLUE, marker="o", markersize=3, capsize=2, label=titles[0])
     rows.plot(index, true.mean(1), color=ORANGE, linestyle="--", label=titles[1], zorder=3)
     rows.set(title="rows: mean and range", xlabel="row, from north to south", ylabel="mass / mean mass", ylim=(0, None))
-    rows.legend(frameon=False)
+    rows.figure.legend(loc="outside lower center", ncols=2, frameon=False)
     rows.grid(True)
     return figure
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib import style
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.cm import ScalarMappable
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.image import AxesImage
 from torch import Tensor
 
@@ -60,16 +63,47 @@ def largest(values: np.ndarray) -> float:
     return float(finite.max()) or 1.0 if finite.size else 1.0
 
 
-def panels(width: int | float, height: int | float, count: int = 1) -> tuple[Figure, list[Axes]]:
-    """A figure of a size in inches, and its axes side by side."""
+def panels(
+    width: int | float, height: int | float, count: int = 1, shares: Sequence[int | float] | None = None
+) -> tuple[Figure, list[Axes]]:
+    """A figure of a size in inches, and its axes side by side; `shares` of the width, by default equal ones.
+
+    Each panel is laid out by itself, so that a report can put one under the other where the screen is narrow.
+    """
     figure = Figure((width, height))
-    return figure, list(figure.subplots(1, count, squeeze=False)[0])
+    return figure, [part.subplots() for part in parts(figure, count, shares)]
 
 
-def show(axes: Axes, values: np.ndarray, limit: float | None = None, signed: bool = True) -> AxesImage:
-    """A matrix as an image, up to `limit` or its own largest magnitude; values that are not finite stay blank."""
+def parts(figure: Figure, count: int, shares: Sequence[int | float] | None = None) -> list[SubFigure]:
+    """Panels of a figure, see `panels`, to be filled."""
+    return list(figure.subfigures(1, count, squeeze=False, width_ratios=shares)[0])
+
+
+def above_and_below(part: SubFigure, above: int | float, below: int | float) -> tuple[SubFigure, SubFigure]:
+    """A panel in two, of these shares of the height, e.g. for a legend below axes."""
+    upper, lower = part.subfigures(2, 1, squeeze=False, height_ratios=(above, below))[:, 0]
+    return upper, lower
+
+
+def add_bar(image: ScalarMappable, axes: Axes, **options: Any) -> None:
+    """A colour bar beside its axes, in the same panel."""
+    axes.figure.colorbar(image, ax=axes, **options)
+
+
+def wrapped(text: str, width: int) -> str:
+    """Text in lines of so many characters; a longer word, as a file's name, is broken."""
+    return "\n".join(textwrap.fill(line, width) for line in text.splitlines())
+
+
+def show(axes: Axes, values: np.ndarray, limit: float | None = None, signed: bool | None = None) -> AxesImage:
+    """A matrix as an image, up to `limit` or its own largest magnitude; values that are not finite stay blank.
+
+    Args:
+        signed: whether colours diverge from zero; by default where a value is negative.
+    """
     finite = np.isfinite(values)
     shown = np.ma.array(np.where(finite, values, 0.0), mask=~finite)  # matplotlib computes with what is masked too
     limit = largest(values) if limit is None else limit
+    signed = bool((shown < 0).any()) if signed is None else signed
     axes.spines[:].set_visible(True)
     return axes.imshow(shown, cmap=DIVERGING if signed else SEQUENTIAL, vmin=-limit if signed else 0.0, vmax=limit)

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import NullFormatter
 
-from niso.figures.style import BLUE, GREY, Array, as_numpy, largest, show, styled
+from niso.figures.style import BLUE, GREY, Array, as_numpy, largest, parts, show, styled
 
 
 @styled
@@ -33,9 +33,10 @@ def image_rows(
     count = max((len(images) for _, images in rows), default=0)
     if count == 0:
         raise ValueError("there are no images to show")
-    side = min(1.3, 8.2 / count)
-    tight = ConstrainedLayoutEngine(w_pad=0.02, h_pad=0.02, wspace=0, hspace=0)
-    figure = Figure((side * count + 1.9, side * len(rows) + 0.1), layout=tight)
+    across = min(1.3, 8.2 / count)
+    height = sum(across * shape[0] / shape[1] + 0.06 for shape in (as_numpy(images).shape[1:3] for _, images in rows))
+    tight = ConstrainedLayoutEngine(w_pad=0.02, h_pad=0.02, wspace=0, hspace=0, rect=(0.005, 0, 0.99, 1))
+    figure = Figure((across * count + 1.9, height + 0.1), layout=tight)
     cells = figure.subplots(len(rows), count, squeeze=False)
     for cell in cells.flat:
         cell.axis("off")
@@ -47,7 +48,7 @@ def image_rows(
                 colours = np.nan_to_num((values_of_one - black) / (white - black)).clip(0, 1)
                 image = axes.imshow(colours)
             else:
-                image = show(axes, values_of_one, largest(values), signed=bool((values < 0).any()))
+                image = show(axes, values_of_one, largest(values), bool((values < 0).any()))
         if values.ndim == 3:
             figure.colorbar(image, ax=list(line), shrink=0.85, pad=0.01, aspect=12)
         line[0].text(-0.08, 0.5, textwrap.fill(title, 20), transform=line[0].transAxes, ha="right", va="center")
@@ -64,10 +65,11 @@ def training_curves(
     across = 2 if len(columns) == 4 else min(3, max(1, len(columns)))
     down = max(1, math.ceil(len(columns) / across))
     figure = Figure((10 if across > 1 else 5, 2.5 * down + 0.1))
-    panels = figure.subplots(down, across, squeeze=False).ravel()
-    for axes in panels[len(columns) :]:
+    columns_of_panels = [list(part.subplots(down, 1, squeeze=False)[:, 0]) for part in parts(figure, across)]
+    in_rows = [axes for line in zip(*columns_of_panels, strict=True) for axes in line]
+    for axes in in_rows[len(columns) :]:
         axes.axis("off")
-    for axes, (name, column) in zip(panels, columns.items(), strict=False):
+    for axes, (name, column) in zip(in_rows, columns.items(), strict=False):
         values = np.ma.masked_invalid(as_numpy(column))
         learning_rate = name == "learning_rate"
         axes.plot(x, values, color=GREY if learning_rate else BLUE, marker="." if len(x) < 3 else None)

@@ -3,14 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import tyro
 
 from niso.config import Optimisation, Strict, require
 from niso.losses import Norm
-from niso.networks import MLPConfig, VectorNeuronConfig
-from niso.spectrum import Eigenfunctions, Eigenvalues
+from niso.networks import MLPConfig, SpectralHeadConfig, VectorNeuronConfig
+from niso.spectrum import Eigenfunctions, Eigenvalues, Features
+
+Parametrisation = Literal["table", "field"]
+"""How a spectrum is learned: as a number for each point, or as networks over the coordinates of points."""
+
+
+@dataclass(frozen=True)
+class FieldConfig(Strict):
+    """Settings of a `niso.FieldSpectrum`; its weight in memory and time is that of the networks."""
+
+    features: Features = "fourier"
+    """What the networks see of a point, see `niso.spectrum.features`."""
+    frequencies: int = 48
+    """Number of Fourier frequencies: random ones, or with "periodic" the lowest whole ones."""
+    scale: float = 1.5
+    """Standard deviation of random ones, in periods from one end of the domain to the other."""
+    width: int = 128
+    """Channels of each hidden layer."""
+    layers: int = 2
+    """Hidden layers; without any, the field is linear in the features."""
+
+    def __post_init__(self) -> None:
+        require(self, "frequencies", "scale", "width", positive=True)
+        require(self, "layers")
+
+
+Classifier = Literal["vector-neurons", "spectral"]
+"""Invariant heads: of any orthogonal map, or of those that commute with the operator."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +49,10 @@ class IsometryConfig(Strict):
     default."""
     eigenvalues: Eigenvalues = "cumulative"
     """Parametrisation of the eigenvalues, see `niso.LearnedSpectrum`."""
+    spectrum: Parametrisation = "table"
+    """How mass and eigenfunctions are learned: `niso.LearnedSpectrum` or `niso.FieldSpectrum`."""
     eigenfunctions: Eigenfunctions = "polar"
-    """Parametrisation of the eigenfunctions, see `niso.LearnedSpectrum`."""
+    """Parametrisation of the eigenfunctions of a table, see `niso.LearnedSpectrum`."""
     norm: Norm = "l1"
     """Norm of the equivariance and reconstruction losses: mean absolute error or mean square."""
     equivariance: float = 0.5
@@ -42,6 +71,8 @@ class IsometryConfig(Strict):
     """Optimisation of the pre-training."""
     evaluation_pairs: int = 10_000
     """Held-out pairs that metrics of pairs are means over."""
+    field: FieldConfig = FieldConfig()
+    """The networks of a field."""
 
     def __post_init__(self) -> None:
         require(self, "equivariance", "multiplicity", "damping")
@@ -91,8 +122,13 @@ class ClassifierConfig(MethodConfig):
 
     head: Optimisation = field(default_factory=lambda: Optimisation(steps=10_000))
     """Optimisation of the head."""
+    classifier: Classifier = "vector-neurons"
+    """The invariant head. "spectral" is for methods whose maps commute with an operator; the others keep vector
+    neurons, and the autoencoder a perceptron."""
     vector_neurons: VectorNeuronConfig = field(default_factory=VectorNeuronConfig)
-    """The equivariant head, of all methods but the autoencoder."""
+    """The head of vector neurons."""
+    spectral_head: SpectralHeadConfig = field(default_factory=SpectralHeadConfig)
+    """The spectral head."""
     mlp: MLPConfig = field(default_factory=MLPConfig)
     """The autoencoder's head."""
 

@@ -14,6 +14,8 @@ from niso.methods.method import Method
 from niso.results import Metric
 from niso.spectrum import Spectrum
 
+FINER = 4
+"""Pictures of a field are on a grid so many times as fine, along each axis, as the latent one."""
 SHOWN = 8
 """Pairs that are kept for figures."""
 RELATIVE_MAP_ERROR = Metric(
@@ -71,11 +73,15 @@ class Operator(NamedTuple):
         spectrum: with eigenvalues in ascending order.
         mask: that maps are solved under; None where there is none.
         grid: height and width of the latent grid.
+        drawn: the spectrum on the grid that pictures show: finer than the latent one where it is a field.
+        drawn_grid: height and width of that one.
     """
 
     spectrum: Spectrum
     mask: Float[Tensor, "rank rank"] | None
     grid: tuple[int, int]
+    drawn: Spectrum
+    drawn_grid: tuple[int, int]
 
 
 @torch.no_grad()
@@ -84,10 +90,16 @@ def learned_operator(method: Method) -> Operator | None:
     spectrum, mask = method.spectrum(), method.mask()
     if spectrum is None:
         return None
-    mass, functions, eigenvalues = (part.cpu() for part in spectrum)
-    order = eigenvalues.argsort()
-    ordered = Spectrum(mass, functions[:, order], eigenvalues[order])
-    return Operator(ordered, None if mask is None else mask.cpu()[order][:, order], method.grid)
+    height, width = (FINER * side for side in method.grid)
+    fine = method.spectrum_at(method.domain(height, width))
+    drawn, drawn_grid = (spectrum, method.grid) if fine is None else (fine, (height, width))
+    order = spectrum.eigenvalues.argsort().cpu()
+    ordered, drawn = (
+        Spectrum(mass, functions[:, order], eigenvalues[order])
+        for mass, functions, eigenvalues in (map(Tensor.cpu, part) for part in (spectrum, drawn))
+    )
+    mask = None if mask is None else mask.cpu()[order][:, order]
+    return Operator(ordered, mask, method.grid, drawn, drawn_grid)
 
 
 @torch.no_grad()

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from niso.methods.config import ClassifierConfig
-from niso.networks import MLP, VectorNeuronHead
+from niso.networks import MLP, SpectralHead, VectorNeuronHead
 
 
 class RescaledHead(nn.Module):
@@ -33,6 +33,16 @@ def invariant_head(
 ) -> nn.Module:
     """A classifier that is invariant to orthogonal maps of the coefficients: vector neurons."""
     return RescaledHead(VectorNeuronHead(examples.shape[2], classes, config.vector_neurons), examples)
+
+
+def spectral_head(
+    config: ClassifierConfig,
+    examples: Float[Tensor, "batch length channels"],
+    classes: int,
+    eigenvalues: Float[Tensor, " length"],
+) -> nn.Module:
+    """A classifier that is invariant to the orthogonal maps that commute with the operator."""
+    return RescaledHead(SpectralHead(examples.shape[2], classes, eigenvalues, config.spectral_head), examples)
 
 
 def plain_head(config: ClassifierConfig, examples: Float[Tensor, "batch length channels"], classes: int) -> nn.Module:

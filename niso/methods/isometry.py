@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import cast
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from niso.functional_map import Mask, isometric_map, multiplicity_mask
+from niso.geometry.domains.domain import Sampling
 from niso.methods.config import ClassifierConfig, GroupConfig, IsometryConfig
-from niso.methods.heads import invariant_head
+from niso.methods.heads import invariant_head, spectral_head
 from niso.methods.method import Method, Networks
 from niso.model import IsometryObjective, NeuralIsometry
-from niso.spectrum import LearnedSpectrum, Spectrum
+from niso.spectrum import FieldSpectrum, LearnedSpectrum, Spectrum, SpectrumModule
 
 
 class Isometry(Method):
@@ -71,12 +74,18 @@ class Isometry(Method):
     def spectrum(self) -> Spectrum:
         return cast(Spectrum, self.model.spectrum())
 
+    def spectrum_at(self, sampling: Sampling) -> Spectrum | None:
+        spectrum = self.model.spectrum
+        return spectrum.at(*sampling) if isinstance(spectrum, SpectrumModule) else None
+
     def mask(self) -> Float[Tensor, "rank rank"] | None:
         return None if self.model.mask is None else multiplicity_mask(self.spectrum().eigenvalues)
 
     def head(
         self, config: ClassifierConfig, examples: Float[Tensor, "batch length channels"], classes: int
     ) -> nn.Module:
+        if config.classifier == "spectral" and self.model.mask is not None:
+            return spectral_head(config, examples, classes, self.spectrum().eigenvalues)
         return invariant_head(config, examples, classes)
 
 
@@ -140,16 +149,28 @@ def neural_isometry(
     Raises:
         ValueError: the rank exceeds the number of latent points.
     """
-    points, rank = networks.points, config.rank or networks.points
-    spectrum = LearnedSpectrum(points, rank, config.eigenvalues, config.damping, config.eigenfunctions)
     return NeuralIsometry(
         networks.encoder,
         networks.decoder,
-        spectrum,
+        make_spectrum(config, networks),
         mask=mask,
         special=config.special,
         damping=config.damping,
         spectral_dropout=config.spectral_dropout,
         norm=config.norm,
         relative=relative,
+        confidence=networks.confidence,
     )
+
+
+def make_spectrum(config: IsometryConfig, networks: Networks) -> SpectrumModule:
+    """The untrained spectrum that such settings describe.
+
+    Raises:
+        ValueError: the rank exceeds the number of latent points, or what the field's networks span.
+    """
+    points, rank = networks.points, config.rank or networks.points
+    if config.spectrum == "table":
+        return LearnedSpectrum(points, rank, config.eigenvalues, config.damping, config.eigenfunctions)
+    places, weights = (part.to(torch.get_default_dtype()) for part in networks.domain(*networks.grid))
+    return FieldSpectrum(places, rank, weights, eigenvalues=config.eigenvalues, **asdict(config.field))

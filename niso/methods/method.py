@@ -6,17 +6,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
+from niso.geometry.domains.domain import Domain, Sampling, plane
 from niso.methods.config import ClassifierConfig, MethodConfig
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
+from niso.networks.occlusion import PredictedConfidence, RandomOcclusion, SeenPoints
 from niso.spectrum import Spectrum
 
 Batches = Iterator[tuple[Tensor, ...]]
+
+Confidence = Literal["none", "given", "learned"]
+"""How far each latent point is trusted: all alike, as unseen pixels (NaN) say, or as the encoder says."""
 
 
 class Networks(NamedTuple):
@@ -27,12 +32,16 @@ class Networks(NamedTuple):
         decoder: the way back.
         grid: height and width of the latent grid, N = height × width points.
         channels: number d of latent channels.
+        domain: where the points of the latent grid lie.
+        confidence: whether the encoder gives another channel, the last: how far each point is trusted, in [0, 1].
     """
 
     encoder: nn.Module
     decoder: nn.Module
     grid: tuple[int, int]
     channels: int
+    domain: Domain = plane
+    confidence: bool = False
 
     @property
     def points(self) -> int:
@@ -40,14 +49,38 @@ class Networks(NamedTuple):
         return self.grid[0] * self.grid[1]
 
     @classmethod
-    def convolutional(cls, config: ConvConfig, size: tuple[int, int], channels: int) -> Networks:
+    def convolutional(
+        cls,
+        config: ConvConfig,
+        size: tuple[int, int],
+        channels: int,
+        domain: Domain = plane,
+        confidence: Confidence = "none",
+    ) -> Networks:
         """Convolutional networks for images of this size and so many channels, whatever the configuration says.
 
         Raises:
             ValueError: the networks do not fit the images.
         """
         config = replace(config, image_size=size, image_channels=channels)
-        return cls(ConvEncoder(config), ConvDecoder(config), config.grid, config.latent_channels)
+        outputs = replace(config, latent_channels=config.latent_channels + (confidence == "learned"))
+        return cls(ConvEncoder(outputs), ConvDecoder(config), config.grid, config.latent_channels, domain)
+
+    def for_partial_views(self, occlusion: float, confidence: Confidence) -> Networks:
+        """The same for images that are seen in part.
+
+        Args:
+            occlusion: largest share of each image that is covered in training, see `RandomOcclusion`.
+            confidence: "given" takes NaN for unseen; "learned" is for encoders of one channel more.
+        """
+        encoder = self.encoder
+        if confidence == "given":
+            encoder = SeenPoints(encoder, self.grid)
+        elif confidence == "learned":
+            encoder = PredictedConfidence(encoder)
+        if occlusion:
+            encoder = nn.Sequential(RandomOcclusion(occlusion, mark=confidence == "given"), encoder)
+        return self._replace(encoder=encoder, confidence=confidence != "none")
 
 
 class Method(ABC):
@@ -82,7 +115,13 @@ class Method(ABC):
         self.config = config
         self.grid = networks.grid
         """Height and width of the latent grid."""
+        self.domain = networks.domain
+        """Where its points lie."""
         self.model = self.build(networks)
+        if networks.confidence and self.spectrum() is None:
+            raise ValueError(
+                "a confidence weighs points where coefficients are computed: choose a method with an operator"
+            )
         self.precision: Callable[[], AbstractContextManager[Any]] = nullcontext
         """Puts networks in the precision of the run, wherever they are called."""
 
@@ -138,6 +177,10 @@ class Method(ABC):
 
     def spectrum(self) -> Spectrum | None:
         """The learned mass, eigenfunctions and eigenvalues; None where the method learns no operator."""
+        return None
+
+    def spectrum_at(self, sampling: Sampling) -> Spectrum | None:
+        """The same at other points of the latent domain; None where it is known on the latent grid alone."""
         return None
 
     def mask(self) -> Float[Tensor, "rank rank"] | None:

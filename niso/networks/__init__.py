@@ -5,6 +5,7 @@ from niso.networks.classification import ClassificationObjective
 from niso.networks.conv import ConvConfig, ConvDecoder, ConvEncoder, grid_to_points, points_to_grid
 from niso.networks.mlp import MLP, MLPConfig
 from niso.networks.norm import InstanceNormSiLU
+from niso.networks.spectral_head import SpectralHead, SpectralHeadConfig
 from niso.networks.vector_neurons import VectorNeuronConfig, VectorNeuronHead
 from niso.networks.vit import TransformerBlock, ViTConfig, ViTDecoder, ViTEncoder
 
@@ -16,6 +17,8 @@ __all__ = [
     "ConvEncoder",
     "InstanceNormSiLU",
     "MLPConfig",
+    "SpectralHead",
+    "SpectralHeadConfig",
     "TransformerBlock",
     "VectorNeuronConfig",
     "VectorNeuronHead",

@@ -140,8 +140,8 @@ class VectorNeuronHead(nn.Module):
             self.vectors = nn.Sequential(*layers, VectorLinear(last, vectors))
             self.scores: nn.Module = nn.Linear(config.invariants, classes)
         else:
-            layers = [_Normalised(i, o, skip=n + 1 < len(sizes)) for n, (i, o) in enumerate(sizes)]
-            self.vectors = nn.Sequential(*layers, _Normalised(last, vectors, skip=False))
+            layers = [NormalisedVectorNeuron(i, o, skip=n + 1 < len(sizes)) for n, (i, o) in enumerate(sizes)]
+            self.vectors = nn.Sequential(*layers, NormalisedVectorNeuron(last, vectors, skip=False))
             hidden = config.expansion * config.invariants
             self.scores = nn.Sequential(nn.Linear(config.invariants, hidden), nn.SiLU(), nn.Linear(hidden, classes))
 
@@ -150,8 +150,8 @@ class VectorNeuronHead(nn.Module):
         return self.scores(features / a.shape[1] if self.config.variant == "paper" else features)
 
 
-class _Normalised(nn.Module):
-    """[norm → smooth neuron], with or without a linear skip around both."""
+class NormalisedVectorNeuron(nn.Module):
+    """A layer of the released head: [norm → smooth neuron], with or without a linear skip around both."""
 
     def __init__(self, inputs: int, outputs: int, skip: bool) -> None:
         super().__init__()

@@ -20,7 +20,7 @@ from niso.training.run import Run
 Ask = Callable[[str], Known]
 """What is known of an experiment, by its name; see `niso.experiments.known`."""
 WIDTH = 485
-"""Pixels of a picture, so that two stand in a row."""
+"""Pixels of a panel, so that two stand in a row."""
 MOST = 8
 """Pictures of one name that are shown."""
 
@@ -48,16 +48,17 @@ class Section:
     @cached_property
     def sets(self) -> dict[str, list[Embedded]]:
         """Pictures of the same name, by that name: of each configuration those of one run, or of a single one all."""
-        sets: dict[str, list[Embedded]] = {}
+        sets, captions = dict[str, list[Embedded]](), dict[str, set[str]]()
         for group in self.groups:
             with_pictures = [run for run in group.runs if run.pictures]
             for run in with_pictures[:1] if len(self.groups) > 1 else with_pictures:
                 for file, caption in run.pictures:
                     shown = sets.setdefault(file.stem, [])
-                    new = caption not in [picture.caption for picture in shown]
+                    told = captions.setdefault(file.stem, set())
                     if len(shown) < MOST:
                         origin = f"{group.name} · seed {run.seed}"
-                        shown.append(embed(file, file.name, caption if new else "", WIDTH, origin))
+                        shown.append(embed(file, file.name, caption, WIDTH, origin, repeated=caption in told))
+                        told.add(caption)
         return {name: shown for name, shown in sets.items() if len(shown) > 1}
 
 
@@ -97,6 +98,7 @@ def write_comparison(runs: Sequence[Run], out: Path, known: Ask) -> Path:
         summary=["Mean ± standard error of the mean over seeds, then every seed."],
         sections=sections(runs, known),
         elsewhere=methods.ELSEWHERE,
+        quoted_note=methods.QUOTED,
         most=MOST,
     )
     write_atomically(out, page)

@@ -9,9 +9,13 @@ import numpy as np
 
 from niso import figures
 from niso.figures import Band
+from niso.figures.style import wrapped
 from niso.report.groups import Estimate, Group
 from niso.report.pictures import Picture
 from niso.results import Metric
+
+PANELS = 3
+"""Presets, or variants, that have a panel each; of more, all lines are in one."""
 
 
 def curve_pictures(groups: Sequence[Group]) -> list[Picture]:
@@ -25,22 +29,24 @@ def curve_pictures(groups: Sequence[Group]) -> list[Picture]:
 
 def _picture(name: str, groups: Sequence[Group]) -> Picture:
     lines = [line for group in groups for line in _lines(name, group)]
-    looks = [(line.preset, line.settings) for line in lines]
-    strokes, methods = list(dict.fromkeys(looks)), list(dict.fromkeys(line.method for line in lines))
-    several = len({line.preset for line in lines}) > 1
+    presets, methods = (list(dict.fromkeys(getattr(line, part) for line in lines)) for part in ("preset", "method"))
+    apart = 1 < len(presets) <= PANELS
+    names = [" · ".join(filter(None, [line.preset * (len(presets) > PANELS), line.method])) for line in lines]
     bands = []
-    for line, look in zip(lines, looks, strict=True):
+    by_method = len(methods) > 1 and len(presets) <= PANELS
+    for number, (line, label) in enumerate(zip(lines, names, strict=True)):
         curves = [run.curves[name] for run in line.runs]
         columns = zip(*(map(float, curve["y"]) for curve in curves), strict=True)
         points = [Estimate(Metric(name, ""), line.seeds, column) for column in columns]
         error = np.array([point.standard_error for point in points], dtype=float) if len(curves) > 1 else None
-        label = " · ".join(filter(None, [line.preset if several else "", line.method, line.settings]))
-        label += f" ({len(curves)} seeds)" if len(curves) > 1 else ""
+        label += f" · {line.settings}" * bool(line.settings) + f" ({len(curves)} seeds)" * (len(curves) > 1)
         x, y = np.array(curves[0]["x"], dtype=float), np.array([point.mean for point in points])
-        bands.append(Band(label, x, y, error, methods.index(line.method), strokes.index(look)))
+        colour = methods.index(line.method) if by_method else number
+        bands.append(Band(wrapped(label, 40), x, y, error, colour, line.preset * apart))
     first = lines[0].runs[0].curves[name]
     drawn = figures.bands(bands, str(first.get("x_label", "x")), str(first.get("y_label", name.replace("_", " "))))
-    caption = f"{name.replace('_', ' ').capitalize()}. Each line is the mean over a method's seeds"
+    caption = f"{name.replace('_', ' ').capitalize()}{', of each preset' * apart}. "
+    caption += "Each line is the mean over a method's seeds"
     caption += ", its band the standard error." if any(band.error is not None for band in bands) else "."
     return Picture(name, caption, drawn)
 

@@ -1,18 +1,20 @@
-"""The table of an experiment's methods: ours by preset, mean ± standard error over seeds, beside published values."""
+"""The table of an experiment's methods: ours by preset, mean ± standard error over seeds, then published values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from niso.report.groups import Estimate, Group
+from niso.report.groups import Group
 from niso.report.numbers import MISSING
 from niso.results import Known, Metric, Published, sources
 
-ELSEWHERE = "published, not measured here"
+ELSEWHERE = "published"
 """What a row that is not ours has in the place of a preset."""
-QUOTED = f"Values in italics are {ELSEWHERE}: on the original data at full size, whatever the preset beside them."
+QUOTED = (
+    "Published by others, on the original data at full size: no comparison with a smaller preset or with other data."
+)
 FITTING = (
     "equivariance_error fits the map τ to the very pair that it scores, so that a flexible τ alone makes it small; "
     "relative_map_error takes τ from another observation under the same transformation."
@@ -36,22 +38,15 @@ class MethodsTable:
         return list(self.chosen) or list(dict.fromkeys([*declared, *measured]))
 
     @property
-    def columns(self) -> list[tuple[str, bool]]:
-        """Metrics, and whether as published, which follows where there is anything to quote."""
-        quoted = {metric for entry in self.known.published for metric in entry.values}
-        return [(key, published) for key in self.metrics for published in ([False, True] if key in quoted else [False])]
-
-    @property
-    def elsewhere(self) -> list[Published]:
-        """What was published of methods that no row has."""
-        methods = {group.method for group in self.groups}
-        return [entry for entry in self._quoted() if entry.method not in methods]
+    def quoted(self) -> list[Published]:
+        """What was published of the metrics shown; never in the row of a run, which may be of other data or smaller."""
+        metrics = set(self.metrics)
+        return [entry for entry in self.known.published if metrics & entry.values.keys()]
 
     @property
     def sources(self) -> str:
         """Who published what is quoted, as a note below the table; empty where nothing is."""
-        quoted = sources(self._quoted())
-        return f"{QUOTED} Sources: {quoted}." if quoted else ""
+        return f"{QUOTED} Sources: {sources(self.quoted)}." if self.quoted else ""
 
     def metric(self, key: str) -> Metric:
         """What a metric is."""
@@ -61,10 +56,6 @@ class MethodsTable:
         """A metric's key and unit."""
         unit = self.metric(key).unit
         return f"{key} ({unit})" if unit else key
-
-    def _quoted(self) -> list[Published]:
-        metrics = set(self.metrics)
-        return [entry for entry in self.known.published if metrics & entry.values.keys()]
 
 
 def fitting_note(metrics: Iterable[str]) -> str:
@@ -76,26 +67,27 @@ def text(shown: MethodsTable, width: int | None = None) -> str:
     """The table in characters, as many columns as fit in `width`; of a single method, a line for each metric."""
     if len(shown.groups) == 1:
         (group,) = shown.groups
-        quoted = {key: f"(published: {value})" for key, value in group.published.items()}
-        body = [[shown.head(key), str(group.estimates[key]), quoted.get(key, "")] for key in shown.metrics]
-        return f"{group.preset} · {group.method}, seeds {', '.join(map(str, group.seeds))}\n{_aligned(body)[0]}"
+        body = [[shown.head(key), str(group.estimates[key])] for key in shown.metrics]
+        quoted = [f"{key} {value}" for key, value in group.published.items() if key in shown.metrics]
+        notes = [f"{QUOTED}\n{', '.join(quoted)}"] if quoted else []
+        return "\n".join(
+            [f"{group.preset} · {group.method}, seeds {', '.join(map(str, group.seeds))}", _aligned(body)[0], *notes]
+        )
     heads = [["", "", ""], ["preset", "method", "seeds"]]
-    for key, published in shown.columns:
+    for key in shown.metrics:
         first, _, rest = shown.head(key).partition("_")
-        heads[0].append("" if published else first if rest else "")
-        heads[1].append("(published)" if published else rest or first)
-    rows: list[tuple[list[str], Mapping[str, Estimate], Mapping[str, str]]] = []
+        heads[0].append(first if rest else "")
+        heads[1].append(rest or first)
+    rows = []
     for group in shown.groups:
         name = f"{group.method} ({group.settings})" if group.settings else group.method
-        rows.append(([group.preset, name, str(len(group.runs))], group.estimates, group.published))
-    rows += [(["(published)", entry.name, MISSING], {}, entry.values) for entry in shown.elsewhere]
-    for head, estimates, values in rows:
-        for key, published in shown.columns:
-            quote = f"({values[key]})" if key in values else ""
-            head.append(quote if published else str(estimates.get(key, MISSING)))
-    aligned, left_out = _aligned([*heads, *(row for row, *_ in rows)], width)
-    notes = [f"(…) {ELSEWHERE}"] if shown.sources else []
-    notes += [f"{left_out} more columns are in the report"] if left_out else []
+        cells = (str(group.estimates.get(key, MISSING)) for key in shown.metrics)
+        rows.append([group.preset, name, str(len(group.runs)), *cells])
+    for entry in shown.quoted:
+        rows.append([f"({ELSEWHERE})", entry.name, MISSING, *(entry.values.get(key, MISSING) for key in shown.metrics)])
+    aligned, left_out = _aligned([*heads, *rows], width)
+    notes = [f"({ELSEWHERE}) {QUOTED}"] if shown.quoted else []
+    notes += [f"{left_out} more column{'s are' if left_out > 1 else ' is'} in the report"] if left_out else []
     return "\n".join([aligned, *notes])
 
 

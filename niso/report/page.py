@@ -12,7 +12,7 @@ from niso import figures
 from niso.files import write_atomically
 from niso.report.groups import described
 from niso.report.html import render
-from niso.report.methods import fitting_note
+from niso.report.methods import QUOTED, fitting_note
 from niso.report.numbers import duration, fact
 from niso.report.pictures import Picture, embed, embed_drawn
 from niso.results import Known, Metric, sources
@@ -23,18 +23,14 @@ _ELSEWHERE = {"summary", "metrics", "metric_descriptions", "targets", "command",
 _SERIES = 3
 """A metric at so many values of something has a row for all of them."""
 _NOT_CURVES = {"step", "seconds"}
-_PUBLISHED = (
-    "Published values are other authors', measured on the original data at full size, whatever this run's preset."
-)
 
 
 class Entry(NamedTuple):
-    """A metric with this run's value, its target, and what was published; empty where there is none."""
+    """A metric with this run's value, or what was published of it, and its target; empty where there is none."""
 
     metric: Metric
-    value: int | float | None = None
+    value: int | float | str | None = None
     target: str = ""
-    published: str = ""
 
 
 class Table(NamedTuple):
@@ -53,8 +49,10 @@ def write_report(run: Run, known: Known) -> Path:
     Raises:
         InputError: a JSON file of the run is damaged.
     """
-    facts, entries = run.facts, _entries(run, known)
-    quoted = [p for p in known.published if p.method == run.kind[2]] if any(e.published for e in entries) else []
+    facts, entries, (_, preset, method) = run.facts, _entries(run, known), run.kind
+    published = [entry for entry in known.published if entry.method == method]
+    folder = run.settings.get("data_dir")
+    data = f"data of {Path(str(folder)).name}" if folder else "without --data-dir"
     last = [(phase, int(columns["step"][-1])) for phase, columns in run.log.items()]
     page = render(
         "run.html",
@@ -64,10 +62,9 @@ def write_report(run: Run, known: Known) -> Path:
         reached=f"The log reaches step {last[-1][1]:,} of phase {last[-1][0]}." if last else "Nothing is logged yet.",
         results=_tables(entries),
         diagnosis=facts.get("notes") or [],
-        notes=[
-            *filter(None, [fitting_note(entry.metric.key for entry in entries)]),
-            *([f"{_PUBLISHED} Source: {sources(quoted)}."] if quoted else []),
-        ],
+        notes=[*filter(None, [fitting_note(entry.metric.key for entry in entries)])],
+        published=_tables(_published(run, known)),
+        published_note=f"{QUOTED} This run: preset {preset}, {data}. Source: {sources(published)}.",
         figures=[embed(file, f"figures/{file.name}", caption) for file, caption in run.pictures],
         training=[embed_drawn(picture) for picture in _training(run)],
         command=facts.get("command") or _command(run),
@@ -80,15 +77,20 @@ def write_report(run: Run, known: Known) -> Path:
 
 
 def _entries(run: Run, known: Known) -> list[Entry]:
-    """Metrics that the run has, that have a target or that were published."""
+    """Metrics that the run has, or that have a target."""
     metrics, values, targets = described([run], known), run.metrics, run.facts.get("targets") or {}
-    published = known.published_of(run.kind[2])
-    wanted = {**values, **targets, **published}
+    wanted = {**values, **targets}
     return [
-        Entry(metrics.get(key, Metric(key, "")), values.get(key), str(targets.get(key, "")), published.get(key, ""))
+        Entry(metrics.get(key, Metric(key, "")), values.get(key), str(targets.get(key, "")))
         for key in dict.fromkeys([*metrics, *wanted])
         if key in wanted
     ]
+
+
+def _published(run: Run, known: Known) -> list[Entry]:
+    """What others report of the run's method."""
+    metrics = described([run], known)
+    return [Entry(metrics.get(key, Metric(key, "")), text) for key, text in known.published_of(run.kind[2]).items()]
 
 
 def _tables(entries: list[Entry]) -> list[Table]:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterable
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure, FigureBase
 from PIL import Image
 
+from niso.figures.themes import darken
 from niso.files import write_atomically, write_json
 
+PANELS = "niso-panels"
+"""Key of what a PNG file says of its panels: [[share of the width where it begins, what it shows], …]."""
 DPI = 200
 """Resolution of saved pictures: two pixels for each of the page's, whose inch has 100."""
 
@@ -31,23 +39,41 @@ class Picture:
             raise ValueError(f"a picture's name must be a plain file stem, not {self.name!r}")
 
 
+class Panel(NamedTuple):
+    """A part of a picture in a page, which a narrow screen shows below the part to its left."""
+
+    light: str
+    """The image as a data URI."""
+    dark: str
+    """The same for a dark page; empty where there is none."""
+    width: int
+    """In pixels of the page."""
+    height: int
+    alt: str
+    """What is to be seen, for those who do not see it."""
+
+
 class Embedded(NamedTuple):
-    """A picture in a page, with its size in pixels."""
+    """A picture in a page."""
 
     name: str
     caption: str
-    source: str = ""
-    """The PNG as a data URI; empty where it is missing or damaged."""
-    width: int = 0
-    height: int = 0
+    panels: Sequence[Panel] = ()
+    """From left to right; none where the file is missing or damaged."""
     origin: str = ""
     """What the picture is of; empty where the page says so."""
+
+    @property
+    def width(self) -> int:
+        """Of all panels beside each other."""
+        return sum(panel.width for panel in self.panels)
 
 
 def save_pictures(pictures: Iterable[Picture], folder: Path) -> None:
     """Write each picture as `<name>.png` into `folder` (a run's `figures/`), and captions as `captions.json`.
 
-    Each file is replaced in one step; the captions, which say what the report shows, come last.
+    The same for dark pages is `dark/<name>.png`; the figures are left in these colours. Each file is replaced in one
+    step; the captions, which say what the report shows, come last.
 
     Raises:
         ValueError: two pictures have the same name.
@@ -58,31 +84,111 @@ def save_pictures(pictures: Iterable[Picture], folder: Path) -> None:
         if picture.name in captions:
             raise ValueError(f"two pictures are named {picture.name!r}")
         captions[picture.name] = picture.caption
-        write_atomically(folder / f"{picture.name}.png", as_png(picture.figure))
+        light, dark = as_pngs(picture.figure)
+        write_atomically(folder / f"{picture.name}.png", light)
+        write_atomically(dark_file(folder / f"{picture.name}.png"), dark)
     write_json(folder / "captions.json", captions)
 
 
+def dark_file(file: Path) -> Path:
+    """Where the picture of this file is kept for dark pages."""
+    return file.parent / "dark" / file.name
+
+
 def as_png(figure: Figure) -> bytes:
-    """A figure as the content of a PNG file."""
+    """A figure as the content of a PNG file, which keeps as text where panels begin and what they show."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=DPI, facecolor="white")
+    metadata = {PANELS: json.dumps(_panels(figure), ensure_ascii=False)}
+    figure.savefig(buffer, format="png", dpi=DPI, facecolor=figure.get_facecolor(), metadata=metadata)
     return buffer.getvalue()
 
 
-def embed(content: bytes | Path, name: str, caption: str, widest: int | None = None, origin: str = "") -> Embedded:
-    """A PNG for a page, as wide as it was drawn or `widest` pixels."""
+def _panels(figure: Figure) -> list[tuple[float, str]]:
+    """Of each panel, where it begins, as a share of the width, and what its axes are; of one that has none, all."""
+    whole = figure.bbox
+    beside = [part for part in figure.subfigs if part.bbox.height > 0.95 * whole.height]
+    if len(beside) < len(figure.subfigs) or not beside:
+        return [(0.0, _about(figure))]
+    return [(max(0.0, part.bbox.x0) / whole.width if n else 0.0, _about(part)) for n, part in enumerate(beside)]
+
+
+def _about(part: FigureBase) -> str:
+    """Titles of its axes; of those that have none, their labels."""
+    every = [axes for axes in part.findobj(Axes) if axes.get_label() != "<colorbar>" and axes.axison]
+    names = [
+        axes.get_title() or f"{axes.get_ylabel()} against {axes.get_xlabel()}"
+        for axes in every
+        if axes.get_title() or (axes.get_xlabel() and axes.get_ylabel())
+    ]
+    return " ".join("; ".join(dict.fromkeys(names)).split())
+
+
+def as_pngs(figure: Figure) -> tuple[bytes, bytes]:
+    """A figure as PNG files for light and dark pages, the second in the layout of the first."""
+    light = as_png(figure)
+    darken(figure)
+    layout = figure.get_layout_engine()
+    figure.set_layout_engine("none")
+    dark = as_png(figure)
+    figure.set_layout_engine(layout)
+    return light, dark
+
+
+def embed(
+    file: Path, name: str, caption: str, widest: int | None = None, origin: str = "", repeated: bool = False
+) -> Embedded:
+    """A picture of a run folder for a page.
+
+    Args:
+        widest: pixels of a panel, at most; by default it is as wide as it was drawn.
+        repeated: whether the page has this caption already.
+    """
     try:
-        png = content.read_bytes() if isinstance(content, Path) else content
-        with Image.open(io.BytesIO(png), formats=["PNG"]) as image:
-            width, height = (side * 100 // DPI for side in image.size)
-    except OSError:
-        return Embedded(name, caption, origin=origin)
-    if widest is not None and width > widest:
-        width, height = widest, height * widest // width
-    source = f"data:image/png;base64,{base64.b64encode(png).decode()}"
-    return Embedded(name, caption, source, width, height, origin)
+        light, dark = file.read_bytes(), dark_file(file)
+        panels = _cut(light, dark.read_bytes() if dark.is_file() else b"", name, caption, widest)
+    except OSError:  # of Pillow, too
+        panels = []
+    return Embedded(name, "" if repeated else caption, panels, origin)
 
 
 def embed_drawn(picture: Picture) -> Embedded:
     """A picture that no file keeps, for a page."""
-    return embed(as_png(picture.figure), picture.name, picture.caption)
+    return Embedded(picture.name, picture.caption, _cut(*as_pngs(picture.figure), picture.name, picture.caption, None))
+
+
+def _cut(light: bytes, dark: bytes, name: str, caption: str, widest: int | None) -> list[Panel]:
+    """The panels of a picture. OSError where it is no PNG."""
+    with Image.open(io.BytesIO(light), formats=["PNG"]) as first:
+        shown = [first.convert("RGB")]
+        told = first.info.get(PANELS) or '[[0, ""]]'
+    if dark:
+        with Image.open(io.BytesIO(dark), formats=["PNG"]) as second:
+            shown += [second.convert("RGB")] * (second.size == shown[0].size)  # else it is of an earlier evaluation
+    begins, words = zip(*json.loads(told), strict=True)
+    width, height = shown[0].size
+    edges = [*(round(share * width) for share in begins), width]
+    sentence = re.split(r"(?<=[.;])\s", caption or Path(name).stem.replace("_", " "), maxsplit=1)[0].rstrip(".;")
+    panels = []
+    for number, (left, right) in enumerate(pairwise(edges), 1):
+        factor = min(1.0, (widest or math.inf) * DPI / 100 / (right - left))
+        size = round((right - left) * factor), round(height * factor)
+        sources = [_source(image.crop((left, 0, right, height)).resize(size)) for image in shown]
+        place = f"panel {number} of {len(words)}" if len(words) > 1 else ""
+        alt = ": ".join(filter(None, [sentence, place, words[number - 1]]))
+        panels.append(
+            Panel(
+                sources[0],
+                sources[1] if len(sources) > 1 else "",
+                size[0] * 100 // DPI,
+                size[1] * 100 // DPI,
+                f"{alt}.",
+            )
+        )
+    return panels
+
+
+def _source(image: Image.Image) -> str:
+    """An image as a data URI, without loss; half as long as a PNG."""
+    buffer = io.BytesIO()
+    image.save(buffer, format="webp", lossless=True, method=1, quality=50)
+    return f"data:image/webp;base64,{base64.b64encode(buffer.getvalue()).decode()}"

@@ -1,4 +1,4 @@
-"""AdamW with separate learning rates for the three parts of a learned spectrum."""
+"""AdamW with separate learning rates for the three parts of a spectrum."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import torch
 from torch import nn
 
 from niso.config import Optimisation
-from niso.spectrum import LearnedSpectrum
+from niso.spectrum import SpectrumModule
 
 
 def make_optimizer(objective: nn.Module, optimisation: Optimisation) -> torch.optim.AdamW:
     """An optimizer of all parameters that require gradients, in groups with a "role" for `set_learning_rates`."""
     roles: dict[str, list[nn.Parameter]] = {"network": [], "eigenfunctions": [], "eigenvalues": [], "mass": []}
-    special = {}
-    for spectrum in spectra(objective):
-        special[spectrum.basis] = "eigenfunctions"
-        special[spectrum.eigenvalue_root] = "eigenvalues"
-        special[spectrum.mass_root] = "mass"
+    special = {
+        parameter: role
+        for spectrum in spectra(objective)
+        for role, parameters in spectrum.roles().items()
+        for parameter in parameters
+    }
     for parameter in objective.parameters():
         if parameter.requires_grad:
             roles[special.get(parameter, "network")].append(parameter)
@@ -53,6 +54,6 @@ def set_learning_rates(optimizer: torch.optim.Optimizer, optimisation: Optimisat
     return rate
 
 
-def spectra(objective: nn.Module) -> list[LearnedSpectrum]:
-    """All learned spectra in a module."""
-    return [module for module in objective.modules() if isinstance(module, LearnedSpectrum)]
+def spectra(objective: nn.Module) -> list[SpectrumModule]:
+    """All spectra in a module."""
+    return [module for module in objective.modules() if isinstance(module, SpectrumModule)]

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from niso.errors import InputError
 from niso.report import Picture, comparison_text, save_pictures, write_comparison
+from niso.report.methods import QUOTED
 from niso.results import Known, Metric, Published
 from niso.runs import Run
 
@@ -70,21 +71,22 @@ def test_records_and_folders_together_beside_published_figures(tmp_path, compari
     (row,) = (row for row in comparison_table(paths, ask) if row["method"] == "niso")
     assert (row["seeds"], row["mean"]) == ([0, 1, 2], pytest.approx(0.9))
     page = words(paths, tmp_path / "c.html")
-    assert "quick niso 3 0.900 ± 0.058 worst 0.8000 (seed 0) 0.92 ± 0.01 quick nft 1 0.4000 —" in page
-    assert "published, not measured here hand-crafted &lt;net&gt; — — 0.98" in page
+    assert "quick niso 3 0.900 ± 0.058 worst 0.8000 (seed 0) quick nft 1 0.4000 Published by others, on the" in page
+    assert "published the same — 0.92 ± 0.01 published hand-crafted &lt;net&gt; — 0.98" in page
     assert "Sources: the same — a paper; hand-crafted &lt;net&gt; — another." in page
     assert "accuracy share of correct images" in page
     assert "unmeasured" not in page
     lines = comparison_text(paths, ask).splitlines()
     assert [line.split()[:2] for line in lines[2:4]] == [["quick", "niso"], ["quick", "nft"]]
-    assert "0.900 ± 0.058  (0.92 ± 0.01)" in lines[2]
-    assert lines[-1] == "(…) published, not measured here"
+    assert "0.900 ± 0.058" in lines[2] and "0.92" not in lines[2] + lines[3]
+    assert lines[4].split() == ["(published)", "the", "same", "—", "0.92", "±", "0.01"]
+    assert "no comparison" in lines[-1]
 
 
 def test_rows_are_in_the_order_of_presets_and_methods(tmp_path):
     kinds = [("paper", "nft"), ("own", "niso"), ("paper", "niso"), ("quick", "nft"), ("quick", "niso")]
     paths = [record(tmp_path, 0, method, preset, accuracy=0.5) for preset, method in kinds]
-    lines = comparison_text(paths, ask).splitlines()[2:-2]
+    lines = comparison_text(paths, ask).splitlines()[2:-3]
     order = [("quick", "niso"), ("quick", "nft"), ("paper", "niso"), ("paper", "nft"), ("own", "niso")]
     assert [tuple(line.split()[:2]) for line in lines] == order
 
@@ -93,16 +95,18 @@ def test_one_method_is_a_line_for_each_figure(tmp_path):
     paths = [record(tmp_path, seed, accuracy=a, steps=10) for seed, a in enumerate((0.8, 0.9))]
     assert comparison_text(paths, ask).splitlines() == [
         "quick · niso, seeds 0, 1",
-        "accuracy  0.850 ± 0.050  (published: 0.92 ± 0.01)",
+        "accuracy  0.850 ± 0.050",
         "steps     10 ± 0",
+        QUOTED,
+        "accuracy 0.92 ± 0.01",
     ]
 
 
 def test_a_narrow_terminal_shows_what_fits(tmp_path):
     paths = [record(tmp_path, 0, method, accuracy=0.5, second_figure=1, third=2) for method in ("niso", "nft")]
     text = comparison_text(paths, ask, width=60)
-    assert all(len(line) <= 60 for line in text.splitlines()) and "third" not in text
-    assert text.endswith("3 more columns are in the report")
+    assert all(len(line) <= 60 for line in text.splitlines() if QUOTED not in line) and "third" not in text
+    assert text.endswith("1 more column is in the report")
 
 
 def test_without_anything_known_there_is_only_what_was_measured(tmp_path):
@@ -231,7 +235,7 @@ def test_the_command_compares_records(niso, refused, tmp_path, monkeypatch):
     for seed in (0, 1):
         record(tmp_path / "results", seed, accuracy=0.5, equivariance_error=0.1)
     status, out, _ = niso("report", "results")
-    assert status == 0 and "published: 0.9252 ± 0.0091" in out and out.endswith("report: comparison.html\n")
+    assert status == 0 and "accuracy 0.9252 ± 0.0091" in out and out.endswith("report: comparison.html\n")
     assert "LieDecomp (hand-crafted)" in Path("comparison.html").read_text()
     assert niso("report", *Path("results").glob("*.json"), "--out", "c.html").status == 0 and Path("c.html").is_file()
     (tmp_path / "results" / "broken.json").write_text("{")

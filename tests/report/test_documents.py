@@ -113,15 +113,15 @@ def test_a_method_may_lack_a_metric_but_its_seeds_must_agree(tmp_path):
         fill(TEXT, tmp_path)
 
 
-def test_published_values_stand_beside_ours_where_the_marker_asks(tmp_path):
+def test_published_values_stand_below_ours_where_the_marker_asks(tmp_path):
     add(tmp_path, 0, accuracy=0.5, seconds=1)
     entries = (Published("same", {"accuracy": "0.90"}, "a paper", "niso"), Published("net", {"accuracy": "0.95"}, "b"))
     about = Known(("quick",), ("niso",), (), entries)
     asked = TEXT.replace(" -->\nold", " | published -->\nold")
     lines = fill(asked, tmp_path, lambda name: about).splitlines()
-    assert lines[2] == "| preset | method | seeds | `accuracy` | `accuracy`, published | `seconds` |"
-    assert lines[4] == "| `quick` | `niso` | 0 | 0.5 | *0.90* | 1 |"
-    assert lines[5] == "| *published, not measured here* | *net* | — | — | *0.95* | — |"
-    assert lines[7].endswith("Sources: same — a paper; net — b.")
+    assert lines[2] == "| preset | method | seeds | `accuracy` | `seconds` |"
+    assert lines[4] == "| `quick` | `niso` | 0 | 0.5 | 1 |"
+    assert lines[5:7] == ["| *published* | *same* | — | *0.90* | — |", "| *published* | *net* | — | *0.95* | — |"]
+    assert "no comparison" in lines[8] and lines[8].endswith("Sources: same — a paper; net — b.")
     assert fill("\n".join(lines), tmp_path, lambda name: about) == "\n".join(lines)
     assert "0.9" not in fill(TEXT, tmp_path, lambda name: about)

@@ -1,21 +1,76 @@
-"""Pictures are drawn at two pixels for each of the page's."""
+"""Pictures are drawn at two pixels for each of the page's, once for light and once for dark pages."""
 
+import base64
+import io
+
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from PIL import Image
 
-from niso.report import Picture, pictures
+from niso import figures
+from niso.report import Picture, pictures, save_pictures
 
 
-def test_a_picture_has_its_size_in_a_page(drawn, monkeypatch):
-    monkeypatch.setattr(pictures, "DPI", 20)
+@pytest.fixture
+def plot():
     figure = Figure((2, 1))
     figure.subplots().plot([0, 1])
-    embedded = pictures.embed_drawn(Picture("name", "caption", figure))
-    assert (embedded.width, embedded.height, embedded.caption) == (200, 100, "caption")
-    narrow = pictures.embed(pictures.as_png(figure), "name", "caption", widest=50)
-    assert (narrow.width, narrow.height) == (50, 25)
+    return figure
+
+
+def pixels(source):
+    kind, content = source.split(",")
+    assert kind == "data:image/webp;base64"
+    return np.array(Image.open(io.BytesIO(base64.b64decode(content))).convert("RGB"))
+
+
+@pytest.mark.usefixtures("drawn")
+def test_a_picture_has_its_size_in_a_page(plot, tmp_path, monkeypatch):
+    monkeypatch.setattr(pictures, "DPI", 20)
+    save_pictures([Picture("name", "caption", plot)], tmp_path)
+    embedded = pictures.embed(tmp_path / "name.png", "name", "caption")
+    (panel,) = embedded.panels
+    assert (panel.width, panel.height, embedded.width, embedded.caption) == (200, 100, 200, "caption")
+    narrow = pictures.embed(tmp_path / "name.png", "name", "caption", widest=50)
+    assert (narrow.panels[0].width, narrow.panels[0].height) == (50, 25)
+
+
+@pytest.mark.usefixtures("drawn")
+def test_panels_are_cut_where_nothing_is_drawn(monkeypatch):
+    monkeypatch.setattr(pictures, "DPI", 100)
+    drawn = figures.matrix_pair(np.eye(9), -np.eye(9), ("learned Ω", "Laplacian"))
+    embedded = pictures.embed_drawn(Picture("operators", "Two operators; more is said later. And more.", drawn))
+    assert [panel.alt for panel in embedded.panels] == [
+        "Two operators: panel 1 of 2: learned Ω.",
+        "Two operators: panel 2 of 2: Laplacian.",
+    ]
+    assert embedded.width == 1000
+    for panel in embedded.panels:
+        for source, paper in ((panel.light, (255, 255, 255)), (panel.dark, (22, 24, 27))):
+            image = pixels(source)
+            assert (image[:, [0, -1]] == paper).all() and not (image == paper).all()
+
+
+@pytest.mark.usefixtures("drawn")
+def test_the_dark_picture_is_shown_where_it_belongs_to_the_light_one(plot, tmp_path):
+    save_pictures([Picture("name", "caption", plot)], tmp_path)
+    file = tmp_path / "name.png"
+    (panel,) = pictures.embed(file, "name", "caption").panels
+    assert pixels(panel.light).mean() > 200 and pixels(panel.dark).mean() < 60
+    Image.new("RGB", (3, 3)).save(pictures.dark_file(file))  # of an earlier evaluation
+    assert pictures.embed(file, "name", "caption").panels[0].dark == ""
+    pictures.dark_file(file).unlink()  # of a run from before there were such
+    assert pictures.embed(file, "name", "caption").panels[0].dark == ""
+
+
+def test_what_is_seen_is_said_of_pictures_without_caption_or_panels(tmp_path):
+    Image.new("RGB", (40, 20)).save(tmp_path / "old_map.png")
+    (panel,) = pictures.embed(tmp_path / "old_map.png", "old_map.png", "").panels
+    assert panel.alt == "old map."
 
 
 @pytest.mark.parametrize("content", [b"", b"not a picture", b"\x89PNG\r\n\x1a\n"])
-def test_what_is_not_a_picture_has_no_source(content):
-    assert pictures.embed(content, "name", "caption").source == ""
+def test_what_is_not_a_picture_has_no_panels(content, tmp_path):
+    (tmp_path / "a.png").write_bytes(content)
+    assert not pictures.embed(tmp_path / "a.png", "name", "caption").panels

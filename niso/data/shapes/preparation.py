@@ -21,11 +21,11 @@ from niso.data.shapes.prepared import FORMAT, Maps, Surface, open_maps, prepared
 from niso.data.shapes.sources import Source
 from niso.errors import InputError
 from niso.geometry.domains.equirectangular import Layout
-from niso.geometry.mesh import space_mobius, spherical_map
+from niso.geometry.mesh import good_map, space_mobius, spherical_map
 from niso.geometry.mesh import spectrum as mesh_spectrum
 from niso.geometry.mesh import surface as meshes
 from niso.geometry.mesh.files import read_mesh
-from niso.geometry.mesh.raster import rasterise
+from niso.geometry.mesh.raster import rasterise, recovered
 from niso.geometry.mesh.surface import Mesh
 from niso.random import step_seed
 
@@ -59,15 +59,23 @@ class Preparation(Strict):
     anew, which is 30 times faster and related by Möbius transformations exactly."""
     tolerance: float = 0.02
     """Largest root mean square of a map's |x| / mean |x| − 1 at the end of the flow; worse maps are refused."""
+    flipped_area: float = 0.01
+    """Largest share of a mesh's area that its map may turn upside down, after repair; worse maps are refused."""
+    distortion: float = 20.0
+    """Largest mean quasi-conformal distortion of a map, after repair; 1 is conformal, 2 to 10 common where meshes have
+    long thin triangles. Worse maps are refused."""
     seed: int = 0
     """Of the variants, which depend on it and on the shape's name."""
 
     def __post_init__(self) -> None:
         require(self, "eigenpairs", "times", "first_time", "tolerance", positive=True)
         require(self, "variants", "last_time", "distance")
+        require(self, "flipped_area", most=1.0)
         require(self, "radius", positive=True, most=1.0)
         if min(self.height, self.width) < 2:
             raise ValueError(f"height and width must be at least 2, got {self.height} and {self.width}")
+        if not self.distortion >= 1:
+            raise ValueError(f"distortion must be at least 1, got {self.distortion}")
         if not self.distance > 1:
             raise ValueError(f"distance must be above 1, got {self.distance}")
         if self.last_time < self.first_time:
@@ -114,8 +122,8 @@ def prepare_shape(source: Source, preparation: Preparation) -> tuple[Maps, Facts
     """Prepare one shape: its maps and its variants', facts, and its surface, as `prepared.write_shape` takes them.
 
     The signature of the shape, at surface area 1 and minus its limit 1, is a function on the vertices, which all
-    variants share. Each map is centred by the areas of its own mesh. A variant whose map is refused is drawn again, as
-    often as there are variants.
+    variants share. Each map is centred by the areas of its own mesh, and repaired where it is folded. A variant without
+    a good map is drawn again, as often as there are variants. Given maps are used as they are.
 
     Raises:
         InputError: the mesh cannot be read, is not a closed surface of genus 0, is too coarse, or has no good map.
@@ -134,11 +142,13 @@ def prepare_shape(source: Source, preparation: Preparation) -> tuple[Maps, Facts
     height, width, layout = preparation.height, preparation.width, preparation.layout
     images = [rasterise(d, mesh.faces, signature, height, width, layout).astype(np.float16) for d in directions]
     share = meshes.vertex_areas(mesh)
+    kept = [recovered(image, d, signature, share, layout) for image, d in zip(images, directions, strict=True)]
     facts = {
         "source": source.mesh.name,
         "vertices": len(mesh.vertices),
         "faces": len(mesh.faces),
         **facts,
+        "grid_r2": kept,
         "mean": (share @ signature).tolist(),
         "square": (share @ signature**2).tolist(),
         "seconds": round(time.perf_counter() - start, 3),
@@ -174,56 +184,50 @@ def _given_maps(
         if not (np.isfinite(lengths).all() and lengths.min() > 0):
             raise InputError(f"{path} is no map to the sphere: it has vertices at its centre, or not finite")
         maps.append(sphere.vertices / lengths)
-    return maps, {"maps": "given", **_quality(mesh, maps[0])}
+    return maps, {"maps": "given", **_facts(spherical_map.quality(mesh, maps[0]))}
 
 
 def _computed_maps(
     name: str, mesh: Mesh, preparation: Preparation
 ) -> tuple[list[Float[np.ndarray, "vertices 3"]], dict[str, Any]]:
-    flow = spherical_map.conformal_flow(mesh)
-    base = _centred(name, flow, mesh, preparation.tolerance)
-    flipped, errors, redrawn, maps = list[int](), [flow.radius_error], 0, [base]
+    limits = good_map.Limits(preparation.tolerance, preparation.flipped_area, preparation.distortion)
+    try:
+        base = good_map.find(mesh, limits)
+    except InputError as problem:
+        remedy = "remesh it, shorten what is long and thin, or allow more (tolerance, flipped_area, distortion)"
+        raise InputError(f"{name} has no good map to the sphere: {problem}; {remedy}") from problem
+    found, redrawn, last = [base], 0, ""
     generator = np.random.default_rng(step_seed(preparation.seed, 0, name))
     reserve = 2 * preparation.variants  # with as many again as are asked for
     for transformation in space_mobius.sample(reserve, generator, preparation.distance):
-        if len(maps) > preparation.variants:
+        if len(found) > preparation.variants:
             break
         variant = space_mobius.transform(mesh, transformation, preparation.radius)
-        if preparation.maps == "shared":
-            centred = spherical_map.centre(base, meshes.vertex_areas(variant))[0]
-            maps.append(centred @ transformation.rotation.T)
-            continue
         try:
-            flow = spherical_map.conformal_flow(variant)
-            maps.append(_centred(f"a variant of {name}", flow, variant, preparation.tolerance))
-        except InputError:
-            redrawn += 1
-            continue
-        errors.append(flow.radius_error)
-        flipped.append(spherical_map.quality(variant, maps[-1]).flipped)
-    if len(maps) <= preparation.variants:
-        raise InputError(f"{name}: {redrawn} of its variants have no good map to the sphere; remesh it")
-    return maps, {
+            if preparation.maps == "shared":
+                one = good_map.settle(variant, base.directions, limits)
+                found.append(one._replace(directions=one.directions @ transformation.rotation.T))
+            else:
+                found.append(good_map.find(variant, limits))
+        except InputError as problem:
+            redrawn, last = redrawn + 1, str(problem)
+    if len(found) <= preparation.variants:
+        raise InputError(
+            f"{name} itself has a good map to the sphere, but {redrawn} of its {redrawn + len(found) - 1} conformal "
+            f"variants have none (of the last one, {last}); take weaker variants (a larger distance), or remesh it"
+        )
+    others = found[1:]
+    return [one.directions for one in found], {
         "maps": preparation.maps,
-        **_quality(mesh, base),
-        "flipped_variants": flipped,
-        "radius_errors": errors,
+        **_facts(base.quality),
+        "repair": base.repair,
+        "repaired_variants": sum(bool(one.repair) for one in others),
+        "flipped_variants": [one.quality.flipped for one in others],
+        "radius_errors": [one.radius_error for one in found if one.radius_error is not None],
         "redrawn": redrawn,
     }
 
 
-def _centred(
-    name: str, flow: spherical_map.SphericalMap, mesh: Mesh, tolerance: float
-) -> Float[np.ndarray, "vertices 3"]:
-    if not flow.radius_error <= tolerance:
-        raise InputError(
-            f"{name} has no good map to the sphere: its radius is off by {flow.radius_error:.1%} "
-            f"after {flow.steps} steps, and {tolerance:.1%} is allowed; remesh it, or take a larger tolerance"
-        )
-    return spherical_map.centre(flow.directions, meshes.vertex_areas(mesh))[0]
-
-
-def _quality(mesh: Mesh, directions: Float[np.ndarray, "vertices 3"]) -> dict[str, Any]:
+def _facts(quality: spherical_map.Quality) -> dict[str, Any]:
     """Facts of a map; None for an infinite distortion, for which JSON has no number."""
-    facts = spherical_map.quality(mesh, directions)._asdict()
-    return {name: value if np.isfinite(value) else None for name, value in facts.items()}
+    return {name: value if np.isfinite(value) else None for name, value in quality._asdict().items()}

@@ -3,7 +3,9 @@
     FOLDER/parameters.json       `format`, `classes`, and everything that the preparation depended on
     FOLDER/<class>/<shape>.npy   float16 (variants, channels, height, width), see `PreparedShapes.maps`
     FOLDER/<class>/<shape>.npz   the mesh and its map to the sphere, see `Surface`; may be missing
-    FOLDER/<class>/<shape>.json  facts of one shape, written after its maps: without them it is not prepared
+    FOLDER/<class>/<shape>.json  facts of one shape, written after its maps: without them it is not prepared. Of its
+                                 map: see `geometry.mesh.spherical_map.Quality`; `repair`, what had to be done to it;
+                                 `redrawn`, the variants that had no good map; `grid_r2`, see `grid_r2` below
     FOLDER/refused.json          {name: reason} of shapes that were refused, written when all others were prepared
 
 `niso.data.shapes.preparation` makes such a folder.
@@ -13,8 +15,8 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -41,7 +43,7 @@ class Surface(NamedTuple):
         vertices: (vertices, 3) at surface area 1.
         faces: (faces, 3) corners, counter-clockwise seen from outside.
         directions: (vertices, 3) where the conformal map, centred by the shape's areas, takes each vertex on the unit
-            sphere.
+            sphere; in float64, or in float32 in folders that were prepared before.
     """
 
     vertices: Float[np.ndarray, "vertices 3"]
@@ -94,6 +96,20 @@ class PreparedShapes:
             raise InputError(
                 f"{path} is truncated or damaged ({error}): remove it, or prepare the shape again"
             ) from error
+
+    def without(self, classes: Collection[str]) -> PreparedShapes:
+        """The shapes of the other classes alone."""
+        kept = [shape for shape, label in enumerate(self.labels.tolist()) if self.classes[label] not in classes]
+        left = [name for name in self.classes if name not in classes]
+        labels = torch.tensor([left.index(self.classes[self.labels[shape]]) for shape in kept], dtype=torch.long)
+        return replace(self, names=[self.names[shape] for shape in kept], classes=left, labels=labels)
+
+    def grid_r2(self, shape: int) -> list[float | None]:
+        """What the grid keeps of one shape's signature, for each of its maps, see `geometry.mesh.raster.recovered`.
+
+        Empty in folders that were prepared before it was measured.
+        """
+        return list(read_json(self.folder / f"{self.names[shape]}.json").get("grid_r2", []))
 
     def moments(self, shape: int) -> tuple[Float[Tensor, " channels"], Float[Tensor, " channels"]]:
         """Mean and mean square of a shape's signature minus 1 over its surface, in float64."""
@@ -148,7 +164,7 @@ def write_shape(folder: Path, name: str, maps: Maps, facts: dict[str, Any], surf
     write_atomically(folder / f"{name}.npy", content.getvalue())
     if surface is not None:
         content = io.BytesIO()
-        kinds = (np.float32, np.int32, np.float32)
+        kinds = (np.float32, np.int32, np.float64)  # on thin limbs, single precision would fold the map
         parts = {key: part.astype(kind) for (key, part), kind in zip(surface._asdict().items(), kinds, strict=True)}
         np.savez_compressed(content, **parts)
         write_atomically(folder / f"{name}.npz", content.getvalue())
@@ -176,7 +192,10 @@ def split(
         if len(numbers) < per_class
     ]
     if few:
-        raise InputError(f"too few shapes, where {per_class} of each class are needed: {', '.join(few)}; add some")
+        raise InputError(
+            f"too few shapes, where {per_class} of each class are needed, {train} to train on and {per_class - train} "
+            f"for the test: {', '.join(few)}; add some, or give smaller --train-shapes and --test-shapes"
+        )
     generator = torch.Generator().manual_seed(step_seed(seed, 0, "split of shapes"))
     drawn = [numbers[torch.randperm(len(numbers), generator=generator)[:per_class]] for numbers in members]
     return torch.cat([numbers[:train] for numbers in drawn]), torch.cat([numbers[train:] for numbers in drawn])

@@ -30,6 +30,7 @@ from niso.methods import methods_of
 from niso.methods.evaluation import PAIR_METRICS, Operator, PairEvaluation, evaluate_pairs, learned_operator
 from niso.methods.method import Networks
 from niso.networks import ClassificationObjective, ViTDecoder, ViTEncoder
+from niso.networks.occlusion import Occluder, RandomOcclusion, draw_occluder
 from niso.random import local_part, process, step_seed
 from niso.results import Curve, Metric, Result
 
@@ -47,6 +48,10 @@ def spread(count: int, total: int) -> Int[Tensor, " count"]:
     """Indices of `count` out of `total`, or of all, spread evenly: MNIST's first test digits are the easier ones."""
     count = min(count, total)
     return torch.arange(count) * total // count
+
+
+COVERED_SHARES = (0.0, 0.1, 0.2, 0.3, 0.4)
+"""Of test images under occlusion."""
 
 
 class Scores(NamedTuple):
@@ -93,6 +98,12 @@ class Homnist(Experiment):
             "accuracy_val", "accuracy on perturbed validation digits: training digits that nothing trained on", "higher"
         ),
         Metric("accuracy_clean_val", "the same without perturbation", "higher"),
+        Metric(
+            "accuracy_covered",
+            "accuracy on perturbed test digits of which occluders cover 10, 20, 30 and 40 % (mean of the four)",
+            "higher",
+        ),
+        Metric("accuracy_covered_val", "the same of validation digits", "higher"),
         Metric("test_images", "perturbed test images: digits times homographies of each"),
         Metric("steps", "optimiser steps of both phases"),
         Metric("seconds", "time of training of both phases", "lower", "s"),
@@ -162,11 +173,13 @@ class Homnist(Experiment):
         """Objective and sampler of the head. What a frozen backbone makes of digits as they are is computed once."""
         config, method = self.config, self.method
         images, labels, size = self.train_images, self.train_labels, config.head.batch_size
-        if method.augmented_head or config.head.steps * size < len(images):
+        if method.augmented_head or config.occlusion or config.head.steps * size < len(images):
             action = self.action if method.augmented_head else None
+            occlusion = RandomOcclusion(config.occlusion or 0.0, mark=config.confidence == "given")
 
             def drawn(step: int) -> tuple[Tensor, Tensor]:
-                return labelled(images, labels, size // process()[1], action)
+                x, classes = labelled(images, labels, size // process()[1], action)
+                return occlusion(x), classes
 
             return ClassificationObjective(method.model, self.head, encode=method.head_features), drawn
         features = cache(lambda: self.encode(images))  # in the first step: not where the head is trained already
@@ -215,8 +228,40 @@ class Homnist(Experiment):
             )
             metrics["accuracy_val"] = self.classify(perturbed).correct.double().mean().item()
             metrics["accuracy_clean_val"] = self.accuracy(self.validation_images, self.validation_labels)
-        operator = learned_operator(self.method)
-        return HomnistResult(metrics, scores, pairs, operator, curves={"accuracy_by_strength": by_strength(scores)})
+        curves = {"accuracy_by_strength": by_strength(scores)}
+        if config.occlusion is not None:
+            covered = self.accuracy_by_covered_share(self.test_images, self.test_labels)
+            curves["accuracy_by_covered_share"] = covered
+            metrics["accuracy_covered"] = sum(covered["y"][1:]) / len(COVERED_SHARES[1:])
+            if len(self.validation_labels):
+                covered = self.accuracy_by_covered_share(self.validation_images, self.validation_labels)
+                metrics["accuracy_covered_val"] = sum(covered["y"][1:]) / len(COVERED_SHARES[1:])
+        return HomnistResult(metrics, scores, pairs, learned_operator(self.method), curves=curves)
+
+    @torch.no_grad()
+    def accuracy_by_covered_share(
+        self, images: UInt8[Tensor, "images side side"], labels: Int[Tensor, " images"]
+    ) -> Curve:
+        """Accuracy on digits under transformations, an occluder in front of each, by the share that it covers."""
+        index = spread(self.config.evaluation_pairs, len(images))
+        perturbed = GeneratedTestSet(images[index], labels[index], 1, EVALUATION_SEED, self.test_action)
+        mark = self.config.confidence == "given"
+        accuracies = []
+        for number, share in enumerate(COVERED_SHARES):
+            generator = torch.Generator().manual_seed(step_seed(EVALUATION_SEED, number, "occluders"))
+            correct = []
+            for x, classes, _ in perturbed.batches(BATCH, self.device):
+                occluder = draw_occluder(torch.full((len(x),), share), (x.shape[-2], x.shape[-1]), generator)
+                x = Occluder(*(part.to(x.device) for part in occluder)).over(x, mark)
+                correct.append(self._scores(self.method.head_features(x)).argmax(-1) == classes.to(x.device))
+            accuracies.append(torch.cat(correct).double().mean().item())
+        return {
+            "x": list(COVERED_SHARES),
+            "y": accuracies,
+            "count": [len(index)] * len(COVERED_SHARES),
+            "x_label": "covered share of the image",
+            "y_label": "accuracy",
+        }
 
     def accuracy(self, images: UInt8[Tensor, "images side side"], labels: Int[Tensor, " images"]) -> float:
         """Share of unperturbed digits classified correctly."""
@@ -272,9 +317,12 @@ def make_networks(config: HomnistConfig, side: int) -> Networks:
         ValueError: the networks do not fit the images.
     """
     if config.architecture == "conv":
-        return Networks.convolutional(config.conv, (side, side), 1)
-    vit = replace(config.vit, image_size=(side, side))
-    return Networks(ViTEncoder(vit), ViTDecoder(vit), vit.grid, vit.latent_channels)
+        networks = Networks.convolutional(config.conv, (side, side), 1, confidence=config.confidence)
+    else:
+        vit = replace(config.vit, image_size=(side, side))
+        outputs = replace(vit, latent_channels=vit.latent_channels + (config.confidence == "learned"))
+        networks = Networks(ViTEncoder(outputs), ViTDecoder(vit), vit.grid, vit.latent_channels)
+    return networks.for_partial_views(config.occlusion or 0.0, config.confidence)
 
 
 def by_strength(scores: Scores) -> Curve:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from niso import figures
 from niso.experiments import map_figures
 from niso.experiments.homnist.experiment import HomnistResult
@@ -21,6 +23,18 @@ def accuracy(result: HomnistResult) -> Picture:
     )
 
 
+def covered(result: HomnistResult) -> Iterator[Picture]:
+    """Accuracy against the share of the image that an occluder covers."""
+    curve = result.curves.get("accuracy_by_covered_share")
+    if curve is not None:
+        yield Picture(
+            "covered",
+            "Accuracy on perturbed test digits against the share of the image that an occluder covers: a rectangle or "
+            "a blob, grey or textured.",
+            figures.accuracy_by_strength(curve, curve["y"][0], sum(curve["count"])),
+        )
+
+
 def digits(result: HomnistResult) -> Picture:
     """Held-out digits, transformed, and what the method makes of them."""
     return map_figures.transported(
@@ -30,6 +44,7 @@ def digits(result: HomnistResult) -> Picture:
 
 FIGURES = (
     accuracy,
+    covered,
     digits,
     lambda result: map_figures.same_transformation(result.pairs, "digit", "homography"),
     lambda result: map_figures.eigenfunctions(result.operator),

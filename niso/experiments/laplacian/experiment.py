@@ -18,15 +18,17 @@ from torch import Tensor, nn
 from niso import metrics
 from niso.config import Optimisation, require
 from niso.data.photographs import crops, photographs
+from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Phase
 from niso.geometry.action import Action
+from niso.geometry.domains.domain import Sampling
 from niso.methods.config import IsometryConfig
 from niso.methods.isometry import neural_isometry
 from niso.methods.method import Networks
 from niso.model import IsometryObjective
 from niso.random import local_part
 from niso.results import Metric, Result
-from niso.spectrum import Spectrum
+from niso.spectrum import Spectrum, SpectrumModule
 
 EVALUATION_SEED = 20_241_210
 """Of the held-out crops and motions, the same for every run (the paper's conference date)."""
@@ -107,6 +109,22 @@ class HeldOut(NamedTuple):
     motions: Shaped[Tensor, "pairs ..."]
 
 
+class Reading(NamedTuple):
+    """What was learned, read at another sampling of the domain than it was trained on; on the CPU.
+
+    Attributes:
+        held_out: what was found at its own sampling.
+        spectrum: at this one.
+        energy: of every eigenfunction in each true space here, in the M-inner product.
+        functions: the true functions here.
+    """
+
+    held_out: HeldOut
+    spectrum: Spectrum
+    energy: Float[Tensor, "rank spaces"]
+    functions: Float[Tensor, "points true"]
+
+
 @dataclass
 class LaplacianResult(Result):
     """What figures of torus and sphere are drawn from.
@@ -164,9 +182,13 @@ class LaplacianExperiment(Experiment):
 
     def build(self) -> None:
         config, data_dir, device = self.config, self.data_dir, self.device
-        networks = Networks(nn.Identity(), nn.Identity(), (config.size, config.size), 3 * config.images)
+        grid = (config.size, config.size)
+        networks = Networks(nn.Identity(), nn.Identity(), grid, 3 * config.images, self.domain)
         ranked = replace(config, rank=config.rank or config.full_rank)
-        self.model = neural_isometry(ranked, networks).to(device)
+        try:
+            self.model = neural_isometry(ranked, networks).to(device)
+        except ValueError as error:
+            raise InputError(str(error)) from error
         self.action = self.make_action()
         train_images, test_images = photographs(data_dir)
         self.train_crops = self.observed(crops(train_images, config.pool, config.size, self.seed).to(device))
@@ -184,8 +206,20 @@ class LaplacianExperiment(Experiment):
         """The isometries of the domain that relate the two observations of a pair."""
 
     @abstractmethod
+    def domain(self, height: int, width: int) -> Sampling:
+        """Where the points of a grid lie."""
+
+    @abstractmethod
     def truth(self) -> Truth:
         """The eigenfunctions that are to be found, in float64."""
+
+    def samplings(self) -> dict[str, Sampling]:
+        """Other samplings of the domain, by name, on which what a field has learned is read."""
+        return {}
+
+    @abstractmethod
+    def truth_at(self, points: Float[Tensor, "points dimensions"]) -> Float[Tensor, "points true"]:
+        """The functions of `truth` at any points, in float64, orthonormal or not."""
 
     @abstractmethod
     def laplacian(self) -> Float[Tensor, "points points"]:
@@ -240,6 +274,8 @@ class LaplacianExperiment(Experiment):
         others = self.measure(validation)
         values |= {f"{key}_val": others[key] for key in ("map_block_energy", "equivariance_error")}
         values["relative_map_error"] = self.relative_map_error(held_out)
+        for name, reading in self.readings(held_out).items():
+            values |= {f"{key}_{name}": value for key, value in self.measure_reading(reading).items()}
         grid = (self.config.size, self.config.size)
         return LaplacianResult(values, held_out, self.truth(), self.space_eigenvalues(), self.laplacian(), grid)
 
@@ -264,6 +300,25 @@ class LaplacianExperiment(Experiment):
             "frequency_rank_correlation": float(spearmanr(spectrum.eigenvalues, frequencies).statistic),
             "operator_correlation": torch.corrcoef(torch.stack([operator.flatten(), laplacian.flatten()]))[0, 1].item(),
         }
+
+    def readings(self, held_out: HeldOut) -> dict[str, Reading]:
+        """The spectrum at other samplings; nothing where it is known on its own grid alone."""
+        field = self.model.spectrum
+        if not isinstance(field, SpectrumModule):
+            return {}
+        readings = {}
+        for name, (points, weights) in self.samplings().items():
+            spectrum = field.at(points.to(self.device), weights.to(self.device))
+            if spectrum is not None:
+                read, functions = Spectrum(*(part.cpu() for part in spectrum)), self.truth_at(points)
+                energy = metrics.eigenspace_energy(read.mass, read.eigenfunctions, functions, self.truth().spaces)
+                readings[name] = Reading(held_out, read, energy, functions)
+        return readings
+
+    def measure_reading(self, reading: Reading) -> dict[str, float]:
+        """Metrics of the spectrum at another sampling."""
+        best = reading.energy.amax(-1)
+        return {"eigenspace_energy": best.mean().item(), "eigenspace_energy_worst": best.min().item()}
 
     def relative_map_error(self, held_out: HeldOut) -> float:
         """Error of maps solved from the observations of the next pair, moved as those of this one."""

@@ -6,6 +6,7 @@ random rotations.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -22,12 +23,27 @@ from niso.experiments.laplacian.experiment import (
     LaplacianConfig,
     LaplacianExperiment,
     LaplacianResult,
+    Reading,
 )
+from niso.functional_map import isometric_map
 from niso.geometry.domains import sphere
+from niso.geometry.domains.domain import Sampling, quadrature_sphere
+from niso.geometry.domains.sphere_samplings import fibonacci, random
+from niso.geometry.mesh.surface import icosphere, vertex_areas
 from niso.geometry.rotations import Rotations
 from niso.linalg import polar
 from niso.results import Curve, Metric
 from niso.spectrum import Spectrum
+
+SAMPLINGS = {
+    "finer": "a grid four times as fine along each axis",
+    "fibonacci": "four times as many Fibonacci points",
+    "random": "sixteen times as many random points with Voronoi areas",
+    "icosphere": "the vertices of an icosphere with their areas",
+}
+"""Samplings that a field is read on."""
+SAMPLING_SEED = 20_241_210
+"""Of the random points that a field is read at, the same for every run."""
 
 Rotated = Literal["exact", "resampled"]
 """How functions are rotated: band-limited ones by Wigner-D matrices, or any by bilinear interpolation on the grid."""
@@ -191,6 +207,15 @@ class Sphere(LaplacianExperiment):
         Metric(
             "mass_cosine", "cosine of the learned mass and the quadrature weights; a uniform mass has 0.90", "higher"
         ),
+        *(
+            Metric(f"{key}_{name}", f"{text} {where}", "higher")
+            for name, where in SAMPLINGS.items()
+            for key, text in (
+                ("eigenspace_energy", "eigenspace_energy of a field, read on"),
+                ("eigenspace_energy_worst", "the same of the worst eigenfunction, read on"),
+                ("wigner_agreement", "wigner_agreement of a field, read on"),
+            )
+        ),
         Metric(
             "eigenvalue_order", "Spearman correlation of the degrees' mean learned eigenvalues and ℓ(ℓ + 1)", "higher"
         ),
@@ -205,8 +230,25 @@ class Sphere(LaplacianExperiment):
     def make_action(self) -> Rotations:
         return Rotations(self.config.size, self.config.band, self.config.rotations == "exact")
 
+    def domain(self, height: int, width: int) -> Sampling:
+        return quadrature_sphere(height, width)
+
     def truth(self) -> sphere.Harmonics:
         return sphere.harmonics(self.config.size, self.config.band)
+
+    def truth_at(self, points: Float[Tensor, "points dimensions"]) -> Float[Tensor, "points true"]:
+        return sphere.spherical_harmonics(points.double(), self.config.band)
+
+    def samplings(self) -> dict[str, Sampling]:
+        size = self.config.size
+        mesh = icosphere(math.ceil(math.log(size**2 / 10, 4)))  # the coarsest with as many vertices as the grid
+        areas = torch.from_numpy(vertex_areas(mesh)).double()
+        return {
+            "finer": self.domain(4 * size, 4 * size),
+            "fibonacci": fibonacci(4 * size**2),
+            "random": random(16 * size**2, SAMPLING_SEED),
+            "icosphere": Sampling(torch.from_numpy(mesh.vertices).double(), areas / areas.mean()),
+        }
 
     def laplacian(self) -> Float[Tensor, "points points"]:
         return sphere.laplacian(self.config.size, self.config.band)
@@ -241,18 +283,39 @@ class Sphere(LaplacianExperiment):
             "mass_cosine": torch.cosine_similarity(spectrum.mass.double(), weights, dim=0).item(),
         }
 
-    def by_degree(self, held_out: HeldOut) -> ByDegree:
-        """How well each degree was found."""
+    def measure_reading(self, reading: Reading) -> dict[str, float]:
+        """Also the agreement of maps that are solved from the observations at these points, moved by Wigner-D."""
+        held_out, band = reading.held_out, self.config.band
+        truth = self.truth()
+        project = (truth.functions * truth.weights[:, None]).mT
+        coefficients = project @ held_out.x.double()
+        moved = sphere.wigner_d(held_out.motions.double(), band) @ coefficients
+        a, b = (reading.spectrum.project((reading.functions @ part).float()) for part in (coefficients, moved))
+        model = self.model
+        tau = isometric_map(a, b, reading.spectrum.eigenvalues, model.mask, model.special, model.damping)
+        here = held_out._replace(spectrum=reading.spectrum, energy=reading.energy, tau=tau)
+        return {
+            **super().measure_reading(reading),
+            "wigner_agreement": self.by_degree(here, reading.functions).mean_agreement,
+        }
+
+    def by_degree(self, held_out: HeldOut, functions: Float[Tensor, "points true"] | None = None) -> ByDegree:
+        """How well each degree was found.
+
+        Args:
+            functions: the true ones at the points of the spectrum, by default those of the grid.
+        """
         spectrum, truth, spaces = held_out.spectrum, self.truth(), held_out.spaces
+        functions = truth.functions if functions is None else functions
         degrees, sizes = spaces.unique(return_counts=True)
-        inner = (truth.functions * spectrum.mass.double()[:, None]).mT @ spectrum.eigenfunctions.double()
+        inner = (functions * spectrum.mass.double()[:, None]).mT @ spectrum.eigenfunctions.double()
         align = torch.zeros_like(inner)
         energy, angle = [], []
         for ell in degrees:
             true, members = truth.spaces == ell, spaces == ell
             align[true[:, None] & members] = polar(inner[true][:, members]).flatten()
             energy.append(held_out.energy[members, ell].mean())
-            parts = spectrum.eigenfunctions[:, members], truth.functions[:, true]
+            parts = spectrum.eigenfunctions[:, members], functions[:, true]
             angle.append(metrics.principal_angles(spectrum.mass, *parts).max().rad2deg())
         aligned = align @ held_out.tau.double() @ align.mT
         wigner = sphere.wigner_d(held_out.motions.double(), self.config.band)

@@ -14,18 +14,30 @@ from torch import Tensor
 
 from niso.config import Optimisation
 from niso.experiments.laplacian.experiment import COMMON, TRAINING, LaplacianConfig, LaplacianExperiment
-from niso.geometry.domains import torus
+from niso.geometry.domains import domain, torus
+from niso.geometry.domains.domain import Sampling
 from niso.geometry.shifts import Shifts
+from niso.results import Metric
 
 
 @dataclass(frozen=True)
 class TorusConfig(LaplacianConfig):
     """Settings of the torus experiment."""
 
+    bandwidth: int | None = None
+    """Frequencies below it, along both axes, are kept of the photographs and searched for; all by default. A field can
+    be read on a finer grid only with it, up to size / 2: beyond, different waves agree on the grid."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.bandwidth is not None and not 1 <= self.bandwidth <= self.size // 2:
+            raise ValueError(f"bandwidth must lie between 1 and half the size, {self.size // 2}, got {self.bandwidth}")
         if self.rank is not None and not 1 <= self.rank <= self.full_rank:
-            raise ValueError(f"rank {self.rank} must lie between 1 and the number of points, {self.size**2}")
+            raise ValueError(f"rank {self.rank} must lie between 1 and the number of functions, {self.full_rank}")
+
+    @property
+    def full_rank(self) -> int:
+        return self.size**2 if self.bandwidth is None else (2 * self.bandwidth - 1) ** 2
 
 
 PAPER = TorusConfig(
@@ -80,6 +92,7 @@ Records: results/torus/torus-standard-*.json.
 class Torus(LaplacianExperiment):
     """The torus experiment, see the module."""
 
+    config: TorusConfig
     name = "torus"
     summary = (
         "Pairs of photograph stacks that differ by a random circular shift are all that the model sees. From them it "
@@ -98,13 +111,36 @@ class Torus(LaplacianExperiment):
         "standard": {"eigenspace_energy": "≥ 0.95", "map_block_energy": "≥ 0.95"},
     }
 
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        *LaplacianExperiment.metrics,
+        Metric("eigenspace_energy_finer", "eigenspace_energy of a field, read on a grid twice as fine", "higher"),
+        Metric("eigenspace_energy_worst_finer", "the same, of the worst eigenfunction", "higher"),
+    )
     figures = "niso.experiments.laplacian.torus_figures"
 
     def make_action(self) -> Shifts:
         return Shifts(self.config.size)
 
+    def domain(self, height: int, width: int) -> Sampling:
+        return domain.torus(height, width)
+
     def truth(self) -> torus.Harmonics:
-        return torus.harmonics(self.config.size)
+        return torus.harmonics(self.config.size, self.config.bandwidth)
+
+    def truth_at(self, points: Float[Tensor, "points dimensions"]) -> Float[Tensor, "points true"]:
+        return torus.waves(points, self.config.size, self.config.bandwidth or self.config.size // 2)
+
+    def samplings(self) -> dict[str, Sampling]:
+        config = self.config
+        return {} if config.bandwidth is None else {"finer": self.domain(2 * config.size, 2 * config.size)}
+
+    def observed(self, pool: Float[Tensor, "count points 3"]) -> Float[Tensor, "count points 3"]:
+        return pool if self.config.bandwidth is None else torus.band_limited(pool, self.config.bandwidth)
 
     def laplacian(self) -> Float[Tensor, "points points"]:
-        return torus.laplacian(self.config.size)
+        truth = self.truth()
+        return (
+            truth.functions * truth.eigenvalues @ truth.functions.mT
+            if self.config.bandwidth
+            else torus.laplacian(self.config.size)
+        )

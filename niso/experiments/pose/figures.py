@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 
 import torch
 from matplotlib.axes import Axes
@@ -12,8 +13,11 @@ from niso import figures
 from niso.experiments import map_figures
 from niso.experiments.pose.cases import Path, Strip
 from niso.experiments.pose.experiment import PoseResult
-from niso.figures.style import GREY, ORANGE, styled
+from niso.figures.style import ORANGE, above_and_below, parts, styled, wrapped
 from niso.report import Picture
+
+LEGEND = 0.3
+"""Inches below the panels for the legend of all."""
 
 
 def trajectories(result: PoseResult) -> list[Picture]:
@@ -24,7 +28,7 @@ def trajectories(result: PoseResult) -> list[Picture]:
             f"Paths of the camera through held-out sequences, with {_left_out(skip)}: the true path (dashed, starting "
             "at the circle) and the path that the predicted relative poses compose to, after the similarity that "
             "brings it nearest to the truth, reflections allowed. Each view is along the direction in which the true "
-            "path is thinnest. The panels go from the smallest error √(3n)·ATE, which the titles give, to the largest.",
+            "path is thinnest. The titles give the errors √(3n)·ATE, the smallest and the largest among them.",
             draw_paths(paths),
         )
         for skip, paths in result.cases.paths.items()
@@ -86,38 +90,43 @@ def draw_paths(shown: Sequence[Path]) -> Figure:
     """Panels of a true and a predicted path each, in the plane in which the true path is widest."""
     across = min(3, len(shown))
     down = -(-len(shown) // across)
-    figure = Figure((10, 3.2 * down + 0.3), layout="constrained")
-    panels = figure.subplots(down, across, squeeze=False).ravel()
-    for axes in panels[len(shown) :]:
-        axes.axis("off")
-    for axes, path in zip(panels, shown, strict=False):
-        _draw_path(axes, path)
-
-    panels[0].legend(frameon=False, fontsize=8)
+    figure = Figure((10, 3 * down + LEGEND))
+    for column, part in enumerate(parts(figure, across)):
+        above, below = above_and_below(part, 3 * down, LEGEND)
+        for axes, path in zip_longest(above.subplots(down, 1, squeeze=False)[:, 0], shown[column::across]):
+            if path is None:
+                axes.axis("off")
+            else:
+                _draw_path(axes, path, 36)
+        if column == 0:
+            below.legend(*above.axes[0].get_legend_handles_labels(), loc="center", ncols=2, frameon=False)
     return figure
 
 
 @styled
 def draw_failures(rows: Sequence[tuple[Path, Strip]]) -> Figure:
     """A row for each sequence: its paths, and some of its frames."""
-    figure = Figure((10, 2.3 * len(rows) + 0.2), layout="constrained")
     widths = [2.2, *(1.0 for _ in rows[0][1])]
+    height = max(1.7, 10 / sum(widths) * _tallest(strip for _, strip in rows) + 0.4)
+    figure = Figure((10, height * len(rows) + LEGEND))
     cells = figure.subplots(len(rows), len(widths), squeeze=False, width_ratios=widths)
     for (first, *others), (path, strip) in zip(cells, rows, strict=True):
-        _draw_path(first, path)
+        _draw_path(first, path, 30)
         for axes, image in zip(others, strip, strict=True):
             axes.imshow(image, interpolation="nearest")
             axes.axis("off")
-    cells[0][0].legend(frameon=False, fontsize=8)
+    figure.legend(*cells[0][0].get_legend_handles_labels(), loc="outside lower left", ncols=2, frameon=False)
     return figure
 
 
 @styled
 def draw_pairs(columns: Sequence[tuple[str, Strip]]) -> Figure:
     """A column for each pair of frames, the title above it."""
-    figure = Figure((1.65 * len(columns), 4.0), layout="constrained")
+    titles = [wrapped(title, 24) for title, _ in columns]
+    lines = max(title.count("\n") + 1 for title in titles)
+    figure = Figure((1.65 * len(columns), 3.3 * _tallest(pair for _, pair in columns) + 0.15 * lines))
     cells = figure.subplots(2, len(columns), squeeze=False)
-    for column, (title, pair) in zip(cells.T, columns, strict=True):
+    for column, title, (_, pair) in zip(cells.T, titles, columns, strict=True):
         for axes, image in zip(column, pair, strict=True):
             axes.imshow(image, interpolation="nearest")
             axes.axis("off")
@@ -125,7 +134,13 @@ def draw_pairs(columns: Sequence[tuple[str, Strip]]) -> Figure:
     return figure
 
 
-def _draw_path(axes: Axes, shown: Path) -> None:
+def _tallest(strips: Iterable[Strip]) -> float:
+    """Largest height of a frame, as a share of its width."""
+    return max(strip.shape[1] / strip.shape[2] for strip in strips)
+
+
+def _draw_path(axes: Axes, shown: Path, letters: int) -> None:
+    """Paths that fill their panel, in one scale, and a title of so many letters a line."""
     title, truth, predicted = shown
     centre = truth.mean(0)
     plane = torch.linalg.svd(truth - centre, full_matrices=False).Vh[:2].mT
@@ -133,9 +148,10 @@ def _draw_path(axes: Axes, shown: Path) -> None:
     axes.plot(*guess.mT.tolist(), color=ORANGE, label="predicted")
     axes.plot(*true.mT.tolist(), color="black", linestyle="--", linewidth=1, label="true")
     axes.plot(*true[:1].mT.tolist(), color="black", marker="o", markersize=4)
-    axes.set(title=title, aspect="equal")
+    axes.set_title(wrapped(title, letters))
     axes.margins(0.1)
-    axes.grid(True, color=GREY, alpha=0.2)
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.grid(True)
 
 
 FIGURES = (

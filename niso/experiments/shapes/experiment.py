@@ -9,7 +9,8 @@ related, so that an exact symmetry helps less than an approximate one that is le
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,13 +18,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from niso.data.shapes.prepared import open_shapes, split
-from niso.errors import InputError
+from niso.data.shapes.prepared import PreparedShapes, open_shapes, split
+from niso.errors import InputError, nearest
 from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.shapes.examples import ShapeExample, examples
 from niso.experiments.shapes.maps import ShapeMaps, embedded
 from niso.experiments.shapes.presets import PRESETS, ShapesConfig
 from niso.experiments.shapes.published import PUBLISHED
+from niso.geometry.domains.domain import rastered_sphere
 from niso.geometry.mobius import MobiusTransformations
 from niso.methods import methods_of
 from niso.methods.evaluation import (
@@ -38,7 +40,7 @@ from niso.methods.evaluation import (
 )
 from niso.methods.method import Method, Networks
 from niso.networks import ClassificationObjective
-from niso.random import local_part, step_seed
+from niso.random import local_part, process, step_seed
 from niso.results import Metric, Result
 from niso.training.ahead import Ahead
 
@@ -111,6 +113,12 @@ class Shapes(Experiment):
             "higher",
         ),
         Metric("accuracy_base_val", "the same, of the base shapes alone", "higher"),
+        Metric(
+            "grid_r2",
+            "what the grid keeps of the signatures: R² of its values read back at the vertices of held-out meshes, by "
+            "area (mean over all variants)",
+            "higher",
+        ),
         Metric("classes", "classes of shapes"),
         Metric("test_shapes", "held-out shapes"),
         Metric("test_maps", "maps of held-out shapes"),
@@ -130,6 +138,10 @@ class Shapes(Experiment):
                 f"{self.shapes.folder} has no variants of its shapes, which pairs are made of: prepare some"
             )
         per_class = config.train_shapes + config.test_shapes
+        self.shapes, self.left_out = without_small_classes(self.shapes, config.leave_out, per_class)
+        if self.left_out and process()[0] == 0:
+            few = ", ".join(f"{name} ({count})" for name, count in self.left_out.items())
+            print(f"left out, with fewer than the {per_class} shapes a class that are needed: {few}", file=sys.stderr)
         labels = self.shapes.labels
         trained, self.test = split(labels, self.seed, per_class, config.train_shapes, classes=self.shapes.classes)
         self.train, self.validation = last_of_each_class(trained, labels, config.validation_shapes)
@@ -137,7 +149,12 @@ class Shapes(Experiment):
         self.maps = ShapeMaps(self.shapes, self.train, config.clip, config.memory, self.device)
         self.action = MobiusTransformations(config.mobius, self.shapes.layout)
         self.method = self.make_method(
-            lambda: Networks.convolutional(config.conv, (self.shapes.height, self.shapes.width), self.shapes.channels)
+            lambda: Networks.convolutional(
+                config.conv,
+                size := (self.shapes.height, self.shapes.width),
+                self.shapes.channels,
+                rastered_sphere(size, self.shapes.layout),
+            )
         )
         self.pretrained = self.method
         self.head: nn.Module = nn.Identity()
@@ -147,10 +164,11 @@ class Shapes(Experiment):
         return methods_of()
 
     def facts(self) -> dict[str, Any]:
-        """The split: shapes that were trained, validated and tested on, class by class."""
+        """The split: shapes that were trained, validated and tested on, class by class; classes with too few."""
         names = self.shapes.names
         members = {"train": self.train, "validation": self.validation, "test": self.test}
-        return {f"{part}_shapes": [names[shape] for shape in shapes.tolist()] for part, shapes in members.items()}
+        parts = {f"{part}_shapes": [names[shape] for shape in shapes.tolist()] for part, shapes in members.items()}
+        return parts | ({"classes_left_out": list(self.left_out)} if self.left_out else {})
 
     # Training
 
@@ -247,6 +265,7 @@ class Shapes(Experiment):
             "accuracy": correct.mean().item(),
             "accuracy_base": correct[:, 0].mean().item(),
             **pairs.metrics,
+            **self.evaluate_grid(),
             "classes": len(self.shapes.classes),
             "test_shapes": len(self.test),
             "test_maps": correct.numel(),
@@ -262,6 +281,11 @@ class Shapes(Experiment):
             metrics["accuracy_base_val"] = validated[:, 0].mean().item()
         shown = examples(self.shapes, self.test, self.maps)
         return ShapesResult(metrics, shown, pairs, warped, learned_operator(method))
+
+    def evaluate_grid(self) -> dict[str, float]:
+        """What the grid keeps of held-out shapes; nothing where it was not measured when they were prepared."""
+        kept = [r2 for shape in self.test.tolist() for r2 in self.shapes.grid_r2(shape) if r2 is not None]
+        return {"grid_r2": sum(kept) / len(kept)} if kept else {}
 
     def correct(self, members: Int[Tensor, " shapes"]) -> Float[Tensor, "shapes variants"]:
         """1 for each map of these shapes that is classified correctly, else 0."""
@@ -283,6 +307,28 @@ class Shapes(Experiment):
         features = self.method.head_features(x)
         with self.precision():
             return self.head(features)
+
+
+def without_small_classes(
+    shapes: PreparedShapes, leave_out: Sequence[str], per_class: int
+) -> tuple[PreparedShapes, dict[str, int]]:
+    """Shapes of all classes but those to leave out and those with fewer than `per_class` shapes; sizes of the latter.
+
+    Small classes stay, for `split` to refuse, where fewer than two others remain.
+
+    Raises:
+        InputError: a class to leave out does not exist, or nothing remains.
+    """
+    if unknown := sorted(set(leave_out) - set(shapes.classes)):
+        raise InputError(f"no class {unknown[0]!r} to leave out{nearest(unknown[0], shapes.classes)}")
+    if not set(shapes.classes) - set(leave_out):
+        raise InputError(f"all classes of {shapes.folder} are left out: keep some")
+    shapes = shapes.without(leave_out) if leave_out else shapes
+    sizes = dict(zip(shapes.classes, torch.bincount(shapes.labels).tolist(), strict=True))
+    small = {name: size for name, size in sizes.items() if size < per_class}
+    if not small or len(sizes) - len(small) < 2:
+        return shapes, {}
+    return shapes.without(small), small
 
 
 def last_of_each_class(

@@ -97,7 +97,7 @@ def eigenfunctions(result: ShapesResult) -> list[Picture]:
     """Eigenfunctions and mass on the sphere; nothing where the method learns no operator."""
     if result.operator is None:
         return []
-    mass, functions, values = result.operator.spectrum
+    mass, functions, values = result.operator.drawn
     rank, across = len(values), min(len(values), 16)
     rows = [list(range(start, min(start + across, rank))) for start in range(0, rank, across)]
     labels = [f"{values[row[0]]:.2f} …\n{values[row[-1]]:.2f}" for row in rows]
@@ -106,9 +106,9 @@ def eigenfunctions(result: ShapesResult) -> list[Picture]:
     return [
         Picture(
             "eigenfunctions",
-            "Learned eigenfunctions on the latent grid, drawn on the sphere, in ascending eigenvalue (left), and the "
-            "learned mass, less its mean, in the last row.",
-            figures.sphere_rows(columns, result.operator.grid, [*rows, [rank]], [*labels, "mass"]),
+            f"Learned eigenfunctions on {map_figures.grid_text(result.operator)}, drawn on the sphere, in ascending "
+            "eigenvalue (left), and the learned mass, less its mean, in the last row.",
+            figures.sphere_rows(columns, result.operator.drawn_grid, [*rows, [rank]], [*labels, "mass"]),
         )
     ]
 

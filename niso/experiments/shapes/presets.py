@@ -30,6 +30,8 @@ class ShapesConfig(ClassifierConfig):
     """Shapes of each class to test on, drawn from the others."""
     validation_shapes: int = 0
     """Of the shapes of each class to train on, so many are kept apart: settings are chosen by their metrics."""
+    leave_out: tuple[str, ...] = ()
+    """Classes to leave out. Classes with fewer shapes than are needed are left out, too, where two others remain."""
     clip: float = 2.5
     """Channels are clipped to their mean ± this many standard deviations."""
     base_share: float = 0.2
@@ -50,8 +52,10 @@ class ShapesConfig(ClassifierConfig):
         require(self, "base_share", most=1.0)
         require(self, "mobius", "memory", "validation_shapes")
         if self.validation_shapes >= self.train_shapes:
+            fewer = max(self.train_shapes // 5, min(self.train_shapes - 1, 1))
             raise ValueError(
-                f"validation_shapes ({self.validation_shapes}) must be below train_shapes ({self.train_shapes})"
+                f"validation_shapes ({self.validation_shapes}) must be below train_shapes ({self.train_shapes}), which "
+                f"they are taken from: give --validation-shapes, {fewer} for example"
             )
         if self.labelled not in get_args(Labelled):
             raise ValueError(f"labelled must be one of {get_args(Labelled)}, not {self.labelled!r}")

@@ -20,13 +20,21 @@ Layout = Literal["driscoll-healy", "poles"]
 
 def colatitudes(height: int, layout: Layout) -> Float[Tensor, " height"]:
     """θ of the rows, in radians, in float64."""
-    row = torch.arange(height, dtype=torch.float64)
-    return math.pi * ((row + 0.5) / height if _centred(layout) else row / (height - 1))
+    return between(torch.arange(height, dtype=torch.float64), height, layout, "colatitude")
 
 
 def longitudes(width: int, layout: Layout) -> Float[Tensor, " width"]:
     """φ of the columns, in radians, in float64."""
-    return 2 * math.pi * torch.arange(width, dtype=torch.float64) / (width if _centred(layout) else width - 1)
+    return between(torch.arange(width, dtype=torch.float64), width, layout, "longitude")
+
+
+def between(
+    index: Float[Tensor, " indices"], count: int, layout: Layout, axis: Literal["colatitude", "longitude"]
+) -> Float[Tensor, " indices"]:
+    """θ or φ of whole or broken indices of a grid's rows or columns, of which there are `count`."""
+    if not _centred(layout):
+        return (math.pi if axis == "colatitude" else 2 * math.pi) * index / (count - 1)
+    return math.pi * (index + 0.5) / count if axis == "colatitude" else 2 * math.pi * index / count
 
 
 def directions(

@@ -27,10 +27,22 @@ class Harmonics(NamedTuple):
     frequencies: Int[Tensor, "points 2"]
 
 
-def harmonics(size: int) -> Harmonics:
-    """All real harmonics of the torus in float64; the two (or the one) of a plane are neighbours."""
+def harmonics(size: int, bandwidth: int | None = None) -> Harmonics:
+    """The real harmonics of the torus in float64; the two (or the one) of a plane are neighbours.
+
+    Args:
+        bandwidth: only frequencies below it along both axes, (2 · bandwidth − 1)² functions; by default all.
+
+    Raises:
+        ValueError: a bandwidth outside 1 … size / 2, the frequency from which on different waves agree on the grid.
+    """
+    if bandwidth is not None and not 1 <= bandwidth <= size / 2:
+        raise ValueError(
+            f"bandwidth {bandwidth} does not fit the {size}×{size} torus: it must be from 1 to {size // 2}"
+        )
     grid = torch.arange(size, dtype=torch.float64)
-    values = {(a, b): _eigenvalue(a, b, size) for a in range(size) for b in range(size)}
+    whole = range(size) if bandwidth is None else range(-bandwidth + 1, bandwidth)
+    values = {(a % size, b % size): _eigenvalue(a, b, size) for a in whole for b in whole}
     planes = sorted(
         {min((a, b), (-a % size, -b % size)) for a, b in values}, key=lambda plane: (round(values[plane], 12), plane)
     )
@@ -55,6 +67,29 @@ def _eigenvalue(a: int, b: int, size: int) -> float:
     """3 − cos α − cos β − cos α cos β at frequency (a, b), with α = 2πa/size and β = 2πb/size."""
     x, y = math.cos(2 * math.pi * a / size), math.cos(2 * math.pi * b / size)
     return 3 - x - y - x * y
+
+
+def waves(places: Float[Tensor, "places 2"], size: int, bandwidth: int) -> Float[Tensor, "places functions"]:
+    """The functions of `harmonics(size, bandwidth)`, in their order, at any places; not normalised.
+
+    Args:
+        places: (x, y) on a torus of period 2, on which the grid begins at (−1, −1); y counts rows.
+    """
+    truth = harmonics(size, bandwidth)
+    signed = (truth.frequencies + size // 2) % size - size // 2
+    phase = math.pi * (places.double().flip(-1) + 1) @ signed.double().mT
+    second = torch.cat([truth.spaces.new_zeros(1), truth.spaces.diff() == 0])  # a plane's sine comes after its cosine
+    return torch.where(second.bool(), phase.sin(), phase.cos())
+
+
+def band_limited(z: Float[Tensor, "*batch points channels"], bandwidth: int) -> Float[Tensor, "*batch points channels"]:
+    """Functions on a square grid of the torus, projected onto the frequencies below a bandwidth.
+
+    Raises:
+        ValueError: see `harmonics`.
+    """
+    functions = harmonics(math.isqrt(z.shape[-2]), bandwidth).functions.to(z)
+    return functions @ (functions.mT @ z)
 
 
 def laplacian(size: int) -> Float[Tensor, "points points"]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
 from niso.geometry.domains import equirectangular
 from niso.geometry.domains.equirectangular import Layout
+
+_CONSTANT = 0.01  # deviation of a function, relative to its root mean square, below which it has nothing to lose
 
 
 def rasterise(
@@ -28,6 +31,29 @@ def rasterise(
     points = equirectangular.directions(height, width, layout).numpy()
     weights = interpolation(directions, faces, points.reshape(-1, 3))
     return np.ascontiguousarray((weights @ values).T).reshape(-1, height, width)
+
+
+def recovered(
+    image: Float[np.ndarray, "channels height width"],
+    directions: Float[np.ndarray, "vertices 3"],
+    values: Float[np.ndarray, "vertices channels"],
+    areas: Float[np.ndarray, " vertices"],
+    layout: Layout = "poles",
+) -> float | None:
+    """What a grid keeps of functions on a mesh: R² of the grid's values, read back at the vertices by interpolation.
+
+    1 − Σ aᵢ (f̂ᵢ − fᵢ)² / Σ aᵢ (fᵢ − f̄)² with the areas aᵢ of the vertices, averaged over the channels that are not
+    constant; None if all are. Where a map makes much of a surface small, its functions fall between the points of the
+    grid, and R² may be negative.
+    """
+    places = torch.from_numpy(directions)[None, None]
+    seen = equirectangular.sample(torch.from_numpy(image.astype(np.float64))[None], places, layout)[0, :, 0].numpy().T
+    share = areas / areas.sum()
+    variance = share @ np.square(values - share @ values)
+    varies = variance > _CONSTANT**2 * (share @ np.square(values))
+    if not varies.any():
+        return None
+    return float(np.mean(1 - (share @ np.square(seen - values))[varies] / variance[varies]))
 
 
 def interpolation(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Complex, Float
+from jaxtyping import Bool, Complex, Float
 from scipy.optimize import minimize
-from scipy.sparse import csc_array
+from scipy.sparse import coo_array, csc_array, diags_array
 from scipy.sparse.linalg import splu
 from torch import Tensor
 
@@ -20,6 +20,7 @@ from niso.geometry.mesh.surface import Mesh, face_areas, face_normals, unit_area
 _STEP = 0.1  # at area 1; leaves less than half of what is not yet conformal
 _STEPS = 12  # of the flow in a round: enough to leave 1e-4 of what is not conformal
 _ROUNDS = 4
+_NO_AREA = 1e-100  # product of twice the areas of a face and its image, both of longest side 1: it cannot be inverted
 _TOLERANCE = 0.01  # of the radius error at which the flow ends, after the second round or later
 
 
@@ -45,15 +46,19 @@ class Quality(NamedTuple):
         distortion: mean distortion.
         distortion_99: the distortion that 99 % of the area does not exceed.
         distortion_max: the largest distortion; infinite where an image has no area.
+        flipped_area: share of the mesh's area that the flipped faces have.
+        coincident: number of vertices in the same place on the sphere as another one.
     """
 
     flipped: int
     distortion: float
     distortion_99: float
     distortion_max: float
+    flipped_area: float
+    coincident: int
 
 
-def conformal_flow(mesh: Mesh) -> SphericalMap:
+def conformal_flow(mesh: Mesh, weights: Literal["delaunay", "uniform"] = "delaunay") -> SphericalMap:
     """Conformalised mean curvature flow of a mesh until it is a sphere.
 
     Kazhdan, Solomon, Ben-Chen, "Can mean-curvature flow be modified to be non-singular?", 2012. Every step solves
@@ -66,13 +71,17 @@ def conformal_flow(mesh: Mesh) -> SphericalMap:
 
     Args:
         mesh: one that passes `surface.check`.
+        weights: of the edges in S. Those of the intrinsic Delaunay triangulation make the limit conformal; they are not
+            negative, so that it is nearly free of flipped triangles. Uniform ones, those of Tutte's embedding, do not
+            see the shape of triangles: the limit is less conformal, and holds out where triangles are very thin.
 
     Raises:
         InputError: the flow breaks down: the mesh is too distorted for float64.
     """
     current = unit_area(mesh)
-    # Intrinsic Delaunay weights are not negative, so that the limit is nearly free of flipped triangles.
-    stiffness = _STEP * laplacian(current, delaunay=True).stiffness
+    stiffness = _STEP * (
+        laplacian(current, delaunay=True).stiffness if weights == "delaunay" else _uniform_stiffness(mesh)
+    )
     for done in range(1, _ROUNDS + 1):
         for _ in range(_STEPS):
             current = _flow_step(current, stiffness)
@@ -80,7 +89,10 @@ def conformal_flow(mesh: Mesh) -> SphericalMap:
         error = _radius_error(current)
         if done == _ROUNDS or (done > 1 and error <= _TOLERANCE):
             break
-        current = unit_area(Mesh(_spread(Mesh(directions, mesh.faces)), mesh.faces))
+        try:
+            current = unit_area(Mesh(_spread(Mesh(directions, mesh.faces)), mesh.faces))
+        except InputError as failure:
+            raise InputError("the conformal flow broke down: half of all vertices are at one point") from failure
     return SphericalMap(directions, error, done * _STEPS)
 
 
@@ -89,10 +101,18 @@ def _flow_step(mesh: Mesh, stiffness: csc_array) -> Mesh:
     try:
         moved = splu(csc_array(mass + stiffness)).solve(mass @ mesh.vertices)
     except RuntimeError as failure:  # SuperLU's only word for a singular matrix
-        raise InputError(f"the conformal flow broke down ({failure}); remesh the surface") from failure
+        raise InputError(f"the conformal flow broke down ({failure})") from failure
     if not np.isfinite(moved).all() or not np.ptp(moved) > 0:
-        raise InputError("the conformal flow broke down: the surface is not finite; remesh it")
+        raise InputError("the conformal flow broke down: the surface is not finite")
     return unit_area(Mesh(moved, mesh.faces))
+
+
+def _uniform_stiffness(mesh: Mesh) -> csc_array:
+    """The graph's Laplacian, scaled so that equilateral triangles have the same weights as in `spectrum.laplacian`."""
+    starts, ends = mesh.faces.ravel(), np.roll(mesh.faces, -1, axis=1).ravel()  # every edge once each way
+    count = len(mesh.vertices)
+    adjacency = coo_array((np.full(len(starts), 3**-0.5), (starts, ends)), shape=(count, count))
+    return csc_array(diags_array(adjacency.sum(1)) - adjacency)
 
 
 def _spread(image: Mesh) -> Float[np.ndarray, "vertices 3"]:
@@ -135,31 +155,44 @@ def _radius_error(mesh: Mesh) -> float:
 
 def quality(mesh: Mesh, directions: Float[np.ndarray, "vertices 3"]) -> Quality:
     """Judge a map of a mesh to the sphere. Orientation is compared with that of the mesh, which may be inside out."""
-    image = Mesh(directions, mesh.faces)
-    outwards = np.einsum("fi,fi->f", face_normals(image), directions[mesh.faces[:, 0]])
-    distortions = _distortions(mesh, image)
+    flipped, distortions = face_qualities(mesh, directions)
     areas = face_areas(mesh)
     order = np.argsort(distortions)
     below = np.cumsum(areas[order]) / areas.sum()
     return Quality(
-        flipped=int((np.sign(volume(mesh)) * outwards <= 0).sum()),
+        flipped=int(flipped.sum()),
         distortion=float(np.average(distortions, weights=areas)),
         distortion_99=float(distortions[order][below >= 0.99 - 1e-9].min()),
         distortion_max=float(distortions.max()),
+        flipped_area=float(areas[flipped].sum() / areas.sum()),
+        coincident=len(directions) - len(np.unique(directions, axis=0)),
     )
+
+
+def face_qualities(
+    mesh: Mesh, directions: Float[np.ndarray, "vertices 3"]
+) -> tuple[Bool[np.ndarray, " faces"], Float[np.ndarray, " faces"]]:
+    """Whether the image of each face has the opposite orientation or no area, and its distortion, see `Quality`."""
+    image = Mesh(directions, mesh.faces)
+    outwards = np.einsum("fi,fi->f", face_normals(image), directions[mesh.faces[:, 0]])
+    return np.sign(volume(mesh)) * outwards <= 0, _distortions(mesh, image)
 
 
 def _distortions(mesh: Mesh, image: Mesh) -> Float[np.ndarray, " faces"]:
     """K of every face from K + 1/K = tr(G⁻¹g) √(det G / det g), with the metrics G and g of its two edge vectors."""
-    metrics = []
+    metrics, areas = [], []
     for vertices, faces in (mesh, image):
         first, second = (vertices[faces[:, k]] - vertices[faces[:, 0]] for k in (1, 2))
-        metrics.append([np.einsum("fi,fi->f", a, b) for a, b in ((first, first), (first, second), (second, second))])
+        squares = [np.einsum("fi,fi->f", a, b) for a, b in ((first, first), (first, second), (second, second))]
+        # K does not depend on the size of a face, which may be near the smallest number on the sphere.
+        size = np.maximum(np.maximum(squares[0], squares[2]), np.finfo(np.float64).tiny)
+        metrics.append([square / size for square in squares])
+        areas.append(2 * face_areas(Mesh(vertices, faces)) / size)
     (e, f, g), (u, v, w) = metrics
-    areas = 4 * face_areas(mesh) * face_areas(image)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        mean = np.maximum((g * u - 2 * f * v + e * w) / (2 * areas), 1)  # (K + 1/K) / 2
-    return np.where(areas > 0, mean + np.sqrt(np.square(mean) - 1), np.inf)
+    product = areas[0] * areas[1]
+    exists = product > _NO_AREA
+    mean = np.maximum((g * u - 2 * f * v + e * w) / (2 * np.where(exists, product, 1)), 1)  # (K + 1/K) / 2
+    return np.where(exists, mean + np.sqrt((mean - 1) * (mean + 1)), np.inf)
 
 
 def centre(
@@ -181,7 +214,6 @@ def centre(
         InputError: there is no such transformation: half of all weight or more is (nearly) at one point.
     """
     share = weights / weights.sum()
-    original = torch.from_numpy(directions)
     total, moved = torch.eye(2, dtype=torch.complex128), directions
     for _ in range(100):
         mean = share @ moved
@@ -192,15 +224,16 @@ def centre(
         shift = np.linalg.solve(curvature, mean) / 2
         shift *= min(1.0, 0.9 / float(np.linalg.norm(shift)))
         for _ in range(40):
-            candidate = mobius.normalised(mobius.boost(torch.from_numpy(-shift)) @ total)
-            image = mobius.act(candidate, original).numpy()
+            # One step from where the points are: all steps at once, where these are many, divide 0 by 0.
+            step = mobius.boost(torch.from_numpy(-shift))
+            image = mobius.act(step, torch.from_numpy(moved)).numpy()
             image = image / np.linalg.norm(image, axis=1, keepdims=True)
             if np.linalg.norm(share @ image) < length:
                 break
             shift = shift / 2
         else:
             break
-        total, moved = candidate, image
+        total, moved = step @ total, image
     if length < 1e-9:  # as near as rounding lets it
         return moved, total
-    raise InputError("the spherical map cannot be centred: about half of the surface or more is at one point of it")
+    raise InputError("it cannot be centred: about half of the surface or more is at one point")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from niso.data.shapes.sources import Source
 from niso.errors import InputError
 from niso.geometry import mobius
 from niso.geometry.domains import equirectangular
-from niso.geometry.mesh import space_mobius, spherical_map
+from niso.geometry.mesh import good_map, space_mobius, spherical_map
 from niso.geometry.mesh import spectrum as mesh_spectrum
 from niso.geometry.mesh import surface as meshes
 from niso.geometry.mesh.files import read_mesh, write_off
@@ -192,21 +193,71 @@ def test_bad_maps_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_variants_without_a_good_map_are_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    flow, calls = spherical_map.conformal_flow, []
+@pytest.mark.parametrize("maps", ["own", "shared"])
+def test_variants_without_a_good_map_are_drawn_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, maps: Literal["own", "shared"]
+) -> None:
+    centre, calls = spherical_map.centre, []
 
-    def sometimes(mesh: Mesh) -> spherical_map.SphericalMap:
-        calls.append(mesh)
-        found = flow(mesh)
-        return found._replace(radius_error=1.0) if len(calls) in bad else found
+    def sometimes(directions: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, torch.Tensor]:
+        if not np.ptp(weights) == 0:  # else in the midst of the flow
+            calls.append(len(directions))
+            if len(calls) in bad:
+                raise InputError("it cannot be centred")
+        return centre(directions, weights)
 
-    monkeypatch.setattr(spherical_map, "conformal_flow", sometimes)
-    bad = {2, 4}
-    maps, facts, _ = prepare_shape(source(tmp_path, bumpy()), TINY)
-    assert len(maps) == 4 and facts["redrawn"] == 2 and len(calls) == 6
-    bad, calls = {2, 3, 4, 5}, []
-    with pytest.raises(InputError, match="4 of its variants have no good map"):
-        prepare_shape(source(tmp_path, bumpy()), TINY)
+    monkeypatch.setattr(spherical_map, "centre", sometimes)
+    preparation, given = replace(TINY, maps=maps), source(tmp_path, bumpy())
+    tries = 2 if maps == "own" else 1  # a variant's own map is made in two ways
+    bad = set(range(2, 2 + 2 * tries))
+    images, facts, _ = prepare_shape(given, preparation)
+    assert len(images) == 4 and facts["redrawn"] == 2 and len(calls) == 4 + 2 * tries
+    bad, calls = set(range(2, 2 + 4 * tries)), []
+    with pytest.raises(
+        InputError, match=r"bump/one itself has a good map .* but 4 of its 6 conformal variants have none .* centred"
+    ):
+        prepare_shape(given, preparation)
+
+
+def test_what_is_flipped_or_distorted_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(good_map, "relaxed", lambda mesh, directions: directions)
+    flow = spherical_map.conformal_flow
+
+    def folded(mesh: Mesh, weights: Literal["delaunay", "uniform"]) -> spherical_map.SphericalMap:
+        found = flow(mesh, weights)
+        found.directions[mesh.faces[0, 0]] *= -1
+        return found
+
+    monkeypatch.setattr(spherical_map, "conformal_flow", folded)
+    given = source(tmp_path, bumpy())
+    with pytest.raises(InputError, match=r"^bump/one has no good map .* of its area is flipped, and 1.0% is allowed"):
+        prepare_shape(given, TINY)
+    with pytest.raises(InputError, match=r"mean distortion is .*, and 1\.1 is allowed; remesh it"):
+        prepare_shape(given, replace(TINY, flipped_area=1.0, distortion=1.1))
+    _, facts, surface = prepare_shape(given, replace(TINY, flipped_area=1.0, distortion=1e6))
+    assert facts["flipped"] > 0 and 0.01 < facts["flipped_area"] < 0.5 and surface.directions.dtype == np.float64
+
+
+def spiky(height: float) -> Mesh:
+    """A sphere with eight thin spikes of a few triangles each, which the conformal flow folds."""
+    ball = meshes.icosphere(3)
+    tips = ball.vertices[np.random.default_rng(0).choice(len(ball.vertices), 8, replace=False)]
+    angles = np.arccos(np.clip(ball.vertices @ tips.T, -1, 1))
+    return Mesh(ball.vertices * (1 + height * np.exp(-np.square(angles / 0.1)).sum(1))[:, None], ball.faces)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("maps", ["own", "shared"])
+def test_shapes_with_spikes_are_prepared_without_a_warning(tmp_path: Path, maps: Literal["own", "shared"]) -> None:
+    _, facts, _ = prepare_shape(source(tmp_path, spiky(4.0)), replace(TINY, maps=maps))
+    assert facts["repair"] == "uniform" and facts["flipped_area"] <= 0.01 and facts["distortion"] < 20
+
+
+def test_what_the_grid_keeps_is_measured(tmp_path: Path) -> None:
+    given = source(tmp_path, bumpy())
+    fine, coarse = (prepare_shape(given, replace(TINY, height=size, width=2 * size))[1]["grid_r2"] for size in (48, 6))
+    assert len(fine) == len(coarse) == 4
+    assert all(0.97 < value <= 1 for value in fine) and max(coarse) < min(fine) - 0.02
 
 
 @pytest.mark.parametrize(
@@ -223,6 +274,10 @@ def test_variants_without_a_good_map_are_drawn_again(tmp_path: Path, monkeypatch
         {"distance": 1.0},
         {"radius": 1.5},
         {"tolerance": 0.0},
+        {"flipped_area": -0.1},
+        {"flipped_area": 1.1},
+        {"distortion": 0.5},
+        {"distortion": float("nan")},
     ],
     ids=lambda wrong: str(*wrong),
 )

@@ -91,7 +91,8 @@ def test_a_shape_without_facts_is_not_prepared(folder: Path) -> None:
 
 
 def test_meshes_are_read_where_they_were_kept(folder: Path) -> None:
-    kept = Surface(np.eye(4, 3) * 1.5, np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]), np.ones((4, 3)))
+    turned = np.full((4, 3), 1 / 3)  # which single precision does not hold
+    kept = Surface(np.eye(4, 3) * 1.5, np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]), turned)
     write_shape(folder, NAMES[5], random_maps(5), facts(5), kept)
     shapes = open_shapes(folder)
     assert shapes.names == NAMES and shapes.surface(4) is None
@@ -104,6 +105,24 @@ def test_meshes_are_read_where_they_were_kept(folder: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(InputError, match="truncated or damaged"):
             shapes.surface(5)
+
+
+def test_folders_from_before_are_read(folder: Path) -> None:
+    """They have maps in single precision, and no measure of what the grid keeps."""
+    parts = {"vertices": np.eye(3, dtype=np.float32), "faces": np.array([[0, 1, 2]], dtype=np.int32)}
+    np.savez_compressed(folder / f"{NAMES[0]}.npz", **parts, directions=np.eye(3, dtype=np.float32))
+    shapes = open_shapes(folder)
+    found = shapes.surface(0)
+    assert found is not None and found.directions.dtype == np.float32
+    assert shapes.grid_r2(0) == []
+
+
+def test_classes_can_be_left_out(folder: Path) -> None:
+    shapes = open_shapes(folder)
+    others = shapes.without(["dog"])
+    assert others.classes == ["cat", "owl"] and others.labels.tolist() == [0] * 4 + [1] * 4
+    assert others.names == NAMES[:4] + NAMES[8:]
+    np.testing.assert_array_equal(others.maps(4), shapes.maps(8))
 
 
 def test_files_of_a_killed_writer_are_not_read(folder: Path) -> None:
@@ -169,9 +188,12 @@ def test_split_depends_on_the_seed_alone() -> None:
 
 def test_too_few_shapes_are_named() -> None:
     few = labels()[:-4]
-    with pytest.raises(InputError, match=r"14 of each class are needed: owl \(13\); add some"):
+    with pytest.raises(
+        InputError,
+        match=r"14 of each class are needed, 10 to train on and 4 .*: owl \(13\); add some, .*--train-shapes and --",
+    ):
         split(few, 0, classes=["cat", "dog", "owl"])
-    with pytest.raises(InputError, match=r"needed: 1 \(14\), 2 \(13\)"):
+    with pytest.raises(InputError, match=r"5 for the test: 1 \(14\), 2 \(13\)"):
         split(few, 0, per_class=15)
 
 

@@ -14,6 +14,7 @@ import torch
 from niso.config import Hardware, Optimisation
 from niso.data.shapes import prepared
 from niso.data.shapes.family import PLANS
+from niso.errors import InputError
 from niso.experiments.shapes import maps as shapes_maps
 from niso.experiments.shapes.experiment import EVALUATION_SEED, Shapes, last_of_each_class
 from niso.experiments.shapes.maps import ShapeMaps
@@ -207,6 +208,34 @@ def test_validation_shapes_are_training_shapes_that_nothing_trains_on(folder, me
     torch.testing.assert_close(experiment.maps.mean.flatten(), mean.float())
 
 
+def test_classes_are_left_out_by_name_or_because_they_are_too_small(tmp_path, write_shapes, capsys):
+    mixed = write_shapes(tmp_path / "mixed", 4, 4, channels=CHANNELS)
+    shutil.rmtree(mixed / "class1")
+    for name in ("0", "3"):
+        (mixed / f"class2/{name}.json").unlink()
+    experiment = make(mixed)
+    assert "left out, with fewer than the 4 shapes a class that are needed: class2 (2)" in capsys.readouterr().err
+    assert experiment.shapes.classes == ["class0", "class3"] and experiment.facts()["classes_left_out"] == ["class2"]
+    assert {name[:6] for part in ("train", "test") for name in experiment.facts()[f"{part}_shapes"]} == {
+        "class0",
+        "class3",
+    }
+    chosen = make(mixed, leave_out=("class0",), train_shapes=1, test_shapes=1)
+    assert chosen.shapes.classes == ["class2", "class3"] and capsys.readouterr().err == ""
+    with pytest.raises(
+        InputError, match=r"class0 \(4\), class2 \(2\), class3 \(4\); add some, or give smaller --train"
+    ):
+        make(mixed, train_shapes=9)
+
+
+def test_what_the_grid_keeps_is_a_metric_where_it_was_measured(tmp_path, write_shapes):
+    measured = write_shapes(tmp_path / "measured", CLASSES, SHAPES, channels=CHANNELS)
+    assert "grid_r2" not in make(measured).evaluate_grid()
+    for path in measured.glob("*/*.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"grid_r2": [0.75, None, 0.25]}))
+    assert make(measured).evaluate_grid() == {"grid_r2": 0.5}
+
+
 def test_validation_has_metrics_of_its_own_where_there_are_validation_shapes(folder):
     shares = {
         count: evaluated(make(folder, train_shapes=3, test_shapes=1, validation_shapes=count)) for count in (0, 1)
@@ -379,7 +408,10 @@ def test_a_wrong_call_is_refused(refused, folder, write_shapes, tmp_path):
     calls = {
         "--data-dir nowhere": "nowhere",
         f"--data-dir {folder} --method nfd": "did you mean nft?",
-        f"--data-dir {folder}": "too few shapes, where 14 of each class are needed: class0 (4), class1 (4), class2 (4)",
+        f"--data-dir {folder}": "14 of each class are needed, 10 to train on and 4 for the test: class0 (4), class1",
+        f"--data-dir {folder} --train-shapes 2": "give --validation-shapes, 1 for example",
+        f"--data-dir {folder} --leave-out class7": "no class 'class7' to leave out; did you mean class",
+        f"--data-dir {folder} --leave-out class0 class1 class2": "are left out: keep some",
         f"--data-dir {folder} --train-shapes 3 --test-shapes 1 --rank 1000": "rank 1000 must lie between 1 and",
         f"--data-dir {folder} --train-shapes 3 --test-shapes 1 --conv.channels 4 4 4 4": "divisible by 16",
         f"--data-dir {folder} --base-share 2": "base_share must be at most 1",

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from niso.geometry.domains import torus
+from niso.geometry.domains import domain, torus
 from niso.geometry.shifts import Shifts
 
 SIZES = [1, 2, 3, 4, 5, 8]
@@ -58,3 +58,23 @@ def test_spectrum_on_16_by_16():
     assert by_value.pop(0.0) == 1
     assert by_value.pop(4.0) == 31
     assert sorted(by_value.values()) == [4] * 14 + [8] * 21
+
+
+def test_waves_at_the_grid_are_the_harmonics():
+    truth = torus.harmonics(6, 3)
+    assert truth.functions.shape == (36, 25)
+    at_grid = torus.waves(domain.torus(6, 6).points, 6, 3)
+    torch.testing.assert_close(at_grid / at_grid.norm(dim=0), truth.functions, rtol=0, atol=1e-12)
+    fine = torus.waves(domain.torus(12, 12).points, 6, 3)
+    gram = fine.mT @ fine / 144
+    torch.testing.assert_close(gram, gram.diagonal().diag(), rtol=0, atol=1e-12)
+
+
+def test_band_limited_functions_are_waves():
+    z = torch.randn(2, 36, 3).double()
+    once = torus.band_limited(z, 2)
+    torch.testing.assert_close(torus.band_limited(once, 2), once)
+    functions = torus.harmonics(6, 2).functions
+    torch.testing.assert_close(functions.mT @ once, functions.mT @ z)
+    with pytest.raises(ValueError, match="bandwidth 4 does not fit the 6×6 torus"):
+        torus.band_limited(z, 4)

@@ -1,4 +1,5 @@
 import math
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -110,7 +111,7 @@ def test_flow_ends_where_it_does_not_reach_its_tolerance(monkeypatch):
 def test_quality_of_the_identity_and_of_mirror_images():
     sphere = icosphere(2)
     identity = spherical_map.quality(sphere, sphere.vertices)
-    np.testing.assert_allclose(identity, (0, 1, 1, 1), atol=1e-6)
+    np.testing.assert_allclose(identity, (0, 1, 1, 1, 0, 0), atol=1e-6)
     assert spherical_map.quality(sphere, sphere.vertices * [1, 1, -1]).flipped == len(sphere.faces)
     inside_out = Mesh(sphere.vertices, sphere.faces[:, ::-1])
     assert spherical_map.quality(inside_out, sphere.vertices).flipped == 0
@@ -132,6 +133,7 @@ def test_quality_counts_what_has_collapsed():
     collapsed[sphere.faces[0]] = collapsed[sphere.faces[0, 0]]
     found = spherical_map.quality(sphere, collapsed)
     assert found.flipped >= 1 and found.distortion_max == math.inf
+    assert found.coincident == 2 and 0 < found.flipped_area < 0.2
 
 
 # Centring
@@ -156,3 +158,17 @@ def test_centre_of_what_has_no_centre_is_refused():
     weights[0] = 1e3
     with pytest.raises(InputError, match="cannot be centred"):
         spherical_map.centre(directions, weights)
+
+
+@pytest.mark.parametrize("seed", [38, 49, 58])
+def test_points_near_each_other_are_centred_or_refused_without_a_warning(seed):
+    """Half of all weight or more is within 1e-11: the transformation is far beyond single steps."""
+    generator = np.random.default_rng(seed)
+    directions, near = icosphere(2).vertices.copy(), 81
+    directions[:near] = directions[0] + 10.0 ** generator.uniform(-16, -4) * (directions[:near] - directions[0])
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    weights = np.ones(len(directions))
+    weights[:near] *= generator.uniform(1, 3)
+    with suppress(InputError):
+        centred = spherical_map.centre(directions, weights)[0]
+        assert np.linalg.norm(weights @ centred) < 1e-6 * weights.sum()

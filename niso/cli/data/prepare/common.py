@@ -31,14 +31,22 @@ class Preparing:
     workers: int = field(default_factory=cores)
     """Processes; by default one for each core."""
 
-    def prepare_all(self, work: Callable[[Report], Outcome], total: int, unit: str) -> int:
-        """Prepare `total` items, called `unit`, under a progress bar; print what became of them; the exit status."""
+    def prepare_all(
+        self, work: Callable[[Report], Outcome], total: int, unit: str, describe: Callable[[str], str] | None = None
+    ) -> int:
+        """Prepare `total` items, called `unit`, under a progress bar; print what became of them; the exit status.
+
+        Args:
+            describe: a line on an item that was prepared, by its name, to print as soon as it is there.
+        """
         done = refused = 0
         bar = Bar("prepare", total, 0, visible=True, unit=unit)
 
         def report(name: str, problem: str | None) -> None:
             nonlocal done, refused
             done, refused = done + 1, refused + (problem is not None)
+            if describe and problem is None:
+                bar.progress.console.print(describe(name), highlight=False, markup=False, soft_wrap=True)
             bar.show(done, {"refused": float(refused)})
 
         try:

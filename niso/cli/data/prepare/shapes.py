@@ -10,6 +10,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from niso.cli.data.prepare.common import Preparing
+from niso.data.shapes import summary
 from niso.data.shapes.preparation import Preparation, prepare_folder
 from niso.data.shapes.sources import find_sources
 
@@ -19,7 +20,8 @@ class Options(Preparing):
     """Prepare shapes: signatures of closed meshes of genus 0 and of their conformal variants, on the sphere.
 
     After an interruption, the same command continues. Shapes that have to be refused are listed, and written to
-    OUT/refused.json; the exit status is then 3.
+    OUT/refused.json; the exit status is then 3. A line for each shape says how good its map is, and what the grid keeps
+    of its signature; a table at the end says so for each class.
     """
 
     source: Annotated[Path, Positional, arg(metavar="IN")]
@@ -34,4 +36,6 @@ class Options(Preparing):
     def __call__(self) -> int:
         sources = find_sources(self.source, self.labels, self.leave_out)
         work = partial(prepare_folder, sources, self.out, self.preparation, self.workers)
-        return self.prepare_all(work, len(sources), "shapes")
+        status = self.prepare_all(work, len(sources), "shapes", lambda name: summary.line(self.out, name))
+        print("\n".join(summary.table(self.out)))
+        return status

@@ -1,63 +1,23 @@
-"""The learned spectrum (M, Φ, Λ) of an operator Ω = Φ Λ Φᵀ M on latent functions (paper eq. 4)."""
+"""A spectrum learned as a table: a mass and a value of every eigenfunction for each point (paper §4.1)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from niso.linalg import full_precision, matmul, polar
-
-Eigenvalues = Literal["cumulative", "sorted", "shifted"]
-"""Parametrisation of Λ by l: cumsum(l²), sort(l²), or l − min(l)."""
+from niso.linalg import full_precision, polar
+from niso.spectrum.eigenvalues import Eigenvalues, initial_root, ordered
+from niso.spectrum.module import Role, SpectrumModule
+from niso.spectrum.spectrum import Spectrum
 
 Eigenfunctions = Literal["polar", "rotation"]
 """Parametrisation of Φ: a polar factor, or a rotation of an orthonormal frame."""
 
 
-class Spectrum(NamedTuple):
-    """Mass, eigenfunctions and eigenvalues of a self-adjoint operator, with ΦᵀMΦ = I.
-
-    Attributes:
-        mass: (points,) positive numbers, the diagonal of M.
-        eigenfunctions: (points, rank) M-orthonormal columns Φ.
-        eigenvalues: (rank,) non-negative numbers Λ.
-    """
-
-    mass: Float[Tensor, " points"]
-    eigenfunctions: Float[Tensor, "points rank"]
-    eigenvalues: Float[Tensor, " rank"]
-
-    def project(self, z: Float[Tensor, "*batch points channels"]) -> Float[Tensor, "*batch rank channels"]:
-        """Coefficients ΦᵀM z of latent functions in the eigenbasis (paper eq. 6).
-
-        Raises:
-            ValueError: latents that are not (…, points, channels).
-        """
-        if z.ndim < 2 or z.shape[-2] != len(self.mass):
-            raise ValueError(f"latents must be (…, {len(self.mass)} points, channels), not {tuple(z.shape)}")
-        return matmul((self.eigenfunctions * self.mass[:, None]).mT, z)
-
-    def unproject(self, a: Float[Tensor, "*batch rank channels"]) -> Float[Tensor, "*batch points channels"]:
-        """Latent functions Φ a with the given coefficients.
-
-        For rank < points, `unproject` after `project` is the M-orthogonal projection onto the eigenfunctions.
-        """
-        return matmul(self.eigenfunctions, a)
-
-    def operator(self) -> Float[Tensor, "points points"]:
-        """Ω = Φ Λ ΦᵀM as a matrix on latent functions (paper eq. 4)."""
-        return matmul(self.eigenfunctions * self.eigenvalues, (self.eigenfunctions * self.mass[:, None]).mT)
-
-    def spatial_map(self, tau: Float[Tensor, "*batch rank rank"]) -> Float[Tensor, "*batch points points"]:
-        """Map Φ τ_Ω ΦᵀM on latent functions for a map τ_Ω of coefficients (inverse of paper eq. 5)."""
-        return matmul(matmul(self.eigenfunctions, tau), (self.eigenfunctions * self.mass[:, None]).mT)
-
-
-class LearnedSpectrum(nn.Module):
+class LearnedSpectrum(SpectrumModule):
     """A spectrum whose mass, eigenfunctions and eigenvalues are all learned; call it to get a `Spectrum`.
 
     Its parameters are `mass_root` m (points), `basis` (points, rank) and `eigenvalue_root` l (rank):
@@ -105,8 +65,6 @@ class LearnedSpectrum(nn.Module):
         rank = points if rank is None else rank
         if not 1 <= rank <= points:
             raise ValueError(f"rank {rank} must lie between 1 and the number of points, {points}")
-        if eigenvalues not in get_args(Eigenvalues):
-            raise ValueError(f"eigenvalues must be one of {get_args(Eigenvalues)}, not {eigenvalues!r}")
         if eigenfunctions not in get_args(Eigenfunctions):
             raise ValueError(f"eigenfunctions must be one of {get_args(Eigenfunctions)}, not {eigenfunctions!r}")
         self.eigenvalue_kind, self.eigenfunction_kind = eigenvalues, eigenfunctions
@@ -117,7 +75,7 @@ class LearnedSpectrum(nn.Module):
             self.basis = nn.Parameter(torch.zeros(points, rank))
         else:
             self.basis = nn.Parameter(0.01 * torch.randn(points, rank))
-        self.eigenvalue_root = nn.Parameter(_START[eigenvalues](rank))
+        self.eigenvalue_root = nn.Parameter(initial_root(eigenvalues, rank))
 
     @property
     def points(self) -> int:
@@ -128,13 +86,15 @@ class LearnedSpectrum(nn.Module):
         return self.basis.shape[1]
 
     def forward(self) -> Spectrum:
-        order = _ORDER[self.eigenvalue_kind]
-        mass, root, eigenvalues = _mass_and_eigenvalues(self.mass_root, self.eigenvalue_root, order)
+        mass, root = _mass(self.mass_root)
         if self.eigenfunction_kind == "rotation":
             orthonormal = _rotated(self.frame, self.basis)
         else:
             orthonormal = polar(root * self.basis, damping=self.damping)
-        return Spectrum(mass, orthonormal / root, eigenvalues)
+        return Spectrum(mass, orthonormal / root, ordered(self.eigenvalue_root, self.eigenvalue_kind))
+
+    def roles(self) -> dict[Role, list[nn.Parameter]]:
+        return {"eigenfunctions": [self.basis], "eigenvalues": [self.eigenvalue_root], "mass": [self.mass_root]}
 
     @torch.no_grad()
     def retract_(self) -> None:
@@ -160,13 +120,9 @@ class LearnedSpectrum(nn.Module):
 
 
 @full_precision
-def _mass_and_eigenvalues(
-    mass_root: Float[Tensor, " points"],
-    eigenvalue_root: Float[Tensor, " rank"],
-    order: Callable[[Tensor], Tensor],
-) -> tuple[Float[Tensor, " points"], Float[Tensor, "points 1"], Float[Tensor, " rank"]]:
+def _mass(mass_root: Float[Tensor, " points"]) -> tuple[Float[Tensor, " points"], Float[Tensor, "points 1"]]:
     mass = mass_root.square() + 1e-8
-    return mass, mass.sqrt()[:, None], order(eigenvalue_root)
+    return mass, mass.sqrt()[:, None]
 
 
 @full_precision
@@ -194,15 +150,3 @@ def _cayley(w: Float[Tensor, "n n"]) -> Float[Tensor, "n n"]:
     """Cayley map (I − W/2)⁻¹ (I + W/2): orthogonal for a skew W, and I + W to first order."""
     identity = torch.eye(len(w), dtype=w.dtype, device=w.device)
     return torch.linalg.solve(identity - w / 2, identity + w / 2)
-
-
-_START: dict[str, Callable[[int], Tensor]] = {
-    "cumulative": lambda rank: torch.randn(rank) / rank,
-    "sorted": lambda rank: torch.randn(rank),
-    "shifted": lambda rank: torch.linspace(0, 1, rank),
-}
-_ORDER: dict[str, Callable[[Tensor], Tensor]] = {
-    "cumulative": lambda root: root.square().cumsum(0),
-    "sorted": lambda root: root.square().sort().values,
-    "shifted": lambda root: root - root.min(),
-}

@@ -158,3 +158,48 @@ def test_description_and_defaults():
     spectrum = LearnedSpectrum(5)
     assert (spectrum.points, spectrum.rank) == (5, 5)
     assert "points=5, rank=5, eigenvalues='cumulative'" in repr(spectrum)
+
+
+# Partial views
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_full_confidence_is_the_plain_projection(dtype):
+    torch.manual_seed(0)
+    spectrum = LearnedSpectrum(20, 6).to(dtype)()
+    z = torch.randn(3, 20, 4, dtype=dtype)
+    plain = spectrum.project(z)
+    torch.testing.assert_close(spectrum.project(z, torch.ones(3, 20, dtype=dtype)), plain)
+
+
+def test_functions_in_the_span_are_found_from_a_part_of_their_points():
+    torch.manual_seed(0)
+    spectrum = LearnedSpectrum(40, 6).double()()
+    a = torch.randn(2, 6, 3).double()
+    confidence = torch.ones(2, 40).double()
+    confidence[:, :15] = 0
+    z = spectrum.unproject(a)
+    z[:, :15] = 100.0  # whatever was there
+    torch.testing.assert_close(spectrum.project(z, confidence, ridge=1e-9), a, rtol=1e-5, atol=1e-5)
+    nothing = spectrum.project(z, torch.zeros(2, 40).double())
+    assert not nothing.any()
+
+
+@pytest.mark.parametrize("smooth", [False, True])
+def test_gradients_of_the_weighted_projection(smooth):
+    torch.manual_seed(0)
+    spectrum = LearnedSpectrum(8, 3, "shifted").double()()
+    leaves = [part.detach().requires_grad_() for part in spectrum]
+    z = torch.randn(2, 8, 2).double().requires_grad_()
+    confidence = torch.rand(2, 8).double().requires_grad_()
+    function = lambda m, f, e, z, c: Spectrum(m, f, e).project(z, c, 0.1, smooth)  # noqa: E731
+    assert torch.autograd.gradcheck(function, (*leaves, z, confidence))
+
+
+def test_a_wrong_confidence_is_refused():
+    spectrum = LearnedSpectrum(8, 3)()
+    z = torch.randn(2, 8, 2)
+    with pytest.raises((ValueError, TypeCheckError), match="confidence"):
+        spectrum.project(z, torch.ones(8))
+    with pytest.raises(ValueError, match="ridge must be positive"):
+        spectrum.project(z, torch.ones(2, 8), ridge=0.0)

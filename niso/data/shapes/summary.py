@@ -1,0 +1,92 @@
+"""Prepared shapes in words: a line for each, and a table of the classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from niso.data.prepared import read_json
+from niso.data.shapes.prepared import prepared_names
+
+_POOR = 0.8  # R² of what the grid keeps, below which a finer one is advised
+_UNKNOWN = "–"  # of shapes that were prepared before it was measured
+
+
+def line(folder: Path, name: str) -> str:
+    """How good the map of one prepared shape is, and what the grid keeps of its signature."""
+    facts = read_json(folder / f"{name}.json")
+    parts = [
+        f"distortion {_number(facts.get('distortion'))}",
+        f"{_percent(facts.get('flipped_area'))} of its area flipped",
+    ]
+    if facts.get("coincident"):
+        parts.append(f"{facts['coincident']} vertices on others")
+    if facts.get("repair"):
+        parts.append(f"repaired ({facts['repair']})")
+    if facts.get("repaired_variants"):
+        parts.append(f"{facts['repaired_variants']} variants repaired")
+    if facts.get("redrawn"):
+        parts.append(f"{facts['redrawn']} variants drawn again")
+    kept = facts.get("grid_r2") or [None]
+    variants = [value for value in kept[1:] if value is not None]
+    others = f" (variants {_number(_mean(variants))}, at worst {_number(min(variants))})" if variants else ""
+    return f"{name}: {', '.join(parts)}; the grid keeps R² {_number(kept[0])}{others}"
+
+
+def table(folder: Path) -> list[str]:
+    """Lines of a table of the classes, and advice where the grid is too coarse; none where nothing is prepared.
+
+    Distortion and flipped area are means over the shapes' own maps, R² over all maps.
+    """
+    named = [(name.partition("/")[0], read_json(folder / f"{name}.json")) for name in prepared_names(folder)]
+    if not named:
+        return []
+    groups = [(label, [facts for _, facts in members]) for label, members in groupby(named, lambda pair: pair[0])]
+    total = [facts for _, facts in named]
+    head = ("class", "shapes", "distortion", "flipped", "repaired", "redrawn", "grid R²", "worst")
+    rows = [head, *(_row(label, members) for label, members in groups), _row("all", total)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
+    mean = _mean(_kept(total))
+    if mean is not None and mean < _POOR:
+        lines.append(
+            f"the grid loses much of the shapes: R² {mean:.2f} of their signatures, read back at the vertices; "
+            "a finer grid (--height, --width) keeps more"
+        )
+    return lines
+
+
+def _row(label: str, members: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+    kept = _kept(members)
+    return (
+        label,
+        str(len(members)),
+        _number(_mean_of(members, "distortion")),
+        _percent(_mean_of(members, "flipped_area")),
+        str(sum(bool(facts.get("repair")) for facts in members)),
+        str(sum(facts.get("redrawn", 0) for facts in members)),
+        _number(_mean(kept)),
+        _number(min(kept, default=None)),
+    )
+
+
+def _kept(members: Sequence[dict[str, Any]]) -> list[float]:
+    return [value for facts in members for value in facts.get("grid_r2", []) if value is not None]
+
+
+def _mean_of(members: Sequence[dict[str, Any]], key: str) -> float | None:
+    return _mean([facts[key] for facts in members if facts.get(key) is not None])
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _number(value: float | None) -> str:
+    return _UNKNOWN if value is None else f"{value:.2f}"
+
+
+def _percent(value: float | None) -> str:
+    return _UNKNOWN if value is None else f"{value:.2%}"

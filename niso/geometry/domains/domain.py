@@ -1,0 +1,85 @@
+"""Where the points of a grid lie on a domain: what a field needs to know of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from niso.geometry.domains import equirectangular, sphere
+
+
+class Sampling(NamedTuple):
+    """Points of a domain, and what each stands for; in float64.
+
+    Attributes:
+        points: coordinates.
+        weights: areas or quadrature weights, positive, of mean 1.
+    """
+
+    points: Float[Tensor, "points dimensions"]
+    weights: Float[Tensor, " points"]
+
+
+Domain = Callable[[int, int], Sampling]
+"""The height × width grid of a domain, its points in row-major order."""
+
+
+def plane(height: int, width: int) -> Sampling:
+    """Centres (x, y) of the cells of a grid on a rectangle, whose longer side reaches from −1 to 1."""
+    longer = max(height, width)
+    rows, columns = ((2 * torch.arange(n, dtype=torch.float64) + 1 - n) / longer for n in (height, width))
+    return _sampling(torch.stack(torch.meshgrid(columns, rows, indexing="xy"), dim=-1))
+
+
+def torus(height: int, width: int) -> Sampling:
+    """Places (x, y) on a torus of period 2 along both axes, from −1 on."""
+    rows, columns = (2 * torch.arange(n, dtype=torch.float64) / n - 1 for n in (height, width))
+    return _sampling(torch.stack(torch.meshgrid(columns, rows, indexing="xy"), dim=-1))
+
+
+def quadrature_sphere(height: int, width: int) -> Sampling:
+    """Unit vectors (x, y, z) of a Driscoll–Healy grid, and the weights of its quadrature.
+
+    Raises:
+        ValueError: the grid is not an even square.
+    """
+    sphere.check_grid(height, width, 1)
+    weights = sphere.quadrature_weights(height)
+    return _sampling(equirectangular.directions(height, width, "driscoll-healy"), weights)
+
+
+def rastered_sphere(pixels: tuple[int, int], layout: equirectangular.Layout) -> Domain:
+    """Unit vectors (x, y, z) of the cells of a grid over a raster of the sphere, and their areas.
+
+    Args:
+        pixels: height and width of the raster, whose pixels each cell of the grid covers.
+        layout: of the raster's pixels.
+    """
+
+    def domain(height: int, width: int) -> Sampling:
+        tall, wide = pixels
+        rows = torch.arange(height + 1, dtype=torch.float64) * tall / height - 0.5
+        columns = torch.arange(width, dtype=torch.float64).add(0.5) * wide / width - 0.5
+        edges = equirectangular.between(rows, tall, layout, "colatitude").clamp(0, math.pi)
+        phi = equirectangular.between(columns, wide, layout, "longitude")
+        theta = (edges[1:] + edges[:-1])[:, None] / 2
+        parts = (
+            theta.sin() * phi.cos(),
+            theta.sin() * phi.sin(),
+            theta.cos().expand(-1, width),
+        )
+        areas = edges.cos().diff().neg()
+        return _sampling(torch.stack(parts, dim=-1), areas.repeat_interleave(width))
+
+    return domain
+
+
+def _sampling(points: Float[Tensor, "height width dimensions"], weights: Tensor | None = None) -> Sampling:
+    flat = points.flatten(0, 1)
+    weights = torch.ones(len(flat), dtype=torch.float64) if weights is None else weights
+    return Sampling(flat, weights / weights.mean())

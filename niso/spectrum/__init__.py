@@ -1,0 +1,21 @@
+"""Spectra (M, Φ, Λ) of operators Ω = Φ Λ Φᵀ M on latent functions: learned as tables or fields, or given."""
+
+from niso.spectrum.eigenvalues import Eigenvalues
+from niso.spectrum.features import Features
+from niso.spectrum.field import FieldSpectrum
+from niso.spectrum.fixed import FixedSpectrum
+from niso.spectrum.module import Role, SpectrumModule
+from niso.spectrum.spectrum import Spectrum
+from niso.spectrum.table import Eigenfunctions, LearnedSpectrum
+
+__all__ = [
+    "Eigenfunctions",
+    "Eigenvalues",
+    "Features",
+    "FieldSpectrum",
+    "FixedSpectrum",
+    "LearnedSpectrum",
+    "Role",
+    "Spectrum",
+    "SpectrumModule",
+]

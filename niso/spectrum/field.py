@@ -1,0 +1,217 @@
+"""A spectrum learned as a field: mass density and eigenfunctions as networks over the coordinates of points."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from niso.linalg import full_precision, inverse_root
+from niso.spectrum.eigenvalues import Eigenvalues, initial_root, ordered
+from niso.spectrum.features import Features, PointFeatures
+from niso.spectrum.module import Role, SpectrumModule
+from niso.spectrum.spectrum import Spectrum
+
+
+class FieldSpectrum(SpectrumModule):
+    """A spectrum whose eigenfunctions and mass are functions of a point, learned as networks over its coordinates.
+
+    Trained on one sampling of a domain, it can be read on any other one. With networks U(x), which gives k numbers,
+    and ρ(x), and a weight w for each point:
+
+    - M = diag(w exp ρ(x)); ρ starts at 0, and w is what the point stands for: a quadrature weight or an area;
+    - G = UᵀMU, summed over the points;
+    - Φ(x) = U(x) G^(−1/2), so that ΦᵀMΦ = I; at the points themselves this is M^(−1/2) polar(M^(1/2) U);
+    - Λ as in `LearnedSpectrum`.
+
+    Call it to get the `Spectrum` at the points that it was made with, and `at` for other points.
+
+    Args:
+        points: (N, dimensions) coordinates or any other descriptor of the points, best between −1 and 1.
+        rank: number k of eigenfunctions, at most N, which is the default.
+        weights: (N,) w, positive; 1 by default.
+        features: what the networks see of a point, see `PointFeatures`.
+        frequencies, scale: of Fourier features: how many, and the standard deviation of random ones, in periods from
+            −1 to 1.
+        width, layers: of the networks' hidden layers; SiLU follows each. With no layers, U and ρ are linear in the
+            features.
+        eigenvalues: parametrisation of Λ, see `LearnedSpectrum`.
+
+    Raises:
+        ValueError: points, weights or sizes that are no such thing; a rank above the number of points, or above the
+            number of functions that the networks' last layer spans, its inputs + 1; or U that starts out linearly
+            dependent on the points, to rounding, as networks over few coordinates do at a high rank.
+
+    Where U becomes linearly dependent on the points, a call raises `torch.linalg.LinAlgError`.
+    """
+
+    places: Tensor
+    weights: Tensor
+
+    def __init__(
+        self,
+        points: Float[Tensor, "points dimensions"],
+        rank: int | None = None,
+        weights: Float[Tensor, " points"] | None = None,
+        features: Features = "coordinates",
+        frequencies: int = 48,
+        scale: float = 1.5,
+        width: int = 128,
+        layers: int = 3,
+        eigenvalues: Eigenvalues = "shifted",
+    ) -> None:
+        super().__init__()
+        places, weights = _checked(points, weights)
+        rank = len(places) if rank is None else rank
+        if not 1 <= rank <= len(places):
+            raise ValueError(f"rank {rank} must lie between 1 and the number of points, {len(places)}")
+        if width < 1 or layers < 0:
+            raise ValueError(f"a field's width must be positive and its layers not negative, got {width} and {layers}")
+        self.eigenvalue_kind: Eigenvalues = eigenvalues
+        self.register_buffer("places", places)
+        self.register_buffer("weights", weights)
+        dimensions = places.shape[1]
+        self.features = PointFeatures(features, dimensions, frequencies, scale)
+        span = 1 + (width if layers else self.features.count)
+        if rank > span:
+            more = "widen them" if layers else "take more frequencies"
+            raise ValueError(f"such networks span at most {span} functions, not {rank}: {more}")
+        self.functions = _Network(self.features.count, [width] * layers, rank)
+        self.density = _Network(self.features.count, [width] * layers, 1)
+        nn.init.orthogonal_(self.functions.layers[-1].weight)  # type: ignore[arg-type]  # a linear layer's
+        nn.init.zeros_(self.density.layers[-1].weight)  # type: ignore[arg-type]  # a linear layer's
+        nn.init.zeros_(self.density.layers[-1].bias)  # type: ignore[arg-type]
+        self.eigenvalue_root = nn.Parameter(initial_root(eigenvalues, rank))
+        try:
+            with torch.no_grad():
+                self()
+        except torch.linalg.LinAlgError as error:
+            raise ValueError(
+                f"the {rank} functions of the field are linearly dependent on its {len(places)} points, to rounding: "
+                "take Fourier features, more frequencies of them, a larger scale, fewer layers or a lower rank"
+            ) from error
+
+    @property
+    def points(self) -> int:
+        return len(self.places)
+
+    @property
+    def rank(self) -> int:
+        return len(self.eigenvalue_root)
+
+    def forward(self) -> Spectrum:
+        mass, functions = self._evaluate(self.places, self.weights)
+        return Spectrum(mass, _orthonormal(functions, mass), self._eigenvalues())
+
+    def at(
+        self,
+        points: Float[Tensor, "others dimensions"],
+        weights: Float[Tensor, " others"] | None = None,
+        orthonormal: bool = True,
+    ) -> Spectrum:
+        """The spectrum at any points, differentiable in these, their weights and all parameters.
+
+        Args:
+            points: in the coordinates of the points that the field was made with.
+            weights: what each stands for, in the same unit; by default each has the same share of the total weight of
+                the field's own points.
+            orthonormal: compute G at these points, which makes ΦᵀMΦ = I exact. Otherwise G stays that of the field's
+                own points: Φ are the same functions everywhere, also where the points are too few or cover
+                a part of the domain, and ΦᵀMΦ is I only as far as the weights integrate products of them.
+
+        Raises:
+            ValueError: points of another dimension, weights that are not positive, or, where G is computed at them,
+                fewer points than eigenfunctions.
+        """
+        if points.ndim == 2 and points.shape[1] != self.places.shape[1]:
+            raise ValueError(f"points must have {self.places.shape[1]} coordinates, not {points.shape[1]}")
+        places, weights = _checked(points, weights, float(self.weights.sum()) / max(1, len(points)))
+        if orthonormal and len(places) < self.rank:
+            raise ValueError(
+                f"{self.rank} functions cannot be orthonormal on {len(places)} points: take orthonormal=False"
+            )
+        places, weights = places.to(self.places), weights.to(self.weights)
+        mass, functions = self._evaluate(places, weights)
+        own = (functions, mass) if orthonormal else self._evaluate(self.places, self.weights)[::-1]
+        return Spectrum(mass, _orthonormal(functions, mass, *own), self._eigenvalues())
+
+    def roles(self) -> dict[Role, list[nn.Parameter]]:
+        return {
+            "eigenfunctions": list(self.functions.parameters()),
+            "eigenvalues": [self.eigenvalue_root],
+            "mass": list(self.density.parameters()),
+        }
+
+    def _evaluate(
+        self, places: Float[Tensor, "points dimensions"], weights: Float[Tensor, " points"]
+    ) -> tuple[Float[Tensor, " points"], Float[Tensor, "points rank"]]:
+        """M and U at points."""
+        seen = self.features(places)
+        return _mass(weights, self.density(seen)[:, 0]), self.functions(seen)
+
+    def _eigenvalues(self) -> Float[Tensor, " rank"]:
+        return ordered(self.eigenvalue_root, self.eigenvalue_kind)
+
+    def extra_repr(self) -> str:
+        return f"points={self.points}, rank={self.rank}, eigenvalues={self.eigenvalue_kind!r}"
+
+
+class _Network(nn.Module):
+    """[linear → SiLU] for each width, then linear, in float32 or wider whatever the parameters' precision is."""
+
+    def __init__(self, inputs: int, widths: list[int], outputs: int) -> None:
+        super().__init__()
+        sizes = [inputs, *widths, outputs]
+        self.layers = nn.ModuleList(nn.Linear(*pair) for pair in pairwise(sizes))
+
+    def forward(self, x: Float[Tensor, "points inputs"]) -> Float[Tensor, "points outputs"]:
+        for number, layer in enumerate(self.layers):
+            x = _linear(x if number == 0 else nn.functional.silu(x), layer.weight, layer.bias)  # type: ignore[arg-type]
+        return x
+
+
+_linear = full_precision(nn.functional.linear)
+
+
+@full_precision
+def _mass(weights: Float[Tensor, " points"], density: Float[Tensor, " points"]) -> Float[Tensor, " points"]:
+    return weights * density.exp()
+
+
+@full_precision
+def _orthonormal(
+    functions: Float[Tensor, "points rank"],
+    mass: Float[Tensor, " points"],
+    own: Float[Tensor, "others rank"] | None = None,
+    own_mass: Float[Tensor, " others"] | None = None,
+) -> Float[Tensor, "points rank"]:
+    """U G^(−1/2) with G = UᵀMU, of the same points or of others.
+
+    In float64, as G has the squares of the singular values of M^(1/2) U: with it Φ is as exact as U itself.
+    """
+    wide = functions.dtype if functions.device.type == "mps" else torch.float64  # it has no float64
+    u = (functions if own is None else own).to(wide)
+    m = (mass if own_mass is None else own_mass).to(wide)
+    return (functions.to(wide) @ inverse_root(u.mT @ (m[:, None] * u))).to(functions.dtype)
+
+
+def _checked(points: Tensor, weights: Tensor | None, each: float = 1.0) -> tuple[Tensor, Tensor]:
+    """Points and weights, `each` where none are given.
+
+    Raises:
+        ValueError: they are not finite, do not fit each other, or a weight is not positive.
+    """
+    if points.ndim != 2 or 0 in points.shape or not points.is_floating_point():
+        raise ValueError(f"points must be (points, dimensions) floating-point numbers, not {tuple(points.shape)}")
+    if weights is None:
+        weights = points.new_full((len(points),), each)
+    if weights.shape != points.shape[:1]:
+        raise ValueError(f"weights must be ({len(points)},), one for each point, not {tuple(weights.shape)}")
+    if not torch.compiler.is_compiling():
+        if not bool(points.isfinite().all()):
+            raise ValueError("points must be finite")
+        if not bool(((weights > 0) & weights.isfinite()).all()):
+            raise ValueError("weights must be positive and finite")
+    return points, weights

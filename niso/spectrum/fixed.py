@@ -1,0 +1,72 @@
+"""A spectrum that is given, such as eigenpairs of a Laplacian."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from niso.spectrum.module import SpectrumModule
+from niso.spectrum.spectrum import Spectrum
+
+TOLERANCE = 1e-3
+"""How far an entry of ΦᵀMΦ may be from that of I."""
+
+
+class FixedSpectrum(SpectrumModule):
+    """A spectrum that is given and not trained; call it to get the `Spectrum`.
+
+    With the Laplace–Beltrami eigenpairs of a surface, `niso.NeuralIsometry` becomes the classical functional map
+    (`niso.geometry.mesh.spectrum.eigenpairs` computes them).
+
+    Args:
+        mass: (points,) positive numbers, the diagonal of M.
+        eigenfunctions: (points, rank) M-orthonormal columns Φ.
+        eigenvalues: (rank,) non-negative numbers Λ.
+
+    Raises:
+        ValueError: shapes that do not fit, a mass that is not positive, negative eigenvalues, numbers that are not
+            finite, or eigenfunctions that are not M-orthonormal: ΦᵀMΦ differs from I by more than 1e-3.
+    """
+
+    mass: Tensor
+    eigenfunctions: Tensor
+    eigenvalues: Tensor
+
+    def __init__(
+        self,
+        mass: Float[Tensor, " points"],
+        eigenfunctions: Float[Tensor, "points rank"],
+        eigenvalues: Float[Tensor, " rank"],
+    ) -> None:
+        super().__init__()
+        shapes = tuple(mass.shape), tuple(eigenfunctions.shape), tuple(eigenvalues.shape)
+        if eigenfunctions.ndim != 2 or shapes != (shapes[1][:1], shapes[1], shapes[1][1:]) or 0 in shapes[1]:
+            raise ValueError(f"mass, eigenfunctions and eigenvalues must be (N,), (N, k) and (k,), not {shapes}")
+        if not all(bool(part.isfinite().all()) for part in (mass, eigenfunctions, eigenvalues)):
+            raise ValueError("a spectrum must be finite")
+        if not bool((mass > 0).all()):
+            raise ValueError("a mass must be positive at every point")
+        if bool((eigenvalues < -1e-6 * eigenvalues.abs().max()).any()):
+            raise ValueError("eigenvalues must not be negative")
+        gram = eigenfunctions.double().mT @ (mass.double()[:, None] * eigenfunctions.double())
+        error = (gram - torch.eye(len(gram)).to(gram)).abs().max().item()
+        if error > TOLERANCE:
+            raise ValueError(f"eigenfunctions must be M-orthonormal, but ΦᵀMΦ differs from I by {error:.3g}")
+        self.register_buffer("mass", mass.detach().clone())
+        self.register_buffer("eigenfunctions", eigenfunctions.detach().clone())
+        self.register_buffer("eigenvalues", eigenvalues.detach().clamp_min(0))
+
+    @property
+    def points(self) -> int:
+        return self.eigenfunctions.shape[0]
+
+    @property
+    def rank(self) -> int:
+        return self.eigenfunctions.shape[1]
+
+    def forward(self) -> Spectrum:
+        return Spectrum(self.mass, self.eigenfunctions, self.eigenvalues)
+
+    def extra_repr(self) -> str:
+        return f"points={self.points}, rank={self.rank}"

@@ -1,0 +1,86 @@
+"""A spectrum (M, Φ, Λ) of an operator Ω = Φ Λ Φᵀ M on latent functions (paper eq. 4)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from niso.linalg import full_precision, matmul
+
+
+class Spectrum(NamedTuple):
+    """Mass, eigenfunctions and eigenvalues of a self-adjoint operator, with ΦᵀMΦ = I.
+
+    Attributes:
+        mass: (points,) positive numbers, the diagonal of M.
+        eigenfunctions: (points, rank) M-orthonormal columns Φ.
+        eigenvalues: (rank,) non-negative numbers Λ.
+    """
+
+    mass: Float[Tensor, " points"]
+    eigenfunctions: Float[Tensor, "points rank"]
+    eigenvalues: Float[Tensor, " rank"]
+
+    def project(
+        self,
+        z: Float[Tensor, "*batch points channels"],
+        confidence: Float[Tensor, "*batch points"] | None = None,
+        ridge: float = 0.01,
+        smooth: bool = False,
+    ) -> Float[Tensor, "*batch rank channels"]:
+        """Coefficients ΦᵀM z of latent functions in the eigenbasis (paper eq. 6).
+
+        With a confidence C, those of the weighted, regularised least squares over the points that are seen:
+        (ΦᵀMCΦ + rR) a = (1 + r) ΦᵀMC z, the same as ΦᵀM z where C = I and R = I (not in the paper).
+
+        Args:
+            confidence: how far each point is seen, in [0, 1].
+            ridge: r, positive: what is not seen is taken to be small.
+            smooth: R = Λ / mean Λ, which asks for smooth functions, instead of the identity.
+
+        Raises:
+            ValueError: latents that are not (…, points, channels), a confidence that is not (…, points), or a ridge
+                that is not positive.
+        """
+        if z.ndim < 2 or z.shape[-2] != len(self.mass):
+            raise ValueError(f"latents must be (…, {len(self.mass)} points, channels), not {tuple(z.shape)}")
+        if confidence is None:
+            return matmul((self.eigenfunctions * self.mass[:, None]).mT, z)
+        if confidence.shape != z.shape[:-1]:
+            raise ValueError(f"a confidence must be {tuple(z.shape[:-1])}, not {tuple(confidence.shape)}")
+        if not ridge > 0:
+            raise ValueError(f"ridge must be positive, got {ridge}")
+        return _least_squares(self, z, confidence, ridge, smooth)
+
+    def unproject(self, a: Float[Tensor, "*batch rank channels"]) -> Float[Tensor, "*batch points channels"]:
+        """Latent functions Φ a with the given coefficients.
+
+        For rank < points, `unproject` after `project` is the M-orthogonal projection onto the eigenfunctions.
+        """
+        return matmul(self.eigenfunctions, a)
+
+    def operator(self) -> Float[Tensor, "points points"]:
+        """Ω = Φ Λ ΦᵀM as a matrix on latent functions (paper eq. 4)."""
+        return matmul(self.eigenfunctions * self.eigenvalues, (self.eigenfunctions * self.mass[:, None]).mT)
+
+    def spatial_map(self, tau: Float[Tensor, "*batch rank rank"]) -> Float[Tensor, "*batch points points"]:
+        """Map Φ τ_Ω ΦᵀM on latent functions for a map τ_Ω of coefficients (inverse of paper eq. 5)."""
+        return matmul(matmul(self.eigenfunctions, tau), (self.eigenfunctions * self.mass[:, None]).mT)
+
+
+@full_precision
+def _least_squares(
+    spectrum: Spectrum,
+    z: Float[Tensor, "*batch points channels"],
+    confidence: Float[Tensor, "*batch points"],
+    ridge: float,
+    smooth: bool,
+) -> Float[Tensor, "*batch rank channels"]:
+    mass, functions, eigenvalues = spectrum
+    weighted = (functions * mass[:, None]).mT * confidence[..., None, :]
+    penalty = eigenvalues / eigenvalues.mean().clamp_min(1e-6) + 1e-3 if smooth else torch.ones_like(eigenvalues)
+    normal = weighted @ functions + ridge * torch.diag(penalty)
+    return torch.cholesky_solve((1 + ridge) * (weighted @ z), torch.linalg.cholesky(normal))

@@ -1,0 +1,48 @@
+"""A given spectrum is used as it is, and one that is none is refused."""
+
+import pytest
+import torch
+from jaxtyping import TypeCheckError
+from torch import nn
+
+import niso
+from niso.geometry.domains import torus
+from niso.geometry.shifts import Shifts
+from niso.spectrum import FixedSpectrum
+from niso.training.optimizer import spectra
+
+TRUTH = torus.harmonics(4)
+MASS = torch.ones(16).double()
+
+
+def test_maps_of_a_given_spectrum_are_isometries_that_recover_the_shift():
+    spectrum = FixedSpectrum(MASS, TRUTH.functions, TRUTH.eigenvalues)
+    model = niso.NeuralIsometry(nn.Identity(), nn.Identity(), spectrum, mask="exact")
+    x = torch.randn(3, 16, 20).double()
+    tx = Shifts(4).act(x, torch.tensor([[1, 2], [0, 3], [2, 2]]))
+    tau = model.map_between(x, tx)
+    torch.testing.assert_close(tau @ model.encode(x), model.encode(tx))
+    assert not list(spectrum.parameters()) and spectrum.roles() == {} and spectra(model) == [spectrum]
+    assert (spectrum.points, spectrum.rank) == (16, 16) and repr(spectrum) == "FixedSpectrum(points=16, rank=16)"
+
+
+def test_state_survives_saving():
+    spectrum = FixedSpectrum(MASS, TRUTH.functions, TRUTH.eigenvalues)
+    other = FixedSpectrum(2 * MASS, TRUTH.functions / 2**0.5, 0 * TRUTH.eigenvalues)
+    other.load_state_dict(spectrum.state_dict())
+    assert all(torch.equal(a, b) for a, b in zip(spectrum(), other(), strict=True))
+
+
+@pytest.mark.parametrize(
+    "mass, functions, values, message",
+    [
+        (MASS[:3], TRUTH.functions, TRUTH.eigenvalues, "eigenfunctions"),
+        (MASS, TRUTH.functions, -TRUTH.eigenvalues, "eigenvalues must not be negative"),
+        (-MASS, TRUTH.functions, TRUTH.eigenvalues, "positive at every point"),
+        (2 * MASS, TRUTH.functions, TRUTH.eigenvalues, "M-orthonormal, but ΦᵀMΦ differs from I by 1"),
+        (MASS, TRUTH.functions, TRUTH.eigenvalues * torch.nan, "must be finite"),
+    ],
+)
+def test_what_is_no_spectrum_is_refused(mass, functions, values, message):
+    with pytest.raises((ValueError, TypeCheckError), match=message):
+        FixedSpectrum(mass, functions, values)
