@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from niso.config import Strict, require
-from niso.data.pairs import READERS
 from niso.errors import InputError, nearest
 
 Kind = Literal["images", "signals", "points"]
@@ -128,27 +127,6 @@ class Reader(ABC):
         Raises:
             InputError: the data cannot be used, in one line.
         """
-
-
-def find_reader(path: Path, reading: Reading) -> type[Reader]:
-    """The reader of a path.
-
-    Raises:
-        InputError: there is no such path, or nothing that is read.
-    """
-    if not path.exists():
-        raise InputError(f"{path} does not exist: give --data {choices()}")
-    for name in READERS:
-        reader: Any = READERS.find(name)
-        if reader.fits(path, reading):
-            return reader
-    raise InputError(f"{path} holds nothing that can be paired: give --data {choices()}")
-
-
-def choices() -> str:
-    """What DATA can be, in words."""
-    kinds: list[Any] = [READERS.find(name) for name in READERS]
-    return "; ".join(kind.takes for kind in kinds[:-1]) + f"; or {kinds[-1].takes}"
 
 
 def make_table(name: str, columns: Mapping[str, Any], reading: Reading, note: str = "") -> Table:

@@ -18,9 +18,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from niso import metrics
+from niso.data.pairs.find import find_reader
 from niso.data.pairs.pictures import shipped_photographs
 from niso.data.pairs.sampling import BATCH, PairData, Part, pair_data
-from niso.data.pairs.table import Kind, Table, find_reader
+from niso.data.pairs.table import Kind, Table
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.pairs.choice import choose, said, with_rank

@@ -7,9 +7,10 @@ import pytest
 import torch
 from PIL import Image
 
+from niso.data.pairs.find import find_reader
 from niso.data.pairs.sampling import PARTS, pair_data, scaled, unscaled
 from niso.data.pairs.split import split
-from niso.data.pairs.table import Reading, find_reader, make_table
+from niso.data.pairs.table import Reading, make_table
 from niso.data.pairs.transforms import make_transformations
 from niso.errors import InputError
 from niso.geometry.action import Action

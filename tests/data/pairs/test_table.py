@@ -8,7 +8,8 @@ import torch
 from safetensors.numpy import save_file
 
 from niso.data.pairs.arrays import ArrayReader
-from niso.data.pairs.table import Reading, find_reader, make_table, scaling_of
+from niso.data.pairs.find import find_reader
+from niso.data.pairs.table import Reading, make_table, scaling_of
 from niso.errors import InputError
 
 N = 12
