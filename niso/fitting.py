@@ -268,6 +268,7 @@ def _config(preset: PairsConfig, transform: str | None, steps: int | None, setti
             known = [field.name for part, _ in parts.values() for field in fields(part)]
             raise InputError(f"unknown setting {name!r}{nearest(name, known)}")
     try:
+        parts["reading"][1]["in_memory"] = True
         nested = {name: replace(part, **changes) for name, (part, changes) in parts.items() if name}
         return replace(preset, **nested, **parts[""][1])
     except ValueError as error:

@@ -50,13 +50,14 @@ def test_transported_observations_have_the_units_of_those_given():
     np.testing.assert_allclose((first - 7) * 100, second - 7, atol=0.5)
 
 
-def test_metrics_diagnosis_and_run_folder(fitted, tmp_path):
+def test_metrics_diagnosis_and_run_folder(fitted, tmp_path, refused):
     model, x, tx = fitted
     assert model.run is None and "equivariance_error" in model.metrics and "Isometry" in repr(model)
     assert all(str(finding) for finding in model.diagnosis)
     kept = niso.fit(torch.from_numpy(x), torch.from_numpy(tx), **FEW, out=tmp_path / "run")
     assert kept.run == tmp_path / "run" and (kept.run / "report.html").exists()
     assert kept.metrics["equivariance_error"] == model.metrics["equivariance_error"]
+    assert "niso.fit on arrays in memory" in refused("evaluate", kept.run)
 
 
 def test_a_data_set_of_pairs_and_pictures_that_niso_transforms():

@@ -6,9 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+import tyro
 
 from niso.config import Strict, require
 from niso.errors import InputError, nearest
@@ -39,6 +40,8 @@ class Reading(Strict):
     where there are fewer than 1,000 pictures without labels."""
     transform: str | None = None
     """What niso applies to single observations: shift, rotation, affine, homography, colour or elastic."""
+    in_memory: Annotated[bool, tyro.conf.Suppress] = False
+    """Whether a program gave the observations, see `niso.fit`: a run folder does not have them."""
     memory: float = 4.0
     """Gigabytes up to which pictures are kept in memory, and arrays on the device."""
 

@@ -212,6 +212,8 @@ class Pairs(Experiment):
         size = wishes.reading.size or recipe(wishes.effort, "conv").size
         if self.given is not None:
             return self.given.table
+        if wishes.reading.in_memory:
+            raise InputError("this run was trained by niso.fit on arrays in memory, which it lacks: call niso.fit anew")
         if self.data_dir is None:
             return shipped_photographs(wishes.reading, size)
         return find_reader(self.data_dir, wishes.reading).read(self.data_dir, wishes.reading, size)

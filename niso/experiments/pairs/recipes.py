@@ -84,8 +84,8 @@ DOMAIN = Chosen(
 )
 """Of the torus's preset quick. With identity networks the equivariance loss is the reconstruction loss.
 
-1,000 signals of 32 samples and one channel, each shifted circularly by an offset of its own, about half a minute on one
-core of an AMD EPYC. Energy of the eigenfunctions in Fourier planes after 2,000 steps 0.999, 0.977 and 0.965 (seeds 10
+1,000 signals of 32 samples and one channel, each shifted circularly by an offset of its own, about 40 s on one core of
+an AMD EPYC. Energy of the eigenfunctions in Fourier planes after 2,000 steps 0.999, 0.977 and 0.965 (seeds 10
 to 12), after 3,000 steps 0.998 and 0.998 (11 and 12), after 4,000 steps 0.999 (13)."""
 
 RECIPES: dict[Effort, dict[str, Chosen]] = {
