@@ -61,11 +61,8 @@ def write_report(run: Run, known: Known) -> Path:
         summary=[text for text in str(facts.get("summary") or "").split("\n\n") if text.strip()],
         reached=f"The log reaches step {last[-1][1]:,} of phase {last[-1][0]}." if last else "Nothing is logged yet.",
         results=_tables(entries),
-<<<<<<< HEAD
         diagnosis=facts.get("notes") or [],
-=======
         alarms=alarms((entry.metric for entry in entries), run.metrics),
->>>>>>> main
         notes=[*filter(None, [fitting_note(entry.metric.key for entry in entries)])],
         published=_tables(_published(run, known)),
         published_note=f"{QUOTED} This run: preset {preset}, {data}. Source: {sources(published)}.",

@@ -9,11 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-<<<<<<< HEAD
-from pathlib import Path
-=======
 from math import ceil
->>>>>>> main
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
