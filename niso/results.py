@@ -66,11 +66,13 @@ class Result:
         metrics: values by the keys of the experiment's metrics.
         curves: metrics that depend on something, by name; a report draws those of several runs in one figure.
         tensors: what viewers and other programs read; the run folder gets each as NAME.safetensors.
+        notes: what is to be said of the metrics, a sentence each; the command prints them, and the report shows them.
     """
 
     metrics: dict[str, float]
     curves: dict[str, Curve] = field(default_factory=dict, kw_only=True)
     tensors: dict[str, dict[str, Tensor]] = field(default_factory=dict, kw_only=True)
+    notes: tuple[str, ...] = field(default=(), kw_only=True)
 
 
 def alarms(metrics: Iterable[Metric], values: Mapping[str, int | float]) -> list[str]:

@@ -158,3 +158,5 @@ def _flags(kind: Any, prefix: str = "", path: str = "") -> Iterator[tuple[str, s
             yield f"--{prefix}{name}", own
             if type_ is bool:
                 yield f"--{prefix}no-{name}", own
+            for alias in (alias for note in notes for alias in getattr(note, "aliases", None) or ()):
+                yield alias, own

@@ -42,7 +42,7 @@ class Options:
     """Seeds to train, from --seed on, each in a folder inside --out."""
     parallel: int = 1
     """Runs to train side by side, each in a process of its own."""
-    data_dir: Path | None = None
+    data_dir: Annotated[Path | None, arg(aliases=("--data",))] = None
     """Local data instead of what is shipped with the libraries."""
     out: Path | None = None
     """Run folder; runs/EXPERIMENT-PRESET-METHOD-seedN by default."""
@@ -100,6 +100,8 @@ def parse_run(arguments: list[str]) -> Call:
     shared = {name: getattr(given, name) for name in ("preset", "method", "seed", "data_dir", "hardware")}
     about = f"{kind.summary}\n\nPresets: {', '.join(kind.presets)}\n\nMethods: {', '.join(kind.methods())}"
     options: Any = parse(every, program, rest, every(**shared, settings=given.config), about)
+    if first.method is None and first.methods is None and first.config is None:
+        options = replace(options, method=kind.default_method(options.settings, options.data_dir))
     methods, last = _methods(kind, options), options.seed + options.seeds - 1
     values = {"method": methods[0], "seed": options.seed, "data_dir": options.data_dir}
     settings = replace(given, **values, hardware=options.hardware, config=options.settings)
@@ -110,8 +112,8 @@ def parse_run(arguments: list[str]) -> Call:
     if options.parallel > 1 and options.seeds == len(methods) == 1:
         raise InputError("--parallel has no effect, leave it out: there is one run; --seeds and --methods make several")
     which = f"seed{options.seed}" if options.seeds == 1 else f"seeds{options.seed}-{last}"
-    names = "all" if len(methods) > 1 and methods == kind.available(options.settings) else "+".join(methods)
-    out = options.out or RUNS / f"{kind.name}-{given.preset}-{names}-{which}"
+    every_method = len(methods) > 1 and methods == kind.available(options.settings, options.data_dir)
+    out = options.out or RUNS / f"{kind.name}-{given.preset}-{'all' if every_method else '+'.join(methods)}-{which}"
     return Call(settings, out, options.seeds, methods, options.parallel)
 
 
@@ -139,7 +141,7 @@ def _before_flags(kind: type[Experiment], preset: str | None, path: Path | None)
 def _methods(kind: type[Experiment], options: Any) -> tuple[str, ...]:
     """The methods to train: those of --methods, or the one of --method."""
     if options.methods == ("all",):
-        return kind.available(options.settings)
+        return kind.available(options.settings, options.data_dir)
     methods: tuple[str, ...] = (options.method,) if options.methods is None else options.methods
     if not methods:
         raise InputError(f"--methods needs one or more of {', '.join(kind.methods())}, or all")

@@ -49,7 +49,7 @@ def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[I
         InputError: the folder is missing or has fewer than two images, or more than 1 % of them cannot be read.
     """
     if data_dir is None:
-        return [_open(_shipped(name)) for name in TRAIN], [_open(_shipped(name)) for name in TEST]
+        return [open_photograph(_shipped(name)) for name in TRAIN], [open_photograph(_shipped(name)) for name in TEST]
     if not data_dir.is_dir():
         problem = "is not a folder" if data_dir.exists() else "does not exist"
         raise InputError(f"data folder {data_dir} {problem}: give --data-dir a folder of images")
@@ -62,7 +62,7 @@ def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[I
     images, problems = dict[Path, Image.Image](), list[str]()
     for file in files:
         try:
-            images[file] = _open(file)
+            images[file] = open_photograph(file)
         except InputError as error:
             problems.append(str(error))
             if len(problems) > DAMAGED * len(files):
@@ -78,6 +78,11 @@ def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[I
     return train, [image for file, image in images.items() if file in held_out]
 
 
+def shipped() -> list[Path]:
+    """Files of the photographs shipped inside scikit-image and scikit-learn."""
+    return [_shipped(name) for name in (*TRAIN, *TEST)]
+
+
 def _shipped(name: str) -> Path:
     package, file = name.split("/")
     spec = find_spec(package)
@@ -85,7 +90,8 @@ def _shipped(name: str) -> Path:
     return Path(spec.origin).parent / {"skimage": "data", "sklearn": "datasets/images"}[package] / file
 
 
-def _open(path: Path) -> Image.Image:
+def open_photograph(path: Path) -> Image.Image:
+    """An image file in RGB; InputError where it cannot be read."""
     try:
         with Image.open(path) as image:
             if image.mode == "F":

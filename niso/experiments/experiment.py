@@ -64,6 +64,8 @@ class Experiment(ABC):
     """What others report, for comparisons."""
     retired: ClassVar[tuple[str, ...]] = ()
     """Settings that older configurations still hold; they are ignored."""
+    announcement: str = ""
+    """What is said before training: e.g. what was chosen from the data."""
 
     def __init__(
         self,
@@ -106,8 +108,8 @@ class Experiment(ABC):
         """Names of the methods that suit it, the default first."""
 
     @classmethod
-    def available(cls, config: Any) -> tuple[str, ...]:
-        """Methods that have all they need in this configuration: what `--methods all` stands for."""
+    def available(cls, config: Any, data_dir: Path | None = None) -> tuple[str, ...]:
+        """Methods that have all they need in this configuration and data: what `--methods all` stands for."""
         return cls.methods()
 
     @classmethod
@@ -129,6 +131,11 @@ class Experiment(ABC):
             some = ", ".join(readers[:-1]) + " and " * (len(readers) > 1) + readers[-1]
             unread[setting] = f"the method {method} does not read it; {some} {'do' if len(readers) > 1 else 'does'}"
         return (METHODS.find(method).unread(config) if method in METHODS else {}) | unread
+
+    @classmethod
+    def default_method(cls, config: Any, data_dir: Path | None) -> str:
+        """The method that is trained where none is named."""
+        return cls.methods()[0]
 
     def facts(self) -> dict[str, Any]:
         """What a run records of its data besides its settings, e.g. a split that was drawn."""

@@ -164,6 +164,12 @@ class Method(ABC):
         with self.precision():
             return self.model.decode(self._cast(a))  # type: ignore[operator]
 
+    def latents(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch points channels"]:
+        """Latent functions E(x), before any basis."""
+        with self.precision():
+            z = self.model.encoder(self._cast(x))  # type: ignore[operator]
+        return z.to(torch.promote_types(z.dtype, torch.float32))
+
     def head_features(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch length channels"]:
         """What heads get of observations."""
         return self.encode(x)

@@ -18,7 +18,10 @@ from niso.report.pictures import Picture, embed, embed_drawn
 from niso.results import Known, Metric, alarms, sources
 from niso.training.run import Run
 
-_ELSEWHERE = {"summary", "metrics", "metric_descriptions", "targets", "command", "config", "seconds", "seconds_wall"}
+_ELSEWHERE = {
+    *("summary", "metrics", "metric_descriptions", "targets", "command", "config", "notes"),
+    *("seconds", "seconds_wall"),
+}
 """Facts with a place of their own."""
 _SERIES = 3
 """A metric at so many values of something has a row for all of them."""
@@ -59,6 +62,7 @@ def write_report(run: Run, known: Known) -> Path:
         title=run.title,
         summary=[text for text in str(facts.get("summary") or "").split("\n\n") if text.strip()],
         results=_tables(entries),
+        diagnosis=facts.get("notes") or [],
         alarms=alarms((entry.metric for entry in entries), run.metrics),
         notes=[*filter(None, [fitting_note(entry.metric.key for entry in entries)])],
         published=_tables(_published(run, known)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -23,26 +23,41 @@ from niso.training import checkpoint
 from niso.training.environment import command_line, environment
 from niso.training.loop import train
 from niso.training.processes import make_fabric, network_precision
+from niso.training.progress import say
 from niso.training.run import Run
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
-def run(settings: Settings, out: Path, began: float | None = None) -> dict[str, float]:
+Make = Callable[..., Experiment]
+"""What makes an experiment of the arguments of its class."""
+
+
+def run(
+    settings: Settings,
+    out: Path,
+    began: float | None = None,
+    make: Make | None = None,
+    tune: bool = True,
+    report: bool = True,
+) -> dict[str, float]:
     """Run an experiment in a new folder and return its metrics.
 
     Args:
         began: when the command started, by `time.monotonic`; now by default.
+        make: makes the experiment; by default its class.
+        tune: see `make_fabric`.
+        report: draw figures and write the report.
 
     Raises:
         NisoError: see `Run.create` and `train`.
     """
     began = time.monotonic() if began is None else began
-    fabric = make_fabric(settings.hardware, lambda: Run.create(out, settings.dump()))
+    fabric = make_fabric(settings.hardware, lambda: Run.create(out, settings.dump()), tune)
     new = Run.open(out)
     try:
-        return _execute(new, settings, fabric, began)
+        return _execute(new, settings, fabric, began, make, report)
     except Exception:
         if fabric.is_global_zero:
             new.withdraw()
@@ -97,17 +112,25 @@ def _load(old: Run) -> Settings:
     return settings
 
 
-def _execute(folder: Run, settings: Settings, fabric: Fabric, began: float | None = None) -> dict[str, float]:
+def _execute(
+    folder: Run,
+    settings: Settings,
+    fabric: Fabric,
+    began: float | None = None,
+    make: Make | None = None,
+    report: bool = True,
+) -> dict[str, float]:
     """Train and evaluate; without `began`, the time when that started, evaluate only."""
     with ExitStack() as stack:
         with together():
             if fabric.is_global_zero:
                 stack.enter_context(locked(folder.path))
-        return _train_and_evaluate(folder, settings, fabric, began)
+        return _train_and_evaluate(folder, settings, fabric, began, make, report)
 
 
-def _train_and_evaluate(folder: Run, settings: Settings, fabric: Fabric, began: float | None) -> dict[str, float]:
-    from niso.report import save_pictures, write_report  # matplotlib is slow to import
+def _train_and_evaluate(
+    folder: Run, settings: Settings, fabric: Fabric, began: float | None, make: Make | None, report: bool
+) -> dict[str, float]:
 
     kind, training = EXPERIMENTS.find(settings.experiment), began is not None
     with together():
@@ -116,7 +139,10 @@ def _train_and_evaluate(folder: Run, settings: Settings, fabric: Fabric, began: 
             _write_facts(folder, settings, kind, fabric)
         torch.manual_seed(step_seed(settings.seed, 0, "initialisation"))
         precision = network_precision(fabric)
-        experiment = kind(settings.config, settings.method, settings.seed, settings.data_dir, fabric.device, precision)
+        words = settings.config, settings.method, settings.seed, settings.data_dir, fabric.device, precision
+        experiment = (make or kind)(*words)
+        if fabric.is_global_zero and training and experiment.announcement:
+            say(f"{settings.experiment}: {experiment.announcement}")
         if fabric.is_global_zero and training and (drawn := experiment.facts()):
             folder.write("facts", {**folder.facts, **drawn})
     totals: dict[str, float] = {"steps": 0, "seconds": 0.0}
@@ -159,15 +185,20 @@ def _train_and_evaluate(folder: Run, settings: Settings, fabric: Fabric, began: 
         totals["seconds_wall"] = folder.facts["seconds_wall"]
     values = {**result.metrics, **totals}
     metrics = {metric.key: values[metric.key] for metric in kind.metrics if metric.key in values}
-    save_pictures(experiment.draw(result), folder.path / "figures")
+    if report:
+        from niso.report import save_pictures, write_report  # matplotlib is slow to import
+
+        save_pictures(experiment.draw(result), folder.path / "figures")
     folder.write("curves", result.curves)
     for name, tensors in result.tensors.items():
         checkpoint.save(folder.path / f"{name}.safetensors", tensors, _origin(settings))
     facts = {key: value for key, value in folder.facts.items() if key != "metric_descriptions"}
     times: dict[str, Any] = {name: totals[name] for name in ("seconds", "seconds_wall") if name in totals}
-    folder.write("facts", {**facts, **_meaning(settings, kind), **times, "settings": _determining(folder)})
+    notes = {"notes": list(result.notes)} if result.notes else {}
+    folder.write("facts", {**facts, **_meaning(settings, kind), **times, **notes, "settings": _determining(folder)})
     folder.write("metrics", metrics)
-    write_report(folder, known(settings.experiment))
+    if report:
+        write_report(folder, known(settings.experiment))
     return metrics
 
 

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,12 +105,32 @@ def bars(console: Console, visible: bool = True) -> Progress:
     return Progress(*columns, console=console, disable=not (visible and console.is_terminal))
 
 
+_quiet: ContextVar[bool] = ContextVar("quiet", default=False)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without bars and other words on stderr."""
+    token = _quiet.set(True)
+    try:
+        yield
+    finally:
+        _quiet.reset(token)
+
+
+def say(line: str) -> None:
+    """Print a line on stderr, unless inside `quiet`."""
+    if not _quiet.get():
+        print(line, file=sys.stderr)
+
+
 class Bar:
     """A progress bar with rate, losses and time left; where nobody watches, a plain line every half minute."""
 
     def __init__(self, phase: str, steps: int, start: int, visible: bool, unit: str = "steps") -> None:
         from rich.console import Console  # slow to import
 
+        visible = visible and not _quiet.get()
         self.phase, self.steps, self.start, self.unit = phase, steps, start, unit
         self.began = self.printed = time.monotonic()
         console = Console(stderr=True)
@@ -151,7 +172,7 @@ def preparing(folder: Path, unit: str) -> Iterator[Callable[[str, int, int], Non
     def show(part: str, done: int, total: int) -> None:
         nonlocal bar
         if bar is None:
-            print(f"data for this run and later ones is prepared once, in {folder}", file=sys.stderr)
+            say(f"data for this run and later ones is prepared once, in {folder}")
         if bar is None or bar.phase != part:
             shown.close()
             bar = shown.enter_context(Bar(part, total, 0, visible=True, unit=unit))
@@ -163,7 +184,7 @@ def preparing(folder: Path, unit: str) -> Iterator[Callable[[str, int, int], Non
         from rich.filesize import decimal  # slow to import
 
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-        print(f"{folder} now holds {decimal(size)}", file=sys.stderr)
+        say(f"{folder} now holds {decimal(size)}")
 
 
 def every(steps: int, rows: int = 400) -> int:

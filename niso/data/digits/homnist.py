@@ -21,7 +21,7 @@ from torch import Tensor
 from niso.data.digits.matlab import read_arrays
 from niso.data.digits.mnist import signed
 from niso.errors import InputError
-from niso.geometry.action import Action
+from niso.geometry.action import Transformations
 from niso.geometry.homographies import Homographies
 from niso.random import step_seed
 
@@ -90,7 +90,7 @@ class GeneratedTestSet:
     labels: Int[Tensor, " labels"]
     copies: int = COPIES
     seed: int = SEED
-    action: Action = PUBLISHED_DISTRIBUTION
+    action: Transformations = PUBLISHED_DISTRIBUTION
 
     def __post_init__(self) -> None:
         _check_copies(self.copies)

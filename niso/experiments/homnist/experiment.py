@@ -27,7 +27,7 @@ from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.homnist.presets import PRESETS, Architecture, HomnistConfig
 from niso.experiments.homnist.published import PUBLISHED
 from niso.geometry import ACTIONS
-from niso.geometry.action import Action
+from niso.geometry.action import Action, Transformations
 from niso.methods import methods_of
 from niso.methods.evaluation import PAIR_METRICS, Operator, PairEvaluation, evaluate_pairs, learned_operator
 from niso.methods.method import Networks
@@ -131,6 +131,8 @@ class Homnist(Experiment):
         self.action, self.test_action = make_actions(config.action)
         self.test_set = self._test_set()
         self.method = self.make_method(lambda: make_networks(config, images.shape[-1]))
+        if self.method.views == 3 and not isinstance(self.action, Action):
+            raise InputError(f"--action {config.action} cannot be applied twice, as {self.method_name} needs it")
         self.head: nn.Module = nn.Identity()
         batch = config.training.batch_size // (process()[1] * config.training.accumulation)
         if batch % self.method.group:
@@ -314,7 +316,7 @@ class Homnist(Experiment):
             yield x, self.action.act(x, t), other, self.action.act(other, t)
 
 
-def make_actions(name: str) -> tuple[Action, Action]:
+def make_actions(name: str) -> tuple[Transformations, Transformations]:
     """Transformations of training and of the test set: the published test set is drawn from a narrower distribution.
 
     Raises:

@@ -134,7 +134,7 @@ class Pose(Experiment):
         return (*methods_of(maps=True), *BASELINES)
 
     @classmethod
-    def available(cls, config: PoseConfig) -> tuple[str, ...]:
+    def available(cls, config: PoseConfig, data_dir: Path | None = None) -> tuple[str, ...]:
         return tuple(name for name in cls.methods() if name not in BASELINES or BASELINES.find(name).available(config))
 
     @classmethod
