@@ -39,3 +39,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     choices = list(known)
     close = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
     return f"; did you mean {close[0]}?" if close else f"; choose from {', '.join(choices)}"
+
+
+def counted(number: int, one: str) -> str:
+    """A number and a noun: "1 frame", "2 frames"."""
+    return f"{number:,} {one}{'s' * (number != 1)}"

@@ -26,14 +26,13 @@ class Video:
     """A video file, without cameras.
 
     Attributes:
-        name, split: as those of `niso.data.video.sequences.Sequence`.
+        name: as that of `niso.data.video.sequences.Sequence`.
         every: 1 takes every frame, 2 every second one, …
     """
 
     name: str
     path: Path
     every: int = 1
-    split: str = "train"
 
     def __post_init__(self) -> None:
         check_name(self.name)
