@@ -7,6 +7,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from niso import figures
+from niso.experiments.partial_views import PartialViews
 from niso.methods.evaluation import Maps, Operator, PairEvaluation
 from niso.report import Picture
 
@@ -45,6 +46,32 @@ def transported(
     """
     rows = [(title, colours(views[:count])) for title, views in pairs.views.items()]
     return Picture(name, f"{caption} {_rows(pairs)}", figures.image_rows(rows, (-1.0, 1.0)))
+
+
+def seen_in_part(views: PartialViews | None, colours: Callable[[Tensor], Tensor]) -> list[Picture]:
+    """Images behind occluders, how far each latent point is trusted, and reconstructions; nothing where there are none.
+
+    Args:
+        colours: see `transported`.
+    """
+    if views is None:
+        return []
+    rows = [("ψ, covered", colours(views.seen)), ("share of a cell that is seen", views.visible)]
+    said = "The method trusts all points alike."
+    if views.confidence is not None:
+        rows.append(("confidence", views.confidence))
+        hidden, clear = views.confidence[views.visible == 0], views.confidence[views.visible == 1]
+        means = [f"{part.mean():.2f} where {name}" for part, name in ((hidden, "nothing"), (clear, "all")) if len(part)]
+        said = f"The mean confidence of latent points is {', and '.join(means)} of their cell is seen." if means else ""
+    rows += [("D E(ψ, covered)", colours(views.reconstructions)), ("ψ", colours(views.whole))]
+    return [
+        Picture(
+            "seen_in_part",
+            "Held-out images with an occluder in front, how far the latent points are seen and trusted, what is "
+            f"reconstructed from the coefficients, and the images without the occluder. {said}",
+            figures.image_rows(rows, (-1.0, 1.0)),
+        )
+    ]
 
 
 def _rows(pairs: PairEvaluation) -> str:

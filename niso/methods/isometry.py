@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from niso.functional_map import Mask, isometric_map, multiplicity_mask
@@ -70,6 +70,12 @@ class Isometry(Method):
     ) -> Float[Tensor, "batch rank rank"]:
         model = self.model
         return isometric_map(a, b, model.spectrum().eigenvalues, model.mask, model.special, model.damping)
+
+    def confidence(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch points"] | None:
+        if not self.model.confidence:
+            return None
+        with self.precision():
+            return cast(Tensor, self.model.encoder(self._cast(x)))[..., -1].float()
 
     def spectrum(self) -> Spectrum:
         return cast(Spectrum, self.model.spectrum())

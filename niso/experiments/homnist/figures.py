@@ -51,6 +51,7 @@ def as_colours(images: Float[Tensor, "count 1 side side"]) -> Float[Tensor, "cou
 FIGURES = (
     accuracy,
     covered,
+    lambda result: map_figures.seen_in_part(result.partial, as_colours),
     digits,
     lambda result: map_figures.same_transformation(result.pairs, "digit", "homography"),
     lambda result: map_figures.eigenfunctions(result.operator),
