@@ -57,12 +57,13 @@ def seen_in_part(views: PartialViews | None, colours: Callable[[Tensor], Tensor]
     if views is None:
         return []
     rows = [("ψ, covered", colours(views.seen)), ("share of a cell that is seen", views.visible)]
-    said = "The method trusts all points alike."
+    said = "The method trusts all latent points alike."
     if views.confidence is not None:
         rows.append(("confidence", views.confidence))
-        hidden, clear = views.confidence[views.visible == 0], views.confidence[views.visible == 1]
-        means = [f"{part.mean():.2f} where {name}" for part, name in ((hidden, "nothing"), (clear, "all")) if len(part)]
-        said = f"The mean confidence of latent points is {', and '.join(means)} of their cell is seen." if means else ""
+        trusted = views.confidence
+        parts = ((trusted[views.visible == 0], "covered"), (trusted[views.visible == 1], "seen"))
+        means = [f"{part.mean():.2f} where their cell is {name}" for part, name in parts if len(part)]
+        said = f"The method trusts latent points {' and '.join(means)} (means)." if means else ""
     rows += [("D E(ψ, covered)", colours(views.reconstructions)), ("ψ", colours(views.whole))]
     return [
         Picture(
