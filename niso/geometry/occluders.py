@@ -113,11 +113,11 @@ class PassingObjects(NamedTuple):
             share: of the pixels that each covers, met to half a pixel, in [0, 1].
             size: height and width of the image in pixels.
         """
-        (height, width), device = size, self.start.device
+        (height, width), device, dtype = size, self.start.device, self.start.dtype
         place = self.start + self.velocity * time[:, None]
         centre = 1 - (1 - place.remainder(2)).abs()
-        x = (torch.arange(width, device=device) + 0.5) / width - centre[:, :1]
-        y = (torch.arange(height, device=device) + 0.5) / height - centre[:, 1:]
+        x = (torch.arange(width, device=device, dtype=dtype) + 0.5) / width - centre[:, :1]
+        y = (torch.arange(height, device=device, dtype=dtype) + 0.5) / height - centre[:, 1:]
         turned = (self.angle + self.spin * time)[:, None, None]
         cos, sin, stretch = turned.cos(), turned.sin(), self.aspect.sqrt()[:, None, None]
         x, y = x[:, None, :], y[:, :, None]

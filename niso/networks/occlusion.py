@@ -68,10 +68,11 @@ class PassingOcclusion(RandomOcclusion):
         rank, world = process()
         count = math.ceil(len(x) / 2)
         objects = draw_passing(count * world, x.shape[1])
-        share, later = self.share * torch.rand(count * world), (self.frames * torch.rand(count * world)).ceil()
+        share, later = torch.rand(2, count * world, device="cpu")
         first = torch.arange(len(x)) < count
         number = rank * count + torch.arange(len(x)) % count
-        share, time = (part.to(x.device, non_blocking=True) for part in (share[number], later[number] * ~first))
+        share, time = self.share * share[number], (self.frames * later[number]).ceil() * ~first
+        share, time = (part.to(x.device, non_blocking=True) for part in (share, time))
         occluder = objects.of(number, x.device).at(time, share, (x.shape[-2], x.shape[-1]))
         return occluder.over(x, self.mark)
 

@@ -75,8 +75,9 @@ def test_a_share_and_a_confidence_that_make_no_sense_are_refused(make_tiny, name
 
 @pytest.mark.slow
 @EVERY
-def test_a_finished_run_is_evaluated_anew_with_the_same_result(tiny_settings, tmp_path, name):
-    settings = tiny_settings(name, occlusion=0.4, confidence="learned")
+@pytest.mark.parametrize("precision", ["32-true", "64-true", "bf16-mixed"])
+def test_a_finished_run_is_evaluated_anew_with_the_same_result(tiny_settings, tmp_path, name, precision):
+    settings = tiny_settings(name, occlusion=0.4, confidence="learned", precision=precision)
     runner.run(settings, tmp_path / "run")
     run = Run.open(tmp_path / "run")
     assert Settings.load(run.settings, tmp_path).config == settings.config
