@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import cast
+from typing import Any, ClassVar, cast
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
+from niso.config import SPECTRAL
 from niso.functional_map import Mask, isometric_map, multiplicity_mask
 from niso.geometry.domains.domain import Sampling
 from niso.methods.config import ClassifierConfig, GroupConfig, IsometryConfig
@@ -22,8 +23,19 @@ class Isometry(Method):
     """NIso from pairs: τ is solved from each pair and transports it (paper eq. 8–11)."""
 
     map_text = "|τ_Ω|, the eigenfunctions in ascending eigenvalue"
+    reads: ClassVar[frozenset[str]] = Method.reads | {
+        *("rank", "spectrum", "field", "eigenvalues", "eigenfunctions", "special", "damping", "spectral_dropout"),
+        *("vector_neurons", "classifier", "spectral_head"),
+        *("equivariance", "relative_equivariance", "multiplicity", "multiplicity_decay"),
+        *(f"{phase}.{name}" for phase in ("training", "head") for name in SPECTRAL),
+    }
     admitted: Mask = "soft"
     model: NeuralIsometry
+
+    @classmethod
+    def unread(cls, config: Any) -> dict[str, str]:
+        weights: dict[str, str] = config.unread_weight(cls.grouped or cls.views == 3)
+        return weights | config.spectrum_unread()
 
     def build(self, networks: Networks) -> NeuralIsometry:
         return neural_isometry(self.config, networks, self.admitted, self._relative)
@@ -72,10 +84,7 @@ class Isometry(Method):
         return isometric_map(a, b, model.spectrum().eigenvalues, model.mask, model.special, model.damping)
 
     def confidence(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch points"] | None:
-        if not self.model.confidence:
-            return None
-        with self.precision():
-            return cast(Tensor, self.model.encoder(self._cast(x)))[..., -1].float()
+        return self.latents(x)[..., -1] if self.model.confidence else None
 
     def spectrum(self) -> Spectrum:
         return cast(Spectrum, self.model.spectrum())
@@ -105,6 +114,7 @@ class Groups(Isometry):
     """NIso from groups that share one T: the map solved from the others transports each member (not in the paper)."""
 
     grouped = True
+    reads = Isometry.reads | {"group", "leave_one_out"}
     config: GroupConfig
 
     @property
@@ -119,6 +129,8 @@ class Groups(Isometry):
 class Contrastive(Isometry):
     """NIso from pairs, with a contrastive term between ψ and Tψ (not in the paper), see `niso.losses.contrastive`."""
 
+    reads = Isometry.reads | {"contrastive"}
+
     @property
     def contrastive(self) -> float:
         return self.config.contrastive
@@ -127,6 +139,8 @@ class Contrastive(Isometry):
 class NoEquivariance(Isometry):
     """The paper's ablation without the equivariance loss: α = 0."""
 
+    reads = Isometry.reads - {"equivariance", "relative_equivariance"}
+
     @property
     def equivariance(self) -> float:
         return 0.0
@@ -134,6 +148,8 @@ class NoEquivariance(Isometry):
 
 class NoMultiplicity(Isometry):
     """The paper's ablation without the multiplicity loss: β = 0."""
+
+    reads = Isometry.reads - {"multiplicity", "multiplicity_decay"}
 
     @property
     def multiplicity(self) -> float:
@@ -145,6 +161,10 @@ class NoOperator(NoMultiplicity):
 
     admitted = None
     map_text = "|τ| between coefficients"
+    reads = NoMultiplicity.reads - {
+        *("eigenvalues", "training.eigenvalue_learning_rate", "training.eigenvalues_frozen"),
+        *("classifier", "spectral_head"),
+    }
 
 
 def neural_isometry(
@@ -179,4 +199,11 @@ def make_spectrum(config: IsometryConfig, networks: Networks) -> SpectrumModule:
     if config.spectrum == "table":
         return LearnedSpectrum(points, rank, config.eigenvalues, config.damping, config.eigenfunctions)
     places, weights = (part.to(torch.get_default_dtype()) for part in networks.domain(*networks.grid))
-    return FieldSpectrum(places, rank, weights, eigenvalues=config.eigenvalues, **asdict(config.field))
+    return FieldSpectrum(
+        places,
+        rank,
+        weights,
+        **asdict(config.field),
+        eigenvalues=config.eigenvalues,
+        eigenfunctions=config.eigenfunctions,
+    )

@@ -15,7 +15,7 @@ from safetensors.torch import save as serialize
 from torch import Tensor, nn, optim
 
 from niso.errors import CheckpointError, InputError
-from niso.files import write_atomically
+from niso.files import parse_json, write_atomically
 
 Facts = dict[str, Any]
 
@@ -35,8 +35,13 @@ def save(path: Path, tensors: dict[str, Tensor], facts: Facts) -> None:
         raise CheckpointError(f"cannot save checkpoint {path} ({error.strerror}); {kept}") from error
 
 
-def load(path: Path) -> tuple[dict[str, Tensor], Facts]:
+def load(
+    path: Path, remedy: str = "restore it from a copy, or delete it to start anew"
+) -> tuple[dict[str, Tensor], Facts]:
     """Tensors (on the CPU) and facts of a checkpoint.
+
+    Args:
+        remedy: what the message advises where the file is damaged; empty where the caller adds it.
 
     Raises:
         CheckpointError: the file is missing, truncated, or not a checkpoint of niso.
@@ -45,13 +50,13 @@ def load(path: Path) -> tuple[dict[str, Tensor], Facts]:
         raise CheckpointError(f"there is no checkpoint {path}")
     try:
         with safe_open(path, framework="pt") as file:
-            facts = json.loads((file.metadata() or {})["facts"])
+            facts = parse_json((file.metadata() or {})["facts"])
+            if not isinstance(facts, dict):
+                raise ValueError("its facts are not an object")
             return {name: file.get_tensor(name) for name in file.keys()}, facts
     except (SafetensorError, KeyError, ValueError, OSError) as error:
-        raise CheckpointError(
-            f"checkpoint {path} is truncated or not one of niso's ({error}): "
-            "restore it from a copy, or delete it to start anew"
-        ) from error
+        advice = f": {remedy}" if remedy else ""
+        raise CheckpointError(f"checkpoint {path} is truncated or not one of niso's ({error}){advice}") from error
 
 
 def training_state(module: nn.Module, optimizer: optim.Optimizer) -> dict[str, Tensor]:
@@ -72,6 +77,8 @@ def open_phase(path: Path, module: nn.Module, steps: int) -> tuple[dict[str, Ten
         InputError: it lies beyond the steps.
     """
     tensors, facts = load(path)
+    if not (isinstance(facts.get("step"), int) and isinstance(facts.get("seconds"), int | float)):
+        raise CheckpointError(f"checkpoint {path} does not say how long it was trained: delete it to start anew")
     restore_weights(path, tensors, module)
     if facts["step"] > steps:
         raise InputError(

@@ -176,7 +176,7 @@ def _frames(path: Path, wanted: set[str]) -> dict[str, list[_Frame]]:
             height, width = map(int, image["size"])
             found = _Frame(int(frame["frame_number"]), str(image["path"]), (height, width), values.tobytes())
             frames[frame["sequence_name"]].append(found)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             number = frame.get("frame_number") if isinstance(frame, dict) else None
             raise InputError(f"{path}: an annotation (frame {number}) is not CO3Dv2's ({error!r})") from error
     return frames
@@ -195,7 +195,7 @@ def _scores(root: Path) -> dict[str, float | None]:
             try:
                 score = entry.get("viewpoint_quality_score")
                 scores[f"{path.parent.name}/{entry['sequence_name']}"] = None if score is None else float(score)
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
+            except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
                 raise InputError(f"{path}: an annotation is not CO3Dv2's ({error!r})") from error
     return scores
 
@@ -205,7 +205,7 @@ def _stream(path: Path) -> Iterator[Any]:
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             yield from _elements(file.read)
-    except (OSError, EOFError, zlib.error, ValueError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
         problem = "is missing" if isinstance(error, FileNotFoundError) else f"is truncated or damaged ({error})"
         raise InputError(f"{path} {problem}: fetch it again") from error
 

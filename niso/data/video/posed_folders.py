@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import torch
 from niso.data.photographs import EXTENSIONS
 from niso.data.video.sequences import Sequence, natural
 from niso.errors import InputError
+from niso.files import parse_json
 from niso.geometry.cameras import from_world_to_camera
 from niso.geometry.lenses import Lens, check_pinhole
 
@@ -92,7 +92,7 @@ def nerfstudio(path: Path, name: str | None = None) -> Sequence:
     """
     path = path / "transforms.json" if path.is_dir() else path
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(path.read_text(encoding="utf-8"))
         named = [(_with_extension(path.parent / frame["file_path"]), frame) for frame in content["frames"]]
         named.sort(key=lambda pair: natural(pair[0].as_posix()))
         images = [image for image, _ in named]
@@ -100,7 +100,7 @@ def nerfstudio(path: Path, name: str | None = None) -> Sequence:
         lenses = {_nerfstudio_lens({**content, **frame}) for _, frame in named}
         if matrices.shape != (len(named), 4, 4) or not named:
             raise ValueError("its matrices are not 4×4, or there are none")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         problem = f"{type(error).__name__}: {error}"
         raise InputError(f"cannot read cameras from {path} ({problem}): give nerfstudio's transforms.json") from error
     for lens in lenses:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -27,7 +28,7 @@ from niso.methods.isometry import neural_isometry
 from niso.methods.method import Networks
 from niso.model import IsometryObjective
 from niso.random import local_part
-from niso.results import Metric, Result
+from niso.results import SECONDS_WALL, Metric, Result
 from niso.spectrum import Spectrum, SpectrumModule
 
 EVALUATION_SEED = 20_241_210
@@ -178,6 +179,7 @@ class LaplacianExperiment(Experiment):
         Metric("equivariance_error_val", "equivariance_error on validation crops", "lower"),
         Metric("steps", "optimiser steps"),
         Metric("seconds", "time of training", "lower", "s"),
+        SECONDS_WALL,
     )
 
     def build(self) -> None:
@@ -200,6 +202,10 @@ class LaplacianExperiment(Experiment):
     @classmethod
     def methods(cls) -> tuple[str, ...]:
         return ("niso",)
+
+    @classmethod
+    def unread(cls, config: LaplacianConfig, method: str, data_dir: Path | None) -> dict[str, str]:
+        return config.spectrum_unread()
 
     @abstractmethod
     def make_action(self) -> Action:
@@ -295,8 +301,10 @@ class LaplacianExperiment(Experiment):
             "eigenspace_energy_worst": best.min().item(),
             "map_block_energy": share.mean().item(),
             "map_block_energy_chance": chance.mean().item(),
-            "equivariance_error": metrics.equivariance_error(held_out.tau, a, b).mean().item(),
-            "equivariance_error_centred": metrics.equivariance_error(held_out.tau, a, b, common).mean().item(),
+            "equivariance_error": metrics.equivariance_error(a, b, tau=held_out.tau).mean().item(),
+            "equivariance_error_centred": metrics.equivariance_error(a, b, tau=held_out.tau, common=common)
+            .mean()
+            .item(),
             "frequency_rank_correlation": float(spearmanr(spectrum.eigenvalues, frequencies).statistic),
             "operator_correlation": torch.corrcoef(torch.stack([operator.flatten(), laplacian.flatten()]))[0, 1].item(),
         }
@@ -325,7 +333,7 @@ class LaplacianExperiment(Experiment):
         spectrum, other = held_out.spectrum, held_out.x.roll(1, 0).to(self.device)
         tau = self.model.map_between(other, self.action.act(other, held_out.motions)).cpu()
         a, b = spectrum.project(held_out.x), spectrum.project(held_out.tx)
-        return metrics.relative_map_error(tau, a, b).mean().item()
+        return metrics.relative_map_error(a, b, tau_other=tau).mean().item()
 
     def space_eigenvalues(self) -> Float[Tensor, " spaces"]:
         """Laplacian eigenvalue of every true space."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -167,10 +168,8 @@ def draw_errors(shown: Mapping[str, Mapping[str, Mapping[float, float]]], x_labe
         axes.set_ylim(bottom=0)
         if key == "translation_angle_deg" and axes.get_ylim()[1] > LIMIT:
             axes.axhline(LIMIT, color=RED, linewidth=0.8)
-        handles, labels = axes.get_legend_handles_labels()
-        below.legend(
-            handles, labels, loc="center", ncols=3, frameon=False, fontsize=8, columnspacing=1, handlelength=1.6
-        )
+        narrow: dict[str, Any] = {"fontsize": 8, "columnspacing": 1, "handlelength": 1.6}
+        below.legend(*axes.get_legend_handles_labels(), loc="center", ncols=3, frameon=False, **narrow)
     return figure
 
 
