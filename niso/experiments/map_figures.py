@@ -49,12 +49,8 @@ def transported(
     return Picture(name, f"{caption} {rows_of(pairs)}", figures.image_rows(rows, (-1.0, 1.0)))
 
 
-def seen_in_part(views: PartialViews | None, colours: Callable[[Tensor], Tensor]) -> list[Picture]:
-    """Images behind occluders, how far each latent point is trusted, and reconstructions; nothing where there are none.
-
-    Args:
-        colours: see `transported`.
-    """
+def seen_in_part(views: PartialViews | None) -> list[Picture]:
+    """Images behind occluders, how far latent points are trusted, and reconstructions; nothing where there are none."""
     if views is None:
         return []
     rows = [("ψ, covered", colours(views.seen)), ("share of a cell that is seen", views.visible)]

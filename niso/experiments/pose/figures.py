@@ -7,10 +7,8 @@ from itertools import zip_longest
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from niso import figures
 from niso.experiments import map_figures
@@ -108,11 +106,7 @@ def frames(result: PoseResult) -> list[Picture]:
     if result.pairs is None:
         return []
     caption = "Two frames of held-out sequences."
-    return [map_figures.transported("frames", caption, result.pairs, _colours)]
-
-
-def _colours(images: Float[Tensor, "count 3 height width"]) -> Float[Tensor, "count height width 3"]:
-    return images.float().permute(0, 2, 3, 1)
+    return [map_figures.transported("frames", caption, result.pairs, map_figures.colours)]
 
 
 def maps(result: PoseResult) -> list[Picture]:
@@ -254,7 +248,7 @@ def _title(shown: Path) -> str:
 FIGURES = (
     errors,
     covered,
-    lambda result: map_figures.seen_in_part(result.partial, _colours),
+    lambda result: map_figures.seen_in_part(result.partial),
     trajectories,
     failures,
     frames,
