@@ -26,8 +26,16 @@ RESULTS = Path(__file__).parent / "results"
 
 
 @dataclass(frozen=True)
-class Options:
+class Named:
     """Options of every benchmark."""
+
+    name: str | None = None
+    """File name of the JSON under benchmarks/results/, by default the benchmark's own."""
+
+
+@dataclass(frozen=True)
+class Options(Named):
+    """Options of benchmarks that measure time."""
 
     device: str = "cuda" if torch.cuda.is_available() else "cpu"
     """cpu or cuda."""
@@ -37,8 +45,6 @@ class Options:
     """Timed repetitions; the median is reported, and the minimum beside it."""
     cpu_time: bool = False
     """Measure this process's CPU seconds, not the wall's: on a busy machine, with one thread."""
-    name: str | None = None
-    """File name of the JSON under benchmarks/results/, by default the benchmark's own."""
 
 
 @dataclass
@@ -133,13 +139,13 @@ def _text(cell: Any) -> str:
     return f"{cell:,.0f}" if cell >= 100 else f"{cell:.3g}"
 
 
-def write(benchmark: str, options: Options, results: dict[str, Any]) -> Path:
+def write(benchmark: str, options: Named, results: dict[str, Any]) -> Path:
     """Write the results, with the machine, the options and the tables, to benchmarks/results/<name>.json."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{options.name or benchmark}.json"
     content = {
         "benchmark": benchmark,
-        "machine": machine(options.device),
+        "machine": machine(getattr(options, "device", "cpu")),
         "options": asdict(options),
         **results,
         "tables": _tables,

@@ -5,9 +5,22 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+LONGEST = 1000
+"""Characters of a message, of which damaged files may quote many."""
+
 
 class NisoError(Exception):
     """A problem that the user can mend. The message is one line: what is wrong and what to do."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(_one_line(message))
+
+
+def _one_line(message: str) -> str:
+    """A message without line breaks, other control characters, and the middle of what is too long."""
+    line = " ".join(part.strip() for part in message.splitlines())
+    line = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)
+    return line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} … {line[-LONGEST // 3 :]}"
 
 
 class InputError(NisoError):
@@ -39,3 +52,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     choices = list(known)
     close = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
     return f"; did you mean {close[0]}?" if close else f"; choose from {', '.join(choices)}"
+
+
+def counted(number: int, one: str) -> str:
+    """A number and a noun: "1 frame", "2 frames"."""
+    return f"{number:,} {one}{'s' * (number != 1)}"

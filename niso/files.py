@@ -57,6 +57,18 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
     write_atomically(path, (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
 
 
+def parse_json(content: str | bytes) -> Any:
+    """The values of a JSON document.
+
+    Raises:
+        ValueError: it is not JSON, or nested too deeply.
+    """
+    try:
+        return json.loads(content)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
 def write_new(folder: Path, name: str, content: str) -> None:
     """Write the first file of a new or empty folder.
 

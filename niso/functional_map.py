@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from niso.checks import check_choice, check_number, check_tensors
 from niso.linalg import full_precision, matmul, polar
 
 Mask = Literal["soft", "exact"] | None
@@ -42,16 +43,24 @@ def isometric_map(
         damping: damping of the derivative, see `niso.polar`.
 
     Raises:
-        ValueError: an unknown mask, or a negative damping.
+        TypeError: not tensors of floating-point numbers.
+        ValueError: shapes that do not fit, an unknown mask, or a negative damping.
         FloatingPointError: a covariance b aᵀ holds NaN or infinite entries.
     """
+    check_tensors(a=(a, "* rank channels"), b=(b, "* rank channels"), eigenvalues=(eigenvalues, "rank"))
     return isometric_map_from_covariance(cross_covariance(a, b), eigenvalues, mask, special, damping)
 
 
 def cross_covariance(
     a: Float[Tensor, "*batch rank channels"], b: Float[Tensor, "*batch rank channels"]
 ) -> Float[Tensor, "*batch rank rank"]:
-    """b aᵀ, which determines the orthogonal map of a pair; its sum over pairs determines the map that they share."""
+    """b aᵀ, which determines the orthogonal map of a pair; its sum over pairs determines the map that they share.
+
+    Raises:
+        TypeError: not tensors of floating-point numbers.
+        ValueError: shapes that do not fit.
+    """
+    check_tensors(a=(a, "* rank channels"), b=(b, "* rank channels"))
     return matmul(b, a.mT)
 
 
@@ -63,19 +72,25 @@ def isometric_map_from_covariance(
     special: bool = False,
     damping: float = 0.0,
 ) -> Float[Tensor, "*batch rank rank"]:
-    """`isometric_map` from b aᵀ, or from the sum of b aᵀ over pairs that share their transformation."""
+    """`isometric_map` from b aᵀ, or from the sum of b aᵀ over pairs that share their transformation; errors alike."""
+    check_tensors(covariance=(covariance, "* rank rank"), eigenvalues=(eigenvalues, "rank"))
+    check_choice("mask", mask, Mask)
     if mask is None:
         return polar(covariance, special, damping)
     if mask == "soft":
         return polar(multiplicity_mask(eigenvalues) * covariance, special, damping)
-    if mask == "exact":
-        return exact_isometric_map(covariance, eigenvalues, special=special, damping=damping)
-    raise ValueError(f'mask must be "soft", "exact" or None, not {mask!r}')
+    return exact_isometric_map(covariance, eigenvalues, special=special, damping=damping)
 
 
 @full_precision
 def multiplicity_mask(eigenvalues: Float[Tensor, " rank"]) -> Float[Tensor, "rank rank"]:
-    """Soft multiplicity mask P = exp(−|λᵢ − λⱼ|) (paper eq. 8)."""
+    """Soft multiplicity mask P = exp(−|λᵢ − λⱼ|) (paper eq. 8).
+
+    Raises:
+        TypeError: not a tensor of floating-point numbers.
+        ValueError: eigenvalues that are not (rank,).
+    """
+    check_tensors(eigenvalues=(eigenvalues, "rank"))
     return torch.exp(-(eigenvalues[:, None] - eigenvalues[None, :]).abs())
 
 
@@ -102,7 +117,13 @@ def exact_isometric_map(
             one eigenvalue.
         special: rotations in every block; the block of a simple eigenvalue is then +1.
         damping: damping of the derivative, see `niso.polar`.
+
+    Raises:
+        TypeError: not tensors of floating-point numbers.
+        ValueError: shapes that do not fit, or a negative tolerance or damping.
     """
+    check_tensors(covariance=(covariance, "* rank rank"), eigenvalues=(eigenvalues, "rank"))
+    check_number("tolerance", tolerance)
     tau = torch.zeros_like(covariance)
     for indices in eigenvalue_blocks(eigenvalues, tolerance):
         block = covariance[..., indices[:, :, None], indices[:, None, :]]  # (*batch, blocks of this size, m, m)
@@ -131,8 +152,14 @@ def least_squares_map(
         a, b: coefficients of an observation and of the transformed one.
         ridge: r as a share of the mean diagonal entry of a aᵀ; it keeps the system regular where channels < rank.
 
+    Raises:
+        TypeError: not tensors of floating-point numbers.
+        ValueError: shapes that do not fit, or a negative ridge.
+
     Source: the functional maps of Ovsjanikov et al. 2012, without their regularisers.
     """
+    check_tensors(a=(a, "* rank channels"), b=(b, "* rank channels"))
+    check_number("ridge", ridge)
     gram = a @ a.mT
     size = gram.shape[-1]
     mean = gram.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]

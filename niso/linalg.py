@@ -16,6 +16,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from niso.checks import check_number, check_tensors
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -81,15 +83,16 @@ def polar(m: Float[Tensor, "*batch n k"], special: bool = False, damping: float 
             differentiated again.
 
     Raises:
-        ValueError: `special` with matrices that are not square, or a negative damping.
+        TypeError: not a tensor of floating-point numbers.
+        ValueError: not matrices, `special` with matrices that are not square, or a negative damping.
         FloatingPointError: a matrix holds NaN or infinite entries; the message says which.
         NotImplementedError: a second derivative with damping.
         torch.linalg.LinAlgError: no SVD algorithm converges on a finite matrix, in either precision.
     """
+    check_tensors(m=(m, "* n k"))
     if special and m.shape[-1] != m.shape[-2]:
         raise ValueError(f"special=True needs square matrices, got {m.shape[-2]}×{m.shape[-1]}")
-    if damping < 0:
-        raise ValueError(f"damping must not be negative, got {damping}")
+    check_number("damping", damping)
     factor = _Polar.apply
     if torch.compiler.is_compiling():
         if torch._C._are_functorch_transforms_active():  # the operator would drop the tangents of torch.func.jvp
@@ -112,9 +115,12 @@ def inverse_root(g: Float[Tensor, "*batch k k"]) -> Float[Tensor, "*batch k k"]:
             gradient is symmetric.
 
     Raises:
+        TypeError: not a tensor of floating-point numbers.
+        ValueError: not square matrices.
         torch.linalg.LinAlgError: a matrix is not positive definite to working precision, or not finite. Compiled and
             exported programs do not look.
     """
+    check_tensors(g=(g, "* k k"))
     return _InverseRoot.apply(g)[0]
 
 

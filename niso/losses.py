@@ -5,12 +5,13 @@ The paper leaves the norms open. The released code takes mean absolute errors, "
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
+from niso.checks import check_choice, check_number, check_tensor, check_tensors, map_last
 from niso.collective import global_batch
 from niso.functional_map import multiplicity_mask
 from niso.linalg import full_precision, matmul
@@ -23,16 +24,16 @@ Norm = Literal["l1", "l2"]
 
 
 def _mean_error(error: Tensor, norm: Norm) -> Tensor:
-    if norm not in get_args(Norm):
-        raise ValueError(f"norm must be one of {get_args(Norm)}, not {norm!r}")
+    check_choice("norm", norm, Norm)
     return (error.abs() if norm == "l1" else error.square()).mean()
 
 
+@map_last
 @full_precision
 def equivariance(
-    tau: Float[Tensor, "*batch rank rank"],
     a: Float[Tensor, "*batch rank channels"],
     b: Float[Tensor, "*batch rank channels"],
+    tau: Float[Tensor, "*batch rank rank"],
     directions: Direction = "both",
     norm: Norm = "l1",
     relative: bool = False,
@@ -42,15 +43,19 @@ def equivariance(
     The paper's eq. 9 has the first term alone; the released code has both.
 
     Args:
-        tau: maps from a to b.
         a, b: coefficients of an observation and of the transformed one.
+        tau: maps from a to b. Give it by name: (tau, a, b) is the order of earlier versions, which still works where
+            the shapes tell.
         relative: divide by the mean distance of the latents from their mean over the batch (not in the paper).
             Where the decoder starts with a normalisation, latents can otherwise shrink or draw together until this
             loss has no weight.
 
     Raises:
-        ValueError: an unknown norm.
+        TypeError: not tensors of floating-point numbers.
+        ValueError: shapes that do not fit, or unknown directions or norm.
     """
+    check_tensors(a=(a, "* rank channels"), b=(b, "* rank channels"), tau=(tau, "* rank rank"))
+    check_choice("directions", directions, Direction)
     return transport(a, b, tau @ a, tau.mT @ b if directions == "both" else None, norm, relative)
 
 
@@ -66,7 +71,11 @@ def transport(
     """`equivariance` from the products `forward` = τ a and `backward` = τᵀ b, which a model needs anyway.
 
     With `relative`, and several processes, this is a collective operation: all processes must call it.
+    Errors as in `equivariance`.
     """
+    check_tensors(a=(a, "* rank channels"), b=(b, "* rank channels"), forward=(forward, "* rank channels"))
+    if backward is not None:
+        check_tensors(a=(a, "* rank channels"), backward=(backward, "* rank channels"))
     error = _mean_error(forward - b, norm)
     if backward is not None:
         error = error + _mean_error(backward - a, norm)
@@ -85,8 +94,11 @@ def reconstruction(
     """Reconstruction loss |D(τ E(ψ)) − Tψ| in one direction (one half of paper eq. 10), a mean over entries.
 
     Raises:
+        TypeError: not tensors.
         ValueError: the shapes differ (they would broadcast), or the norm is unknown.
     """
+    check_tensor("prediction", prediction)
+    check_tensor("target", target)
     if prediction.shape != target.shape:
         raise ValueError(f"prediction {tuple(prediction.shape)} and target {tuple(target.shape)} differ in shape")
     return _mean_error(prediction - target, norm)
@@ -109,8 +121,14 @@ def contrastive(
         a, b: coefficients of the observations and of the transformed ones.
         temperature: divisor of the cosines.
 
+    Raises:
+        TypeError: not tensors of floating-point numbers.
+        ValueError: shapes that do not fit, or a temperature that is not positive.
+
     Source: not in the paper; the loss is that of van den Oord et al. 2018 and Chen et al. 2020.
     """
+    check_tensors(a=(a, "batch rank channels"), b=(b, "batch rank channels"))
+    check_number("temperature", temperature, positive=True)
     views = torch.stack([matmul(a.mT, a), matmul(b.mT, b)]).flatten(2)
     first, second = torch.nn.functional.normalize(views - views.mean((0, 1)), dim=-1)
     scores = matmul(first, second.mT) / temperature
@@ -126,6 +144,10 @@ def multiplicity(eigenvalues: Float[Tensor, " rank"]) -> Float[Tensor, ""]:
     It is √(k − 1) for a fully degenerate spectrum and 1e-4 / k for a spectrum whose eigenvalues lie far apart.
     The Frobenius norm, the division by k and the 1e-8 under the root, which keeps the gradient at 0 finite, are those
     of the released code.
+
+    Raises:
+        TypeError: not a tensor of floating-point numbers.
+        ValueError: eigenvalues that are not (rank,).
 
     Source: paper §4.2 and eq. 22.
     """

@@ -1,4 +1,8 @@
-"""Metrics that runs report, one value for each example of a batch or for each eigenfunction; none needs gradients."""
+"""Metrics that runs report, one value for each example of a batch or for each eigenfunction; none needs gradients.
+
+All raise TypeError for arguments that are not tensors, or not of the right kind of numbers, and ValueError for shapes
+that do not fit.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,17 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from niso.checks import check_instance, check_tensors, map_last
 from niso.linalg import full_precision
 from niso.spectrum import Spectrum
 
 
+@map_last
 @full_precision
 def equivariance_error(
-    tau: Float[Tensor, "*batch rank rank"],
     a: Float[Tensor, "*batch rank channels"],
     b: Float[Tensor, "*batch rank channels"],
+    tau: Float[Tensor, "*batch rank rank"],
     common: Float[Tensor, "*#batch rank #channels"] | None = None,
 ) -> Float[Tensor, " *batch"]:
     """Relative squared error ‖τ a − b‖² / ‖b‖² of each pair (paper, equivariance errors); NaN where b is 0.
@@ -25,32 +31,37 @@ def equivariance_error(
     equivariant: report `relative_map_error` with it.
 
     Args:
-        tau: maps from a to b.
         a, b: coefficients of an observation and of the transformed one.
+        tau: maps from a to b. Give it by name: (tau, a, b) is the order of earlier versions, which still works where
+            the shapes tell.
         common: coefficients of what all observations have in common. ‖b − common‖² then replaces ‖b‖² and gives
             the *centred* error, which a constant offset of the latents cannot make smaller.
 
     Returns:
         One ratio for each pair; 0 is perfect.
     """
+    check_tensors(a=(a, "* rank channels"), b=(b, "* rank channels"), tau=(tau, "* rank rank"))
+    if common is not None:
+        check_tensors(b=(b, "* rank channels"), common=(common, "* rank any"))
     target = b if common is None else b - common
     return (tau @ a - b).square().sum((-2, -1)) / target.square().sum((-2, -1))
 
 
+@map_last
 def relative_map_error(
-    tau_other: Float[Tensor, "*batch rank rank"],
     a: Float[Tensor, "*batch rank channels"],
     b: Float[Tensor, "*batch rank channels"],
+    tau_other: Float[Tensor, "*batch rank rank"],
     common: Float[Tensor, "*#batch rank #channels"] | None = None,
 ) -> Float[Tensor, " *batch"]:
     """`equivariance_error` of a pair under the map of another observation: whether τ depends on T alone.
 
     Args:
-        tau_other: maps solved from other observations under the same transformations T.
         a, b: coefficients of ψ and Tψ, from which `tau_other` was not solved.
+        tau_other: maps solved from other observations under the same transformations T; to be given by name.
         common: as in `equivariance_error`.
     """
-    return equivariance_error(tau_other, a, b, common)
+    return equivariance_error(a, b, tau=tau_other, common=common)
 
 
 def eigenspace_energy(
@@ -70,6 +81,12 @@ def eigenspace_energy(
         true_functions: bases of all true subspaces, in the columns.
         true_spaces: number (0, 1, …) of the subspace of each column of `true_functions`.
     """
+    check_tensors(
+        mass=(mass, "points"),
+        eigenfunctions=(eigenfunctions, "points rank"),
+        true_functions=(true_functions, "points true"),
+    )
+    check_tensors("integers", {"true": true_functions.shape[1]}, true_spaces=(true_spaces, "true"))
     weight = mass.double()[:, None]
     phi, truth = eigenfunctions.double(), true_functions.double()
     total = (phi * weight * phi).sum(0)
@@ -93,6 +110,8 @@ def block_energy(
         The share, and its expectation for labels `spaces` permuted at random, in closed form: the diagonal always
         counts, any other entry counts with the probability that two eigenfunctions have the same label.
     """
+    check_tensors(tau=(tau, "* rank rank"))
+    check_tensors("integers", {"rank": tau.shape[-1]}, spaces=(spaces, "rank"))
     energy = tau.double().square()
     total = energy.sum((-2, -1))
     same = spaces[:, None] == spaces[None, :]
@@ -107,6 +126,8 @@ def constant_part(
     spectrum: Spectrum, z: Float[Tensor, "*batch points channels"]
 ) -> Float[Tensor, "*batch rank channels"]:
     """Coefficients of each function's mean in the M-inner product, for `equivariance_error(common=…)`."""
+    check_instance("spectrum", spectrum, Spectrum, "niso.Spectrum")
+    check_tensors(sizes={"points": len(spectrum.mass)}, z=(z, "* points channels"))
     weight = spectrum.mass / spectrum.mass.sum()
     mean = (weight[:, None] * z).sum(-2, keepdim=True)
     return spectrum.project(torch.ones_like(z[..., :1])) * mean
@@ -127,6 +148,8 @@ def matched_spaces(energy: Float[Tensor, "rank spaces"], dimensions: Int[Tensor,
     """
     from scipy.optimize import linear_sum_assignment
 
+    check_tensors(energy=(energy, "rank spaces"))
+    check_tensors("integers", {"spaces": energy.shape[1]}, dimensions=(dimensions, "spaces"))
     energy, dimensions = energy.detach().cpu(), dimensions.cpu()
     places = torch.arange(len(dimensions)).repeat_interleave(dimensions)
     if len(energy) > len(places):
@@ -140,6 +163,7 @@ def clusters(eigenvalues: Float[Tensor, " rank"], gap: float = math.log(2)) -> I
 
     Neighbours at most `gap` apart are in the same cluster. By default, these have an entry of P_Λ of at least ½.
     """
+    check_tensors(eigenvalues=(eigenvalues, "rank"))
     values, order = eigenvalues.sort()
     return (values.diff(prepend=values[:1]) > gap).long().cumsum(0)[order.argsort()]
 
@@ -151,6 +175,8 @@ def is_cluster(labels: Int[Tensor, " rank"], members: Bool[Tensor, " rank"]) -> 
         labels: clusters from `clusters`.
         members: mask of the eigenvalues in question.
     """
+    check_tensors("integers", labels=(labels, "rank"))
+    check_tensors("booleans", {"rank": len(labels)}, members=(members, "rank"))
     inside = labels[members]
     return len(inside) > 0 and bool((inside == inside[0]).all() and (labels == inside[0]).sum() == len(inside))
 
@@ -166,6 +192,11 @@ def principal_angles(
 
     Source: Björck and Golub 1973.
     """
+    check_tensors(
+        mass=(mass, "points"),
+        eigenfunctions=(eigenfunctions, "points some"),
+        true_functions=(true_functions, "points others"),
+    )
     root = mass.double().sqrt()[:, None]
     first, second = (torch.linalg.qr(root * part.double()).Q for part in (eigenfunctions, true_functions))
     if first.shape[1] > second.shape[1]:

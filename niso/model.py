@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
 from niso import losses
+from niso.checks import check_choice, check_count, check_instance, check_number, check_tensor, check_tensors
 from niso.functional_map import Mask, cross_covariance, isometric_map_from_covariance
 from niso.linalg import matmul
 from niso.random import batch_rand
@@ -49,8 +50,7 @@ class SpectralDropout(nn.Module):
 
     def __init__(self, probability: float = 0.5) -> None:
         super().__init__()
-        if not 0 <= probability <= 1:
-            raise ValueError(f"dropout probability must lie in [0, 1], got {probability}")
+        check_number("dropout probability", probability, most=1.0)
         self.probability = probability
 
     def keep(self, batch: int, rank: int, device: torch.device) -> Bool[Tensor, "batch rank 1"]:
@@ -68,7 +68,14 @@ class SpectralDropout(nn.Module):
         Args:
             a: coefficients.
             eigenvalues: rank of each coefficient; needed only when they are not in ascending order.
+
+        Raises:
+            TypeError: not tensors of floating-point numbers.
+            ValueError: shapes that do not fit.
         """
+        check_tensors(a=(a, "batch rank channels"))
+        if eigenvalues is not None:
+            check_tensors(sizes={"rank": a.shape[1]}, eigenvalues=(eigenvalues, "rank"))
         if not self.training or self.probability == 0 or a.shape[1] == 1:
             return a
         keep = self.keep(a.shape[0], a.shape[1], a.device)
@@ -100,6 +107,11 @@ class NeuralIsometry(nn.Module):
             Coefficients are then those of weighted least squares, see `Spectrum.project`.
         ridge: of these least squares.
 
+    Raises:
+        TypeError: an encoder, decoder or spectrum that is not a module.
+        ValueError: an unknown mask or norm, a negative damping, a ridge that is not positive, or a probability outside
+            [0, 1].
+
     Source: paper §4; partial views are not in the paper.
     """
 
@@ -118,6 +130,12 @@ class NeuralIsometry(nn.Module):
         ridge: float = 0.01,
     ) -> None:
         super().__init__()
+        for name, module in (("encoder", encoder), ("decoder", decoder), ("spectrum", spectrum)):
+            check_instance(name, module, nn.Module, "torch.nn.Module")
+        check_choice("mask", mask, Mask)
+        check_choice("norm", norm, losses.Norm)
+        check_number("damping", damping)
+        check_number("ridge", ridge, positive=True)
         self.confidence = confidence
         self.ridge = ridge
         self.norm: losses.Norm = norm
@@ -147,15 +165,20 @@ class NeuralIsometry(nn.Module):
           solved from the whole group or, with `leave_one_out`, for each member from the other members.
 
         Raises:
-            ValueError: views of different lengths, a batch that is not a multiple of `group`, triplets in groups, or
-                latents that do not have the spectrum's number of points.
+            TypeError: observations that are not tensors, latents that are not of floating-point numbers, or a `group`
+                that is not a whole number.
+            ValueError: views of different lengths or shapes, a batch that is not a multiple of `group`, triplets in
+                groups, or latents that do not have the spectrum's number of points.
             FloatingPointError: NaN or infinite latents.
         """
         views = (x, tx) if ttx is None else (x, tx, ttx)
+        _check_views(*views)
         lengths = [view.shape[0] for view in views]  # not len, nor chunk below: they fix the length in an export
         if any(length != lengths[0] for length in lengths):
             raise ValueError(f"views of one batch must be equally long, not {lengths}")
-        if group < 1 or lengths[0] % group:
+        if not lengths[0]:
+            raise ValueError("a batch must hold at least one observation")
+        if check_count("group", group) and lengths[0] % group:
             raise ValueError(f"a batch of {lengths[0]} observations cannot be cut into groups of {group}")
         if ttx is not None and group > 1:
             raise ValueError("triplets and groups cannot be combined: give ttx or group > 1, not both")
@@ -185,6 +208,7 @@ class NeuralIsometry(nn.Module):
         self, x: Shaped[Tensor, "batch ..."], spectrum: Spectrum | None = None
     ) -> Float[Tensor, "batch rank channels"]:
         """Coefficients E_Ω(x) in the eigenbasis (paper eq. 6), the input of equivariant heads."""
+        _check_views(x)
         spectrum, z = spectrum or self.spectrum(), self.encoder(x)
         if self.confidence:
             return spectrum.project(z[..., :-1], z[..., -1], self.ridge)
@@ -195,6 +219,7 @@ class NeuralIsometry(nn.Module):
     ) -> Shaped[Tensor, "batch ..."]:
         """Observations from coefficients, after spectral dropout where that is on."""
         spectrum = spectrum or self.spectrum()
+        check_tensors(sizes={"rank": len(spectrum.eigenvalues)}, a=(a, "batch rank channels"))
         return self._decode(self.dropout(a, spectrum.eigenvalues), spectrum)
 
     def _decode(self, a: Tensor, spectrum: Spectrum) -> Tensor:
@@ -212,6 +237,7 @@ class NeuralIsometry(nn.Module):
 
         torch.export accepts it with a batch of any size, unless `mask` is "exact".
         """
+        _check_views(x, tx)
         spectrum = spectrum or self.spectrum()
         a, b = self.encode(torch.cat([x, tx]), spectrum).split([x.shape[0], tx.shape[0]])
         return self._solve(cross_covariance(a, b), spectrum)
@@ -221,6 +247,14 @@ class NeuralIsometry(nn.Module):
 
     def _solve(self, covariance: Tensor, spectrum: Spectrum) -> Tensor:
         return isometric_map_from_covariance(covariance, spectrum.eigenvalues, self.mask, self.special, self.damping)
+
+
+def _check_views(*views: object) -> None:
+    for name, view in zip(("x", "tx", "ttx"), views, strict=False):
+        check_tensor(name, view)
+    first, *others = [tuple(view.shape[1:]) for view in views]  # type: ignore[attr-defined]
+    if any(other != first for other in others):
+        raise ValueError(f"observations of one batch must be of one shape, not {[first, *others]}")
 
 
 def _shared_covariance(a: Tensor, b: Tensor, group: int, leave_one_out: bool) -> Tensor:

@@ -21,12 +21,21 @@ class Metric:
         text: what it is, in a few words.
         better: the direction that is better; None where neither is.
         unit: the unit, e.g. "s" or "°"; empty where there is none.
+        limit: the value above which something is wrong, and which reports and the terminal flag; None where there is
+            none.
+        alarm: what is wrong then.
     """
 
     key: str
     text: str
     better: Better | None = None
     unit: str = ""
+    limit: float | None = None
+    alarm: str = ""
+
+    def flags(self, value: object) -> bool:
+        """Whether a value is beyond the limit; what is no number is not."""
+        return self.limit is not None and isinstance(value, int | float) and value > self.limit
 
 
 class Curve(TypedDict):
@@ -52,6 +61,19 @@ class Result:
     metrics: dict[str, float]
     curves: dict[str, Curve] = field(default_factory=dict, kw_only=True)
     tensors: dict[str, dict[str, Tensor]] = field(default_factory=dict, kw_only=True)
+
+
+def alarms(metrics: Iterable[Metric], values: Mapping[str, int | float]) -> list[str]:
+    """A sentence for each alarm that values beyond their limits give, with the furthest of these values."""
+    flagged: dict[str, list[tuple[float, str, Metric]]] = {}
+    for metric in metrics:
+        if metric.flags(value := values.get(metric.key)):
+            flagged.setdefault(metric.alarm, []).append((float(value or 0), metric.key, metric))
+    sentences = list[str]()
+    for alarm, found in flagged.items():
+        value, key, metric = max(found, key=lambda one: one[0])
+        sentences.append(f"{alarm}: {key} is {value:.4g}{metric.unit}, above {metric.limit:g}{metric.unit}")
+    return sentences
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,21 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from niso.checks import check_instance, check_tensor, check_tensors
 from niso.spectrum import Spectrum
 
 
 def relative_error(value: Float[Tensor, "*shape"], reference: Float[Tensor, "*shape"]) -> float:
-    """‖value − reference‖ / max(‖reference‖, 1e-30), in float64."""
+    """‖value − reference‖ / max(‖reference‖, 1e-30), in float64.
+
+    Raises:
+        TypeError: not tensors.
+        ValueError: the shapes differ (they would broadcast).
+    """
+    check_tensor("value", value)
+    check_tensor("reference", reference)
+    if value.shape != reference.shape:
+        raise ValueError(f"value {tuple(value.shape)} and reference {tuple(reference.shape)} differ in shape")
     value, reference = value.detach().double(), reference.detach().double()
     return float((value - reference).norm() / reference.norm().clamp_min(1e-30))
 
@@ -44,7 +54,13 @@ def assert_isometry(
 
     Raises:
         AssertionError: one of the two fails; the message says which, and by how much.
+        TypeError: maps that are not a tensor, or a spectrum that is not a `Spectrum`.
+        ValueError: maps that are not square, or not of the spectrum's rank.
     """
+    check_tensors(tau=(tau, "* rank rank"))
+    if spectrum is not None:
+        check_instance("spectrum", spectrum, Spectrum, "niso.Spectrum")
+        check_tensors(tau=(tau, "* rank rank"), eigenvalues=(spectrum.eigenvalues, "rank"))
     tau = tau.detach().double()
     identity = torch.eye(tau.shape[-1], dtype=tau.dtype, device=tau.device)
     error = relative_error(tau.mT @ tau, identity.expand_as(tau))

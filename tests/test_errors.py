@@ -13,6 +13,13 @@ def test_nearest_names_the_closest_or_all(name, clause):
     assert nearest(name, ["quick", "paper"]) == clause
 
 
+def test_a_message_is_one_printable_line_of_some_length():
+    assert str(NisoError("damaged:\n  a \x1b[31mword\x00  of two")) == "damaged: a \\x1b[31mword\\x00  of two"
+    long = str(NisoError("begin " + "x" * 5000 + " end: copy it again"))
+    assert len(long) < 1000 and long.startswith("begin x") and long.endswith("x end: copy it again") and " … " in long
+    assert str(NisoError()) == ""
+
+
 def test_nearest_takes_any_iterable():
     assert nearest("steps", iter({"step": 1})) == "; did you mean step?"
 

@@ -14,30 +14,30 @@ def test_equivariance_by_hand(dtype):
     a = torch.tensor([[1.0], [2.0]], dtype=dtype)
     b = torch.tensor([[1.0], [4.0]], dtype=dtype)
     # τa − b = (−3, −3), τᵀb − a = (3, −3)
-    assert losses.equivariance(tau, a, b, "forward").item() == 3
-    assert losses.equivariance(tau, a, b).item() == 6
-    assert losses.equivariance(tau, a, tau @ a).item() == 0
+    assert losses.equivariance(a, b, tau=tau, directions="forward").item() == 3
+    assert losses.equivariance(a, b, tau=tau).item() == 6
+    assert losses.equivariance(a, tau @ a, tau=tau).item() == 0
 
 
 def test_equivariance_is_a_mean_over_the_batch(dtype):
     tau = torch.linalg.qr(torch.randn(4, 3, 3, dtype=dtype)).Q
     a, b = torch.randn(2, 4, 3, 5, dtype=dtype)
-    each = torch.stack([losses.equivariance(*one) for one in zip(tau, a, b, strict=True)])
-    torch.testing.assert_close(losses.equivariance(tau, a, b), each.mean())
+    each = torch.stack([losses.equivariance(*one) for one in zip(a, b, tau, strict=True)])
+    torch.testing.assert_close(losses.equivariance(a, b, tau=tau), each.mean())
 
 
 def test_relative_equivariance_knows_no_scale_and_no_common_part(dtype):
     tau = torch.eye(4, dtype=dtype).expand(5, 4, 4)
     a, b = torch.randn(2, 5, 4, 3, dtype=dtype).unbind()
-    loss = losses.equivariance(tau, a, b, relative=True)
-    torch.testing.assert_close(losses.equivariance(tau, 1e-3 * a, 1e-3 * b, relative=True), loss)
+    loss = losses.equivariance(a, b, tau=tau, relative=True)
+    torch.testing.assert_close(losses.equivariance(1e-3 * a, 1e-3 * b, tau=tau, relative=True), loss)
     common = torch.randn(4, 3, dtype=dtype)
-    torch.testing.assert_close(losses.equivariance(tau, a + common, b + common, relative=True), loss)
+    torch.testing.assert_close(losses.equivariance(a + common, b + common, tau=tau, relative=True), loss)
     views = torch.cat([a, b])
     spread = (views - views.mean(0)).abs().mean()
-    torch.testing.assert_close(loss, losses.equivariance(tau, a, b) / spread)
+    torch.testing.assert_close(loss, losses.equivariance(a, b, tau=tau) / spread)
     same = torch.zeros(5, 4, 3, dtype=dtype, requires_grad=True)
-    losses.equivariance(tau, same, same, relative=True).backward()
+    losses.equivariance(same, same, tau=tau, relative=True).backward()
     assert same.grad.isfinite().all()
 
 
@@ -96,6 +96,6 @@ def test_float32_under_autocast():
     tau = torch.linalg.qr(torch.randn(2, 8, 8)).Q
     a, b = torch.randn(2, 2, 8, 5)
     values = torch.rand(8)
-    plain = losses.equivariance(tau, a, b), losses.multiplicity(values)
+    plain = losses.equivariance(a, b, tau=tau), losses.multiplicity(values)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert (losses.equivariance(tau, a, b), losses.multiplicity(values)) == plain
+        assert (losses.equivariance(a, b, tau=tau), losses.multiplicity(values)) == plain

@@ -17,9 +17,9 @@ def test_equivariance_error_by_hand(dtype):
     tau = torch.eye(2, dtype=dtype).expand(2, 2, 2)
     a = torch.tensor([[[1.0], [2.0]], [[0.0], [3.0]]], dtype=dtype)
     b = torch.tensor([[[1.0], [4.0]], [[4.0], [3.0]]], dtype=dtype)
-    torch.testing.assert_close(metrics.equivariance_error(tau, a, b), torch.tensor([4 / 17, 16 / 25], dtype=dtype))
+    torch.testing.assert_close(metrics.equivariance_error(a, b, tau=tau), torch.tensor([4 / 17, 16 / 25], dtype=dtype))
     common = torch.tensor([[[0.0], [3.0]]], dtype=dtype)
-    centred = metrics.equivariance_error(tau, a, b, common)
+    centred = metrics.equivariance_error(a, b, tau=tau, common=common)
     torch.testing.assert_close(centred, torch.tensor([4 / 2, 16 / 16], dtype=dtype))
 
 
@@ -27,9 +27,9 @@ def test_centred_error_ignores_a_constant_offset_that_the_plain_one_hides_behind
     tau = torch.eye(3, dtype=torch.float64).expand(4, 3, 3)
     a, b = torch.randn(2, 4, 3, 2, dtype=torch.float64)
     offset = 100 * torch.ones(1, 3, 1, dtype=torch.float64)
-    centred = metrics.equivariance_error(tau, a + offset, b + offset, offset)
-    torch.testing.assert_close(centred, metrics.equivariance_error(tau, a, b))
-    assert (metrics.equivariance_error(tau, a + offset, b + offset) < 1e-2 * centred).all()
+    centred = metrics.equivariance_error(a + offset, b + offset, tau=tau, common=offset)
+    torch.testing.assert_close(centred, metrics.equivariance_error(a, b, tau=tau))
+    assert (metrics.equivariance_error(a + offset, b + offset, tau=tau) < 1e-2 * centred).all()
 
 
 def test_relative_map_error_tells_a_map_of_the_transformation_from_a_map_of_the_pair():
@@ -37,19 +37,19 @@ def test_relative_map_error_tells_a_map_of_the_transformation_from_a_map_of_the_
     (a, other), planted = torch.randn(2, 3, 4, 4, dtype=torch.float64), orthogonal(3, 4, 4)
     b, other_b = planted @ a, planted @ other + torch.randn(3, 4, 4, dtype=torch.float64)
     fitted = torch.linalg.solve(other, other_b, left=False)
-    assert (metrics.equivariance_error(fitted, other, other_b) < 1e-15).all()
-    assert (metrics.relative_map_error(fitted, a, b) > 1e-2).all()
-    assert (metrics.relative_map_error(planted, a, b) < 1e-15).all()
+    assert (metrics.equivariance_error(other, other_b, tau=fitted) < 1e-15).all()
+    assert (metrics.relative_map_error(a, b, tau_other=fitted) > 1e-2).all()
+    assert (metrics.relative_map_error(a, b, tau_other=planted) < 1e-15).all()
     common = torch.ones(4, 1, dtype=torch.float64)
     expected = (fitted @ a - b).square().sum((-2, -1)) / (b - common).square().sum((-2, -1))
-    torch.testing.assert_close(metrics.relative_map_error(fitted, a, b, common), expected)
+    torch.testing.assert_close(metrics.relative_map_error(a, b, tau_other=fitted, common=common), expected)
 
 
 def test_equivariance_error_under_autocast():
     tau, (a, b) = orthogonal(2, 8, 8).float(), torch.randn(2, 2, 8, 5)
-    plain = metrics.equivariance_error(tau, a, b)
+    plain = metrics.equivariance_error(a, b, tau=tau)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        torch.testing.assert_close(metrics.equivariance_error(tau, a, b), plain, rtol=0, atol=0)
+        torch.testing.assert_close(metrics.equivariance_error(a, b, tau=tau), plain, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("uniform", [True, False])

@@ -92,7 +92,7 @@ def test_groups_equal_a_plain_loop(group, leave_one_out):
     torch.testing.assert_close(out.map_ab, tau)
     reconstruction = (model.decoder(s.unproject(tau @ a)) - tx).abs().mean()
     reconstruction = reconstruction + (model.decoder(s.unproject(tau.mT @ b)) - x).abs().mean()
-    assert_same(out, reconstruction, losses.equivariance(tau, a, b), model)
+    assert_same(out, reconstruction, losses.equivariance(a, b, tau=tau), model)
 
 
 @pytest.mark.parametrize("leave_one_out", [True, False])
@@ -280,7 +280,7 @@ def test_bad_calls():
     model, (x, tx, ttx) = make(), views(3)
     with pytest.raises(ValueError, match="a batch of 4 observations cannot be cut into groups of 3"):
         model(x, tx, group=3)
-    with pytest.raises(ValueError, match="groups of 0"):
+    with pytest.raises(ValueError, match="group must be at least 1, got 0"):
         model(x, tx, group=0)
     with pytest.raises(ValueError, match="triplets and groups cannot be combined"):
         model(x, tx, ttx, group=2)

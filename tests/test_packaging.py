@@ -1,9 +1,13 @@
 """What the package promises about itself: its layers, its imports, its version."""
 
 import importlib
+import re
+import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
+import zipfile
 from pathlib import Path
 
 import grimp
@@ -73,9 +77,91 @@ def test_constraints_pin_every_dependency():
     pins = dict(line.split("==") for line in lines)
     assert not [pin for pin in pins.items() if "+" in pin[1]]
     project = PYPROJECT["project"]
-    wanted = project["dependencies"] + project["optional-dependencies"]["test"]
+    wanted = (
+        project["dependencies"] + project["optional-dependencies"]["test"] + project["optional-dependencies"]["view"]
+    )
     missing = {canonical(entry.split(">=")[0]) for entry in wanted} - {canonical(name) for name in pins}
     assert not missing
+
+
+def test_versions_of_viser_and_rich_fit():
+    pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line)
+    assert int(pins["viser"].partition(".")[0]) == 1 and int(pins["rich"].partition(".")[0]) < 15
+
+
+@pytest.mark.parametrize("extra", ["video", "view", "vision", "matlab"])
+def test_hints_name_the_package_itself(extra):
+    """`niso[extra]` can be installed from an index alone; the package of the extra, beside a clone or a wheel, too."""
+    (requirement,) = PYPROJECT["project"]["optional-dependencies"][extra]
+    package = requirement.partition(">=")[0]
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "niso").rglob("*.py"))
+    assert f"pip install '{requirement}'" in source or f"pip install {package}" in source
+    assert f"niso[{extra}]" not in source
+
+
+@pytest.fixture(scope="module")
+def distributions(tmp_path_factory):
+    """The source distribution of a copy of the project, and the wheel built from it."""
+    folder = tmp_path_factory.mktemp("distributions")
+    names = "niso tests docs benchmarks results .github".split()
+    for name in names:
+        shutil.copytree(ROOT / name, folder / "project" / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in ROOT.iterdir():
+        if path.is_file() and not path.name.startswith("."):
+            shutil.copy(path, folder / "project")
+    build = "import sys; from setuptools import build_meta; print(getattr(build_meta, sys.argv[1])(sys.argv[2]))"
+    found = []
+    project = folder / "project"
+    for kind in ("build_sdist", "build_wheel"):
+        command = [sys.executable, "-c", build, kind, str(folder)]
+        run = subprocess.run(command, cwd=project, capture_output=True, text=True, check=True)
+        found.append(folder / run.stdout.splitlines()[-1])
+        if kind == "build_sdist":
+            with tarfile.open(found[0]) as archive:
+                archive.extractall(folder, filter="data")
+            project = folder / found[0].name.removesuffix(".tar.gz")
+    return found
+
+
+@pytest.mark.slow
+def test_the_source_distribution_can_be_tested(distributions):
+    with tarfile.open(distributions[0]) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    tracked = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "niso").rglob("*.html")]
+    wanted = {path.relative_to(ROOT).as_posix() for path in tracked}
+    wanted |= {"tests/conftest.py", "constraints.txt", "Makefile", "CONTRIBUTING.md", "docs/images/torus.png"}
+    wanted |= {"tests/fixtures/run-before/config.yaml", "benchmarks/common.py", ".github/workflows/tests.yml"}
+    assert not wanted - names
+    assert not [name for name in names if "__pycache__" in name]
+
+
+@pytest.mark.slow
+def test_the_wheel_has_all_files_and_links_that_work_on_an_index(distributions):
+    with zipfile.ZipFile(distributions[1]) as wheel:
+        names = set(wheel.namelist())
+        metadata = next(wheel.read(name).decode() for name in names if name.endswith("/METADATA"))
+    packaged = [
+        path for path in (ROOT / "niso").rglob("*") if path.suffix in (".py", ".html", ".css", ".yaml", ".json")
+    ]
+    assert not {path.relative_to(ROOT).as_posix() for path in packaged} - names and "niso/py.typed" in names
+    assert {name.partition("/")[0] for name in names} == {"niso", f"niso-{niso.__version__}.dist-info"}
+    targets = re.findall(r"\]\(([^)]+)\)", metadata)
+    assert targets and all(target.startswith("https://") for target in targets)
+    assert f"{PYPROJECT['project']['urls']['Source']}/raw/main/docs/images/torus.png" in targets
+    assert all(f"Project-URL: {name}, {url}" in metadata for name, url in PYPROJECT["project"]["urls"].items())
+
+
+def test_the_workflow_tests_three_systems_and_all_supported_versions():
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text())
+    job = workflow["jobs"]["test"]
+    assert [name.partition("-")[0] for name in job["strategy"]["matrix"]["os"]] == ["ubuntu", "macos", "windows"]
+    prefix = "Programming Language :: Python :: 3."
+    supported = [
+        entry.removeprefix(prefix) for entry in PYPROJECT["project"]["classifiers"] if entry.startswith(prefix)
+    ]
+    assert job["strategy"]["matrix"]["python"] == [f"3.{minor}" for minor in supported]
+    commands = "\n".join(step.get("run", "") for step in job["steps"])
+    assert all(word in commands for word in ("make", "ruff check", "mypy", "lint-imports", "pytest"))
 
 
 def canonical(name: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from matplotlib.figure import Figure
 
+from niso.cli.metrics import print_metrics
 from niso.errors import InputError
 from niso.report import Picture, save_pictures, write_comparison, write_report
 from niso.report.numbers import duration, number, verdict, with_error
@@ -86,6 +87,18 @@ def make_run(
 def meaning(**metrics):
     """Metrics as run.json has them, from (text, better, unit)."""
     return {key: dict(zip(("text", "better", "unit"), values, strict=True)) for key, values in metrics.items()}
+
+
+def test_values_beyond_their_limit_are_flagged_in_page_and_terminal(tmp_path, capsys):
+    limited = {"text": "an angle", "better": "lower", "unit": "°", "limit": 90.0, "alarm": "It is reversed"}
+    values = {"angle_skip0": 164.0, "angle_skip1": 80.0, "angle_skip2": 100.0, "other": 1000.0}
+    facts = {key: limited for key in list(values)[:3]}
+    run = make_run(tmp_path / "run", metrics=values, metrics_meaning=facts)
+    page = write_report(run, Known()).read_text(encoding="utf-8")
+    assert page.count("It is reversed: angle_skip0 is 164°, above 90°") == 1
+    assert page.count('<td class="number alarm">') == 2
+    print_metrics(values, run.path)
+    assert capsys.readouterr().out.count("It is reversed: angle_skip0 is 164°, above 90°") == 1
 
 
 def test_report_is_one_file_with_everything_in_it(tmp_path):

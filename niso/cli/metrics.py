@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from rich.console import Console
+
+from niso.results import alarms
+from niso.training.run import Run
+
 
 def print_metrics(metrics: Mapping[str, float], run: Path) -> None:
-    """Print the metrics and the path of the report; nothing in processes other than the first, which have none."""
+    """Print the metrics, in red what is wrong with them, and the path of the report.
+
+    Nothing in processes other than the first, which have none.
+    """
     if not metrics:
         return
     width = max(map(len, metrics))
     for name, value in metrics.items():
         print(f"{name:<{width}}  {value if isinstance(value, int) else format(value, '.4g')}")
+    for line in alarms(Run.open(run).described.values(), metrics):
+        Console(soft_wrap=True, highlight=False).print(f"\n{line}", style="bold red")
     print(f"\nreport: {run / 'report.html'}")

@@ -10,7 +10,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from niso.config import require
-from niso.errors import InputError
+from niso.errors import InputError, counted
 
 TRAJECTORY, PICTURE = "trajectory.txt", "trajectory.png"
 ENDED_EARLY = 3
@@ -51,7 +51,7 @@ class Options:
         if (out / TRAJECTORY).exists():
             raise InputError(f"{out / TRAJECTORY} is there already: choose another folder by --out")
         if self.skip > reader.head_skip:
-            print(f"the run was trained on at most {reader.head_skip} frames left out", file=sys.stderr)
+            print(f"the run was trained on at most {counted(reader.head_skip, 'frame')} left out", file=sys.stderr)
         with Bar("pose", stream.total, 0, visible=True, unit="frames") as bar:
             predicted = predict(reader, stream.frames, lambda count: bar.show(count, {}))
         write_tum(out / TRAJECTORY, predicted)

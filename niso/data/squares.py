@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import torch
+from jaxtyping import UInt8
 from PIL import Image
+from torch import Tensor
 
 from niso.errors import InputError
 
@@ -15,6 +19,18 @@ def square(image: Image.Image, size: int) -> Image.Image:
     left, top = (image.width - side) / 2, (image.height - side) / 2
     box = (left, top, left + side, top + side)
     return image.convert("RGB").resize((size, size), Image.Resampling.BICUBIC, box)
+
+
+def resized(images: UInt8[Tensor, "images 3 side side"], size: int) -> UInt8[Tensor, "images 3 size size"]:
+    """Square images as `square` resizes them."""
+    if images.shape[-1] == size:
+        return images
+    return torch.stack([as_tensor(square(Image.fromarray(image.permute(1, 2, 0).numpy()), size)) for image in images])
+
+
+def as_tensor(image: Image.Image) -> UInt8[Tensor, "3 height width"]:
+    """An image in RGB, 0 … 255."""
+    return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
 
 
 def read_square(path: Path, size: int) -> tuple[Image.Image, tuple[int, int]]:

@@ -19,6 +19,7 @@ Array = np.ndarray | Tensor
 
 DIVERGING, SEQUENTIAL = "RdBu", "Blues"
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#767676"  # Okabe and Ito's palette
+RED = "#c00000"  # a warning
 STYLE: dict[str, Any] = {
     "font.size": 9,
     "axes.titlesize": 10,

@@ -82,7 +82,8 @@ def rays(intrinsics: Float[Tensor, " 4"], height: int, width: int) -> Float[Tens
     """Unit directions through the centres of all pixels in the axes of the camera, row by row.
 
     Args:
-        intrinsics: fx, fy, cx, cy in pixels, see `niso.geometry.cameras`.
+        intrinsics: fx, fy, cx, cy in pixels, the corner of the image at (0, 0) and the centre of its first pixel at
+            (½, ½).
     """
     fx, fy, cx, cy = intrinsics.unbind()
     y = (torch.arange(height, dtype=fx.dtype, device=fx.device) + 0.5 - cy) / fy

@@ -30,9 +30,11 @@ class FieldConfig(Strict):
     """Channels of each hidden layer."""
     layers: int = 2
     """Hidden layers; without any, the field is linear in the features."""
+    gain: float = 1.0
+    """Factor on the weights that the first layer starts with: a higher rank may need a larger one."""
 
     def __post_init__(self) -> None:
-        require(self, "frequencies", "scale", "width", positive=True)
+        require(self, "frequencies", "scale", "width", "gain", positive=True)
         require(self, "layers")
 
 
@@ -52,7 +54,7 @@ class IsometryConfig(Strict):
     spectrum: Parametrisation = "table"
     """How mass and eigenfunctions are learned: `niso.LearnedSpectrum` or `niso.FieldSpectrum`."""
     eigenfunctions: Eigenfunctions = "polar"
-    """Parametrisation of the eigenfunctions of a table, see `niso.LearnedSpectrum`."""
+    """Parametrisation of the eigenfunctions, see `niso.LearnedSpectrum` and `niso.FieldSpectrum`."""
     norm: Norm = "l1"
     """Norm of the equivariance and reconstruction losses: mean absolute error or mean square."""
     equivariance: float = 0.5

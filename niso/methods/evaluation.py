@@ -141,9 +141,9 @@ def evaluate_pairs(method: Method, batches: Iterable[tuple[Tensor, ...]], shown:
     a, b, own, *other = (torch.cat(part) for part in zip(*coefficients, strict=True))
     common = b.mean(0, keepdim=True)
     if other:
-        means["relative_map_error"] = metrics.relative_map_error(other[0], a, b).mean().item()
-    means["equivariance_error"] = metrics.equivariance_error(own, a, b).mean().item()
-    means["equivariance_error_centred"] = metrics.equivariance_error(own, a, b, common).mean().item()
+        means["relative_map_error"] = metrics.relative_map_error(a, b, tau_other=other[0]).mean().item()
+    means["equivariance_error"] = metrics.equivariance_error(a, b, tau=own).mean().item()
+    means["equivariance_error_centred"] = metrics.equivariance_error(a, b, tau=own, common=common).mean().item()
     ordered = [in_ascending_order(method, tau[:shown]) for tau in (own, *other)]
     return PairEvaluation(means, kept, Maps(ordered[0], ordered[1] if other else None, method.map_text))
 

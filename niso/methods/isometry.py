@@ -173,4 +173,11 @@ def make_spectrum(config: IsometryConfig, networks: Networks) -> SpectrumModule:
     if config.spectrum == "table":
         return LearnedSpectrum(points, rank, config.eigenvalues, config.damping, config.eigenfunctions)
     places, weights = (part.to(torch.get_default_dtype()) for part in networks.domain(*networks.grid))
-    return FieldSpectrum(places, rank, weights, eigenvalues=config.eigenvalues, **asdict(config.field))
+    return FieldSpectrum(
+        places,
+        rank,
+        weights,
+        **asdict(config.field),
+        eigenvalues=config.eigenvalues,
+        eigenfunctions=config.eigenfunctions,
+    )

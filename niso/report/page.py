@@ -15,7 +15,7 @@ from niso.report.html import render
 from niso.report.methods import QUOTED, fitting_note
 from niso.report.numbers import duration, fact
 from niso.report.pictures import Picture, embed, embed_drawn
-from niso.results import Known, Metric, sources
+from niso.results import Known, Metric, alarms, sources
 from niso.training.run import Run
 
 _ELSEWHERE = {"summary", "metrics", "metric_descriptions", "targets", "command", "config"}
@@ -61,6 +61,7 @@ def write_report(run: Run, known: Known) -> Path:
         summary=[text for text in str(facts.get("summary") or "").split("\n\n") if text.strip()],
         reached=f"The log reaches step {last[-1][1]:,} of phase {last[-1][0]}." if last else "Nothing is logged yet.",
         results=_tables(entries),
+        alarms=alarms((entry.metric for entry in entries), run.metrics),
         notes=[*filter(None, [fitting_note(entry.metric.key for entry in entries)])],
         published=_tables(_published(run, known)),
         published_note=f"{QUOTED} This run: preset {preset}, {data}. Source: {sources(published)}.",

@@ -55,6 +55,8 @@ def run_side_by_side(jobs: Sequence[Job], count: int, out: Path) -> list[str]:
             while working:
                 for number in received[passed_on:]:
                     passed_on += 1
+                    for task in tasks:  # before any ends and makes room for the next
+                        task.interrupted = True
                     for task in tasks:
                         task.interrupt(number)
                 finished, working = wait(working, timeout=0.1)

@@ -5,8 +5,9 @@ from niso.spectrum.features import Features
 from niso.spectrum.field import FieldSpectrum
 from niso.spectrum.fixed import FixedSpectrum
 from niso.spectrum.module import Role, SpectrumModule
+from niso.spectrum.rotation import Eigenfunctions
 from niso.spectrum.spectrum import Spectrum
-from niso.spectrum.table import Eigenfunctions, LearnedSpectrum
+from niso.spectrum.table import LearnedSpectrum
 
 __all__ = [
     "Eigenfunctions",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from niso.checks import check_choice
 from niso.linalg import full_precision
 
 Eigenvalues = Literal["cumulative", "sorted", "shifted"]
@@ -21,8 +22,7 @@ def initial_root(kind: Eigenvalues, rank: int) -> Float[Tensor, " rank"]:
     Raises:
         ValueError: an unknown parametrisation.
     """
-    if kind not in _START:
-        raise ValueError(f"eigenvalues must be one of {get_args(Eigenvalues)}, not {kind!r}")
+    check_choice("eigenvalues", kind, Eigenvalues)
     return _START[kind](rank)
 
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from niso.linalg import full_precision, inverse_root
+from niso.checks import check_choice, check_count, check_tensor
+from niso.linalg import full_precision, inverse_root, matmul
 from niso.spectrum.eigenvalues import Eigenvalues, initial_root, ordered
 from niso.spectrum.features import Features, PointFeatures
 from niso.spectrum.module import Role, SpectrumModule
+from niso.spectrum.rotation import Eigenfunctions, retract_, rotated, start_frame
 from niso.spectrum.spectrum import Spectrum
+
+DEPENDENT = 1e-12
+"""Ratio of the extreme eigenvalues of G below which those of a new field say nothing: U itself is in float32."""
 
 
 class FieldSpectrum(SpectrumModule):
@@ -24,6 +30,8 @@ class FieldSpectrum(SpectrumModule):
     - M = diag(w exp ρ(x)); ρ starts at 0, and w is what the point stands for: a quadrature weight or an area;
     - G = UᵀMU, summed over the points;
     - Φ(x) = U(x) G^(−1/2), so that ΦᵀMΦ = I; at the points themselves this is M^(−1/2) polar(M^(1/2) U);
+      by "rotation" it is U(x) G^(−1/2) F cayley(W), so that U has to find the space of the eigenfunctions alone, and
+      they turn in it as those of a `LearnedSpectrum` do. Call `retract_` after every optimiser step;
     - Λ as in `LearnedSpectrum`.
 
     Call it to get the `Spectrum` at the points that it was made with, and `at` for other points.
@@ -37,7 +45,10 @@ class FieldSpectrum(SpectrumModule):
             −1 to 1.
         width, layers: of the networks' hidden layers; SiLU follows each. With no layers, U and ρ are linear in the
             features.
+        gain: factor on what the first layer of U starts with: with a larger one U varies more from point to point,
+            so that its functions stay linearly independent, to rounding, at a higher rank.
         eigenvalues: parametrisation of Λ, see `LearnedSpectrum`.
+        eigenfunctions: parametrisation of Φ.
 
     Raises:
         ValueError: points, weights or sizes that are no such thing; a rank above the number of points, or above the
@@ -49,6 +60,7 @@ class FieldSpectrum(SpectrumModule):
 
     places: Tensor
     weights: Tensor
+    frame: Tensor
 
     def __init__(
         self,
@@ -59,17 +71,23 @@ class FieldSpectrum(SpectrumModule):
         frequencies: int = 48,
         scale: float = 1.5,
         width: int = 128,
-        layers: int = 3,
+        layers: int = 2,
+        gain: float = 1.0,
         eigenvalues: Eigenvalues = "shifted",
+        eigenfunctions: Eigenfunctions = "polar",
     ) -> None:
         super().__init__()
         places, weights = _checked(points, weights)
-        rank = len(places) if rank is None else rank
+        rank = len(places) if rank is None else check_count("rank", rank)
         if not 1 <= rank <= len(places):
             raise ValueError(f"rank {rank} must lie between 1 and the number of points, {len(places)}")
+        if not 0 < gain < math.inf:
+            raise ValueError(f"gain must be positive, got {gain}")
         if width < 1 or layers < 0:
             raise ValueError(f"a field's width must be positive and its layers not negative, got {width} and {layers}")
+        check_choice("eigenfunctions", eigenfunctions, Eigenfunctions)
         self.eigenvalue_kind: Eigenvalues = eigenvalues
+        self.eigenfunction_kind: Eigenfunctions = eigenfunctions
         self.register_buffer("places", places)
         self.register_buffer("weights", weights)
         dimensions = places.shape[1]
@@ -80,18 +98,24 @@ class FieldSpectrum(SpectrumModule):
             raise ValueError(f"such networks span at most {span} functions, not {rank}: {more}")
         self.functions = _Network(self.features.count, [width] * layers, rank)
         self.density = _Network(self.features.count, [width] * layers, 1)
+        with torch.no_grad():
+            for parameter in self.functions.layers[0].parameters():
+                parameter.mul_(gain)
         nn.init.orthogonal_(self.functions.layers[-1].weight)  # type: ignore[arg-type]  # a linear layer's
         nn.init.zeros_(self.density.layers[-1].weight)  # type: ignore[arg-type]  # a linear layer's
         nn.init.zeros_(self.density.layers[-1].bias)  # type: ignore[arg-type]
         self.eigenvalue_root = nn.Parameter(initial_root(eigenvalues, rank))
-        try:
-            with torch.no_grad():
-                self()
-        except torch.linalg.LinAlgError as error:
+        if eigenfunctions == "rotation":
+            self.register_buffer("frame", start_frame(rank))
+            self.basis = nn.Parameter(torch.zeros(rank, rank))
+        with torch.no_grad():
+            mass, u = (part.double().cpu() for part in self._evaluate(self.places, self.weights))
+            values = torch.linalg.eigvalsh(u.mT @ (mass[:, None] * u))
+        if not values[0] > DEPENDENT * values[-1]:
             raise ValueError(
                 f"the {rank} functions of the field are linearly dependent on its {len(places)} points, to rounding: "
-                "take Fourier features, more frequencies of them, a larger scale, fewer layers or a lower rank"
-            ) from error
+                "take a larger gain, Fourier features, more frequencies of them, a larger scale or a lower rank"
+            )
 
     @property
     def points(self) -> int:
@@ -103,7 +127,7 @@ class FieldSpectrum(SpectrumModule):
 
     def forward(self) -> Spectrum:
         mass, functions = self._evaluate(self.places, self.weights)
-        return Spectrum(mass, _orthonormal(functions, mass), self._eigenvalues())
+        return Spectrum(mass, self._turned(_orthonormal(functions, mass)), self._eigenvalues())
 
     def at(
         self,
@@ -135,14 +159,29 @@ class FieldSpectrum(SpectrumModule):
         places, weights = places.to(self.places), weights.to(self.weights)
         mass, functions = self._evaluate(places, weights)
         own = (functions, mass) if orthonormal else self._evaluate(self.places, self.weights)[::-1]
-        return Spectrum(mass, _orthonormal(functions, mass, *own), self._eigenvalues())
+        return Spectrum(mass, self._turned(_orthonormal(functions, mass, *own)), self._eigenvalues())
 
     def roles(self) -> dict[Role, list[nn.Parameter]]:
+        functions = [self.basis] if self.eigenfunction_kind == "rotation" else list(self.functions.parameters())
         return {
-            "eigenfunctions": list(self.functions.parameters()),
+            "eigenfunctions": functions,
             "eigenvalues": [self.eigenvalue_root],
             "mass": list(self.density.parameters()),
         }
+
+    @torch.no_grad()
+    def retract_(self) -> None:
+        """Move the rotation from the basis into the frame, which leaves the spectrum unchanged.
+
+        Call it after every optimiser step with "rotation"; with "polar" it does nothing.
+        """
+        if self.eigenfunction_kind == "rotation":
+            retract_(self.frame, self.basis)
+
+    def _turned(self, functions: Float[Tensor, "points rank"]) -> Float[Tensor, "points rank"]:
+        if self.eigenfunction_kind == "polar":
+            return functions
+        return matmul(functions, rotated(self.frame, self.basis))
 
     def _evaluate(
         self, places: Float[Tensor, "points dimensions"], weights: Float[Tensor, " points"]
@@ -155,7 +194,10 @@ class FieldSpectrum(SpectrumModule):
         return ordered(self.eigenvalue_root, self.eigenvalue_kind)
 
     def extra_repr(self) -> str:
-        return f"points={self.points}, rank={self.rank}, eigenvalues={self.eigenvalue_kind!r}"
+        return (
+            f"points={self.points}, rank={self.rank}, eigenvalues={self.eigenvalue_kind!r}, "
+            f"eigenfunctions={self.eigenfunction_kind!r}"
+        )
 
 
 class _Network(nn.Module):
@@ -201,8 +243,12 @@ def _checked(points: Tensor, weights: Tensor | None, each: float = 1.0) -> tuple
     """Points and weights, `each` where none are given.
 
     Raises:
+        TypeError: they are not tensors.
         ValueError: they are not finite, do not fit each other, or a weight is not positive.
     """
+    check_tensor("points", points)
+    if weights is not None:
+        check_tensor("weights", weights, "floating-point numbers")
     if points.ndim != 2 or 0 in points.shape or not points.is_floating_point():
         raise ValueError(f"points must be (points, dimensions) floating-point numbers, not {tuple(points.shape)}")
     if weights is None:

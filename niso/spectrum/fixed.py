@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from niso.checks import check_tensors
 from niso.spectrum.module import SpectrumModule
 from niso.spectrum.spectrum import Spectrum
 
@@ -25,6 +26,7 @@ class FixedSpectrum(SpectrumModule):
         eigenvalues: (rank,) non-negative numbers Λ.
 
     Raises:
+        TypeError: not tensors of floating-point numbers.
         ValueError: shapes that do not fit, a mass that is not positive, negative eigenvalues, numbers that are not
             finite, or eigenfunctions that are not M-orthonormal: ΦᵀMΦ differs from I by more than 1e-3.
     """
@@ -40,9 +42,9 @@ class FixedSpectrum(SpectrumModule):
         eigenvalues: Float[Tensor, " rank"],
     ) -> None:
         super().__init__()
-        shapes = tuple(mass.shape), tuple(eigenfunctions.shape), tuple(eigenvalues.shape)
-        if eigenfunctions.ndim != 2 or shapes != (shapes[1][:1], shapes[1], shapes[1][1:]) or 0 in shapes[1]:
-            raise ValueError(f"mass, eigenfunctions and eigenvalues must be (N,), (N, k) and (k,), not {shapes}")
+        check_tensors(
+            eigenfunctions=(eigenfunctions, "points rank"), mass=(mass, "points"), eigenvalues=(eigenvalues, "rank")
+        )
         if not all(bool(part.isfinite().all()) for part in (mass, eigenfunctions, eigenvalues)):
             raise ValueError("a spectrum must be finite")
         if not bool((mass > 0).all()):

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from niso.checks import check_number, check_tensors
 from niso.linalg import full_precision, matmul
 
 
@@ -42,24 +43,29 @@ class Spectrum(NamedTuple):
             smooth: R = Λ / mean Λ, which asks for smooth functions, instead of the identity.
 
         Raises:
+            TypeError: not tensors of floating-point numbers.
             ValueError: latents that are not (…, points, channels), a confidence that is not (…, points), or a ridge
                 that is not positive.
         """
-        if z.ndim < 2 or z.shape[-2] != len(self.mass):
-            raise ValueError(f"latents must be (…, {len(self.mass)} points, channels), not {tuple(z.shape)}")
+        check_tensors(sizes={"points": len(self.mass)}, latents=(z, "* points channels"))
         if confidence is None:
             return matmul((self.eigenfunctions * self.mass[:, None]).mT, z)
+        check_tensors(confidence=(confidence, "* points"))
         if confidence.shape != z.shape[:-1]:
             raise ValueError(f"a confidence must be {tuple(z.shape[:-1])}, not {tuple(confidence.shape)}")
-        if not ridge > 0:
-            raise ValueError(f"ridge must be positive, got {ridge}")
+        check_number("ridge", ridge, positive=True)
         return _least_squares(self, z, confidence, ridge, smooth)
 
     def unproject(self, a: Float[Tensor, "*batch rank channels"]) -> Float[Tensor, "*batch points channels"]:
         """Latent functions Φ a with the given coefficients.
 
         For rank < points, `unproject` after `project` is the M-orthogonal projection onto the eigenfunctions.
+
+        Raises:
+            TypeError: not a tensor of floating-point numbers.
+            ValueError: coefficients that are not (…, rank, channels).
         """
+        check_tensors(sizes={"rank": self.eigenfunctions.shape[1]}, coefficients=(a, "* rank channels"))
         return matmul(self.eigenfunctions, a)
 
     def operator(self) -> Float[Tensor, "points points"]:
@@ -67,7 +73,13 @@ class Spectrum(NamedTuple):
         return matmul(self.eigenfunctions * self.eigenvalues, (self.eigenfunctions * self.mass[:, None]).mT)
 
     def spatial_map(self, tau: Float[Tensor, "*batch rank rank"]) -> Float[Tensor, "*batch points points"]:
-        """Map Φ τ_Ω ΦᵀM on latent functions for a map τ_Ω of coefficients (inverse of paper eq. 5)."""
+        """Map Φ τ_Ω ΦᵀM on latent functions for a map τ_Ω of coefficients (inverse of paper eq. 5).
+
+        Raises:
+            TypeError: not a tensor of floating-point numbers.
+            ValueError: maps that are not (…, rank, rank).
+        """
+        check_tensors(sizes={"rank": self.eigenfunctions.shape[1]}, tau=(tau, "* rank rank"))
         return matmul(matmul(self.eigenfunctions, tau), (self.eigenfunctions * self.mass[:, None]).mT)
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from niso.checks import check_choice, check_count, check_number
 from niso.linalg import full_precision, polar
 from niso.spectrum.eigenvalues import Eigenvalues, initial_root, ordered
 from niso.spectrum.module import Role, SpectrumModule
+from niso.spectrum.rotation import Eigenfunctions, retract_, rotated, start_frame
 from niso.spectrum.spectrum import Spectrum
-
-Eigenfunctions = Literal["polar", "rotation"]
-"""Parametrisation of Φ: a polar factor, or a rotation of an orthonormal frame."""
 
 
 class LearnedSpectrum(SpectrumModule):
@@ -43,7 +40,8 @@ class LearnedSpectrum(SpectrumModule):
             after `retract_` on a CPU; there its first derivatives alone are exact.
 
     Raises:
-        ValueError: a rank outside 1 … points, or an unknown parametrisation.
+        TypeError: points or a rank that are not whole numbers.
+        ValueError: a rank outside 1 … points, an unknown parametrisation, or a negative damping.
 
     Half-precision parameters still give a float32 spectrum.
 
@@ -62,16 +60,17 @@ class LearnedSpectrum(SpectrumModule):
         eigenfunctions: Eigenfunctions = "polar",
     ) -> None:
         super().__init__()
-        rank = points if rank is None else rank
+        points = check_count("points", points)
+        rank = points if rank is None else check_count("rank", rank)
         if not 1 <= rank <= points:
             raise ValueError(f"rank {rank} must lie between 1 and the number of points, {points}")
-        if eigenfunctions not in get_args(Eigenfunctions):
-            raise ValueError(f"eigenfunctions must be one of {get_args(Eigenfunctions)}, not {eigenfunctions!r}")
+        check_choice("eigenfunctions", eigenfunctions, Eigenfunctions)
+        check_number("damping", damping)
         self.eigenvalue_kind, self.eigenfunction_kind = eigenvalues, eigenfunctions
         self.damping = damping
         self.mass_root = nn.Parameter(torch.ones(points))
         if eigenfunctions == "rotation":
-            self.register_buffer("frame", torch.linalg.qr(torch.randn(points, points)).Q)
+            self.register_buffer("frame", start_frame(points))
             self.basis = nn.Parameter(torch.zeros(points, rank))
         else:
             self.basis = nn.Parameter(0.01 * torch.randn(points, rank))
@@ -88,7 +87,7 @@ class LearnedSpectrum(SpectrumModule):
     def forward(self) -> Spectrum:
         mass, root = _mass(self.mass_root)
         if self.eigenfunction_kind == "rotation":
-            orthonormal = _rotated(self.frame, self.basis)
+            orthonormal = rotated(self.frame, self.basis)
         else:
             orthonormal = polar(root * self.basis, damping=self.damping)
         return Spectrum(mass, orthonormal / root, ordered(self.eigenvalue_root, self.eigenvalue_kind))
@@ -103,14 +102,7 @@ class LearnedSpectrum(SpectrumModule):
         Call it after every optimiser step with "rotation"; with "polar" it does nothing.
         """
         if self.eigenfunction_kind == "rotation":
-            frame = self.frame @ _cayley(_skew(self.basis))
-            gram = frame.mT @ frame  # the third-order Newton–Schulz step below stops rounding errors from accumulating
-            self.frame.copy_(
-                frame
-                @ (15 * torch.eye(len(gram), dtype=gram.dtype, device=gram.device) - 10 * gram + 3 * gram @ gram)
-                / 8
-            )
-            self.basis.zero_()
+            retract_(self.frame, self.basis)
 
     def extra_repr(self) -> str:
         return (
@@ -123,30 +115,3 @@ class LearnedSpectrum(SpectrumModule):
 def _mass(mass_root: Float[Tensor, " points"]) -> tuple[Float[Tensor, " points"], Float[Tensor, "points 1"]]:
     mass = mass_root.square() + 1e-8
     return mass, mass.sqrt()[:, None]
-
-
-@full_precision
-def _rotated(
-    frame: Float[Tensor, "points points"], basis: Float[Tensor, "points rank"]
-) -> Float[Tensor, "points rank"]:
-    """First columns of the frame, rotated by cayley(W)."""
-    rank = basis.shape[1]
-    # on the CPU only: the host would wait for a GPU's answer
-    if not torch.compiler.is_compiling() and basis.device.type == "cpu" and not basis.any():
-        # W = 0 after a retraction: F (I + W) has the same value and first derivatives, and needs no solve
-        return frame[:, :rank] + frame @ _skew(basis)[:, :rank]
-    return frame @ _cayley(_skew(basis))[:, :rank]
-
-
-def _skew(basis: Float[Tensor, "points rank"]) -> Float[Tensor, "points points"]:
-    """Skew matrix W that rotates among the first `rank` directions, and between these and the others."""
-    points, rank = basis.shape
-    inner, outer = basis[:rank], basis[rank:]
-    top = torch.cat([(inner - inner.mT) / 2, -outer.mT], dim=1)
-    return torch.cat([top, torch.cat([outer, outer.new_zeros(points - rank, points - rank)], dim=1)])
-
-
-def _cayley(w: Float[Tensor, "n n"]) -> Float[Tensor, "n n"]:
-    """Cayley map (I − W/2)⁻¹ (I + W/2): orthogonal for a skew W, and I + W to first order."""
-    identity = torch.eye(len(w), dtype=w.dtype, device=w.device)
-    return torch.linalg.solve(identity - w / 2, identity + w / 2)

@@ -15,7 +15,7 @@ from safetensors.torch import save as serialize
 from torch import Tensor, nn, optim
 
 from niso.errors import CheckpointError, InputError
-from niso.files import write_atomically
+from niso.files import parse_json, write_atomically
 
 Facts = dict[str, Any]
 
@@ -45,7 +45,9 @@ def load(path: Path) -> tuple[dict[str, Tensor], Facts]:
         raise CheckpointError(f"there is no checkpoint {path}")
     try:
         with safe_open(path, framework="pt") as file:
-            facts = json.loads((file.metadata() or {})["facts"])
+            facts = parse_json((file.metadata() or {})["facts"])
+            if not isinstance(facts, dict):
+                raise ValueError("its facts are not an object")
             return {name: file.get_tensor(name) for name in file.keys()}, facts
     except (SafetensorError, KeyError, ValueError, OSError) as error:
         raise CheckpointError(
@@ -72,6 +74,8 @@ def open_phase(path: Path, module: nn.Module, steps: int) -> tuple[dict[str, Ten
         InputError: it lies beyond the steps.
     """
     tensors, facts = load(path)
+    if not (isinstance(facts.get("step"), int) and isinstance(facts.get("seconds"), int | float)):
+        raise CheckpointError(f"checkpoint {path} does not say how long it was trained: delete it to start anew")
     restore_weights(path, tensors, module)
     if facts["step"] > steps:
         raise InputError(

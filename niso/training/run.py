@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ import numpy as np
 
 from niso.config import read_yaml, to_yaml
 from niso.errors import InputError
-from niso.files import write_json, write_new
+from niso.files import parse_json, write_json, write_new
 from niso.results import Curve, Metric
 
 OUTPUT = "output.log"
@@ -79,7 +78,7 @@ class Run:
             InputError: the file cannot be read or is not a record.
         """
         try:
-            record = json.loads(path.read_text(encoding="utf-8"))
+            record = parse_json(path.read_text(encoding="utf-8"))
             missing = [key for key in (*KIND, "seed", "metrics", "facts") if key not in record]
             parts = () if missing else ("metrics", "facts", "settings")
             wrong = [part for part in parts if not isinstance(record.get(part) or {}, dict)]
@@ -223,7 +222,7 @@ class Run:
         else:
             file = self.path / FILES[part]
             try:
-                content = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+                content = parse_json(file.read_text(encoding="utf-8")) if file.is_file() else {}
             except (OSError, ValueError) as error:
                 raise InputError(f"cannot read {file} ({error}): {self._remedy(part)}") from error
         if not isinstance(content, dict):

@@ -1,12 +1,10 @@
-"""Cameras of data sets: poses by definition, what is wrong with broken ones, and intrinsics in pixels."""
+"""Cameras of data sets: poses by definition, what is wrong with broken ones."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 
-from niso.errors import InputError
 from niso.geometry import cameras, se3
 from tests.poses import random_poses
 
@@ -51,30 +49,3 @@ def test_rounded_rotations_become_exact():
     found = torch.from_numpy(poses)[:, :3, :3]
     torch.testing.assert_close(found.mT @ found, torch.eye(3, dtype=F64).expand(5, 3, 3), atol=1e-12, rtol=0)
     torch.testing.assert_close(found.mT, rotation, atol=2e-4, rtol=0)
-
-
-@pytest.mark.parametrize("style", ["ndc_isotropic", "ndc_norm_image_bounds"])
-def test_ndc_intrinsics(style, dtype):
-    focal = torch.tensor([[2.4, 2.5], [1.0, 3.0]], dtype=dtype)
-    principal = torch.tensor([[0.0, 0.0], [0.1, -0.2]], dtype=dtype)
-    pixels = cameras.pixels_from_ndc(focal, principal, 240, 320, style)
-    horizontal = 120 if style == "ndc_isotropic" else 160
-    expected = torch.tensor([1.0 * horizontal, 360, 160 - 0.1 * horizontal, 120 + 0.2 * 120], dtype=dtype)
-    torch.testing.assert_close(pixels[1], expected)
-    assert pixels[0, 2:].tolist() == [160, 120]
-
-
-def test_unknown_ndc_format():
-    with pytest.raises(InputError, match="'screen' is not known"):
-        cameras.pixels_from_ndc(torch.ones(2), torch.zeros(2), 2, 2, "screen")
-
-
-def test_cropped_intrinsics_keep_the_rays(dtype):
-    """The pixel (200, 100) of a 320×240 image lies at (160, 100) of the 240×240 square, at half of that in 120×120."""
-    intrinsics = torch.tensor([300.0, 310, 150, 130], dtype=dtype)
-    cropped = cameras.cropped(intrinsics, 240, 320, 120)
-
-    def ray(k, x, y):
-        return torch.stack(((x - k[2]) / k[0], (y - k[3]) / k[1]))
-
-    torch.testing.assert_close(ray(cropped, 80, 50), ray(intrinsics, 200, 100))

@@ -7,7 +7,9 @@ import shutil
 import signal
 import sys
 import threading
+import time
 from dataclasses import replace
+from subprocess import Popen
 from types import SimpleNamespace
 
 import pytest
@@ -65,6 +67,33 @@ def jobs(tmp_path, monkeypatch):
     return make
 
 
+@pytest.fixture(autouse=True)
+def ended(monkeypatch):
+    """Whatever happens, no process that a test began outlives it."""
+    begun = []
+
+    def begin(*words, **options):
+        begun.append(Popen(*words, **options))
+        return begun[-1]
+
+    monkeypatch.setattr(parallel, "Popen", begin)
+    yield
+    for process in begun:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def heeded():
+    """SIGTERM and SIGHUP are not ignored, as below nohup; one that comes too early or too late does nothing."""
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    previous = {number: signal.signal(number, lambda *_: None) for number in numbers}
+    yield
+    for number, handler in previous.items():
+        signal.signal(number, handler)
+
+
 @pytest.fixture
 def when():
     """Does something, in a thread, when all of these files exist."""
@@ -84,6 +113,23 @@ def when():
     ended.set()
     for thread in threads:
         thread.join()
+
+
+class Unresponsive(Exception):
+    pass
+
+
+@pytest.fixture
+def limited(monkeypatch):
+    """Runs side by side that do not end within a minute are an error, and their processes are killed."""
+    begun, wait = time.monotonic(), parallel.wait
+
+    def impatient(*words, **options):
+        if time.monotonic() - begun > 60:
+            raise Unresponsive
+        return wait(*words, **options)
+
+    monkeypatch.setattr(parallel, "wait", impatient)
 
 
 def test_all_runs_are_trained_and_those_that_are_finished_are_left(jobs, tmp_path, capfd):
@@ -114,6 +160,7 @@ def test_one_that_fails_is_named_and_does_not_stop_the_others(jobs, tmp_path, ca
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.usefixtures("heeded", "limited")
 def test_a_signal_is_passed_on_and_no_more_runs_begin(jobs, tmp_path, number, capfd, when):
     logs = [tmp_path / f"seed{seed}" / "log.csv" for seed in (0, 1)]
     when(logs, lambda: os.kill(os.getpid(), number))
@@ -121,7 +168,7 @@ def test_a_signal_is_passed_on_and_no_more_runs_begin(jobs, tmp_path, number, ca
         run_side_by_side(jobs("wait", "wait", "finish"), 2, tmp_path)
     assert stop.value.number == number and not (tmp_path / "seed2").exists()
     states = re.findall(r"^seed 1: (\w+)", capfd.readouterr().err, re.MULTILINE)
-    assert "working" in states and states[-1] == "interrupted"
+    assert {*states} <= {"working", "saving", "interrupted"} and states[-1] == "interrupted"
     assert run_side_by_side(jobs("finish", "finish", "finish"), 2, tmp_path) == []
 
 
@@ -139,6 +186,7 @@ def test_where_nothing_can_begin_the_reason_is_given_once_and_nothing_is_left(jo
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("heeded")
 def test_real_processes_interrupted_and_resumed_equal_a_run_by_itself(
     niso, small, tmp_path, weights, blank_processes, when
 ):

@@ -52,6 +52,28 @@ def test_orthonormal_at_any_sampling_after_any_optimiser_step(features, dtype):
     assert s.eigenfunctions.dtype == dtype and (s.mass > 0).all()
 
 
+def test_rotations_are_retracted_into_the_frame(dtype):
+    spectrum = FieldSpectrum(grid(6), 7, features="fourier", width=32, eigenfunctions="rotation").to(dtype)
+    spectrum.retract_()
+    with torch.no_grad():
+        spectrum.basis.normal_()
+    others = torch.rand(20, 2, dtype=dtype)
+    before, elsewhere = spectrum(), spectrum.at(others, orthonormal=False)
+    spectrum.retract_()
+    assert spectrum.basis.count_nonzero() == 0
+    torch.testing.assert_close(spectrum().eigenfunctions, before.eigenfunctions, rtol=1e-4, atol=1e-4)
+    read = spectrum.at(others, orthonormal=False).eigenfunctions
+    torch.testing.assert_close(read, elsewhere.eigenfunctions, rtol=1e-3, atol=1e-3)
+    assert orthonormality_error(spectrum()) < 1e-4 and spectrum.roles()["eigenfunctions"] == [spectrum.basis]
+
+
+def test_a_larger_gain_keeps_functions_independent():
+    places, weights = (part.float() for part in places_and_weights(16))
+    with pytest.raises(ValueError, match="64 functions of the field are linearly dependent"):
+        FieldSpectrum(places, 64, weights)
+    assert orthonormality_error(FieldSpectrum(places, 64, weights, gain=8.0)()) < 1e-3
+
+
 def test_it_is_the_polar_factor(field):
     field.double()
     mass, functions = field._evaluate(field.places, field.weights)
@@ -179,7 +201,7 @@ def test_wrong_arguments(field):
         ({"rank": 6, "width": 4}, "span at most 5 functions, not 6: widen them"),
         ({"rank": 8, "layers": 0}, "span at most 3 functions, not 8: take more frequencies"),
         ({"layers": -1}, "its layers not negative"),
-        ({"points": points / 100}, "linearly dependent on its 9 points, to rounding: take Fourier features"),
+        ({"points": points / 1e4}, "linearly dependent on its 9 points, to rounding: take a larger gain"),
         ({"weights": torch.zeros(9)}, "weights must be positive and finite"),
         ({"weights": torch.ones(8)}, "weights"),
         ({"features": "fourier", "frequencies": 0}, "frequencies and their scale must be positive"),

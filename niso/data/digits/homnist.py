@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Float, Int, Shaped, UInt8
 from torch import Tensor
 
+from niso.data.digits.matlab import read_arrays
 from niso.data.digits.mnist import signed
 from niso.errors import InputError
 from niso.geometry.action import Action
@@ -213,23 +214,22 @@ def _open(path: Path) -> list[Any]:
     if not path.is_file():
         raise InputError(f"there is no file {path}: {_REMEDY}")
     try:
-        with path.open("rb") as file:
-            head = file.read(520)
+        with path.open("rb") as start:
+            head = start.read(520)
         if b"\x89HDF\r\n\x1a\n" in (head[:8], head[512:]):
             try:
                 h5py: Any = importlib.import_module("h5py")  # optional
             except ImportError as error:
                 raise InputError(f"{path} is MATLAB 7.3 (HDF5), which needs h5py: pip install h5py") from error
-            content = h5py.File(path, "r")  # stays open as long as its data sets do
+            file = h5py.File(path, "r")  # stays open as long as its data sets do
+            content = {key: file[key] for key in keys if key in file}
         elif head.startswith(b"MATLAB 5.0"):
-            from scipy.io import loadmat
-
-            content = loadmat(path, variable_names=keys)
+            content = read_arrays(path, keys)
         else:
             raise InputError(f"{path} is not a MATLAB file of version 5 or 7.3: {_REMEDY}")
     except InputError:
         raise
-    except Exception as error:  # scipy raises errors of many kinds for damaged files
+    except Exception as error:  # h5py raises errors of many kinds for damaged files
         raise InputError(f"{path} is damaged or cut off ({error}): {_REMEDY}") from error
     missing = [key for key in keys if key not in content or not hasattr(content[key], "shape")]
     if missing:

@@ -27,6 +27,9 @@ FILES = {
 }
 """Canonical names, and checksums of the compressed files that the mirrors hold (<name>.gz)."""
 
+LARGEST = 256 << 20
+"""Bytes of an unzipped file; MNIST's largest has 47 million."""
+
 MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
@@ -127,12 +130,24 @@ def _cached(name: str) -> Path:
     )
 
 
+def _content(path: Path) -> bytes:
+    """What a file holds, unzipped, and no more than any idx file here: a small gzipped file may hold gigabytes."""
+    content = bytearray()
+    with path.open("rb") as file:
+        zipped = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        unzipped = gzip.GzipFile(fileobj=file) if zipped else file
+        while len(content) <= LARGEST and (part := unzipped.read(1 << 20)):
+            content += part
+    if len(content) > LARGEST:
+        raise OSError(f"it holds more than {LARGEST >> 20} MiB")
+    return bytes(content)
+
+
 def _read(path: Path, expected: tuple[int | None, ...], remedy: str) -> UInt8[Tensor, "*shape"]:
     """An idx file of bytes: two zeros, type 8 (bytes), the number of axes, their sizes (big-endian), the data."""
     try:
-        content = path.read_bytes()
-        if content[:2] == b"\x1f\x8b":
-            content = gzip.decompress(content)
+        content = _content(path)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} cannot be read or is damaged ({error}): {remedy}") from error
     axes, header = len(expected), 4 + 4 * len(expected)

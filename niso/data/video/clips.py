@@ -107,4 +107,4 @@ def _clip(motion: Motion, frames: int, size: int, seed: int, textures: Textures)
     for image, pose in zip(images, poses.float(), strict=True):
         view = render(scene, textures, pose, intrinsics.float(), size, size)
         image.copy_((view.colours * 255).round())
-    return Clip(images, poses, intrinsics.expand(frames, 4))
+    return Clip(images, poses)

@@ -17,6 +17,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -24,12 +25,11 @@ import numpy as np
 import torch
 from pydantic import TypeAdapter
 
-from niso.data.video.sequences import Sequence, hold_out, natural
+from niso.data.video.sequences import TEST, TRAIN, Draw, Sequence, hold_out, natural
 from niso.errors import InputError
 from niso.geometry import cameras
 
 FRAMES, SEQUENCES = "frame_annotations.jgz", "sequence_annotations.jgz"
-TRAIN, TEST = "train", "test"
 
 _SPLIT = TypeAdapter(dict[Literal["train", "test"], list[str]])
 _NEXT = re.compile(r"[^\s,]")  # what is neither space nor comma
@@ -42,12 +42,14 @@ class Selection:
     """A choice of sequences.
 
     Attributes:
-        splits: "train" or "test", by the name "category/sequence".
+        splits: "train" or "test", by the name "category/sequence"; as drawn if none of them is refused.
         left_out: reasons for sequences that were not chosen, by name.
+        draw: draws names to test on from those that could be prepared; None if a file states them.
     """
 
     splits: dict[str, str]
     left_out: dict[str, str]
+    draw: Draw | None = None
 
 
 def select(root: Path, quality: float = 0.25, held_out: float = 0.1, seed: int = 0) -> Selection:
@@ -75,8 +77,9 @@ def select(root: Path, quality: float = 0.25, held_out: float = 0.1, seed: int =
         left_out = {name: "it has no viewpoint_quality_score" for name in scores if name not in scored}
         left_out |= {name: f"its viewpoint_quality_score {scored[name]:.3g} is too low" for name in ranked[len(best) :]}
         kept = sorted(best)
-    test = hold_out(kept, held_out, seed)
-    return Selection({name: TEST if name in test else TRAIN for name in kept}, left_out)
+    draw = partial(hold_out, kept, held_out, seed)
+    test = draw(kept)
+    return Selection({name: TEST if name in test else TRAIN for name in kept}, left_out, draw)
 
 
 def read_split(root: Path, path: Path) -> Selection:
@@ -139,28 +142,22 @@ class _Frame(NamedTuple):
     number: int
     path: str
     size: tuple[int, int]
-    camera: bytes  # R, T, focal length, principal point: 16 numbers, NaN where there are none
-    style: str | None
+    camera: bytes  # R, T: 12 numbers, NaN where there are none
 
 
 def _sequence(frames: list[_Frame], root: Path, name: str, split: str) -> Sequence:
     frames.sort(key=lambda frame: frame.number)
-    numbers, paths, sizes, values, styles = (list(column) for column in zip(*frames, strict=True))
+    numbers, paths, sizes, values = (list(column) for column in zip(*frames, strict=True))
     if len(set(numbers)) < len(numbers):
         raise InputError("frame numbers occur twice")
     if len(set(sizes)) > 1:
         raise InputError(f"its frames are of mixed sizes ({', '.join(f'{w}×{h}' for h, w in sorted(set(sizes)))})")
-    if len(known := sorted({style for style in styles if style})) > 1:
-        raise InputError(f"its cameras are in mixed formats ({', '.join(known)})")
-    camera = torch.frombuffer(bytearray(b"".join(values)), dtype=torch.float64).reshape(-1, 16)
+    camera = torch.frombuffer(bytearray(b"".join(values)), dtype=torch.float64).reshape(-1, 12)
     signs = torch.tensor([-1.0, -1.0, 1.0], dtype=torch.float64)  # PyTorch3D's axes to OpenCV's
     rotations = signs[:, None] * camera[:, :9].unflatten(-1, (3, 3)).mT
-    poses, problems = cameras.from_world_to_camera(rotations, signs * camera[:, 9:12])
-    style = known[0] if known else "ndc_isotropic"
-    height, width = sizes[0]
-    intrinsics = cameras.pixels_from_ndc(camera[:, 12:14], camera[:, 14:], height, width, style)
+    poses, problems = cameras.from_world_to_camera(rotations, signs * camera[:, 9:])
     images = [root / path for path in paths]
-    return Sequence(name, images, numbers, poses, intrinsics.numpy(), split, problems, sizes[0])
+    return Sequence(name, images, numbers, poses, split, problems, sizes[0])
 
 
 def _frames(path: Path, wanted: set[str]) -> dict[str, list[_Frame]]:
@@ -171,17 +168,15 @@ def _frames(path: Path, wanted: set[str]) -> dict[str, list[_Frame]]:
             if frame["sequence_name"] not in wanted:
                 continue
             image, view = frame["image"], frame.get("viewpoint")
-            values, style = np.full(16, np.nan), None
+            values = np.full(12, np.nan)
             if view is not None:
-                parts = (view["R"], view["T"], view["focal_length"], view["principal_point"])
-                values = np.concatenate([np.asarray(part, np.float64).ravel() for part in parts])
-                style = str(view.get("intrinsics_format", "ndc_norm_image_bounds"))
-            if values.shape != (16,):
+                values = np.concatenate([np.asarray(view[part], np.float64).ravel() for part in ("R", "T")])
+            if values.shape != (12,):
                 raise ValueError("a viewpoint has the wrong number of entries")
             height, width = map(int, image["size"])
-            found = _Frame(int(frame["frame_number"]), str(image["path"]), (height, width), values.tobytes(), style)
+            found = _Frame(int(frame["frame_number"]), str(image["path"]), (height, width), values.tobytes())
             frames[frame["sequence_name"]].append(found)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             number = frame.get("frame_number") if isinstance(frame, dict) else None
             raise InputError(f"{path}: an annotation (frame {number}) is not CO3Dv2's ({error!r})") from error
     return frames
@@ -200,7 +195,7 @@ def _scores(root: Path) -> dict[str, float | None]:
             try:
                 score = entry.get("viewpoint_quality_score")
                 scores[f"{path.parent.name}/{entry['sequence_name']}"] = None if score is None else float(score)
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
+            except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
                 raise InputError(f"{path}: an annotation is not CO3Dv2's ({error!r})") from error
     return scores
 
@@ -210,7 +205,7 @@ def _stream(path: Path) -> Iterator[Any]:
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             yield from _elements(file.read)
-    except (OSError, EOFError, zlib.error, ValueError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
         problem = "is missing" if isinstance(error, FileNotFoundError) else f"is truncated or damaged ({error})"
         raise InputError(f"{path} {problem}: fetch it again") from error
 

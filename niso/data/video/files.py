@@ -26,14 +26,13 @@ class Video:
     """A video file, without cameras.
 
     Attributes:
-        name, split: as those of `niso.data.video.sequences.Sequence`.
+        name: as that of `niso.data.video.sequences.Sequence`.
         every: 1 takes every frame, 2 every second one, …
     """
 
     name: str
     path: Path
     every: int = 1
-    split: str = "train"
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -50,7 +49,7 @@ def read_video(path: Path, every: int = 1) -> Iterator[tuple[float, Image.Image]
         raise ValueError(f"every must be at least 1, got {every}")
     av, good = _decoder(), 0
     try:
-        with av.open(str(path)) as container:
+        with av.open(str(path), metadata_errors="replace") as container:
             if not container.streams.video:
                 raise InputError(f"{path.name} holds no video")
             stream = container.streams.video[0]
@@ -81,7 +80,7 @@ def count_frames(path: Path) -> int:
     """
     av = _decoder()
     try:
-        with av.open(str(path)) as container:
+        with av.open(str(path), metadata_errors="replace") as container:
             stream = next(iter(container.streams.video), None)
             if stream is None:
                 return 0
@@ -94,7 +93,7 @@ def _decoder() -> ModuleType:
     try:
         import av
     except ImportError as error:
-        raise InputError("video files need PyAV: pip install 'niso[video]'") from error
+        raise InputError("video files need PyAV: pip install 'av>=14'") from error
     return av
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -13,10 +14,8 @@ from niso.data.video import co3d
 from niso.data.video.files import EXTENSIONS as VIDEO_EXTENSIONS
 from niso.data.video.files import Video
 from niso.data.video.posed_folders import colmap, frame_folder, nerfstudio
-from niso.data.video.sequences import Sequence, hold_out, natural
+from niso.data.video.sequences import Draw, Sequence, hold_out, natural
 from niso.errors import InputError, nearest
-
-TRAIN, TEST = co3d.TRAIN, co3d.TEST
 
 _MODELS = ("sparse/0", "sparse", "colmap/sparse/0", "")
 """Places of COLMAP's model in the folder that holds `images`."""
@@ -40,20 +39,20 @@ class Footage:
         """Whether it comes with cameras."""
         return self.kind in ("colmap", "nerfstudio")
 
-    def open(self, split: str = TRAIN, every: int = 1) -> Sequence | Video:
+    def open(self, every: int = 1) -> Sequence | Video:
         """Its frames, or every second one, third one, …
 
         Raises:
             InputError: files are missing or damaged.
         """
         if self.kind == "video":
-            return Video(self.name, self.path, every, split)
+            return Video(self.name, self.path, every)
         if self.kind == "colmap":
             images = self.path / "images"
             model = next(self.path / place for place in _MODELS if _is_model(self.path / place))
-            return thinned(colmap(model, images if images.is_dir() else self.path, self.name, split), every)
+            return thinned(colmap(model, images if images.is_dir() else self.path, self.name), every)
         read = frame_folder if self.kind == "frames" else nerfstudio
-        return thinned(read(self.path, self.name, split), every)
+        return thinned(read(self.path, self.name), every)
 
 
 def find_footage(source: Path) -> list[Footage]:
@@ -83,8 +82,8 @@ def find_footage(source: Path) -> list[Footage]:
     return videos
 
 
-def splits(videos: list[Footage], held_out: float, test: Iterable[str] = (), seed: int = 0) -> dict[str, str]:
-    """Which sequences to train and to test on, by name.
+def draw(videos: list[Footage], held_out: float, test: Iterable[str] = (), seed: int = 0) -> Draw:
+    """How to draw the sequences to test on, once it is known which could be prepared.
 
     Args:
         held_out: share of those with cameras that is drawn to test on.
@@ -97,17 +96,16 @@ def splits(videos: list[Footage], held_out: float, test: Iterable[str] = (), see
     for name in test:
         if name not in names:
             raise InputError(f"no sequence {name!r} to test on{nearest(name, names)}")
-    chosen = set(test) or hold_out(sorted(video.name for video in videos if video.posed), held_out, seed)
-    return {name: TEST if name in chosen else TRAIN for name in names}
+    if stated := set(test):
+        return stated.intersection
+    return partial(hold_out, sorted(video.name for video in videos if video.posed), held_out, seed)
 
 
-def sequences(
-    videos: list[Footage], split: dict[str, str], every: int = 1
-) -> Iterator[Sequence | Video | tuple[str, str]]:
+def sequences(videos: list[Footage], every: int = 1) -> Iterator[Sequence | Video | tuple[str, str]]:
     """Footage opened one by one, or (name, reason) where that is not possible."""
     for video in videos:
         try:
-            yield video.open(split[video.name], every)
+            yield video.open(every)
         except InputError as error:
             yield video.name, str(error)
 
@@ -122,7 +120,6 @@ def thinned(sequence: Sequence, every: int) -> Sequence:
         images=[sequence.images[place] for place in kept],
         numbers=[sequence.numbers[place] // every for place in kept],
         poses=None if sequence.poses is None else sequence.poses[kept],
-        intrinsics=None if sequence.intrinsics is None else sequence.intrinsics[kept],
         problems={new: sequence.problems[old] for new, old in enumerate(kept) if old in sequence.problems},
     )
 

@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import roma
 import torch
 
 from niso.data.photographs import EXTENSIONS
 from niso.data.video.sequences import Sequence, natural
 from niso.errors import InputError
+from niso.files import parse_json
 from niso.geometry.cameras import from_world_to_camera
+from niso.geometry.lenses import Lens, check_pinhole
 
-_FOCAL_LENGTHS = dict(SIMPLE_PINHOLE=1, PINHOLE=2, SIMPLE_RADIAL=1, RADIAL=1, OPENCV=2, FULL_OPENCV=2)
-"""COLMAP's perspective models; their distortion is ignored."""
+_COLMAP = {
+    "SIMPLE_PINHOLE": "f cx cy",
+    "PINHOLE": "fx fy cx cy",
+    "SIMPLE_RADIAL": "f cx cy k1",
+    "RADIAL": "f cx cy k1 k2",
+    "OPENCV": "fx fy cx cy k1 k2 p1 p2",
+    "FULL_OPENCV": "fx fy cx cy k1 k2 p1 p2 k3 k4 k5 k6",
+}
+"""Parameters of COLMAP's perspective models, in its order."""
 
 
-def frame_folder(folder: Path, name: str | None = None, split: str = "train") -> Sequence:
+def frame_folder(folder: Path, name: str | None = None) -> Sequence:
     """A folder of frames without cameras, in the natural order of their names (frame2 before frame10).
 
     Raises:
         InputError: the folder is missing or has no images.
     """
     images = sorted(_images(folder), key=lambda path: natural(path.name))
-    return Sequence(name or folder.resolve().name, images, list(range(len(images))), split=split)
+    return Sequence(name or folder.resolve().name, images, list(range(len(images))))
 
 
-def colmap(model: Path, images: Path, name: str | None = None, split: str = "train") -> Sequence:
+def colmap(model: Path, images: Path, name: str | None = None) -> Sequence:
     """A video with cameras by COLMAP, from its text model. Images that were not registered count as missing frames.
 
     Args:
@@ -39,16 +47,16 @@ def colmap(model: Path, images: Path, name: str | None = None, split: str = "tra
         images: the folder of all images, which images.txt names relative to it.
 
     Raises:
-        InputError: a file is missing or not COLMAP's, a camera model is not a perspective one, images are of mixed
-            sizes, or there are none.
+        InputError: a file is missing or not COLMAP's, a lens is not nearly a pinhole, images are of mixed sizes, or
+            there are none.
     """
     known = {path.relative_to(images).as_posix(): path for path in _images(images)}
     cameras = _colmap_cameras(model / "cameras.txt")
-    rows = dict[str, tuple[list[float], tuple[int, int], list[float]]]()
+    rows = dict[str, tuple[list[float], tuple[int, int]]]()
     for line, fields in _colmap_images(model / "images.txt"):
         try:
             _, *values, camera, file = fields
-            row = ([float(value) for value in values], *cameras[camera])
+            row = [float(value) for value in values], cameras[camera]
             if len(values) != 7:
                 raise ValueError
         except (KeyError, ValueError) as error:
@@ -57,56 +65,58 @@ def colmap(model: Path, images: Path, name: str | None = None, split: str = "tra
             raise InputError(f"{model / 'images.txt'}, line {line}: image {file} comes twice")
         rows[file] = row
         known.setdefault(file, images / file)
-    sizes = sorted({size for _, size, _ in rows.values()})
+    sizes = sorted({size for _, size in rows.values()})
     if len(sizes) != 1:
         listed = ", ".join(f"{width}×{height}" for height, width in sizes) or "there are none"
         raise InputError(f"the images of {model} must be of one size ({listed})")
     registered = {file: number for number, file in enumerate(sorted(known, key=natural)) if file in rows}
-    extrinsics, _, intrinsics = zip(*(rows[file] for file in registered), strict=True)
-    seven = torch.tensor(extrinsics, dtype=torch.float64)
+    seven = torch.tensor([rows[file][0] for file in registered], dtype=torch.float64)
     unit = seven[:, :4] / seven[:, :4].norm(dim=-1, keepdim=True)  # a quaternion 0 becomes NaN, which is named
     poses, problems = from_world_to_camera(roma.unitquat_to_rotmat(roma.quat_wxyz_to_xyzw(unit)), seven[:, 4:])
     paths, numbers = [known[file] for file in registered], list(registered.values())
     name = name or images.resolve().name
-    return Sequence(name, paths, numbers, poses, np.array(intrinsics), split, problems, sizes[0])
+    return Sequence(name, paths, numbers, poses, problems=problems, size=sizes[0])
 
 
-def nerfstudio(path: Path, name: str | None = None, split: str = "train") -> Sequence:
+def nerfstudio(path: Path, name: str | None = None) -> Sequence:
     """A video with cameras in nerfstudio's transforms.json (Instant NGP's and Blender's too), in the order of names.
 
     Other images in the same folders count as missing frames.
 
     Args:
-        path: the file, or the folder that holds it. Images are named relative to that folder; distortion is ignored.
+        path: the file, or the folder that holds it. Images are named relative to that folder; mild distortion is
+            ignored.
 
     Raises:
-        InputError: the file is missing or not nerfstudio's, or names an image twice.
+        InputError: the file is missing or not nerfstudio's, names an image twice, or a lens is not nearly a pinhole.
     """
     path = path / "transforms.json" if path.is_dir() else path
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(path.read_text(encoding="utf-8"))
         named = [(_with_extension(path.parent / frame["file_path"]), frame) for frame in content["frames"]]
         named.sort(key=lambda pair: natural(pair[0].as_posix()))
         images = [image for image, _ in named]
         matrices = torch.tensor([frame["transform_matrix"] for _, frame in named], dtype=torch.float64)
-        intrinsics = [_nerfstudio_intrinsics({**content, **frame}) for _, frame in named]
+        lenses = {_nerfstudio_lens({**content, **frame}) for _, frame in named}
         if matrices.shape != (len(named), 4, 4) or not named:
             raise ValueError("its matrices are not 4×4, or there are none")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         problem = f"{type(error).__name__}: {error}"
         raise InputError(f"cannot read cameras from {path} ({problem}): give nerfstudio's transforms.json") from error
+    for lens in lenses:
+        with _naming(str(path)):
+            check_pinhole(lens)
     if len(set(images)) < len(images):
         twice = next(image for image in images if images.count(image) > 1)
         raise InputError(f"{path} names {twice.name} twice")
     # OpenGL's camera-to-world has y up and z backwards: its inverse, with those rows turned, is world-to-camera.
     turned = (matrices[:, :3, :3] * torch.tensor([1.0, -1.0, -1.0], dtype=torch.float64)).mT
     poses, problems = from_world_to_camera(turned, -(turned @ matrices[:, :3, 3:])[..., 0])
-    known = np.array(intrinsics, np.float64) if all(found is not None for found in intrinsics) else None
     there = {found for folder in {image.parent for image in images} if folder.is_dir() for found in _images(folder)}
     order = sorted(there.union(images), key=lambda image: natural(image.as_posix()))
     listed = set(images)
     numbers = [number for number, image in enumerate(order) if image in listed]
-    return Sequence(name or path.resolve().parent.name, images, numbers, poses, known, split, problems)
+    return Sequence(name or path.resolve().parent.name, images, numbers, poses, problems=problems)
 
 
 def _images(folder: Path) -> list[Path]:
@@ -127,21 +137,24 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     yield from ((number, line) for number, line in enumerate(lines, 1) if not line.startswith("#"))
 
 
-def _colmap_cameras(path: Path) -> dict[str, tuple[tuple[int, int], list[float]]]:
-    """(height, width) and fx, fy, cx, cy of each camera."""
+def _colmap_cameras(path: Path) -> dict[str, tuple[int, int]]:
+    """(height, width) of each camera."""
     cameras = {}
     for number, line in _lines(path):
         if not line.strip():
             continue
+        place = f"{path}, line {number}"
         try:
             camera, model, width, height, *rest = line.split()
-            if not (count := _FOCAL_LENGTHS.get(model)):
-                known = ", ".join(_FOCAL_LENGTHS)
-                raise InputError(f"{path}, line {number}: model {model} is not one of {known}; undistort the images")
-            focal = [float(rest[place]) for place in (0, count - 1, count, count + 1)]
-            cameras[camera] = (int(height), int(width)), focal
-        except (ValueError, IndexError) as error:
-            raise InputError(f"{path}, line {number}: it is not a camera of COLMAP's") from error
+            size = int(height), int(width)
+            values = dict(zip(_COLMAP.get(model, "").split(), map(float, rest), strict=model in _COLMAP))
+        except ValueError as error:
+            raise InputError(f"{place}: it is not a camera of COLMAP's") from error
+        focal = {f"fl_{side}": values.get(f"f{side}", values.get("f")) for side in "xy"}
+        divided = tuple(values.get(key, 0.0) for key in ("k4", "k5", "k6"))
+        with _naming(place):
+            check_pinhole(_lens(model, {**values, **focal, "w": size[1], "h": size[0]}, ("k1", "k2", "k3"), divided))
+        cameras[camera] = size
     return cameras
 
 
@@ -158,12 +171,40 @@ def _with_extension(path: Path) -> Path:
     return path if path.suffix else path.with_name(f"{path.name}.png")
 
 
-def _nerfstudio_intrinsics(values: dict[str, Any]) -> list[float] | None:
-    """fx, fy, cx, cy if all are known."""
-    values = {key: value for key, value in values.items() if value is not None}
-    width, height = values.get("w", math.nan), values.get("h", math.nan)
-    fx = values.get("fl_x", math.nan)
-    if "fl_x" not in values and "camera_angle_x" in values:
-        fx = width / 2 / math.tan(values["camera_angle_x"] / 2)
-    numbers = [fx, values.get("fl_y", fx), values.get("cx", width / 2), values.get("cy", height / 2)]
-    return None if any(map(math.isnan, numbers)) else [float(number) for number in numbers]
+def _nerfstudio_lens(values: dict[str, Any]) -> Lens:
+    """The lens of a frame, from the file's values overlaid by the frame's own."""
+    for key, model in (("is_fisheye", "fisheye"), ("is_latlong", "equirectangular"), ("ftheta_p0", "f-theta")):
+        if values.get(key):  # Instant NGP's
+            return Lens(model, (math.nan, math.nan))
+    model = str(values.get("camera_model") or "OPENCV").upper()
+    return _lens(model, values, ("k1", "k2", "k3", "k4"))
+
+
+def _lens(model: str, values: Mapping[str, Any], radial: tuple[str, ...], divided: tuple[float, ...] = ()) -> Lens:
+    """A lens of parameters by nerfstudio's names; those that are missing or null are not known.
+
+    Raises:
+        TypeError, ValueError: one is not a number.
+    """
+    known = {key: float(value) for key, value in values.items() if key in _LENS and value is not None}
+    halves = []
+    for side, focal, angle in (("w", "fl_x", "camera_angle_x"), ("h", "fl_y", "camera_angle_y")):
+        half = known.get(side, math.nan) / 2 / (known.get(focal) or math.nan)
+        halves.append(math.tan(known[angle] / 2) if math.isnan(half) and angle in known else half)
+    across, down = halves
+    if math.isnan(down):  # the same focal length across and down
+        down = across * known.get("h", math.nan) / known.get("w", math.nan)
+    tangential = tuple(known.get(key, 0.0) for key in ("p1", "p2"))
+    return Lens(model, (across, down), tuple(known.get(key, 0.0) for key in radial), divided, tangential)
+
+
+_LENS = frozenset("w h fl_x fl_y camera_angle_x camera_angle_y k1 k2 k3 k4 p1 p2".split())
+
+
+@contextmanager
+def _naming(place: str) -> Iterator[None]:
+    """Say where it is that something is wrong."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from error

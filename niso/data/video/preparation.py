@@ -11,7 +11,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import torch
 from PIL import Image
 
 from niso.config import Strict, require
@@ -29,10 +28,9 @@ from niso.data.prepared import (
 from niso.data.squares import read_square, square
 from niso.data.video.files import Video, read_video
 from niso.data.video.prepared import FORMAT, INDEX, RECORD, check_shard
-from niso.data.video.sequences import Sequence, longest_run
-from niso.errors import InputError
+from niso.data.video.sequences import TEST, TRAIN, Draw, Sequence, longest_run
+from niso.errors import InputError, counted
 from niso.files import replacing, write_json
-from niso.geometry import cameras
 
 
 @dataclass(frozen=True)
@@ -57,6 +55,7 @@ def prepare(
     workers: int = 1,
     preparation: Preparation = Preparation(),
     report: Report = lambda name, problem: None,
+    draw: Draw | None = None,
 ) -> Outcome:
     """Prepare sequences into a folder, see `niso.data.video.prepared`. Unchanged sequences are kept.
 
@@ -67,6 +66,7 @@ def prepare(
     Args:
         sequences: one by one, or (name, reason) for those that a reader refused.
         workers: processes; 1 works in this one.
+        draw: names to test on, of those that were prepared; by default, sequences state their split.
 
     Raises:
         InputError: the folder holds something else, or frames prepared in another way; no sequence could be prepared;
@@ -80,8 +80,11 @@ def prepare(
         if not facts:
             name, problem = next(iter(outcome.refused.items()), ("", "there are none"))
             raise InputError(f"no sequence could be prepared ({name}: {problem}); see {out / REFUSED}")
-        keys = ("frames", "split", "bytes")
-        return {name: {key: one[key] for key in keys} for name, one in facts.items()}
+        test = draw(facts) if draw else {name for name, one in facts.items() if one["split"] == TEST}
+        return {
+            name: {"frames": one["frames"], "split": TEST if name in test else TRAIN, "bytes": one["bytes"]}
+            for name, one in facts.items()
+        }
 
     work = partial(_prepare, out=out, preparation=preparation)
     return prepare_items(work, sequences, out, parameters, INDEX, finish, workers, report)
@@ -96,14 +99,15 @@ def _prepare(sequence: Sequence | Video | tuple[str, str], out: Path, preparatio
 
     def make(digest: str) -> Facts:
         facts = _write_shard(out / f"{name}.frames", sequence, preparation)
-        facts |= {"split": sequence.split, "digest": digest}
+        facts |= {"digest": digest}
         write_json(out / f"{name}.json", facts)
         return facts
 
     item = prepare_item(
         out, name, partial(_digest, sequence), lambda facts: check_shard(out, name, facts["bytes"]), make
     )
-    return item._replace(facts={**item.facts, "split": sequence.split}) if item.facts else item
+    split = TRAIN if isinstance(sequence, Video) else sequence.split
+    return item._replace(facts={**item.facts, "split": split}) if item.facts else item
 
 
 def _write_shard(path: Path, sequence: Sequence | Video, preparation: Preparation) -> Facts:
@@ -121,22 +125,27 @@ def _write_shard(path: Path, sequence: Sequence | Video, preparation: Preparatio
             file.write(content)
         ending = ""
         if isinstance(sequence, Video):
+            if not spans:
+                raise InputError(next(iter(problems.values())))
             ending = "".join(f"; {problem}" for problem in problems.values())
             problems, sequence = {}, Sequence(sequence.name, [], list(range(len(spans))))
         run = longest_run(sequence.numbers, problems)
-        note = _note(sequence, problems, run) + ending
+        count, reasons = len(sequence.numbers), _reasons(sequence, problems)
         if len(run) < preparation.min_frames:
-            raise InputError(f"it has {len(run)} usable frames in a row, {preparation.min_frames} are needed{note}")
+            found, least = counted(len(run), "usable frame"), preparation.min_frames
+            raise InputError(
+                f"it has {found} in a row, {least} {'is' if least == 1 else 'are'} needed{reasons}{ending}"
+            )
+        note = ending
+        if len(run) < count:
+            first, last = sequence.numbers[run.start], sequence.numbers[run.stop - 1]
+            note = f"{len(run)} of {counted(count, 'frame')} kept: numbers {first} to {last}{reasons}{ending}"
         records = np.zeros(len(run), RECORD)
         for record, place in zip(records, run, strict=True):
             record["start"], record["length"] = spans[place]
         kept = slice(run.start, run.stop)
         records["number"] = sequence.numbers[kept]
         records["pose"] = np.nan if sequence.poses is None else sequence.poses[kept].reshape(-1, 16)
-        records["intrinsics"] = np.nan
-        if sequence.intrinsics is not None and size is not None:
-            known = torch.from_numpy(sequence.intrinsics[kept])
-            records["intrinsics"] = cameras.cropped(known, *size, preparation.size).numpy()
         file.write(records.tobytes())
         return {"frames": len(run), "bytes": file.tell(), "note": note.removeprefix("; ")}
 
@@ -165,18 +174,16 @@ def _encoded(
         yield place, path.name, _jpeg(image, preparation), size
 
 
-def _note(sequence: Sequence, problems: dict[int, str], run: range) -> str:
-    """Which frames are left out, and the first reason."""
-    if len(run) == len(sequence.numbers):
-        return ""
+def _reasons(sequence: Sequence, problems: dict[int, str]) -> str:
+    """Why frames end a run, in brackets; empty where none does."""
     numbers = sequence.numbers
-    kept = f"frames {numbers[run.start]} to {numbers[run.stop - 1]}" if run else "none"
     gaps = sum(after - before - 1 for before, after in pairwise(numbers))
-    reasons = [f"{gaps} numbers are missing"] if gaps else []
+    reasons = [f"{counted(gaps, 'number')} {'is' if gaps == 1 else 'are'} missing"] if gaps else []
     if problems:
-        first = min(problems)
-        reasons.append(f"{len(problems)} are not usable, first number {numbers[first]}: {problems[first]}")
-    return f"; of {len(numbers)} frames {kept} are kept ({'; '.join(reasons)})"
+        place = min(problems)
+        unusable = f"{counted(len(problems), 'frame')} cannot be used"
+        reasons.append(f"{unusable}, first number {numbers[place]}: {problems[place]}")
+    return f" ({'; '.join(reasons)})" if reasons else ""
 
 
 def _jpeg(image: Image.Image, preparation: Preparation) -> bytes:
@@ -196,6 +203,6 @@ def _digest(sequence: Sequence | Video) -> str:
         digest.update(repr(sequence.every).encode())
         return digest.hexdigest()
     digest.update(repr((sequence.numbers, sorted(sequence.problems.items()), sequence.size)).encode())
-    for values in (sequence.poses, sequence.intrinsics):
-        digest.update(b"-" if values is None else np.ascontiguousarray(values, np.float64).tobytes())
+    poses = sequence.poses
+    digest.update(b"-" if poses is None else np.ascontiguousarray(poses, np.float64).tobytes())
     return digest.hexdigest()

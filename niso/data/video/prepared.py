@@ -28,10 +28,8 @@ from niso.errors import InputError
 FORMAT = 1
 INDEX = "index.json"
 
-RECORD = np.dtype(
-    [("start", "<i8"), ("length", "<i8"), ("number", "<i8"), ("pose", "<f8", 16), ("intrinsics", "<f8", 4)]
-)
-"""One frame: its JPEG file in the shard, its number in the video, and `Clip.poses` and `Clip.intrinsics`."""
+RECORD = np.dtype([("start", "<i8"), ("length", "<i8"), ("number", "<i8"), ("pose", "<f8", 16), ("unused", "<f8", 4)])
+"""One frame: its JPEG file in the shard, its number in the video, and `Clip.poses`; 32 bytes are not used."""
 
 
 @dataclass(frozen=True)
@@ -67,15 +65,11 @@ class PreparedFrames:
         records = self._records(sequence, 0, self.lengths[sequence])
         return torch.from_numpy(records["pose"].reshape(-1, 4, 4).copy())
 
-    def intrinsics(self, sequence: int) -> Float[Tensor, "frames 4"]:
-        """fx, fy, cx, cy in pixels of the prepared frames, float64; NaN where unknown."""
-        return torch.from_numpy(self._records(sequence, 0, self.lengths[sequence])["intrinsics"].copy())
-
     def clip(self, sequence: int) -> Clip:
         """A whole sequence."""
         records = self._records(sequence, 0, self.lengths[sequence])
         images = np.stack([self._pixels(sequence, record).transpose(2, 0, 1) for record in records])
-        return Clip(torch.from_numpy(images), self.poses(sequence), self.intrinsics(sequence))
+        return Clip(torch.from_numpy(images), self.poses(sequence))
 
     def _records(self, sequence: int, first: int, count: int) -> np.ndarray:
         length = self.lengths[sequence]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
@@ -15,6 +16,9 @@ from torch import Tensor
 from niso.errors import InputError
 from niso.random import step_seed
 
+TRAIN, TEST = "train", "test"
+"""Parts of a data set."""
+
 
 class Clip(NamedTuple):
     """Frames of one sequence in memory.
@@ -22,12 +26,10 @@ class Clip(NamedTuple):
     Attributes:
         images: (frames, 3, height, width) in 0 … 255.
         poses: (frames, 4, 4) camera-to-world in OpenCV's axes, float64; NaN where there are none.
-        intrinsics: (frames, 4) fx, fy, cx, cy in pixels of the images (see `niso.geometry.cameras`); NaN where unknown.
     """
 
     images: UInt8[Tensor, "frames 3 height width"]
     poses: Float[Tensor, "frames 4 4"]
-    intrinsics: Float[Tensor, "frames 4"]
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,7 @@ class Sequence:
         images: files in the order of time.
         numbers: frame numbers, increasing; a gap means missing frames.
         poses: as in `Clip`; None where the data set has none.
-        intrinsics: as in `Clip`, in pixels of the image files; None where unknown.
-        split: its part of the data set.
+        split: its part of the data set, unless that is drawn after the preparation.
         problems: reasons why frames cannot be used, by place in `images`.
         size: (height, width) that all images must have; None if any common size will do.
     """
@@ -49,7 +50,6 @@ class Sequence:
     images: list[Path]
     numbers: list[int]
     poses: Float[np.ndarray, "frames 4 4"] | None = None
-    intrinsics: Float[np.ndarray, "frames 4"] | None = None
     split: str = "train"
     problems: dict[int, str] = field(default_factory=dict)
     size: tuple[int, int] | None = None
@@ -71,11 +71,22 @@ def check_name(name: str) -> None:
         raise InputError(f"sequence name {name!r} cannot be a file's: it must be NAME or CATEGORY/NAME")
 
 
-def hold_out(names: list[str], share: float, seed: int) -> set[str]:
-    """Random sequences to test on: this share, and at least one of two or more unless the share is 0."""
-    count = max(1, round(share * len(names))) if share and len(names) > 1 else 0
+Draw = Callable[[Collection[str]], set[str]]
+"""Names of sequences to test on, drawn from those that could be prepared."""
+
+
+def hold_out(names: list[str], share: float, seed: int, usable: Collection[str]) -> set[str]:
+    """Random sequences to test on: a share of the usable ones, and at least one of two or more unless the share is 0.
+
+    Args:
+        names: all sequences. They are put in a random order, of which the first usable ones are taken: what is refused
+            hardly changes what becomes of the others.
+        usable: any names; those that are not in `names` are not drawn.
+    """
     order = np.random.default_rng(step_seed(seed, 0, "held out")).permutation(len(names))
-    return {names[place] for place in order[:count]}
+    ranked = [names[place] for place in order if names[place] in usable]
+    count = max(1, round(share * len(ranked))) if share and len(ranked) > 1 else 0
+    return set(ranked[:count])
 
 
 def longest_run(numbers: list[int], problems: dict[int, str]) -> range:

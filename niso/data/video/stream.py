@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-import torch
 from jaxtyping import UInt8
 from PIL import Image
 from torch import Tensor
 
 from niso.data.prepared import PARAMETERS
-from niso.data.squares import read_square, square
+from niso.data.squares import as_tensor, read_square, resized, square
 from niso.data.video.files import count_frames, read_video
 from niso.data.video.posed_folders import frame_folder
 from niso.data.video.prepared import open_frames
@@ -21,7 +19,10 @@ from niso.errors import InputError, nearest
 
 
 class TimedFrame(NamedTuple):
-    """The largest centred square of a frame, resized, and its time in seconds, or its number where frames are files."""
+    """The largest centred square of a frame, resized, and its time in seconds, or its number where frames are files.
+
+    Frames of a prepared folder are exactly those that the pose experiment trains and tests on.
+    """
 
     time: float
     image: UInt8[Tensor, "3 size size"]
@@ -76,9 +77,8 @@ def _prepared(folder: Path, size: int, every: int, sequence: str | None) -> Stre
         raise InputError(f"{folder} holds {len(prepared.names)} sequences: choose one by --sequence ({some})")
     place = prepared.names.index(name)
     numbers = range(0, prepared.lengths[place], every)
-    images = (Image.fromarray(prepared.image(place, number).permute(1, 2, 0).numpy()) for number in numbers)
-    read = ((float(number), square(image, size), image.size) for number, image in zip(numbers, images, strict=True))
-    return Stream(name, _same_size(name, read), len(numbers))
+    frames = (TimedFrame(float(number), resized(prepared.image(place, number)[None], size)[0]) for number in numbers)
+    return Stream(name, frames, len(numbers))
 
 
 def _same_size(name: str, frames: Iterator[tuple[float, Image.Image, tuple[int, int]]]) -> Iterator[TimedFrame]:
@@ -88,4 +88,4 @@ def _same_size(name: str, frames: Iterator[tuple[float, Image.Image, tuple[int, 
         if actual != expected:
             sizes = " and ".join(f"{width}×{height}" for height, width in (expected, actual))
             raise InputError(f"frames of {name} are of mixed sizes ({sizes} pixels)")
-        yield TimedFrame(time, torch.from_numpy(np.array(image).transpose(2, 0, 1).copy()))
+        yield TimedFrame(time, as_tensor(image))

@@ -295,8 +295,10 @@ class LaplacianExperiment(Experiment):
             "eigenspace_energy_worst": best.min().item(),
             "map_block_energy": share.mean().item(),
             "map_block_energy_chance": chance.mean().item(),
-            "equivariance_error": metrics.equivariance_error(held_out.tau, a, b).mean().item(),
-            "equivariance_error_centred": metrics.equivariance_error(held_out.tau, a, b, common).mean().item(),
+            "equivariance_error": metrics.equivariance_error(a, b, tau=held_out.tau).mean().item(),
+            "equivariance_error_centred": metrics.equivariance_error(a, b, tau=held_out.tau, common=common)
+            .mean()
+            .item(),
             "frequency_rank_correlation": float(spearmanr(spectrum.eigenvalues, frequencies).statistic),
             "operator_correlation": torch.corrcoef(torch.stack([operator.flatten(), laplacian.flatten()]))[0, 1].item(),
         }
@@ -325,7 +327,7 @@ class LaplacianExperiment(Experiment):
         spectrum, other = held_out.spectrum, held_out.x.roll(1, 0).to(self.device)
         tau = self.model.map_between(other, self.action.act(other, held_out.motions)).cpu()
         a, b = spectrum.project(held_out.x), spectrum.project(held_out.tx)
-        return metrics.relative_map_error(tau, a, b).mean().item()
+        return metrics.relative_map_error(a, b, tau_other=tau).mean().item()
 
     def space_eigenvalues(self) -> Float[Tensor, " spaces"]:
         """Laplacian eigenvalue of every true space."""

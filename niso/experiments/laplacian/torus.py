@@ -17,6 +17,7 @@ from niso.experiments.laplacian.experiment import COMMON, TRAINING, LaplacianCon
 from niso.geometry.domains import domain, torus
 from niso.geometry.domains.domain import Sampling
 from niso.geometry.shifts import Shifts
+from niso.methods.config import FieldConfig
 from niso.results import Metric
 
 
@@ -89,6 +90,39 @@ Records: results/torus/torus-standard-*.json.
 """
 
 
+FIELD = replace(
+    QUICK,
+    bandwidth=4,
+    spectrum="field",
+    field=FieldConfig("periodic", frequencies=24, layers=0),
+    training=replace(
+        QUICK.training, steps=6_000, warmup_steps=600, learning_rate=5e-3, eigenfunction_learning_rate=0.02
+    ),
+)
+"""8×8, frequencies below 4, k = 49, as a field that is told that the torus is periodic: each function is a sum of the
+waves of the 24 lowest whole frequencies, which are the true ones, mixed at random at the start.
+
+`niso run torus --preset field`. `--field.features fourier --field.layers 1` tells it nothing: what lies between the
+points of the grid is then left open."""
+
+FIELD_16 = replace(
+    FIELD,
+    size=16,
+    bandwidth=8,
+    multiplicity=0.08,
+    multiplicity_decay=0.005,
+    field=FieldConfig("periodic", frequencies=112, layers=0),
+    training=replace(
+        FIELD.training,
+        steps=7_000,
+        warmup_steps=700,
+        eigenfunction_learning_rate=0.01,
+        eigenvalue_learning_rate=0.5,
+    ),
+)
+"""The same on 16×16, k = 225: `niso run torus --preset field-16`."""
+
+
 class Torus(LaplacianExperiment):
     """The torus experiment, see the module."""
 
@@ -101,7 +135,14 @@ class Torus(LaplacianExperiment):
         "photographs and shifts that were held out."
     )
     config_class = TorusConfig
-    presets: ClassVar[dict[str, Any]] = {"quick": QUICK, "standard": STANDARD, "paper": PAPER, "released": RELEASED}
+    presets: ClassVar[dict[str, Any]] = {
+        "quick": QUICK,
+        "standard": STANDARD,
+        "field": FIELD,
+        "field-16": FIELD_16,
+        "paper": PAPER,
+        "released": RELEASED,
+    }
     targets: ClassVar[dict[str, dict[str, str]]] = {
         "quick": {
             "eigenspace_energy": "≥ 0.95",

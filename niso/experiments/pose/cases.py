@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from niso.experiments.pose import baselines
 from niso.experiments.pose.evaluation import Evaluation
 from niso.experiments.pose.frames import Frames
 from niso.experiments.pose.trajectories import paths, spread
@@ -26,11 +27,22 @@ Strip = Float[np.ndarray, "_frames _height _width 3"]
 
 
 class Path(NamedTuple):
-    """The true path of a camera, and the predicted one after its alignment with the truth."""
+    """The true path of a camera, and predicted ones after their alignment with the truth.
+
+    Attributes:
+        title: the name of the sequence.
+        predicted, trivial: the method's path, and that of the training sequences' mean motion; None without one.
+        error, trivial_error: √(3n)·ATE of these.
+        angle: mean angle between the method's and the true directions of travel, in degrees.
+    """
 
     title: str
     truth: Float[Tensor, "frames 3"]
     predicted: Float[Tensor, "frames 3"]
+    error: float
+    angle: float
+    trivial: Float[Tensor, "frames 3"] | None = None
+    trivial_error: float | None = None
 
 
 class Cases(NamedTuple):
@@ -61,10 +73,10 @@ def shown(frames: Frames, results: Evaluation) -> Cases:
     pairs = sorted((_worst_pair(frames, results, number, skip) for number in members), reverse=True)
     titled = [
         (
-            f"{frames.names[number]}\nturned {turned:.0f}°\noff by {error:.0f}°",
+            f"{frames.names[number]}\nturned {turned:.0f}°\noff by {error:.0f}°{constant}",
             _images(frames, number, torch.tensor([place, place + 1]) * (skip + 1)),
         )
-        for error, turned, number, place in pairs[:COUNT]
+        for error, turned, number, place, constant in pairs[:COUNT]
     ]
     return Cases(drawn, skip, worst, titled)
 
@@ -78,19 +90,32 @@ def _by_error(results: Evaluation, skip: int) -> list[int]:
 def _path(frames: Frames, results: Evaluation, number: int, skip: int) -> Path:
     poses = frames.poses[number]
     assert poses is not None
-    error = results.errors[skip][number].ate_normalised
-    return Path(f"{frames.names[number]}: {error:.2f}", *paths(results.motions[skip][number], poses, skip))
+    motions, errors = results.motions[skip][number], results.errors[skip][number]
+    truth, predicted = paths(motions, poses, skip)
+    found = Path(frames.names[number], truth, predicted, errors.ate_normalised, errors.translation_angle_deg)
+    if skip not in results.trivial:
+        return found
+    _, trivial = paths(results.trivial[skip].expand(len(motions), 4, 4), poses, skip)
+    constant = baselines.errors(trajectory.subsample(poses, skip), results.trivial[skip])
+    return found._replace(trivial=trivial, trivial_error=constant["fitted_motion_ate_normalised"])
 
 
-def _worst_pair(frames: Frames, results: Evaluation, number: int, skip: int) -> tuple[float, float, int, int]:
-    """The pair with the largest error of rotation: error, true angle (degrees), sequence, and place of the pair."""
+def _worst_pair(frames: Frames, results: Evaluation, number: int, skip: int) -> tuple[float, float, int, int, str]:
+    """The pair with the largest error of rotation.
+
+    Returns:
+        Error and true angle (degrees), sequence, place of the pair, and a line on the mean motion's error.
+    """
     poses, predicted = frames.poses[number], results.motions[skip][number]
     assert poses is not None
     truth = trajectory.relative_poses(trajectory.subsample(poses, skip)).double()
     errors = trajectory.rotation_errors(predicted.double(), truth)
     place = int(errors.argmax())
     turned = trajectory.rotation_errors(truth[place], torch.eye(4, dtype=truth.dtype))
-    return float(errors[place]), float(turned), number, place
+    constant = ""
+    if skip in results.trivial:
+        constant = f"\n(mean motion {float(trajectory.rotation_errors(results.trivial[skip], truth[place])):.0f}°)"
+    return float(errors[place]), float(turned), number, place, constant
 
 
 def _strip(frames: Frames, number: int) -> Strip:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from niso.experiments.pose import baselines
 from niso.experiments.pose.frames import Frames
 from niso.experiments.pose.predictors.predictor import Predictor
 from niso.geometry import trajectories as trajectory
@@ -30,6 +32,7 @@ _METRICS = (
         "lower",
     ),
     Metric("constant_motion_ate_normalised", "the same for a straight line at constant speed on the same sequences"),
+    Metric("fitted_motion_ate_normalised", "the same for the mean motion of the training sequences"),
     Metric(
         "ate",
         "absolute trajectory error as in the paper (it shrinks with the number n of frames and is at most 1/√(3n)), "
@@ -44,7 +47,18 @@ _METRICS = (
     ),
     Metric("constant_motion_ate_sim3", "the same for a straight line at constant speed"),
     Metric("rotation_error_deg", "angle between predicted and true relative rotations", "lower", "°"),
-    Metric("translation_angle_deg", "angle between predicted and true relative translations", "lower", "°"),
+    Metric("fitted_motion_rotation_error_deg", "the same for the mean motion of the training sequences", unit="°"),
+    Metric("identity_rotation_error_deg", "the same for a camera predicted not to turn", unit="°"),
+    Metric(
+        "translation_angle_deg",
+        "angle between predicted and true relative translations",
+        "lower",
+        "°",
+        limit=90.0,
+        alarm="Predicted directions of travel are nearer to the opposite of the true ones",
+    ),
+    Metric("fitted_motion_translation_angle_deg", "the same for the mean motion of the training sequences", unit="°"),
+    Metric("straight_ahead_translation_angle_deg", "the same for a camera predicted to move straight ahead", unit="°"),
     Metric(
         "equivariance_error", "‖τa − b‖² / ‖b‖² of neighbouring frames of held-out sequences (mean over pairs)", "lower"
     ),
@@ -139,11 +153,13 @@ class Evaluation(NamedTuple):
         metrics: means at every skip at which a sequence can be evaluated, see `METRICS`.
         motions: predicted relative poses of neighbouring frames, by skip and number of the sequence; on the CPU.
         errors: errors of the trajectories that these compose to, by skip and number of the sequence.
+        trivial: the constant motion of the training sequences, see `niso.experiments.pose.baselines.fitted`.
     """
 
     metrics: dict[str, float]
     motions: dict[int, dict[int, Float[Tensor, "_pairs 4 4"]]]
     errors: dict[int, dict[int, TrajectoryErrors]]
+    trivial: baselines.Motions
 
 
 @torch.no_grad()
@@ -152,15 +168,17 @@ def evaluate(
     frames: Frames,
     held_out: Evaluable,
     precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    trivial: baselines.Motions = MappingProxyType({}),
 ) -> Evaluation:
     """Predict the motions between neighbouring frames, and compare the trajectories that they compose to.
 
     Args:
         held_out: the sequences to predict.
         precision: a context that puts networks in the precision of the run.
+        trivial: the constant motion of the training sequences, to compare with.
     """
     predictor.eval()
-    results = Evaluation({}, {skip: {} for skip in SKIPS}, {skip: {} for skip in SKIPS})
+    results = Evaluation({}, {skip: {} for skip in SKIPS}, {skip: {} for skip in SKIPS}, trivial)
     map_errors: dict[int, list[Tensor]] = {skip: [] for skip in SKIPS}
     for number in held_out.sequences:
         poses = frames.poses[number]
@@ -182,11 +200,22 @@ def evaluate(
             continue
         values = torch.tensor(list(by_sequence.values()), dtype=torch.float64).nanmean(0)
         means = dict(zip(TrajectoryErrors._fields, values.tolist(), strict=True))
+        means |= _trivial_errors(frames, by_sequence, skip, trivial)
         if map_errors[skip]:
             means["equivariance_error"] = torch.cat(map_errors[skip]).double().mean().item()
         means["sequences"] = float(len(by_sequence))
         results.metrics.update({f"{key}_skip{skip}": value for key, value in means.items()})
     return results
+
+
+def _trivial_errors(frames: Frames, members: Iterable[int], skip: int, trivial: baselines.Motions) -> dict[str, float]:
+    """Errors of trivial predictions, means over sequences."""
+    rows = []
+    for number in members:
+        poses = frames.poses[number]
+        assert poses is not None
+        rows.append(baselines.errors(trajectory.subsample(poses, skip), trivial.get(skip)))
+    return {key: torch.tensor([row[key] for row in rows], dtype=torch.float64).nanmean().item() for key in rows[0]}
 
 
 def by_skip(metrics: Mapping[str, float], key: str) -> dict[int, float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from math import ceil
 from typing import Any, ClassVar
 
 import torch
@@ -16,10 +17,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from niso.collective import global_batch
+from niso.data.video.sequences import TEST, TRAIN
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Phase
-from niso.experiments.pose import cases, evaluation, trajectories
-from niso.experiments.pose.frames import RENDERED, TEST, TRAIN, open_sequences
+from niso.experiments.pose import baselines, cases, evaluation, trajectories
+from niso.experiments.pose.frames import RENDERED, open_sequences
 from niso.experiments.pose.losses import Pairs, PoseObjective, draw_pairs
 from niso.experiments.pose.predictors import BASELINES
 from niso.experiments.pose.predictors.maps import MapPredictor
@@ -45,7 +47,7 @@ from niso.training.ahead import Ahead
 
 BATCH = evaluation.BATCH
 EXAMPLES = 256
-"""Number of pairs whose maps determine how the head's input is centred and scaled."""
+"""Number of pairs that determine how the head's input is centred and scaled, and of those that orient the head."""
 EVALUATION_SEED = 20_241_210
 """Seed of the held-out pairs, the same for every run (the date of the paper's conference)."""
 MAP_SKIPS = (0, 3, 9)
@@ -80,8 +82,9 @@ class Pose(Experiment):
         "The encoder is pre-trained on pairs of frames of the same video, without poses. It is then frozen, and a head "
         "learns to predict how the camera moved between two frames from nothing but the map between their latents. On "
         "videos that were not trained on, the predicted relative poses of neighbouring frames are composed to "
-        "trajectories. The more frames are left out between neighbours, the larger the motions. A method that has "
-        "learned nothing predicts a straight line, whose error is given along with each metric."
+        "trajectories. The more frames are left out between neighbours, the larger the motions. Beside errors stand "
+        "those of predictions that look at no frame: a straight line, the mean motion of the training sequences, no "
+        "rotation, and straight ahead."
     )
     config_class = PoseConfig
     presets = PRESETS
@@ -180,7 +183,8 @@ class Pose(Experiment):
         objective, sampler = PoseObjective(self.predictor, config.group, config.translation_scale), self._head_sampler()
         yield Phase("head", objective, sampler, config.head)
         with self.precision():
-            self.predictor.orient(*map(global_batch, sampler(config.head.steps)))
+            more = range(config.head.steps, config.head.steps + ceil(EXAMPLES / config.head.batch_size))
+            self.predictor.orient(tuple(map(global_batch, sampler(step))) for step in more)
 
     def pretraining_pairs(self, step: int) -> Pairs:
         """Random pairs of training frames: this process's part of a step's batch."""
@@ -191,12 +195,16 @@ class Pose(Experiment):
         return Pairs(*map(local_part, drawn))
 
     def head_pairs(self, step: int) -> Pairs:
-        """Random pairs of frames with poses, in groups of one sequence: this process's part of a step's batch."""
+        """Random pairs of frames with poses, in groups of one sequence: this process's part of a step's batch.
+
+        Pairs of the steps after the last one, which orient the head, run forwards in time, as those of an evaluation.
+        """
         config = self.config
+        signed = config.backwards and step < config.head.steps
         generator = torch.Generator().manual_seed(step_seed(self.seed, step, "posed pairs"))
         size, skip = config.head.batch_size, config.head_skip
         lengths, members, weights = self.frames.lengths, self.posed, self.posed_weights
-        drawn = draw_pairs(lengths, members, size, skip, generator, config.group, config.backwards, weights=weights)
+        drawn = draw_pairs(lengths, members, size, skip, generator, config.group, signed, weights=weights)
         return Pairs(*map(local_part, drawn))
 
     def motions(self, pairs: Pairs) -> Float[Tensor, "batch 4 4"]:
@@ -303,8 +311,9 @@ class Pose(Experiment):
     @torch.no_grad()
     def evaluate(self) -> PoseResult:
         self.predictor.eval()
+        trivial = baselines.fitted(self.frames, self.posed)
         tested, validated = (
-            evaluation.evaluate(self.predictor, self.frames, sequences, self.precision)
+            evaluation.evaluate(self.predictor, self.frames, sequences, self.precision, trivial)
             for sequences in (self.evaluated, self.validated)
         )
         metrics = tested.metrics | evaluation.validation_metrics(validated.metrics)

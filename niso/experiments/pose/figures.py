@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
+from typing import Any
 
 import torch
 from matplotlib.axes import Axes
@@ -12,12 +13,15 @@ from matplotlib.figure import Figure
 from niso import figures
 from niso.experiments import map_figures
 from niso.experiments.pose.cases import Path, Strip
+from niso.experiments.pose.evaluation import by_skip
 from niso.experiments.pose.experiment import PoseResult
-from niso.figures.style import ORANGE, above_and_below, parts, styled, wrapped
+from niso.figures.style import GREY, ORANGE, RED, above_and_below, parts, styled, wrapped
 from niso.report import Picture
 
 LEGEND = 0.3
 """Inches below the panels for the legend of all."""
+LIMIT = 90.0
+"""Mean angle of directions of travel above which they are marked as reversed, in degrees."""
 
 
 def trajectories(result: PoseResult) -> list[Picture]:
@@ -26,12 +30,30 @@ def trajectories(result: PoseResult) -> list[Picture]:
         Picture(
             f"trajectories_skip{skip}",
             f"Paths of the camera through held-out sequences, with {_left_out(skip)}: the true path (dashed, starting "
-            "at the circle) and the path that the predicted relative poses compose to, after the similarity that "
-            "brings it nearest to the truth, reflections allowed. Each view is along the direction in which the true "
-            "path is thinnest. The titles give the errors √(3n)·ATE, the smallest and the largest among them.",
+            "at the circle), the path that the predicted relative poses compose to, and that of the training "
+            "sequences' mean motion, each after the similarity that brings it nearest to the truth, reflections "
+            "allowed. Each view is along the direction in which the true path is thinnest. The titles give the errors "
+            "√(3n)·ATE, the smallest and the largest among them, those of the mean motion, and the mean angle between "
+            "predicted and true directions of travel, which the alignment does not show: red above 90°.",
             draw_paths(paths),
         )
         for skip, paths in result.cases.paths.items()
+    ]
+
+
+def errors(result: PoseResult) -> list[Picture]:
+    """Mean errors by the frame skip, and those of trivial predictions."""
+    shown = {key: lines for key, lines in ((key, _lines(result.metrics, key)) for key in _ERRORS) if lines}
+    if not shown:
+        return []
+    return [
+        Picture(
+            "errors",
+            "Mean errors on held-out sequences by the frames left out between neighbours, and those of predictions "
+            "that look at no frame. A method whose line is not below the others has learned less than they know. Above "
+            "90° (red), predicted directions of travel are nearer to the opposite of the true ones.",
+            draw_errors(shown),
+        )
     ]
 
 
@@ -85,6 +107,43 @@ def _left_out(skip: int) -> str:
     return f"{skip} frame{'s' * (skip != 1)} left out between neighbours"
 
 
+_ERRORS = {
+    "ate_normalised": ("√(3n)·ATE", {"fitted_motion": "mean motion", "constant_motion": "straight line"}),
+    "rotation_error_deg": ("rotation error (°)", {"fitted_motion": "mean motion", "identity": "no rotation"}),
+    "translation_angle_deg": (
+        "translation angle (°)",
+        {"fitted_motion": "mean motion", "straight_ahead": "straight ahead"},
+    ),
+}
+"""Label of the axis, and baselines by the prefix of their keys, by the key of the metric."""
+
+
+def _lines(metrics: Mapping[str, float], key: str) -> dict[str, dict[int, float]]:
+    """Values by skip, of the method and of each baseline that there is."""
+    named = {"method": key} | {label: f"{prefix}_{key}" for prefix, label in _ERRORS[key][1].items()}
+    lines = {label: by_skip(metrics, name) for label, name in named.items()}
+    return {label: line for label, line in lines.items() if line} if lines["method"] else {}
+
+
+@styled
+def draw_errors(shown: Mapping[str, Mapping[str, Mapping[int, float]]]) -> Figure:
+    """A panel for each metric, and in it a line for the method and each baseline."""
+    figure = Figure((10, 2.8 + LEGEND))
+    for part, (key, lines) in zip(parts(figure, len(shown)), shown.items(), strict=True):
+        above, below = above_and_below(part, 2.8, LEGEND)
+        axes = above.subplots()
+        for (label, line), dashes in zip(lines.items(), ("-", "--", ":"), strict=False):
+            colour = ORANGE if label == "method" else GREY
+            axes.plot(list(line), list(line.values()), dashes, color=colour, marker=".", label=label)
+        axes.set(xlabel="frames left out", ylabel=_ERRORS[key][0])
+        axes.set_ylim(bottom=0)
+        if key == "translation_angle_deg" and axes.get_ylim()[1] > LIMIT:
+            axes.axhline(LIMIT, color=RED, linewidth=0.8)
+        narrow: dict[str, Any] = {"fontsize": 8, "columnspacing": 1, "handlelength": 1.6}
+        below.legend(*axes.get_legend_handles_labels(), loc="center", ncols=3, frameon=False, **narrow)
+    return figure
+
+
 @styled
 def draw_paths(shown: Sequence[Path]) -> Figure:
     """Panels of a true and a predicted path each, in the plane in which the true path is widest."""
@@ -99,7 +158,7 @@ def draw_paths(shown: Sequence[Path]) -> Figure:
             else:
                 _draw_path(axes, path, 36)
         if column == 0:
-            below.legend(*above.axes[0].get_legend_handles_labels(), loc="center", ncols=2, frameon=False)
+            below.legend(*above.axes[0].get_legend_handles_labels(), loc="center", ncols=3, frameon=False)
     return figure
 
 
@@ -115,7 +174,7 @@ def draw_failures(rows: Sequence[tuple[Path, Strip]]) -> Figure:
         for axes, image in zip(others, strip, strict=True):
             axes.imshow(image, interpolation="nearest")
             axes.axis("off")
-    figure.legend(*cells[0][0].get_legend_handles_labels(), loc="outside lower left", ncols=2, frameon=False)
+    figure.legend(*cells[0][0].get_legend_handles_labels(), loc="outside lower left", ncols=3, frameon=False)
     return figure
 
 
@@ -141,20 +200,30 @@ def _tallest(strips: Iterable[Strip]) -> float:
 
 def _draw_path(axes: Axes, shown: Path, letters: int) -> None:
     """Paths that fill their panel, in one scale, and a title of so many letters a line."""
-    title, truth, predicted = shown
+    truth = shown.truth
     centre = truth.mean(0)
     plane = torch.linalg.svd(truth - centre, full_matrices=False).Vh[:2].mT
-    true, guess = ((path - centre) @ plane for path in (truth, predicted))
+    true, guess = ((path - centre) @ plane for path in (truth, shown.predicted))
+    if shown.trivial is not None:
+        axes.plot(*((shown.trivial - centre) @ plane).mT.tolist(), color=GREY, linewidth=1, label="mean motion")
     axes.plot(*guess.mT.tolist(), color=ORANGE, label="predicted")
     axes.plot(*true.mT.tolist(), color="black", linestyle="--", linewidth=1, label="true")
     axes.plot(*true[:1].mT.tolist(), color="black", marker="o", markersize=4)
-    axes.set_title(wrapped(title, letters))
+    axes.set_title(wrapped(_title(shown), letters), fontsize=8.5)
+    if shown.angle > LIMIT:
+        axes.title.set_color(RED)
     axes.margins(0.1)
     axes.set_aspect("equal", adjustable="datalim")
     axes.grid(True)
 
 
+def _title(shown: Path) -> str:
+    trivial = "" if shown.trivial_error is None else f" (mean motion {shown.trivial_error:.2f})"
+    return f"{shown.title}: {shown.error:.2f}{trivial}\ndirection off by {shown.angle:.0f}°"
+
+
 FIGURES = (
+    errors,
     trajectories,
     failures,
     frames,

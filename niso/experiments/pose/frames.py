@@ -16,17 +16,18 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from niso.data.prepared import PARAMETERS
+from niso.data.squares import resized
 from niso.data.video import co3d
 from niso.data.video.clips import clips
 from niso.data.video.preparation import Preparation, prepare
 from niso.data.video.prepared import PreparedFrames, open_frames
+from niso.data.video.sequences import TEST, TRAIN
 from niso.data.workers import cores
 from niso.errors import InputError
 from niso.experiments.pose.presets import PoseConfig
 from niso.files import locked, write_atomically
 from niso.training.progress import Bar
 
-TRAIN, TEST = co3d.TRAIN, co3d.TEST
 RENDERED = "rendered"
 """The split of rendered clips to train on, where there is other data too."""
 
@@ -79,7 +80,7 @@ class Frames:
         self.lengths, self._starts = lengths[self._source], lengths.cumsum(0) - lengths
         self.resident: UInt8[Tensor, "frames 3 size size"] | None = None
         if sum(source.lengths) * 3 * size**2 <= gigabytes * 1e9:
-            parts = [self._resized(source.read(sequence, None)) for sequence in range(count)]
+            parts = [resized(source.read(sequence, None), size) for sequence in range(count)]
             self.resident = torch.cat(parts).to(device)
 
     def members(self, *splits: str, posed: bool = False) -> Int[Tensor, " sequences"]:
@@ -138,8 +139,8 @@ class Frames:
         if self.resident is not None:
             images = self.resident[(self._starts[source] + frame).to(self.device, non_blocking=True)]
         else:
-            pairs = zip(source.tolist(), frame.tolist(), strict=True)
-            images = torch.cat([self._resized(self._read(*pair)[None]) for pair in pairs])
+            pairs, size = zip(source.tolist(), frame.tolist(), strict=True), self.size
+            images = torch.cat([resized(self._read(*pair)[None], size) for pair in pairs])
         if bool(mirrored.any()):
             flipped = mirrored.to(images.device, non_blocking=True)[:, None, None, None]
             images = torch.where(flipped, images.flip(-1), images)
@@ -154,13 +155,6 @@ class Frames:
     ) -> Float[Tensor, "batch 3 size size"]:
         """Frames as the input of networks, by the numbers of their sequences and their numbers in these."""
         return self.scaled(self.read(sequence, frame))
-
-    def _resized(self, images: Tensor) -> Tensor:
-        if images.shape[-1] == self.size:
-            return images
-        size = (self.size, self.size)
-        smooth = torch.nn.functional.interpolate(images.float(), size, mode="bilinear", antialias=True)
-        return smooth.round().clamp(0, 255).byte()
 
 
 def _mirrored(poses: Float[Tensor, "frames 4 4"] | None) -> Float[Tensor, "frames 4 4"] | None:
@@ -252,7 +246,7 @@ def _prepared(config: PoseConfig, root: Path, cache: Path) -> Path:
                 done += 1
                 bar.show(done, {})
 
-            prepare(co3d.sequences(root, selection), folder / "prepared", cores(), preparation, report)
+            prepare(co3d.sequences(root, selection), folder / "prepared", cores(), preparation, report, selection.draw)
     return folder / "prepared"
 
 

@@ -67,7 +67,8 @@ class PoseConfig(MethodConfig):
     head_skip: int = 9
     """The most frames left out between the two of a pair that the head is trained on."""
     backwards: bool = False
-    """Train the head on pairs in both directions of time."""
+    """Train the head on pairs in both directions of time. It then cannot learn which way cameras travel, forwards in
+    driving for example, and takes it from how they turn: what a few sequences teach of that fails on others."""
     group: int = 4
     """Number of consecutive pairs of the head's batches that are of the same sequence and share a scale."""
     translation_scale: Scale = "projection"
@@ -140,7 +141,7 @@ SMALL = PoseConfig(
     relative_equivariance=0.03,
     multiplicity=0.001,
     multiplicity_decay=0.1,
-    backwards=True,
+    mirrored=True,
     translation_scale="norm",
     standardise=True,
     nft_maps=800,

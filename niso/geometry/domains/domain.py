@@ -73,7 +73,8 @@ def rastered_sphere(pixels: tuple[int, int], layout: equirectangular.Layout) -> 
             theta.sin() * phi.sin(),
             theta.cos().expand(-1, width),
         )
-        areas = edges.cos().diff().neg()
+        # cells finer than the pixels of "poles" may lie beyond these, at the poles themselves
+        areas = edges.cos().diff().neg().clamp_min(1e-6)
         return _sampling(torch.stack(parts, dim=-1), areas.repeat_interleave(width))
 
     return domain

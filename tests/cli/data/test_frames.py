@@ -97,8 +97,8 @@ def test_bad_cameras_and_frames_are_named_and_never_prepared(niso, annotated: Pa
     out = tmp_path / "out"
     status, said, err = niso("data", "prepare", "co3d", annotated, out, *TINY, "--quality", "1")
     assert status == 3 and said == f"2 sequences prepared in {out}, 2 refused\n"
-    assert "cup/0_cup: of 5 frames frames 0 to 3 are kept (1 are not usable, first number 4: its camera is" in err
-    assert "cup/1_cup: of 5 frames frames 1 to 4 are kept" in err and "reflection" in err
+    assert "cup/0_cup: 4 of 5 frames kept: numbers 0 to 3 (1 frame cannot be used, first number 4: its camera is" in err
+    assert "cup/1_cup: 4 of 5 frames kept: numbers 1 to 4" in err and "reflection" in err
     assert "refused cup/2_cup: it has 2 usable frames in a row, 3 are needed" in err and "2.jpg is missing" in err
     assert "refused cup/3_cup: its frames are of mixed sizes (40×30, 30×40)" in err
     prepared = open_frames(out)
@@ -148,7 +148,7 @@ def test_many_notes_are_not_all_printed(niso, tmp_path: Path) -> None:
     for number in range(12):
         images(tmp_path / "in" / str(number))[4].write_bytes(b"")
     status, _, err = niso("data", "prepare", "video", tmp_path / "in", tmp_path / "out", *TINY)
-    assert status == 0 and err.count("frames 0 to 3 are kept") == 10
+    assert status == 0 and err.count("kept: numbers 0 to 3") == 10
     assert f"and 2 more lack frames, see {tmp_path / 'out/refused.json'}" in err
 
 

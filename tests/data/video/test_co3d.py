@@ -76,14 +76,13 @@ def read(root: Path, **options) -> dict[str, Sequence | str]:
     return dict((one if isinstance(one, tuple) else (one.name, one)) for one in found)
 
 
-def test_poses_numbers_images_and_intrinsics(tmp_path):
+def test_poses_numbers_and_images(tmp_path):
     make(tmp_path)
     found = read(tmp_path)
     assert list(found) == ["cup/0_cup", "cup/1_cup", "cup/2_cup", "cup/3_cup"]
     for seed, sequence in enumerate(found.values()):
         torch.testing.assert_close(torch.from_numpy(sequence.poses), true_poses(5, seed), atol=1e-9, rtol=0)
         assert sequence.numbers == [0, 1, 2, 3, 4] and sequence.problems == {} and sequence.size == SIZE
-        np.testing.assert_allclose(sequence.intrinsics, [[30, 30, 20, 15]] * 5)
         assert sequence.images[1] == tmp_path / f"cup/{seed}_cup/images/frame000002.jpg"
 
 
@@ -206,22 +205,11 @@ def mixed(frames):
     frames[2]["image"]["size"] = [40, 30]
 
 
-def formats(frames):
-    frames[0]["viewpoint"]["intrinsics_format"] = "ndc_norm_image_bounds"
-
-
-def all_strange(frames):
-    for one in frames:
-        one["viewpoint"]["intrinsics_format"] = "screen"
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         (twice, "frame numbers occur twice"),
         (mixed, "mixed sizes (40×30, 30×40)"),
-        (formats, "mixed formats"),
-        (all_strange, "'screen' is not known"),
         (lambda frames: frames.clear(), "has no frame of it"),
     ],
 )

@@ -113,7 +113,7 @@ def test_files_that_are_no_video(write_video, tmp_path):
 def test_without_the_extra_the_remedy_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "av", None)
     for read in (lambda path: next(read_video(path)), count_frames):
-        with pytest.raises(InputError, match=r"need PyAV: pip install 'niso\[video\]'"):
+        with pytest.raises(InputError, match=r"need PyAV: pip install 'av>=14'"):
             read(tmp_path / "walk.mp4")
 
 

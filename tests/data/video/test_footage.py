@@ -91,10 +91,10 @@ def test_each_kind_is_opened(write_video, tmp_path):
     images(tmp_path / "frames")
     nerfstudio(tmp_path / "studio")
     found = {one.name: one for one in find_footage(tmp_path)}
-    assert found["walk"].open("test", 2) == Video("walk", tmp_path / "walk.mp4", 2, "test")
-    frames, studio = found["frames"].open(every=2), found["studio"].open("test", every=2)
+    assert found["walk"].open(2) == Video("walk", tmp_path / "walk.mp4", 2)
+    frames, studio = found["frames"].open(every=2), found["studio"].open(every=2)
     assert frames.poses is None and [path.stem for path in frames.images] == ["0", "2", "4"]
-    assert studio.split == "test" and studio.numbers == [0, 1, 2]
+    assert studio.numbers == [0, 1, 2]
     np.testing.assert_allclose(studio.poses, POSES[::2].numpy(), atol=1e-9)
     for path, kind in ((tmp_path / "walk.mp4", "video"), (tmp_path / "frames", "frames")):
         (one,) = find_footage(path)
@@ -106,7 +106,7 @@ def test_a_model_that_is_not_text_is_refused_with_its_remedy(tmp_path):
     (tmp_path / "mapped/sparse/0").mkdir(parents=True)
     (tmp_path / "mapped/sparse/0/images.bin").touch()
     found = find_footage(tmp_path)
-    ((name, problem),) = footage.sequences(found, {"mapped": "train"})
+    ((name, problem),) = footage.sequences(found)
     assert name == "mapped" and "colmap model_converter --output_type TXT" in problem
 
 
@@ -117,29 +117,42 @@ def test_thinning_keeps_gaps_and_problems():
         [Path(str(place)) for place in places],
         numbers,
         np.arange(7.0)[:, None, None] * np.ones((7, 4, 4)),
-        np.arange(7.0)[:, None] * np.ones((7, 4)),
         problems={2: "blurred", 3: "gone"},
     )
     half = thinned(sequence, 2)
     assert half.numbers == [0, 1, 3, 4] and [path.name for path in half.images] == ["0", "2", "4", "6"]
-    assert half.poses[:, 0, 0].tolist() == half.intrinsics[:, 0].tolist() == [0, 2, 4, 6]
+    assert half.poses[:, 0, 0].tolist() == [0, 2, 4, 6]
     assert half.problems == {1: "blurred"}
     assert thinned(sequence, 1) is sequence
 
 
-def test_splits(tmp_path):
+def test_draws(tmp_path):
     for number in range(20):
         nerfstudio(tmp_path / f"posed{number}")
     images(tmp_path / "blind")
     found = find_footage(tmp_path)
-    drawn = footage.splits(found, 0.1)
-    assert sorted(drawn.values()) == ["test"] * 2 + ["train"] * 19 and drawn["blind"] == "train"
-    assert drawn == footage.splits(found[::-1], 0.1) and drawn != footage.splits(found, 0.1, seed=1)
-    assert set(footage.splits(found, 0.0).values()) == {"train"}
-    named = footage.splits(found, 0.1, ["blind", "posed3"])
-    assert [name for name, split in named.items() if split == "test"] == ["blind", "posed3"]
+    names = [one.name for one in found]
+    drawn = footage.draw(found, 0.1)(names)
+    assert len(drawn) == 2 and "blind" not in drawn
+    assert drawn == footage.draw(found[::-1], 0.1)(names) != footage.draw(found, 0.1, seed=1)(names)
+    assert footage.draw(found, 0.0)(names) == set()
+    assert footage.draw(found, 0.1, ["blind", "posed3"])(names) == {"blind", "posed3"}
     with pytest.raises(InputError, match="no sequence 'blnd' to test on; did you mean blind"):
-        footage.splits(found, 0.1, ["blnd"])
+        footage.draw(found, 0.1, ["blnd"])
+
+
+def test_only_what_could_be_prepared_is_drawn(tmp_path):
+    """One of three refused: of the others, always one to train and one to test on."""
+    for number in range(3):
+        nerfstudio(tmp_path / f"posed{number}")
+    found = find_footage(tmp_path)
+    names = [one.name for one in found]
+    for seed in range(10):
+        draw = footage.draw(found, 0.1, seed=seed)
+        for refused in names:
+            drawn = draw([name for name in names if name != refused])
+            assert len(drawn) == 1 and refused not in drawn
+            assert drawn == draw(names) or refused in draw(names)
 
 
 def test_what_holds_no_footage(tmp_path):

@@ -51,7 +51,7 @@ def write_nerfstudio(folder, numbers=range(12), **facts):
 
 def test_a_plain_folder_is_sorted_naturally(tmp_path):
     found = frame_folder(images(tmp_path / "walk"))
-    assert found.name == "walk" and found.poses is None and found.intrinsics is None
+    assert found.name == "walk" and found.poses is None
     assert [path.stem for path in found.images] == [f"frame{number}" for number in range(12)]
     with pytest.raises(InputError, match="holds no images"):
         (tmp_path / "empty").mkdir()
@@ -64,7 +64,6 @@ def test_colmap_and_nerfstudio_give_the_same_poses(tmp_path):
     folder = images(tmp_path / "images")
     for found in (colmap(write_colmap(tmp_path / "sparse"), folder), nerfstudio(write_nerfstudio(tmp_path))):
         np.testing.assert_allclose(found.poses, POSES.numpy(), atol=1e-9)
-        np.testing.assert_allclose(found.intrinsics, [[50, 51, 20, 15]] * 12)
         assert found.numbers == list(range(12)) and found.problems == {}
         assert [path.stem for path in found.images] == [f"frame{number}" for number in range(12)]
         assert all(path.is_file() for path in found.images)
@@ -88,18 +87,58 @@ def test_images_that_are_missing_keep_their_place(tmp_path):
         assert found.numbers == list(range(12)) and not found.images[3].exists()
 
 
+LENSES = {  # COLMAP's line, nerfstudio's facts, and why it is refused
+    "SIMPLE_PINHOLE 40 30 50 20 15": ({"camera_model": "SIMPLE_PINHOLE"}, ""),
+    "PINHOLE 40 30 50 51 20 15": ({"camera_model": None}, ""),
+    "SIMPLE_RADIAL 40 30 50 20 15 0.1": ({"camera_model": "SIMPLE_RADIAL", "k1": 0.1}, ""),
+    "OPENCV 40 30 50 51 20 15 -0.3 0.1 0 0": ({"k1": -0.3, "k2": 0.1}, ""),
+    "OPENCV 40 30 20 20 20 15 -0.3 0 0 0": ({"fl_x": 20, "fl_y": 20, "k1": -0.3}, "distorts by 34%"),
+    "OPENCV 40 30 50 50 20 15 0 0 0.2 0": ({"fl_x": 50, "fl_y": 50, "p1": 0.2}, "distorts by 25%"),
+    "FULL_OPENCV 40 30 20 20 20 15 0 0 0 0 0.6 0 0 0": ({"fl_x": 20, "fl_y": 20, "k3": 0.6}, "distorts by 85%"),
+    "OPENCV_FISHEYE 40 30 50 51 20 15 0 0 0 0": (
+        {"camera_model": "OPENCV_FISHEYE"}, "its lens OPENCV_FISHEYE is not a pinhole .*: undistort the images"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("camera", "facts", "words"), [(camera, *rest) for camera, rest in LENSES.items()])
+def test_colmap_and_nerfstudio_take_the_same_lenses(tmp_path, camera, facts, words):
+    folder = images(tmp_path / "images")
+    readers = (
+        lambda: colmap(write_colmap(tmp_path / "sparse", camera=f"1 {camera}"), folder),
+        lambda: nerfstudio(write_nerfstudio(tmp_path, **facts)),
+    )
+    for read in readers:
+        if not words:
+            assert len(read().images) == 12
+            continue
+        with pytest.raises(InputError, match=words) as error:
+            read()
+        assert ".txt" in str(error.value) or "transforms.json" in str(error.value)
+
+
 @pytest.mark.parametrize(
-    ("camera", "expected"),
+    ("facts", "words"),
     [
-        ("1 SIMPLE_PINHOLE 40 30 50 20 15", [50, 50, 20, 15]),
-        ("1 PINHOLE 40 30 50 51 20 15", [50, 51, 20, 15]),
-        ("1 SIMPLE_RADIAL 40 30 50 20 15 0.1", [50, 50, 20, 15]),
+        ({"is_fisheye": True}, "its lens fisheye is not a pinhole"),
+        ({"camera_model": "EQUIRECTANGULAR"}, "its lens EQUIRECTANGULAR is not a pinhole"),
+        ({"fl_x": None, "fl_y": None, "k1": 0.1}, "its focal length or the images' size is not known"),
+        ({"k1": "much"}, "cannot read cameras from"),
     ],
 )
-def test_colmap_camera_models(tmp_path, camera, expected):
-    found = colmap(write_colmap(tmp_path / "sparse", camera=camera), images(tmp_path / "images"))
-    np.testing.assert_allclose(found.intrinsics[0], expected)
-    assert found.size == (30, 40)
+def test_other_lenses_of_transforms_are_refused(tmp_path, facts, words):
+    images(tmp_path / "images")
+    with pytest.raises(InputError, match=words):
+        nerfstudio(write_nerfstudio(tmp_path, **facts))
+
+
+def test_a_single_frame_with_another_lens_is_refused(tmp_path):
+    images(tmp_path / "images")
+    content = json.loads((write_nerfstudio(tmp_path) / "transforms.json").read_text())
+    content["frames"][3]["camera_model"] = "OPENCV_FISHEYE"
+    (tmp_path / "transforms.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match="OPENCV_FISHEYE"):
+        nerfstudio(tmp_path)
 
 
 def edit(place, old, new):
@@ -114,7 +153,7 @@ def edit(place, old, new):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"camera": "1 OPENCV_FISHEYE 40 30 50 51 20 15 0 0 0 0"}, "model OPENCV_FISHEYE is not one of .*undistort"),
+        ({"camera": "1 OPENCV_FISHEYE 40 30 50 51 20 15 0 0 0 0"}, "its lens OPENCV_FISHEYE is not .*undistort"),
         ({"camera": "1 PINHOLE 40 30 50"}, r"cameras\.txt, line 2: it is not a camera"),
         ({"change": edit(2, 8, "9")}, r"images\.txt, line 3: it is not an image"),
         ({"change": edit(4, 3, "north")}, r"images\.txt, line 5: it is not an image"),
@@ -159,16 +198,12 @@ def test_broken_cameras_are_problems(tmp_path):
     assert list(nerfstudio(tmp_path).problems.items()) == [(11, "its camera is a reflection (determinant −1)")]
 
 
-def test_nerfstudio_intrinsics(tmp_path):
+def test_blender_states_an_angle_in_place_of_a_focal_length(tmp_path):
     images(tmp_path / "images")
-    blender = {"fl_x": None, "fl_y": None, "cx": None, "cy": None, "camera_angle_x": 2 * np.arctan(20 / 50)}
-    write_nerfstudio(tmp_path)
-    content = {k: v for k, v in json.loads((tmp_path / "transforms.json").read_text()).items() if k not in blender}
-    path = tmp_path / "blender.json"
-    path.write_text(json.dumps(content | {"camera_angle_x": blender["camera_angle_x"]}))
-    np.testing.assert_allclose(nerfstudio(path).intrinsics[0], [50, 50, 20, 15])
-    path.write_text(json.dumps({"frames": content["frames"]}))
-    assert nerfstudio(path).intrinsics is None
+    blender = {"fl_x": None, "fl_y": None, "w": None, "h": None, "camera_angle_x": 0.7, "camera_angle_y": 0.7}
+    assert len(nerfstudio(write_nerfstudio(tmp_path, **blender, k1=0.1)).images) == 12
+    with pytest.raises(InputError, match="distorts by"):
+        nerfstudio(write_nerfstudio(tmp_path, **blender, k1=1.5))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from PIL import Image
 
 from niso.data.video import prepared as frames
 from niso.data.video.preparation import Preparation, prepare
-from niso.data.video.sequences import Sequence, longest_run
+from niso.data.video.sequences import Sequence, hold_out, longest_run
 from niso.errors import InputError
 from niso.files import locked
 from tests.poses import random_poses
@@ -35,10 +36,7 @@ def video(folder, name="cup/one", count=6, size=(40, 30), posed=True, split="tra
         images.append(place / f"{number}.png")
         Image.fromarray(pixels).save(images[-1])
     poses = random_poses(count, torch.Generator().manual_seed(len(name)), dtype=torch.float64).numpy()
-    known = np.tile([50.0, 50, size[0] / 2, size[1] / 2], (count, 1))
-    return Sequence(
-        name, images, list(range(count)), poses if posed else None, known if posed else None, split, {}, size[::-1]
-    )
+    return Sequence(name, images, list(range(count)), poses if posed else None, split, {}, size[::-1])
 
 
 def grey(prepared, sequence=0):
@@ -46,7 +44,7 @@ def grey(prepared, sequence=0):
     return [round(float(prepared.image(sequence, n).float().mean()), -1) for n in range(prepared.lengths[sequence])]
 
 
-def test_frames_poses_and_intrinsics_come_back(tmp_path):
+def test_frames_and_poses_come_back(tmp_path):
     sequences = [video(tmp_path), video(tmp_path, "mug/two", size=(20, 36), split="test"), video(tmp_path, "three")]
     outcome = prepare(sequences, tmp_path / "out", preparation=SMALL)
     assert outcome == (3, 0, {}, {})
@@ -58,7 +56,6 @@ def test_frames_poses_and_intrinsics_come_back(tmp_path):
         assert image.shape == (3, 16, 16) and image.dtype == torch.uint8
         assert (image[:, 2:-2, 2:-2].int() - 100).abs().max() <= 5  # nothing of the margins
         torch.testing.assert_close(prepared.poses(number), torch.from_numpy(sequence.poses), atol=0, rtol=0)
-    assert prepared.intrinsics(0)[0].tolist() == pytest.approx([50 * 16 / 30, 50 * 16 / 30, 8, 8])
     assert prepared.splits == ["train", "test", "train"]
     clip = prepared.clip(1)
     assert clip.images.shape == (6, 3, 16, 16) and torch.equal(clip.images[3], prepared.image(1, 3))
@@ -80,7 +77,7 @@ def test_detail_keeps_its_place_and_colour(tmp_path):
 def test_video_without_cameras(tmp_path):
     prepare([video(tmp_path, posed=False)], tmp_path / "out", preparation=SMALL)
     prepared = frames.open_frames(tmp_path / "out")
-    assert prepared.poses(0).isnan().all() and prepared.intrinsics(0).isnan().all()
+    assert prepared.poses(0).isnan().all()
     assert grey(prepared)[2] == 40
 
 
@@ -150,7 +147,7 @@ def test_the_longest_run_of_usable_frames_is_kept(tmp_path):
     sequence.images[7].write_bytes(sequence.images[7].read_bytes()[:60])
     outcome = prepare([sequence], tmp_path / "out", preparation=SMALL)
     note = outcome.notes["cup/one"]
-    assert note == "of 9 frames frames 2 to 6 are kept (2 are not usable, first number 1: 1.png is missing)"
+    assert note == "5 of 9 frames kept: numbers 2 to 6 (2 frames cannot be used, first number 1: 1.png is missing)"
     prepared = frames.open_frames(tmp_path / "out")
     assert grey(prepared) == [40, 60, 80, 100, 120]
     torch.testing.assert_close(prepared.poses(0), torch.from_numpy(sequence.poses[2:7]))
@@ -160,8 +157,28 @@ def test_the_longest_run_of_usable_frames_is_kept(tmp_path):
 def test_a_gap_in_the_numbers_is_no_neighbourhood(tmp_path):
     sequence = replace(video(tmp_path, count=7), numbers=[0, 1, 2, 5, 6, 7, 8])
     outcome = prepare([sequence], tmp_path / "out", preparation=SMALL)
-    assert "frames 5 to 8 are kept (2 numbers are missing)" in outcome.notes["cup/one"]
+    assert "kept: numbers 5 to 8 (2 numbers are missing)" in outcome.notes["cup/one"]
     assert grey(frames.open_frames(tmp_path / "out")) == [60, 80, 100, 120]
+
+
+def test_the_split_is_drawn_from_what_was_prepared(tmp_path):
+    """One of three sequences is refused: whichever it is, one is left to train on and one to test on."""
+    for seed in range(3):
+        names = ["a", "b", "c"]
+        listed = [video(tmp_path, name, 2 if place == seed else 6) for place, name in enumerate(names)]
+        out = tmp_path / f"out{seed}"
+        outcome = prepare(listed, out, preparation=SMALL, draw=partial(hold_out, names, 0.1, 0))
+        assert list(outcome.refused) == [names[seed]]
+        assert sorted(frames.open_frames(out).splits) == ["test", "train"]
+
+
+def test_one_of_a_kind_is_counted_in_the_singular(tmp_path):
+    sequence = replace(video(tmp_path, count=6), numbers=[0, 1, 3, 4, 5, 6], problems={5: "blurred"})
+    outcome = prepare([sequence], tmp_path / "out", preparation=SMALL)
+    note = "3 of 6 frames kept: numbers 3 to 5 (1 number is missing; 1 frame cannot be used, first number 6: blurred)"
+    assert outcome.notes == {"cup/one": note}
+    with pytest.raises(InputError, match=r"it has 3 usable frames in a row, 4 are needed \(1 number is missing; "):
+        prepare([sequence], tmp_path / "other", preparation=replace(SMALL, min_frames=4))
 
 
 def test_broken_cameras_are_never_stored(tmp_path):

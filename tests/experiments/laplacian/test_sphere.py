@@ -8,11 +8,11 @@ import torch
 from torch import nn
 
 from niso.experiments.laplacian.experiment import EVALUATION_SEED, VALIDATION_SEED
-from niso.experiments.laplacian.sphere import QUICK, STANDARD, Sphere, SphereConfig
+from niso.experiments.laplacian.sphere import QUICK, SAMPLINGS, STANDARD, Sphere, SphereConfig
 from niso.geometry.domains import sphere
 from niso.geometry.rotations import Rotations
 from niso.runs.runner import run
-from niso.spectrum import Spectrum
+from niso.spectrum import FieldSpectrum, FixedSpectrum, Spectrum
 
 CPU = torch.device("cpu")
 SIZE, BAND = 8, 3
@@ -63,7 +63,8 @@ APART = 20.0 * TRUTH.spaces
 def test_the_truth_scores_full_marks_in_any_basis(folder):
     experiment = planted(make(folder), turned(TRUTH)[:, ORDER], APART[ORDER])
     metrics = experiment.evaluate().metrics
-    assert metrics.keys() | {"steps", "seconds"} == {metric.key for metric in Sphere.metrics}
+    of_fields = {metric.key for metric in Sphere.metrics if metric.key.endswith(tuple(SAMPLINGS))}
+    assert metrics.keys() | {"steps", "seconds"} | of_fields == {metric.key for metric in Sphere.metrics}
     for name in ("eigenspace_energy", "eigenspace_energy_worst", "eigenspace_energy_worst_degree", "blocks_found"):
         assert metrics[name] == pytest.approx(1, abs=1e-5), name
     for name in ("map_block_energy", "map_block_energy_val", "wigner_agreement", "mass_cosine"):
@@ -145,6 +146,31 @@ def test_degrees_take_no_more_eigenfunctions_than_they_have_dimensions(folder, c
     result = planted(make(folder), crowded(TRUTH.functions, TRUTH.spaces), APART).evaluate()
     assert result.held_out.energy.argmax(-1).bincount().tolist() == [1, 4, 4]
     assert result.by.sizes.tolist() == [1, 3, 5]
+
+
+class PlantedField(FixedSpectrum):
+    """The true spectrum, at any points."""
+
+    def at(self, points, weights=None, orthonormal=True):
+        return Spectrum(weights.float(), sphere.spherical_harmonics(points, BAND).float(), self.eigenvalues)
+
+
+def test_a_field_of_the_truth_scores_full_marks_on_every_sampling(folder):
+    experiment = make(folder)
+    experiment.model.spectrum = PlantedField(TRUTH.weights.float(), TRUTH.functions.float(), APART.float())
+    metrics = experiment.evaluate().metrics
+    for name in SAMPLINGS:
+        assert metrics[f"eigenspace_energy_{name}"] == pytest.approx(1, abs=1e-5), name
+        assert metrics[f"eigenspace_energy_worst_{name}"] == pytest.approx(1, abs=1e-5), name
+        assert metrics[f"wigner_agreement_{name}"] == pytest.approx(1, abs=2e-2), name  # the sampling is no quadrature
+    assert metrics["wigner_agreement_finer"] == pytest.approx(1, abs=1e-4)
+
+
+def test_a_field_is_trained_on_quadrature_weights(folder):
+    experiment = make(folder, spectrum="field")
+    spectrum = experiment.model.spectrum
+    assert isinstance(spectrum, FieldSpectrum)
+    torch.testing.assert_close(spectrum().mass / spectrum().mass.sum(), (TRUTH.weights / TRUTH.weights.sum()).float())
 
 
 @pytest.mark.slow

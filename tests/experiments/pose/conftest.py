@@ -38,6 +38,7 @@ TINY = replace(
     mlp=MLPConfig(layers=1, channels=8),
     evaluation_pairs=5,
     validation=0.0,
+    mirrored=False,
 )
 
 States = list[tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]]

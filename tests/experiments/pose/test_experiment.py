@@ -18,11 +18,13 @@ from niso.experiments.pose.predictors.constant_motion import ConstantMotion
 from niso.experiments.pose.predictors.maps import MapPredictor
 from niso.experiments.pose.presets import PAPER, PRESETS, RELEASED, PoseConfig
 from niso.geometry import se3
+from niso.geometry import trajectories as trajectory
 from niso.geometry.trajectories import SKIPS
 from niso.methods import METHODS
 from niso.methods.fourier import NeuralFourierTransform
 from niso.methods.orthogonal import orthogonal_map
 from niso.networks import MLPConfig
+from niso.results import alarms
 
 DESCRIBED = {metric.key for metric in Pose.metrics}
 TIMES = {"steps", "seconds", "seconds_pretrain", "seconds_head"}
@@ -91,8 +93,54 @@ def test_training_pairs_decide_the_sign_of_translations(random_poses):
     truth = random_poses(6)
     truth[:, :3, 3] = torch.tensor([0.0, 0.1, -1.0])
     for _ in range(2):
-        predictor.orient(frames, frames, truth)
+        predictor.orient([(frames, frames, truth)])
         assert predictor(frames, frames)[:, 2, 3].max() < 0
+
+
+def test_pairs_that_decide_the_sign_run_forwards(make):
+    """A constant prediction has the same error in both directions; an evaluation asks for one."""
+    experiment = make("constant-motion", backwards=True)
+    steps = experiment.config.head.steps
+    assert not all((pairs.second > pairs.first).all() for pairs in map(experiment.head_pairs, range(steps)))
+    for step in range(steps, steps + 9):
+        pairs = experiment.head_pairs(step)
+        assert (pairs.second > pairs.first).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_direction_of_driving_is_not_reversed(make, train_all, seed):
+    """Training sequences turn right, those to test on turn left; all drive forwards."""
+    experiment = make("constant-motion", **{"head": Optimisation(steps=30, batch_size=8, learning_rate=1e-2)})
+    experiment.seed = seed
+    for number, poses in enumerate(experiment.frames.poses):
+        if poses is not None:
+            turn = 0.02 if experiment.frames.splits[number] == "train" else -0.02
+            step = se3.exp(torch.tensor([0, 0, 1.0 + number, 0, turn, 0], dtype=torch.float64))
+            experiment.frames.poses[number] = trajectory.compose(step.expand(len(poses) - 1, 4, 4))
+    experiment.poses, experiment.starts = experiment.frames.all_poses()
+    train_all(experiment)
+    metrics = experiment.evaluate().metrics
+    for skip in SKIPS:
+        assert metrics[f"translation_angle_deg_skip{skip}"] < 30
+        turned = 0.02 * (skip + 1) * 180 / math.pi
+        assert metrics[f"identity_rotation_error_deg_skip{skip}"] == pytest.approx(turned)
+        assert metrics[f"fitted_motion_rotation_error_deg_skip{skip}"] == pytest.approx(2 * turned)
+        assert metrics[f"straight_ahead_translation_angle_deg_skip{skip}"] == pytest.approx(turned / 2)
+        assert metrics[f"fitted_motion_translation_angle_deg_skip{skip}"] == pytest.approx(turned)
+        assert metrics[f"fitted_motion_ate_normalised_skip{skip}"] < 1e-6  # a mirror image, which ATE allows
+
+
+def test_no_preset_trains_the_head_on_reversed_pairs():
+    assert not any(config.backwards for config in PRESETS.values())
+
+
+def test_reversed_directions_are_flagged():
+    metrics = {metric.key: metric for metric in pose_evaluation.METRICS}
+    assert metrics["translation_angle_deg_skip0"].flags(90.1) and not metrics["translation_angle_deg_skip0"].flags(90.0)
+    values = {"translation_angle_deg_skip0": 164.0, "translation_angle_deg_skip1": 120.0, "ate_skip0": 500.0}
+    (line,) = alarms(metrics.values(), values)
+    assert "nearer to the opposite" in line and "translation_angle_deg_skip0 is 164°, above 90°" in line
+    assert not alarms(metrics.values(), {"translation_angle_deg_skip0": 80, "rotation_error_deg_skip0": 170})
 
 
 @pytest.mark.slow

@@ -24,7 +24,15 @@ from niso.runs import runner
 CPU = torch.device("cpu")
 SIZE = 8
 TINY = replace(
-    PRESETS["quick"], size=SIZE, clips=2, clip_frames=4, test_clips=1, test_frames=3, quality=1.0, held_out=0.34
+    PRESETS["quick"],
+    size=SIZE,
+    clips=2,
+    clip_frames=4,
+    test_clips=1,
+    test_frames=3,
+    quality=1.0,
+    held_out=0.34,
+    mirrored=False,
 )
 
 

@@ -14,6 +14,8 @@ from PIL import Image
 
 from niso.cli import pose as pose_cli
 from niso.cli.parsing import parse
+from niso.data.video.preparation import Preparation, prepare
+from niso.data.video.sequences import Sequence
 from niso.data.video.stream import TimedFrame, open_stream
 from niso.errors import InputError, NisoError
 from niso.experiments.pose import evaluation as pose_evaluation
@@ -145,6 +147,24 @@ def test_the_loaded_run_predicts_what_its_evaluation_saw(make_run, prepared_fram
             motions = torch.cat([reader.predictor(*pair) for pair in pose_evaluation.neighbours(encoded, skip)])
         torch.testing.assert_close(predicted.poses, trajectory.compose(motions.double()), atol=1e-4, rtol=1e-4)
         assert predicted.times == [float(n) for n in range(0, 24, skip + 1)]
+
+
+def test_frames_of_another_size_give_the_same_numbers_in_both(make_run, tmp_path):
+    """`niso pose` and the evaluation of a run resize the frames of a prepared folder alike."""
+    files = images(tmp_path / "noise", 6, (21, 21))
+    poses = se3.exp(0.1 * torch.randn(6, 6, dtype=torch.float64).cumsum(0)).numpy()
+    paths = [files / f"frame{number}.png" for number in range(6)]
+    sequences = [Sequence(name, paths, list(range(6)), poses, split) for name, split in (("a", "train"), ("b", "test"))]
+    prepare(sequences, tmp_path / "prepared", preparation=Preparation(size=21, min_frames=3))
+    reader = load_reader(make_run())
+    settings = Settings.load(Run.open(make_run()).settings, make_run() / "config.yaml")
+    frames = Pose(settings.config, "niso", 0, tmp_path / "prepared", CPU).frames
+    read = list(open_stream(tmp_path / "prepared", reader.size, sequence="b").frames)
+    assert torch.equal(torch.stack([frame.image for frame in read]), frames.read(torch.ones(6).long(), torch.arange(6)))
+    evaluated = pose_evaluation.evaluate(reader.predictor, frames, pose_evaluation.evaluable(frames, [1]))
+    predicted = predict(reader, read).poses
+    error = trajectory.ate_normalised(se3.translation(predicted), torch.from_numpy(poses[:, :3, 3]))
+    assert float(error) == pytest.approx(evaluated.metrics["ate_normalised_skip0"], abs=1e-5)
 
 
 def test_a_finished_run(trained, tiny_pose):

@@ -38,7 +38,7 @@ def test_a_run_leaves_metrics_facts_and_a_report(trained):
     assert VALIDATION <= run.described.keys()
 
 
-TRAJECTORIES = ["trajectories_skip1", "trajectories_skip5", "failures", "failures_pairs"]
+TRAJECTORIES = ["errors", "trajectories_skip1", "trajectories_skip5", "failures", "failures_pairs"]
 
 
 @pytest.mark.slow

@@ -50,6 +50,12 @@ def test_cells_lie_amid_their_pixels_and_areas_add_up():
     torch.testing.assert_close(areas.unflatten(0, (12, 2, 24, 2)).mean((1, 3)).flatten(), weights)
 
 
+def test_grids_finer_than_their_raster_stay_on_the_sphere():
+    points, weights = rastered_sphere((6, 12), "poles")(24, 48)
+    torch.testing.assert_close(points.norm(dim=-1), torch.ones(24 * 48).double())
+    assert (weights > 0).all() and weights[:48].max() < 1e-3
+
+
 def test_quadrature_weights_are_those_of_the_sphere():
     weights = quadrature_sphere(8, 8).weights
     torch.testing.assert_close(weights * 4 * math.pi / 64, sphere.quadrature_weights(8))

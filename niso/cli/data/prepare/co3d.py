@@ -49,7 +49,7 @@ class Options(Preparing):
         else:
             chosen = co3d.select(self.source, self.quality, self.held_out, self.seed)
         sequences = co3d.sequences(self.source, chosen)
-        work = partial(prepare, sequences, self.out, self.workers, self.preparation)
+        work = partial(prepare, sequences, self.out, self.workers, self.preparation, draw=chosen.draw)
         status = self.prepare_all(work, len(chosen.splits), "sequences")
         if chosen.left_out:
             print(f"{len(chosen.left_out)} sequences were not chosen, see --quality and --split-file", file=sys.stderr)

@@ -32,7 +32,7 @@ class Options(Preparing):
     test: tuple[str, ...] = ()
     """Names of sequences to test on; by default some are drawn."""
     held_out: float = 0.1
-    """Share of the sequences with cameras that is drawn to test on; at least one of two or more."""
+    """Share of the prepared sequences with cameras that is drawn to test on; at least one of two or more."""
     seed: int = 0
     """Seed of that draw."""
     preparation: Annotated[Preparation, arg(name="")] = field(default_factory=Preparation)
@@ -43,7 +43,7 @@ class Options(Preparing):
 
     def __call__(self) -> int:
         videos = footage.find_footage(self.source)
-        splits = footage.splits(videos, self.held_out, self.test, self.seed)
-        sequences = footage.sequences(videos, splits, self.every)
-        work = partial(prepare, sequences, self.out, self.workers, self.preparation)
+        draw = footage.draw(videos, self.held_out, self.test, self.seed)
+        sequences = footage.sequences(videos, self.every)
+        work = partial(prepare, sequences, self.out, self.workers, self.preparation, draw=draw)
         return self.prepare_all(work, len(videos), "sequences")

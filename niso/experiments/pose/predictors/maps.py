@@ -61,4 +61,4 @@ class MapPredictor(Predictor):
     def map_errors(
         self, first: Float[Tensor, "batch rank channels"], second: Float[Tensor, "batch rank channels"]
     ) -> Float[Tensor, " batch"]:
-        return metrics.equivariance_error(self.method.solve(first, second), first, second)
+        return metrics.equivariance_error(first, second, tau=self.method.solve(first, second))

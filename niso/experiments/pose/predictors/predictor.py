@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 
 import torch
 from jaxtyping import Float
@@ -53,10 +54,17 @@ class Predictor(nn.Module, ABC):
         return _pose(self.numbers(first, second), self.orientation)
 
     @torch.no_grad()
-    def orient(self, first: Tensor, second: Tensor, motions: Float[Tensor, "batch 4 4"]) -> None:
-        """Choose the sign of translations that agrees better with the true motions of these pairs."""
-        cosine = torch.cosine_similarity(se3.translation(self(first, second)), se3.translation(motions), dim=-1)
-        if cosine.mean() < 0:
+    def orient(self, batches: Iterable[tuple[Tensor, ...]]) -> None:
+        """Choose the sign of translations that agrees better with the truth.
+
+        Args:
+            batches: features of the first frames of pairs, of the second frames, and true relative poses.
+        """
+        cosines = [
+            torch.cosine_similarity(se3.translation(self(first, second)), se3.translation(motions), dim=-1)
+            for first, second, motions in batches
+        ]
+        if torch.cat(cosines).mean() < 0:
             self.orientation.neg_()
 
 

@@ -1,0 +1,178 @@
+"""Checks of what comes into the library: one clear line for a wrong tensor, setting or order of arguments."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import warnings
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, Literal, ParamSpec, TypeVar, get_args
+
+import torch
+from torch import Tensor
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Kind = Literal["floating-point numbers", "integers", "booleans"]
+
+
+def check_tensors(
+    kind: Kind = "floating-point numbers", sizes: Mapping[str, int] | None = None, **named: tuple[Any, str]
+) -> None:
+    """Check types and shapes of tensors that share dimensions.
+
+    Args:
+        kind: what all of them hold.
+        sizes: sizes that some dimensions must have.
+        named: a tensor and its shape, for each name: `a=(a, "* rank channels")`, where `*` is any batch. Dimensions of
+            one name must be of one size, a rank at least 1, and batches `*` must broadcast.
+
+    Raises:
+        TypeError: not a tensor, or one of another kind.
+        ValueError: a shape that does not fit; the message says which and what would.
+    """
+    known: dict[str, tuple[int, str]] = {dimension: (size, "") for dimension, size in (sizes or {}).items()}
+    batches = {}
+    for name, (value, shape) in named.items():
+        check_tensor(name, value, kind)
+        dimensions = shape.split()
+        batched = dimensions[0] == "*"
+        dimensions = dimensions[1:] if batched else dimensions
+        count = len(dimensions)
+        if value.ndim < count or (value.ndim > count and not batched):
+            _refuse_shape(name, value, dimensions, batched, known)
+        for dimension, size in zip(dimensions, value.shape[value.ndim - count :], strict=True):
+            empty = dimension == "rank" and size == 0
+            if empty or size != known.setdefault(dimension, (size, name))[0]:
+                _refuse_shape(name, value, dimensions, batched, known)
+        if batched:
+            batches[name] = value.shape[: value.ndim - count]
+    if len(batches) > 1 and not torch.compiler.is_compiling():  # a program may be exported for batches of any size
+        first, *others = set(batches.values())
+        try:
+            torch.broadcast_shapes(first, *others)
+        except RuntimeError:
+            shapes = ", ".join(f"{tuple(batch)} of {name}" for name, batch in batches.items())
+            raise ValueError(f"batches must be equally long, not {shapes}") from None
+
+
+def check_tensor(name: str, value: object, kind: Kind | None = None) -> None:
+    """Check that a value is a tensor that holds numbers of a kind.
+
+    Raises:
+        TypeError: it is not.
+    """
+    if not isinstance(value, Tensor):
+        what = type(value)
+        hint = ": torch.from_numpy makes one of it" if what.__module__ == "numpy" else ""
+        raise TypeError(f"{name} must be a torch.Tensor, not {what.__module__}.{what.__qualname__}{hint}")
+    if kind is None:
+        return
+    floating, boolean = value.is_floating_point(), value.dtype == torch.bool
+    whole = not (floating or boolean or value.is_complex())
+    if not {"floating-point numbers": floating, "integers": whole, "booleans": boolean}[kind]:
+        raise TypeError(f"{name} must hold {kind}, not {value.dtype}")
+
+
+def _refuse_shape(
+    name: str, value: Tensor, dimensions: list[str], batched: bool, known: Mapping[str, tuple[int, str]]
+) -> None:
+    shape = ", ".join([*(["…"] if batched else []), *dimensions]) + (
+        "," if len(dimensions) == 1 and not batched else ""
+    )
+    sizes = {d: known[d] for d in dimensions if d in known and known[d][1] != name}
+    clause = " with " + " and ".join(f"{d} {size}" for d, (size, _) in sizes.items()) if sizes else ""
+    if source := " and ".join(dict.fromkeys(other for _, other in sizes.values() if other)):
+        clause += f" as in {source}"
+    empty = " (empty)" if 0 in value.shape else ""
+    raise ValueError(f"{name} must be ({shape}){clause}, not {tuple(value.shape)}{empty}")
+
+
+def check_choice(name: str, value: object, choices: object) -> None:
+    """Check that a value is one of a `Literal`, or None where the type says so.
+
+    Raises:
+        ValueError: it is not.
+    """
+    known: list[object] = []
+    for choice in get_args(choices):
+        known += get_args(choice) or [None if choice is type(None) else choice]
+    if value not in known:
+        words = [repr(word) if word is None else f'"{word}"' for word in known]
+        raise ValueError(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, not {value!r}")
+
+
+def check_number(name: str, value: float, positive: bool = False, most: float | None = None) -> None:
+    """Check that a number is at least 0, or greater than 0, and at most `most`.
+
+    Raises:
+        TypeError: not a number.
+        ValueError: too small, too large, or NaN.
+    """
+    try:
+        fits = (value > 0 if positive else value >= 0) and (most is None or value <= most)
+    except TypeError:
+        raise TypeError(f"{name} must be a number, not {value!r}") from None
+    if not fits:
+        rule = "be positive" if positive else "not be negative" if most is None else f"lie in [0, {most:g}]"
+        raise ValueError(f"{name} must {rule}, got {value}")
+
+
+def check_count(name: str, value: object) -> int:
+    """A whole number of at least 1.
+
+    Raises:
+        TypeError: not a whole number.
+        ValueError: less than 1.
+    """
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, not {value!r}") from None
+    if number < 1:
+        raise ValueError(f"{name} must be at least 1, got {number}")
+    return number
+
+
+def check_instance(name: str, value: object, kind: type, text: str) -> None:
+    """Check that a value is of a type, which messages call `text`.
+
+    Raises:
+        TypeError: it is not.
+    """
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be a {text}, not {type(value).__name__}")
+
+
+def map_last(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function of (a, b, τ, …) to take (τ, a, b, …), the order of earlier versions, with a warning.
+
+    τ is square and a and b are not, unless they have as many channels as the rank: then τ must be given by name.
+
+    Raises:
+        ValueError: three positional arguments of one shape.
+    """
+    call: Callable[..., R] = function
+    tau = list(inspect.signature(function).parameters)[2]
+
+    @wraps(function)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        if len(args) < 3 or not all(isinstance(value, Tensor) and value.ndim > 1 for value in args[:3]):
+            return function(*args, **kwargs)
+        first, second, third, *rest = args
+        square = [value.shape[-1] == value.shape[-2] for value in (first, second, third)]  # type: ignore[attr-defined]
+        name = function.__name__
+        if square == [True, True, True]:
+            raise ValueError(f"{name}: all three arguments are square, so name the map: {name}(a, b, {tau}=…)")
+        if square == [True, False, False]:
+            warnings.warn(
+                f"{name}({tau}, a, b) is the order of earlier versions: call {name}(a, b, {tau}=…)",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+            return call(second, third, first, *rest, **kwargs)
+        return function(*args, **kwargs)
+
+    return wrapped

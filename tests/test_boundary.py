@@ -1,0 +1,224 @@
+"""Wrong calls of the library: one clear line each. They are made in a process that does not check annotations."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import niso
+from niso import checks, losses, metrics
+
+PROGRAM = """
+import json, sys, warnings
+import numpy as np, torch, niso
+from niso import losses, metrics, testing
+warnings.simplefilter("error")
+a, b, values = torch.randn(3, 8, 4), torch.randn(3, 8, 4), torch.linspace(0, 1, 8)
+tau, array = niso.isometric_map(a, b, values), np.zeros((3, 8, 4), np.float32)
+learned = niso.LearnedSpectrum(10, 8)
+s, nothing = learned(), torch.nn.Identity()
+mass, phi = s.mass.detach(), s.eigenfunctions.detach()
+model = niso.NeuralIsometry(nothing, nothing, learned)
+z = torch.randn(3, 10, 4)
+answers = {}
+for call in json.load(sys.stdin):
+    try:
+        eval(call)
+        answers[call] = "nothing", ""
+    except Exception as error:
+        answers[call] = type(error).__name__, str(error)
+json.dump(answers, sys.stdout)
+"""
+
+ARRAY = "must be a torch.Tensor, not numpy.ndarray: torch.from_numpy makes one of it"
+WRONG = {
+    "niso.isometric_map(a, b, values, mask='Soft')": 'mask must be "soft", "exact" or None, not \'Soft\'',
+    "niso.isometric_map(array, array, values)": f"a {ARRAY}",
+    "niso.isometric_map(a, b, values.numpy())": f"eigenvalues {ARRAY}",
+    "niso.isometric_map(a, b, values[:1])": "eigenvalues must be (rank,) with rank 8 as in a, not (1,)",
+    "niso.isometric_map(a, b, values[:1], 'exact')": "eigenvalues must be (rank,) with rank 8 as in a, not (1,)",
+    "niso.isometric_map(a, b, values[:5], None)": "eigenvalues must be (rank,) with rank 8 as in a, not (5,)",
+    "niso.isometric_map(a, b[..., :3], values)": (
+        "b must be (…, rank, channels) with rank 8 and channels 4 as in a, not (3, 8, 3)"
+    ),
+    "niso.isometric_map(a, b[:2], values)": "batches must be equally long, not (3,) of a, (2,) of b",
+    "niso.isometric_map(a[0, 0], b[0, 0], values)": "a must be (…, rank, channels), not (4,)",
+    "niso.isometric_map(a.long(), b.long(), values)": "a must hold floating-point numbers, not torch.int64",
+    "niso.isometric_map(tau, a, b)": "b must be (…, rank, channels) with rank 8 and channels 8 as in a, not (3, 8, 4)",
+    "niso.cross_covariance(array, array)": f"a {ARRAY}",
+    "niso.cross_covariance(a, b[:, :5])": (
+        "b must be (…, rank, channels) with rank 8 and channels 4 as in a, not (3, 5, 4)"
+    ),
+    "niso.isometric_map_from_covariance(a, values)": "covariance must be (…, rank, rank), not (3, 8, 4)",
+    "niso.isometric_map_from_covariance(tau, values[:1])": (
+        "eigenvalues must be (rank,) with rank 8 as in covariance, not (1,)"
+    ),
+    "niso.isometric_map_from_covariance(tau, values, 'hard')": 'mask must be "soft", "exact" or None, not \'hard\'',
+    "niso.exact_isometric_map(tau, values[:4])": "eigenvalues must be (rank,) with rank 8 as in covariance, not (4,)",
+    "niso.exact_isometric_map(tau, values, tolerance=-1)": "tolerance must not be negative, got -1",
+    "niso.least_squares_map(a, b[:, :5])": (
+        "b must be (…, rank, channels) with rank 8 and channels 4 as in a, not (3, 5, 4)"
+    ),
+    "niso.least_squares_map(a, b, ridge=-1)": "ridge must not be negative, got -1",
+    "niso.multiplicity_mask(tau)": "eigenvalues must be (rank,), not (3, 8, 8)",
+    "niso.multiplicity_mask(values[:0])": "eigenvalues must be (rank,), not (0,) (empty)",
+    "niso.polar(array)": f"m {ARRAY}",
+    "niso.polar([[1.0, 2.0], [3.0, 4.0]])": "m must be a torch.Tensor, not builtins.list",
+    "niso.polar(values)": "m must be (…, n, k), not (8,)",
+    "niso.polar(torch.eye(3).long())": "m must hold floating-point numbers, not torch.int64",
+    "niso.polar(torch.eye(3) + 1j)": "m must hold floating-point numbers, not torch.complex64",
+    "niso.polar(tau, damping=float('nan'))": "damping must not be negative, got nan",
+    "niso.LearnedSpectrum(10.5)": "points must be a whole number, not 10.5",
+    "niso.LearnedSpectrum(10, 8.0)": "rank must be a whole number, not 8.0",
+    "niso.LearnedSpectrum(0)": "points must be at least 1, got 0",
+    "niso.LearnedSpectrum(10, 8, damping=-1)": "damping must not be negative, got -1",
+    "niso.LearnedSpectrum(10, 8, 'Sorted')": 'eigenvalues must be "cumulative", "sorted" or "shifted", not \'Sorted\'',
+    "niso.FixedSpectrum(mass.numpy(), phi, values)": f"mass {ARRAY}",
+    "niso.FixedSpectrum(mass, phi, values[:1])": (
+        "eigenvalues must be (rank,) with rank 8 as in eigenfunctions, not (1,)"
+    ),
+    "niso.FixedSpectrum(mass[:5], phi, values)": "mass must be (points,) with points 10 as in eigenfunctions, not (5,)",
+    "niso.FieldSpectrum(array[0])": f"points {ARRAY}",
+    "niso.FieldSpectrum(torch.rand(10, 2), rank=2.0)": "rank must be a whole number, not 2.0",
+    "niso.FieldSpectrum(torch.rand(10, 2), rank=2, eigenvalues='Sorted')": (
+        'eigenvalues must be "cumulative", "sorted" or "shifted", not \'Sorted\''
+    ),
+    "niso.inverse_root(array)": f"g {ARRAY}",
+    "niso.inverse_root(a)": "g must be (…, k, k), not (3, 8, 4)",
+    "niso.inverse_root(torch.eye(3).long())": "g must hold floating-point numbers, not torch.int64",
+    "s.project(z, confidence=array[..., 0])": f"confidence {ARRAY}",
+    "s.project(z, confidence=z[..., 0], ridge=0)": "ridge must be positive, got 0",
+    "s.project(a)": "latents must be (…, points, channels) with points 10, not (3, 8, 4)",
+    "s.project(array)": f"latents {ARRAY}",
+    "s.unproject(z)": "coefficients must be (…, rank, channels) with rank 8, not (3, 10, 4)",
+    "s.unproject(values)": "coefficients must be (…, rank, channels) with rank 8, not (8,)",
+    "s.spatial_map(a)": "tau must be (…, rank, rank) with rank 8, not (3, 8, 4)",
+    "niso.NeuralIsometry(nothing, nothing, learned, mask='Soft')": (
+        'mask must be "soft", "exact" or None, not \'Soft\''
+    ),
+    "niso.NeuralIsometry(nothing, nothing, learned, norm='L1')": 'norm must be "l1" or "l2", not \'L1\'',
+    "niso.NeuralIsometry(nothing, nothing, learned, damping=-1)": "damping must not be negative, got -1",
+    "niso.NeuralIsometry(nothing, nothing, s)": "spectrum must be a torch.nn.Module, not Spectrum",
+    "niso.NeuralIsometry(abs, nothing, learned)": ("encoder must be a torch.nn.Module, not builtin_function_or_method"),
+    "niso.NeuralIsometry(nothing, nothing, learned, spectral_dropout='a')": (
+        "dropout probability must be a number, not 'a'"
+    ),
+    "model(array, array)": f"x {ARRAY}",
+    "model(z, z.numpy())": f"tx {ARRAY}",
+    "model(z, z[..., :2])": "observations of one batch must be of one shape, not [(10, 4), (10, 2)]",
+    "model(z[..., 0], z[..., 0])": "latents must be (…, points, channels) with points 10, not (6, 10)",
+    "model(z[:, :9], z[:, :9])": "latents must be (…, points, channels) with points 10, not (6, 9, 4)",
+    "model(z.long(), z.long())": "latents must hold floating-point numbers, not torch.int64",
+    "model(z, z[:2])": "views of one batch must be equally long, not [3, 2]",
+    "model(z[:0], z[:0])": "a batch must hold at least one observation",
+    "model(z, z, group=1.5)": "group must be a whole number, not 1.5",
+    "model(z, z, group=-3)": "group must be at least 1, got -3",
+    "model.encode(array)": f"x {ARRAY}",
+    "model.decode(z)": "a must be (batch, rank, channels) with rank 8, not (3, 10, 4)",
+    "model.map_between(z, z[:2])": "batches must be equally long, not (3,) of a, (2,) of b",
+    "niso.SpectralDropout(2)": "dropout probability must lie in [0, 1], got 2",
+    "niso.SpectralDropout()(array)": f"a {ARRAY}",
+    "niso.SpectralDropout()(a, values[:1])": "eigenvalues must be (rank,) with rank 8, not (1,)",
+    "niso.on_grid(nothing, nothing, 10)": "grid must be (height, width), not 10",
+    "niso.on_grid(nothing, nothing, (10, 0))": "width must be at least 1, got 0",
+    "niso.on_grid(nothing, 1, (10, 10))": "decoder must be a torch.nn.Module, not int",
+    "niso.on_grid(nothing, nothing, (4, 2))[0](a)": "latents must be (batch, channels, height, width), not (3, 8, 4)",
+    "niso.on_grid(nothing, nothing, (4, 2))[1](array)": f"latents {ARRAY}",
+    "losses.equivariance(a, b, tau=tau, norm='L1')": 'norm must be "l1" or "l2", not \'L1\'',
+    "losses.equivariance(a, b, tau=tau, directions='Both')": 'directions must be "both" or "forward", not \'Both\'',
+    "losses.equivariance(a, b[..., :1], tau=tau)": (
+        "b must be (…, rank, channels) with rank 8 and channels 4 as in a, not (3, 8, 1)"
+    ),
+    "losses.equivariance(array, array, tau=tau)": f"a {ARRAY}",
+    "losses.transport(a, b, b[:, :5])": (
+        "forward must be (…, rank, channels) with rank 8 and channels 4 as in a, not (3, 5, 4)"
+    ),
+    "losses.reconstruction(array, array)": f"prediction {ARRAY}",
+    "losses.contrastive(a, b, temperature=0)": "temperature must be positive, got 0",
+    "losses.contrastive(a, b[:2])": (
+        "b must be (batch, rank, channels) with batch 3 and rank 8 and channels 4 as in a, not (2, 8, 4)"
+    ),
+    "losses.contrastive(a[0], b[0])": "a must be (batch, rank, channels), not (8, 4)",
+    "losses.multiplicity(tau)": "eigenvalues must be (rank,), not (3, 8, 8)",
+    "metrics.equivariance_error(array, array, tau=tau)": f"a {ARRAY}",
+    "metrics.equivariance_error(a, b, tau=tau[:, :5, :5])": (
+        "tau must be (…, rank, rank) with rank 8 as in a, not (3, 5, 5)"
+    ),
+    "metrics.equivariance_error(a, b, tau=tau, common=values)": (
+        "common must be (…, rank, any) with rank 8 as in b, not (8,)"
+    ),
+    "metrics.relative_map_error(a, b[:, :5], tau_other=tau)": (
+        "b must be (…, rank, channels) with rank 8 and channels 4 as in a, not (3, 5, 4)"
+    ),
+    "metrics.eigenspace_energy(mass[:5], phi, phi, torch.arange(8))": (
+        "eigenfunctions must be (points, rank) with points 5 as in mass, not (10, 8)"
+    ),
+    "metrics.eigenspace_energy(mass, phi, phi, torch.arange(5))": "true_spaces must be (true,) with true 8, not (5,)",
+    "metrics.eigenspace_energy(mass, phi, phi, torch.rand(8))": "true_spaces must hold integers, not torch.float32",
+    "metrics.block_energy(tau, torch.arange(1))": "spaces must be (rank,) with rank 8, not (1,)",
+    "metrics.constant_part(s, a)": "z must be (…, points, channels) with points 10, not (3, 8, 4)",
+    "metrics.constant_part(1, a)": "spectrum must be a niso.Spectrum, not int",
+    "metrics.matched_spaces(torch.rand(8, 8), torch.ones(8))": "dimensions must hold integers, not torch.float32",
+    "metrics.matched_spaces(torch.rand(8, 5), torch.arange(3))": "dimensions must be (spaces,) with spaces 5, not (3,)",
+    "metrics.clusters(values.numpy())": f"eigenvalues {ARRAY}",
+    "metrics.is_cluster(torch.arange(8), torch.arange(8))": "members must hold booleans, not torch.int64",
+    "metrics.principal_angles(mass, phi, phi[:5])": (
+        "true_functions must be (points, others) with points 10 as in mass, not (5, 8)"
+    ),
+    "testing.relative_error(a, b[..., :1])": "value (3, 8, 4) and reference (3, 8, 1) differ in shape",
+    "testing.assert_isometry(array)": f"tau {ARRAY}",
+    "testing.assert_isometry(a)": "tau must be (…, rank, rank), not (3, 8, 4)",
+    "testing.assert_isometry(tau, values)": "spectrum must be a niso.Spectrum, not Tensor",
+}
+
+
+@pytest.fixture(scope="module")
+def answers():
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        input=json.dumps(list(WRONG)),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[1],
+    )
+    return json.loads(run.stdout)
+
+
+@pytest.mark.parametrize("call", WRONG)
+def test_a_wrong_call_is_refused_in_one_clear_line(answers, call):
+    kind, message = answers[call]
+    assert message == WRONG[call]
+    assert kind in ("TypeError", "ValueError")
+
+
+def test_every_public_name_is_called_wrongly():
+    called = " ".join(WRONG)
+    public = {name for name in niso.__all__ if name not in ("IsometryOutput", "Spectrum")}  # which are returned
+    assert all(name in called for name in public)
+
+
+@pytest.mark.parametrize("function", [losses.equivariance, metrics.equivariance_error, metrics.relative_map_error])
+def test_the_order_of_earlier_versions(function):
+    tau = torch.linalg.qr(torch.randn(2, 4, 4)).Q
+    a, b = torch.randn(2, 2, 4, 3)
+    name = "tau_other" if function is metrics.relative_map_error else "tau"
+    expected = function(a, b, **{name: tau})
+    with pytest.warns(
+        DeprecationWarning, match=rf"{function.__name__}\({name}, a, b\) is the order of earlier versions"
+    ):
+        torch.testing.assert_close(function(tau, a, b), expected)
+    torch.testing.assert_close(function(a, b, tau), expected)
+    with pytest.raises(ValueError, match=rf"name the map: {function.__name__}\(a, b, {name}=…\)"):
+        function(tau, tau, tau)
+    torch.testing.assert_close(
+        function(tau, tau, **{name: torch.eye(4).expand(2, 4, 4)}).abs().max(), torch.tensor(0.0)
+    )
+
+
+def test_batches_broadcast():
+    a, tau = torch.randn(5, 3, 2), torch.eye(3)
+    checks.check_tensors(a=(a, "* rank channels"), tau=(tau, "* rank rank"))

@@ -1,0 +1,33 @@
+"""Small versions of the benchmarks of Procrustes solves and of kills; the large ones are in benchmarks/results."""
+
+import os
+
+import pytest
+import torch
+
+from benchmarks import procrustes
+
+
+def test_factors_and_gradients_of_degenerate_matrices_are_finite(generator):
+    results = procrustes.run(procrustes.Options(solves=4_000), generator)
+    for found in results.values():
+        assert found.pop("solves") > 500 and not any(found.values())
+
+
+def test_a_factor_that_is_not_finite_is_counted(generator, monkeypatch):
+    monkeypatch.setattr("niso.polar", lambda m, special: m / m)  # 0 / 0
+    found = procrustes.solve(torch.zeros(2, 3, 3), generator, special=False)
+    assert found["factors_not_finite"] == found["factors_not_orthogonal"] == found["gradients_not_finite"] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+def test_a_run_that_is_killed_and_resumed_ends_with_the_same_bits(start, tmp_path):
+    program = tmp_path / "kills.py"
+    program.write_text(
+        "import tempfile\nfrom pathlib import Path\nfrom benchmarks import kills\n"
+        "with tempfile.TemporaryDirectory() as folder:\n"
+        "    print(kills.work(kills.Options(kills=4, steps=40), Path(folder)))\n"
+    )
+    out, err = start(program=program).communicate(timeout=300)
+    assert "'kills': 4" in out and "'findings': []" in out, out + err
