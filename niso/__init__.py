@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from niso import losses, metrics, testing
     from niso.functional_map import (
+        commuting_map,
         cross_covariance,
         exact_isometric_map,
         isometric_map,
@@ -36,6 +37,7 @@ __all__ = [
     "NeuralIsometry",
     "SpectralDropout",
     "Spectrum",
+    "commuting_map",
     "cross_covariance",
     "exact_isometric_map",
     "inverse_root",
@@ -52,6 +54,7 @@ __all__ = [
 
 _HOMES = {
     "functional_map": (
+        "commuting_map",
         "cross_covariance",
         "exact_isometric_map",
         "isometric_map",

@@ -197,4 +197,4 @@ def commuting_map(
     apart = ((other_eigenvalues[:, None] - eigenvalues[None, :]) / largest).square()
     identity = torch.eye(len(eigenvalues), dtype=a.dtype, device=a.device)
     regular = gram[..., None, :, :] + mean * (weight * torch.diag_embed(apart) + 1e-9 * identity)
-    return torch.linalg.solve(regular, cross_covariance(a, b)[..., None])[..., 0]
+    return torch.linalg.solve(regular, (b @ a.mT)[..., None])[..., 0]

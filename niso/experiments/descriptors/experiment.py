@@ -23,6 +23,7 @@ from niso.errors import InputError
 from niso.experiments.descriptors.surfaces import Example, Seen, Surfaces, base_meshes, example, seen
 from niso.experiments.experiment import Experiment, Phase
 from niso.functional_map import commuting_map, isometric_map
+from niso.linalg import polar
 from niso.methods.config import FieldConfig, IsometryConfig
 from niso.networks.mlp import MLP, MLPConfig
 from niso.random import local_part, step_seed
@@ -96,7 +97,14 @@ OPEN = replace(QUICK, surfaces="open")
 """The same with the embedded classes, cut open at one end. `niso run descriptors --preset open`. Records:
 results/descriptors."""
 
-_OF_METHODS = ("", "_classical", "_nearest")
+_DISTANCE = "distance of matched points from the true ones, on the remeshed partner, in √area (mean)"
+_ACCURACY = f"share of points that are matched within {NEAR} √area"
+_WAYS = {
+    "": "",
+    "_classical": ", classical functional map",
+    "_nearest": ", nearest descriptors",
+    "_chance": ", random points",
+}
 
 
 class Basis(NamedTuple):
@@ -117,7 +125,7 @@ class PointModel(nn.Module):
     def basis(self, surface: Seen) -> Basis:
         """A surface's eigenfunctions, and the coefficients of its latent functions."""
         spectrum = self.spectrum.at(*surface)
-        latents = self.encoder(surface.points)
+        latents = self.encoder(surface.points.to(self.spectrum.places))
         return Basis(spectrum, spectrum.project(latents.to(spectrum.eigenfunctions)), surface)
 
     def solve(self, a: Basis, b: Basis) -> Float[Tensor, "rank rank"]:
@@ -182,8 +190,8 @@ class Descriptors(Experiment):
     name = "descriptors"
     summary = (
         "Eigenfunctions are learned as functions of intrinsic descriptors, heat and wave kernel signatures, from pairs "
-        "of near-isometric surfaces. They are then read on other surfaces, and on partners with another connectivity. The "
-        "rivals are the classical functional map, between Laplacians, and the nearest neighbour by descriptors."
+        "of near-isometric surfaces. They are then read on other surfaces, and on partners with another connectivity. "
+        "The rivals are the classical functional map, between Laplacians, and the nearest neighbour by descriptors."
     )
     config_class = DescriptorsConfig
     presets: ClassVar[dict[str, Any]] = {"quick": QUICK, "tori": TORI, "open": OPEN}
@@ -210,22 +218,8 @@ class Descriptors(Experiment):
         Metric("function_map_error_classical", "the same of the classical functional map", "lower"),
         Metric("function_energy", "share of these functions in the span of the learned eigenfunctions", "higher"),
         Metric("function_energy_classical", "the same of as many eigenfunctions of the Laplacian", "higher"),
-        *(
-            Metric(f"{key}{method}", text + how, better)
-            for key, text, better in (
-                (
-                    "match_distance",
-                    "distance of matched points from the true ones, on the remeshed partner, in √area (mean)",
-                    "lower",
-                ),
-                ("match_accuracy", f"share of points that are matched within {NEAR} √area", "higher"),
-            )
-            for method, how in zip(
-                (*_OF_METHODS, "_chance"),
-                ("", ", classical functional map", ", nearest descriptors", ", random points"),
-                strict=True,
-            )
-        ),
+        *(Metric(f"match_distance{name}", f"{_DISTANCE}{how}", "lower") for name, how in _WAYS.items()),
+        *(Metric(f"match_accuracy{name}", f"{_ACCURACY}{how}", "higher") for name, how in _WAYS.items()),
         Metric("match_accuracy_val", "match_accuracy on validation surfaces", "higher"),
         Metric("test_shapes", "held-out surfaces"),
         Metric("steps", "optimiser steps"),
@@ -244,7 +238,10 @@ class Descriptors(Experiment):
             sets = np.split(shuffled, np.cumsum(parts)[:-1])
             settings = {"times": config.times, "energies": config.energies, "rank": config.eigenpairs}
             self.train, self.validation, self.test = (
-                [example(*made[number], int(number), config.strength, bool(which), **settings) for number in numbers]
+                [
+                    example(made[number][0], made[number][1], int(number), config.strength, bool(which), **settings)
+                    for number in numbers
+                ]
                 for which, numbers in enumerate(sets)
             )
             values = np.concatenate([part for pair in self.train for part in pair.descriptors])
@@ -320,7 +317,9 @@ class Descriptors(Experiment):
         carried = torch.from_numpy(pair.carry) @ coordinates
         classical = [pair.laplacian(which, rank) for which in (0, 2)]
         known = [classical[i].project(surfaces[2 * i].points.double().cpu()) for i in (0, 1)]
-        c_map = commuting_map(*known, *(spectrum.eigenvalues for spectrum in classical))
+        c_map = polar(
+            commuting_map(known[0], known[1], classical[0].eigenvalues, classical[1].eigenvalues)
+        )  # that of an isometry
         learned = [part.spectrum for part in (a, c)]
         values = {
             "equivariance_error": _error(to_partner, a.coefficients, b.coefficients),
@@ -353,7 +352,7 @@ class Descriptors(Experiment):
 
 
 def _error(tau: Tensor, a: Tensor, b: Tensor) -> float:
-    return metrics.equivariance_error(tau, a, b).item()
+    return metrics.equivariance_error(a, b, tau=tau).item()
 
 
 def _relative(a: Tensor, b: Tensor) -> float:

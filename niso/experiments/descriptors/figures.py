@@ -18,9 +18,9 @@ def eigenfunctions(result: DescriptorsResult) -> Picture:
             labels.append(label)
     return Picture(
         "eigenfunctions",
-        "Learned eigenfunctions as functions of intrinsic descriptors. In threes: a held-out surface, its partner after "
-        "a smooth deformation, and the partner with another connectivity. They are alike on all three, and on both sides "
-        "of a symmetric body, which descriptors cannot tell apart.",
+        "Learned eigenfunctions as functions of intrinsic descriptors. In threes: a held-out surface, its partner "
+        "after a smooth deformation, and the partner with another connectivity. They are alike on all three, and on "
+        "both sides of a symmetric body, which descriptors cannot tell apart.",
         figures.mesh_table(rows, [f"eigenfunction {number + 1}" for number in FUNCTIONS], labels),
     )
 

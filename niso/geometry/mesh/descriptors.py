@@ -35,7 +35,7 @@ def descriptors(
     check_surface(mesh, name)
     pairs = eigenpairs(laplacian(unit_area(mesh)), rank)
     heat = heat_kernel_signature(pairs, np.geomspace(*_TIMES, times))
-    wave = wave_kernel_signature(pairs, np.linspace(*np.log(_EIGENVALUES), energies))
+    wave = wave_kernel_signature(pairs, np.log(np.geomspace(*_EIGENVALUES, energies)))
     return np.log(np.maximum(np.concatenate((heat, wave), axis=1), 1e-3))
 
 
