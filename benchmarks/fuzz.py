@@ -21,7 +21,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -199,7 +199,7 @@ def main(options: Options) -> None:
         print("\n{reader}, case {case}: {kind}\n{detail}".format(**finding))
     outcomes = {name: dict(kinds) for name, kinds in counts.items()}
     seconds = round(time.monotonic() - begin, 1)
-    write("fuzz", options, {"seconds": seconds, "outcomes": outcomes, "findings": findings})
+    write("fuzz", replace(options, keep=None), {"seconds": seconds, "outcomes": outcomes, "findings": findings})
     sys.exit(1 if findings else 0)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from niso import losses, metrics, testing
+    from niso.fitting import Fitted, fit
     from niso.functional_map import (
         commuting_map,
         cross_covariance,
@@ -31,6 +32,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "FieldSpectrum",
+    "Fitted",
     "FixedSpectrum",
     "IsometryOutput",
     "LearnedSpectrum",
@@ -40,6 +42,7 @@ __all__ = [
     "commuting_map",
     "cross_covariance",
     "exact_isometric_map",
+    "fit",
     "inverse_root",
     "isometric_map",
     "isometric_map_from_covariance",
@@ -53,6 +56,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "fitting": ("Fitted", "fit"),
     "functional_map": (
         "commuting_map",
         "cross_covariance",

@@ -14,6 +14,16 @@ from niso.errors import InputError, nearest
 
 C = TypeVar("C")
 
+SPECTRAL = (
+    "eigenfunction_learning_rate",
+    "eigenvalue_learning_rate",
+    "mass_learning_rate",
+    "eigenfunction_beta2",
+    "eigenfunction_eps",
+    "eigenvalues_frozen",
+)
+"""The settings of `Optimisation` that are for a learned spectrum alone."""
+
 
 class Strict:
     """Base of configuration dataclasses: pydantic, which reads them from YAML, refuses unknown keys."""
@@ -130,7 +140,8 @@ def read_yaml(path: Path) -> dict[Any, Any]:
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # PyYAML makes numbers and dates of words
         raise InputError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
-        raise InputError(f"{path} must hold a mapping of settings, not {type(content).__name__}")
+        given = "it is empty" if content is None else f"not {type(content).__name__}"
+        raise InputError(f"{path} must hold a mapping of settings, {given}")
     return content
 
 

@@ -83,6 +83,25 @@ def write_new(folder: Path, name: str, content: str) -> None:
         raise InputError(f"cannot write to {folder} ({error.strerror}): choose another --out") from error
 
 
+def check_place(path: Path, option: str, file: bool = False) -> None:
+    """Check that a folder can be made at a path, or a file, before the work for it begins.
+
+    Args:
+        option: the words that name the path, for the message.
+        file: whether a file is to be there, not a folder.
+
+    Raises:
+        InputError: a folder is where a file is to be, or a file where a folder is.
+    """
+    if file and path.is_dir():
+        raise InputError(f"{option} {path} is a folder: give the name of a file")
+    folder = path.parent if file else path
+    for place in (folder, *folder.parents):
+        if place.exists() and not place.is_dir():
+            given = path if place == path else f"{path} is in {place}, which"
+            raise InputError(f"{option} {given} is a file, not a folder: choose another {option}")
+
+
 @contextmanager
 def locked(folder: Path, wait: bool = False) -> Iterator[None]:
     """Keep other processes from working on a folder; a lock ends with its process, however that ends.

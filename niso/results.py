@@ -38,6 +38,16 @@ class Metric:
         return self.limit is not None and isinstance(value, int | float) and value > self.limit
 
 
+SECONDS_WALL = Metric(
+    "seconds_wall",
+    "time from the start of the command to these metrics: data, training, evaluation; of interrupted commands the "
+    "training alone",
+    "lower",
+    "s",
+)
+"""A metric of every run."""
+
+
 class Curve(TypedDict):
     """A metric y against x; each point is a mean over `count` examples."""
 
@@ -56,11 +66,13 @@ class Result:
         metrics: values by the keys of the experiment's metrics.
         curves: metrics that depend on something, by name; a report draws those of several runs in one figure.
         tensors: what viewers and other programs read; the run folder gets each as NAME.safetensors.
+        notes: what is to be said of the metrics, a sentence each; the command prints them, and the report shows them.
     """
 
     metrics: dict[str, float]
     curves: dict[str, Curve] = field(default_factory=dict, kw_only=True)
     tensors: dict[str, dict[str, Tensor]] = field(default_factory=dict, kw_only=True)
+    notes: tuple[str, ...] = field(default=(), kw_only=True)
 
 
 def alarms(metrics: Iterable[Metric], values: Mapping[str, int | float]) -> list[str]:

@@ -277,6 +277,6 @@ def test_a_full_disk_elsewhere(niso, small, tmp_path, monkeypatch):
 
     monkeypatch.setattr("niso.report.save_pictures", full)
     result = niso(*TORUS, *small, "--out", tmp_path / "run")
-    assert result.status == 2 and "No space left on device figures/a.png" in result.err
+    assert result.status == 2 and "No space left on device (figures/a.png): free space" in result.err
     monkeypatch.undo()
     assert niso("resume", tmp_path / "run").status == 0

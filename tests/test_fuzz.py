@@ -28,6 +28,12 @@ FOUND = {
     "no date": ("config.yaml", lambda _: b"seed: 2001-99-99", "is not valid YAML"),
     "a number of 5,000 digits": ("config.yaml", lambda _: b"seed: " + b"1" * 5000, "is not valid YAML"),
     "a node of HDF5": ("mat, HDF5", lambda old: old.replace(b"HEAP", b"PAEH"), "is damaged or cut off"),
+    "a filter of HDF5": (
+        "mat, HDF5",
+        lambda old: old.replace(b"\x78\x5e", b"\x00\x00").replace(b"x\x9c", b"\0\0"),
+        "is damaged",
+    ),
+    "a coordinate beyond squares": ("off", lambda old: old.replace(b"-0.525731112", b"-1e200", 1), "up to 1e\\+200"),
     "control characters": ("ply", lambda old: old.replace(b"float", b"\x1b[31m", 1), r"line 'property .x1b\[31m x'"),
     "a word of 5,000 letters": ("ply", lambda old: old.replace(b"ascii", b"x" * 5000, 1), "x … x"),
 }

@@ -174,7 +174,7 @@ def test_unfinished_run_says_what_is_missing(tmp_path):
     run = make_run(tmp_path / "run", targets={"eigenspace_energy": "≥ 0.95"})
     words = Page(write_report(run, Known())).words
     assert "not finished: it has no metrics.json" in words
-    assert "The log reaches step 10 of phase head." in words
+    assert "head stands at step 10; `niso resume" in words
     assert "eigenspace_ energy — ≥ 0.95" in words
     assert "no figures" in words
 
@@ -203,7 +203,14 @@ def test_run_that_has_only_begun(tmp_path):
     run.mkdir()
     (run / "config.yaml").write_text("seed: 0\n")
     words = Page(write_report(Run.open(run), Known())).words
-    for text in ("begun", "Nothing is logged yet", "no figures", "no log.csv", "no run.json", "niso run EXPERIMENT"):
+    for text in (
+        "begun",
+        "nothing is trained yet; `niso resume",
+        "no figures",
+        "no log.csv",
+        "no run.json",
+        "niso run EXPERIMENT",
+    ):
         assert text in words
     (run / "config.yaml").write_text('{"experiment": "torus", "preset": "quick", "seed": 3}')
     assert "niso run torus --preset=quick --seed=3" in Page(write_report(Run.open(run), Known())).words

@@ -5,17 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from niso.cli.metrics import print_metrics
-from niso.cli.parsing import RunFolder
+from niso.cli.parsing import RunFolder, check_run
 
 
 @dataclass(frozen=True)
 class Options:
-    """Evaluate the weights of a trained run again, and write its metrics, figures and report anew."""
+    """Evaluate the weights of a trained run again, or of each run in a folder of several seeds or methods, and write
+    metrics, figures and reports anew."""
 
     run: RunFolder
-    """The run folder."""
+    """The run folder, or the folder of several runs."""
+
+    def __post_init__(self) -> None:
+        check_run(self.run)
 
     def __call__(self) -> None:
-        from niso.runs.runner import evaluate
+        from niso.runs import runner, sweep
 
-        print_metrics(evaluate(self.run), self.run)
+        if sweep.is_sweep(self.run):
+            print(sweep.evaluate_sweep(self.run))
+        else:
+            print_metrics(runner.evaluate(self.run), self.run)

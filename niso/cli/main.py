@@ -7,9 +7,11 @@ the program itself.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -22,7 +24,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 COMMANDS = {
     "run": ("EXPERIMENT", "train and evaluate in a new run folder; several seeds and methods, too"),
     "resume": ("RUN", "continue an interrupted run, or several"),
-    "evaluate": ("RUN", "compute the metrics of a trained run again, with its report"),
+    "evaluate": ("RUN", "compute the metrics of a trained run again, or of several, with their reports"),
     "report": ("RUN…", "write a run's report again, or compare several runs or records"),
     "record": ("RUN…", "keep settings, facts and metrics of finished runs as small JSON files"),
     "pose": ("VIDEO", "read a camera's trajectory off a video by a finished run of pose"),
@@ -49,23 +51,54 @@ Exit status: 0 finished, 2 wrong call or bad input, 3 some shapes or videos were
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `niso` command."""
     try:
-        status = _dispatch(list(sys.argv[1:] if arguments is None else arguments))
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn  # type: ignore[assignment]
+            status = _dispatch(list(sys.argv[1:] if arguments is None else arguments))
     except OtherProcessError:
         status = 2
     except NisoError as error:
         print(f"niso: {error}", file=sys.stderr)
         status = 128 + error.number if isinstance(error, Interrupted) else 2
+    except (MemoryError, RuntimeError) as error:
+        if not _is_memory(error):
+            raise
+        print("niso: there is not enough memory for this: take smaller networks, grids or batches", file=sys.stderr)
+        status = 2
     except BrokenPipeError:  # of `niso … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 128 + getattr(signal, "SIGPIPE", 13)  # Windows has no such signal
     except OSError as error:
-        problem = f"{error.strerror or error} {error.filename or ''}".strip()
-        print(f"niso: {problem}: free space or choose another folder, then resume", file=sys.stderr)
+        print(f"niso: {_refusal(error)}", file=sys.stderr)
         status = 2
     except KeyboardInterrupt:
         print("niso: interrupted; `niso resume RUN` continues from the last checkpoint", file=sys.stderr)
         status = 128 + signal.SIGINT
     sys.exit(status)
+
+
+def _is_memory(error: Exception) -> bool:
+    """Whether memory ran out, of the CPU or of a GPU; torch tells it by words alone."""
+    return isinstance(error, MemoryError) or "out of memory" in str(error) or "can't allocate memory" in str(error)
+
+
+def _refusal(error: OSError) -> str:
+    """What the file system refused, and what to do."""
+    remedies = {
+        (errno.ENOSPC, errno.EDQUOT): "free space, then give the command again, or `niso resume` the run",
+        (errno.EACCES, errno.EPERM, errno.EROFS): "permit it, or choose another folder",
+        (errno.EEXIST, errno.ENOTDIR): "a file is where a folder must be: choose another folder",
+        (errno.EISDIR,): "a folder is where a file must be: choose another name",
+        (errno.ENOENT,): "choose a place that exists",
+        (errno.ENAMETOOLONG,): "choose a shorter name",
+    }
+    remedy = next((remedy for numbers, remedy in remedies.items() if error.errno in numbers), "try another folder")
+    places = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
+    return f"{' '.join(str(error.strerror or error).split())}{f' ({places[-1]})' if places else ''}: {remedy}"
+
+
+def _warn(message: Warning | str, *_: object) -> None:
+    """A warning in one line, without the place in the program."""
+    print(f"niso: warning: {' '.join(str(message).split())}", file=sys.stderr)
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -77,9 +110,12 @@ def _dispatch(arguments: list[str]) -> int:
             command, rest = import_module(".".join(["niso.cli", *words])), arguments[len(words) :]
             if name == "run":  # whose options depend on its first argument
                 return int(command.main(rest) or 0)
-            from niso.cli.parsing import parse  # tyro is slow to import
+            from niso.cli.parsing import named_options, parse, refuse_unread  # tyro is slow to import
 
-            return int(parse(command.Options, f"niso {name}", rest)() or 0)
+            options = parse(command.Options, f"niso {name}", rest)
+            if hasattr(options, "unread"):
+                refuse_unread(named_options(command.Options, rest), [options.unread()])
+            return int(options() or 0)
     if not arguments:
         print(_help(""), file=sys.stderr)
         return 2
@@ -92,7 +128,7 @@ def _dispatch(arguments: list[str]) -> int:
     choices = dict.fromkeys(name.removeprefix(group).split()[0] for name in COMMANDS if name.startswith(group))
     if not arguments:
         raise InputError(f"`niso {group.strip()}` needs a command; choose from {', '.join(choices)}")
-    if {"-h", "--help"} & set(arguments):
+    if arguments[0] in ("-h", "--help"):
         print(_help(group))
         return 0
     raise InputError(f"unknown command '{group}{arguments[0]}'{nearest(arguments[0], choices)}")

@@ -12,7 +12,7 @@ from niso.training.run import Run
 
 
 def print_metrics(metrics: Mapping[str, float], run: Path) -> None:
-    """Print the metrics, in red what is wrong with them, and the path of the report.
+    """Print the metrics, in red what is wrong with them, what is said of them, and the path of the report.
 
     Nothing in processes other than the first, which have none.
     """
@@ -23,4 +23,6 @@ def print_metrics(metrics: Mapping[str, float], run: Path) -> None:
         print(f"{name:<{width}}  {value if isinstance(value, int) else format(value, '.4g')}")
     for line in alarms(Run.open(run).described.values(), metrics):
         Console(soft_wrap=True, highlight=False).print(f"\n{line}", style="bold red")
+    if notes := Run.open(run).facts.get("notes"):
+        print("", *notes, sep="\n")
     print(f"\nreport: {run / 'report.html'}")

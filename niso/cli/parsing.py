@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -19,6 +19,12 @@ RunFolder = Annotated[Path, Positional, arg(metavar="RUN")]
 """Type of an option: the run folder that a command works on."""
 
 
+def check_run(path: Path) -> None:
+    """Refuse a path where nothing is, before what takes seconds to import."""
+    if not path.exists():
+        raise ValueError(f"{path} is not a run folder: there is no such folder")
+
+
 @dataclass(frozen=True)
 class Runs:
     """Base of the options of commands that take several runs."""
@@ -29,6 +35,8 @@ class Runs:
     def __post_init__(self) -> None:
         if not self.runs:
             raise ValueError("name one or more run folders")
+        for path in self.runs:
+            check_run(path)
 
 
 def parse(kind: type[C], program: str, arguments: Sequence[str], default: C | None = None, about: str = "") -> C:
@@ -56,6 +64,33 @@ def parse_known(kind: type[C], program: str, arguments: Sequence[str]) -> C:
     return options
 
 
+def named_options(kind: Any, arguments: Sequence[str]) -> dict[str, str]:
+    """The options that a call names: the field of each, as a path such as "head.steps", and its flag."""
+    fields_of = dict(_flags(kind))
+    flags = [word.partition("=")[0].replace("_", "-") for word in arguments]
+    return {fields_of[flag]: flag for flag in flags if flag in fields_of}
+
+
+def refuse_unread(named: Mapping[str, str], unread: Sequence[Mapping[str, str]]) -> None:
+    """Refuse options that would change nothing. Settings of presets and configuration files are not asked about.
+
+    Args:
+        named: the options that the call names, see `named_options`.
+        unread: for each of the runs that the call asks for, the settings that it does not read, or groups of them, and
+            why. An option is refused where no run reads it.
+
+    Raises:
+        InputError: the first such option.
+    """
+    for path, flag in named.items():
+        reasons = [
+            next((why for name, why in one.items() if path == name or path.startswith(f"{name}.")), None)
+            for one in unread
+        ]
+        if None not in reasons:
+            raise InputError(f"{flag} has no effect, leave it out: {reasons[0]}")
+
+
 def _call_tyro(kind: type, program: str, arguments: Sequence[str], **settings: Any) -> Any:
     def refuse(event: Any) -> None:
         if line := _error_line(event, kind, program, arguments):
@@ -73,7 +108,7 @@ def _call_tyro(kind: type, program: str, arguments: Sequence[str], **settings: A
 
 def _error_line(event: Any, kind: type, program: str, arguments: Sequence[str]) -> str:
     """What is wrong with a call, from one of the events of `tyro._errors`; empty if the event is not known."""
-    name, flags = type(event).__name__, list(_flags(kind))
+    name, flags = type(event).__name__, [flag for flag, _ in _flags(kind)]
     argument: Any = getattr(event, "argument", None)
     flag = _name(argument) if argument else ""
     given = [word.partition("=")[0] for word in arguments if word.startswith("--")]
@@ -94,6 +129,9 @@ def _error_line(event: Any, kind: type, program: str, arguments: Sequence[str]) 
         case "InvalidChoice":
             return f"{flag}: unknown value {event.value!r}{nearest(event.value, event.choices)}"
         case "InstantiationFailure" if flag:
+            several = str(argument.lowered.metavar).strip("[]").split()[0]
+            if several in ("INT", "FLOAT") and " " in str(argument.lowered.metavar):
+                return f"{flag} must be {'whole numbers' if several == 'INT' else 'numbers'}"
             words = {"INT": "a whole number", "FLOAT": "a number", "{None}": "None"}
             expected = [words.get(word, word) for word in str(argument.lowered.metavar).split("|")]
             return f"{flag} must be {' or '.join(reversed(expected))}"
@@ -107,14 +145,18 @@ def _name(argument: Any) -> str:
     return str(argument.lowered.metavar if argument.is_positional() else argument.lowered.name_or_flags[-1])
 
 
-def _flags(kind: Any, prefix: str = "") -> Iterator[str]:
-    """All flags of a dataclass and of those inside it."""
+def _flags(kind: Any, prefix: str = "", path: str = "") -> Iterator[tuple[str, str]]:
+    """All flags of a dataclass and of those inside it, each with the path of its field."""
     hints = get_type_hints(kind, include_extras=True)
     for field in fields(kind):
-        name, hint = field.name.replace("_", "-"), hints[field.name]
+        name, hint, own = field.name.replace("_", "-"), hints[field.name], f"{path}{field.name}"
         type_, notes = getattr(hint, "__origin__", hint), getattr(hint, "__metadata__", ())
         if is_dataclass(type_):
             inline = any(getattr(note, "name", None) == "" for note in notes)
-            yield from _flags(type_, prefix if inline else f"{prefix}{name}.")
+            yield from _flags(type_, prefix if inline else f"{prefix}{name}.", f"{own}.")
         elif Positional not in notes:
-            yield from (f"--{prefix}{name}", *([f"--{prefix}no-{name}"] if type_ is bool else []))
+            yield f"--{prefix}{name}", own
+            if type_ is bool:
+                yield f"--{prefix}no-{name}", own
+            for alias in (alias for note in notes for alias in getattr(note, "aliases", None) or ()):
+                yield alias, own

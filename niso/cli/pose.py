@@ -9,8 +9,10 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
+from niso.cli.parsing import check_run
 from niso.config import require
 from niso.errors import InputError, counted
+from niso.files import check_place
 
 TRAJECTORY, PICTURE = "trajectory.txt", "trajectory.png"
 ENDED_EARLY = 3
@@ -39,21 +41,28 @@ class Options:
 
     def __post_init__(self) -> None:
         require(self, "skip")
+        check_run(self.checkpoint)
+        if not self.video.exists():
+            raise ValueError(
+                f"{self.video} does not exist: give a video file, a folder of images, or a prepared folder"
+            )
 
     def __call__(self) -> int:
         from niso.data.video.stream import open_stream
         from niso.experiments.pose.inference import load_reader, predict, write_picture, write_tum
         from niso.training.progress import Bar
 
+        if self.out is not None:
+            check_place(self.out, "--out")
         reader = load_reader(self.checkpoint, tune=True)
         stream = open_stream(self.video, reader.size, self.skip + 1, self.sequence)
         out = self.out or Path("poses") / Path(stream.name).name
         if (out / TRAJECTORY).exists():
             raise InputError(f"{out / TRAJECTORY} is there already: choose another folder by --out")
-        if self.skip > reader.head_skip:
-            print(f"the run was trained on at most {counted(reader.head_skip, 'frame')} left out", file=sys.stderr)
         with Bar("pose", stream.total, 0, visible=True, unit="frames") as bar:
             predicted = predict(reader, stream.frames, lambda count: bar.show(count, {}))
+        if self.skip > reader.head_skip:
+            print(f"the run was trained on at most {counted(reader.head_skip, 'frame')} left out", file=sys.stderr)
         write_tum(out / TRAJECTORY, predicted)
         write_picture(out / PICTURE, predicted)
         print(f"{len(predicted.times)} poses in {out / TRAJECTORY}, drawn in {out / PICTURE}; their scale is arbitrary")

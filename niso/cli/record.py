@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from niso.cli.parsing import Runs
+from niso.files import check_place
 
 
 @dataclass(frozen=True)
@@ -16,8 +17,12 @@ class Options(Runs):
     """Folder to write to."""
 
     def __call__(self) -> None:
-        from niso.runs import Run
-        from niso.runs.record import write_record
+        from niso.runs.record import check_recordable, write_record
+        from niso.training.run import Run
 
-        for run in [run for path in self.runs for run in Run.find(path)]:
+        check_place(self.to, "--to")
+        runs = [run for path in self.runs for run in Run.find(path)]
+        for run in runs:
+            check_recordable(run)
+        for run in runs:
             print(write_record(run, self.to))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from niso.cli.parsing import Runs
+from niso.errors import InputError
+from niso.files import check_place
 
 
 @dataclass(frozen=True)
@@ -16,6 +19,19 @@ class Options(Runs):
     """File to write a comparison to; by default comparison.html, or report.html in the folder of several runs."""
 
     def __call__(self) -> None:
-        from niso.runs.report import report
+        from niso.training.run import Run
+
+        runs = [run for path in self.runs for run in Run.find(path)]
+        if self.out is not None:
+            if len(self.runs) == 1 and runs[0].path == self.runs[0] and runs[0].record is None:
+                raise InputError(
+                    f"--out has no effect, leave it out: the report of one run is {runs[0].path}/report.html"
+                )
+            check_place(self.out, "--out", file=True)
+
+        from niso.runs.report import report  # torch is slow to import
 
         print(report(self.runs, self.out))
+        for run in runs:
+            if run.standing:
+                print(run.standing, file=sys.stderr)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from niso.cli.metrics import print_metrics
-from niso.cli.parsing import RunFolder
+from niso.cli.parsing import RunFolder, check_run
 from niso.config import require
+from niso.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -20,11 +22,15 @@ class Options:
 
     def __post_init__(self) -> None:
         require(self, "parallel", positive=True)
+        check_run(self.run)
 
     def __call__(self) -> None:
+        began = time.monotonic()
         from niso.runs import runner, sweep
 
         if sweep.is_sweep(self.run):
             print(sweep.resume_sweep(self.run, self.parallel))
+        elif self.parallel > 1:
+            raise InputError(f"--parallel has no effect, leave it out: {self.run} is not a folder of several runs")
         else:
-            print_metrics(runner.resume(self.run), self.run)
+            print_metrics(runner.resume(self.run, began), self.run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, make_dataclass, replace
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from tyro.conf import arg, create_mutex_group
 
 from niso.cli.metrics import print_metrics
-from niso.cli.parsing import parse, parse_known
+from niso.cli.parsing import named_options, parse, parse_known, refuse_unread
 from niso.config import Hardware, read_yaml, require
 from niso.errors import InputError, nearest
 from niso.experiments import EXPERIMENTS
 from niso.experiments.settings import Settings, check_choice
+from niso.training.run import RUNS
 
 if TYPE_CHECKING:
     from niso.experiments.experiment import Experiment
@@ -40,7 +42,7 @@ class Options:
     """Seeds to train, from --seed on, each in a folder inside --out."""
     parallel: int = 1
     """Runs to train side by side, each in a process of its own."""
-    data_dir: Path | None = None
+    data_dir: Annotated[Path | None, arg(aliases=("--data",))] = None
     """Local data instead of what is shipped with the libraries."""
     out: Path | None = None
     """Run folder; runs/EXPERIMENT-PRESET-METHOD-seedN by default."""
@@ -65,6 +67,7 @@ class Call(NamedTuple):
 
 def main(arguments: list[str]) -> None:
     """`niso run …`."""
+    began = time.monotonic()
     if arguments[:1] in (["-h"], ["--help"]):
         about = "Train and evaluate an experiment in a new run folder, and write a report.\n\n"
         about += "`niso run EXPERIMENT --help` lists presets, methods and all settings of an experiment: "
@@ -77,7 +80,7 @@ def main(arguments: list[str]) -> None:
         return
     from niso.runs.runner import run
 
-    print_metrics(run(call.settings, call.out), call.out)
+    print_metrics(run(call.settings, call.out, began), call.out)
 
 
 def parse_run(arguments: list[str]) -> Call:
@@ -97,14 +100,20 @@ def parse_run(arguments: list[str]) -> Call:
     shared = {name: getattr(given, name) for name in ("preset", "method", "seed", "data_dir", "hardware")}
     about = f"{kind.summary}\n\nPresets: {', '.join(kind.presets)}\n\nMethods: {', '.join(kind.methods())}"
     options: Any = parse(every, program, rest, every(**shared, settings=given.config), about)
+    if first.method is None and first.methods is None and first.config is None:
+        options = replace(options, method=kind.default_method(options.settings, options.data_dir))
     methods, last = _methods(kind, options), options.seed + options.seeds - 1
     values = {"method": methods[0], "seed": options.seed, "data_dir": options.data_dir}
     settings = replace(given, **values, hardware=options.hardware, config=options.settings)
+    named = {path.removeprefix("settings."): flag for path, flag in named_options(every, rest).items()}
+    refuse_unread(named, [kind.unread(options.settings, method, options.data_dir) for method in methods])
     if options.parallel > 1 and settings.hardware.devices * settings.hardware.nodes > 1:
         raise InputError("--parallel trains each run in one process: leave --devices and --nodes at 1")
+    if options.parallel > 1 and options.seeds == len(methods) == 1:
+        raise InputError("--parallel has no effect, leave it out: there is one run; --seeds and --methods make several")
     which = f"seed{options.seed}" if options.seeds == 1 else f"seeds{options.seed}-{last}"
-    names = "all" if len(methods) > 1 and methods == kind.available(options.settings) else "+".join(methods)
-    out = options.out or Path("runs") / f"{kind.name}-{given.preset}-{names}-{which}"
+    every_method = len(methods) > 1 and methods == kind.available(options.settings, options.data_dir)
+    out = options.out or RUNS / f"{kind.name}-{given.preset}-{'all' if every_method else '+'.join(methods)}-{which}"
     return Call(settings, out, options.seeds, methods, options.parallel)
 
 
@@ -132,7 +141,7 @@ def _before_flags(kind: type[Experiment], preset: str | None, path: Path | None)
 def _methods(kind: type[Experiment], options: Any) -> tuple[str, ...]:
     """The methods to train: those of --methods, or the one of --method."""
     if options.methods == ("all",):
-        return kind.available(options.settings)
+        return kind.available(options.settings, options.data_dir)
     methods: tuple[str, ...] = (options.method,) if options.methods is None else options.methods
     if not methods:
         raise InputError(f"--methods needs one or more of {', '.join(kind.methods())}, or all")

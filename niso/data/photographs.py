@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -29,6 +30,9 @@ TRAIN = (
 TEST = ("skimage/coffee.png", "skimage/rocket.jpg", "skimage/grass.png", "sklearn/flower.jpg")
 """Photographs shipped inside scikit-image and scikit-learn; held-out ones show other scenes."""
 
+DAMAGED = 0.01
+"""Share of a folder's images that may be unreadable; they are left out with a warning."""
+
 EXTENSIONS = {".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp"}
 
 
@@ -39,11 +43,13 @@ def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[I
         data_dir: a folder of images, searched recursively; a fifth of them (in sorted order, every fifth) is held
             out. By default the photographs shipped inside scikit-image and scikit-learn.
 
+    Images that cannot be read are left out with a warning that counts them, if they are at most 1 % of the folder's.
+
     Raises:
-        InputError: the folder is missing or has fewer than two images, or an image cannot be read.
+        InputError: the folder is missing or has fewer than two images, or more than 1 % of them cannot be read.
     """
     if data_dir is None:
-        return [_open(_shipped(name)) for name in TRAIN], [_open(_shipped(name)) for name in TEST]
+        return [open_photograph(_shipped(name)) for name in TRAIN], [open_photograph(_shipped(name)) for name in TEST]
     if not data_dir.is_dir():
         problem = "is not a folder" if data_dir.exists() else "does not exist"
         raise InputError(f"data folder {data_dir} {problem}: give --data-dir a folder of images")
@@ -53,8 +59,28 @@ def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[I
             f"data folder {data_dir} holds {len(files)} images ({', '.join(sorted(EXTENSIONS))}): "
             "at least 2 are needed, one of them to hold out"
         )
+    images, problems = dict[Path, Image.Image](), list[str]()
+    for file in files:
+        try:
+            images[file] = open_photograph(file)
+        except InputError as error:
+            problems.append(str(error))
+            if len(problems) > DAMAGED * len(files):
+                break
+    if len(problems) > DAMAGED * len(files):
+        several = f"; more than {DAMAGED:.0%} of the {len(files)} images are like this" if len(problems) > 1 else ""
+        raise InputError(problems[0] + several)
+    if problems:
+        count = f"{len(problems)} of {len(files):,} images are left out" if len(problems) > 1 else "1 image is left out"
+        warnings.warn(f"{count}: {problems[0]}", stacklevel=2)
     held_out = set(files[4::5] or files[-1:])
-    return [_open(f) for f in files if f not in held_out], [_open(f) for f in sorted(held_out)]
+    train = [image for file, image in images.items() if file not in held_out]
+    return train, [image for file, image in images.items() if file in held_out]
+
+
+def shipped() -> list[Path]:
+    """Files of the photographs shipped inside scikit-image and scikit-learn."""
+    return [_shipped(name) for name in (*TRAIN, *TEST)]
 
 
 def _shipped(name: str) -> Path:
@@ -64,7 +90,8 @@ def _shipped(name: str) -> Path:
     return Path(spec.origin).parent / {"skimage": "data", "sklearn": "datasets/images"}[package] / file
 
 
-def _open(path: Path) -> Image.Image:
+def open_photograph(path: Path) -> Image.Image:
+    """An image file in RGB; InputError where it cannot be read."""
     try:
         with Image.open(path) as image:
             if image.mode == "F":

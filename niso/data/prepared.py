@@ -137,7 +137,8 @@ def open_folder(folder: Path, what: str, commands: str, format: int, last: str) 
         InputError: the folder is missing, not prepared, prepared in another format, or not to the end.
     """
     if not (folder / PARAMETERS).is_file():
-        problem = f"it has no {PARAMETERS}" if folder.is_dir() else "there is no such folder"
+        file = "it is a file" if folder.exists() else "there is no such folder"
+        problem = f"it has no {PARAMETERS}" if folder.is_dir() else file
         raise InputError(f"{folder} holds no prepared {what}: {problem}; make it with {commands}")
     parameters = read_json(folder / PARAMETERS)
     if parameters.get("format") != format:

@@ -7,12 +7,12 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from niso.data.digits.mnist import signed
-from niso.geometry.action import Action
+from niso.geometry.action import Action, Transformations
 from niso.random import local_part, process
 
 
 def related(
-    images: UInt8[Tensor, "n side side"], size: int, action: Action, views: int = 2, group: int = 1
+    images: UInt8[Tensor, "n side side"], size: int, action: Transformations, views: int = 2, group: int = 1
 ) -> tuple[Float[Tensor, "size 1 side side"], ...]:
     """`size` random images and what T, T² … make of them: pairs (ψ, Tψ), or triplets (ψ, Tψ, T²ψ).
 
@@ -35,12 +35,13 @@ def related(
     t = local_part(action.sample(size // group * process()[1])).repeat_interleave(group, dim=0)
     powers = [t]
     while len(powers) < views - 1:
+        assert isinstance(action, Action)  # else there is no T²
         powers.append(action.compose(t, powers[-1]))
     return x, *(action.act(x, power) for power in powers[: views - 1])
 
 
 def labelled(
-    images: UInt8[Tensor, "n side side"], labels: Int[Tensor, " n"], size: int, action: Action | None = None
+    images: UInt8[Tensor, "n side side"], labels: Int[Tensor, " n"], size: int, action: Transformations | None = None
 ) -> tuple[Float[Tensor, "size 1 side side"], Int[Tensor, " size"]]:
     """`size` random images with their labels for the training of heads, drawn as `related` does.
 

@@ -1,4 +1,4 @@
-"""Experiments: the paper's, a file or a folder and a line here each."""
+"""Experiments: the paper's and the user's own, a file or a folder and a line here each."""
 
 from __future__ import annotations
 
@@ -18,5 +18,6 @@ EXPERIMENTS: Registry[type[Experiment]] = Registry(
         "shapes": "niso.experiments.shapes.experiment.Shapes",
         "pose": "niso.experiments.pose.experiment.Pose",
         "descriptors": "niso.experiments.descriptors.experiment.Descriptors",
+        "pairs": "niso.experiments.pairs.experiment.Pairs",
     },
 )

@@ -64,6 +64,8 @@ class Experiment(ABC):
     """What others report, for comparisons."""
     retired: ClassVar[tuple[str, ...]] = ()
     """Settings that older configurations still hold; they are ignored."""
+    announcement: str = ""
+    """What is said before training: e.g. what was chosen from the data."""
 
     def __init__(
         self,
@@ -106,9 +108,34 @@ class Experiment(ABC):
         """Names of the methods that suit it, the default first."""
 
     @classmethod
-    def available(cls, config: Any) -> tuple[str, ...]:
-        """Methods that have all they need in this configuration: what `--methods all` stands for."""
+    def available(cls, config: Any, data_dir: Path | None = None) -> tuple[str, ...]:
+        """Methods that have all they need in this configuration and data: what `--methods all` stands for."""
         return cls.methods()
+
+    @classmethod
+    def reads(cls, method: str) -> frozenset[str]:
+        """Settings that a method reads, or groups of them, of those that not all methods of the experiment read."""
+        return METHODS.find(method).reads
+
+    @classmethod
+    def unread(cls, config: Any, method: str, data_dir: Path | None) -> dict[str, str]:
+        """Settings that such a run does not read, or groups of them, and why: who names one on the command line is told
+        so. A subclass adds those that its data and its other settings put out of force; "data_dir" is one of them.
+        """
+        others = {name: cls.reads(name) for name in cls.methods() if name != method}
+        if not others:
+            return {}
+        unread = {}
+        for setting in sorted(frozenset().union(*others.values()) - cls.reads(method)):
+            readers = [name for name, read in others.items() if setting in read]
+            some = ", ".join(readers[:-1]) + " and " * (len(readers) > 1) + readers[-1]
+            unread[setting] = f"the method {method} does not read it; {some} {'do' if len(readers) > 1 else 'does'}"
+        return (METHODS.find(method).unread(config) if method in METHODS else {}) | unread
+
+    @classmethod
+    def default_method(cls, config: Any, data_dir: Path | None) -> str:
+        """The method that is trained where none is named."""
+        return cls.methods()[0]
 
     def facts(self) -> dict[str, Any]:
         """What a run records of its data besides its settings, e.g. a split that was drawn."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from jaxtyping import Float
 from torch import Tensor
 
 from niso import figures
@@ -44,10 +45,10 @@ def transported(
         colours: observations (count, …) to colour images (count, height, width, 3) in −1 … 1.
     """
     rows = [(title, colours(views[:count])) for title, views in pairs.views.items()]
-    return Picture(name, f"{caption} {_rows(pairs)}", figures.image_rows(rows, (-1.0, 1.0)))
+    return Picture(name, f"{caption} {rows_of(pairs)}", figures.image_rows(rows, (-1.0, 1.0)))
 
 
-def _rows(pairs: PairEvaluation) -> str:
+def rows_of(pairs: PairEvaluation) -> str:
     """What the rows of `transported` are."""
     if pairs.maps is None:
         return "Rows: ψ, Tψ, and the autoencoder's reconstructions of Tψ."
@@ -58,6 +59,12 @@ def _rows(pairs: PairEvaluation) -> str:
         f"{words}, and by the map τ′ solved from another observation under the same transformation, which cannot carry "
         "anything of this one's content."
     )
+
+
+def colours(images: Float[Tensor, "count channels height width"]) -> Float[Tensor, "count height width 3"]:
+    """Images of 3 channels as they are, of any other number by their first, as `image_rows` shows colours."""
+    shown = images if images.shape[1] == 3 else images[:, :1].expand(-1, 3, -1, -1)
+    return shown.float().permute(0, 2, 3, 1)
 
 
 def mask(operator: Operator | None, maps: Maps | None, pairs: str) -> list[Picture]:

@@ -10,6 +10,7 @@ Importing this loads matplotlib, so import it where a figure is drawn.
 
 from niso.figures.accuracy import accuracy_by_strength
 from niso.figures.curves import Band, bands
+from niso.figures.functions import cluster_plot, eigenfunction_lines, point_rows, signal_rows
 from niso.figures.maps import kernel_pair, map_before_after, matrix_pair
 from niso.figures.meshes import DrawnMesh, mesh_table
 from niso.figures.spectra import eigenfunction_mosaic, energy_histogram, mass_map, spectrum_plot
@@ -22,6 +23,8 @@ __all__ = [
     "accuracy_by_strength",
     "bands",
     "by_degree",
+    "cluster_plot",
+    "eigenfunction_lines",
     "eigenfunction_mosaic",
     "energy_histogram",
     "image_rows",
@@ -31,6 +34,8 @@ __all__ = [
     "mass_map",
     "matrix_pair",
     "mesh_table",
+    "point_rows",
+    "signal_rows",
     "spectrum_plot",
     "sphere_rows",
     "training_curves",

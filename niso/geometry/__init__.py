@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 from niso.registry import Registry
 
 if TYPE_CHECKING:
-    from niso.geometry.action import Action  # loads torch
+    from niso.geometry.action import Transformations  # loads torch
 
-ACTIONS: Registry[type[Action]] = Registry(
+ACTIONS: Registry[type[Transformations]] = Registry(
     "action",
     {
         "shift": "niso.geometry.shifts.Shifts",
         "rotation": "niso.geometry.rotations.Rotations",
         "homography": "niso.geometry.homographies.Homographies",
+        "affine": "niso.geometry.affine.AffineMaps",
+        "colour": "niso.geometry.colours.ColourMaps",
+        "elastic": "niso.geometry.elastic.ElasticWarps",
         "mobius": "niso.geometry.mobius.MobiusTransformations",
     },
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Shaped
@@ -10,7 +10,41 @@ from torch import Tensor
 
 
 @runtime_checkable
-class Action(Protocol):
+class Transformations(Protocol):
+    """Random transformations and how they act on observations: what pairs (ψ, Tψ) and groups of them need.
+
+    It is all that there is where transformations do not form a group that can be computed with, e.g. elastic ones.
+    Whatever needs T² or T⁻¹ needs an `Action`, whose docstring has the conventions.
+    """
+
+    @property
+    def unit(self) -> str:
+        """Of the strength, e.g. "degrees"."""
+        ...
+
+    def sample(self, count: int, generator: torch.Generator | None = None) -> Shaped[Tensor, "count ..."]:
+        """`count` random transformations, always on the CPU: the same numbers whatever the device of training.
+
+        Args:
+            generator: a generator of the CPU; torch's global one by default.
+        """
+        ...
+
+    def act(self, x: Float[Tensor, "batch ..."], t: Shaped[Tensor, "#batch ..."]) -> Float[Tensor, "batch ..."]:
+        """T x, on the device and in the dtype of x; differentiable in x.
+
+        Args:
+            t: one transformation for each observation, or one for all, on any device.
+        """
+        ...
+
+    def strength(self, t: Shaped[Tensor, "batch ..."]) -> Float[Tensor, " batch"]:
+        """How far each transformation moves an observation, 0 for the identity."""
+        ...
+
+
+@runtime_checkable
+class Action(Transformations, Protocol):
     """A group (or a local group) of transformations T and how they act on observations.
 
     A batch of transformations is one tensor, one transformation for each entry of its first axis. The action chooses
@@ -49,25 +83,6 @@ class Action(Protocol):
         strength(compose(inverse(t), t)) = 0
     """
 
-    unit: ClassVar[str]
-    """Of the strength, e.g. "degrees"."""
-
-    def sample(self, count: int, generator: torch.Generator | None = None) -> Shaped[Tensor, "count ..."]:
-        """`count` random transformations, always on the CPU: the same numbers whatever the device of training.
-
-        Args:
-            generator: a generator of the CPU; torch's global one by default.
-        """
-        ...
-
-    def act(self, x: Float[Tensor, "batch ..."], t: Shaped[Tensor, "#batch ..."]) -> Float[Tensor, "batch ..."]:
-        """T x, on the device and in the dtype of x; differentiable in x.
-
-        Args:
-            t: one transformation for each observation, or one for all, on any device.
-        """
-        ...
-
     def compose(
         self, second: Shaped[Tensor, "batch ..."], first: Shaped[Tensor, "batch ..."]
     ) -> Shaped[Tensor, "batch ..."]:
@@ -76,10 +91,6 @@ class Action(Protocol):
 
     def inverse(self, t: Shaped[Tensor, "batch ..."]) -> Shaped[Tensor, "batch ..."]:
         """The transformations that undo these."""
-        ...
-
-    def strength(self, t: Shaped[Tensor, "batch ..."]) -> Float[Tensor, " batch"]:
-        """How far each transformation moves an observation, 0 for the identity."""
         ...
 
 

@@ -14,45 +14,59 @@ from niso.geometry.action import on_device_of
 
 @dataclass(frozen=True)
 class Shifts:
-    """Circular shifts of functions on the size × size torus, uniformly distributed; see `niso.geometry.action.Action`.
+    """Circular shifts of functions on a torus, uniformly distributed; see `niso.geometry.action.Action`.
 
-    Observations are (batch, size², channels), the grid points in row-major order. Transformations are (batch, 2)
-    integers, any offsets in rows and columns: (Tx)[r, c] = x[r − t₀, c − t₁]. The strength is the length of the
-    shortest equivalent offset, in grid points.
+    The torus is size × size, or size × columns. Observations are (batch, points, channels), in row-major order.
+    Transformations are (batch, 2) integers, any offsets in rows and columns: (Tx)[r, c] = x[r − t₀, c − t₁]. The
+    strength is the length of the shortest equivalent offset, in grid points.
+
+    Attributes:
+        size: rows of the grid; 1 where it is a circle.
+        columns: as many as rows by default.
 
     Raises:
-        ValueError: the size is less than 1; `act` raises it for observations on another grid.
+        ValueError: a size is less than 1; `act` raises it for observations on another grid.
     """
 
     unit: ClassVar[str] = "grid points"
 
     size: int
+    columns: int | None = None
 
     def __post_init__(self) -> None:
-        if self.size < 1:
-            raise ValueError(f"the size of a torus must be positive, not {self.size}")
+        if min(self.sides) < 1:
+            raise ValueError(f"the size of a torus must be positive, not {min(self.sides)}")
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """Rows and columns of the grid."""
+        return self.size, self.size if self.columns is None else self.columns
 
     def sample(self, count: int, generator: torch.Generator | None = None) -> Int[Tensor, "count 2"]:
-        return torch.randint(self.size, (count, 2), generator=generator, device="cpu")
+        if self.sides[0] == self.sides[1]:
+            return torch.randint(self.size, (count, 2), generator=generator, device="cpu")
+        parts = [torch.randint(side, (count,), generator=generator, device="cpu") for side in self.sides]
+        return torch.stack(parts, dim=-1)
 
     def act(
         self, x: Float[Tensor, "batch points channels"], t: Int[Tensor, "#batch 2"]
     ) -> Float[Tensor, "batch points channels"]:
-        if x.shape[1] != self.size**2:
-            raise ValueError(f"{x.shape[1]} points are not a {self.size}×{self.size} grid")
+        height, width = self.sides
+        if x.shape[1] != height * width:
+            raise ValueError(f"{x.shape[1]} points are not a {height}×{width} grid")
         t = on_device_of(x, t)
-        index = torch.arange(self.size, device=x.device)
-        rows = (index - t[:, :1]) % self.size
-        columns = (index - t[:, 1:]) % self.size
-        source = rows[:, :, None] * self.size + columns[:, None, :]
+        rows = (torch.arange(height, device=x.device) - t[:, :1]) % height
+        columns = (torch.arange(width, device=x.device) - t[:, 1:]) % width
+        source = rows[:, :, None] * width + columns[:, None, :]
         return torch.take_along_dim(x, source.flatten(1)[:, :, None], dim=1)
 
     def compose(self, second: Int[Tensor, "batch 2"], first: Int[Tensor, "batch 2"]) -> Int[Tensor, "batch 2"]:
-        return (first + second) % self.size
+        return (first + second) % torch.tensor(self.sides, device=first.device)
 
     def inverse(self, t: Int[Tensor, "batch 2"]) -> Int[Tensor, "batch 2"]:
-        return -t % self.size
+        return -t % torch.tensor(self.sides, device=t.device)
 
     def strength(self, t: Int[Tensor, "batch 2"]) -> Float[Tensor, " batch"]:
-        forward = t % self.size
-        return forward.minimum(self.size - forward).float().norm(dim=-1)
+        sides = torch.tensor(self.sides, device=t.device)
+        forward = t % sides
+        return forward.minimum(sides - forward).float().norm(dim=-1)

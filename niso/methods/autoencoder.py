@@ -57,6 +57,7 @@ class Reconstruction(Method):
 
     has_maps = False
     augmented_head = True
+    reads = Method.reads | {"mlp"}
     model: Autoencoder
 
     def build(self, networks: Networks) -> Autoencoder:

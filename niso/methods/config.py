@@ -84,6 +84,11 @@ class IsometryConfig(Strict):
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
 
+    def spectrum_unread(self) -> dict[str, str]:
+        """Settings of the parametrisation of the spectrum that is not taken, and why."""
+        other = {"table": "field", "field": "eigenfunctions"}[self.spectrum]
+        return {other: f"--spectrum is {self.spectrum}"}
+
 
 @dataclass(frozen=True)
 class MethodConfig(IsometryConfig):
@@ -117,6 +122,19 @@ class MethodConfig(IsometryConfig):
         if self.nft_epochs < 0:
             raise ValueError(f"nft_epochs must not be negative, got {self.nft_epochs}")
 
+    def unread_weight(self, of_others: bool = False) -> dict[str, str]:
+        """Which of the two weights of the equivariance loss is not read, and why.
+
+        Args:
+            of_others: whether maps are solved from other observations than those that they transport.
+        """
+        if not (self.relative_pairs or of_others):
+            return {"relative_equivariance": "here it is for niso-triplet and niso-group, not for pairs"}
+        if self.relative_equivariance is None:
+            return {}
+        given = f"--relative-equivariance, here {self.relative_equivariance:g},"
+        return {"equivariance": f"{given} replaces it; change that, or set it to None"}
+
 
 @dataclass(frozen=True)
 class ClassifierConfig(MethodConfig):
@@ -133,6 +151,17 @@ class ClassifierConfig(MethodConfig):
     """The spectral head."""
     mlp: MLPConfig = field(default_factory=MLPConfig)
     """The autoencoder's head."""
+
+    def heads_unread(self, spectral: bool) -> dict[str, str]:
+        """Settings of the invariant head that is not taken, and of the variant that is not, and why.
+
+        Args:
+            spectral: whether the method can have the spectral head.
+        """
+        other = "spectral_head" if self.classifier == "vector-neurons" else "vector_neurons"
+        unread = {other: f"--classifier is {self.classifier}"} if spectral else {}
+        only = {"paper": "expansion", "released": "leak"}[self.vector_neurons.variant]
+        return unread | {f"vector_neurons.{only}": f"--vector-neurons.variant {self.vector_neurons.variant} has none"}
 
 
 @dataclass(frozen=True)

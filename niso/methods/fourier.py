@@ -8,7 +8,7 @@ take either method: coefficients Hᵀ (batch, a, s), whose vectors live along ax
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Shaped
@@ -228,7 +228,14 @@ class Fourier(Method):
     """NFT from pairs as a method, with the size of maps and head tensor that NIso has (paper appendix "Baselines")."""
 
     map_text = "|V| after the block diagonalisation"
+    reads = Method.reads | {"rank", "vector_neurons", "nft_tall", "nft_epochs", "nft_maps"}
     model: NeuralFourierTransform
+
+    @classmethod
+    def unread(cls, config: Any) -> dict[str, str]:
+        tall = {"rank": "with --nft-tall maps are as large as there are latent channels"} if config.nft_tall else {}
+        left_out = {} if config.nft_epochs else {"nft_maps": "--nft-epochs 0 leaves the block diagonalisation out"}
+        return tall | left_out
 
     def build(self, networks: Networks) -> NeuralFourierTransform:
         encoder, decoder, points = networks.encoder, networks.decoder, networks.points

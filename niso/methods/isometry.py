@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import cast
+from typing import Any, ClassVar, cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from niso.config import SPECTRAL
 from niso.functional_map import Mask, isometric_map, multiplicity_mask
 from niso.geometry.domains.domain import Sampling
 from niso.methods.config import ClassifierConfig, GroupConfig, IsometryConfig
@@ -22,8 +23,19 @@ class Isometry(Method):
     """NIso from pairs: τ is solved from each pair and transports it (paper eq. 8–11)."""
 
     map_text = "|τ_Ω|, the eigenfunctions in ascending eigenvalue"
+    reads: ClassVar[frozenset[str]] = Method.reads | {
+        *("rank", "spectrum", "field", "eigenvalues", "eigenfunctions", "special", "damping", "spectral_dropout"),
+        *("vector_neurons", "classifier", "spectral_head"),
+        *("equivariance", "relative_equivariance", "multiplicity", "multiplicity_decay"),
+        *(f"{phase}.{name}" for phase in ("training", "head") for name in SPECTRAL),
+    }
     admitted: Mask = "soft"
     model: NeuralIsometry
+
+    @classmethod
+    def unread(cls, config: Any) -> dict[str, str]:
+        weights: dict[str, str] = config.unread_weight(cls.grouped or cls.views == 3)
+        return weights | config.spectrum_unread()
 
     def build(self, networks: Networks) -> NeuralIsometry:
         return neural_isometry(self.config, networks, self.admitted, self._relative)
@@ -99,6 +111,7 @@ class Groups(Isometry):
     """NIso from groups that share one T: the map solved from the others transports each member (not in the paper)."""
 
     grouped = True
+    reads = Isometry.reads | {"group", "leave_one_out"}
     config: GroupConfig
 
     @property
@@ -113,6 +126,8 @@ class Groups(Isometry):
 class Contrastive(Isometry):
     """NIso from pairs, with a contrastive term between ψ and Tψ (not in the paper), see `niso.losses.contrastive`."""
 
+    reads = Isometry.reads | {"contrastive"}
+
     @property
     def contrastive(self) -> float:
         return self.config.contrastive
@@ -121,6 +136,8 @@ class Contrastive(Isometry):
 class NoEquivariance(Isometry):
     """The paper's ablation without the equivariance loss: α = 0."""
 
+    reads = Isometry.reads - {"equivariance", "relative_equivariance"}
+
     @property
     def equivariance(self) -> float:
         return 0.0
@@ -128,6 +145,8 @@ class NoEquivariance(Isometry):
 
 class NoMultiplicity(Isometry):
     """The paper's ablation without the multiplicity loss: β = 0."""
+
+    reads = Isometry.reads - {"multiplicity", "multiplicity_decay"}
 
     @property
     def multiplicity(self) -> float:
@@ -139,6 +158,10 @@ class NoOperator(NoMultiplicity):
 
     admitted = None
     map_text = "|τ| between coefficients"
+    reads = NoMultiplicity.reads - {
+        *("eigenvalues", "training.eigenvalue_learning_rate", "training.eigenvalues_frozen"),
+        *("classifier", "spectral_head"),
+    }
 
 
 def neural_isometry(

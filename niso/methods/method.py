@@ -108,6 +108,10 @@ class Method(ABC):
     augmented_head: ClassVar[bool] = False
     """Whether its head learns invariance from transformed examples, being no invariant function of the latents."""
 
+    reads: ClassVar[frozenset[str]] = frozenset({"norm", "training", "evaluation_pairs"})
+    """Settings that it reads, of those that not all methods read: names, paths such as "training.steps", or groups such
+    as "training". Methods of one experiment name the same groups."""
+
     model: nn.Module
     """What is trained, moved and saved."""
 
@@ -124,6 +128,11 @@ class Method(ABC):
             )
         self.precision: Callable[[], AbstractContextManager[Any]] = nullcontext
         """Puts networks in the precision of the run, wherever they are called."""
+
+    @classmethod
+    def unread(cls, config: Any) -> dict[str, str]:
+        """Settings of `reads` that others of this configuration put out of force, and why."""
+        return {}
 
     @abstractmethod
     def build(self, networks: Networks) -> nn.Module:
@@ -154,6 +163,12 @@ class Method(ABC):
         """Observations from coefficients."""
         with self.precision():
             return self.model.decode(self._cast(a))  # type: ignore[operator]
+
+    def latents(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch points channels"]:
+        """Latent functions E(x), before any basis."""
+        with self.precision():
+            z = self.model.encoder(self._cast(x))  # type: ignore[operator]
+        return z.to(torch.promote_types(z.dtype, torch.float32))
 
     def head_features(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch length channels"]:
         """What heads get of observations."""

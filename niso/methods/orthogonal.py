@@ -5,7 +5,7 @@ Neither mass nor eigenfunctions: τ (N × N) acts on the N latent points themsel
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Shaped
@@ -146,7 +146,13 @@ class NoBasis(Method):
     """The paper's ablation without an operator as it stands there: τ (N × N) between the encodings themselves."""
 
     map_text = "|τ| between the latent points"
+    reads = Method.reads | {"equivariance", "relative_equivariance", "complete", "vector_neurons"}
     model: OrthogonalAutoencoder
+
+    @classmethod
+    def unread(cls, config: Any) -> dict[str, str]:
+        weights: dict[str, str] = config.unread_weight()
+        return weights
 
     def build(self, networks: Networks) -> OrthogonalAutoencoder:
         config = self.config

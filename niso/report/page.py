@@ -18,7 +18,10 @@ from niso.report.pictures import Picture, embed, embed_drawn
 from niso.results import Known, Metric, alarms, sources
 from niso.training.run import Run
 
-_ELSEWHERE = {"summary", "metrics", "metric_descriptions", "targets", "command", "config"}
+_ELSEWHERE = {
+    *("summary", "metrics", "metric_descriptions", "targets", "command", "config", "notes"),
+    *("seconds", "seconds_wall"),
+}
 """Facts with a place of their own."""
 _SERIES = 3
 """A metric at so many values of something has a row for all of them."""
@@ -53,14 +56,13 @@ def write_report(run: Run, known: Known) -> Path:
     published = [entry for entry in known.published if entry.method == method]
     folder = run.settings.get("data_dir")
     data = f"data of {Path(str(folder)).name}" if folder else "without --data-dir"
-    last = [(phase, int(columns["step"][-1])) for phase, columns in run.log.items()]
     page = render(
         "run.html",
         run=run,
         title=run.title,
         summary=[text for text in str(facts.get("summary") or "").split("\n\n") if text.strip()],
-        reached=f"The log reaches step {last[-1][1]:,} of phase {last[-1][0]}." if last else "Nothing is logged yet.",
         results=_tables(entries),
+        diagnosis=facts.get("notes") or [],
         alarms=alarms((entry.metric for entry in entries), run.metrics),
         notes=[*filter(None, [fitting_note(entry.metric.key for entry in entries)])],
         published=_tables(_published(run, known)),

@@ -12,16 +12,25 @@ from niso.training.run import Run
 FACTS = ("niso", "commit", "torch", "python", "hardware", "cores", "threads", "device", "devices", "started")
 
 
+def check_recordable(run: Run) -> None:
+    """Check that a record can be kept of a run.
+
+    Raises:
+        InputError: it is a record itself, or is not finished.
+    """
+    if run.record is not None:
+        raise InputError(f"{run.path} is not a run folder: it is a record")
+    if not run.finished:
+        raise InputError(f"{run.path} is not finished: `niso resume {run.path}` first, then record it")
+
+
 def write_record(run: Run, folder: Path) -> Path:
     """Write `<experiment>-<preset>-<method>-seed<n>.json` of a finished run into a folder of records.
 
     Raises:
         InputError: the run is not finished, or the folder has a record of that name with other settings.
     """
-    if run.record is not None:
-        raise InputError(f"{run.path} is not a run folder: it is a record")
-    if not run.finished:
-        raise InputError(f"{run.path} is not finished: `niso resume {run.path}` first, then record it")
+    check_recordable(run)
     settings, facts = dict(run.settings), run.facts
     settings["data_dir"] = Path(settings["data_dir"]).name if settings.get("data_dir") else None
     record = {

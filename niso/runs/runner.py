@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -22,35 +23,58 @@ from niso.training import checkpoint
 from niso.training.environment import command_line, environment
 from niso.training.loop import train
 from niso.training.processes import make_fabric, network_precision
+from niso.training.progress import say
 from niso.training.run import Run
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
-def run(settings: Settings, out: Path) -> dict[str, float]:
+Make = Callable[..., Experiment]
+"""What makes an experiment of the arguments of its class."""
+
+
+def run(
+    settings: Settings,
+    out: Path,
+    began: float | None = None,
+    make: Make | None = None,
+    tune: bool = True,
+    report: bool = True,
+) -> dict[str, float]:
     """Run an experiment in a new folder and return its metrics.
+
+    Args:
+        began: when the command started, by `time.monotonic`; now by default.
+        make: makes the experiment; by default its class.
+        tune: see `make_fabric`.
+        report: draw figures and write the report.
 
     Raises:
         NisoError: see `Run.create` and `train`.
     """
-    fabric = make_fabric(settings.hardware, lambda: Run.create(out, settings.dump()))
+    began = time.monotonic() if began is None else began
+    fabric = make_fabric(settings.hardware, lambda: Run.create(out, settings.dump()), tune)
     new = Run.open(out)
     try:
-        return _execute(new, settings, fabric)
+        return _execute(new, settings, fabric, began, make, report)
     except Exception:
         if fabric.is_global_zero:
             new.withdraw()
         raise
 
 
-def resume(path: Path) -> dict[str, float]:
+def resume(path: Path, began: float | None = None) -> dict[str, float]:
     """Continue an interrupted run, or a finished one whose config.yaml now asks for more steps.
+
+    Args:
+        began: as in `run`.
 
     Raises:
         NisoError: the folder is not a run's, its configuration or checkpoint is damaged, the configuration asks for
             fewer steps or another model than were trained, or training fails.
     """
+    began = time.monotonic() if began is None else began
     from niso.report import write_report  # matplotlib is slow to import
 
     old = Run.open(path)
@@ -59,7 +83,7 @@ def resume(path: Path) -> dict[str, float]:
             write_report(old, known(old.kind[0]))
         return old.metrics
     settings = _load(old)
-    return _execute(old, settings, make_fabric(settings.hardware))
+    return _execute(old, settings, make_fabric(settings.hardware), began)
 
 
 def evaluate(path: Path) -> dict[str, float]:
@@ -74,7 +98,7 @@ def evaluate(path: Path) -> dict[str, float]:
     hardware = replace(settings.hardware, devices=1, nodes=1)
     if hardware.accelerator == "gpu":  # perhaps not this machine's
         hardware = replace(hardware, accelerator="auto")
-    return _execute(old, settings, make_fabric(hardware), training=False)
+    return _execute(old, settings, make_fabric(hardware))
 
 
 def _load(old: Run) -> Settings:
@@ -88,35 +112,49 @@ def _load(old: Run) -> Settings:
     return settings
 
 
-def _execute(folder: Run, settings: Settings, fabric: Fabric, training: bool = True) -> dict[str, float]:
+def _execute(
+    folder: Run,
+    settings: Settings,
+    fabric: Fabric,
+    began: float | None = None,
+    make: Make | None = None,
+    report: bool = True,
+) -> dict[str, float]:
+    """Train and evaluate; without `began`, the time when that started, evaluate only."""
     with ExitStack() as stack:
         with together():
             if fabric.is_global_zero:
                 stack.enter_context(locked(folder.path))
-        return _train_and_evaluate(folder, settings, fabric, training)
+        return _train_and_evaluate(folder, settings, fabric, began, make, report)
 
 
-def _train_and_evaluate(folder: Run, settings: Settings, fabric: Fabric, training: bool) -> dict[str, float]:
-    from niso.report import save_pictures, write_report  # matplotlib is slow to import
+def _train_and_evaluate(
+    folder: Run, settings: Settings, fabric: Fabric, began: float | None, make: Make | None, report: bool
+) -> dict[str, float]:
 
-    kind = EXPERIMENTS.find(settings.experiment)
+    kind, training = EXPERIMENTS.find(settings.experiment), began is not None
     with together():
         finished = folder.finished
         if fabric.is_global_zero and training and not finished:
             _write_facts(folder, settings, kind, fabric)
         torch.manual_seed(step_seed(settings.seed, 0, "initialisation"))
         precision = network_precision(fabric)
-        experiment = kind(settings.config, settings.method, settings.seed, settings.data_dir, fabric.device, precision)
+        words = settings.config, settings.method, settings.seed, settings.data_dir, fabric.device, precision
+        experiment = (make or kind)(*words)
+        if fabric.is_global_zero and training and experiment.announcement:
+            say(f"{settings.experiment}: {experiment.announcement}")
         if fabric.is_global_zero and training and (drawn := experiment.facts()):
             folder.write("facts", {**folder.facts, **drawn})
     totals: dict[str, float] = {"steps": 0, "seconds": 0.0}
+    before = 0.0  # seconds of training that an interrupted command did
     trained = False
     for phase in _built_together(experiment.phases()):
         path, steps = folder.checkpoint(phase.name), phase.optimisation.steps
         with together():
             reached = 0
             if path.exists() and not trained:  # later phases build on those trained now
-                reached = checkpoint.open_phase(path, phase.objective, steps)[1]["step"]
+                stored = checkpoint.open_phase(path, phase.objective, steps)[1]
+                reached, before = stored["step"], before + stored["seconds"]
             if reached < steps and not training:
                 remedy = f"finish it by `niso resume {folder.path}`"
                 raise InputError(f"{folder.path}: phase {phase.name} stands at step {reached} of {steps}: {remedy}")
@@ -141,16 +179,26 @@ def _train_and_evaluate(folder: Run, settings: Settings, fabric: Fabric, trainin
         return folder.metrics
     checkpoint.save(folder.path / "weights.safetensors", phase.objective.state_dict(), _origin(settings))
     result = experiment.evaluate()
+    if began is not None:
+        totals["seconds_wall"] = before + time.monotonic() - began
+    elif "seconds_wall" in folder.facts:  # the run's, not this evaluation's
+        totals["seconds_wall"] = folder.facts["seconds_wall"]
     values = {**result.metrics, **totals}
     metrics = {metric.key: values[metric.key] for metric in kind.metrics if metric.key in values}
-    save_pictures(experiment.draw(result), folder.path / "figures")
+    if report:
+        from niso.report import save_pictures, write_report  # matplotlib is slow to import
+
+        save_pictures(experiment.draw(result), folder.path / "figures")
     folder.write("curves", result.curves)
     for name, tensors in result.tensors.items():
         checkpoint.save(folder.path / f"{name}.safetensors", tensors, _origin(settings))
     facts = {key: value for key, value in folder.facts.items() if key != "metric_descriptions"}
-    folder.write("facts", {**facts, **_meaning(settings, kind), "settings": _determining(folder)})
+    times: dict[str, Any] = {name: totals[name] for name in ("seconds", "seconds_wall") if name in totals}
+    notes = {"notes": list(result.notes)} if result.notes else {}
+    folder.write("facts", {**facts, **_meaning(settings, kind), **times, **notes, "settings": _determining(folder)})
     folder.write("metrics", metrics)
-    write_report(folder, known(settings.experiment))
+    if report:
+        write_report(folder, known(settings.experiment))
     return metrics
 
 

@@ -21,6 +21,7 @@ from niso.files import write_new
 from niso.runs import Run, runner
 from niso.runs.comparison import compare
 from niso.runs.parallel import Job, run_side_by_side
+from niso.training.run import RUNS
 
 FILE = "sweep.yaml"
 
@@ -49,6 +50,8 @@ def run_sweep(settings: Settings, seeds: int, methods: Sequence[str], out: Path,
             (out / FILE).unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # not empty
                 out.rmdir()
+                if out.parent == RUNS:
+                    RUNS.rmdir()
         raise
 
 
@@ -69,6 +72,22 @@ def resume_sweep(out: Path, parallel: int = 1) -> str:
         raise InputError(f"{path} is damaged: methods must be among {', '.join(known)}; start again elsewhere")
     _check(loaded)
     return _go(_jobs(loaded, seeds, methods, out), out, parallel)
+
+
+def evaluate_sweep(out: Path) -> str:
+    """Evaluate each run of a folder again; their results as text.
+
+    Raises:
+        NisoError: one is not trained to its end, before any is evaluated; or as for `runner.evaluate`.
+    """
+    runs = Run.find(out)
+    for run in runs:
+        if run.standing:
+            raise InputError(run.standing.replace(f"niso resume {run.path}", f"niso resume {out}"))
+    for number, run in enumerate(runs, start=1):
+        runner.evaluate(run.path)
+        print(f"{run.name} is evaluated, {number} of {len(runs)}", file=sys.stderr)
+    return compare(Run.find(out), out / "report.html")
 
 
 def _jobs(settings: Settings, seeds: int, methods: Sequence[str], out: Path) -> list[Job]:

@@ -35,8 +35,13 @@ def save(path: Path, tensors: dict[str, Tensor], facts: Facts) -> None:
         raise CheckpointError(f"cannot save checkpoint {path} ({error.strerror}); {kept}") from error
 
 
-def load(path: Path) -> tuple[dict[str, Tensor], Facts]:
+def load(
+    path: Path, remedy: str = "restore it from a copy, or delete it to start anew"
+) -> tuple[dict[str, Tensor], Facts]:
     """Tensors (on the CPU) and facts of a checkpoint.
+
+    Args:
+        remedy: what the message advises where the file is damaged; empty where the caller adds it.
 
     Raises:
         CheckpointError: the file is missing, truncated, or not a checkpoint of niso.
@@ -50,10 +55,8 @@ def load(path: Path) -> tuple[dict[str, Tensor], Facts]:
                 raise ValueError("its facts are not an object")
             return {name: file.get_tensor(name) for name in file.keys()}, facts
     except (SafetensorError, KeyError, ValueError, OSError) as error:
-        raise CheckpointError(
-            f"checkpoint {path} is truncated or not one of niso's ({error}): "
-            "restore it from a copy, or delete it to start anew"
-        ) from error
+        advice = f": {remedy}" if remedy else ""
+        raise CheckpointError(f"checkpoint {path} is truncated or not one of niso's ({error}){advice}") from error
 
 
 def training_state(module: nn.Module, optimizer: optim.Optimizer) -> dict[str, Tensor]:

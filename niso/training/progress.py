@@ -5,7 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import math
+import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,12 +105,32 @@ def bars(console: Console, visible: bool = True) -> Progress:
     return Progress(*columns, console=console, disable=not (visible and console.is_terminal))
 
 
+_quiet: ContextVar[bool] = ContextVar("quiet", default=False)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without bars and other words on stderr."""
+    token = _quiet.set(True)
+    try:
+        yield
+    finally:
+        _quiet.reset(token)
+
+
+def say(line: str) -> None:
+    """Print a line on stderr, unless inside `quiet`."""
+    if not _quiet.get():
+        print(line, file=sys.stderr)
+
+
 class Bar:
     """A progress bar with rate, losses and time left; where nobody watches, a plain line every half minute."""
 
     def __init__(self, phase: str, steps: int, start: int, visible: bool, unit: str = "steps") -> None:
         from rich.console import Console  # slow to import
 
+        visible = visible and not _quiet.get()
         self.phase, self.steps, self.start, self.unit = phase, steps, start, unit
         self.began = self.printed = time.monotonic()
         console = Console(stderr=True)
@@ -133,6 +157,34 @@ class Bar:
             left = (self.steps - step) / max(speed, 1e-9)
             line = f"{self.phase} {step}/{self.steps} {rate}, {left:.0f} s left: {terms}"
             self.progress.console.print(line, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def preparing(folder: Path, unit: str) -> Iterator[Callable[[str, int, int], None]]:
+    """Bars, one after another, while data is made once for this run and later ones, in a folder of the user's cache.
+
+    Gives a function of the part of the work, how much of it is done, and of how much: a new part starts a new bar. The
+    folder is named at the first call, and with its size at the end. Without a call nothing is said.
+    """
+    shown = ExitStack()
+    bar: Bar | None = None
+
+    def show(part: str, done: int, total: int) -> None:
+        nonlocal bar
+        if bar is None:
+            say(f"data for this run and later ones is prepared once, in {folder}")
+        if bar is None or bar.phase != part:
+            shown.close()
+            bar = shown.enter_context(Bar(part, total, 0, visible=True, unit=unit))
+        bar.show(done, {})
+
+    with shown:
+        yield show
+    if bar is not None:
+        from rich.filesize import decimal  # slow to import
+
+        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        say(f"{folder} now holds {decimal(size)}")
 
 
 def every(steps: int, rows: int = 400) -> int:

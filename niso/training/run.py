@@ -21,6 +21,8 @@ from niso.results import Curve, Metric
 
 OUTPUT = "output.log"
 """What a process that trains one of several runs prints."""
+RUNS = Path("runs")
+"""Where run folders are by default."""
 KIND = ("experiment", "preset", "method")
 FILES = {
     "facts": "run.json",
@@ -82,8 +84,14 @@ class Run:
             missing = [key for key in (*KIND, "seed", "metrics", "facts") if key not in record]
             parts = () if missing else ("metrics", "facts", "settings")
             wrong = [part for part in parts if not isinstance(record.get(part) or {}, dict)]
-        except (OSError, ValueError, TypeError) as error:
-            raise InputError(f"cannot read record {path}: {error}") from error
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+        except (ValueError, TypeError, RecursionError) as error:
+            holder = next((folder for folder in path.parents if (folder / "config.yaml").is_file()), None)
+            if holder is not None:
+                raise InputError(f"{path} is a file of the run {holder}: give that folder") from error
+            brief = "it is not text" if isinstance(error, UnicodeDecodeError) else error
+            raise InputError(f"cannot read record {path}, which must be JSON ({brief}): give a run folder") from error
         if missing or wrong:
             problem = f"it has no {', '.join(missing)}" if missing else f"its {wrong[0]} are not an object"
             raise InputError(f"{path} is not a record of a run: {problem}")
@@ -114,6 +122,8 @@ class Run:
                 (self.path / name).unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # not empty
                 self.path.rmdir()
+                if self.path.parent == RUNS:
+                    RUNS.rmdir()
 
     def checkpoint(self, phase: str) -> Path:
         """Where the checkpoint of a phase is or will be."""
@@ -159,6 +169,25 @@ class Run:
     def finished(self) -> bool:
         """Whether there are results."""
         return self.record is not None or (self.path / "metrics.json").is_file()
+
+    def steps_of(self, phase: str) -> int | None:
+        """Steps that the settings ask for in a phase; None where they do not say."""
+        config: Any = self.settings.get("config")
+        for name in ("training" if phase == "pretrain" else phase, "steps"):
+            config = config.get(name) if isinstance(config, dict) else None
+        return config if isinstance(config, int) else None
+
+    @property
+    def standing(self) -> str:
+        """Where an unfinished run stands, and how it goes on; empty for a finished one."""
+        if self.finished:
+            return ""
+        reached = "nothing is trained yet"
+        if log := self.log:
+            phase, columns = list(log.items())[-1]
+            steps = self.steps_of(phase)
+            reached = f"{phase} stands at step {int(columns['step'][-1])}" + (f" of {steps}" if steps else "")
+        return f"{self.path} is not finished: {reached}; `niso resume {self.path}` goes on"
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -234,7 +263,8 @@ class Run:
 
 
 def _not_a_run(path: Path) -> InputError:
-    reason = "it has no config.yaml" if path.is_dir() else "there is no such folder"
+    file = "it is a file" if path.exists() else "there is no such folder"
+    reason = "it has no config.yaml" if path.is_dir() else file
     return InputError(f"{path} is not a run folder: {reason}")
 
 

@@ -11,8 +11,9 @@ import torch
 import tyro
 
 from niso.cli.main import COMMANDS
-from niso.cli.parsing import parse
+from niso.cli.parsing import _flags, parse
 from niso.cli.run import parse_run
+from niso.config import SPECTRAL
 from niso.errors import InputError
 from niso.experiments import EXPERIMENTS
 from niso.training.run import Run
@@ -142,7 +143,7 @@ def test_help_shows_the_values_of_the_preset(niso):
         ([*TORUS, "--methods", "--seeds", "2"], "--methods needs one or more of niso"),
         ([*TORUS, "--devices", "0"], "devices must be positive"),
         ([*TORUS, "--size", "0"], "size must be positive"),
-        ([*TORUS, "--size", "4", "--rank", "17"], "rank 17 must lie between 1 and the number of points, 16"),
+        ([*TORUS, "--size", "4", "--rank", "17"], "rank 17 must lie between 1 and the number of functions, 16"),
         ([*TORUS, "--config", "nowhere.yaml"], "cannot read configuration nowhere.yaml"),
     ],
 )
@@ -150,6 +151,86 @@ def test_wrong_calls(refused, words, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert message in refused(*words)
     assert list(tmp_path.iterdir()) == []
+
+
+UNREAD = {
+    "homnist --data-dir DOES-NOT-EXIST": "has no effect, leave it out: --digits embedded come with a library",
+    "homnist --methods all --data-dir X": "--data-dir has no effect",
+    "homnist --nft-maps 3": "the method niso does not read it; nft and nft-triplet do",
+    "homnist --no-complete": "--no-complete has no effect, leave it out: the method niso does not read it",
+    "homnist --relative_equivariance 0.3": "here it is for niso-triplet and niso-group, not for pairs",
+    "homnist --method niso-triplet --equivariance 0.3": "--relative-equivariance, here 0.03, replaces it",
+    "homnist --vit.patch 4": "--architecture is conv, not vit",
+    "homnist --conv.image-size 8 8": "the digits have a size of their own",
+    "homnist --head.eigenvalue-learning-rate 1": "the head is trained on frozen networks",
+    "homnist --method autoencoder --rank 3": "the method autoencoder does not read it",
+    "homnist --vector-neurons.leak 0.1": "--vector-neurons.variant released has none",
+    "homnist --group 2": "niso-group does",
+    "shapes --data-dir X --preparation.height 8": "the shapes of --data-dir are prepared already",
+    "shapes --data-dir X --vertices 300": "the shapes of --data-dir are prepared already",
+    "shapes --head.eigenvalues-frozen 0.5": "eigenvalues are not trained on with the head",
+    "shapes --method nft --nft-tall --rank 3": "with --nft-tall maps are as large as",
+    "shapes --method nft --nft-epochs 0 --nft-maps 3": "--nft-epochs 0 leaves the block diagonalisation out",
+    "pose --equivariance 0.2": "--relative-equivariance, here 0.03, replaces it",
+    "pose --quality 0.3": "it is for CO3Dv2, which is not given by --data-dir",
+    "pose --data-dir X --split-file Y --held-out 0.3": "--split-file replaces it",
+    "pose --data-dir X --clips 3": "--data-dir replaces the rendered clips; add --rendered",
+    "pose --method vit --steps 30": "the method vit does not read it",
+    "pose --method dinov2 --transformer.encoder-blocks 2": "the method dinov2 does not read it; vit does",
+    "pose --dinov2 X": "the method niso does not read it; dinov2 does",
+    "torus --field.width 8": "--spectrum is table",
+    "homnist --spectrum field --eigenfunctions rotation": "--spectrum is field",
+    "homnist --spectral-head.layers 2": "--classifier is vector-neurons",
+    "homnist --method nft --classifier spectral": "the method nft does not read it",
+    "torus --parallel 2": "there is one run; --seeds and --methods make several",
+}
+
+
+@pytest.mark.parametrize("call", UNREAD)
+def test_an_option_that_would_change_nothing_is_refused(call):
+    with pytest.raises(InputError) as error:
+        parse_run(call.split())
+    assert UNREAD[call] in str(error.value) and "has no effect, leave it out: " in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "homnist --digits mnist --data-dir X",
+        "homnist --methods niso nft --nft-maps 3",
+        "homnist --method niso-triplet --relative-equivariance None --equivariance 0.3",
+        "homnist --architecture vit --vit.patch 4",
+        "shapes --head.mass-learning-rate 0.1",
+        "pose --data-dir X --rendered 0.5 --clips 3",
+        "pose --method dinov2 --dinov2 X --transformer.channels 32",
+        "pose --methods niso vit --transformer.channels 32 --conv.blocks 2",
+    ],
+)
+def test_an_option_that_one_of_the_runs_reads_is_taken(call):
+    parse_run(call.split())
+
+
+def test_settings_of_files_and_presets_may_be_for_other_methods(tmp_path):
+    file = tmp_path / "c.yaml"
+    file.write_text("data_dir: /nowhere\nconfig: {nft_maps: 3, vit: {patch: 2}, group: 2}\n")
+    assert parse_run(["homnist", "--config", str(file)]).settings.config.nft_maps == 3
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_what_is_not_read_are_settings(experiment):
+    """A misspelt declaration would refuse nothing."""
+    kind = EXPERIMENTS.find(experiment)
+    paths = {path for _, path in _flags(kind.config_class)} | {"data_dir"}
+    groups = {path[:place] for path in paths for place in range(len(path)) if path[place] == "."}
+    for method in kind.methods():
+        known = kind.unread(kind.presets["quick"], method, None).keys()
+        ignored = {
+            "vector_neurons",
+            "classifier",
+            "spectral_head",
+            *(f"head.{name}" for name in SPECTRAL),
+        }  # methods do not know what heads there are
+        assert known <= paths | groups | ignored
 
 
 @dataclass(frozen=True)
@@ -214,7 +295,7 @@ def test_without_the_hook_a_wrong_call_is_still_refused(monkeypatch, capsys):
         ("config: 3", "config must be a mapping"),
         ("config: {training: 3}", "training"),
         ("config: {size: abc}", "size: Input should be a valid integer"),
-        ("config: {rank: 99}", "rank 99 must lie between 1 and the number of points, 64"),
+        ("config: {rank: 99}", "rank 99 must lie between 1 and the number of functions, 64"),
         ("config: {1: 2}", "Keys should be strings"),
         ("preset: quik", "unknown preset 'quik'; did you mean quick?"),
         ("preset: [1]", "unknown preset"),
@@ -267,11 +348,17 @@ def test_the_default_folder_names_the_run():
 
 def test_all_kinds_of_options(tmp_path):
     words = (
-        "--preset small --method nft --seed 2 --parallel 2 --steps=10 --head.steps 5 --precision bf16-mixed --compile"
+        "--preset small --method niso-triplet --seed 2 --seeds 2 --parallel 2 --steps=10 --head.steps 5 "
+        "--precision bf16-mixed --compile"
     )
     call = parse_run(["homnist", *words.split(), "--relative_equivariance", "None", "--data-dir", str(tmp_path)])
     config, hardware = call.settings.config, call.settings.hardware
-    assert (call.methods, call.settings.method, call.settings.seed, call.parallel) == (("nft",), "nft", 2, 2)
+    assert (call.methods, call.settings.method, call.settings.seed, call.parallel) == (
+        ("niso-triplet",),
+        "niso-triplet",
+        2,
+        2,
+    )
     assert (config.training.steps, config.head.steps, config.relative_equivariance) == (10, 5, None)
     assert (hardware.precision, hardware.compile, call.settings.data_dir) == ("bf16-mixed", True, tmp_path)
     assert parse_run(["homnist", "--no-compile"]).settings.hardware.compile is False

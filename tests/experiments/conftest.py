@@ -103,6 +103,17 @@ def prepared_frames(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.fixture(scope="session")
+def labelled_pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Noisy images of two classes, and the same mirrored."""
+    generator, label = np.random.default_rng(0), np.arange(40) % 2
+    x = generator.integers(128, size=(40, 8, 8)).astype(np.uint8)
+    x[label == 1, :4] += 127
+    path = tmp_path_factory.mktemp("pairs") / "pairs.npz"
+    np.savez(path, x=x, tx=x[:, :, ::-1], ttx=x, label=label, group=np.arange(40) // 4)
+    return path
+
+
 # Tiny runs
 
 _CONV = {"channels": (4,), "blocks": 1, "latent_channels": 6, "stem_channels": 4}
@@ -138,6 +149,7 @@ TINY: dict[str, dict[str, Any]] = {
         "test_shapes": 1,
         "training": {"steps": 3, "batch_size": 2, "warmup_steps": 1},
     },
+    "pairs": {**_METHOD, "latent_channels": 4, "training": {"steps": 3, "batch_size": 4}},
 }
 """What makes any preset of an experiment a matter of a second; an experiment to come adds its own line."""
 
@@ -158,7 +170,9 @@ def data_of(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
     def find(experiment: str) -> Path | None:
         if experiment not in folders:
-            if experiment == "shapes":
+            if experiment == "pairs":
+                folders[experiment] = request.getfixturevalue("labelled_pairs")
+            elif experiment == "shapes":
                 write = request.getfixturevalue("write_shapes")
                 folders[experiment] = write(tmp_path_factory.mktemp("shapes") / "prepared")
             else:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from niso.errors import InputError
 from niso.geometry import ACTIONS, action
-from niso.geometry.action import Action
+from niso.geometry.action import Action, Transformations
 from niso.geometry.domains import equirectangular, sphere
 
 
@@ -75,6 +75,14 @@ EXAMPLES = {
     ),
     "homography": Example(make("homography"), blobs, EYE.double(), root, interpolation=0.012),
     "homography-walk": Example(make("homography", walk=True), blobs, EYE.double(), root, interpolation=0.012),
+    "affine": Example(make("affine", angle=60.0), blobs, EYE.double(), root, interpolation=0.012),
+    "affine-of-wide-images": Example(
+        make("affine", angle=30.0, aspect=1.5, scale=0.05), blobs, EYE.double(), root, interpolation=0.012
+    ),
+    "colour": Example(make("colour"), lambda count: normal(count, 3, 6, 5), torch.eye(4, dtype=torch.float64)[None]),
+    "shift-of-signals": Example(
+        make("shift", size=1, columns=99), lambda count: normal(count, 99, 2), torch.zeros(1, 2, dtype=torch.long)
+    ),
     "mobius": Example(make("mobius"), on_sphere, torch.eye(2, dtype=torch.complex64)[None], interpolation=0.01),
 }
 
@@ -96,7 +104,33 @@ def assert_equal_up_to_interpolation(example: Example, value: Tensor, expected: 
 
 
 def test_every_action_has_an_example():
-    assert {name.partition("-")[0] for name in EXAMPLES} == set(ACTIONS)
+    assert {name.partition("-")[0] for name in EXAMPLES} | {"elastic"} == set(ACTIONS)
+
+
+def test_elastic_warps_are_no_group_but_everything_else():
+    warps, x = make("elastic"), blobs(3)
+    t = warps.sample(3, torch.Generator().manual_seed(0))
+    assert isinstance(warps, Transformations) and not isinstance(warps, Action)
+    assert warps.strength(t * 0).tolist() == [0, 0, 0] and (warps.strength(t) > 0.05).all()
+    torch.testing.assert_close(warps.act(x, t * 0), x, atol=1e-12, rtol=0)
+    torch.testing.assert_close(warps.act(x, t[:1])[:1], warps.act(x, t)[:1])
+    assert (warps.act(x, t) - x).abs().max() > 0.1 and warps.act(x.float(), t).dtype == torch.float32
+
+
+def test_a_constant_elastic_displacement_moves_an_image():
+    warps, x = make("elastic"), blobs(1, 33)
+    down = torch.zeros(1, 2, 4, 4)
+    down[:, 0] = 2 / 32 * 5  # five pixels
+    torch.testing.assert_close(warps.act(x, down)[..., 5:, :], x[..., :-5, :], atol=1e-6, rtol=0)
+
+
+def test_a_rotation_of_a_wide_image_turns_the_plane():
+    """The middle of the upper edge moves to the left, by half the height."""
+    action = make("affine", angle=90.0, scale=0.0, shear=0.0, shift=0.0, aspect=2.0)
+    half_turns = action.sample(500, torch.Generator().manual_seed(0))
+    sides = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    moved = (half_turns @ torch.tensor([-1.0, 0, 1], dtype=torch.float64))[:, :2] * sides
+    torch.testing.assert_close(moved.norm(dim=-1), torch.ones(500, dtype=torch.float64))
 
 
 def test_actions_follow_the_protocol(example):

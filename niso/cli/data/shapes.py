@@ -8,7 +8,10 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
+from niso.config import require
 from niso.data.shapes.family import write_family
+from niso.errors import InputError
+from niso.files import check_place
 
 
 @dataclass(frozen=True)
@@ -29,9 +32,20 @@ class Options:
     """Root mean square of the deformations' strain; by default 0.15 for the program's own classes, 0.4 for others."""
 
     def __post_init__(self) -> None:
-        if self.per_class < 1 or self.vertices < 100 or not 0 <= (self.strength or 0) <= 1:
-            raise ValueError("--per-class must be at least 1, --vertices at least 100, --strength between 0 and 1")
+        require(self, "seed")
+        require(self, "per_class", positive=True)
+        require(self, "strength", most=1.0)
+        if self.vertices < 100:
+            raise ValueError(f"vertices must be at least 100, got {self.vertices}")
+
+    def unread(self) -> dict[str, str]:
+        """Options that others put out of force, and why."""
+        return {} if self.originals is None else {"vertices": "the meshes of --originals keep theirs"}
 
     def __call__(self) -> None:
+        if self.originals is not None and not self.originals.is_dir():
+            problem = "is not a folder" if self.originals.exists() else "does not exist"
+            raise InputError(f"--originals {self.originals} {problem}: give a folder of meshes")
+        check_place(self.out, "OUT")
         count = write_family(self.out, self.originals, self.per_class, self.seed, self.vertices, self.strength)
         print(f"{count} shapes in {self.out}")

@@ -19,3 +19,6 @@ DIGITS: Registry[Callable[[Path | None], Digits]] = Registry(
     },
 )
 """Functions that read a data set from the user's folder, or from where niso has it itself."""
+
+SHIPPED = frozenset({"embedded"})
+"""Those that come with a library, and that no folder of the user's can replace."""

@@ -21,7 +21,7 @@ from torch import Tensor
 from niso.data.digits.matlab import read_arrays
 from niso.data.digits.mnist import signed
 from niso.errors import InputError
-from niso.geometry.action import Action
+from niso.geometry.action import Transformations
 from niso.geometry.homographies import Homographies
 from niso.random import step_seed
 
@@ -90,7 +90,7 @@ class GeneratedTestSet:
     labels: Int[Tensor, " labels"]
     copies: int = COPIES
     seed: int = SEED
-    action: Action = PUBLISHED_DISTRIBUTION
+    action: Transformations = PUBLISHED_DISTRIBUTION
 
     def __post_init__(self) -> None:
         _check_copies(self.copies)
@@ -150,7 +150,10 @@ class PublishedTestSet:
         _check_copies(copies)
         self.path, self.copies = path, copies
         images, labels, matrices = _open(path)
-        labels = np.asarray(labels[()]).reshape(-1)
+        try:
+            labels = np.asarray(labels[()]).reshape(-1)
+        except Exception as error:  # h5py raises errors of many kinds for damaged files
+            raise self._error(f"is damaged ({error})") from error
         total = len(labels)
         if not total or total % COPIES:
             raise self._error(f"has {total:,} labels, not {COPIES} for each digit")
@@ -174,7 +177,7 @@ class PublishedTestSet:
             window = slice(int(index[0]), int(index[-1]) + 1)
             try:
                 pixels, matrices = self._images(window), self._matrices(window)
-            except OSError as error:
+            except Exception as error:
                 raise self._error(f"is damaged ({error})") from error
             kept = index - window.start
             images = torch.from_numpy(pixels[kept]).to(device)

@@ -104,7 +104,8 @@ def signed(images: UInt8[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 
 def _local(folder: Path, name: str) -> Path:
     if not folder.is_dir():
-        raise InputError(f"data folder {folder} does not exist: give --data-dir a folder that holds MNIST's idx files")
+        problem = "is not a folder" if folder.exists() else "does not exist"
+        raise InputError(f"data folder {folder} {problem}: give --data-dir a folder that holds MNIST's idx files")
     for place in (folder, folder / "MNIST" / "raw"):
         for file in (place / name, place / f"{name}.gz"):
             if file.is_file():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pooch
@@ -21,6 +22,11 @@ SMALL = Preparation(height=24, width=48, variants=8, eigenpairs=48, maps="shared
 """0.2 s of one core a shape of 642 vertices, and 0.06 s to make it (benchmarks/results/shape_family.json)."""
 
 
+def cache_folder() -> Path:
+    """Where the embedded shapes are kept."""
+    return Path(pooch.os_cache("niso")) / "shapes"
+
+
 def embedded_shapes(
     preparation: Preparation = SMALL,
     per_class: int = 14,
@@ -28,6 +34,7 @@ def embedded_shapes(
     workers: int = 1,
     report: Report = lambda name, problem: None,
     cache: Path | None = None,
+    made: Callable[[int], None] = lambda count: None,
 ) -> PreparedShapes:
     """The embedded classes, prepared.
 
@@ -38,20 +45,21 @@ def embedded_shapes(
         per_class: shapes of each class.
         vertices: of each shape, about.
         workers: number of processes.
-        report: called after each shape.
-        cache: folder to use instead of the user's cache.
+        report: called after each shape that is prepared.
+        cache: folder to use instead of `cache_folder`.
+        made: called with the number of meshes made so far, of those that are prepared then; at first with 0.
 
     Raises:
         InputError: the cache cannot be written to.
     """
     recipe = repr((_VERSION, FORMAT, PLANS, preparation, per_class, vertices, _SEED))
-    cache = Path(pooch.os_cache("niso")) / "shapes" if cache is None else cache
-    folder = cache / hashlib.sha256(recipe.encode()).hexdigest()[:16]
+    folder = (cache or cache_folder()) / hashlib.sha256(recipe.encode()).hexdigest()[:16]
     prepared = folder / "prepared"
     if not (prepared / REFUSED).is_file():
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder, wait=True):
             if not (prepared / REFUSED).is_file():
-                write_family(folder / "meshes", per_class=per_class, seed=_SEED, vertices=vertices)
+                made(0)
+                write_family(folder / "meshes", per_class=per_class, seed=_SEED, vertices=vertices, report=made)
                 prepare_folder(find_sources(folder / "meshes"), prepared, preparation, workers, report)
     return open_shapes(prepared)

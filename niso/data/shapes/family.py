@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -171,6 +171,7 @@ def write_family(
     seed: int = 0,
     vertices: int = 2000,
     strength: float | None = None,
+    report: Callable[[int], None] = lambda count: None,
 ) -> int:
     """Write shapes as .off files in a folder for each class, replacing existing files. Returns their number.
 
@@ -180,6 +181,7 @@ def write_family(
         vertices: approximate number, for embedded classes.
         strength: of the deformations, see `geometry.mesh.deformation`; by default EMBEDDED_STRENGTH or
             DEFORMED_STRENGTH.
+        report: called after each shape with the number of shapes so far.
 
     Raises:
         InputError: there are no originals, one is not closed or of genus 0, or the folder cannot be written to.
@@ -196,9 +198,10 @@ def write_family(
         if len(classes) < len(files):
             raise InputError(f"{originals} holds meshes of the same name, which classes are named after: rename them")
     try:
-        for name, make in classes.items():
+        for place, (name, make) in enumerate(classes.items()):
             for number in range(per_class):
                 write_off(out / name / f"{name}_{number:03d}.off", make(number=number))
+                report(place * per_class + number + 1)
     except OSError as error:
         raise InputError(f"cannot write to {out} ({error.strerror}): free space or choose another folder") from error
     return len(classes) * per_class

@@ -48,6 +48,7 @@ def clips(
     held_out: bool = False,
     photograph_dir: Path | None = None,
     motions: Sequence[Motion] = ("orbit", "walk"),
+    report: Callable[[int], None] = lambda frames: None,
 ) -> list[Clip]:
     """Rendered clips, of each motion in turn.
 
@@ -58,6 +59,7 @@ def clips(
         held_out: whether to show the photographs that `photographs` holds out, in other rooms.
         photograph_dir: photographs to take as textures, see `photographs`; by default those shipped with libraries.
         motions: how cameras move.
+        report: called with the number of frames rendered so far, at first 0.
 
     Raises:
         InputError: photographs cannot be read, or are too small.
@@ -66,12 +68,14 @@ def clips(
     if min(count, frames, size, len(motions)) < 1:
         numbers = f"{count} clips of {frames} frames of {size} pixels with {len(motions)} motions"
         raise ValueError(f"all numbers must be positive, got {numbers}")
+    report(0)
     textures = photograph_textures(seed, held_out, photograph_dir)
-    part = "held out" if held_out else "train"
-    return [
-        _clip(motions[number % len(motions)], frames, size, step_seed(seed, number, f"clip, {part}"), textures)
-        for number in range(count)
-    ]
+    part, made = "held out" if held_out else "train", list[Clip]()
+    for number in range(count):
+        stream = step_seed(seed, number, f"clip, {part}")
+        made.append(_clip(motions[number % len(motions)], frames, size, stream, textures))
+        report(len(made) * frames)
+    return made
 
 
 def photograph_textures(seed: int = 0, held_out: bool = False, photograph_dir: Path | None = None) -> Textures:

@@ -10,29 +10,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import ClassVar, NamedTuple
+from pathlib import Path
+from typing import ClassVar, NamedTuple, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor, nn
 
-from niso.data.digits import DIGITS
+from niso.config import SPECTRAL
+from niso.data.digits import DIGITS, SHIPPED
 from niso.data.digits.homnist import GeneratedTestSet, PerturbedDigits, PublishedTestSet
 from niso.data.digits.mnist import pad, signed
 from niso.data.transformed import labelled, related
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Phase
-from niso.experiments.homnist.presets import PRESETS, HomnistConfig
+from niso.experiments.homnist.presets import PRESETS, Architecture, HomnistConfig
 from niso.experiments.homnist.published import PUBLISHED
 from niso.geometry import ACTIONS
-from niso.geometry.action import Action
+from niso.geometry.action import Action, Transformations
 from niso.methods import methods_of
 from niso.methods.evaluation import PAIR_METRICS, Operator, PairEvaluation, evaluate_pairs, learned_operator
 from niso.methods.method import Networks
 from niso.networks import ClassificationObjective, ViTDecoder, ViTEncoder
 from niso.networks.occlusion import Occluder, RandomOcclusion, draw_occluder
 from niso.random import local_part, process, step_seed
-from niso.results import Curve, Metric, Result
+from niso.results import SECONDS_WALL, Curve, Metric, Result
 
 BATCH = 500
 """Images encoded at once where nothing is trained."""
@@ -107,6 +109,7 @@ class Homnist(Experiment):
         Metric("test_images", "perturbed test images: digits times homographies of each"),
         Metric("steps", "optimiser steps of both phases"),
         Metric("seconds", "time of training of both phases", "lower", "s"),
+        SECONDS_WALL,
         Metric("seconds_pretrain", "time of pre-training", "lower", "s"),
         Metric("seconds_head", "time of the training of the head", "lower", "s"),
     )
@@ -128,6 +131,8 @@ class Homnist(Experiment):
         self.action, self.test_action = make_actions(config.action)
         self.test_set = self._test_set()
         self.method = self.make_method(lambda: make_networks(config, images.shape[-1]))
+        if self.method.views == 3 and not isinstance(self.action, Action):
+            raise InputError(f"--action {config.action} cannot be applied twice, as {self.method_name} needs it")
         self.head: nn.Module = nn.Identity()
         batch = config.training.batch_size // (process()[1] * config.training.accumulation)
         if batch % self.method.group:
@@ -138,6 +143,22 @@ class Homnist(Experiment):
     @classmethod
     def methods(cls) -> tuple[str, ...]:
         return methods_of(views=3, grouped=True)
+
+    @classmethod
+    def unread(cls, config: HomnistConfig, method: str, data_dir: Path | None) -> dict[str, str]:
+        unread = super().unread(config, method, data_dir)
+        unread |= {f"head.{name}": "the head is trained on frozen networks" for name in SPECTRAL}
+        unread |= {f"{kind}.image_size": "the digits have a size of their own" for kind in get_args(Architecture)}
+        unread |= {f"{kind}.image_channels": "digits have one channel" for kind in get_args(Architecture)}
+        unread |= {
+            kind: f"--architecture is {config.architecture}, not {kind}"
+            for kind in get_args(Architecture)
+            if kind != config.architecture
+        }
+        if config.digits in SHIPPED:
+            others = " or ".join(f"--digits {name}" for name in DIGITS if name not in SHIPPED)
+            unread["data_dir"] = f"--digits {config.digits} come with a library; add {others} to read it"
+        return unread | config.heads_unread("classifier" in cls.reads(method))
 
     def _test_set(self) -> PerturbedDigits:
         """The test set: generated, or the published one where it is asked for."""
@@ -295,7 +316,7 @@ class Homnist(Experiment):
             yield x, self.action.act(x, t), other, self.action.act(other, t)
 
 
-def make_actions(name: str) -> tuple[Action, Action]:
+def make_actions(name: str) -> tuple[Transformations, Transformations]:
     """Transformations of training and of the test set: the published test set is drawn from a narrower distribution.
 
     Raises:
@@ -305,7 +326,9 @@ def make_actions(name: str) -> tuple[Action, Action]:
     try:
         return kind(), kind(walk=True) if name == "homography" else kind()  # type: ignore[call-arg]  # it has walk
     except TypeError as error:
-        raise InputError(f"--action {name} does not act on images of any size: {error}") from error
+        others = ", ".join(other for other in ACTIONS if other != name)
+        problem = f"--action {name} needs more than its name, e.g. the size of a grid"
+        raise InputError(f"{problem}: choose another of {others}") from error
 
 
 def make_networks(config: HomnistConfig, side: int) -> Networks:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jaxtyping import Float
-from torch import Tensor
-
 from niso import figures
 from niso.experiments import map_figures
 from niso.experiments.homnist.experiment import HomnistResult
@@ -40,12 +37,9 @@ def covered(result: HomnistResult) -> Iterator[Picture]:
 
 def digits(result: HomnistResult) -> Picture:
     """Held-out digits, transformed, and what the method makes of them."""
-    return map_figures.transported("digits", "Held-out digits under random homographies.", result.pairs, as_colours)
-
-
-def as_colours(images: Float[Tensor, "count 1 side side"]) -> Float[Tensor, "count side side 3"]:
-    """Grey images as colour images, which `image_rows` shows as they are."""
-    return images.float().permute(0, 2, 3, 1).expand(-1, -1, -1, 3)
+    return map_figures.transported(
+        "digits", "Held-out digits under random homographies.", result.pairs, map_figures.colours
+    )
 
 
 FIGURES = (

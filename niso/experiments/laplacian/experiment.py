@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -27,7 +28,7 @@ from niso.methods.isometry import neural_isometry
 from niso.methods.method import Networks
 from niso.model import IsometryObjective
 from niso.random import local_part
-from niso.results import Metric, Result
+from niso.results import SECONDS_WALL, Metric, Result
 from niso.spectrum import Spectrum, SpectrumModule
 
 EVALUATION_SEED = 20_241_210
@@ -178,6 +179,7 @@ class LaplacianExperiment(Experiment):
         Metric("equivariance_error_val", "equivariance_error on validation crops", "lower"),
         Metric("steps", "optimiser steps"),
         Metric("seconds", "time of training", "lower", "s"),
+        SECONDS_WALL,
     )
 
     def build(self) -> None:
@@ -200,6 +202,10 @@ class LaplacianExperiment(Experiment):
     @classmethod
     def methods(cls) -> tuple[str, ...]:
         return ("niso",)
+
+    @classmethod
+    def unread(cls, config: LaplacianConfig, method: str, data_dir: Path | None) -> dict[str, str]:
+        return config.spectrum_unread()
 
     @abstractmethod
     def make_action(self) -> Action:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from math import ceil
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -17,11 +18,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from niso.collective import global_batch
+from niso.config import SPECTRAL
 from niso.data.video.sequences import TEST, TRAIN
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.pose import baselines, cases, evaluation, trajectories
-from niso.experiments.pose.frames import RENDERED, open_sequences
+from niso.experiments.pose.frames import RENDERED, open_sequences, sources_unread
 from niso.experiments.pose.losses import Pairs, PoseObjective, draw_pairs
 from niso.experiments.pose.predictors import BASELINES
 from niso.experiments.pose.predictors.maps import MapPredictor
@@ -42,7 +44,7 @@ from niso.methods.evaluation import (
 )
 from niso.methods.method import Method, Networks
 from niso.random import local_part, process, step_seed
-from niso.results import Curve, Metric, Result
+from niso.results import SECONDS_WALL, Curve, Metric, Result
 from niso.training.ahead import Ahead
 
 BATCH = evaluation.BATCH
@@ -96,6 +98,7 @@ class Pose(Experiment):
         *evaluation.VALIDATION_METRICS,
         Metric("steps", "optimiser steps of both phases"),
         Metric("seconds", "time of both phases", "lower", "s"),
+        SECONDS_WALL,
         Metric("seconds_pretrain", "time of pre-training", "lower", "s"),
         Metric("seconds_head", "time of training the head", "lower", "s"),
     )
@@ -116,23 +119,36 @@ class Pose(Experiment):
             )
         if config.rendered and data_dir is None:
             raise InputError("--rendered mixes rendered clips with other data: give that by --data-dir")
-        self.frames = open_sequences(config, data_dir, self.device)
-        self._split(data_dir or "the rendered clips")
-        self.poses, self.starts = self.frames.all_poses()
         self.method: Method | None = None
         self.predictor: Predictor
-        if self.method_name in METHODS:
+        if self.method_name in METHODS:  # before the data, which may take minutes to prepare
             self.method = self.make_method(lambda: frame_networks(config))
         else:
             self.predictor = BASELINES.find(self.method_name).build(config).to(self.device)
+        self.frames = open_sequences(config, data_dir, self.device)
+        self._split(data_dir or "the rendered clips")
+        self.poses, self.starts = self.frames.all_poses()
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:
         return (*methods_of(maps=True), *BASELINES)
 
     @classmethod
-    def available(cls, config: PoseConfig) -> tuple[str, ...]:
+    def available(cls, config: PoseConfig, data_dir: Path | None = None) -> tuple[str, ...]:
         return tuple(name for name in cls.methods() if name not in BASELINES or BASELINES.find(name).available(config))
+
+    @classmethod
+    def reads(cls, method: str) -> frozenset[str]:
+        if method in BASELINES:
+            return BASELINES.find(method).reads
+        return super().reads(method) | {"conv", "mlp", "standardise", "skip", "signed"}
+
+    @classmethod
+    def unread(cls, config: PoseConfig, method: str, data_dir: Path | None) -> dict[str, str]:
+        unread = super().unread(config, method, data_dir)
+        unread |= {f"head.{name}": "the head is trained on frozen networks" for name in SPECTRAL}
+        unread |= dict.fromkeys(("conv.image_size", "conv.image_channels"), "it is that of the frames, see --size")
+        return unread | sources_unread(config, data_dir)
 
     def _split(self, source: object) -> None:
         """Choose the sequences to train, validate and test on.

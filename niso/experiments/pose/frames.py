@@ -26,7 +26,7 @@ from niso.data.workers import cores
 from niso.errors import InputError
 from niso.experiments.pose.presets import PoseConfig
 from niso.files import locked, write_atomically
-from niso.training.progress import Bar
+from niso.training.progress import preparing
 
 RENDERED = "rendered"
 """The split of rendered clips to train on, where there is other data too."""
@@ -184,6 +184,21 @@ def open_sequences(
     return Frames(source, config.size, config.memory, device, config.mirrored)
 
 
+def sources_unread(config: PoseConfig, data_dir: Path | None) -> dict[str, str]:
+    """Settings of the data that a run does not read, and why, see `niso.experiments.experiment.Experiment.unread`."""
+    unread = dict[str, str]()
+    if data_dir is None or (data_dir / PARAMETERS).is_file():
+        prepared = "the sequences of --data-dir are chosen and split already"
+        reason = "it is for CO3Dv2, which is not given by --data-dir" if data_dir is None else prepared
+        unread |= dict.fromkeys(("quality", "held_out", "split_file"), reason)
+    elif config.split_file is not None:
+        unread |= dict.fromkeys(("quality", "held_out"), "--split-file replaces it")
+    if data_dir is not None and not config.rendered:
+        rendered = ("clips", "clip_frames", "test_clips", "test_frames", "motions")
+        unread |= dict.fromkeys(rendered, "--data-dir replaces the rendered clips; add --rendered to mix them")
+    return unread
+
+
 def _read(config: PoseConfig, data_dir: Path, cache: Path) -> Source:
     """The sequences of a folder, and rendered clips if configured: also clips to test on if the folder has no poses."""
     if not data_dir.is_dir():
@@ -238,13 +253,14 @@ def _prepared(config: PoseConfig, root: Path, cache: Path) -> Path:
     recipe = repr((str(root.resolve()), preparation, sorted(selection.splits.items())))
     folder = cache / hashlib.sha256(recipe.encode()).hexdigest()[:16]
     with _writable(folder), locked(folder, wait=True):
-        with Bar("prepare", len(selection.splits), 0, visible=True, unit="sequences") as bar:
-            done = 0
+        with preparing(folder, "sequences") as show:
+            done, total = 0, len(selection.splits)
+            show("prepare", done, total)
 
             def report(name: str, problem: str | None) -> None:
                 nonlocal done
                 done += 1
-                bar.show(done, {})
+                show("prepare", done, total)
 
             prepare(co3d.sequences(root, selection), folder / "prepared", cores(), preparation, report, selection.draw)
     return folder / "prepared"
@@ -265,7 +281,8 @@ def _rendered(config: PoseConfig, cache: Path, training: str = TRAIN, tested: bo
         if not path.is_file():
             with _writable(cache), locked(cache, wait=True):
                 if not path.is_file():
-                    write_atomically(path, _render(config, split == TEST))
+                    with preparing(cache, "frames") as show:
+                        write_atomically(path, _render(config, split == TEST, show))
         try:
             stored = safetensors.torch.load_file(path)
             images += stored["images"]
@@ -282,11 +299,17 @@ def _rendered(config: PoseConfig, cache: Path, training: str = TRAIN, tested: bo
     return Source(names, splits, list(map(len, images)), poses, read)
 
 
-def _render(config: PoseConfig, held_out: bool) -> bytes:
+def _render(config: PoseConfig, held_out: bool, show: Callable[[str, int, int], None]) -> bytes:
     count, length = (config.test_clips, config.test_frames) if held_out else (config.clips, config.clip_frames)
-    with Bar("render", count * length, 0, visible=True, unit="frames") as bar:
-        made = clips(count, length, config.size, held_out=held_out, motions=config.motions)
-        bar.show(count * length, {})
+    part = f"render {TEST if held_out else TRAIN}"
+    made = clips(
+        count,
+        length,
+        config.size,
+        held_out=held_out,
+        motions=config.motions,
+        report=lambda frames: show(part, frames, count * length),
+    )
     stacked = {name: torch.stack([getattr(clip, name) for clip in made]) for name in ("images", "poses")}
     return safetensors.torch.save(stacked)
 

@@ -101,7 +101,8 @@ def load_reader(path: Path, tune: bool = False) -> PoseReader:
     config: PoseConfig = settings.config
     predictor = untrained(config, settings.method, precision)
     fabric.setup_module(predictor)  # its weights on the device and, for 64-true, in float64
-    tensors = {f"model.{name}": tensor for name, tensor in checkpoint.load(weights)[0].items()}
+    remedy = f"`niso evaluate {folder.path}` writes it anew from the checkpoints"
+    tensors = {f"model.{name}": tensor for name, tensor in checkpoint.load(weights, remedy)[0].items()}
     checkpoint.restore_weights(weights, tensors, PoseObjective(predictor, config.group))
     return PoseReader(predictor.eval(), config.size, config.head_skip, fabric.device, precision)
 

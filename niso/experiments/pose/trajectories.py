@@ -91,7 +91,7 @@ def read(run: Path) -> dict[str, Trajectories]:
     if not path.is_file():
         raise InputError(f"{run} has no {path.name}, as a finished run of the pose experiment has: {remedy}")
     try:
-        stored, _ = checkpoint.load(path)
+        stored, _ = checkpoint.load(path, remedy="")
         sequences = {name: _sequence(name, stored) for name in (key[:-5] for key in stored if key.endswith("/true"))}
     except (CheckpointError, KeyError, ValueError) as error:
         raise InputError(f"{path} is damaged ({error}): {remedy}") from error

@@ -12,6 +12,7 @@ import copy
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -42,7 +43,7 @@ from niso.methods.evaluation import (
 from niso.methods.method import Method, Networks
 from niso.networks import ClassificationObjective
 from niso.random import local_part, process, step_seed
-from niso.results import Metric, Result
+from niso.results import SECONDS_WALL, Metric, Result
 from niso.training.ahead import Ahead
 
 BATCH = 64
@@ -126,6 +127,7 @@ class Shapes(Experiment):
         Metric("test_maps", "maps of held-out shapes"),
         Metric("steps", "optimiser steps of both phases"),
         Metric("seconds", "time of training of both phases", "lower", "s"),
+        SECONDS_WALL,
         Metric("seconds_pretrain", "time of pre-training", "lower", "s"),
         Metric("seconds_head", "time of the training of encoder and head together", "lower", "s"),
     )
@@ -134,7 +136,16 @@ class Shapes(Experiment):
 
     def build(self) -> None:
         config, data_dir = self.config, self.data_dir
-        self.shapes = open_shapes(data_dir) if data_dir is not None else embedded(config)
+        prepared = None if data_dir is None else open_shapes(data_dir)
+        made = config.preparation
+        channels = made.times if prepared is None else prepared.channels
+        grid = prepared or made
+        size = (grid.height, grid.width)
+        # before the embedded shapes, which may take minutes to prepare
+        self.method = self.make_method(
+            lambda: Networks.convolutional(config.conv, size, channels, rastered_sphere(size, grid.layout))
+        )
+        self.shapes = embedded(config) if prepared is None else prepared
         if self.shapes.variants < 2:
             raise InputError(
                 f"{self.shapes.folder} has no variants of its shapes, which pairs are made of: prepare some"
@@ -150,20 +161,22 @@ class Shapes(Experiment):
         self.labels = labels.to(self.device)
         self.maps = ShapeMaps(self.shapes, self.train, config.clip, config.memory, self.device)
         self.action = MobiusTransformations(config.mobius, self.shapes.layout)
-        self.method = self.make_method(
-            lambda: Networks.convolutional(
-                config.conv,
-                size := (self.shapes.height, self.shapes.width),
-                self.shapes.channels,
-                rastered_sphere(size, self.shapes.layout),
-            )
-        )
         self.pretrained = self.method
         self.head: nn.Module = nn.Identity()
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:
         return methods_of()
+
+    @classmethod
+    def unread(cls, config: ShapesConfig, method: str, data_dir: Path | None) -> dict[str, str]:
+        unread = super().unread(config, method, data_dir)
+        unread |= dict.fromkeys(("conv.image_size", "conv.image_channels"), "it is that of the maps")
+        frozen = ("head.eigenvalue_learning_rate", "head.eigenvalues_frozen")
+        unread |= dict.fromkeys(frozen, "eigenvalues are not trained on with the head")
+        if data_dir is not None:
+            unread |= dict.fromkeys(("preparation", "vertices"), "the shapes of --data-dir are prepared already")
+        return unread | config.heads_unread("classifier" in cls.reads(method))
 
     def facts(self) -> dict[str, Any]:
         """The split: shapes that were trained, validated and tested on, class by class; classes with too few."""

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-
 import numpy as np
 import torch
 from jaxtyping import Float, Float16, Int
 from torch import Tensor
 
-from niso.data.shapes.embedded import embedded_shapes
+from niso.data.shapes.embedded import cache_folder, embedded_shapes
 from niso.data.shapes.family import PLANS
 from niso.data.shapes.prepared import PreparedShapes, statistics
 from niso.data.workers import cores
 from niso.errors import InputError
 from niso.experiments.shapes.presets import ShapesConfig
-from niso.training.progress import Bar
+from niso.training.progress import preparing
 
 RESERVE = 2
 """Shapes of each embedded class that may be refused."""
@@ -29,18 +27,21 @@ def embedded(config: ShapesConfig) -> PreparedShapes:
     """
     count = config.train_shapes + config.test_shapes + RESERVE
     total = len(PLANS) * count
-    with ExitStack() as stack:
-        done = 0
-        bar: Bar | None = None
+    prepared = 0
+    with preparing(cache_folder(), "shapes") as show:
+
+        def made(shapes: int) -> None:
+            show("make", shapes, total)
+            if shapes == total:
+                show("prepare", 0, total)
 
         def report(name: str, problem: str | None) -> None:
-            nonlocal done, bar
-            bar = bar or stack.enter_context(Bar("prepare", total, 0, visible=True, unit="shapes"))
-            done += 1
-            bar.show(done, {})
+            nonlocal prepared
+            prepared += 1
+            show("prepare", prepared, total)
 
-        workers = cores()
-        return embedded_shapes(config.preparation, count, config.vertices, workers=workers, report=report)
+        sizes = config.preparation, count, config.vertices
+        return embedded_shapes(*sizes, workers=cores(), report=report, made=made)
 
 
 class ShapeMaps:

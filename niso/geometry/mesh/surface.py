@@ -14,6 +14,7 @@ from scipy.sparse.csgraph import connected_components
 
 from niso.errors import InputError
 
+_LARGEST = 1e75  # coordinate: areas and their squares stay finite
 _NO_AREA = 1e-14  # of a face, relative to the squared diagonal of the mesh's bounding box: rounding, not shape
 
 
@@ -63,6 +64,8 @@ def _array_problem(mesh: Mesh) -> str | None:
         return f"is empty: it has {len(vertices)} vertices and {len(faces)} faces"
     if bad := int((~np.isfinite(vertices)).any(1).sum()):
         return f"has coordinates that are not finite numbers at {_count(bad, 'vertex', 'vertices')}; export it again"
+    if (largest := float(np.abs(vertices).max())) > _LARGEST:
+        return f"has coordinates up to {largest:.3g}, whose squares are no numbers; scale it or export it again"
     if bad := int(((faces < 0) | (faces >= len(vertices))).any(1).sum()):
         return f"has {_count(bad, 'face')} with corners that do not exist: there are {len(vertices)} vertices"
     if bad := len(vertices) - len(np.unique(faces)):

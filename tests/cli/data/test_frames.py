@@ -170,7 +170,7 @@ def test_nothing_that_could_be_prepared(niso, tmp_path: Path) -> None:
         ("co3d in out --quality nan", "quality must be positive"),
         ("co3d in out --held-out 1", "held_out must be below 1"),
         ("co3d in out --split-file none.json", "cannot read split file none.json"),
-        ("co3d in out --workers 0", "workers must be at least 1, got 0"),
+        ("co3d in out --workers 0", "workers must be positive, got 0"),
         ("co3d in out --jpeg-quality 100", "jpeg_quality must be at most 95"),
         ("co3d in in", "in is not empty and holds no prepared frames"),
         ("co3d in out --size x", "must be a whole number"),
@@ -178,7 +178,7 @@ def test_nothing_that_could_be_prepared(niso, tmp_path: Path) -> None:
         ("video in out", "use `niso data prepare co3d`"),
         ("video film out --every 0", "every must be positive"),
         ("video film out --test flim", "no sequence 'flim' to test on; did you mean film?"),
-        ("video film out --workers 0", "workers must be at least 1, got 0"),
+        ("video film out --workers 0", "workers must be positive, got 0"),
     ],
 )
 def test_wrong_calls(refused, annotated: Path, monkeypatch: pytest.MonkeyPatch, words: str, message: str) -> None:

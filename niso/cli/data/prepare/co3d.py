@@ -38,10 +38,16 @@ class Options(Preparing):
     preparation: Annotated[Preparation, arg(name="")] = field(default_factory=Preparation)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self, "quality", positive=True)
         require(self, "quality", "held_out", most=1.0)
         if self.held_out >= 1:
             raise ValueError("held_out must be below 1: nothing would be left to train on")
+
+    def unread(self) -> dict[str, str]:
+        """Options that others put out of force, and why."""
+        replaced = ("quality", "held_out", "seed")
+        return dict.fromkeys(replaced, "--split-file replaces it") if self.split_file else {}
 
     def __call__(self) -> int:
         if self.split_file:

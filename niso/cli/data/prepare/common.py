@@ -11,9 +11,11 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
+from niso.config import require
 from niso.data.prepared import AGAIN, REFUSED, Outcome, Report
 from niso.data.workers import cores
 from niso.errors import Interrupted
+from niso.files import check_place
 from niso.training.progress import Bar
 
 PRINTED_NOTES = 10  # the others are only in a file
@@ -30,6 +32,10 @@ class Preparing:
     """Folder to write to."""
     workers: int = field(default_factory=cores)
     """Processes; by default one for each core."""
+
+    def __post_init__(self) -> None:
+        require(self, "workers", positive=True)
+        check_place(self.out, "OUT")
 
     def prepare_all(
         self, work: Callable[[Report], Outcome], total: int, unit: str, describe: Callable[[str], str] | None = None

@@ -38,8 +38,13 @@ class Options(Preparing):
     preparation: Annotated[Preparation, arg(name="")] = field(default_factory=Preparation)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self, "every", positive=True)
         require(self, "held_out", most=1.0)
+
+    def unread(self) -> dict[str, str]:
+        """Options that others put out of force, and why."""
+        return dict.fromkeys(("held_out", "seed"), "--test names the sequences to test on") if self.test else {}
 
     def __call__(self) -> int:
         videos = footage.find_footage(self.source)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float
@@ -70,6 +71,9 @@ class Predictor(nn.Module, ABC):
 
 class Baseline(Predictor):
     """A predictor that needs no pre-trained method."""
+
+    reads: ClassVar[frozenset[str]] = frozenset()
+    """Settings that it reads, see `niso.methods.method.Method.reads`."""
 
     @classmethod
     @abstractmethod

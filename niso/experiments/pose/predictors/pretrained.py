@@ -23,6 +23,7 @@ class FeaturePredictor(Baseline):
             the frames.
     """
 
+    DECODER: ClassVar = frozenset({"transformer.channels", "transformer.heads", "transformer.decoder_blocks"})
     kind: ClassVar[str]
     """One of `niso.networks.pretrained.KINDS`, and the name of the setting that names the model."""
 
@@ -63,9 +64,11 @@ class DinoV2(FeaturePredictor):
     """Features of a DINOv2."""
 
     kind = "dinov2"
+    reads = FeaturePredictor.DECODER | {"dinov2", "download"}
 
 
 class Beit(FeaturePredictor):
     """Features of a BEiT."""
 
     kind = "beit"
+    reads = FeaturePredictor.DECODER | {"beit", "download"}

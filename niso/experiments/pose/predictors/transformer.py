@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from jaxtyping import Float
 from torch import Tensor
 
 from niso.experiments.pose.predictors.predictor import Baseline
 from niso.experiments.pose.presets import PoseConfig
 from niso.geometry import se3
-from niso.networks.two_view import TwoViewTransformer
+from niso.networks.two_view import TwoViewConfig, TwoViewTransformer
 
 
 class FramePredictor(Baseline):
     """Both frames → transformer → relative pose."""
+
+    reads = frozenset(f"transformer.{field.name}" for field in fields(TwoViewConfig))
 
     def __init__(self, config: PoseConfig) -> None:
         super().__init__()

@@ -1,0 +1,99 @@
+"""Arrays: an .npz or .safetensors file, or a folder of .npy files. Nothing is unpickled."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from niso.data.pairs.table import Reader, Reading, Table, make_table
+from niso.errors import InputError
+
+
+class ArrayReader(Reader):
+    """Arrays x, tx and, where there are any, ttx, group, label, points and weights."""
+
+    takes = "a file .npz or .safetensors, or a folder of .npy, with x and tx"
+
+    @classmethod
+    def fits(cls, path: Path, reading: Reading) -> bool:
+        if path.is_dir():
+            return any(path.glob("*.npy"))
+        return path.suffix.lower() in (".npz", ".safetensors", ".npy")
+
+    @classmethod
+    def names(cls, path: Path, reading: Reading) -> set[str]:
+        with _reading(path):
+            if path.is_dir():
+                return {file.stem for file in path.glob("*.npy")}
+            if path.suffix.lower() == ".npz":
+                with zipfile.ZipFile(path) as archive:
+                    return {Path(name).stem for name in archive.namelist()}
+            if path.suffix.lower() == ".safetensors":
+                from safetensors import safe_open
+
+                with safe_open(path, framework="numpy") as file:
+                    return set(file.keys())
+        return {"x"}
+
+    @classmethod
+    def read(cls, path: Path, reading: Reading, size: int) -> Table:
+        with _reading(path):
+            return make_table(str(path), _columns(path), reading)
+
+
+def _columns(path: Path) -> Mapping[str, Any]:
+    """All arrays: memory-mapped where the file allows it, which a compressed one does not."""
+    if path.is_dir():
+        return {file.stem: np.load(file, mmap_mode="r", allow_pickle=False) for file in sorted(path.glob("*.npy"))}
+    if path.suffix.lower() == ".npy":
+        return {"x": np.load(path, mmap_mode="r", allow_pickle=False)}
+    if path.suffix.lower() == ".safetensors":
+        from safetensors.numpy import load_file  # memory-mapped
+
+        return load_file(path)
+    with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+        return {name: _mapped(path, name) if _stored(path, name) else archive[name] for name in archive.files}
+
+
+def _stored(path: Path, name: str) -> bool:
+    """Whether an array of an .npz file lies there as it is, uncompressed."""
+    with zipfile.ZipFile(path) as archive:
+        entry = next((e for e in archive.infolist() if e.filename in (name, f"{name}.npy")), None)
+        return entry is not None and entry.compress_type == zipfile.ZIP_STORED and entry.file_size > 1 << 20
+
+
+def _mapped(path: Path, name: str) -> np.ndarray:
+    """A memory-mapped array of an uncompressed .npz file."""
+    with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = read(file)
+        header = file.tell()
+        entry = archive.getinfo(f"{name}.npy")
+    if dtype.hasobject:
+        raise ValueError("Object arrays cannot be loaded")
+    with open(path, "rb") as raw:
+        raw.seek(entry.header_offset + 26)
+        lengths = int.from_bytes(raw.read(2), "little") + int.from_bytes(raw.read(2), "little")
+    start = entry.header_offset + 30 + lengths + header
+    return np.memmap(path, dtype, "r", start, shape, "F" if fortran else "C")
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # NumPy, zipfile and safetensors raise errors of many kinds for damaged files
+        if any(words in str(error) for words in ("Object arrays", "allow_pickle", "Python objects")):
+            raise InputError(
+                f"{path} holds Python objects, which are never unpickled: save arrays of numbers, np.savez(path, x=…)"
+            ) from error
+        problem = " ".join(str(error).split())
+        raise InputError(f"{path} cannot be read ({problem}): save it again") from error

@@ -1,0 +1,31 @@
+"""Which reader a path is for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from niso.data.pairs import READERS
+from niso.data.pairs.table import Reader, Reading
+from niso.errors import InputError
+
+
+def find_reader(path: Path, reading: Reading) -> type[Reader]:
+    """The reader of a path.
+
+    Raises:
+        InputError: there is no such path, or nothing that is read.
+    """
+    if not path.exists():
+        raise InputError(f"{path} does not exist: give --data {choices()}")
+    for name in READERS:
+        reader: Any = READERS.find(name)
+        if reader.fits(path, reading):
+            return reader
+    raise InputError(f"{path} holds nothing that can be paired: give --data {choices()}")
+
+
+def choices() -> str:
+    """What DATA can be, in words."""
+    kinds: list[Any] = [READERS.find(name) for name in READERS]
+    return "; ".join(kind.takes for kind in kinds[:-1]) + f"; or {kinds[-1].takes}"

@@ -1,0 +1,54 @@
+"""A folder with a/ and b/ (and c/): pictures of the same names are ψ, Tψ (and T²ψ)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from niso.data.pairs.squares import check_memory, pictures_in, read_pictures
+from niso.data.pairs.table import FEWEST, VIEWS, Reader, Reading, Table
+from niso.errors import InputError
+
+_FOLDERS = dict(zip("abc", VIEWS, strict=True))
+
+
+class PairedReader(Reader):
+    """Pictures in folders a, b and perhaps c; names are compared without their extensions."""
+
+    takes = "a folder with a/ and b/, pictures of the same names"
+
+    @classmethod
+    def fits(cls, path: Path, reading: Reading) -> bool:
+        return (path / "a").is_dir() and (path / "b").is_dir()
+
+    @classmethod
+    def names(cls, path: Path, reading: Reading) -> set[str]:
+        return {view for folder, view in _FOLDERS.items() if (path / folder).is_dir()}
+
+    @classmethod
+    def read(cls, path: Path, reading: Reading, size: int) -> Table:
+        folders = [folder for folder in _FOLDERS if (path / folder).is_dir()]
+        files = {folder: _by_name(path / folder) for folder in folders}
+        first = files["a"]
+        for folder in folders[1:]:
+            for here, there in ((folder, "a"), ("a", folder)):
+                if lonely := sorted(files[here].keys() - files[there].keys()):
+                    more = f" and {len(lonely) - 1} more" if len(lonely) > 1 else ""
+                    raise InputError(
+                        f"{path}: {here}/{files[here][lonely[0]].name}{more} has no picture of the same name in "
+                        f"{there}/: add or remove it"
+                    )
+        if len(first) < FEWEST:
+            raise InputError(f"{path} holds {len(first)} pairs of pictures: at least {FEWEST} are needed")
+        check_memory("pictures", len(first) * len(folders), size, reading.memory)
+        views = {_FOLDERS[name]: read_pictures([files[name][stem] for stem in first], size) for name in folders}
+        return Table(str(path), "images", views)
+
+
+def _by_name(folder: Path) -> dict[str, Path]:
+    """Pictures of a folder by their names without extension."""
+    files = pictures_in(folder)
+    named = {file.relative_to(folder).with_suffix("").as_posix(): file for file in files}
+    if len(named) < len(files):
+        twice = next(file for file in files if file not in named.values())
+        raise InputError(f"{folder} holds two pictures named {twice.stem}: rename one of them")
+    return named

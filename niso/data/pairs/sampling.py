@@ -1,0 +1,358 @@
+"""How pairs are drawn from observations: what an experiment knows of the user's data."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from niso.data.pairs.split import Parts, split
+from niso.data.pairs.table import Scaling, Table, scaling_of
+from niso.data.pairs.transforms import make_transformations
+from niso.errors import InputError
+from niso.geometry.action import Action, Transformations
+from niso.random import local_part
+
+Part = Literal["train", "validation", "test"]
+PARTS: tuple[Part, ...] = get_args(Part)
+BATCH = 256
+"""Observations that are given at once where nothing is trained."""
+
+
+class PairData(ABC):
+    """Observations of a table as pairs, in parts to train, validate and test on.
+
+    What it can give, it says by `views` and `grouped`; methods are chosen by these.
+
+    Args:
+        table: the observations.
+        parts: rows of each part.
+        memory: gigabytes up to which observations are kept on the device.
+        device: where they are used.
+
+    Attributes:
+        views: observations that an example has at most: 2 for pairs (ψ, Tψ), 3 for triplets.
+        grouped: whether several examples can share one T.
+        scaling: how values become numbers of order one; by the training part.
+    """
+
+    views: int = 2
+    grouped: bool = False
+
+    def __init__(self, table: Table, parts: Parts, memory: float, device: torch.device) -> None:
+        self.table, self.device = table, device
+        self.rows: dict[Part, Int[Tensor, " rows"]] = {
+            part: torch.from_numpy(np.ascontiguousarray(getattr(parts, part)))
+            for part in ("train", "validation", "test")
+        }
+        self.note = "; ".join(filter(None, [table.note, parts.note]))
+        self.scaling: Scaling = scaling_of(table, parts.train)
+        self._resident: dict[str, Tensor] = {}
+        if sum(values.nbytes for values in table.views.values()) <= memory * 1e9:
+            self._resident = {key: _tensor(np.asarray(values)).to(device) for key, values in table.views.items()}
+
+    # What experiments call
+
+    @abstractmethod
+    def sample(self, size: int, views: int = 2, group: int = 1) -> tuple[Float[Tensor, "local ..."], ...]:
+        """Random examples to train on: this process's part of a batch of `size`, drawn by torch's global generator.
+
+        Args:
+            views: 2 for pairs, 3 for triplets; at most `self.views`.
+            group: so many consecutive examples share one T; more than 1 only where `self.grouped`.
+        """
+
+    @abstractmethod
+    def pairs(
+        self, part: Part, count: int, generator: torch.Generator
+    ) -> Iterator[tuple[Float[Tensor, "batch ..."], ...]]:
+        """Batches of at most `count` pairs of a part, each followed by another pair under the same T where any are."""
+
+    def examples(self, part: Part, count: int) -> Iterator[tuple[Float[Tensor, "batch ..."], Int[Tensor, " batch"]]]:
+        """Batches of at most `count` labelled observations as they are."""
+        for rows in self.spread(part, count).split(BATCH):
+            yield self.view("x", rows), self.labels(rows)
+
+    @abstractmethod
+    def transformed(
+        self, part: Part, count: int, generator: torch.Generator
+    ) -> Iterator[tuple[Float[Tensor, "batch ..."], Int[Tensor, " batch"]]]:
+        """The same observations transformed; nothing where labels do not survive."""
+
+    def sample_labelled(self, size: int) -> tuple[Float[Tensor, "local ..."], Int[Tensor, " local"]]:
+        """Random labelled observations to train an augmented head on, transformed where labels survive that."""
+        rows = self.draw(size)
+        return self.view("x", rows), self.labels(rows)
+
+    @property
+    def most_in_group(self) -> int:
+        """Largest group of examples that share one T that can be drawn; 1 where none do."""
+        return 1 << 30 if self.grouped else 1
+
+    # Rows
+
+    @property
+    def classes(self) -> int:
+        """Number of classes; 0 where there are no labels."""
+        return len(self.table.classes)
+
+    def count(self, part: Part) -> int:
+        """Rows of a part."""
+        return len(self.rows[part])
+
+    def spread(self, part: Part, count: int) -> Int[Tensor, " rows"]:
+        """At most `count` rows of a part, at even distances."""
+        rows = self.rows[part]
+        count = min(count, len(rows))
+        return rows[torch.arange(count) * len(rows) // max(count, 1)]
+
+    def labels(self, rows: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
+        """Classes of rows."""
+        assert self.table.label is not None
+        return torch.from_numpy(self.table.label)[rows].to(self.device)
+
+    def view(self, name: str, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows ..."]:
+        """Observations of rows, scaled, on the device."""
+        if name in self._resident:
+            return self.scaled(self._resident[name][rows.to(self.device)])
+        order = rows.argsort()  # of a file that is not in memory
+        values = _tensor(np.ascontiguousarray(self.table.views[name][rows[order].numpy()]))
+        return self.scaled(values[order.argsort()].to(self.device))
+
+    def scaled(self, values: Tensor) -> Float[Tensor, "rows ..."]:
+        """Values as a user has them as numbers of order one."""
+        return scaled(values, self.scaling)
+
+    def draw(self, size: int) -> Int[Tensor, " local"]:
+        """Random rows to train on: this process's part."""
+        rows = self.rows["train"]
+        return rows[local_part(torch.randint(len(rows), (size,)))]
+
+
+def scaled(values: Tensor, scaling: Scaling) -> Tensor:
+    """(values − offset) / scale in float32."""
+    values = values if values.dtype == torch.float64 else values.float()
+    offset, scale = (torch.tensor(part, dtype=values.dtype, device=values.device) for part in scaling)
+    return ((values - offset) / scale).float()
+
+
+def unscaled(values: Tensor, scaling: Scaling) -> Tensor:
+    """Inverse of `scaled`."""
+    offset, scale = (torch.tensor(part, dtype=values.dtype, device=values.device) for part in scaling)
+    return values * scale + offset
+
+
+def pair_data(
+    table: Table, transform: str | None, skip: int, validation: float, test: float, memory: float, device: torch.device
+) -> PairData:
+    """The pairs that a table gives: recorded ones, frames of clips, or those that niso makes itself.
+
+    Raises:
+        InputError: the table has single observations and no transformation is named, or one is named in vain.
+    """
+    parts = split(table, validation, test)
+    if "tx" in table.views or table.clip is not None:
+        if transform is not None:
+            what = "has tx" if "tx" in table.views else "holds clips"
+            raise InputError(f"{table.name} {what}, which is paired as it is: leave --transform out")
+        if table.clip is None:
+            return RecordedPairs(table, parts, memory, device)
+        return NeighbouringFrames(table, parts, memory, device, skip)
+    if transform is None:
+        raise InputError(
+            f"{table.name} holds single observations: name a transformation that niso is to apply by --transform, or "
+            "give pairs (arrays x and tx, folders a/ and b/, or a folder for the frames of each clip)"
+        )
+    action = make_transformations(transform, table.kind, table.shape)
+    return TransformedObservations(table, parts, memory, device, action)
+
+
+class RecordedPairs(PairData):
+    """Pairs or triplets as the user has them, perhaps with the number of the T that each has."""
+
+    def __init__(self, table: Table, parts: Parts, memory: float, device: torch.device) -> None:
+        super().__init__(table, parts, memory, device)
+        self.views = len(table.views)
+        self._members: dict[Part, Int[Tensor, "groups members"]] = {}
+        self._sizes: dict[Part, Int[Tensor, " groups"]] = {}
+        for part, rows in self.rows.items():
+            self._members[part], self._sizes[part] = _by_group(rows, table.group)
+        self.grouped = bool((self._sizes["train"] > 1).any())
+
+    def sample(self, size: int, views: int = 2, group: int = 1) -> tuple[Float[Tensor, "local ..."], ...]:
+        rows = self.draw(size) if group == 1 else self._draw_groups(size, group)
+        return tuple(self.view(name, rows) for name in list(self.table.views)[:views])
+
+    def sample_labelled(self, size: int) -> tuple[Float[Tensor, "local ..."], Int[Tensor, " local"]]:
+        rows = self.draw(size)
+        half = len(rows) // 2
+        return torch.cat([self.view("x", rows[:half]), self.view("tx", rows[half:])]), self.labels(rows)
+
+    @property
+    def most_in_group(self) -> int:
+        """How many examples the middle one of the groups to train on has."""
+        sizes = self._sizes["train"]
+        return int(sizes[sizes > 1].median()) if self.grouped else 1
+
+    def _draw_groups(self, size: int, group: int) -> Int[Tensor, " local"]:
+        members, sizes = self._members["train"], self._sizes["train"]
+        fitting = (sizes >= group).nonzero()[:, 0]
+        if not len(fitting):
+            raise InputError(
+                f"no T is shared by {group} pairs to train on, at most by {int(sizes.max())}: lower --group-size"
+            )
+        chosen = fitting[local_part(torch.multinomial(sizes[fitting].double(), size // group, replacement=True))]
+        order = local_part(torch.rand(size // group, members.shape[1]))
+        order[members[chosen] < 0] = 2.0
+        return members[chosen].gather(1, order.argsort(1)[:, :group]).flatten()
+
+    def pairs(
+        self, part: Part, count: int, generator: torch.Generator
+    ) -> Iterator[tuple[Float[Tensor, "batch ..."], ...]]:
+        drawn = self._with_partner(part, count)
+        for batch in zip(*(part.split(BATCH) for part in drawn), strict=True):
+            yield tuple(self.view(name, rows) for rows in batch for name in ("x", "tx"))
+
+    def _with_partner(self, part: Part, count: int) -> tuple[Int[Tensor, " rows"], ...]:
+        """Rows of a part, and for each another one of its group; those without are left out unless all are."""
+        members, sizes = self._members[part], self._sizes[part]
+        several = (sizes > 1).nonzero()[:, 0]
+        if not len(several):
+            return (self.spread(part, count),)
+        rows = torch.cat([members[g, : sizes[g]] for g in several.tolist()])
+        others = torch.cat([members[g, : sizes[g]].roll(1) for g in several.tolist()])
+        count = min(count, len(rows))
+        chosen = torch.arange(count) * len(rows) // max(count, 1)
+        return rows[chosen], others[chosen]
+
+    def transformed(
+        self, part: Part, count: int, generator: torch.Generator
+    ) -> Iterator[tuple[Float[Tensor, "batch ..."], Int[Tensor, " batch"]]]:
+        for rows in self.spread(part, count).split(BATCH):
+            yield self.view("tx", rows), self.labels(rows)
+
+
+class TransformedObservations(PairData):
+    """Single observations, and what niso makes of them by transformations that it draws."""
+
+    grouped = True
+
+    def __init__(
+        self, table: Table, parts: Parts, memory: float, device: torch.device, action: Transformations
+    ) -> None:
+        super().__init__(table, parts, memory, device)
+        self.action = action
+        self.views = 3 if isinstance(action, Action) else 2  # T² needs a composition
+
+    def sample(self, size: int, views: int = 2, group: int = 1) -> tuple[Float[Tensor, "local ..."], ...]:
+        x = self.view("x", self.draw(size))
+        t = local_part(self.action.sample(size // group)).repeat_interleave(group, dim=0)
+        powers = [t]
+        while len(powers) < views - 1:
+            assert isinstance(self.action, Action)
+            powers.append(self.action.compose(t, powers[-1]))
+        return x, *(self.action.act(x, power) for power in powers[: views - 1])
+
+    def sample_labelled(self, size: int) -> tuple[Float[Tensor, "local ..."], Int[Tensor, " local"]]:
+        rows = self.draw(size)
+        return self.action.act(self.view("x", rows), local_part(self.action.sample(size))), self.labels(rows)
+
+    def pairs(
+        self, part: Part, count: int, generator: torch.Generator
+    ) -> Iterator[tuple[Float[Tensor, "batch ..."], ...]]:
+        available = self.rows[part]
+        order = available[torch.randperm(len(available), generator=generator)]
+        index = torch.arange(count)
+        rows, others = order[index % len(order)], order[(index + 1) % len(order)]
+        drawn = self.action.sample(count, generator)
+        for here, there, t in zip(rows.split(BATCH), others.split(BATCH), drawn.split(BATCH), strict=True):
+            x, other = self.view("x", here), self.view("x", there)
+            yield x, self.action.act(x, t), other, self.action.act(other, t)
+
+    def transformed(
+        self, part: Part, count: int, generator: torch.Generator
+    ) -> Iterator[tuple[Float[Tensor, "batch ..."], Int[Tensor, " batch"]]]:
+        rows = self.spread(part, count)
+        drawn = self.action.sample(len(rows), generator)
+        for here, t in zip(rows.split(BATCH), drawn.split(BATCH), strict=True):
+            yield self.action.act(self.view("x", here), t), self.labels(here)
+
+
+class NeighbouringFrames(PairData):
+    """Pairs of frames of one clip, at most `skip` frames apart, in either order."""
+
+    def __init__(self, table: Table, parts: Parts, memory: float, device: torch.device, skip: int) -> None:
+        super().__init__(table, parts, memory, device)
+        self.skip = skip
+        assert table.clip is not None
+        clip = torch.from_numpy(table.clip)
+        self._last: dict[Part, Int[Tensor, " rows"]] = {}
+        """For each row of a part, the last row of its stretch: consecutive rows of one clip in one part."""
+        for part, rows in self.rows.items():
+            ends = torch.ones(len(rows), dtype=torch.bool)
+            ends[:-1] = (rows[1:] != rows[:-1] + 1) | (clip[rows[1:]] != clip[rows[:-1]])
+            last = rows[ends]
+            self._last[part] = last[torch.searchsorted(last, rows)]
+            before = rows < self._last[part]
+            if not before.any():
+                raise InputError(
+                    f"{table.name}: no two frames to {part.replace('train', 'train on')} can be paired: give more"
+                )
+            self.rows[part], self._last[part] = rows[before], self._last[part][before]
+
+    def sample(self, size: int, views: int = 2, group: int = 1) -> tuple[Float[Tensor, "local ..."], ...]:
+        first, second = (local_part(rows) for rows in self._draw_pairs("train", size))
+        return self.view("x", first), self.view("x", second)
+
+    def _draw_pairs(self, part: Part, size: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        index = torch.randint(len(self.rows[part]), (size,), generator=generator)
+        first, last = self.rows[part][index], self._last[part][index]
+        reach = (last - first).clamp(max=self.skip)
+        second = first + 1 + (torch.rand(size, generator=generator) * reach).long()
+        swapped = torch.rand(size, generator=generator) < 0.5
+        return torch.where(swapped, second, first), torch.where(swapped, first, second)
+
+    def pairs(
+        self, part: Part, count: int, generator: torch.Generator
+    ) -> Iterator[tuple[Float[Tensor, "batch ..."], ...]]:
+        for first, second in zip(
+            *(rows.split(BATCH) for rows in self._draw_pairs(part, count, generator)), strict=True
+        ):
+            yield self.view("x", first), self.view("x", second)
+
+    def transformed(
+        self, part: Part, count: int, generator: torch.Generator
+    ) -> Iterator[tuple[Float[Tensor, "batch ..."], Int[Tensor, " batch"]]]:
+        return iter(())
+
+
+def _by_group(rows: Int[Tensor, " rows"], group: np.ndarray | None) -> tuple[Tensor, Tensor]:
+    """Rows of each group, filled up by −1, and how many each has."""
+    numbers = torch.arange(len(rows)) if group is None else torch.from_numpy(group)[rows]
+    names, inverse, sizes = numbers.unique(return_inverse=True, return_counts=True)
+    order = inverse.argsort(stable=True)
+    start = sizes.cumsum(0) - sizes
+    members = torch.full((len(names), int(sizes.max())), -1, dtype=torch.long)
+    members[inverse[order], torch.arange(len(rows)) - start[inverse[order]]] = rows[order]
+    return members, sizes
+
+
+def _tensor(values: np.ndarray) -> Tensor:
+    """An array of any real type as a tensor; unsigned integers that torch lacks, and half precision, as float32."""
+    native = values.dtype.newbyteorder("=")
+    values = values.astype(native, copy=False)
+    return torch.from_numpy(
+        values if values.dtype in _KEPT and values.flags.writeable else values.astype(_kept(native))
+    )
+
+
+_KEPT = (np.uint8, np.int16, np.int32, np.float32, np.float64)
+
+
+def _kept(dtype: np.dtype) -> np.dtype:
+    return dtype if dtype in _KEPT else np.dtype(np.float64 if dtype.itemsize > 4 else np.float32)

@@ -1,0 +1,106 @@
+"""Parts to train, validate and test on: what is related stays together."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from niso.data.pairs.table import Table
+
+SEED = 20_241_210
+"""Of the split, the same for every run (the paper's conference date)."""
+
+
+class Parts(NamedTuple):
+    """Rows of a table to train, validate and test on, in ascending order; and what to know of the split."""
+
+    train: np.ndarray
+    validation: np.ndarray
+    test: np.ndarray
+    note: str = ""
+
+
+def split(table: Table, validation: float, test: float) -> Parts:
+    """Rows of each part. No observation is in two of them, nor a picture that crops are of, nor a clip.
+
+    Rows of one transformation (`table.group`) stay together, too, where that leaves enough to be drawn from.
+
+    Args:
+        validation, test: shares of the units, at least one unit each.
+    """
+    if table.clip is not None:
+        return _clips(table.clip, validation, test)
+    if table.source is not None:
+        return _drawn(table.source, validation, test)
+    rows = np.arange(len(table))
+    same = _equal(table)
+    if table.group is not None:
+        joined = _joined(same, table.group)
+        if _largest(joined) <= 0.25:
+            return _drawn(joined, validation, test)
+    joined = _joined(same)
+    if _largest(joined) <= 0.25:
+        return _drawn(joined, validation, test)
+    parts = _blocks(rows, validation, test)
+    seen = [np.unique(np.concatenate([view[part] for view in same])) for part in parts[:3]]
+    train = parts.train[~np.isin(np.stack([view[parts.train] for view in same]), np.union1d(*seen[1:])).any(0)]
+    kept = parts.validation[~np.isin(np.stack([view[parts.validation] for view in same]), seen[2]).any(0)]
+    note = "observations occur in many pairs: consecutive rows are held out, and rows that share one are left out"
+    return Parts(train, kept, parts.test, note)
+
+
+def _equal(table: Table) -> list[np.ndarray]:
+    """Numbers of the observations of each view: equal ones have one number."""
+    digests = [_digests(values) for values in table.views.values()]
+    numbers = np.unique(np.concatenate(digests), return_inverse=True)[1]
+    return np.split(numbers, len(digests))
+
+
+def _digests(values: np.ndarray) -> np.ndarray:
+    return np.array(
+        [hashlib.blake2b(np.ascontiguousarray(row).tobytes(), digest_size=8).digest() for row in values], "V8"
+    ).view("<u8")
+
+
+def _joined(views: list[np.ndarray], group: np.ndarray | None = None) -> np.ndarray:
+    """Number of the component of each row; rows are joined that share an observation or, where given, a group."""
+    count, after = len(views[0]), 1 + max(int(view.max()) for view in views)
+    links = [*views, *([] if group is None else [after + group])]
+    nodes = count + 1 + max(int(link.max()) for link in links)
+    rows = np.tile(np.arange(count), len(links))
+    graph = coo_array((np.ones(len(rows)), (rows, count + np.concatenate(links))), (nodes, nodes))
+    return connected_components(graph, directed=False)[1][:count]
+
+
+def _largest(units: np.ndarray) -> float:
+    """Share of the rows that the largest unit has."""
+    return float(np.unique(units, return_counts=True)[1].max()) / len(units)
+
+
+def _drawn(units: np.ndarray, validation: float, test: float) -> Parts:
+    """Parts of units drawn at random."""
+    names = np.unique(units)
+    order = np.random.default_rng(SEED).permutation(names)
+    ends = np.cumsum([max(1, round(share * len(names))) for share in (validation, test)])
+    members = [np.flatnonzero(np.isin(units, part)) for part in np.split(order, ends)]
+    return Parts(members[2], members[0], members[1])
+
+
+def _blocks(rows: np.ndarray, validation: float, test: float) -> Parts:
+    """Consecutive rows."""
+    ends = [round((1 - validation - test) * len(rows)), round((1 - test) * len(rows))]
+    train, validated, tested = np.split(rows, ends)
+    return Parts(train, validated, tested)
+
+
+def _clips(clip: np.ndarray, validation: float, test: float) -> Parts:
+    """Whole clips; of fewer than three clips, consecutive stretches of each."""
+    if len(np.unique(clip)) >= 3:
+        return _drawn(clip, validation, test)
+    stretches = [_blocks(np.flatnonzero(clip == number), validation, test)[:3] for number in np.unique(clip)]
+    train, validated, tested = (np.concatenate(part) for part in zip(*stretches, strict=True))
+    return Parts(train, validated, tested, "there are fewer than three clips: the last stretch of each is held out")

@@ -1,0 +1,46 @@
+"""Pictures of one size as one array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from niso.data.photographs import EXTENSIONS
+from niso.data.squares import read_square
+from niso.data.video.sequences import natural
+from niso.errors import InputError
+
+
+def pictures_in(folder: Path) -> list[Path]:
+    """All pictures in a folder and below, in the natural order of their names."""
+    found = (path for path in folder.rglob("*") if path.suffix.lower() in EXTENSIONS and path.is_file())
+    return sorted(
+        (p for p in found if not p.name.startswith(".")), key=lambda p: natural(p.relative_to(folder).as_posix())
+    )
+
+
+def read_pictures(files: Sequence[Path], size: int) -> np.ndarray:
+    """The largest centred square of each picture, resized: (pictures, 3, size, size) in 0 … 255.
+
+    Raises:
+        InputError: one cannot be read; it is named with its folder.
+    """
+    pixels = np.empty((len(files), 3, size, size), np.uint8)
+    for place, file in zip(pixels, files, strict=True):
+        try:
+            place[:] = np.asarray(read_square(file, size)[0]).transpose(2, 0, 1)
+        except InputError as error:
+            raise InputError(f"{file.parent}: {error}: repair or remove it") from error
+    return pixels
+
+
+def check_memory(what: str, count: int, size: int, gigabytes: float) -> None:
+    """InputError where so many squares would take more memory than is allowed."""
+    needed = count * 3 * size**2 / 1e9
+    if needed > gigabytes:
+        raise InputError(
+            f"{count:,} {what} of {size}×{size} pixels take {needed:.1f} GB of memory: "
+            f"allow it by --memory {np.ceil(needed):.0f}, or choose a smaller --size"
+        )

@@ -1,0 +1,282 @@
+"""What every reader gives: observations as arrays, and what is known of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+import tyro
+
+from niso.config import Strict, require
+from niso.errors import InputError, nearest
+
+Kind = Literal["images", "signals", "points"]
+"""Observations: images (C, H, W), signals (L, C), functions on points (N, C)."""
+
+VIEWS = ("x", "tx", "ttx")
+FEWEST = 10
+"""Examples that can be cut into parts to train, validate and test on."""
+_ROWS = 4_096
+"""Rows that are looked at together."""
+_MANY_CHANNELS = 16
+
+
+@dataclass(frozen=True)
+class Reading(Strict):
+    """How DATA is read."""
+
+    kind: Literal["auto", "images", "signals", "points"] = "auto"
+    """What arrays hold, where their shape does not tell it."""
+    size: int | None = None
+    """Height and width that pictures and frames are resized to, in pixels; by default that of the preset."""
+    skip: int = 5
+    """Frames of a clip that are paired are at most so many apart."""
+    crops: int | None = None
+    """Random square crops that single pictures are cut into, in all; 0 takes each picture whole. By default 10,000
+    where there are fewer than 1,000 pictures without labels."""
+    transform: str | None = None
+    """What niso applies to single observations: shift, rotation, affine, homography, colour or elastic."""
+    in_memory: Annotated[bool, tyro.conf.Suppress] = False
+    """Whether a program gave the observations, see `niso.fit`: a run folder does not have them."""
+    memory: float = 4.0
+    """Gigabytes up to which pictures are kept in memory, and arrays on the device."""
+
+    def __post_init__(self) -> None:
+        require(self, "size", "skip", "memory", positive=True)
+        require(self, "crops")
+
+
+class Scaling(NamedTuple):
+    """How values become numbers of order one: (value − offset) / scale, a number each for every channel.
+
+    Attributes:
+        offset, scale: one number, or one a channel.
+    """
+
+    offset: tuple[float, ...]
+    scale: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Observations, a row each.
+
+    Attributes:
+        name: what messages call it.
+        kind: of the observations.
+        views: "x" and, where they are there, "tx" and "ttx": arrays (rows, *shape) of integers or floats, perhaps
+            memory-mapped, see `Kind`.
+        group: (rows,) number of the transformation of each row; None where every row has its own.
+        label: (rows,) class of each row; None where there are none.
+        classes: names of the classes.
+        clip: (rows,) number of the clip that each row is the next frame of; None where rows are not frames.
+        source: (rows,) number of the picture that each row is a part of; None where rows are pictures of their own.
+        points: (N, dimensions) coordinates of points; weights: (N,) areas of points or latent masses to start from.
+        note: what a user should know of how it was read.
+    """
+
+    name: str
+    kind: Kind
+    views: dict[str, np.ndarray]
+    group: np.ndarray | None = None
+    label: np.ndarray | None = None
+    classes: tuple[str, ...] = ()
+    clip: np.ndarray | None = None
+    source: np.ndarray | None = None
+    points: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    note: str = ""
+
+    def __len__(self) -> int:
+        return len(self.views["x"])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one observation."""
+        return self.views["x"].shape[1:]
+
+    @property
+    def channels(self) -> int:
+        """Channels of an observation."""
+        return self.shape[0] if self.kind == "images" else self.shape[-1]
+
+
+class Reader(ABC):
+    """Reads one kind of DATA. A new one is one file and one line in `READERS`."""
+
+    takes: ClassVar[str]
+    """What it reads, for messages."""
+
+    @classmethod
+    @abstractmethod
+    def fits(cls, path: Path, reading: Reading) -> bool:
+        """Whether it reads this path."""
+
+    @classmethod
+    @abstractmethod
+    def names(cls, path: Path, reading: Reading) -> set[str]:
+        """Which of the table's parts ("x", "tx", "ttx", "group", "label", "clip") are there, found without reading
+        them."""
+
+    @classmethod
+    @abstractmethod
+    def read(cls, path: Path, reading: Reading, size: int) -> Table:
+        """The observations; pictures resized to `size` where the reading asks for no other size.
+
+        Raises:
+            InputError: the data cannot be used, in one line.
+        """
+
+
+def make_table(name: str, columns: Mapping[str, Any], reading: Reading, note: str = "") -> Table:
+    """A table from arrays as a user has them.
+
+    Args:
+        columns: "x" and any of "tx", "ttx", "group", "label", "points", "weights".
+
+    Raises:
+        InputError: they do not go together, or are not observations; one line says which and what to do.
+    """
+    known = {*VIEWS, "group", "label", "points", "weights"}
+    if unknown := [key for key in columns if key not in known]:
+        raise InputError(f"{name} holds {unknown[0]!r}, which is not known{nearest(unknown[0], sorted(known))}")
+    if "x" not in columns:
+        raise InputError(f"{name} has no x{nearest('x', columns) if columns else ''}: name the observations x")
+    if "ttx" in columns and "tx" not in columns:
+        raise InputError(f"{name} has ttx, T applied twice, but no tx: add tx")
+    arrays = {key: np.asanyarray(values) for key, values in columns.items()}
+    views = {key: arrays[key] for key in VIEWS if key in arrays}
+    for key, values in views.items():
+        check_numbers(name, key, values)
+    kind = kind_of(name, views["x"], reading, "points" in arrays)
+    views = {key: canonical(values, kind) for key, values in views.items()}
+    first = views["x"]
+    for key, values in views.items():
+        if len(values) != len(first):
+            raise InputError(f"{name}: x has {len(first)} observations and {key} {len(values)}: give one for each")
+        if values.shape != first.shape:
+            shapes = f"{first.shape[1:]} in x and {values.shape[1:]} in {key}"
+            raise InputError(f"{name}: observations are {shapes}: both views must have one shape")
+        if values.dtype != first.dtype:
+            raise InputError(f"{name}: x is of type {first.dtype} and {key} of {values.dtype}: give both one type")
+    for key in ("group", "label"):
+        if key in arrays and arrays[key].shape != (len(first),):
+            given = arrays[key].shape
+            raise InputError(f"{name}: {key} is {given}, not ({len(first)},): give one for each observation")
+    if len(first) < FEWEST:
+        raise InputError(
+            f"{name} holds {len(first)} observations: at least {FEWEST} are needed to train, validate and test on"
+        )
+    group = integers(name, "group", arrays["group"])[0] if "group" in arrays else None
+    label, classes = integers(name, "label", arrays["label"]) if "label" in arrays else (None, ())
+    if label is not None and len(classes) < 2:
+        raise InputError(f"{name}: all labels are {classes[0]}: give two classes or more, or leave label out")
+    points, weights = (_geometry(name, key, arrays, first, kind) for key in ("points", "weights"))
+    check_finite(name, views)
+    return Table(name, kind, views, group, label, classes, points=points, weights=weights, note=note)
+
+
+def kind_of(name: str, x: np.ndarray, reading: Reading, on_points: bool) -> Kind:
+    """What observations are, by their shape; InputError where that does not tell."""
+    shape = " × ".join(map(str, x.shape))
+    if x.ndim not in (2, 3, 4):
+        raise InputError(
+            f"{name}: x is {shape}: give images (n, C, H, W) or (n, H, W), signals (n, L, C) or (n, L), "
+            "or functions on points (n, N, C)"
+        )
+    if reading.kind != "auto":
+        fitting = {"images": (3, 4), "signals": (2, 3), "points": (2, 3)}[reading.kind]
+        if x.ndim not in fitting:
+            raise InputError(f"{name}: x is {shape}, which are not {reading.kind}: choose another --kind")
+        return reading.kind
+    if x.ndim == 4:
+        if x.shape[-1] in (1, 3, 4) and x.shape[1] > 4:
+            raise InputError(
+                f"{name}: x is {shape}, with channels last: give (n, C, H, W), in NumPy x.transpose(0, 3, 1, 2)"
+            )
+        return "images"
+    if on_points:
+        return "points"
+    if x.ndim == 2:
+        return "signals"
+    if x.shape[1] == x.shape[2] or x.dtype == np.uint8:
+        return "images"
+    if x.shape[2] <= _MANY_CHANNELS and x.shape[2] < x.shape[1]:
+        return "signals"
+    raise InputError(f"{name}: x is {shape}: are these images (n, H, W) or signals (n, L, C)? Say so by --kind")
+
+
+def canonical(x: np.ndarray, kind: Kind) -> np.ndarray:
+    """With an axis of channels."""
+    if kind == "images":
+        return x[:, None] if x.ndim == 3 else x
+    return x[..., None] if x.ndim == 2 else x
+
+
+def check_numbers(name: str, key: str, values: np.ndarray) -> None:
+    """InputError unless these are numbers, and some."""
+    if values.dtype == object:
+        raise InputError(f"{name}: {key} holds Python objects, which are not read: save one array of numbers")
+    if values.dtype.kind not in "uif":
+        raise InputError(f"{name}: {key} is of type {values.dtype}: give integers or floating-point numbers")
+    if not values.size:
+        raise InputError(f"{name}: {key} is empty {values.shape}: give some observations")
+
+
+def check_finite(name: str, views: Mapping[str, np.ndarray]) -> None:
+    """InputError where a value is NaN or infinite; it names the first row."""
+    for key, values in views.items():
+        if values.dtype.kind != "f":
+            continue
+        for start in range(0, len(values), _ROWS):
+            rows = np.isfinite(values[start : start + _ROWS]).reshape(len(values[start : start + _ROWS]), -1).all(1)
+            if not rows.all():
+                row = start + int(np.flatnonzero(~rows)[0])
+                raise InputError(f"{name}: {key}[{row}] holds NaN or infinite values: repair or remove it")
+
+
+def integers(name: str, key: str, values: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Numbers 0, 1, … of groups or classes, and their names; from integers or words."""
+    if values.dtype.kind not in "uibUS":
+        raise InputError(f"{name}: {key} is of type {values.dtype}: give whole numbers or words")
+    names, numbers = np.unique(values, return_inverse=True)
+    return numbers.astype(np.int64), tuple(n.decode() if isinstance(n, bytes) else str(n) for n in names.tolist())
+
+
+def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
+    """How values are scaled: images to −1 … 1, all channels alike; others to mean 0 and deviation 1 of each channel.
+
+    Args:
+        rows: to train on; what is scaled depends on no others.
+    """
+    x = table.views["x"]
+    if x.dtype == np.uint8:
+        return Scaling((127.5,), (127.5,))
+    chosen = x[np.sort(rows[np.linspace(0, len(rows) - 1, min(_ROWS, len(rows))).astype(int)])].astype(np.float64)
+    if table.kind == "images":
+        low, high = float(chosen.min()), float(chosen.max())
+        return Scaling(((low + high) / 2,), ((high - low) / 2 or 1.0,))
+    axes = tuple(range(chosen.ndim - 1))
+    offset, deviation = chosen.mean(axes), chosen.std(axes)
+    constant = deviation <= 1e-6 * np.abs(chosen).max(axes, initial=0)
+    return Scaling(tuple(offset.tolist()), tuple(np.where(constant, 1.0, deviation).tolist()))
+
+
+def _geometry(name: str, key: str, arrays: Mapping[str, np.ndarray], x: np.ndarray, kind: Kind) -> np.ndarray | None:
+    """Coordinates or weights of the points that functions are given on."""
+    if key not in arrays:
+        return None
+    values, count = arrays[key], x.shape[1]
+    check_numbers(name, key, values)
+    wanted = f"({count}, 2) or ({count}, 3)" if key == "points" else f"({count},)"
+    fits = values.shape == (count,) if key == "weights" else values.shape in ((count, 1), (count, 2), (count, 3))
+    if kind != "points" or not fits:
+        problem = f"x are {kind}" if kind != "points" else f"it is {values.shape}, not {wanted}"
+        raise InputError(f"{name}: {key} is of functions on points (n, N, C): {problem}")
+    if not np.isfinite(values).all() or (key == "weights" and (values <= 0).any()):
+        raise InputError(f"{name}: {key} must be finite{' and positive' if key == 'weights' else ''}")
+    return values.astype(np.float64)

@@ -1,0 +1,89 @@
+"""Transformations that niso applies to single observations, by name: each an action on observations of one shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from niso.data.pairs.table import Kind
+from niso.errors import InputError, nearest
+from niso.geometry import ACTIONS
+from niso.geometry.action import Action, Transformations
+from niso.geometry.shifts import Shifts
+
+Make = Callable[[tuple[int, ...]], Transformations]
+"""Observations' shape to an action on them."""
+
+
+@dataclass(frozen=True)
+class OnGrid:
+    """An action on functions on a grid (batch, points, channels), applied to images or signals.
+
+    Attributes:
+        action: on the points of the grid, row by row.
+        images: observations are images (batch, channels, height, width); otherwise they are signals.
+    """
+
+    action: Action
+    images: bool
+
+    @property
+    def unit(self) -> str:
+        """Of the strength."""
+        return self.action.unit
+
+    def sample(self, count: int, generator: torch.Generator | None = None) -> Shaped[Tensor, "count ..."]:
+        return self.action.sample(count, generator)
+
+    def act(self, x: Float[Tensor, "batch ..."], t: Shaped[Tensor, "#batch ..."]) -> Float[Tensor, "batch ..."]:
+        if not self.images:
+            return self.action.act(x, t)
+        return self.action.act(x.flatten(2).mT, t).mT.unflatten(-1, x.shape[2:])
+
+    def compose(
+        self, second: Shaped[Tensor, "batch ..."], first: Shaped[Tensor, "batch ..."]
+    ) -> Shaped[Tensor, "batch ..."]:
+        return self.action.compose(second, first)
+
+    def inverse(self, t: Shaped[Tensor, "batch ..."]) -> Shaped[Tensor, "batch ..."]:
+        return self.action.inverse(t)
+
+    def strength(self, t: Shaped[Tensor, "batch ..."]) -> Float[Tensor, " batch"]:
+        return self.action.strength(t)
+
+
+def make_transformations(name: str, kind: Kind, shape: tuple[int, ...]) -> Transformations:
+    """The transformations of this name for observations of a kind and shape.
+
+    Raises:
+        InputError: there are none of this name, or they do not act on such observations.
+    """
+    makers: dict[str, dict[Kind, Make]] = {
+        "shift": {
+            "images": lambda s: OnGrid(Shifts(s[1], s[2]), True),
+            "signals": lambda s: OnGrid(Shifts(1, s[0]), False),
+        },
+        "rotation": {"images": lambda s: _action("affine", scale=0.0, shear=0.0, shift=0.0, aspect=s[2] / s[1])},
+        "affine": {"images": lambda s: _action("affine", aspect=s[2] / s[1])},
+        "homography": {"images": lambda s: _action("homography")},
+        "colour": {"images": lambda s: _action("colour", channels=s[0])},
+        "elastic": {"images": lambda s: _action("elastic")},
+    }
+    if name not in makers:
+        if name not in ACTIONS:
+            raise InputError(f"unknown transform {name!r}{nearest(name, makers)}")
+        try:
+            return _action(name)  # one that the user has registered, on observations as it takes them
+        except TypeError as error:
+            raise InputError(f"--transform {name} does not act on observations of any size: {error}") from error
+    if kind not in makers[name]:
+        raise InputError(f"--transform {name} acts on {' and '.join(makers[name])}, and these are {kind}")
+    return makers[name][kind](shape)
+
+
+def _action(name: str, **settings: float | int) -> Transformations:
+    return ACTIONS.find(name)(**settings)

@@ -1,0 +1,1 @@
+"""The user's own pairs: from DATA to a trained model, what it found, and whether to trust it."""

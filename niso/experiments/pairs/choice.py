@@ -1,0 +1,168 @@
+"""What is chosen from the data: networks, latent grid, rank, group; and how that is said."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from niso.data.pairs.sampling import PairData, Part
+from niso.errors import InputError
+from niso.experiments.pairs.presets import Architecture, PairsConfig
+from niso.experiments.pairs.recipes import Chosen, recipe
+
+MOST_POINTS = 400
+"""Points of a latent grid: the cost of a step grows with them."""
+MOST_RANK = 64
+"""Eigenfunctions of a domain, where no other rank is asked for: the cost of a step grows with its cube."""
+GRID_SIDE = 9
+"""Side of the latent grid of images that is aimed at; homNIST's are 6 and 10."""
+SIGNAL_POINTS = 32
+"""Latent points of a signal that are aimed at."""
+SAME_ENERGY = 0.01
+"""Share by which the energy of a channel may change where T only moves values."""
+
+
+def choose(config: PairsConfig, data: PairData, own: bool) -> Chosen:
+    """All settings of a run: the user's, and the recipe's adapted to the data.
+
+    Args:
+        own: whether encoder and decoder are the user's own.
+
+    Raises:
+        InputError: no network fits observations of this shape, or a setting does not fit the data.
+    """
+    architecture = _architecture(config, data, own)
+    base = recipe(config.effort, architecture)
+    given: dict[str, Any] = {
+        name: value
+        for name in ("norm", "relative_equivariance", "multiplicity", "spectral_dropout", "latent_channels")
+        if (value := getattr(config, name)) is not None
+    }
+    training = {name: value for name, value in vars(config.training).items() if value is not None}
+    group = config.group_size or min(base.group, data.most_in_group)
+    optimisation = replace(base.training, **training)
+    if "batch_size" not in training:
+        optimisation = replace(optimisation, batch_size=-(-optimisation.batch_size // group) * group)
+    if "steps" in training:
+        optimisation = replace(optimisation, warmup_steps=min(base.training.warmup_steps, optimisation.steps // 5))
+    chosen = replace(
+        base,
+        **given,
+        architecture=architecture,
+        group=group,
+        training=optimisation,
+        head=config.head,
+        evaluation_pairs=config.evaluation_pairs,
+        contrastive=config.contrastive,
+        nft_epochs=config.nft_epochs,
+        nft_maps=config.nft_maps,
+    )
+    return replace(chosen, **_sizes(chosen, data))
+
+
+def with_rank(chosen: Chosen, rank: int | None, points: int) -> Chosen:
+    """The same with the rank that is asked for, or one that the points allow.
+
+    Raises:
+        InputError: more eigenfunctions are asked for than there are points.
+    """
+    if rank is not None and rank > points:
+        raise InputError(f"rank {rank} exceeds the {points} points of the latent domain: lower --rank")
+    most = chosen.rank or MOST_RANK
+    return replace(chosen, rank=rank or min(most, points))
+
+
+def said(chosen: Chosen, data: PairData, points: int, method: str) -> str:
+    """What was chosen, in one line."""
+    table = data.table
+    size = "×".join(map(str, table.shape))
+    drawn = ", ".join(f"{data.count(part)} {word}" for part, word in _PARTS)
+    words = [
+        f"{len(table):,} {table.kind} of {size} ({drawn})",
+        f"{_NETWORKS[chosen.architecture]}, {points} latent points, {chosen.latent_channels} channels",
+        f"rank {chosen.rank}",
+        f"method {method}{f' in groups of {chosen.group}' if method == 'niso-group' else ''}",
+        f"{chosen.training.steps:,} steps of {chosen.training.batch_size}",
+    ]
+    return "; ".join([*words, *filter(None, [data.note])])
+
+
+_PARTS: tuple[tuple[Part, str], ...] = (
+    ("train", "to train on"),
+    ("validation", "to validate on"),
+    ("test", "held out"),
+)
+_NETWORKS = {
+    "conv": "convolutions",
+    "vit": "a vision transformer",
+    "pointwise": "a perceptron at each point",
+    "identity": "no networks, as T moves values without changing them",
+    "own": "networks of your own",
+}
+
+
+def _architecture(config: PairsConfig, data: PairData, own: bool) -> Architecture:
+    kind, asked = data.table.kind, config.architecture
+    if own:
+        return "own"
+    if asked == "auto":
+        points = data.table.shape[0]
+        if kind == "images":
+            return "conv"
+        if points <= MOST_POINTS and moves_values(data):
+            return "identity"
+        return "conv" if kind == "signals" else "pointwise"
+    if (asked == "vit" and kind != "images") or (asked == "conv" and kind == "points"):
+        raise InputError(f"--architecture {asked} does not take {kind}: choose another")
+    if asked == "pointwise" and kind == "images":
+        raise InputError("--architecture pointwise does not take images: choose conv or vit")
+    return asked
+
+
+def moves_values(data: PairData, count: int = 512) -> bool:
+    """Whether T keeps the energy of every channel of (nearly) every observation, as maps that move values do."""
+    same, total = 0, 0
+    weights = data.table.weights
+    mass = 1.0 if weights is None else torch.from_numpy(weights).float().to(data.device)[:, None]
+    for x, tx, *_ in data.pairs("train", count, torch.Generator().manual_seed(0)):
+        before, after = ((mass * view.square()).sum(1) for view in (x, tx))
+        same += int(((after - before).abs() <= SAME_ENERGY * before).all(1).sum())
+        total += len(x)
+    return same >= 0.99 * total
+
+
+def _sizes(chosen: Chosen, data: PairData) -> dict[str, Any]:
+    """Patch, levels and latent channels that fit the observations."""
+    table = data.table
+    if chosen.architecture == "identity":
+        return {"latent_channels": table.channels}
+    if table.kind == "points" or chosen.architecture in ("own", "pointwise"):
+        return {}
+    sides = table.shape[1:] if table.kind == "images" else table.shape[:1]
+    aim = GRID_SIDE if table.kind == "images" else SIGNAL_POINTS
+    stride = _stride(sides, aim, " × ".join(map(str, sides)), table.kind)
+    if chosen.architecture == "vit":
+        return {"patch": stride}
+    levels = min(len(chosen.channels), int(math.log2(stride)) + 1)
+    return {"patch": stride // 2 ** (levels - 1), "channels": chosen.channels[-levels:]}
+
+
+def _stride(sides: Iterable[int], aim: int, shape: str, kind: str) -> int:
+    """The stride that divides the sides and makes the latent grid's nearest to the aim."""
+    sides = tuple(sides)
+    possible = [
+        stride
+        for stride in (1, 2, 4, 8, 16, 32, 64)
+        if all(side % stride == 0 for side in sides) and math.prod(side // stride for side in sides) <= MOST_POINTS
+    ]
+    if not possible:
+        remedy = "pad or crop them to a multiple of 8" + (", or give your own --encoder and --decoder" if kind else "")
+        raise InputError(
+            f"{kind} of {shape} cannot be divided into a latent grid of at most {MOST_POINTS} points: {remedy}"
+        )
+    middle = math.exp(sum(map(math.log, sides)) / len(sides))
+    return min(possible, key=lambda stride: abs(math.log(middle / stride / aim)))

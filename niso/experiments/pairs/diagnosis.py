@@ -1,0 +1,147 @@
+"""A diagnosis in words: what held-out metrics say is wrong, by which threshold, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+Measured = Mapping[str, float]
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at.
+
+    Attributes:
+        name: what might be wrong, in a few words.
+        bad: whether it is; None where it could not be measured.
+        measure: the metric and its value beside the threshold.
+        remedy: what to do; empty where nothing is wrong.
+    """
+
+    name: str
+    bad: bool | None
+    measure: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        sign = "?" if self.bad is None else "!" if self.bad else "✓"
+        return f"{sign} {self.name}: {self.measure}{f' → {self.remedy}' if self.bad else ''}"
+
+
+class Check(NamedTuple):
+    """A threshold.
+
+    Attributes:
+        good, bad: what is said where the value is within the threshold and where it is not.
+        value: the measured number; None where it was not measured.
+        limit: the threshold.
+        above: whether values above the limit are bad; otherwise those below are.
+        formula: what the value is.
+        remedy: what to do.
+    """
+
+    good: str
+    bad: str
+    value: Callable[[Measured], float | None]
+    limit: float
+    above: bool
+    formula: str
+    remedy: str
+
+
+def _ratio(over: str, under: str) -> Callable[[Measured], float | None]:
+    return lambda m: m[over] / max(m[under], 1e-12) if over in m and under in m else None
+
+
+CHECKS = (
+    Check(
+        "predictions beat doing nothing",
+        "predictions are no better than doing nothing",
+        _ratio("reconstruction_error", "identity_error"),
+        0.9,
+        True,
+        "reconstruction_error / identity_error",
+        "train for longer (--steps), with more latent channels or a larger --rank; see whether the loss still falls",
+    ),
+    Check(
+        "maps know the transformation",
+        "maps carry content, not the transformation alone",
+        lambda m: m.get("relative_map_error"),
+        0.5,
+        True,
+        "relative_map_error",
+        "share each T among several observations (--transform, or group) and train niso-group; a larger --group-size; "
+        "with pairs alone try niso-contrastive",
+    ),
+    Check(
+        "invariants tell observations apart",
+        "invariants collapse: aᵀa is nearly the same for all observations",
+        lambda m: m.get("invariants_common"),
+        0.99,
+        True,
+        "share of the mean in aᵀa",
+        "train in groups (niso-group) or with niso-contrastive; a smaller --relative-equivariance",
+    ),
+    Check(
+        "coefficients span several directions",
+        "coefficients have nearly one direction",
+        lambda m: m.get("latent_rank"),
+        1.5,
+        False,
+        "effective number of singular values of a",
+        "more latent channels, or a smaller --relative-equivariance",
+    ),
+    Check(
+        "the spectrum has parts",
+        "the spectrum is still degenerate: eigenvalues are nearly equal, τ is any orthogonal matrix",
+        lambda m: m.get("mask_mean"),
+        0.9,
+        True,
+        "mean of the mask exp(−|λᵢ − λⱼ|)",
+        "a larger --multiplicity, or more steps",
+    ),
+    Check(
+        "the spectrum is not split entirely",
+        "the spectrum is split entirely: τ is ±1 on each eigenfunction",
+        lambda m: m.get("single_eigenvalues"),
+        0.95,
+        True,
+        "share of eigenvalues that are alone",
+        "a smaller --multiplicity",
+    ),
+    Check(
+        "latents keep their size",
+        "latents shrink: the equivariance loss has no weight any more",
+        lambda m: m.get("latent_spread"),
+        1e-3,
+        False,
+        "root mean square of the centred coefficients",
+        "measure the equivariance loss relative to the spread (--relative-equivariance 0.03)",
+    ),
+    Check(
+        "held-out pairs are predicted as those trained on",
+        "too few pairs: held-out ones are predicted much worse than those trained on",
+        _ratio("reconstruction_error", "reconstruction_error_train"),
+        1.5,
+        True,
+        "reconstruction_error / reconstruction_error_train",
+        "more data, more --crops, fewer steps or a smaller preset",
+    ),
+)
+
+
+def diagnose(measured: Measured) -> Iterator[Finding]:
+    """A finding for each check that the metrics allow, what is wrong first."""
+    findings = []
+    for check in CHECKS:
+        value = check.value(measured)
+        if value is None:
+            continue
+        bad = not (value <= check.limit if check.above else value >= check.limit)  # NaN is bad
+        sign = "≤" if check.above else "≥"
+        measure = f"{check.formula} {value:.3g} ({'not ' if bad else ''}{sign} {check.limit:g})"
+        findings.append(Finding(check.bad if bad else check.good, bad, measure, check.remedy if bad else ""))
+    if "relative_map_error" not in measured and "equivariance_error" in measured:
+        words = "whether maps know the transformation alone cannot be measured"
+        findings.append(Finding(words, None, "no two held-out pairs are known to share one T", ""))
+    yield from sorted(findings, key=lambda finding: not finding.bad)

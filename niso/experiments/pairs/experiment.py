@@ -1,0 +1,444 @@
+"""The user's own pairs: an encoder whose latents transform by isometries, what it found, and whether to trust it.
+
+DATA gives pairs (ψ, Tψ), see `niso.data.pairs`. A part of the observations is held out; whatever is measured, figures
+included, is of that part. Where there are labels, simple classifiers say what the features are worth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from niso import metrics
+from niso.data.pairs.find import find_reader
+from niso.data.pairs.pictures import shipped_photographs
+from niso.data.pairs.sampling import BATCH, PairData, Part, pair_data
+from niso.data.pairs.table import Kind, Table
+from niso.errors import InputError
+from niso.experiments.experiment import Experiment, Phase
+from niso.experiments.pairs.choice import choose, said, with_rank
+from niso.experiments.pairs.diagnosis import Finding, diagnose
+from niso.experiments.pairs.networks import Own, import_module_class, make_networks
+from niso.experiments.pairs.presets import PRESETS, PairsConfig
+from niso.experiments.pairs.probes import probe
+from niso.experiments.pairs.recipes import LATENT, Chosen, recipe
+from niso.functional_map import multiplicity_mask
+from niso.methods import METHODS, methods_of
+from niso.methods.evaluation import (
+    EQUIVARIANCE_ERROR,
+    EQUIVARIANCE_ERROR_CENTRED,
+    RECONSTRUCTION_ERROR,
+    RELATIVE_MAP_ERROR,
+    Operator,
+    PairEvaluation,
+    evaluate_pairs,
+    learned_operator,
+)
+from niso.networks import ClassificationObjective
+from niso.networks.vector_neurons import inner_products
+from niso.random import local_part, process, step_seed
+from niso.results import Metric, Result
+from niso.spectrum import LearnedSpectrum
+
+EVALUATION_SEED = 20_241_210
+"""Of what is drawn for held-out metrics, the same for every run (the paper's conference date)."""
+PROBED = 2_000
+"""Labelled observations that probes are fitted to, and that they are tested on, at most."""
+SEVERAL = 4
+"""Singular values of coefficients, of which a single large one says that something is wrong."""
+DEFAULT_TRANSFORM = "homography"
+"""Of the photographs that are used where there is no DATA."""
+GROUPED = "niso-group"
+
+
+class Given(NamedTuple):
+    """What a program gives instead of a path and of names: see `niso.fit`.
+
+    Attributes:
+        table: the observations.
+        own: encoder and decoder; None for those that are chosen.
+    """
+
+    table: Table
+    own: Own | None = None
+
+
+class Shown(NamedTuple):
+    """What figures need to know of observations.
+
+    Attributes:
+        kind: of the observations.
+        points: coordinates of the points of functions; None where there are none.
+        latent_grid: height and width of the latent domain.
+        on_domain: whether latent points are the points of the observations.
+    """
+
+    kind: Kind
+    points: Float[Tensor, "points dimensions"] | None
+    latent_grid: tuple[int, int]
+    on_domain: bool
+
+
+@dataclass
+class PairsResult(Result):
+    """What figures of a run on the user's pairs are drawn from.
+
+    Attributes:
+        pairs: what the method makes of held-out pairs.
+        operator: what it learned; None where the method learns none.
+        findings: the diagnosis.
+    """
+
+    pairs: PairEvaluation
+    operator: Operator | None
+    shown: Shown
+    findings: tuple[Finding, ...]
+
+
+_PROBES = {"linear": "a linear probe", "knn": "the 5 nearest neighbours"}
+_FEATURES = {"": "the invariants aᵀa", "_latents": "the encoder's latents, as they are"}
+_SETS = {"": "", "_transformed": ", under held-out transformations"}
+
+
+class Pairs(Experiment):
+    """The user's own pairs, see the module."""
+
+    config: Chosen
+    """Resolved: `wishes` are what the user asked for."""
+    name = "pairs"
+    summary = (
+        "Pairs of observations that something transforms are all that the model is trained on. Its encoder's latents "
+        "are related by isometries of a learned operator: small orthogonal matrices, solved for every pair. Metrics "
+        "and figures are of observations that were held out; the diagnosis says by them what is wrong, and what to do."
+    )
+    config_class = PairsConfig
+    presets = PRESETS
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        RELATIVE_MAP_ERROR,
+        EQUIVARIANCE_ERROR,
+        EQUIVARIANCE_ERROR_CENTRED,
+        replace(
+            RECONSTRUCTION_ERROR,
+            text="mean absolute error of D(τ E(ψ)) against Tψ, values scaled to order one; for the autoencoder, of "
+            "D(E(Tψ))",
+        ),
+        Metric("identity_error", "mean absolute difference of ψ and Tψ: the error of doing nothing"),
+        Metric("mask_mean", "mean of the mask exp(−|λᵢ − λⱼ|) off its diagonal: 1 where all eigenvalues are equal"),
+        Metric("clusters", "clusters of eigenvalues, neighbours at most log 2 apart"),
+        Metric("single_eigenvalues", "share of the eigenvalues that are a cluster of their own"),
+        Metric("invariants_common", "share of the mean in aᵀa: 1 where it is the same for all observations", "lower"),
+        Metric("latent_rank", "effective number of singular values of a: (Σσ²)² / Σσ⁴ (mean)"),
+        Metric("latent_spread", "root mean square of a without its mean over observations"),
+        Metric("relative_map_error_val", "relative_map_error of validation observations", "lower"),
+        Metric("equivariance_error_val", "equivariance_error of validation observations", "lower"),
+        Metric("reconstruction_error_val", "reconstruction_error of validation observations", "lower"),
+        Metric("reconstruction_error_train", "reconstruction_error of observations that were trained on", "lower"),
+        *(
+            Metric(f"{name}{features}{kind}", f"accuracy of {what} on {of}{where}", "higher")
+            for kind, where in _SETS.items()
+            for features, of in _FEATURES.items()
+            for name, what in _PROBES.items()
+        ),
+        *(
+            Metric(
+                f"head{kind}",
+                f"accuracy of the method's own head, trained on observations as they are{where}",
+                "higher",
+            )
+            for kind, where in _SETS.items()
+        ),
+        Metric("training_observations", "observations, or pairs, to train on"),
+        Metric("held_out_observations", "observations, or pairs, that were held out"),
+        Metric("steps", "optimiser steps of all phases"),
+        Metric("seconds", "time of training", "lower", "s"),
+    )
+    figures = "niso.experiments.pairs.figures"
+
+    def __init__(
+        self,
+        config: PairsConfig,
+        method: str,
+        seed: int,
+        data_dir: Path | None,
+        device: torch.device,
+        precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        given: Given | None = None,
+    ) -> None:
+        self.given, self.wishes = given, config
+        super().__init__(config, method, seed, data_dir, device, precision)
+
+    def build(self) -> None:
+        wishes = self.wishes
+        reading = wishes.reading
+        table = self._table(wishes)
+        transform = reading.transform
+        if table.source is not None and transform is None and self.data_dir is None:
+            transform = DEFAULT_TRANSFORM
+        self.data: PairData = pair_data(
+            table, transform, reading.skip, wishes.validation, wishes.test, reading.memory, self.device
+        )
+        self._check_method(table.name)
+        own = self._own(wishes)
+        chosen = choose(wishes, self.data, own is not None)
+        networks = self._fitting(lambda: make_networks(chosen, table.kind, table.shape, own))
+        self.config = replace(with_rank(chosen, wishes.rank, networks.points), latent_channels=networks.channels)
+        self.method = self.make_method(lambda: networks)
+        if table.weights is not None:
+            _start_from(self.method.model, torch.from_numpy(table.weights))
+        batch = self.config.training.batch_size // process()[1]
+        if batch < self.method.group or batch % self.method.group:
+            raise InputError(
+                f"a batch of {batch} pairs cannot be cut into groups of {self.method.group}: choose a multiple"
+            )
+        self.head: nn.Module | None = None
+        self.announcement = said(self.config, self.data, networks.points, self.method_name)
+
+    @staticmethod
+    def _fitting(make: Callable[[], Any]) -> Any:
+        try:
+            return make()
+        except ValueError as error:
+            raise InputError(str(error)) from error
+
+    def _table(self, wishes: PairsConfig) -> Table:
+        size = wishes.reading.size or recipe(wishes.effort, "conv").size
+        if self.given is not None:
+            return self.given.table
+        if wishes.reading.in_memory:
+            raise InputError("this run was trained by niso.fit on arrays in memory, which it lacks: call niso.fit anew")
+        if self.data_dir is None:
+            return shipped_photographs(wishes.reading, size)
+        return find_reader(self.data_dir, wishes.reading).read(self.data_dir, wishes.reading, size)
+
+    def _own(self, wishes: PairsConfig) -> Own | None:
+        if self.given is not None and self.given.own is not None:
+            return self.given.own
+        if wishes.encoder is None or wishes.decoder is None:
+            return None
+        return Own(import_module_class(wishes.encoder), import_module_class(wishes.decoder))
+
+    def _check_method(self, name: str) -> None:
+        available = methods_of(self.data.views, self.data.grouped)
+        if self.method_name not in available:
+            lacks = (
+                "triplets (ttx)"
+                if METHODS.find(self.method_name).views > self.data.views
+                else "groups that share one T"
+            )
+            raise InputError(
+                f"--method {self.method_name} needs {lacks}, which {name} does not give; "
+                f"choose from {', '.join(available)}"
+            )
+
+    @classmethod
+    def unread(cls, config: PairsConfig, method: str, data_dir: Path | None) -> dict[str, str]:
+        unread = super().unread(LATENT, method, data_dir)  # the recipe has the settings that methods ask for
+        return {"group_size" if name == "group" else name: reason for name, reason in unread.items()}
+
+    @classmethod
+    def methods(cls) -> tuple[str, ...]:
+        return methods_of(views=3, grouped=True)
+
+    @classmethod
+    def available(cls, config: PairsConfig, data_dir: Path | None = None) -> tuple[str, ...]:
+        names = _names(config, data_dir)
+        if names is None:
+            return cls.methods()
+        single = not names & {"tx", "clip"}
+        elastic = single and config.reading.transform == "elastic"
+        return methods_of(3 if "ttx" in names or (single and not elastic) else 2, single or "group" in names)
+
+    @classmethod
+    def default_method(cls, config: PairsConfig, data_dir: Path | None) -> str:
+        """Groups, where the data has them: they are by far the best; pairs otherwise."""
+        names = _names(config, data_dir)
+        return "niso" if names and "group" not in names and names & {"tx", "clip"} else GROUPED
+
+    def facts(self) -> dict[str, Any]:
+        """What was read, and all that was chosen: enough to build the same networks again without the data."""
+        table, data = self.data.table, self.data
+        return {
+            "data": {
+                "name": Path(table.name).name,
+                "kind": table.kind,
+                "shape": list(table.shape),
+                "classes": list(table.classes),
+                "scaling": {name: list(values) for name, values in data.scaling._asdict().items()},
+                **{f"{part}_observations": data.count(part) for part in data.rows},
+            },
+            "chosen": asdict(self.config),
+        }
+
+    # Training
+
+    def phases(self) -> Iterator[Phase]:
+        config, method = self.config, self.method
+        yield Phase("pretrain", method.objective(), self.sample, config.training)
+        method.after_pretraining(self.train_pairs, self.seed)
+        if self.data.classes:
+            method.model.eval()
+            with torch.no_grad():
+                x, _ = next(self.data.examples("train", BATCH))
+                features = method.head_features(x)
+            self.head = method.head(config, features, self.data.classes).to(self.device)
+            yield Phase("head", *self._head_training(), config.head)
+
+    def sample(self, step: int) -> tuple[Tensor, ...]:
+        """Pairs, triplets or groups to train on: this process's part."""
+        return self.data.sample(self.config.training.batch_size, self.method.views, self.method.group)
+
+    def _head_training(self) -> tuple[nn.Module, Callable[[int], tuple[Tensor, ...]]]:
+        method, data, size = self.method, self.data, self.config.head.batch_size
+        assert self.head is not None
+        if method.augmented_head:
+
+            def drawn(step: int) -> tuple[Tensor, Tensor]:
+                return data.sample_labelled(size)
+
+            return ClassificationObjective(method.model, self.head, encode=method.head_features), drawn
+
+        @cache  # in the first step: not where the head is trained already
+        def features() -> tuple[Tensor, Tensor]:
+            with torch.no_grad():
+                parts = [(method.head_features(x), y) for x, y in data.examples("train", data.count("train"))]
+            encoded, labels = zip(*parts, strict=True)
+            return torch.cat(encoded), torch.cat(labels)
+
+        def encoded(step: int) -> tuple[Tensor, Tensor]:
+            index = local_part(torch.randint(data.count("train"), (size,))).to(self.device)
+            return features()[0][index], features()[1][index]
+
+        return ClassificationObjective(method.model, self.head, encode=nn.Identity()), encoded
+
+    def train_pairs(self, count: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Random pairs to train on, the same in all processes."""
+        generator = torch.Generator().manual_seed(step_seed(self.seed, 0, "maps"))
+        yield from ((x, tx) for x, tx, *_ in self.data.pairs("train", count, generator))
+
+    # Evaluation
+
+    @torch.no_grad()
+    def evaluate(self) -> PairsResult:
+        method, data = self.method, self.data
+        method.model.eval()
+        pairs = self._evaluated("test")
+        validation, trained = (self._evaluated(part).metrics for part in ("validation", "train"))
+        operator = learned_operator(method)
+        values: dict[str, float] = {
+            **pairs.metrics,
+            "identity_error": self._identity_error(),
+            **{f"{key}_val": value for key, value in validation.items()},
+            "reconstruction_error_train": trained["reconstruction_error"],
+            "training_observations": data.count("train"),
+            "held_out_observations": data.count("test"),
+            **self._latent_metrics(),
+            **({} if operator is None else _cluster_metrics(operator)),
+            **(self._probed() if data.classes else {}),
+        }
+        findings = tuple(diagnose(values))
+        points = data.table.points
+        shown = Shown(
+            data.table.kind,
+            None if points is None else torch.from_numpy(points),
+            method.grid,
+            self.config.architecture in ("identity", "pointwise"),
+        )
+        notes = tuple(str(finding) for finding in findings)
+        return PairsResult(values, pairs, operator, shown, findings, notes=notes)
+
+    def _generator(self, part: Part) -> torch.Generator:
+        return torch.Generator().manual_seed(step_seed(EVALUATION_SEED, 0, part))
+
+    def _evaluated(self, part: Part) -> PairEvaluation:
+        return evaluate_pairs(self.method, self.data.pairs(part, self.config.evaluation_pairs, self._generator(part)))
+
+    def _identity_error(self) -> float:
+        drawn = self.data.pairs("test", self.config.evaluation_pairs, self._generator("test"))
+        errors = [(tx - x).abs().flatten(1).mean(1) for x, tx, *_ in drawn]
+        return torch.cat(errors).mean().item()
+
+    def _latent_metrics(self) -> dict[str, float]:
+        if not self.method.has_maps:
+            return {}
+        drawn = self.data.pairs("test", self.config.evaluation_pairs, self._generator("test"))
+        a = torch.cat([self.method.encode(x) for x, *_ in drawn])
+        gram = inner_products(a)
+        squares = torch.linalg.svdvals(a.double()).square()
+        effective = squares.sum(-1).square() / squares.square().sum(-1).clamp_min(1e-300)
+        several = {"latent_rank": effective.mean().item()} if squares.shape[-1] >= SEVERAL else {}
+        return {
+            "invariants_common": (gram.mean(0).square().sum() / gram.square().sum(1).mean().clamp_min(1e-30)).item(),
+            **several,
+            "latent_spread": (a - a.mean(0)).square().mean().sqrt().item(),
+        }
+
+    def _probed(self) -> dict[str, float]:
+        """Accuracies of probes and of the head, on observations as they are and transformed."""
+        data, method = self.data, self.method
+        sources = {
+            "train": data.examples("train", PROBED),
+            "": data.examples("test", PROBED),
+            "_transformed": data.transformed("test", PROBED, self._generator("test")),
+        }
+        features: dict[str, dict[str, tuple[Tensor, Tensor]]] = {name: {} for name in _FEATURES}
+        values: dict[str, float] = {}
+        for name, batches in sources.items():
+            parts = [(*self._features(x), y) for x, y in batches]
+            if not parts:
+                continue
+            invariants, latents, whole, labels = (torch.cat(column) for column in zip(*parts, strict=True))
+            if method.has_maps:
+                features[""][name] = invariants, labels
+            features["_latents"][name] = latents, labels
+            if self.head is not None and name != "train":
+                self.head.eval()
+                with self.precision():
+                    predicted = torch.cat([self.head(part).argmax(-1) for part in whole.split(BATCH)])
+                values[f"head{name}"] = (predicted == labels).double().mean().item()
+        for which, sets in features.items():
+            if "train" not in sets:
+                continue
+            scores = probe(sets.pop("train"), sets)
+            values |= {f"{name}{which}{test}": score for name, of in scores.items() for test, score in of.items()}
+        return values
+
+    def _features(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Invariants, latents in rows, and what the head takes, of observations."""
+        whole = self.method.head_features(x)
+        invariants = inner_products(self.method.encode(x)) if self.method.has_maps else whole[:, 0]
+        return invariants.float(), self.method.latents(x).flatten(1).float(), whole
+
+
+def _names(config: PairsConfig, data_dir: Path | None) -> set[str] | None:
+    """Which parts DATA has; None where there is no DATA but niso's own photographs."""
+    if data_dir is None:
+        return None
+    return find_reader(data_dir, config.reading).names(data_dir, config.reading)
+
+
+def _cluster_metrics(operator: Operator) -> dict[str, float]:
+    labels = metrics.clusters(operator.spectrum.eigenvalues)
+    sizes: Int[Tensor, " clusters"] = labels.bincount()
+    rank = len(labels)
+    mask = multiplicity_mask(operator.spectrum.eigenvalues)
+    return {
+        "mask_mean": ((mask.sum() - rank) / max(rank * (rank - 1), 1)).item(),
+        "clusters": len(sizes),
+        "single_eigenvalues": int((sizes == 1).sum()) / rank,
+    }
+
+
+def _start_from(model: nn.Module, weights: Float[Tensor, " points"]) -> None:
+    """Start the learned mass at these weights, scaled to a mean of 1, where the latent domain is that of the data."""
+    for module in model.modules():
+        if isinstance(module, LearnedSpectrum) and module.points == len(weights):
+            with torch.no_grad():
+                module.mass_root.copy_((weights / weights.mean()).sqrt())

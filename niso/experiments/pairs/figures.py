@@ -1,0 +1,65 @@
+"""Figures of a run on the user's pairs, in the order that its report shows them."""
+
+from __future__ import annotations
+
+from niso import figures
+from niso.experiments import map_figures
+from niso.experiments.pairs.experiment import PairsResult
+from niso.report import Picture
+
+
+def transported(result: PairsResult) -> Picture:
+    """Held-out observations, transformed, and what the method makes of them."""
+    caption = f"Held-out {result.shown.kind}, and what the method makes of them."
+    if result.shown.kind == "images":
+        return map_figures.transported("observations", caption, result.pairs, map_figures.colours)
+    rows = list(result.pairs.views.items())
+    words = f"{caption} {map_figures.rows_of(result.pairs)}"
+    if result.shown.points is not None and result.shown.points.shape[1] > 1:
+        drawn = figures.point_rows([(title, values[..., 0]) for title, values in rows], result.shown.points)
+        return Picture("observations", f"{words} The first channel is shown.", drawn)
+    return Picture("observations", words, figures.signal_rows(rows))
+
+
+def eigenfunctions(result: PairsResult) -> list[Picture]:
+    """Eigenfunctions on the latent domain."""
+    operator, shown = result.operator, result.shown
+    if operator is None:
+        return []
+    spectrum = operator.spectrum
+    caption = "Learned eigenfunctions on the latent domain, in ascending eigenvalue, row by row."
+    if shown.points is not None and shown.on_domain and shown.points.shape[1] > 1:
+        count = min(24, spectrum.eigenfunctions.shape[1])
+        titles = [
+            (f"{value:.2f}", function[None])
+            for value, function in zip(
+                spectrum.eigenvalues[:count].tolist(), spectrum.eigenfunctions.mT[:count], strict=True
+            )
+        ]
+        return [Picture("eigenfunctions", caption, figures.point_rows(titles, shown.points, across=6))]
+    if min(shown.latent_grid) == 1:
+        drawn = figures.eigenfunction_lines(spectrum.eigenfunctions, spectrum.eigenvalues)
+        return [Picture("eigenfunctions", caption, drawn)]
+    return map_figures.eigenfunctions(operator)
+
+
+def spectrum(result: PairsResult) -> list[Picture]:
+    """Eigenvalues and their clusters."""
+    if result.operator is None:
+        return []
+    drawn = figures.cluster_plot(result.operator.spectrum.eigenvalues)
+    caption = (
+        "Learned eigenvalues in ascending order. Those of one colour are a cluster, neighbours at most log 2 apart: "
+        "maps mix their eigenfunctions, and hardly any others."
+    )
+    return [Picture("spectrum", caption, drawn)]
+
+
+FIGURES = (
+    transported,
+    lambda result: map_figures.same_transformation(result.pairs, "observation", "transformation"),
+    eigenfunctions,
+    spectrum,
+    lambda result: map_figures.mask(result.operator, result.pairs.maps, "a few transformations"),
+    lambda result: map_figures.mass(result.operator) if min(result.shown.latent_grid) > 1 else [],
+)

@@ -1,0 +1,143 @@
+"""Networks of observations of each kind, and the user's own."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from niso.data.pairs.table import Kind
+from niso.errors import InputError
+from niso.experiments.pairs.recipes import Chosen
+from niso.methods.method import Networks
+from niso.networks import ConvConfig, ViTConfig, ViTDecoder, ViTEncoder, on_grid
+from niso.networks.pointwise import PointwiseConfig, PointwiseNetwork
+from niso.networks.signals import SignalConfig, SignalDecoder, SignalEncoder
+
+
+class Own(NamedTuple):
+    """The user's own encoder and decoder."""
+
+    encoder: nn.Module
+    decoder: nn.Module
+
+
+def make_networks(chosen: Chosen, kind: Kind, shape: tuple[int, ...], own: Own | None = None) -> Networks:
+    """Untrained networks for observations of a kind and shape.
+
+    Raises:
+        ValueError: they do not fit the observations.
+        InputError: the user's own do not give what they should.
+    """
+    if own is not None:
+        return _own(own, shape)
+    channels = shape[0] if kind == "images" else shape[-1]
+    grid = (shape[1], shape[2]) if kind == "images" else (1, shape[0])
+    match chosen.architecture:
+        case "identity":
+            encoder, decoder = nn.Identity(), nn.Identity()
+            if kind == "images":
+                encoder, decoder = on_grid(encoder, decoder, grid)  # type: ignore[assignment]
+            return Networks(encoder, decoder, grid, channels)
+        case "pointwise":
+            perceptron = PointwiseConfig(chosen.channels[-1], chosen.blocks)
+            latent = chosen.latent_channels
+            both = PointwiseNetwork(channels, latent, perceptron), PointwiseNetwork(latent, channels, perceptron)
+            return Networks(*both, grid, latent)
+        case "vit":
+            vit = ViTConfig(grid, channels, chosen.patch, chosen.channels[-1], chosen.blocks, 4, chosen.latent_channels)
+            return Networks(ViTEncoder(vit), ViTDecoder(vit), vit.grid, vit.latent_channels)
+    if kind == "signals":
+        signal = SignalConfig(shape[0], channels, chosen.channels, chosen.blocks, chosen.latent_channels, chosen.patch)
+        return Networks(SignalEncoder(signal), SignalDecoder(signal), (1, signal.points), signal.latent_channels)
+    conv = ConvConfig(
+        channels=chosen.channels,
+        blocks=chosen.blocks,
+        latent_channels=chosen.latent_channels,
+        stem_channels=chosen.channels[0],
+        patch=chosen.patch,
+    )
+    return Networks.convolutional(conv, grid, channels)
+
+
+def import_module_class(name: str) -> nn.Module:
+    """An instance of the user's class `module:Class`, from an installed module or one in the working directory.
+
+    Nothing is added to `sys.path`: a module of the working directory that imports others of it needs
+    `python -m niso …`, which has that folder on its path, or to be a package.
+
+    Raises:
+        InputError: there is no such module or class, or it cannot be made without arguments.
+    """
+    module_name, _, class_name = name.partition(":")
+    if not module_name or not class_name:
+        raise InputError(f"{name!r} is not module:Class, e.g. mynets:Encoder")
+    try:
+        made = getattr(_module(module_name), class_name)()
+    except AttributeError as error:
+        raise InputError(f"{name}: {error}") from error
+    except Exception as error:  # the user's code may raise anything
+        raise InputError(f"{name} cannot be made: {type(error).__name__}: {' '.join(str(error).split())}") from error
+    if not isinstance(made, nn.Module):
+        raise InputError(f"{name} is not a torch.nn.Module")
+    return made
+
+
+def _module(name: str) -> object:
+    """A module by its name; its first package may lie in the working directory, as for `python -m`."""
+    first = name.partition(".")[0]
+    if first not in sys.modules and PathFinder.find_spec(first) is None:
+        spec = PathFinder.find_spec(first, [str(Path.cwd())])
+        if spec is None or spec.loader is None:
+            raise InputError(f"there is no module {first} in {Path.cwd()} nor among those installed")
+        module = module_from_spec(spec)
+        sys.modules[first] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[first]
+            raise
+    return importlib.import_module(name)
+
+
+def _own(own: Own, shape: tuple[int, ...]) -> Networks:
+    """The user's networks, with what their latents are found by a try."""
+    encoder, decoder = own
+    parameter = next(encoder.parameters(), torch.zeros(()))
+    x = torch.zeros(2, *shape, dtype=parameter.dtype, device=parameter.device)
+    modes = encoder.training, decoder.training
+    with torch.no_grad():
+        try:
+            z = encoder.eval()(x)
+            expected = "(batch, points, channels) or (batch, channels, height, width)"
+            if not isinstance(z, torch.Tensor) or z.ndim not in (3, 4) or len(z) != 2:
+                got = tuple(z.shape) if isinstance(z, torch.Tensor) else type(z).__name__
+                raise InputError(
+                    f"the encoder's latents must be {expected}, not {got}, for observations {tuple(x.shape)}"
+                )
+            if z.ndim == 4:
+                grid = (z.shape[2], z.shape[3])
+                channels = z.shape[1]
+            else:
+                grid, channels = (1, z.shape[1]), z.shape[2]
+            back = decoder.eval()(z)
+        except InputError:
+            raise
+        except Exception as error:  # the user's code may raise anything
+            problem = " ".join(str(error).split())
+            raise InputError(
+                f"the networks do not take observations {tuple(x.shape)}: {type(error).__name__}: {problem}"
+            ) from error
+    if back.shape != x.shape:
+        raise InputError(f"the decoder gives {tuple(back.shape)} for observations {tuple(x.shape)}: they must be alike")
+    encoder.train(modes[0])
+    decoder.train(modes[1])
+    if z.ndim == 4:
+        encoder, decoder = on_grid(encoder, decoder, grid)
+    return Networks(encoder, decoder, grid, channels)

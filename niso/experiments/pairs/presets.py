@@ -1,0 +1,102 @@
+"""Settings of a run on the user's own pairs; whatever is None is chosen from the data, and said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from niso.config import Optimisation, Strict, require
+from niso.data.pairs.table import Reading
+from niso.losses import Norm
+
+Effort = Literal["quick", "standard", "large"]
+Architecture = Literal["conv", "vit", "pointwise", "identity", "own"]
+
+
+@dataclass(frozen=True)
+class Training(Strict):
+    """Optimisation of the pre-training: what is None is that of the recipe, see `niso.experiments.pairs.recipes`."""
+
+    steps: int | None = None
+    """Optimiser steps."""
+    batch_size: int | None = None
+    """Pairs of a step."""
+    learning_rate: float | None = None
+    """Peak learning rate of the networks."""
+
+    def __post_init__(self) -> None:
+        require(self, "steps", "batch_size", "learning_rate", positive=True)
+
+
+@dataclass(frozen=True)
+class PairsConfig(Strict):
+    """Settings of a run on the user's own pairs. What is None is chosen from the data."""
+
+    effort: Effort = "quick"
+    """Size of networks and length of training; the preset."""
+    reading: Annotated[Reading, tyro.conf.arg(name="")] = field(default_factory=Reading)
+    """How DATA is read."""
+    architecture: Literal["auto", "conv", "vit", "pointwise", "identity"] = "auto"
+    """Networks. By default convolutions of images and of signals, a perceptron at each point of functions on points;
+    and none (identity) where T moves the values of signals or functions without changing their energy."""
+    encoder: str | None = None
+    """The user's own encoder, module:Class, a torch.nn.Module that is made without arguments and gives latents
+    (batch, points, channels), or (batch, channels, height, width)."""
+    decoder: str | None = None
+    """The user's own decoder, module:Class."""
+    rank: int | None = None
+    """Eigenfunctions k."""
+    latent_channels: int | None = None
+    """Channels d of the latent functions."""
+    group_size: int | None = None
+    """Pairs that share one T in the method niso-group."""
+    norm: Norm | None = None
+    """Norm of the losses: mean absolute error (l1) or mean square (l2)."""
+    relative_equivariance: float | None = None
+    """Weight of the equivariance loss, relative to the latents' spread."""
+    multiplicity: float | None = None
+    """Weight of the multiplicity loss."""
+    spectral_dropout: float | None = None
+    """Probability of spectral dropout."""
+    contrastive: float = 0.1
+    """Weight of the contrastive loss in the method niso-contrastive."""
+    nft_epochs: int = 50
+    """Epochs of the block diagonalisation in the methods nft."""
+    nft_maps: int = 3_200
+    """Maps that it is fitted to."""
+    validation: float = 0.1
+    """Share of the observations that settings are chosen by: nothing trains on them."""
+    test: float = 0.1
+    """Share of the observations that are held out for the final metrics."""
+    training: Annotated[Training, tyro.conf.arg(name="")] = field(default_factory=Training)
+    """Optimisation of the pre-training."""
+    head: Optimisation = field(
+        default_factory=lambda: Optimisation(
+            steps=600, batch_size=64, learning_rate=2e-3, final_learning_rate=0.0, warmup_steps=100
+        )
+    )
+    """Optimisation of the head that is trained where there are labels."""
+    evaluation_pairs: int = 512
+    """Held-out pairs that metrics are means over, at most."""
+
+    def __post_init__(self) -> None:
+        require(self, "rank", "latent_channels", "group_size", "evaluation_pairs", "nft_maps", positive=True)
+        require(self, "relative_equivariance", "multiplicity", "contrastive", "nft_epochs")
+        require(self, "spectral_dropout", most=1.0)
+        for name in ("validation", "test"):
+            if not 0 < getattr(self, name) <= 0.4:
+                raise ValueError(f"{name} must lie above 0 and not above 0.4, got {getattr(self, name)}")
+        if (self.encoder is None) != (self.decoder is None):
+            raise ValueError("--encoder and --decoder go together: name both, module:Class")
+
+
+QUICK = PairsConfig()
+"""A first look, a few minutes on a CPU."""
+STANDARD = PairsConfig(effort="standard", evaluation_pairs=2_000)
+"""Wider networks, twice the groups and four times the steps: half an hour on a CPU, minutes on a GPU."""
+LARGE = PairsConfig(effort="large", evaluation_pairs=2_000)
+"""For a GPU: pictures of 64×64 pixels, three levels, 30,000 steps."""
+
+PRESETS: dict[str, Any] = {"quick": QUICK, "standard": STANDARD, "large": LARGE}

@@ -1,0 +1,44 @@
+"""What features are worth: simple classifiers on features of labelled observations, clean and transformed."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float, Int
+from torch import Tensor
+
+NEIGHBOURS = 5
+
+
+def probe(
+    train: tuple[Float[Tensor, "train features"], Int[Tensor, " train"]],
+    tests: dict[str, tuple[Float[Tensor, "_test features"], Int[Tensor, " _test"]]],
+) -> dict[str, dict[str, float]]:
+    """Accuracies of a linear probe and of the nearest neighbours, by the names of the test sets.
+
+    Features are centred and scaled by the training set. The linear probe is ridge regression on the classes, its
+    penalty chosen by leave-one-out errors of the training set; the neighbours are 5, by Euclidean distance.
+    """
+    from sklearn.linear_model import RidgeClassifierCV
+    from sklearn.neighbors import KNeighborsClassifier
+
+    features, labels = (part.cpu().double().numpy() for part in train)
+    mean, deviation = features.mean(0), features.std(0)
+    used = deviation > 1e-9 * max(float(np.abs(features).max(initial=0)), 1e-300)
+    deviation = deviation[used]
+
+    def scaled(values: Tensor) -> np.ndarray:
+        return (values.cpu().double().numpy()[:, used] - mean[used]) / deviation
+
+    classifiers = {
+        "linear": RidgeClassifierCV(np.logspace(-2, 4, 7)),
+        "knn": KNeighborsClassifier(min(NEIGHBOURS, len(labels))),
+    }
+    scores: dict[str, dict[str, float]] = {}
+    for name, classifier in classifiers.items():
+        classifier.fit(scaled(train[0]), labels)
+        scores[name] = {
+            test: float(classifier.score(scaled(values), truth.cpu().numpy()))
+            for test, (values, truth) in tests.items()
+            if len(truth)
+        }
+    return scores

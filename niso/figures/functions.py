@@ -1,0 +1,121 @@
+"""Pictures of signals and of functions on points."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from niso.figures.curves import COLOURS
+from niso.figures.style import BLUE, DIVERGING, GREY, Array, as_numpy, largest, panels, styled
+from niso.metrics import clusters
+
+
+@styled
+def signal_rows(rows: Sequence[tuple[str, Float[Array, "_count _length _channels"]]]) -> Figure:
+    """Rows of signals, a column for each, with one scale a column; channels are lines.
+
+    Raises:
+        ValueError: there is no signal.
+    """
+    count = max((len(values) for _, values in rows), default=0)
+    if count == 0:
+        raise ValueError("there are no signals to show")
+    count = min(count, 5)
+    figure = Figure((10, 1.1 * len(rows) + 0.1))
+    cells = figure.subplots(len(rows), count, squeeze=False, sharex=True, sharey="col")
+    for line, (title, signals) in zip(cells, rows, strict=True):
+        values = as_numpy(signals)
+        for axes, signal in zip(line, values, strict=False):
+            for channel, one in enumerate(signal.T[: len(COLOURS)]):
+                axes.plot(one, color=COLOURS[channel], linewidth=1)
+            axes.grid(True)
+            axes.tick_params(labelsize=6)
+        line[0].set_ylabel(textwrap.fill(title, 14), rotation=0, ha="right", va="center")
+    return figure
+
+
+@styled
+def point_rows(
+    rows: Sequence[tuple[str, Float[Array, "_count _points"]]],
+    points: Float[Array, "_points _dimensions"],
+    across: int | None = None,
+) -> Figure:
+    """Functions on points as coloured dots at their first two coordinates, each scaled to its largest magnitude.
+
+    Args:
+        rows: titles and functions: a row each, or, with `across`, one function each, so many beside one another.
+
+    Raises:
+        ValueError: there is no function.
+    """
+    places = as_numpy(points)
+    if not rows:
+        raise ValueError("there are no functions to show")
+    if across is None:
+        count = min(8, max(len(values) for _, values in rows))
+        figure = Figure((1.25 * count + 1.2, 1.25 * len(rows)))
+        cells = figure.subplots(len(rows), count, squeeze=False)
+        for line, (title, functions) in zip(cells, rows, strict=True):
+            for axes, function in zip(line, as_numpy(functions), strict=False):
+                _dots(axes, places, function)
+            line[0].text(-0.1, 0.5, textwrap.fill(title, 14), transform=line[0].transAxes, ha="right", va="center")
+    else:
+        down = math.ceil(len(rows) / across)
+        figure = Figure((1.4 * across, 1.5 * down))
+        for axes, (title, functions) in zip(figure.subplots(down, across, squeeze=False).flat, rows, strict=False):
+            _dots(axes, places, as_numpy(functions)[0])
+            axes.set_title(title, fontsize=7)
+    for axes in figure.axes:
+        axes.axis("off")
+    return figure
+
+
+def _dots(axes: Axes, places: np.ndarray, function: np.ndarray) -> None:
+    limit = largest(function)
+    second = places[:, 1] if places.shape[1] > 1 else np.zeros(len(places))
+    axes.scatter(
+        places[:, 0], second, c=function, cmap=DIVERGING, vmin=-limit, vmax=limit, s=8, edgecolors=GREY, linewidths=0.2
+    )
+    axes.set_aspect("equal")
+
+
+@styled
+def eigenfunction_lines(
+    eigenfunctions: Float[Array, "points rank"], eigenvalues: Float[Array, " rank"], count: int = 32
+) -> Figure:
+    """The first eigenfunctions of a one-dimensional domain as lines, row by row, the eigenvalue above each."""
+    functions, values = as_numpy(eigenfunctions).T[:count], as_numpy(eigenvalues)[:count]
+    across = min(4, len(functions))
+    down = math.ceil(len(functions) / across)
+    figure = Figure((10, 0.85 * down + 0.3))
+    cells = figure.subplots(down, across, squeeze=False, sharex=True)
+    for axes in cells.flat[len(functions) :]:
+        axes.axis("off")
+    for axes, function, value in zip(cells.flat, functions, values, strict=False):
+        axes.axhline(0, color=GREY, linewidth=0.5)
+        axes.plot(function, color=BLUE, linewidth=1, marker="." if len(function) <= 64 else None, markersize=2)
+        axes.set_title(f"λ = {value:.2f}", fontsize=7)
+        axes.set(yticks=[], ylim=(-1.1 * largest(function), 1.1 * largest(function)))
+        axes.tick_params(labelsize=6)
+    return figure
+
+
+@styled
+def cluster_plot(eigenvalues: Float[Array, " rank"]) -> Figure:
+    """Eigenvalues in ascending order, coloured by cluster, see `niso.metrics.clusters`."""
+    import torch
+
+    values = np.sort(as_numpy(eigenvalues))
+    labels = clusters(torch.from_numpy(values)).numpy()
+    figure, (axes,) = panels(6, 3)
+    axes.scatter(range(len(values)), values, c=[COLOURS[label % len(COLOURS)] for label in labels], s=14)
+    axes.set(xlabel="eigenfunction, by ascending eigenvalue", ylabel="learned eigenvalue λ")
+    axes.set_title(f"{labels.max() + 1} clusters")
+    axes.grid(True)
+    return figure

@@ -1,0 +1,50 @@
+"""Affine maps of images: turned, scaled, sheared and moved."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from niso.geometry.homographies import Homographies
+
+
+@dataclass(frozen=True)
+class AffineMaps(Homographies):
+    """Random affine maps of images; see `niso.geometry.action.Action`.
+
+    They are a subgroup of the homographies, whose conventions hold: points (row, column, 1) in −1 … 1, background
+    around the image. Observations are (batch, channels, height, width). Transformations are (batch, 3, 3) matrices of
+    last row (0, 0, 1), in float64 as sampled.
+
+    Attributes:
+        angle: largest angle of a uniform rotation, in degrees.
+        scale: standard deviation of the logarithm of the scale of either axis.
+        shear: standard deviation of the shear.
+        shift: standard deviation of either coordinate's displacement, in half image sides.
+        aspect: width / height of the images, so that rotations are rotations of the plane.
+    """
+
+    angle: float = 180.0
+    scale: float = 0.15
+    shear: float = 0.1
+    shift: float = 0.1
+    aspect: float = 1.0
+
+    def sample(self, count: int, generator: torch.Generator | None = None) -> Float[Tensor, "count 3 3"]:
+        noise = torch.randn(count, 5, generator=generator, dtype=torch.float64, device="cpu")
+        turn = torch.rand(count, generator=generator, dtype=torch.float64, device="cpu")
+        angle = (2 * turn - 1) * math.radians(self.angle)
+        cos, sin = angle.cos(), angle.sin()
+        rotation = torch.stack([cos, -sin, sin, cos], -1).unflatten(-1, (2, 2))
+        stretch = torch.diag_embed((self.scale * noise[:, :2]).exp())
+        stretch[:, 0, 1] = self.shear * noise[:, 2]
+        sides = torch.tensor([1.0, self.aspect], dtype=torch.float64, device="cpu")
+        matrix = torch.zeros(count, 3, 3, dtype=torch.float64, device="cpu")
+        matrix[:, :2, :2] = rotation @ stretch * sides / sides[:, None]  # S⁻¹ A S, S from unit coordinates to the plane
+        matrix[:, :2, 2] = self.shift * noise[:, 3:]
+        matrix[:, 2, 2] = 1
+        return matrix

@@ -1,0 +1,61 @@
+"""Affine maps of colours: hue, saturation, contrast and brightness of a whole image change at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from niso.geometry.action import on_device_of
+
+
+@dataclass(frozen=True)
+class ColourMaps:
+    """Affine maps y = Cx + c of the colour x of every pixel; see `niso.geometry.action.Action`.
+
+    They are a group, for values are not cut off: colours may leave −1 … 1. Observations are (batch, channels, height,
+    width). Transformations are (batch, channels + 1, channels + 1) matrices that act on (x, 1), exponentials of random
+    ones, in float64 as sampled. The strength is the mean distance by which the corners of the cube of colours move.
+
+    Attributes:
+        channels: of the images.
+        deviation: standard deviation of the entries of the logarithm.
+    """
+
+    unit: ClassVar[str] = "half ranges of values"
+
+    channels: int = 3
+    deviation: float = 0.2
+
+    def sample(self, count: int, generator: torch.Generator | None = None) -> Float[Tensor, "count size size"]:
+        size = self.channels + 1
+        logarithm = self.deviation * torch.randn(
+            count, size, size, generator=generator, dtype=torch.float64, device="cpu"
+        )
+        logarithm[:, -1] = 0
+        return torch.linalg.matrix_exp(logarithm)
+
+    def act(
+        self, x: Float[Tensor, "batch channels height width"], t: Float[Tensor, "#batch size size"]
+    ) -> Float[Tensor, "batch channels height width"]:
+        t = on_device_of(x, t).to(x.dtype)
+        mixed = t[:, :-1, :-1] @ x.flatten(2) + t[:, :-1, -1:]
+        return mixed.unflatten(2, x.shape[2:])
+
+    def compose(
+        self, second: Float[Tensor, "batch size size"], first: Float[Tensor, "batch size size"]
+    ) -> Float[Tensor, "batch size size"]:
+        return second @ first
+
+    def inverse(self, t: Float[Tensor, "batch size size"]) -> Float[Tensor, "batch size size"]:
+        return torch.linalg.inv(t)
+
+    def strength(self, t: Float[Tensor, "batch size size"]) -> Float[Tensor, " batch"]:
+        corners = torch.tensor(list(product((-1.0, 1.0), repeat=self.channels)), dtype=t.dtype, device=t.device).mT
+        corners = torch.cat([corners, corners.new_ones(1, corners.shape[1])])
+        moved = (t @ corners)[:, :-1] - corners[:-1]
+        return moved.norm(dim=1).mean(1)

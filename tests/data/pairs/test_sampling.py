@@ -1,0 +1,215 @@
+"""No observation is in two parts; pairs, groups and clips are what they say; the readers of folders."""
+
+from itertools import chain, combinations
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from niso.data.pairs.find import find_reader
+from niso.data.pairs.sampling import PARTS, pair_data, scaled, unscaled
+from niso.data.pairs.split import split
+from niso.data.pairs.table import Reading, make_table
+from niso.data.pairs.transforms import make_transformations
+from niso.errors import InputError
+from niso.geometry.action import Action
+
+
+def signals(count=40, length=8):
+    """Each observation is its own number."""
+    return np.arange(count, dtype=np.float32)[:, None].repeat(length, 1)
+
+
+def paired(transform=None, skip=5, **columns):
+    table = make_table("DATA", columns, Reading(kind="signals"))
+    return pair_data(table, transform, skip, 0.1, 0.1, 1.0, torch.device("cpu"))
+
+
+def numbers(data, view):
+    """Which observations a batch holds."""
+    return unscaled(view[:, 0, 0], data.scaling).round().long().tolist()
+
+
+def assert_apart(*parts):
+    for first, second in combinations(parts, 2):
+        assert not set(first) & set(second)
+
+
+def test_parts_are_apart_and_complete():
+    data = paired(x=signals(), tx=signals() + 100)
+    rows = [data.rows[part].tolist() for part in PARTS]
+    assert_apart(*rows)
+    assert sorted(chain(*rows)) == list(range(40)) and min(map(len, rows)) >= 4
+
+
+def test_a_picture_that_occurs_several_times_is_in_one_part():
+    picture = np.arange(60) // 3  # each under three transformations
+    columns = {"x": signals(60)[picture], "tx": signals(60) + 100}
+    parts = split(make_table("DATA", columns, Reading(kind="signals")), 0.1, 0.1)
+    assert_apart(*(picture[part] for part in parts[:3]))
+
+
+def test_groups_stay_together_where_they_can():
+    group = np.arange(60) // 4
+    columns = {"x": signals(60), "tx": signals(60) + 100, "group": group}
+    parts = split(make_table("DATA", columns, Reading(kind="signals")), 0.1, 0.1)
+    assert_apart(*(group[part] for part in parts[:3]))
+
+
+def test_a_chain_of_observations_is_cut_into_stretches_that_share_none():
+    """The frames of a film as pairs: tx of a row is x of the next."""
+    x = signals(101)
+    parts = split(make_table("DATA", {"x": x[:-1], "tx": x[1:]}, Reading(kind="signals")), 0.1, 0.1)
+    seen = [{*part.tolist(), *(part + 1).tolist()} for part in parts[:3]]
+    assert_apart(*seen)
+    assert "held out" in parts.note and len(parts.train) > 70
+
+
+def test_groups_share_their_transformation():
+    group = np.arange(60) % 15
+    data = paired(x=signals(60), tx=signals(60) + 100, group=group)
+    assert data.grouped and data.most_in_group == 4
+    x, tx = data.sample(12, group=3)
+    for members in torch.tensor(numbers(data, x)).view(4, 3).tolist():
+        assert len(set(members)) == 3 and len({group[m] for m in members}) == 1
+    torch.testing.assert_close(tx - x, torch.full_like(x, 100 / data.scaling.scale[0]), atol=1e-4, rtol=0)
+    with pytest.raises(InputError, match="lower --group-size"):
+        data.sample(10, group=5)
+    for x, _, other, _ in data.pairs("test", 100, torch.Generator()):
+        assert all(group[a] == group[b] and a != b for a, b in zip(numbers(data, x), numbers(data, other), strict=True))
+
+
+def test_pairs_without_groups_say_so():
+    data = paired(x=signals(), tx=signals() + 100)
+    assert not data.grouped and data.views == 2
+    assert all(len(batch) == 2 for batch in data.pairs("test", 100, torch.Generator()))
+    assert paired(x=signals(), tx=signals(), ttx=signals()).views == 3
+
+
+def test_niso_transforms_single_observations_in_groups_and_triplets():
+    x = np.random.default_rng(0).standard_normal((40, 8, 1)).astype(np.float32)
+    data = paired("shift", x=x)
+    assert data.grouped and data.views == 3
+    first, second, third = data.sample(8, views=3, group=4)
+    for start in (0, 4):
+        shifts = [
+            next(by for by in range(8) if torch.equal(a.roll(by, 0), b))
+            for a, b in zip(first[start : start + 4], second[start : start + 4], strict=True)
+        ]
+        assert len(set(shifts)) == 1
+        assert torch.equal(second[start].roll(shifts[0], 0), third[start])
+    assert all(len(batch) == 4 for batch in data.pairs("validation", 10, torch.Generator()))
+
+
+def test_what_cannot_be_paired_is_refused():
+    with pytest.raises(InputError, match="name a transformation that niso is to apply by --transform"):
+        paired(x=signals())
+    with pytest.raises(InputError, match="leave --transform out"):
+        paired("shift", x=signals(), tx=signals())
+    with pytest.raises(InputError, match="homography acts on images, and these are signals"):
+        paired("homography", x=signals())
+    with pytest.raises(InputError, match="unknown transform 'homograpy'; did you mean homography"):
+        paired("homograpy", x=signals())
+
+
+@pytest.mark.parametrize("name", ["shift", "rotation", "affine", "homography", "colour", "elastic"])
+def test_every_transformation_acts_on_images_of_any_shape(name):
+    action = make_transformations(name, "images", (3, 12, 16))
+    x = torch.rand(4, 3, 12, 16) * 2 - 1
+    t = action.sample(4, torch.Generator().manual_seed(0))
+    moved = action.act(x, t)
+    assert moved.shape == x.shape and moved.isfinite().all() and not torch.equal(moved, x)
+    assert (action.strength(t) > 0).any()
+    assert isinstance(action, Action) == (name != "elastic")
+
+
+def test_scaling_is_undone():
+    data = paired(x=signals(), tx=signals())
+    values = torch.randn(5, 8, 1)
+    torch.testing.assert_close(unscaled(scaled(values, data.scaling), data.scaling), values)
+
+
+def test_data_that_is_not_in_memory_gives_the_same(tmp_path):
+    x = np.random.default_rng(0).standard_normal((40, 8, 2))
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "tx.npy", x + 1)
+    table = find_reader(tmp_path, Reading()).read(tmp_path, Reading(), 8)
+    kept, mapped = (pair_data(table, None, 5, 0.1, 0.1, memory, torch.device("cpu")) for memory in (1.0, 1e-9))
+    batches = []
+    for data in (kept, mapped):
+        torch.manual_seed(0)
+        batches.append(torch.cat(data.sample(16)))
+    assert torch.equal(*batches)
+
+
+# Folders of pictures
+
+
+def write(path, number, size=16):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.full((size, size, 3), number, np.uint8)).save(path)
+
+
+def read(path, **reading):
+    options = Reading(**reading)
+    return find_reader(path, options).read(path, options, 8)
+
+
+def test_paired_folders_are_matched_by_name(tmp_path):
+    for number in range(12):
+        write(tmp_path / "a" / f"{number}.png", number)
+        write(tmp_path / "b" / f"{number}.bmp", 100 + number)
+    table = read(tmp_path)
+    first, second = (table.views[name][:, 0, 0, 0] for name in ("x", "tx"))
+    assert (second == first + 100).all() and table.shape == (3, 8, 8)
+    write(tmp_path / "b" / "lonely.png", 0)
+    with pytest.raises(InputError, match=r"b/lonely.png has no picture of the same name in a/"):
+        read(tmp_path)
+    (tmp_path / "a" / "lonely.png").write_bytes(b"not a picture")
+    with pytest.raises(InputError, match=r"lonely.png cannot be read .*: repair or remove it"):
+        read(tmp_path)
+
+
+def test_clips_are_paired_within_themselves_and_not_across(tmp_path):
+    for clip in range(5):
+        for frame in range(6):
+            write(tmp_path / f"clip{clip}" / f"{frame}.png", 20 * clip + frame)
+    write(tmp_path / "single" / "0.png", 0)
+    table = read(tmp_path, skip=2)
+    assert "single has 1 frames and is left out" in table.note
+    data = pair_data(table, None, 2, 0.2, 0.2, 1.0, torch.device("cpu"))
+    clips = [set((table.clip[rows]).tolist()) for rows in data.rows.values()]
+    assert_apart(*clips)
+    x, tx = (unscaled(view[:, 0, 0, 0], data.scaling).round().long() for view in data.sample(200))
+    assert (x // 20 == tx // 20).all() and ((x - tx).abs() <= 2).all() and (x != tx).all()
+    assert (x < tx).any() and (x > tx).any()
+
+
+def test_one_clip_is_cut_into_stretches(tmp_path):
+    for frame in range(40):
+        write(tmp_path / "clip" / f"{frame}.png", frame)
+    data = pair_data(read(tmp_path), None, 3, 0.1, 0.1, 1.0, torch.device("cpu"))
+    assert "fewer than three clips" in data.note
+    seen = []
+    for part in PARTS:
+        pairs = list(data.pairs(part, 200, torch.Generator().manual_seed(0)))
+        views = [unscaled(view[:, 0, 0, 0], data.scaling) for batch in pairs for view in batch]
+        seen.append(torch.cat(views).round().tolist())
+    assert_apart(*seen)
+
+
+def test_folders_of_pictures_are_classes_and_large_pictures_are_cut(tmp_path):
+    for number in range(12):
+        write(tmp_path / "small" / ("even", "odd")[number % 2] / f"{number}.png", number)
+        write(tmp_path / "large" / f"{number}.png", number, 40)
+    table = read(tmp_path / "small", transform="rotation")
+    assert table.classes == ("even", "odd") and (table.label == table.views["x"][:, 0, 0, 0] % 2).all()
+    crops = read(tmp_path / "large", transform="rotation", crops=60)
+    assert crops.views["x"].shape == (60, 3, 8, 8) and (np.bincount(crops.source) == 5).all()
+    parts = split(crops, 0.1, 0.1)
+    assert_apart(*(crops.source[part] for part in parts[:3]))
+    with pytest.raises(InputError, match="name a transformation"):
+        pair_data(read(tmp_path / "large"), None, 5, 0.1, 0.1, 1.0, torch.device("cpu"))
+    with pytest.raises(InputError, match="allow it by --memory 1, or choose a smaller --size"):
+        read(tmp_path / "large", transform="rotation", crops=0, memory=1e-6)

@@ -1,0 +1,168 @@
+"""What arrays are read as, and that whatever cannot be used is refused in one line."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import save_file
+
+from niso.data.pairs.arrays import ArrayReader
+from niso.data.pairs.find import find_reader
+from niso.data.pairs.table import Reading, make_table, scaling_of
+from niso.errors import InputError
+
+N = 12
+
+
+def noise(*shape, dtype=np.float32):
+    return np.random.default_rng(0).standard_normal((N, *shape)).astype(dtype)
+
+
+def table(reading=None, **columns):
+    return make_table("DATA", columns, reading or Reading())
+
+
+@pytest.mark.parametrize(
+    ("shape", "extra", "kind", "observed"),
+    [
+        ((3, 8, 10), {}, "images", (3, 8, 10)),
+        ((8, 8), {}, "images", (1, 8, 8)),
+        ((30, 2), {}, "signals", (30, 2)),
+        ((30,), {}, "signals", (30, 1)),
+        ((30, 40), {"points": noise(30, 2)[0]}, "points", (30, 40)),
+    ],
+)
+def test_kinds_are_told_by_shape(shape, extra, kind, observed):
+    read = table(x=noise(*shape), tx=noise(*shape), **extra)
+    assert (read.kind, read.shape, len(read)) == (kind, observed, N)
+
+
+def test_a_kind_that_shape_does_not_tell_is_asked_for():
+    x = noise(30, 40)
+    with pytest.raises(InputError, match=r"images \(n, H, W\) or signals \(n, L, C\)\? Say so by --kind"):
+        table(x=x)
+    assert table(Reading(kind="images"), x=x).shape == (1, 30, 40)
+    assert table(Reading(kind="signals"), x=x).shape == (30, 40)
+
+
+X = noise(30, 2)
+NAN = X.copy()
+NAN[7, 3, 1] = np.nan
+BAD = {
+    "different lengths": ({"x": X, "tx": X[1:]}, "x has 12 observations and tx 11"),
+    "different shapes": ({"x": X, "tx": X[:, :-1]}, "both views must have one shape"),
+    "different types": ({"x": X, "tx": X.astype(np.float64)}, "x is of type float32 and tx of float64"),
+    "NaN": ({"x": X, "tx": NAN}, r"tx\[7\] holds NaN or infinite values"),
+    "infinite": ({"x": NAN * np.inf, "tx": X}, r"x\[0\] holds NaN or infinite"),
+    "one class": ({"x": X, "label": np.zeros(N, int)}, "all labels are 0: give two classes or more"),
+    "labels of another number": ({"x": X, "label": np.arange(5)}, "give one for each observation"),
+    "labels that are no classes": ({"x": X, "label": np.linspace(0, 1, N)}, "whole numbers or words"),
+    "too few": ({"x": X[:5], "tx": X[:5]}, "at least 10 are needed"),
+    "nothing": ({"x": X[:0]}, "x is empty"),
+    "no x": ({"tx": X}, "has no x"),
+    "a misspelt name": ({"x": X, "lable": np.arange(N)}, "'lable', which is not known; did you mean label"),
+    "channels last": ({"x": noise(16, 16, 3)}, r"give \(n, C, H, W\), in NumPy x.transpose"),
+    "objects": ({"x": np.array([{}] * N)}, "Python objects"),
+    "words": ({"x": np.array(["a"] * N)}, "give integers or floating-point"),
+    "complex": ({"x": X.astype(complex)}, "give integers or floating-point"),
+    "five axes": ({"x": noise(2, 3, 4, 5)}, r"give images \(n, C, H, W\)"),
+    "ttx alone": ({"x": X, "ttx": X}, "no tx"),
+    "points of images": ({"x": noise(3, 8, 8), "points": noise(2)}, "x are images"),
+    "too many points": ({"x": noise(30, 2), "points": noise(2)}, r"not \(30, 2\)"),
+    "weights that vanish": ({"x": X, "points": noise(30, 2)[0], "weights": np.zeros(30)}, "finite and positive"),
+}
+
+
+@pytest.mark.parametrize(("columns", "message"), BAD.values(), ids=BAD)
+def test_bad_arrays_are_refused_in_one_line(columns, message):
+    with pytest.raises(InputError, match=message) as refused:
+        make_table("DATA", columns, Reading())
+    assert "\n" not in str(refused.value)
+
+
+def test_images_are_scaled_to_minus_one_to_one_and_signals_channel_by_channel():
+    rows = np.arange(N)
+    pixels = np.full((N, 8, 8), 255, np.uint8)
+    assert scaling_of(table(x=pixels), rows) == ((127.5,), (127.5,))
+    low, high = np.zeros((N, 8, 8)), np.ones((N, 8, 8))
+    low[0] = high[0]
+    assert scaling_of(table(x=low), rows) == ((0.5,), (0.5,))
+    signals = np.stack([5 + 3 * noise(50), np.full((N, 50), 2.0)], axis=-1)
+    (first, second), (deviation, constant) = scaling_of(table(x=signals), rows)
+    assert abs(first - 5) < 1 and abs(deviation - 3) < 0.5 and (second, constant) == (2.0, 1.0)
+
+
+@pytest.fixture(params=["npz", "compressed.npz", "safetensors", "folder"])
+def stored(request, tmp_path):
+    big = np.random.default_rng(0).standard_normal((N, 3, 128, 128)).astype(np.float32)
+    columns = {"x": big, "tx": big + 1, "label": np.arange(N) % 3}
+    path = tmp_path / f"pairs.{request.param}"
+    match request.param:
+        case "npz":
+            np.savez(path, **columns)
+        case "compressed.npz":
+            np.savez_compressed(path, **columns)
+        case "safetensors":
+            save_file(columns, path)
+        case "folder":
+            path.mkdir()
+            for name, values in columns.items():
+                np.save(path / f"{name}.npy", values)
+    return path, columns
+
+
+def test_files_of_every_format_give_the_same(stored):
+    path, columns = stored
+    reading = Reading()
+    reader = find_reader(path, reading)
+    assert reader is ArrayReader and reader.names(path, reading) == set(columns)
+    read = reader.read(path, reading, 32)
+    np.testing.assert_array_equal(read.views["x"], columns["x"])
+    np.testing.assert_array_equal(read.views["tx"], columns["tx"])
+    assert read.classes == ("0", "1", "2")
+    mapped = isinstance(read.views["x"].base, np.memmap) or isinstance(read.views["x"], np.memmap)
+    assert mapped == (path.suffix in ("", ".folder") or path.name == "pairs.npz")
+
+
+class Trap:
+    def __reduce__(self):
+        return print, ("unpickled",)
+
+
+def test_nothing_is_unpickled(tmp_path, capsys):
+    x = np.empty(N, object)
+    x[:] = [Trap() for _ in range(N)]
+    np.savez(tmp_path / "objects.npz", x=x)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    np.save(folder / "x.npy", x)
+    (tmp_path / "pickle.npz").write_bytes(pickle.dumps(1))
+    for path, message in (
+        ("objects.npz", "never unpickled"),
+        ("folder", "never unpickled"),
+        ("pickle.npz", "cannot be read|objects"),
+    ):
+        with pytest.raises(InputError, match=message):
+            ArrayReader.read(tmp_path / path, Reading(), 32)
+    assert "unpickled" not in capsys.readouterr().out
+
+
+def test_damaged_and_missing_files_are_named(tmp_path):
+    file = tmp_path / "pairs.npz"
+    np.savez(file, x=X, tx=X)
+    file.write_bytes(file.read_bytes()[:-40])
+    with pytest.raises(InputError, match=r"pairs.npz cannot be read"):
+        ArrayReader.read(file, Reading(), 32)
+    with pytest.raises(InputError, match=r"does not exist: give --data a file \.npz"):
+        find_reader(tmp_path / "nowhere", Reading())
+    with pytest.raises(InputError, match="nothing that can be paired"):
+        find_reader(tmp_path, Reading())
+
+
+def test_bfloat16_tensors_are_read_or_refused_in_one_line(tmp_path):
+    from safetensors.torch import save_file as save_tensors
+
+    save_tensors({"x": torch.zeros(N, 4, 4, dtype=torch.bfloat16)}, tmp_path / "x.safetensors")
+    with pytest.raises(InputError, match=r"x.safetensors"):
+        ArrayReader.read(tmp_path / "x.safetensors", Reading(), 32)

@@ -1,0 +1,186 @@
+"""The user's pairs of every kind, from DATA to a report; networks, methods and settings that fit the data."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from niso.experiments.pairs.diagnosis import CHECKS, diagnose
+from niso.experiments.pairs.experiment import Pairs
+
+SHORT = (
+    "--steps 2 --batch-size 4 --group-size 2 --rank 4 --latent-channels 4 --evaluation-pairs 4 --head.steps 2".split()
+)
+
+
+@pytest.fixture
+def run(niso, tmp_path):
+    """Runs `niso run pairs` for two steps; what it says, and its run folder."""
+
+    def call(data, *words):
+        status, out, err = niso("run", "pairs", "--data", data, *SHORT, *words, "--out", tmp_path / "run")
+        assert status == 0, err
+        return out, err, tmp_path / "run"
+
+    return call
+
+
+def arrays(path: Path, *shape: int, **others: np.ndarray) -> Path:
+    x = np.random.default_rng(0).standard_normal((24, *shape)).astype(np.float32)
+    np.savez(path, x=x, tx=np.flip(x, 1) + 0.1, **others)
+    return path
+
+
+def pictures(folder: Path, count: int = 12, size: int = 16) -> Path:
+    folder.mkdir(parents=True)
+    for number in range(count):
+        pixels = np.random.default_rng(number).integers(256, size=(size, size, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{number}.png")
+    return folder
+
+
+def test_arrays(run, tmp_path):
+    out, err, folder = run(arrays(tmp_path / "pairs.npz", 16, 2))
+    assert "24 signals of 16×2" in err and "method niso;" in err and "equivariance_error" in out
+    facts = json.loads((folder / "run.json").read_text())
+    assert facts["data"]["shape"] == [16, 2] and facts["chosen"]["rank"] == 4
+    assert any("predictions" in note for note in facts["notes"])
+    assert "Diagnosis" in (folder / "report.html").read_text()
+
+
+def test_paired_folders(run, tmp_path):
+    for name in "ab":
+        pictures(tmp_path / "data" / name)
+    assert "12 images of 3×8×8" in run(tmp_path / "data", "--size", "8")[1]
+
+
+def test_clips(run, tmp_path):
+    for clip in range(4):
+        pictures(tmp_path / "data" / f"clip{clip}", 5)
+    assert "20 images of 3×8×8" in run(tmp_path / "data", "--size", "8", "--skip", "2")[1]
+
+
+def test_pictures_under_homographies(run, tmp_path):
+    out, err, _ = run(pictures(tmp_path / "data"), "--transform", "homography", "--size", "8")
+    assert "method niso-group in groups of 2" in err and "relative_map_error" in out
+
+
+def test_functions_on_points_start_from_their_weights_and_are_drawn(tmp_path, niso, drawn):
+    weights = np.arange(1.0, 21.0)
+    places = np.random.default_rng(1).standard_normal((20, 2))
+    data = arrays(tmp_path / "pairs.npz", 20, 2, points=places, weights=weights)
+    status, _, err = niso("run", "pairs", "--data", data, *SHORT, "--out", tmp_path / "run")
+    assert status == 0 and "a perceptron at each point" in err
+    assert (tmp_path / "run" / "figures" / "observations.png").exists()
+    assert (tmp_path / "run" / "figures" / "eigenfunctions.png").exists()
+
+
+def test_signals_are_drawn(tmp_path, niso, drawn):
+    words = ["--data", arrays(tmp_path / "pairs.npz", 16, 2), *SHORT, "--out", tmp_path / "run"]
+    assert niso("run", "pairs", *words).status == 0
+    captions = json.loads((tmp_path / "run" / "figures" / "captions.json").read_text())
+    assert {"observations", "eigenfunctions", "spectrum"} <= set(captions)
+
+
+def test_labels_give_probes_clean_and_transformed_for_methods_and_the_autoencoder(niso, labelled_pairs, tmp_path):
+    words = ["--data", labelled_pairs, *SHORT, "--methods", "niso-group", "autoencoder", "--out", tmp_path / "runs"]
+    status, _, err = niso("run", "pairs", *words)
+    assert status == 0, err
+    metrics = json.loads((tmp_path / "runs" / "niso-group-seed0" / "metrics.json").read_text())
+    for name in ("linear", "knn", "head"):
+        assert {name, f"{name}_transformed"} <= set(metrics)
+    assert {"linear_latents", "knn_latents_transformed"} <= set(metrics)
+    plain = json.loads((tmp_path / "runs" / "autoencoder-seed0" / "metrics.json").read_text())
+    assert "linear_latents" in plain and "head_transformed" in plain and "linear" not in plain
+
+
+def test_a_run_resumes_and_is_evaluated_again(run, niso, tmp_path):
+    _, _, folder = run(arrays(tmp_path / "pairs.npz", 16, 2))
+    before = json.loads((folder / "metrics.json").read_text())
+    assert niso("evaluate", folder).status == 0
+    assert json.loads((folder / "metrics.json").read_text()) == before
+
+
+def test_only_methods_that_the_data_supports(refused, tmp_path):
+    data = arrays(tmp_path / "pairs.npz", 16, 2)
+    words = ["run", "pairs", "--data", data, *SHORT, "--out", tmp_path / "run"]
+    assert "needs groups that share one T" in refused(*words, "--method", "niso-group")
+    assert "needs triplets (ttx)" in refused(*words, "--method", "niso-triplet")
+    assert Pairs.available(Pairs.presets["quick"], data)[0] == "niso"
+    assert not {"niso-group", "niso-triplet"} & set(Pairs.available(Pairs.presets["quick"], data))
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_does_not_fit_is_refused(refused, tmp_path):
+    data = arrays(tmp_path / "pairs.npz", 16, 2)
+    words = ["run", "pairs", "--data", data, *SHORT[:-2], "--out", tmp_path / "run"]
+    assert "rank 99 exceeds the 16 points" in refused(*words, "--rank", "99")
+    assert "does not take signals" in refused(*words, "--architecture", "vit")
+    assert "go together" in refused(*words, "--encoder", "mine:Encoder")
+    assert "does not exist" in refused("run", "pairs", "--data", tmp_path / "nothing")
+    odd = arrays(tmp_path / "odd.npz", 3, 41, 37)
+    assert "cannot be divided" in refused("run", "pairs", "--data", odd, "--out", tmp_path / "run")
+
+
+NETWORKS = """
+import torch
+class Encoder(torch.nn.Linear):
+    def __init__(self): super().__init__(2, 5)
+class Decoder(torch.nn.Linear):
+    def __init__(self): super().__init__(5, 2)
+class Wrong(torch.nn.Linear):
+    def __init__(self): super().__init__(5, 3)
+"""
+
+
+def test_networks_of_the_user_are_imported_from_the_working_directory(run, refused, tmp_path, monkeypatch):
+    (tmp_path / "nets_of_mine.py").write_text(NETWORKS)
+    monkeypatch.chdir(tmp_path)
+    data = arrays(tmp_path / "pairs.npz", 16, 2)
+    words = ["--encoder", "nets_of_mine:Encoder", "--decoder"]
+    assert "networks of your own, 16 latent points, 5 channels" in run(data, *words, "nets_of_mine:Decoder")[1]
+    for name, message in (
+        ("nets_of_mine:Wrong", "the decoder gives (2, 16, 3) for observations (2, 16, 2)"),
+        ("nets_of_mine:Missing", "has no attribute 'Missing'"),
+        ("nowhere:Decoder", "there is no module nowhere"),
+        ("Decoder", "is not module:Class"),
+    ):
+        line = refused("run", "pairs", "--data", data, *SHORT, *words, name, "--out", tmp_path / "other")
+        assert message in line
+
+
+@pytest.mark.parametrize(
+    ("measured", "words", "bad"),
+    [
+        ({"relative_map_error": 0.9}, "maps carry content", True),
+        ({"relative_map_error": 0.1}, "maps know the transformation", False),
+        ({"equivariance_error": 0.1}, "cannot be measured", None),
+        ({"invariants_common": 0.999}, "invariants collapse", True),
+        ({"mask_mean": 0.99}, "still degenerate", True),
+        ({"single_eigenvalues": 1.0}, "split entirely", True),
+        ({"latent_spread": 1e-5}, "latents shrink", True),
+        ({"latent_rank": 1.01}, "nearly one direction", True),
+        ({"reconstruction_error": 0.3, "reconstruction_error_train": 0.1}, "too few pairs", True),
+        ({"reconstruction_error": 0.3, "identity_error": 0.3}, "no better than doing nothing", True),
+        ({"latent_spread": float("nan")}, "latents shrink", True),
+    ],
+)
+def test_the_diagnosis_names_threshold_and_remedy(measured, words, bad):
+    found = [finding for finding in diagnose(measured) if words in finding.name]
+    assert [finding.bad for finding in found] == [bad]
+    assert bool(found[0].remedy) == (bad is True) and "\n" not in str(found[0])
+
+
+def test_what_is_wrong_comes_first():
+    assert [finding.bad for finding in diagnose({"mask_mean": 0.1, "invariants_common": 1.0})] == [True, False]
+    assert len({check.formula for check in CHECKS}) == len(CHECKS)
+
+
+@pytest.mark.parametrize("architecture", ["conv", "vit", "identity"])
+def test_networks_of_images(make_tiny, architecture):
+    built = make_tiny("pairs", architecture=architecture)
+    x = torch.randn(2, 1, 8, 8)
+    assert built.method.decode(built.method.encode(x)).shape == x.shape

@@ -1,0 +1,123 @@
+"""`niso.fit` on arrays, tensors and data sets: what it learns, and what can be done with it."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import niso
+from niso.errors import InputError
+
+FEW = {"steps": 3, "rank": 4, "batch_size": 4, "progress": False}
+
+
+def shifted(count=40, length=16, channels=2, seed=0):
+    """Signals and the same shifted circularly, each by an offset of its own."""
+    generator = np.random.default_rng(seed)
+    x = generator.standard_normal((count, length, channels)).astype(np.float32)
+    return x, np.stack([np.roll(one, by, 0) for one, by in zip(x, generator.integers(length, size=count), strict=True)])
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    x, tx = shifted()
+    return niso.fit(x, tx, **FEW), x, tx
+
+
+def test_numpy_in_numpy_out(fitted):
+    model, x, tx = fitted
+    a, tau = model.encode(x), model.map(x, tx)
+    assert a.shape == (40, 4, 2) and tau.shape == (40, 4, 4)
+    assert all(isinstance(values, np.ndarray) for values in (a, tau, model.decode(a), model.invariants(x)))
+    assert model.decode(a).shape == model.transport(x, tau).shape == model.transport(x, tau[:1]).shape == x.shape
+    np.testing.assert_allclose(tau @ tau.swapaxes(1, 2), np.broadcast_to(np.eye(4), tau.shape), atol=1e-4)
+    np.testing.assert_allclose(model.invariants(x), model.invariants(x), atol=0)
+    assert model.spectrum.eigenfunctions.shape == (16, 4)
+
+
+def test_tensors_in_tensors_out(fitted):
+    model, x, tx = fitted
+    a = model.encode(torch.from_numpy(x))
+    assert isinstance(a, torch.Tensor) and not a.requires_grad
+    np.testing.assert_array_equal(a.numpy(), model.encode(x))
+    assert isinstance(model.map(torch.from_numpy(x), torch.from_numpy(tx)), torch.Tensor)
+
+
+def test_transported_observations_have_the_units_of_those_given():
+    x, tx = shifted()
+    small, large = (niso.fit(x * unit + 7, tx * unit + 7, **FEW) for unit in (np.float32(1), np.float32(100)))
+    first, second = (m.transport(x * u + 7, m.map(x * u + 7, tx * u + 7)) for m, u in ((small, 1), (large, 100)))
+    np.testing.assert_allclose((first - 7) * 100, second - 7, atol=0.5)
+
+
+def test_metrics_diagnosis_and_run_folder(fitted, tmp_path, refused):
+    model, x, tx = fitted
+    assert model.run is None and "equivariance_error" in model.metrics and "Isometry" in repr(model)
+    assert all(str(finding) for finding in model.diagnosis)
+    kept = niso.fit(torch.from_numpy(x), torch.from_numpy(tx), **FEW, out=tmp_path / "run")
+    assert kept.run == tmp_path / "run" and (kept.run / "report.html").exists()
+    assert kept.metrics["equivariance_error"] == model.metrics["equivariance_error"]
+    assert "niso.fit on arrays in memory" in refused("evaluate", kept.run)
+
+
+def test_a_data_set_of_pairs_and_pictures_that_niso_transforms():
+    x, tx = shifted()
+    assert niso.fit(torch.utils.data.TensorDataset(torch.from_numpy(x), torch.from_numpy(tx)), **FEW).metrics
+    images = np.random.default_rng(0).integers(256, size=(20, 8, 8)).astype(np.uint8)
+    model = niso.fit(images, transform="homography", **FEW, latent_channels=4, group=None)
+    assert "relative_map_error" in model.metrics
+    assert model.transport(images[:3], model.map(images[:3], images[1:4])).shape == (3, 8, 8)
+
+
+def test_modules_of_the_user():
+    x, tx = shifted()
+    encoder, decoder = nn.Linear(2, 6), nn.Linear(6, 2)
+    model = niso.fit(x, tx, encoder=encoder, decoder=decoder, **FEW)
+    assert model.encode(x).shape == (40, 4, 6) and model.method.model.encoder is encoder
+    with pytest.raises(InputError, match="give both"):
+        niso.fit(x, tx, encoder=encoder, **FEW)
+
+
+def test_the_generators_and_threads_of_the_program_are_left_alone():
+    x, tx = shifted()
+    torch.manual_seed(3)
+    state, threads = torch.get_rng_state(), torch.get_num_threads()
+    niso.fit(x, tx, **FEW)
+    assert torch.equal(torch.get_rng_state(), state) and torch.get_num_threads() == threads
+
+
+def test_progress_is_silent_where_it_is_not_wanted(capsys):
+    niso.fit(*shifted(), **FEW)
+    assert capsys.readouterr() == ("", "")
+    niso.fit(*shifted(), **{**FEW, "progress": True})
+    assert "40 signals of 16×2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tx": shifted()[0][1:]}, "x has 40 observations and tx 39"),
+        ({"tx": np.full((40, 16, 2), np.nan, np.float32)}, r"tx\[0\] holds NaN"),
+        ({"preset": "quik"}, "did you mean quick"),
+        ({"method": "niso-grop"}, "did you mean niso-group"),
+        ({"method": "niso-group"}, "needs groups"),
+        ({"rnk": 3}, "unknown setting 'rnk'; did you mean rank"),
+        ({"transform": "shift"}, "leave --transform out"),
+        ({"device": "quantum"}, "device must be cpu or cuda"),
+        ({"x": 3, "tx": None}, "x must be an array"),
+        ({"x": [1, 2], "tx": None}, "must be pairs"),
+    ],
+)
+def test_what_cannot_be_fitted_is_said_in_one_line(changes, message):
+    x, tx = shifted()
+    with pytest.raises(InputError, match=message) as refused:
+        niso.fit(**{"x": x, "tx": tx, **FEW, **changes})
+    assert "\n" not in str(refused.value)
+
+
+def test_other_observations_are_refused(fitted):
+    model, x, tx = fitted
+    with pytest.raises(ValueError, match=r"observations must be \(n, 16, 2\)"):
+        model.encode(x[:, :8])
+    with pytest.raises(ValueError, match="as many transformed"):
+        model.map(x, tx[1:])
