@@ -27,7 +27,7 @@ from niso.linalg import polar
 from niso.methods.config import FieldConfig, IsometryConfig
 from niso.networks.mlp import MLP, MLPConfig
 from niso.random import local_part, step_seed
-from niso.results import Metric, Result
+from niso.results import SECONDS_WALL, Metric, Result
 from niso.spectrum import FieldSpectrum, Spectrum
 
 NEAR = 0.1
@@ -224,6 +224,7 @@ class Descriptors(Experiment):
         Metric("test_shapes", "held-out surfaces"),
         Metric("steps", "optimiser steps"),
         Metric("seconds", "time of training", "lower", "s"),
+        SECONDS_WALL,
     )
     figures = "niso.experiments.descriptors.figures"
 
