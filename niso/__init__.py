@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from niso import losses, metrics, testing
     from niso.fitting import Fitted, fit
     from niso.functional_map import (
+        commuting_map,
         cross_covariance,
         exact_isometric_map,
         isometric_map,
@@ -38,6 +39,7 @@ __all__ = [
     "NeuralIsometry",
     "SpectralDropout",
     "Spectrum",
+    "commuting_map",
     "cross_covariance",
     "exact_isometric_map",
     "fit",
@@ -56,6 +58,7 @@ __all__ = [
 _HOMES = {
     "fitting": ("Fitted", "fit"),
     "functional_map": (
+        "commuting_map",
         "cross_covariance",
         "exact_isometric_map",
         "isometric_map",
