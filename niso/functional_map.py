@@ -187,10 +187,16 @@ def commuting_map(
         weight: w, positive.
 
     Raises:
-        ValueError: a weight that is not positive.
+        TypeError: an argument is not a tensor of floating-point numbers, or a weight not a number.
+        ValueError: shapes that do not fit, or a weight that is not positive.
     """
-    if not weight > 0:
-        raise ValueError(f"weight must be positive, got {weight}")
+    check_tensors(
+        a=(a, "* from channels"),
+        b=(b, "* to channels"),
+        eigenvalues=(eigenvalues, "from"),
+        other_eigenvalues=(other_eigenvalues, "to"),
+    )
+    check_number("weight", weight, positive=True)
     gram = a @ a.mT
     mean = gram.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None, None]
     largest = torch.maximum(eigenvalues.max(), other_eigenvalues.max()).clamp_min(torch.finfo(a.dtype).tiny)

@@ -5,10 +5,12 @@ Only the two runs of `--parallel 2` are processes of their own.
 
 import re
 import shlex
+import shutil
 import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 from niso.data.digits import DIGITS
@@ -22,6 +24,7 @@ OWN_DATA = ROOT / "docs" / "your-own-data.md"
 FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 SHORT_RUN = "--steps 3 --images 3 --pool 50 --evaluation-pairs 2".split()  # added to `niso run`
+SHORT_PAIRS = "--steps 3 --evaluation-pairs 2 --rank 4 --latent-channels 4".split()
 RUN_FOLDER = re.compile(r"^runs/[\w.*-]+/?$")  # a finished short run takes its place, except after --out
 ELSEWHERE = set("cd git python python3 source . tensorboard open xdg-open .venv/bin/pytest".split())  # not ours
 
@@ -80,7 +83,8 @@ def shortened(words: list[str], run: Path, tmp_path: Path) -> list[str]:
     match words[0]:
         case "run":
             few = [*without(words, "--seeds"), "--seeds", "2"] if "--seeds" in words else words
-            return [*without(few, "--out"), *SHORT_RUN, "--out", str(tmp_path / "out")]
+            short = SHORT_PAIRS if words[1] == "pairs" else SHORT_RUN
+            return [*without(few, "--out"), *short, "--out", str(tmp_path / "out")]
         case "resume" | "evaluate" | "report" | "record":
             return [str(run) if RUN_FOLDER.match(word) else word for word in words]
         case _:
@@ -124,7 +128,11 @@ def test_niso_command_runs(command, images, niso, request, tmp_path, monkeypatch
     needs_run = any(word in command.words for word in ("resume", "evaluate", "report", "record"))
     run = request.getfixturevalue("finished") if needs_run else tmp_path / "run"
     words = shortened(command.words[1:], run, tmp_path)
-    if words[:1] == ["run"] and "--help" not in words:  # the shipped photographs take a second each time
+    if "--data" in words:
+        np.savez(tmp_path / "pairs.npz", x=np.random.rand(40, 8, 8), tx=np.random.rand(40, 8, 8))
+        for copy in range(4):
+            shutil.copytree(images, tmp_path / "pictures" / str(copy))
+    elif words[:1] == ["run"] and "--help" not in words:  # the shipped photographs take a second each time
         words += ["--data-dir", str(images)]
     request.getfixturevalue("blank_processes" if "--parallel" in words else "blank_figures")
     monkeypatch.chdir(tmp_path)

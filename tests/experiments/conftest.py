@@ -128,7 +128,7 @@ _METHOD = {
     "head": {"steps": 3, "batch_size": 4, "warmup_steps": 1},
 }
 TINY: dict[str, dict[str, Any]] = {
-    "torus": _LAPLACIAN,
+    "torus": {**_LAPLACIAN, "bandwidth": None, "rank": None},
     "sphere": _LAPLACIAN,
     "homnist": {**_METHOD, "digits": "embedded", "conv": _CONV, "test_digits": 5, "test_copies": 2},
     "shapes": {**_METHOD, "conv": _TWO_LEVELS, "train_shapes": 3, "test_shapes": 1, "validation_shapes": 1},

@@ -145,7 +145,7 @@ def test_only_finished_runs_of_pose_are_shown(run, torus_run, tmp_path):
     ("words", "message"),
     [
         ([], "run"),
-        (["RUN", "--port", "0"], "--port must be between 1 and 65535, got 0"),
+        ([".", "--port", "0"], "--port must be between 1 and 65535, got 0"),
         (["RUN", "--prot", "1"], "prot"),
     ],
 )
