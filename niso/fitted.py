@@ -12,8 +12,10 @@ import torch
 from safetensors.torch import save as serialize
 from torch import Tensor
 
-from niso.data.pairs.sampling import BATCH, scaled, unscaled
+from niso.data.pairs.observations import Observed, read_observations
+from niso.data.pairs.sampling import BATCH, as_tensor, scaled, unscaled
 from niso.data.pairs.table import Scaling
+from niso.errors import InputError
 from niso.experiments.pairs.diagnosis import Finding
 from niso.experiments.settings import Settings
 from niso.files import write_atomically, write_new
@@ -71,9 +73,11 @@ class Fitted:
         """Of one observation."""
         self._channels_first = data["kind"] == "images"
         self._any_channels = bool(data.get("any_channels"))
-        self._clip: float | None = data.get("clip")
+        self.clip: float | None = data.get("clip")
+        """Scaled values are clipped to ± this."""
         offset, scale = (tuple(float(value) for value in data["scaling"][part]) for part in Scaling._fields)
-        self._scaling = Scaling(offset, scale)
+        self.scaling = Scaling(offset, scale)
+        """By which observations become what networks take."""
         method.model.eval().requires_grad_(False)
 
     @property
@@ -128,6 +132,34 @@ class Fitted:
         """Features (n, d(d + 1)/2) that isometries do not change: the inner products aᵀa of the latent channels."""
         return self._like(x, inner_products(self._encoded(x)))
 
+    def read(self, path: str | Path) -> Observed:
+        """Observations for the model: of an array file (x), a picture, or a folder of either.
+
+        Raises:
+            InputError: they cannot be read, or are not what the model takes.
+        """
+        of_bytes = self.scaling == Scaling((127.5,), (127.5,))
+        read = read_observations(Path(path), self.shape, of_bytes, self._channels_first)
+        try:
+            self.scaled(read.values[:1])
+        except ValueError as error:
+            raise InputError(f"{path}: {error}") from error
+        return read
+
+    def features(self, observed: Observed) -> dict[str, np.ndarray]:
+        """Arrays by name: `coefficients`, `invariants` where the method has maps, `eigenvalues`, `names`, `label`."""
+        parts = [self._encoded(observed.values[i : i + BATCH]) for i in range(0, len(observed.values), BATCH)]
+        arrays = {"coefficients": torch.cat([part.cpu() for part in parts]).numpy()}
+        if self.method.has_maps:
+            arrays["invariants"] = torch.cat([inner_products(part).cpu() for part in parts]).numpy()
+        if (spectrum := self.spectrum) is not None:
+            arrays["eigenvalues"] = spectrum.eigenvalues.numpy()
+        if observed.names:
+            arrays["names"] = np.array(observed.names)
+        if observed.label is not None:
+            arrays["label"] = observed.label
+        return arrays
+
     def save(self, path: str | Path) -> Path:
         """Keep the model in a new or empty folder, for `niso.load`: config.json and model.safetensors, no pickle.
 
@@ -169,23 +201,21 @@ class Fitted:
         if observed.ndim != len(self.shape) + 1 or tuple(observed.shape[1:])[: len(shape)] != shape:
             expected = ", ".join([*map(str, shape), *["any"] * free])
             raise ValueError(f"observations must be (n, {expected}), as those trained on, not {tuple(x.shape)}")
-        values = self._by_channel(lambda part: scaled(part, self._scaling), observed)
-        return values if self._clip is None else values.clamp(-self._clip, self._clip)
+        values = self._by_channel(lambda part: scaled(part, self.scaling), observed)
+        return values if self.clip is None else values.clamp(-self.clip, self.clip)
 
     def _observed(self, x: Tensor) -> Tensor:
-        return self._by_channel(lambda part: unscaled(part, self._scaling), x)
+        return self._by_channel(lambda part: unscaled(part, self.scaling), x)
 
     def _by_channel(self, change: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         """Apply what takes channels last, where there is a number for each."""
-        if self._channels_first and len(self._scaling.offset) > 1:
+        if self._channels_first and len(self.scaling.offset) > 1:
             return change(x.movedim(1, -1)).movedim(-1, 1)
         return change(x)
 
     def _tensor(self, values: Array) -> Tensor:
-        parameter = next(self.method.model.parameters())
-        return torch.as_tensor(np.ascontiguousarray(values) if isinstance(values, np.ndarray) else values).to(
-            parameter.device
-        )
+        tensor = as_tensor(values) if isinstance(values, np.ndarray) else values
+        return tensor.to(next(self.method.model.parameters()).device)
 
     @staticmethod
     def _like(given: Array, values: Tensor) -> Any:

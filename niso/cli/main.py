@@ -27,6 +27,8 @@ COMMANDS = {
     "evaluate": ("RUN", "compute the metrics of a trained run again, or of several, with their reports"),
     "report": ("RUN…", "write a run's report again, or compare several runs or records"),
     "record": ("RUN…", "keep settings, facts and metrics of finished runs as small JSON files"),
+    "features": ("RUN DATA", "write what a trained model makes of observations"),
+    "map": ("RUN A B", "solve for the map between observations, and apply it to others"),
     "pose": ("VIDEO", "read a camera's trajectory off a video by a finished run of pose"),
     "view": ("RUN…", "show trajectories of pose runs in 3-D, in a web browser"),
     "data shapes": ("OUT", "make classes of closed meshes, or deform given ones into classes"),
