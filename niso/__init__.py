@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from niso.fitted import Fitted
     from niso.fitting import fit
     from niso.functional_map import (
+        commuting_map,
         cross_covariance,
         exact_isometric_map,
         isometric_map,
@@ -40,6 +41,7 @@ __all__ = [
     "NeuralIsometry",
     "SpectralDropout",
     "Spectrum",
+    "commuting_map",
     "cross_covariance",
     "exact_isometric_map",
     "fit",
@@ -60,6 +62,7 @@ _HOMES = {
     "fitted": ("Fitted",),
     "fitting": ("fit",),
     "functional_map": (
+        "commuting_map",
         "cross_covariance",
         "exact_isometric_map",
         "isometric_map",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import logging
 import warnings
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from niso.errors import InputError, NisoError
-from niso.files import replacing
+from niso.files import write_atomically
 from niso.fitted import Fitted
 from niso.spectrum import FixedSpectrum
 
@@ -92,7 +93,10 @@ def export(fitted: Fitted, folder: Path, form: Format) -> list[Path]:
         }
         if form == "pt2" and fitted.method.has_maps:
             programs["map"] = Solve(fitted).to(dtype), (x[0], x[1])
-        return [_written(folder / f"{name}.{form}", *program, form) for name, program in programs.items()]
+        contents = {folder / f"{name}.{form}": _content(name, *parts, form) for name, parts in programs.items()}
+    for path, content in contents.items():
+        write_atomically(path, content)
+    return list(contents)
 
 
 def frozen(model: nn.Module) -> nn.Module:
@@ -104,28 +108,25 @@ def frozen(model: nn.Module) -> nn.Module:
     return model.eval()
 
 
-def _written(path: Path, module: nn.Module, inputs: tuple[Tensor, ...], form: Format) -> Path:
+def _content(name: str, module: nn.Module, inputs: tuple[Tensor, ...], form: Format) -> bytes:
     batch = {0: torch.export.Dim("batch", min=1)}
     try:
         with _silent():
             program = torch.export.export(module.eval(), inputs, dynamic_shapes=tuple(batch for _ in inputs))
             if form == "pt2":
-                with replacing(path) as file:
-                    torch.export.save(program, file)
-                return path
+                file = io.BytesIO()
+                torch.export.save(program, file)
+                return file.getvalue()
             converted = torch.onnx.export(program, inputs, dynamo=True, verbose=False)
     except Exception as error:  # exporters raise errors of many kinds
-        if isinstance(error, OSError):
-            raise
         advice = "" if form == "pt2" else ": choose --format pt2"
-        problem = (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()
-        raise InputError(f"{path.stem} of this model cannot be exported as {form} ({problem}){advice}") from error
+        cause = error.__cause__ or error
+        problem = (str(cause).strip().splitlines() or [type(cause).__name__])[0].strip()
+        raise InputError(f"{name} of this model cannot be exported as {form} ({problem}){advice}") from error
     assert converted is not None
-    content = converted.model_proto.SerializeToString()
-    _check_same(content, path, module, inputs)
-    with replacing(path) as file:
-        file.write(content)
-    return path
+    content: bytes = converted.model_proto.SerializeToString()
+    _check_same(content, name, module, inputs)
+    return content
 
 
 @contextmanager
@@ -148,7 +149,7 @@ def _check_onnx() -> None:
         raise InputError("--format onnx needs other packages: pip install onnx onnxscript onnxruntime") from error
 
 
-def _check_same(content: bytes, path: Path, module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+def _check_same(content: bytes, name: str, module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
     """Compare with torch, on batches of several sizes, where onnxruntime is installed."""
     try:
         import onnxruntime
@@ -162,4 +163,4 @@ def _check_same(content: bytes, path: Path, module: nn.Module, inputs: tuple[Ten
         here = module(*batch).numpy()
         error = float(np.abs(there - here).max() / max(1.0, np.abs(here).max()))
         if not error <= TOLERANCE:
-            raise NisoError(f"{path} would differ from torch by {error:.1e}: choose --format pt2")
+            raise NisoError(f"{name} in ONNX would differ from torch by {error:.1e}: choose --format pt2")

@@ -166,3 +166,35 @@ def least_squares_map(
     identity = torch.eye(size, dtype=gram.dtype, device=gram.device)
     regular = gram + (ridge * mean + torch.finfo(gram.dtype).tiny) * identity
     return torch.linalg.solve(regular, cross_covariance(a, b), left=False)
+
+
+@full_precision
+def commuting_map(
+    a: Float[Tensor, "*batch from channels"],
+    b: Float[Tensor, "*batch to channels"],
+    eigenvalues: Float[Tensor, " from"],
+    other_eigenvalues: Float[Tensor, " to"],
+    weight: float = 1e-2,
+) -> Float[Tensor, "*batch to from"]:
+    """The classical functional map between two surfaces: C a ≈ b that nearly commutes with their Laplacians.
+
+    The minimiser of ‖C a − b‖² + w ‖Λ′C − CΛ‖², row by row, with both terms relative to the size of a and of the
+    largest eigenvalue. Ovsjanikov et al., "Functional maps: a flexible representation of maps between shapes", 2012.
+
+    Args:
+        a, b: coefficients of the same functions in the bases of the two surfaces.
+        eigenvalues, other_eigenvalues: Λ of the basis of a, and Λ′ of that of b.
+        weight: w, positive.
+
+    Raises:
+        ValueError: a weight that is not positive.
+    """
+    if not weight > 0:
+        raise ValueError(f"weight must be positive, got {weight}")
+    gram = a @ a.mT
+    mean = gram.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None, None]
+    largest = torch.maximum(eigenvalues.max(), other_eigenvalues.max()).clamp_min(torch.finfo(a.dtype).tiny)
+    apart = ((other_eigenvalues[:, None] - eigenvalues[None, :]) / largest).square()
+    identity = torch.eye(len(eigenvalues), dtype=a.dtype, device=a.device)
+    regular = gram[..., None, :, :] + mean * (weight * torch.diag_embed(apart) + 1e-9 * identity)
+    return torch.linalg.solve(regular, (b @ a.mT)[..., None])[..., 0]

@@ -257,6 +257,20 @@ def test_spheres_are_seen_from_outside_with_north_up():
     assert (np.diff(up[4:28, 16]) < 0).all() and (np.diff(across[16, 4:28]) > 0).all()
 
 
+def test_spheres_of_points_are_seen_from_outside_with_north_up():
+    points = equirectangular.directions(16, 16, "driscoll-healy").reshape(256, 3)
+    few, functions = points[::7], points[:, [2, 0]]
+    drawn = {"fine": (points, functions), "coarse": (few, 0.1 * functions[::7])}
+    first, second = panels(figures.point_spheres(drawn, ["a", "b"]))
+    assert [text.get_text() for text in first.texts] == ["a", "b"] and first.get_title() == "fine"
+    assert len(first.collections) == len(second.collections) == 2
+    up = first.collections[0]
+    assert 100 < len(up.get_offsets()) < 156  # half of the points face the reader
+    height, value = np.asarray(up.get_offsets())[:, 1], np.asarray(up.get_array())
+    assert np.corrcoef(height, value)[0, 1] > 0.8
+    assert abs(second.collections[0].get_array()).max() > 0.8  # each is scaled to its own magnitude
+
+
 def test_mass_beside_has_one_scale():
     weights = np.array([1.0, 1.0, 3.0, 3.0])
     learned, true, rows = panels(figures.mass_beside(torch.tensor(10 * weights), weights, (2, 2), ("mass", "weights")))

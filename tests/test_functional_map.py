@@ -262,3 +262,17 @@ def test_unknown_mask():
     a = torch.randn(3, 4)
     with pytest.raises((ValueError, TypeCheckError), match="mask"):
         niso.isometric_map(a, a, torch.zeros(3), mask="hard")
+
+
+def test_the_classical_map_recovers_a_diagonal_map_and_obeys_the_commutator():
+    values = torch.arange(6.0).double()
+    signs = torch.tensor([1.0, -1, 1, 1, -1, 1]).double()
+    a = torch.randn(2, 6, 4).double()
+    found = niso.commuting_map(a, signs[:, None] * a, values, values, weight=1.0)
+    torch.testing.assert_close(found, torch.diag(signs).expand(2, 6, 6), atol=1e-4, rtol=0)
+    full = torch.randn(6, 9).double()
+    target = torch.randn(5, 6).double()
+    close = niso.commuting_map(full, target @ full, values, values[:5], weight=1e-9)
+    torch.testing.assert_close(close, target, atol=1e-4, rtol=1e-4)
+    with pytest.raises(ValueError, match="weight must be positive, got 0"):
+        niso.commuting_map(full, full, values, values, weight=0.0)

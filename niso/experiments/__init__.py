@@ -17,6 +17,7 @@ EXPERIMENTS: Registry[type[Experiment]] = Registry(
         "homnist": "niso.experiments.homnist.experiment.Homnist",
         "shapes": "niso.experiments.shapes.experiment.Shapes",
         "pose": "niso.experiments.pose.experiment.Pose",
+        "descriptors": "niso.experiments.descriptors.experiment.Descriptors",
         "pairs": "niso.experiments.pairs.experiment.Pairs",
     },
 )

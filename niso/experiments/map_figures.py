@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from niso import figures
+from niso.experiments.partial_views import PartialViews
 from niso.methods.evaluation import Maps, Operator, PairEvaluation
 from niso.report import Picture
 
@@ -46,6 +47,29 @@ def transported(
     """
     rows = [(title, colours(views[:count])) for title, views in pairs.views.items()]
     return Picture(name, f"{caption} {rows_of(pairs)}", figures.image_rows(rows, (-1.0, 1.0)))
+
+
+def seen_in_part(views: PartialViews | None) -> list[Picture]:
+    """Images behind occluders, how far latent points are trusted, and reconstructions; nothing where there are none."""
+    if views is None:
+        return []
+    rows = [("ψ, covered", colours(views.seen)), ("share of a cell that is seen", views.visible)]
+    said = "The method trusts all latent points alike."
+    if views.confidence is not None:
+        rows.append(("confidence", views.confidence))
+        trusted = views.confidence
+        parts = ((trusted[views.visible == 0], "covered"), (trusted[views.visible == 1], "seen"))
+        means = [f"{part.mean():.2f} where their cell is {name}" for part, name in parts if len(part)]
+        said = f"The method trusts latent points {' and '.join(means)} (means)." if means else ""
+    rows += [("D E(ψ, covered)", colours(views.reconstructions)), ("ψ", colours(views.whole))]
+    return [
+        Picture(
+            "seen_in_part",
+            "Held-out images with an occluder in front, how far the latent points are seen and trusted, what is "
+            f"reconstructed from the coefficients, and the images without the occluder. {said}",
+            figures.image_rows(rows, (-1.0, 1.0)),
+        )
+    ]
 
 
 def rows_of(pairs: PairEvaluation) -> str:

@@ -14,7 +14,7 @@ from niso.figures.functions import cluster_plot, eigenfunction_lines, point_rows
 from niso.figures.maps import kernel_pair, map_before_after, matrix_pair
 from niso.figures.meshes import DrawnMesh, mesh_table
 from niso.figures.spectra import eigenfunction_mosaic, energy_histogram, mass_map, spectrum_plot
-from niso.figures.spheres import by_degree, mass_beside, sphere_rows
+from niso.figures.spheres import by_degree, mass_beside, point_spheres, sphere_rows
 from niso.figures.training import image_rows, training_curves
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "matrix_pair",
     "mesh_table",
     "point_rows",
+    "point_spheres",
     "signal_rows",
     "spectrum_plot",
     "sphere_rows",

@@ -10,7 +10,20 @@ import torch
 from jaxtyping import Float, Int
 from matplotlib.figure import Figure
 
-from niso.figures.style import BLUE, GREY, ORANGE, Array, add_bar, as_numpy, largest, on_grid, panels, show, styled
+from niso.figures.style import (
+    BLUE,
+    DIVERGING,
+    GREY,
+    ORANGE,
+    Array,
+    add_bar,
+    as_numpy,
+    largest,
+    on_grid,
+    panels,
+    show,
+    styled,
+)
 from niso.geometry.domains import equirectangular
 
 LETTER, GAP = 0.06, 0.15
@@ -74,6 +87,39 @@ def _discs(functions: np.ndarray, grid: tuple[int, int], pixels: int) -> np.ndar
     places = u * right + v * torch.linalg.cross(towards, right) + depth.clamp_min(0).sqrt() * towards
     discs = equirectangular.sample(images[None], places[None], "driscoll-healy")[0]
     return discs.where(depth[..., 0] > 0, torch.nan).numpy()
+
+
+@styled
+def point_spheres(
+    samplings: Mapping[str, tuple[Float[Array, "_points 3"], Float[Array, "_points rank"]]], labels: Sequence[str]
+) -> Figure:
+    """Functions on points of the sphere, seen from outside: a panel for each sampling, a function below the other.
+
+    Each function is scaled to its own largest magnitude, as in `sphere_rows`.
+
+    Args:
+        samplings: title → unit vectors (x, y, z), and functions at them.
+        labels: of the functions, beside the first panel.
+    """
+    longitude, latitude = _VIEW
+    right = np.array([-math.sin(longitude), math.cos(longitude), 0.0])
+    flat = math.cos(latitude)
+    towards = np.array([flat * math.cos(longitude), flat * math.sin(longitude), math.sin(latitude)])
+    up = np.cross(towards, right)
+    drawn = {title: (as_numpy(points), as_numpy(functions)) for title, (points, functions) in samplings.items()}
+    figure, cells = panels(10, 10 / len(drawn) * len(labels) + 0.4, len(drawn))
+    for axes, (title, (points, functions)) in zip(cells, drawn.items(), strict=True):
+        seen = points @ towards > 0
+        x, y = points[seen] @ right, points[seen] @ up
+        size = min(40.0, 8_000 / len(points))  # squared points of type
+        for row in range(len(labels)):
+            values = functions[seen, row] / largest(functions[:, row])
+            axes.scatter(x, y - 2.2 * row, size, values, cmap=DIVERGING, vmin=-1, vmax=1, linewidths=0)
+        axes.set(xlim=(-1.1, 1.1), ylim=(-2.2 * len(labels) + 1.0, 1.2), aspect="equal", title=title)
+        axes.axis("off")
+    for row, label in enumerate(labels):
+        cells[0].annotate(label, (-1.1, -2.2 * row + 1.0), fontsize=7)
+    return figure
 
 
 @styled

@@ -38,6 +38,9 @@ class FieldConfig(Strict):
         require(self, "layers")
 
 
+Confidence = Literal["none", "given", "learned"]
+"""How far each latent point is trusted: all alike, as unseen pixels (NaN) say, or as the encoder says."""
+
 Classifier = Literal["vector-neurons", "spectral"]
 """Invariant heads: of any orthogonal map, or of those that commute with the operator."""
 
@@ -88,6 +91,27 @@ class IsometryConfig(Strict):
         """Settings of the parametrisation of the spectrum that is not taken, and why."""
         other = {"table": "field", "field": "eigenfunctions"}[self.spectrum]
         return {other: f"--spectrum is {self.spectrum}"}
+
+
+@dataclass(frozen=True)
+class PartialViewsConfig(IsometryConfig):
+    """The same for images that are seen in part."""
+
+    occlusion: float | None = None
+    """Largest share of each image that occluders cover, in pre-training and in the training of the head; 0 trains
+    without. Where given, metrics are also measured under occlusion."""
+    confidence: Confidence = "none"
+    """How far each latent point is trusted: all alike, by the true mask of what is seen, or as the encoder learns."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.occlusion is not None:
+            require(self, "occlusion", most=1.0)
+
+    def views_unread(self) -> dict[str, str]:
+        """Settings that others put out of force, and why."""
+        without = self.confidence == "given" and self.occlusion is None
+        return {"confidence": "without --occlusion nothing is covered, and all points are seen"} if without else {}
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any, ClassVar, cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from niso.config import SPECTRAL
@@ -82,6 +82,9 @@ class Isometry(Method):
     ) -> Float[Tensor, "batch rank rank"]:
         model = self.model
         return isometric_map(a, b, model.spectrum().eigenvalues, model.mask, model.special, model.damping)
+
+    def confidence(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch points"] | None:
+        return self.latents(x)[..., -1] if self.model.confidence else None
 
     def spectrum(self) -> Spectrum:
         return cast(Spectrum, self.model.spectrum())

@@ -6,22 +6,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from niso.geometry.domains.domain import Domain, Sampling, plane
-from niso.methods.config import ClassifierConfig, MethodConfig
+from niso.methods.config import ClassifierConfig, Confidence, MethodConfig
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
-from niso.networks.occlusion import PredictedConfidence, RandomOcclusion, SeenPoints
+from niso.networks.occlusion import PredictedConfidence, SeenPoints
 from niso.spectrum import Spectrum
 
 Batches = Iterator[tuple[Tensor, ...]]
-
-Confidence = Literal["none", "given", "learned"]
-"""How far each latent point is trusted: all alike, as unseen pixels (NaN) say, or as the encoder says."""
 
 
 class Networks(NamedTuple):
@@ -66,11 +63,11 @@ class Networks(NamedTuple):
         outputs = replace(config, latent_channels=config.latent_channels + (confidence == "learned"))
         return cls(ConvEncoder(outputs), ConvDecoder(config), config.grid, config.latent_channels, domain)
 
-    def for_partial_views(self, occlusion: float, confidence: Confidence) -> Networks:
+    def for_partial_views(self, occlusion: nn.Module | None, confidence: Confidence) -> Networks:
         """The same for images that are seen in part.
 
         Args:
-            occlusion: largest share of each image that is covered in training, see `RandomOcclusion`.
+            occlusion: what covers images in training, see `niso.networks.occlusion.RandomOcclusion`.
             confidence: "given" takes NaN for unseen; "learned" is for encoders of one channel more.
         """
         encoder = self.encoder
@@ -78,8 +75,8 @@ class Networks(NamedTuple):
             encoder = SeenPoints(encoder, self.grid)
         elif confidence == "learned":
             encoder = PredictedConfidence(encoder)
-        if occlusion:
-            encoder = nn.Sequential(RandomOcclusion(occlusion, mark=confidence == "given"), encoder)
+        if occlusion is not None:
+            encoder = nn.Sequential(occlusion, encoder)
         return self._replace(encoder=encoder, confidence=confidence != "none")
 
 
@@ -163,6 +160,10 @@ class Method(ABC):
         """Observations from coefficients."""
         with self.precision():
             return self.model.decode(self._cast(a))  # type: ignore[operator]
+
+    def confidence(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch points"] | None:
+        """How far each latent point of observations is trusted, in [0, 1]; None where all are alike."""
+        return None
 
     def latents(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch points channels"]:
         """Latent functions E(x), before any basis."""

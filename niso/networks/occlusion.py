@@ -1,76 +1,18 @@
 """Occlusion of images in training and in tests, and encoders that know which pixels are seen.
 
-A pixel that nobody saw is NaN. Occluders that look like anything else are rectangles and blobs, grey or textured.
+A pixel that nobody saw is NaN; otherwise it shows the occluder, see `niso.geometry.occluders`.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
+from niso.geometry.occluders import Occluder, draw_occluder, draw_passing
 from niso.random import process
-
-TEXTURE = 8
-"""Side of the random grids that occluders get their texture from."""
-OUTLINE = 5
-"""Side of the random grids whose level sets are the outlines of blobs."""
-
-
-class Occluder(NamedTuple):
-    """What stands in front of images.
-
-    Attributes:
-        covered: pixels that it hides.
-        texture: what is seen there instead, in [−1, 1].
-    """
-
-    covered: Bool[Tensor, "batch 1 height width"]
-    texture: Float[Tensor, "batch 1 height width"]
-
-    def over(
-        self, x: Float[Tensor, "batch channels height width"], mark: bool = False
-    ) -> Float[Tensor, "batch channels height width"]:
-        """Images behind it; with `mark`, NaN where it hides them."""
-        return x.masked_fill(self.covered, torch.nan) if mark else self.texture.to(x.dtype).where(self.covered, x)
-
-
-def draw_occluder(
-    share: Float[Tensor, " batch"], size: tuple[int, int], generator: torch.Generator | None = None
-) -> Occluder:
-    """A rectangle or a blob, half of each, for every image, drawn on the CPU; grey or textured, half of each.
-
-    Args:
-        share: of each image's pixels that is covered, in [0, 1]; a rectangle meets it to a row and a column.
-        size: height and width of the images in pixels.
-    """
-    batch, (height, width) = len(share), size
-
-    def uniform(*shape: int) -> Tensor:
-        return torch.rand(batch, *shape, generator=generator, device="cpu")
-
-    def field(side: int) -> Tensor:
-        return nn.functional.interpolate(uniform(1, side, side), size, mode="bicubic", align_corners=True)[:, 0]
-
-    share = share.cpu()
-    # A rectangle of this area, its sides at most the image's, anywhere inside the image
-    low = share.clamp_min(1e-6)
-    relative_height = low ** uniform()
-    tall, wide = (relative_height * height).round(), (low / relative_height * width).round()
-    top, left = (uniform() * (height - tall + 1)).floor(), (uniform() * (width - wide + 1)).floor()
-    rows, columns = torch.arange(height), torch.arange(width)
-    in_rows = (rows >= top[:, None]) & (rows < (top + tall)[:, None])
-    in_columns = (columns >= left[:, None]) & (columns < (left + wide)[:, None])
-    rectangle = in_rows[:, :, None] & in_columns[:, None, :]
-    # The highest pixels of a smooth random field
-    rank = field(OUTLINE).flatten(1).argsort(1).argsort(1).view(batch, height, width)
-    blob = rank >= ((1 - share) * height * width).round()[:, None, None]
-    covered = rectangle.where((uniform() < 0.5)[:, None, None], blob) & (share > 0)[:, None, None]
-    grey, textured = 2 * uniform(1, 1) - 1, (2 * field(TEXTURE) - 1).clamp(-1, 1)
-    texture = grey.where((uniform() < 0.5)[:, None, None], textured)
-    return Occluder(covered[:, None], texture[:, None])
 
 
 class RandomOcclusion(nn.Module):
@@ -96,12 +38,43 @@ class RandomOcclusion(nn.Module):
     def forward(self, x: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch channels height width"]:
         return self.cover(x) if self.training and self.share else x
 
+    @torch.compiler.disable  # compiled code would draw other numbers
     def cover(self, x: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch channels height width"]:
         """Cover images, in training or not."""
         rank, world = process()
         occluder = draw_occluder(self.share * torch.rand(len(x) * world, device="cpu"), (x.shape[-2], x.shape[-1]))
         part = slice(rank * len(x), (rank + 1) * len(x))
-        return Occluder(*(tensor[part].to(x.device, non_blocking=True) for tensor in occluder)).over(x, self.mark)
+        return Occluder(*(tensor[part] for tensor in occluder)).to(x.device).over(x, self.mark)
+
+
+class PassingOcclusion(RandomOcclusion):
+    """The same with an object that passes in front of the camera: both frames of a pair show it, at two places.
+
+    Encoders get the first frames of all pairs of a batch, then the second ones. Nothing else ties an object to what
+    is behind it: it has its own texture and moves by itself.
+
+    Args:
+        share: largest share of the pixels.
+        mark: see `RandomOcclusion`.
+        frames: the most frames from the first of a pair to the second.
+    """
+
+    def __init__(self, share: float, mark: bool = False, frames: int = 1) -> None:
+        super().__init__(share, mark)
+        self.frames = frames
+
+    @torch.compiler.disable
+    def cover(self, x: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch channels height width"]:
+        rank, world = process()
+        count = math.ceil(len(x) / 2)
+        objects = draw_passing(count * world, x.shape[1])
+        share, later = torch.rand(2, count * world, device="cpu")
+        first = torch.arange(len(x)) < count
+        number = rank * count + torch.arange(len(x)) % count
+        share, time = self.share * share[number], (self.frames * later[number]).ceil() * ~first
+        share, time = (part.to(x.device, non_blocking=True) for part in (share, time))
+        occluder = objects.of(number, x.device).at(time, share, (x.shape[-2], x.shape[-1]))
+        return occluder.over(x, self.mark)
 
 
 class SeenPoints(nn.Module):

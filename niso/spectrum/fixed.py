@@ -18,7 +18,7 @@ class FixedSpectrum(SpectrumModule):
     """A spectrum that is given and not trained; call it to get the `Spectrum`.
 
     With the Laplace–Beltrami eigenpairs of a surface, `niso.NeuralIsometry` becomes the classical functional map
-    (`niso.geometry.mesh.spectrum.eigenpairs` computes them).
+    (`niso.geometry.mesh.classical.fixed_spectrum` makes it from a mesh).
 
     Args:
         mass: (points,) positive numbers, the diagonal of M.

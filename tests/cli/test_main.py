@@ -156,6 +156,8 @@ def test_wrong_calls(refused, words, message, tmp_path, monkeypatch):
 UNREAD = {
     "homnist --data-dir DOES-NOT-EXIST": "has no effect, leave it out: --digits embedded come with a library",
     "homnist --methods all --data-dir X": "--data-dir has no effect",
+    "homnist --confidence given": "without --occlusion nothing is covered, and all points are seen",
+    "pose --confidence given": "without --occlusion nothing is covered, and all points are seen",
     "homnist --nft-maps 3": "the method niso does not read it; nft and nft-triplet do",
     "homnist --no-complete": "--no-complete has no effect, leave it out: the method niso does not read it",
     "homnist --relative_equivariance 0.3": "here it is for niso-triplet and niso-group, not for pairs",

@@ -139,6 +139,16 @@ TINY: dict[str, dict[str, Any]] = {
         "transformer": {"patch": 4, "channels": 8, "heads": 2},
         "mlp": {"layers": 1, "channels": 8},
     },
+    "descriptors": {
+        "surfaces": "tori",
+        "vertices": 150,
+        "eigenpairs": 20,
+        "rank": 6,
+        "train_shapes": 2,
+        "validation_shapes": 1,
+        "test_shapes": 1,
+        "training": {"steps": 3, "batch_size": 2, "warmup_steps": 1},
+    },
     "pairs": {**_METHOD, "latent_channels": 4, "training": {"steps": 3, "batch_size": 4}},
 }
 """What makes any preset of an experiment a matter of a second; an experiment to come adds its own line."""
@@ -156,7 +166,7 @@ def overlaid(config: Any, changes: Mapping[str, Any]) -> Any:
 @pytest.fixture(scope="session")
 def data_of(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path | None]:
     """A small --data-dir of an experiment; None where what is embedded is small."""
-    folders: dict[str, Path | None] = {"homnist": None}
+    folders: dict[str, Path | None] = {"homnist": None, "descriptors": None}
 
     def find(experiment: str) -> Path | None:
         if experiment not in folders:

@@ -34,7 +34,7 @@ def same(first, second, x):
     np.testing.assert_array_equal(first.decode(a), second.decode(a))
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS)
+@pytest.mark.parametrize("experiment", EXAMPLES)
 def test_a_run_of_any_experiment_is_loaded_saved_and_loaded_again(finished_once, tmp_path, experiment, monkeypatch):
     run = finished_once(experiment)
     monkeypatch.setattr(EXPERIMENTS.find(experiment), "build", None)  # no data is read
@@ -51,6 +51,12 @@ def test_a_run_of_any_experiment_is_loaded_saved_and_loaded_again(finished_once,
     again = niso.load(tmp_path / "model")
     same(model, again, x)
     assert again.metrics == model.metrics and again.run is None and again.diagnosis == model.diagnosis
+
+
+def test_what_has_no_model_of_single_observations_is_refused(finished_once):
+    assert set(EXPERIMENTS) - set(EXAMPLES) == {"descriptors"}
+    with pytest.raises(InputError, match="models of the experiment descriptors cannot be loaded"):
+        niso.load(finished_once("descriptors"))
 
 
 def test_maps_of_shapes_are_scaled_as_in_training(finished_once, make_tiny):

@@ -1,45 +1,8 @@
-import hypothesis.strategies as st
 import pytest
 import torch
-from hypothesis import given, settings
 from torch import nn
 
-from niso.networks.occlusion import PredictedConfidence, RandomOcclusion, SeenPoints, draw_occluder
-
-
-@settings(max_examples=25, deadline=None)
-@given(height=st.integers(1, 40), width=st.integers(1, 40), share=st.floats(0, 1), batch=st.integers(1, 5))
-def test_occluders_cover_their_share(height, width, share, batch):
-    torch.manual_seed(0)
-    covered, texture = draw_occluder(torch.full((batch,), share), (height, width))
-    assert covered.shape == texture.shape == (batch, 1, height, width)
-    assert texture.isfinite().all() and texture.abs().max() <= 1
-    pixels = covered.flatten(1).sum(1)
-    # a rectangle's sides are whole numbers
-    assert ((pixels - share * height * width).abs() <= 0.5 * (height + width) + 0.75).all()
-    if share == 0:
-        assert not covered.any()
-
-
-def test_occluders_are_rectangles_and_blobs_grey_and_textured():
-    covered, texture = draw_occluder(torch.full((64,), 0.2), (40, 40), torch.Generator().manual_seed(0))
-    box = [c[0].nonzero() for c in covered]
-    rectangles = [len(p) == (p.amax(0) - p.amin(0) + 1).prod() for p in box]
-    assert 16 < sum(rectangles) < 48
-    assert 16 < sum(t.amax() == t.amin() for t in texture) < 48
-    places = torch.stack([p.double().mean(0) for p in box])
-    assert (places.std(0) > 4).all()  # anywhere
-
-
-def test_an_occluder_hides_what_it_covers_and_nothing_else():
-    torch.manual_seed(0)
-    x = torch.randn(4, 3, 8, 8)
-    occluder = draw_occluder(torch.full((4,), 0.3), (8, 8))
-    hidden = occluder.covered.expand_as(x)
-    for mark in (True, False):
-        y = occluder.over(x, mark)
-        assert torch.equal(y[~hidden], x[~hidden])
-        assert y[hidden].isnan().all() if mark else torch.equal(y[hidden], occluder.texture.expand_as(x)[hidden])
+from niso.networks.occlusion import PassingOcclusion, PredictedConfidence, RandomOcclusion, SeenPoints
 
 
 def test_random_occlusion_is_for_training():
@@ -50,6 +13,25 @@ def test_random_occlusion_is_for_training():
     assert torch.equal(RandomOcclusion(0.0)(x), x)
     with pytest.raises(ValueError, match=r"\[0, 1\]"):
         RandomOcclusion(1.5)
+
+
+def test_both_frames_of_a_pair_show_the_same_object():
+    torch.manual_seed(0)
+    x = torch.zeros(16, 3, 32, 32)
+    marked = PassingOcclusion(0.5, mark=True, frames=11)(x)
+    covered = marked[:, 0].isnan()
+    assert torch.equal(marked.isnan().any(1), covered)
+    pixels = covered.flatten(1).sum(1)
+    assert ((pixels[:8] - pixels[8:]).abs() <= 2).all() and pixels.unique().numel() > 6
+    assert pixels.max() <= 0.5 * 32 * 32 + 2
+    assert not (covered[:8] == covered[8:]).flatten(1).all(1).any()  # it has moved on
+    shown = PassingOcclusion(0.5, frames=11)(x)
+    colours = [shown[i].flatten(1)[:, shown[i].flatten(1).any(0)].mT.mean(0) for i in range(16)]
+    apart = [(colours[i] - colours[i + 8]).abs().max() for i in range(8)]
+    assert sorted(apart)[4] < 0.3
+    occlusion = PassingOcclusion(0.5)
+    assert occlusion(x[:5]).shape == (5, 3, 32, 32)  # any number of images
+    assert torch.equal(occlusion.eval()(x), x)
 
 
 class Pixels(nn.Module):

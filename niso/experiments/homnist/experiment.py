@@ -23,16 +23,19 @@ from niso.data.digits.homnist import GeneratedTestSet, PerturbedDigits, Publishe
 from niso.data.digits.mnist import pad, signed
 from niso.data.transformed import labelled, related
 from niso.errors import InputError
+from niso.experiments import partial_views
 from niso.experiments.experiment import BYTES, Experiment, Own, Phase
 from niso.experiments.homnist.presets import PRESETS, Architecture, HomnistConfig
 from niso.experiments.homnist.published import PUBLISHED
+from niso.experiments.partial_views import PartialViews
 from niso.geometry import ACTIONS
 from niso.geometry.action import Action, Transformations
+from niso.geometry.occluders import Occluder, draw_occluder
 from niso.methods import methods_of
 from niso.methods.evaluation import PAIR_METRICS, Operator, PairEvaluation, evaluate_pairs, learned_operator
 from niso.methods.method import Networks
 from niso.networks import ClassificationObjective, ViTDecoder, ViTEncoder
-from niso.networks.occlusion import Occluder, RandomOcclusion, draw_occluder
+from niso.networks.occlusion import RandomOcclusion
 from niso.random import local_part, process, step_seed
 from niso.results import SECONDS_WALL, Curve, Metric, Result
 
@@ -50,10 +53,6 @@ def spread(count: int, total: int) -> Int[Tensor, " count"]:
     """Indices of `count` out of `total`, or of all, spread evenly: MNIST's first test digits are the easier ones."""
     count = min(count, total)
     return torch.arange(count) * total // count
-
-
-COVERED_SHARES = (0.0, 0.1, 0.2, 0.3, 0.4)
-"""Of test images under occlusion."""
 
 
 class Scores(NamedTuple):
@@ -77,6 +76,7 @@ class HomnistResult(Result):
     scores: Scores
     pairs: PairEvaluation
     operator: Operator | None
+    partial: PartialViews | None = None
 
 
 class Homnist(Experiment):
@@ -158,7 +158,7 @@ class Homnist(Experiment):
         if config.digits in SHIPPED:
             others = " or ".join(f"--digits {name}" for name in DIGITS if name not in SHIPPED)
             unread["data_dir"] = f"--digits {config.digits} come with a library; add {others} to read it"
-        return unread | config.heads_unread("classifier" in cls.reads(method))
+        return unread | config.heads_unread("classifier" in cls.reads(method)) | config.views_unread()
 
     def facts(self) -> dict[str, Any]:
         side = self.train_images.shape[-1]
@@ -204,7 +204,7 @@ class Homnist(Experiment):
         images, labels, size = self.train_images, self.train_labels, config.head.batch_size
         if method.augmented_head or config.occlusion or config.head.steps * size < len(images):
             action = self.action if method.augmented_head else None
-            occlusion = RandomOcclusion(config.occlusion or 0.0, mark=config.confidence == "given")
+            occlusion = make_occlusion(config) or nn.Identity()
 
             def drawn(step: int) -> tuple[Tensor, Tensor]:
                 x, classes = labelled(images, labels, size // process()[1], action)
@@ -261,11 +261,24 @@ class Homnist(Experiment):
         if config.occlusion is not None:
             covered = self.accuracy_by_covered_share(self.test_images, self.test_labels)
             curves["accuracy_by_covered_share"] = covered
-            metrics["accuracy_covered"] = sum(covered["y"][1:]) / len(COVERED_SHARES[1:])
+            metrics["accuracy_covered"] = partial_views.mean_covered(covered)
             if len(self.validation_labels):
                 covered = self.accuracy_by_covered_share(self.validation_images, self.validation_labels)
-                metrics["accuracy_covered_val"] = sum(covered["y"][1:]) / len(COVERED_SHARES[1:])
-        return HomnistResult(metrics, scores, pairs, learned_operator(self.method), curves=curves)
+                metrics["accuracy_covered_val"] = partial_views.mean_covered(covered)
+        return HomnistResult(metrics, scores, pairs, learned_operator(self.method), self.partial_views(), curves=curves)
+
+    def partial_views(self) -> PartialViews | None:
+        """A few test digits behind occluders; None where the run is not about occlusion."""
+        if self.config.occlusion is None:
+            return None
+        index = spread(partial_views.COUNT, len(self.test_images))
+        x = signed(self.test_images[index].to(self.device))[:, None]
+        occluder = self._occluder(x, partial_views.SHOWN, torch.Generator().manual_seed(EVALUATION_SEED))
+        return partial_views.partial_views(self.method, x, occluder, self.config.confidence == "given")
+
+    def _occluder(self, x: Tensor, share: float, generator: torch.Generator) -> Occluder:
+        """What stands in front of each of these images."""
+        return draw_occluder(torch.full((len(x),), share), (x.shape[-2], x.shape[-1]), generator).to(x.device)
 
     @torch.no_grad()
     def accuracy_by_covered_share(
@@ -276,21 +289,14 @@ class Homnist(Experiment):
         perturbed = GeneratedTestSet(images[index], labels[index], 1, EVALUATION_SEED, self.test_action)
         mark = self.config.confidence == "given"
         accuracies = []
-        for number, share in enumerate(COVERED_SHARES):
+        for number, share in enumerate(partial_views.SHARES):
             generator = torch.Generator().manual_seed(step_seed(EVALUATION_SEED, number, "occluders"))
             correct = []
             for x, classes, _ in perturbed.batches(BATCH, self.device):
-                occluder = draw_occluder(torch.full((len(x),), share), (x.shape[-2], x.shape[-1]), generator)
-                x = Occluder(*(part.to(x.device) for part in occluder)).over(x, mark)
+                x = self._occluder(x, share, generator).over(x, mark)
                 correct.append(self._scores(self.method.head_features(x)).argmax(-1) == classes.to(x.device))
             accuracies.append(torch.cat(correct).double().mean().item())
-        return {
-            "x": list(COVERED_SHARES),
-            "y": accuracies,
-            "count": [len(index)] * len(COVERED_SHARES),
-            "x_label": "covered share of the image",
-            "y_label": "accuracy",
-        }
+        return partial_views.curve(accuracies, len(index), "accuracy")
 
     def accuracy(self, images: UInt8[Tensor, "images side side"], labels: Int[Tensor, " images"]) -> float:
         """Share of unperturbed digits classified correctly."""
@@ -353,7 +359,12 @@ def make_networks(config: HomnistConfig, side: int) -> Networks:
         vit = replace(config.vit, image_size=(side, side))
         outputs = replace(vit, latent_channels=vit.latent_channels + (config.confidence == "learned"))
         networks = Networks(ViTEncoder(outputs), ViTDecoder(vit), vit.grid, vit.latent_channels)
-    return networks.for_partial_views(config.occlusion or 0.0, config.confidence)
+    return networks.for_partial_views(make_occlusion(config), config.confidence)
+
+
+def make_occlusion(config: HomnistConfig) -> RandomOcclusion | None:
+    """What covers images in training; None where nothing does."""
+    return RandomOcclusion(config.occlusion, config.confidence == "given") if config.occlusion else None
 
 
 def by_strength(scores: Scores) -> Curve:

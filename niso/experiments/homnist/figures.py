@@ -45,6 +45,7 @@ def digits(result: HomnistResult) -> Picture:
 FIGURES = (
     accuracy,
     covered,
+    lambda result: map_figures.seen_in_part(result.partial),
     digits,
     lambda result: map_figures.same_transformation(result.pairs, "digit", "homography"),
     lambda result: map_figures.eigenfunctions(result.operator),

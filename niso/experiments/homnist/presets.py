@@ -10,15 +10,14 @@ from niso.data.digits import DIGITS
 from niso.data.digits.homnist import COPIES
 from niso.errors import nearest
 from niso.geometry import ACTIONS
-from niso.methods.config import GroupConfig
-from niso.methods.method import Confidence
+from niso.methods.config import GroupConfig, PartialViewsConfig
 from niso.networks import ConvConfig, VectorNeuronConfig, ViTConfig
 
 Architecture = Literal["conv", "vit"]
 
 
 @dataclass(frozen=True)
-class HomnistConfig(GroupConfig):
+class HomnistConfig(PartialViewsConfig, GroupConfig):
     """Settings of the homNIST experiment.
 
     `relative_equivariance` is for niso-triplet and niso-group, whose maps transport other observations than they are
@@ -42,11 +41,6 @@ class HomnistConfig(GroupConfig):
     """Evaluate on the published .mat file, the only one in --data-dir, instead of a generated test set."""
     validation: float = 0.0
     """Share of the training digits, evenly spread, that nothing is trained on: settings are chosen by their metrics."""
-    occlusion: float | None = None
-    """Largest share of each image that occluders cover, in pre-training and in the training of the head; 0 trains
-    without. Where given, accuracy is also measured under occlusion."""
-    confidence: Confidence = "none"
-    """How far each latent point is trusted: all alike, by the true mask of what is seen, or as the encoder learns."""
     test_digits: int | None = None
     """Test digits, evenly spread over all; all by default."""
     test_copies: int = COPIES
@@ -55,8 +49,6 @@ class HomnistConfig(GroupConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self, "validation", most=0.5)
-        if self.occlusion is not None:
-            require(self, "occlusion", most=1.0)
         for name, known in (("digits", DIGITS), ("action", ACTIONS), ("architecture", get_args(Architecture))):
             if getattr(self, name) not in known:
                 raise ValueError(f"unknown {name} {getattr(self, name)!r}{nearest(getattr(self, name), known)}")

@@ -197,10 +197,12 @@ class SphereResult(LaplacianResult):
     Attributes:
         by: how well each degree was found.
         weights: of the quadrature.
+        read: points of other samplings, and the eigenfunctions there, in ascending eigenvalue; of fields alone.
     """
 
     by: ByDegree
     weights: Float[Tensor, " points"]
+    read: dict[str, tuple[Float[Tensor, "_points 3"], Float[Tensor, "_points rank"]]]
 
 
 class Sphere(LaplacianExperiment):
@@ -306,7 +308,12 @@ class Sphere(LaplacianExperiment):
         by = self.by_degree(shared.held_out)
         values = {**shared.metrics, **self.by_degree_metrics(shared.held_out.spectrum, by)}
         changed = {"metrics": values, "curves": curves(by)}
-        return SphereResult(**{**vars(shared), **changed}, by=by, weights=self.truth().weights)
+        ascending = shared.held_out.spectrum.eigenvalues.argsort()
+        read = {
+            name: (self.samplings()[name].points, reading.spectrum.eigenfunctions[:, ascending])
+            for name, reading in self.readings(shared.held_out).items()
+        }
+        return SphereResult(**{**vars(shared), **changed}, by=by, weights=self.truth().weights, read=read)
 
     def by_degree_metrics(self, spectrum: Spectrum, by: ByDegree) -> dict[str, float]:
         """Metrics of the sphere alone."""

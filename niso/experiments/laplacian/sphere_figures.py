@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from niso import figures
 from niso.experiments.laplacian import figures as shared
 from niso.experiments.laplacian.sphere import ByDegree, SphereResult
+from niso.geometry.domains.domain import quadrature_sphere
 from niso.report import Picture
 from niso.spectrum import Spectrum
 
@@ -23,6 +26,26 @@ def eigenfunctions(result: SphereResult) -> Picture:
         "(left: its range). Beside them, their projections on the true spherical harmonics of that degree. Where the "
         "two agree, the degree was found; within it the 2ℓ + 1 functions are free to turn.",
         figures.sphere_rows(columns, result.grid, rows, labels),
+    )
+
+
+def samplings(result: SphereResult) -> Iterator[Picture]:
+    """The eigenfunctions of a field on the grid of the training, and where they were never trained."""
+    if not result.read:
+        return
+    spectrum = result.held_out.spectrum
+    ascending = spectrum.eigenvalues.argsort()
+    shown = [1, 5, 10][: len(ascending) - 1]  # of the degrees 1, 2 and 3
+    grid = quadrature_sphere(*result.grid).points, spectrum.eigenfunctions[:, ascending]
+    drawn = {f"trained on: {result.grid[0]} × {result.grid[1]}": grid, **result.read}
+    yield Picture(
+        "samplings",
+        "Three eigenfunctions of one operator, learned on the points at the left, and read on others that it has never "
+        "seen: a finer grid, Fibonacci points, random points and the vertices of a mesh.",
+        figures.point_spheres(
+            {title: (points, functions[:, shown]) for title, (points, functions) in drawn.items()},
+            [f"λ = {spectrum.eigenvalues[ascending[index]]:.2f}" for index in shown],
+        ),
     )
 
 
@@ -85,6 +108,7 @@ def rows_by_eigenvalue(spectrum: Spectrum, by: ByDegree) -> tuple[list[list[int]
 
 FIGURES = (
     eigenfunctions,
+    samplings,
     wigner,
     lambda result: shared.first_map(result, SPACE),
     mass,

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from niso.experiments.pose import baselines
@@ -18,6 +18,9 @@ from niso.experiments.pose.predictors.predictor import Predictor
 from niso.geometry import trajectories as trajectory
 from niso.geometry.trajectories import FRAMES, SKIPS, TrajectoryErrors
 from niso.results import Metric
+
+See = Callable[[Int[Tensor, " batch"], Int[Tensor, " batch"]], Float[Tensor, "batch 3 size size"]]
+"""Frames as networks see them, by the numbers of their sequences and their numbers in these."""
 
 BATCH = 64
 """Number of frames to encode, and of pairs to predict, at once."""
@@ -133,11 +136,11 @@ def evaluable(frames: Frames, held_out: Sequence[int]) -> Evaluable:
 
 
 @torch.no_grad()
-def features(predictor: Predictor, frames: Frames, sequence: int) -> Tensor:
-    """Features of the first 200 frames of a sequence."""
-    count = min(FRAMES, int(frames.lengths[sequence]))
+def features(predictor: Predictor, frames: Frames, sequence: int, see: See | None = None) -> Tensor:
+    """Features of the first 200 frames of a sequence, as they are or as `see` gives them."""
+    count, see = min(FRAMES, int(frames.lengths[sequence])), see or frames
     parts = torch.arange(count).split(BATCH)
-    return torch.cat([predictor.features(frames(torch.full_like(part, sequence), part)) for part in parts])
+    return torch.cat([predictor.features(see(torch.full_like(part, sequence), part)) for part in parts])
 
 
 def neighbours(encoded: Tensor, skip: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -169,6 +172,7 @@ def evaluate(
     held_out: Evaluable,
     precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
     trivial: baselines.Motions = MappingProxyType({}),
+    see: See | None = None,
 ) -> Evaluation:
     """Predict the motions between neighbouring frames, and compare the trajectories that they compose to.
 
@@ -176,6 +180,7 @@ def evaluate(
         held_out: the sequences to predict.
         precision: a context that puts networks in the precision of the run.
         trivial: the constant motion of the training sequences, to compare with.
+        see: what the predictor gets in place of the frames, by the numbers of sequences and of frames in these.
     """
     predictor.eval()
     results = Evaluation({}, {skip: {} for skip in SKIPS}, {skip: {} for skip in SKIPS}, trivial)
@@ -184,7 +189,7 @@ def evaluate(
         poses = frames.poses[number]
         assert poses is not None
         with precision():
-            encoded = features(predictor, frames, number)
+            encoded = features(predictor, frames, number, see)
         for skip in (skip for skip in SKIPS if number in held_out.members[skip]):
             predicted = []
             for first, second in neighbours(encoded, skip):

@@ -21,10 +21,13 @@ from niso.collective import global_batch
 from niso.config import SPECTRAL
 from niso.data.video.sequences import TEST, TRAIN
 from niso.errors import InputError
+from niso.experiments import partial_views
 from niso.experiments.experiment import BYTES, Experiment, Own, Phase
-from niso.experiments.pose import baselines, cases, evaluation, trajectories
+from niso.experiments.partial_views import PartialViews
+from niso.experiments.pose import baselines, cases, evaluation, passing, trajectories
 from niso.experiments.pose.frames import RENDERED, open_sequences, sources_unread
 from niso.experiments.pose.losses import Pairs, PoseObjective, draw_pairs
+from niso.experiments.pose.passing import Passing
 from niso.experiments.pose.predictors import BASELINES
 from niso.experiments.pose.predictors.maps import MapPredictor
 from niso.experiments.pose.predictors.predictor import Predictor
@@ -43,6 +46,7 @@ from niso.methods.evaluation import (
     learned_operator,
 )
 from niso.methods.method import Method, Networks
+from niso.networks.occlusion import PassingOcclusion
 from niso.random import local_part, process, step_seed
 from niso.results import SECONDS_WALL, Curve, Metric, Result
 from niso.training.ahead import Ahead
@@ -66,6 +70,8 @@ class PoseResult(Result):
         maps: maps between the first frames of held-out sequences and later ones, by frame skip.
         map_text: what these maps are.
         operator: the learned operator; None where the method learns none.
+        partial: frames behind passing objects, and what the method makes of them; None where the run is not about
+            occlusion, or the method pre-trains nothing.
     """
 
     cases: cases.Cases
@@ -73,6 +79,7 @@ class PoseResult(Result):
     maps: dict[int, Float[Tensor, "_maps rank rank"]]
     map_text: str
     operator: Operator | None
+    partial: PartialViews | None = None
 
 
 class Pose(Experiment):
@@ -96,6 +103,7 @@ class Pose(Experiment):
         EQUIVARIANCE_ERROR_CENTRED,
         RECONSTRUCTION_ERROR,
         *evaluation.VALIDATION_METRICS,
+        *passing.METRICS,
         Metric("steps", "optimiser steps of both phases"),
         Metric("seconds", "time of both phases", "lower", "s"),
         SECONDS_WALL,
@@ -123,11 +131,22 @@ class Pose(Experiment):
         self.predictor: Predictor
         if self.method_name in METHODS:  # before the data, which may take minutes to prepare
             self.method = self.make_method(lambda: frame_networks(config))
+        elif config.confidence != "none":
+            raise InputError(
+                f"--confidence weighs points where coefficients are computed, and {self.method_name} computes none: "
+                "choose a method with an operator"
+            )
         else:
             self.predictor = BASELINES.find(self.method_name).build(config).to(self.device)
         self.frames = open_sequences(config, data_dir, self.device)
         self._split(data_dir or "the rendered clips")
         self.poses, self.starts = self.frames.all_poses()
+        self.mark = config.confidence == "given"
+        """Whether networks are told what is covered, by NaN."""
+        self.passing: Passing | None = None
+        """Frames that heads are trained on, where objects pass in front of the cameras."""
+        if config.occlusion:
+            self.passing = passing.passing(self.frames, self.seed, config.occlusion, self.mark)
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:
@@ -148,7 +167,7 @@ class Pose(Experiment):
         unread = super().unread(config, method, data_dir)
         unread |= {f"head.{name}": "the head is trained on frozen networks" for name in SPECTRAL}
         unread |= dict.fromkeys(("conv.image_size", "conv.image_channels"), "it is that of the frames, see --size")
-        return unread | sources_unread(config, data_dir)
+        return unread | sources_unread(config, data_dir) | config.views_unread()
 
     def _split(self, source: object) -> None:
         """Choose the sequences to train, validate and test on.
@@ -237,11 +256,14 @@ class Pose(Experiment):
         motions = se3.relative(self.poses[start + pairs.first], self.poses[start + pairs.second])
         return motions.float().to(self.device)
 
-    def _frames_of(self, pairs: Callable[[int], Pairs], steps: int) -> Callable[[int], tuple[Tensor, Tensor, Pairs]]:
+    def _frames_of(
+        self, pairs: Callable[[int], Pairs], steps: int, objects: Passing | None = None
+    ) -> Callable[[int], tuple[Tensor, Tensor, Pairs]]:
         """A sampler of both frames of a step's pairs, and of the pairs themselves.
 
         Args:
             steps: number of steps; frames that are not on the device are read ahead of them.
+            objects: what is in front of the frames.
         """
 
         def read(step: int) -> tuple[Tensor, Tensor, Pairs]:
@@ -252,8 +274,14 @@ class Pose(Experiment):
         source = read if self.frames.resident is not None else Ahead(read, steps)
 
         def sample(step: int) -> tuple[Tensor, Tensor, Pairs]:
-            first, second, drawn = source(step)
-            return self.frames.scaled(first), self.frames.scaled(second), drawn
+            *both, drawn = source(step)
+            first, second = map(self.frames.scaled, both)
+            if objects is not None:
+                first, second = (
+                    objects.over(images, drawn.sequence, frame)
+                    for images, frame in ((first, drawn.first), (second, drawn.second))
+                )
+            return first, second, drawn
 
         return sample
 
@@ -264,7 +292,7 @@ class Pose(Experiment):
         """
 
         predictor, frames = self.predictor, self.frames
-        source = self._frames_of(self.head_pairs, self.config.head.steps)
+        source = self._frames_of(self.head_pairs, self.config.head.steps, self.passing)
         if predictor.feature_size is None:
 
             def raw(step: int) -> tuple[Tensor, ...]:
@@ -299,20 +327,25 @@ class Pose(Experiment):
         sequence = self.posed.repeat_interleave(lengths)
         frame = torch.cat([torch.arange(length) for length in lengths.tolist()])
         parts = zip(sequence.split(BATCH), frame.split(BATCH), strict=True)
-        return torch.cat([self._features(self.frames(*part)) for part in parts])
+        return torch.cat([self._features(self.see(*part)) for part in parts])
+
+    @property
+    def see(self) -> evaluation.See:
+        """Frames that heads are trained on."""
+        return self.passing or self.frames
 
     def _features(self, frames: Tensor) -> Tensor:
         with self.precision():
             return self.predictor.features(frames)
 
     def train_pairs(self, count: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Random pairs of training frames, the same in all processes."""
+        """Random pairs of training frames as heads are trained on them, the same in all processes."""
         generator = torch.Generator().manual_seed(step_seed(self.seed, 0, "maps"))
         lengths, skip = self.frames.lengths, self.config.head_skip
         signed, weights = self.config.backwards, self.train_weights
         drawn = draw_pairs(lengths, self.train, count, skip, generator, signed=signed, weights=weights)
         for sequence, *both in zip(*(part.split(BATCH) for part in drawn), strict=True):
-            first, second = (self.frames(sequence, frame) for frame in both)
+            first, second = (self.see(sequence, frame) for frame in both)
             yield first, second
 
     @torch.no_grad()
@@ -334,6 +367,7 @@ class Pose(Experiment):
 
     @torch.no_grad()
     def evaluate(self) -> PoseResult:
+        config = self.config
         self.predictor.eval()
         trivial = baselines.fitted(self.frames, self.posed)
         tested, validated = (
@@ -343,8 +377,17 @@ class Pose(Experiment):
         metrics = tested.metrics | evaluation.validation_metrics(validated.metrics)
         pairs, method = None, self.method
         if method is not None:
-            pairs = evaluate_pairs(method, self.held_out(self.config.evaluation_pairs), cases.COUNT)
+            pairs = evaluate_pairs(method, self.held_out(config.evaluation_pairs), cases.COUNT)
             metrics |= pairs.metrics
+        curves = {"ate_by_skip": by_skip(metrics)}
+        if config.occlusion is not None:
+            covered = passing.covering(self.frames, EVALUATION_SEED, partial_views.SHARES, self.mark)
+            for sequences, suffix in ((self.evaluated, ""), (self.validated, "_val")):
+                errors = passing.by_covered_share(self.predictor, covered, sequences, self.precision)
+                metrics |= passing.covered_metrics(errors, suffix)
+                if errors and not suffix:
+                    curves["ate_by_covered_share"] = errors["ate_normalised"]
+                    curves["rotation_error_by_covered_share"] = errors["rotation_error_deg"]
         return PoseResult(
             metrics,
             cases.shown(self.frames, tested),
@@ -352,9 +395,20 @@ class Pose(Experiment):
             {} if method is None else {skip: self.maps(method, skip) for skip in MAP_SKIPS},
             "" if method is None else method.map_text,
             None if method is None else learned_operator(method),
-            curves={"ate_by_skip": by_skip(metrics)},
+            None if method is None else self.partial_views(method),
+            curves=curves,
             tensors={trajectories.FILE: trajectories.tensors(self.frames, tested.motions)},
         )
+
+    def partial_views(self, method: Method) -> PartialViews | None:
+        """A few frames of held-out sequences behind passing objects; None where the run is not about occlusion."""
+        if self.config.occlusion is None:
+            return None
+        sequence = self.test[torch.arange(partial_views.COUNT) % len(self.test)]
+        frame = torch.arange(len(sequence)) * (self.frames.lengths[sequence] - 1) // len(sequence)
+        (objects,) = passing.covering(self.frames, EVALUATION_SEED, [partial_views.SHOWN], self.mark)
+        occluder = objects.occluder(self.device, sequence, frame)
+        return partial_views.partial_views(method, self.frames(sequence, frame), occluder, self.mark)
 
     def maps(self, method: Method, skip: int) -> Float[Tensor, "maps rank rank"]:
         """Maps between the first frames of held-out sequences and later ones."""
@@ -370,7 +424,11 @@ def frame_networks(config: PoseConfig) -> Networks:
     Raises:
         ValueError: the networks do not fit frames of this size.
     """
-    return Networks.convolutional(config.conv, (config.size, config.size), 3)
+    networks = Networks.convolutional(config.conv, (config.size, config.size), 3, confidence=config.confidence)
+    occlusion = (
+        PassingOcclusion(config.occlusion, config.confidence == "given", config.skip + 1) if config.occlusion else None
+    )
+    return networks.for_partial_views(occlusion, config.confidence)
 
 
 def by_skip(metrics: dict[str, float]) -> Curve:

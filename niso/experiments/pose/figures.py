@@ -15,6 +15,7 @@ from niso.experiments import map_figures
 from niso.experiments.pose.cases import Path, Strip
 from niso.experiments.pose.evaluation import by_skip
 from niso.experiments.pose.experiment import PoseResult
+from niso.experiments.pose.passing import SKIP
 from niso.figures.style import GREY, ORANGE, RED, above_and_below, parts, styled, wrapped
 from niso.report import Picture
 
@@ -57,6 +58,28 @@ def errors(result: PoseResult) -> list[Picture]:
     ]
 
 
+def covered(result: PoseResult) -> list[Picture]:
+    """Errors against the share of frames that passing objects cover, beside those of the mean motion."""
+    curves = {"ate_normalised": "ate_by_covered_share", "rotation_error_deg": "rotation_error_by_covered_share"}
+    shown = {}
+    for key, name in curves.items():
+        if (curve := result.curves.get(name)) is not None:
+            lines = {"method": curve["y"]}
+            if (trivial := result.metrics.get(f"fitted_motion_{key}_skip{SKIP}")) is not None:
+                lines["mean motion"] = [trivial] * len(curve["x"])
+            shown[key] = {label: dict(zip(curve["x"], line, strict=True)) for label, line in lines.items()}
+    if not shown:
+        return []
+    return [
+        Picture(
+            "covered",
+            "Mean errors on held-out sequences against the share of each frame that an object covers as it passes in "
+            f"front of the camera, with {_left_out(SKIP)}, and those of the training sequences' mean motion.",
+            draw_errors(shown, "covered share of frames"),
+        )
+    ]
+
+
 def failures(result: PoseResult) -> list[Picture]:
     """The held-out sequences, and the pairs of frames, with the largest errors."""
     cases = result.cases
@@ -83,7 +106,7 @@ def frames(result: PoseResult) -> list[Picture]:
     if result.pairs is None:
         return []
     caption = "Two frames of held-out sequences."
-    return [map_figures.transported("frames", caption, result.pairs, lambda views: views.float().permute(0, 2, 3, 1))]
+    return [map_figures.transported("frames", caption, result.pairs, map_figures.colours)]
 
 
 def maps(result: PoseResult) -> list[Picture]:
@@ -118,15 +141,15 @@ _ERRORS = {
 """Label of the axis, and baselines by the prefix of their keys, by the key of the metric."""
 
 
-def _lines(metrics: Mapping[str, float], key: str) -> dict[str, dict[int, float]]:
+def _lines(metrics: Mapping[str, float], key: str) -> dict[str, dict[float, float]]:
     """Values by skip, of the method and of each baseline that there is."""
     named = {"method": key} | {label: f"{prefix}_{key}" for prefix, label in _ERRORS[key][1].items()}
-    lines = {label: by_skip(metrics, name) for label, name in named.items()}
+    lines = {label: {float(s): value for s, value in by_skip(metrics, name).items()} for label, name in named.items()}
     return {label: line for label, line in lines.items() if line} if lines["method"] else {}
 
 
 @styled
-def draw_errors(shown: Mapping[str, Mapping[str, Mapping[int, float]]]) -> Figure:
+def draw_errors(shown: Mapping[str, Mapping[str, Mapping[float, float]]], x_label: str = "frames left out") -> Figure:
     """A panel for each metric, and in it a line for the method and each baseline."""
     figure = Figure((10, 2.8 + LEGEND))
     for part, (key, lines) in zip(parts(figure, len(shown)), shown.items(), strict=True):
@@ -135,7 +158,7 @@ def draw_errors(shown: Mapping[str, Mapping[str, Mapping[int, float]]]) -> Figur
         for (label, line), dashes in zip(lines.items(), ("-", "--", ":"), strict=False):
             colour = ORANGE if label == "method" else GREY
             axes.plot(list(line), list(line.values()), dashes, color=colour, marker=".", label=label)
-        axes.set(xlabel="frames left out", ylabel=_ERRORS[key][0])
+        axes.set(xlabel=x_label, ylabel=_ERRORS[key][0])
         axes.set_ylim(bottom=0)
         if key == "translation_angle_deg" and axes.get_ylim()[1] > LIMIT:
             axes.axhline(LIMIT, color=RED, linewidth=0.8)
@@ -224,6 +247,8 @@ def _title(shown: Path) -> str:
 
 FIGURES = (
     errors,
+    covered,
+    lambda result: map_figures.seen_in_part(result.partial),
     trajectories,
     failures,
     frames,

@@ -9,13 +9,13 @@ from typing import Any
 from niso.config import Optimisation, require
 from niso.data.video.clips import Motion
 from niso.experiments.pose.losses import Scale
-from niso.methods.config import MethodConfig
+from niso.methods.config import MethodConfig, PartialViewsConfig
 from niso.networks import ConvConfig, MLPConfig
 from niso.networks.two_view import TwoViewConfig
 
 
 @dataclass(frozen=True)
-class PoseConfig(MethodConfig):
+class PoseConfig(PartialViewsConfig, MethodConfig):
     """Settings of the pose experiment."""
 
     head: Optimisation = field(default_factory=lambda: Optimisation(steps=10_000))

@@ -26,6 +26,7 @@ from niso.experiments.shapes.examples import ShapeExample, examples
 from niso.experiments.shapes.maps import ShapeMaps, embedded
 from niso.experiments.shapes.presets import PRESETS, ShapesConfig
 from niso.experiments.shapes.published import PUBLISHED
+from niso.experiments.shapes.vertices import VERTEX_METRICS, VertexReading
 from niso.geometry.domains.domain import rastered_sphere
 from niso.geometry.domains.equirectangular import Layout
 from niso.geometry.mobius import MobiusTransformations
@@ -121,6 +122,7 @@ class Shapes(Experiment):
             "area (mean over all variants)",
             "higher",
         ),
+        *VERTEX_METRICS,
         Metric("classes", "classes of shapes"),
         Metric("test_shapes", "held-out shapes"),
         Metric("test_maps", "maps of held-out shapes"),
@@ -295,6 +297,7 @@ class Shapes(Experiment):
             "accuracy_base": correct[:, 0].mean().item(),
             **pairs.metrics,
             **self.evaluate_grid(),
+            **self.evaluate_meshes(),
             "classes": len(self.shapes.classes),
             "test_shapes": len(self.test),
             "test_maps": correct.numel(),
@@ -315,6 +318,15 @@ class Shapes(Experiment):
         """What the grid keeps of held-out shapes; nothing where it was not measured when they were prepared."""
         kept = [r2 for shape in self.test.tolist() for r2 in self.shapes.grid_r2(shape) if r2 is not None]
         return {"grid_r2": sum(kept) / len(kept)} if kept else {}
+
+    def evaluate_meshes(self) -> dict[str, float]:
+        """How far coefficients and maps of held-out shapes depend on their mesh; nothing where no field is learned."""
+        method = self.pretrained
+        height, width = method.grid
+        reading = VertexReading(
+            self.shapes, self.maps, method.spectrum_at, float(height * width), method.solve, EVALUATION_SEED
+        )
+        return reading.measure(self.test)
 
     def correct(self, members: Int[Tensor, " shapes"]) -> Float[Tensor, "shapes variants"]:
         """1 for each map of these shapes that is classified correctly, else 0."""

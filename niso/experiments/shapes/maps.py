@@ -89,9 +89,9 @@ class ShapeMaps:
         return maps.pin_memory() if self.device.type == "cuda" else maps
 
     def scaled(
-        self, maps: Float16[Tensor, "batch channels height width"]
+        self, maps: Float[Tensor, "batch channels height width"]
     ) -> Float[Tensor, "batch channels height width"]:
-        """Stored maps as networks take them, on the device."""
+        """Stored maps, or values of signatures elsewhere, as networks take them, on the device."""
         maps = maps.to(self.device, non_blocking=True).float()
         return ((maps - self.mean) / self.range).clamp(-1, 1)
 

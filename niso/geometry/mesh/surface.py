@@ -44,6 +44,20 @@ def check(mesh: Mesh, name: str = "the mesh") -> None:
         raise InputError(f"{name} {problem}")
 
 
+def check_surface(mesh: Mesh, name: str = "the mesh") -> None:
+    """Check that a mesh is one connected manifold, of any genus, with or without boundary, as a Laplacian needs.
+
+    Args:
+        name: of the mesh in error messages, e.g. its file.
+
+    Raises:
+        InputError: it is not; the message names the first problem.
+    """
+    problem = _array_problem(mesh) or _shape_problem(mesh) or _surface_problem(mesh, closed=False)
+    if problem:
+        raise InputError(f"{name} {problem}")
+
+
 def _array_problem(mesh: Mesh) -> str | None:
     vertices, faces = mesh
     if len(vertices) == 0 or len(faces) == 0:
@@ -67,7 +81,7 @@ def _shape_problem(mesh: Mesh) -> str | None:
     return None
 
 
-def _surface_problem(mesh: Mesh) -> str | None:
+def _surface_problem(mesh: Mesh, closed: bool = True) -> str | None:
     import igl  # here: training on prepared shapes does without it
 
     count = len(mesh.vertices)
@@ -77,15 +91,17 @@ def _surface_problem(mesh: Mesh) -> str | None:
     )
     if bad := int((uses > 2).sum()):
         return f"is not a manifold: more than two faces share {_count(bad, 'edge')}; remesh it"
-    if bad := int((uses == 1).sum()):
+    if closed and (bad := int((uses == 1).sum())):
         return f"is open: it has {_count(bad, 'boundary edge')}; merge duplicate vertices or fill its holes"
-    if bad := 2 * len(edges) - len(np.unique(np.stack((edge_of, starts < ends), 1), axis=0)):
+    if bad := int(uses.sum()) - len(np.unique(np.stack((edge_of, starts < ends), 1), axis=0)):
         return f"is not consistently oriented: the faces at {_count(bad, 'edge')} turn opposite ways; reorient them"
     adjacency = coo_array((np.ones(len(starts), dtype=np.int8), (starts, ends)), shape=(count, count))
     if (components := connected_components(adjacency, directed=False, return_labels=False)) > 1:
         return f"has {components} components; keep one"
     if bad := int((~igl.is_vertex_manifold(mesh.faces.astype(np.int64))).sum()):
         return f"is not a manifold: fans of faces touch at {_count(bad, 'vertex', 'vertices')}; split these"
+    if not closed:
+        return None
     genus = (2 - (count - len(edges) + len(mesh.faces))) // 2
     return f"has genus {genus}: a surface with handles cannot be mapped to the sphere" if genus else None
 
@@ -138,3 +154,26 @@ def icosphere(subdivisions: int) -> Mesh:
         vertices, faces = igl.upsample(vertices, faces)
         vertices /= np.linalg.norm(vertices, axis=1, keepdims=True)
     return Mesh(vertices, faces.astype(np.int64))
+
+
+def torus(rows: int, columns: int, radius: float = 0.4, twist: int = 0) -> Mesh:
+    """A torus of major radius 1 round the z axis, with rows × columns vertices.
+
+    Args:
+        rows: vertices round the axis.
+        columns: vertices round the tube.
+        radius: of the tube.
+        twist: columns by which the diagonals of faces climb over the whole ring, for another connectivity.
+    """
+    u, v = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
+    around, across = 2 * np.pi * u / rows, 2 * np.pi * (v + twist * u / rows) / columns
+    distance = 1 + radius * np.cos(across)
+    vertices = np.stack((distance * np.cos(around), distance * np.sin(around), radius * np.sin(across)), axis=-1)
+    wrapped = (v + twist * (u == rows - 1)) % columns
+
+    def number(step: int, up: int) -> Int[np.ndarray, "rows columns"]:
+        return (u + step) % rows * columns + ((wrapped if step else v) + up) % columns
+
+    corners = number(0, 0), number(1, 0), number(1, 1), number(0, 1)
+    faces = [np.stack([corners[k] for k in part], axis=-1).reshape(-1, 3) for part in ((0, 1, 2), (0, 2, 3))]
+    return Mesh(vertices.reshape(-1, 3), np.concatenate(faces).astype(np.int64))

@@ -9,6 +9,7 @@ from torch import nn
 
 from niso.experiments.laplacian.experiment import EVALUATION_SEED, VALIDATION_SEED
 from niso.experiments.laplacian.sphere import QUICK, SAMPLINGS, STANDARD, Sphere, SphereConfig
+from niso.experiments.laplacian.sphere_figures import samplings
 from niso.geometry.domains import sphere
 from niso.geometry.rotations import Rotations
 from niso.runs.runner import run
@@ -160,7 +161,11 @@ class PlantedField(FixedSpectrum):
 def test_a_field_of_the_truth_scores_full_marks_on_every_sampling(folder):
     experiment = make(folder)
     experiment.model.spectrum = PlantedField(TRUTH.weights.float(), TRUTH.functions.float(), APART.float())
-    metrics = experiment.evaluate().metrics
+    result = experiment.evaluate()
+    metrics = result.metrics
+    assert result.read.keys() == SAMPLINGS.keys()
+    assert all(len(points) == len(functions) for points, functions in result.read.values())
+    assert "samplings" in [picture.name for picture in samplings(result)]
     for name in SAMPLINGS:
         assert metrics[f"eigenspace_energy_{name}"] == pytest.approx(1, abs=1e-5), name
         assert metrics[f"eigenspace_energy_worst_{name}"] == pytest.approx(1, abs=1e-5), name

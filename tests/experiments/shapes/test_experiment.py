@@ -19,6 +19,7 @@ from niso.experiments.shapes import maps as shapes_maps
 from niso.experiments.shapes.experiment import EVALUATION_SEED, Shapes, last_of_each_class
 from niso.experiments.shapes.maps import ShapeMaps
 from niso.experiments.shapes.presets import PAPER, PRESETS, ShapesConfig
+from niso.experiments.shapes.vertices import VERTEX_METRICS
 from niso.geometry.domains.equirectangular import Layout
 from niso.geometry.mobius import MobiusTransformations
 from niso.networks import ConvConfig
@@ -99,6 +100,7 @@ def test_metrics_are_those_described(folder, method):
     experiment = make(folder, method)
     result = evaluated(experiment)
     described = {metric.key for metric in Shapes.metrics}
+    described -= {metric.key for metric in VERTEX_METRICS}
     described -= {
         "steps",
         "seconds",
@@ -437,3 +439,16 @@ def test_a_wrong_call_is_refused(refused, folder, write_shapes, tmp_path):
         assert not out.exists()
     on_disk = f"--data-dir {broken} --train-shapes 3 --test-shapes 1 --memory 0 --batch-size 50"  # met in training
     assert "values that are not finite" in refused("run", "shapes", *on_disk.split(), "--out", out)
+
+
+def test_a_field_is_read_on_several_meshes_of_held_out_shapes(tmp_path, write_shapes):
+    prepared_folder = write_shapes(tmp_path / "timed", CLASSES, SHAPES, channels=CHANNELS)
+    parameters = json.loads((prepared_folder / "parameters.json").read_text())
+    times = {"eigenpairs": 9, "first_time": 0.01, "last_time": 0.1, "times": CHANNELS}
+    assert make(prepared_folder, spectrum="field").evaluate_meshes() == {}  # the times are not known
+    (prepared_folder / "parameters.json").write_text(json.dumps(parameters | times))
+    assert make(prepared_folder).evaluate_meshes() == {}  # a table
+    metrics = make(prepared_folder, spectrum="field").evaluate_meshes()
+    assert metrics.keys() == {metric.key for metric in VERTEX_METRICS}
+    assert all(0 <= value < 2 for value in metrics.values())
+    assert metrics["coefficient_error_subdivided"] < 0.05

@@ -1,0 +1,1 @@
+"""Operators over intrinsic descriptors of surfaces (not in the paper)."""

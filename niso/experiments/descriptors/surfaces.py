@@ -1,0 +1,149 @@
+"""Surfaces, near-isometric partners of theirs, and the same partners with another connectivity."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from niso.data.shapes import family
+from niso.data.shapes.sources import SUFFIXES
+from niso.errors import InputError
+from niso.geometry.mesh.classical import fixed_spectrum
+from niso.geometry.mesh.deformation import deform
+from niso.geometry.mesh.descriptors import descriptors, distances
+from niso.geometry.mesh.files import read_mesh
+from niso.geometry.mesh.remeshing import decimated, subdivided
+from niso.geometry.mesh.surface import Mesh, torus, unit_area, vertex_areas
+from niso.random import step_seed
+from niso.spectrum import Spectrum
+
+Surfaces = Literal["family", "tori", "open"]
+"""What niso makes itself: the ten embedded classes, closed and of genus 0; lumpy tori; or those classes with a hole."""
+
+_LUMPS = 0.5  # strength of the deformation that makes tori lumpy: without it, points of a parallel are all alike
+
+
+class Seen(NamedTuple):
+    """A surface as networks see it.
+
+    Attributes:
+        points: descriptors of the vertices, scaled.
+        weights: areas of the vertices, which add up to 1.
+    """
+
+    points: Float[Tensor, "vertices descriptors"]
+    weights: Float[Tensor, " vertices"]
+
+
+class Example(NamedTuple):
+    """A surface and a near-isometric partner.
+
+    Attributes:
+        meshes: surface, partner, and the partner with another connectivity; the last for evaluation alone.
+        carry: functions on the partner to the remeshed one; None without it.
+        descriptors: of each, not scaled.
+    """
+
+    name: str
+    meshes: tuple[Mesh, ...]
+    carry: Float[np.ndarray, "others vertices"] | None
+    descriptors: tuple[Float[np.ndarray, "vertices descriptors"], ...]
+
+    def same_point(self) -> Int[np.ndarray, " vertices"]:
+        """The vertex of the remeshed partner that is nearest to each vertex of the partner."""
+        partner, other = self.meshes[1].vertices, self.meshes[2].vertices
+        return np.square(partner[:, None] - other[None]).sum(-1).argmin(1)
+
+    def distances(self) -> Float[np.ndarray, "others others"]:
+        """Between the vertices of the remeshed partner, along its edges; the area is 1."""
+        return distances(self.meshes[2])
+
+    def laplacian(self, which: int, rank: int) -> Spectrum:
+        """The classical spectrum of one of the meshes."""
+        return fixed_spectrum(self.meshes[which], rank, name=self.name)()
+
+
+def base_meshes(kind: Surfaces, count: int, vertices: int, data_dir: Path | None) -> list[tuple[str, Mesh]]:
+    """So many surfaces and their names: class by class in turn, or the files of a folder.
+
+    Raises:
+        InputError: the folder has fewer meshes.
+    """
+    if data_dir is not None:
+        files = sorted(path for path in data_dir.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+        if len(files) < count:
+            raise InputError(f"{data_dir} has {len(files)} meshes, and {count} are needed: add some, or ask for fewer")
+        return [(str(path.relative_to(data_dir)), read_mesh(path)) for path in files[:count]]
+    if kind == "tori":
+        rows = max(6, round((2.5 * vertices) ** 0.5))
+        ring = torus(rows, max(4, round(vertices / rows)))
+        generators = [np.random.default_rng(step_seed(0, number, "tori")) for number in range(count)]
+        return [(f"torus {number}", deform(ring, generator, _LUMPS)) for number, generator in enumerate(generators)]
+    names = list(family.PLANS)
+    chosen = [(names[number % len(names)], number // len(names)) for number in range(count)]
+    meshes = [(f"{name} {number}", family.shape(name, number, vertices=vertices)) for name, number in chosen]
+    return [(name, with_hole(mesh) if kind == "open" else mesh) for name, mesh in meshes]
+
+
+def with_hole(mesh: Mesh, share: float = 0.1) -> Mesh:
+    """The mesh without the faces that lie lowest along its longest axis; the largest manifold of what is left."""
+    import igl
+
+    centred = mesh.vertices - mesh.vertices.mean(0)
+    height = centred @ np.linalg.svd(centred, full_matrices=False)[2][0]
+    middle = height[mesh.faces].mean(1)
+    part = largest_part(Mesh(mesh.vertices, mesh.faces[middle > np.quantile(middle, share)]))
+    while not (good := igl.is_vertex_manifold(part.faces.astype(np.int64))).all():  # fans that touch at a vertex
+        part = largest_part(Mesh(part.vertices, part.faces[good[part.faces].all(1)]))
+    return part
+
+
+def largest_part(mesh: Mesh) -> Mesh:
+    """The largest connected part of a mesh, with the vertices that it uses."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    count = len(mesh.vertices)
+    starts, ends = mesh.faces.ravel(), np.roll(mesh.faces, -1, axis=1).ravel()
+    graph = coo_array((np.ones(len(starts)), (starts, ends)), shape=(count, count))
+    part = connected_components(graph, directed=False)[1][mesh.faces[:, 0]]
+    used, faces = np.unique(mesh.faces[part == np.bincount(part).argmax()], return_inverse=True)
+    return Mesh(mesh.vertices[used], faces.reshape(-1, 3))
+
+
+def example(name: str, mesh: Mesh, number: int, strength: float, remeshed: bool, **settings: int) -> Example:
+    """A surface with a partner that is deformed by a random flow of this strength.
+
+    Args:
+        number: of the random flow.
+        remeshed: subdivide the partner and decimate it to as many faces as before.
+
+    Raises:
+        InputError: the mesh is no connected manifold, or too coarse.
+    """
+    mesh = unit_area(mesh)
+    partner = deform(mesh, np.random.default_rng(step_seed(0, number, f"partner of {name}")), strength)
+    meshes, carry = [mesh, partner], None
+    if remeshed:
+        finer = subdivided(partner)
+        coarse = decimated(finer.mesh, len(partner.faces) / len(finer.mesh.faces))
+        carry = np.asarray((coarse.carry @ finer.carry).todense())
+        meshes.append(Mesh(coarse.mesh.vertices / np.sqrt(vertex_areas(coarse.mesh).sum()), coarse.mesh.faces))
+    return Example(name, tuple(meshes), carry, tuple(descriptors(part, name=name, **settings) for part in meshes))
+
+
+def seen(
+    mesh: Mesh,
+    values: Float[np.ndarray, "vertices descriptors"],
+    mean: Float[np.ndarray, " descriptors"],
+    deviation: Float[np.ndarray, " descriptors"],
+) -> Seen:
+    """A surface as networks see it: each descriptor less its mean, in units of 2.5 standard deviations, in [−1, 1]."""
+    areas = vertex_areas(mesh)
+    scaled = np.clip((values - mean) / (2.5 * deviation), -1, 1)
+    return Seen(torch.from_numpy(scaled), torch.from_numpy(areas / areas.sum()))

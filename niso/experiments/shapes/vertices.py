@@ -1,0 +1,225 @@
+"""A field read at the vertices of meshes instead of a raster: how far coefficients and maps depend on which mesh.
+
+Functions are the signatures that networks see. They are known at the vertices of a held-out shape, and in its raster. A
+pair is these functions and the same ones after a random Möbius transformation of the sphere, by which vertices move
+and a raster is made anew; its map τ is solved from coefficients alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from niso.data.prepared import PARAMETERS, read_json
+from niso.data.shapes.prepared import PreparedShapes, Surface
+from niso.experiments.shapes.maps import ShapeMaps
+from niso.geometry import mobius
+from niso.geometry.domains.domain import Sampling, rastered_sphere
+from niso.geometry.mesh import remeshing
+from niso.geometry.mesh import spectrum as mesh_spectrum
+from niso.geometry.mesh.raster import rasterise
+from niso.geometry.mesh.sampling import LARGEST, MeshSampling, at_vertices, carried, within_faces
+from niso.geometry.mesh.surface import Mesh, unit_area
+from niso.results import Metric
+from niso.spectrum import Spectrum
+
+MESHES = {
+    "raster": "the prepared grid",
+    "points": "the vertices alone, with a third of the area of the faces around each, not the whole of the faces",
+    "decimated": "half as many faces",
+    "subdivided": "four times as many faces, by Loop's subdivision",
+    "simplified": "these decimated to as many as before",
+    "interpolated": "half as many faces, the signatures interpolated at its vertices instead of carried in mean square",
+    "resampled": "other points of the surface, triangulated anew",
+}
+"""What a mesh is compared with."""
+SHAPES = 10
+"""Held-out shapes that are read, at most."""
+
+_OF_MESHES = [
+    metric
+    for name, text in MESHES.items()
+    for metric in (
+        Metric(
+            f"coefficient_error_{name}",
+            f"‖a′ − a‖ / ‖a‖ of the same signatures on a mesh and on {text} (mean over held-out shapes; fields alone)",
+            "lower",
+        ),
+        Metric(f"map_difference_{name}", "‖τ′ − τ‖ / ‖τ‖ of maps solved from these, likewise", "lower"),
+    )
+]
+VERTEX_METRICS = (
+    *_OF_MESHES,
+    Metric(
+        "signature_error_decimated",
+        "‖a′ − a‖ / ‖a‖ of the signatures of two meshes, each computed on its own: half as many faces",
+        "lower",
+    ),
+    Metric("signature_error_resampled", "the same: other points of the surface, triangulated anew", "lower"),
+)
+
+Solve = Callable[[Tensor, Tensor], Tensor]
+SpectrumAt = Callable[[Sampling], Spectrum | None]
+
+
+class Placed(NamedTuple):
+    """Functions on a mesh that is mapped to the sphere.
+
+    Attributes:
+        directions: places of the vertices.
+        values: at the vertices.
+    """
+
+    directions: Float[np.ndarray, "vertices 3"]
+    faces: Int[np.ndarray, "faces 3"]
+    values: Float[np.ndarray, "vertices channels"]
+
+
+class VertexReading:
+    """What a field makes of held-out shapes on several meshes and in their raster.
+
+    Args:
+        spectrum_at: the field's spectrum at other points; None where it is no field.
+        total: weight of all the points of its own.
+        solve: maps from coefficients.
+        seed: of transformations and of points.
+    """
+
+    def __init__(
+        self,
+        shapes: PreparedShapes,
+        maps: ShapeMaps,
+        spectrum_at: SpectrumAt,
+        total: float,
+        solve: Solve,
+        seed: int,
+    ) -> None:
+        self.shapes, self.maps, self.solve = shapes, maps, solve
+        self.spectrum_at, self.total = spectrum_at, total
+        self.raster = raster_sampling(shapes)
+        action = mobius.MobiusTransformations(1.0)
+        self.transformation = action.sample(1, torch.Generator().manual_seed(seed))[0].to(torch.complex128)
+        self.generator = np.random.default_rng(seed)
+        self.times = _times(shapes)
+
+    @torch.no_grad()
+    def measure(self, members: Int[Tensor, " members"]) -> dict[str, float]:
+        """Means over some of these shapes.
+
+        Nothing where the spectrum is known on the latent grid alone, or the folder has no meshes or no signatures'
+        times.
+        """
+        rows: list[dict[str, float]] = []
+        if self._at(self.raster) is None:
+            return {}
+        for shape in members.tolist()[:: max(1, len(members) // SHAPES)][:SHAPES]:
+            surface = self.shapes.surface(shape)
+            if surface is not None and self.times is not None:
+                rows.append(self._measure(surface, *self.times))
+        return {key: float(np.mean([row[key] for row in rows])) for key in rows[0]} if rows else {}
+
+    def _measure(self, surface: Surface, eigenpairs: int, times: Float[np.ndarray, " times"]) -> dict[str, float]:
+        mesh = Mesh(surface.vertices.astype(np.float64), surface.faces.astype(np.int64))
+
+        def signature(of: Mesh) -> Float[np.ndarray, "vertices channels"]:
+            of = unit_area(of)
+            pairs = mesh_spectrum.eigenpairs(mesh_spectrum.laplacian(of), min(eigenpairs, len(of.vertices) - 1))
+            return self._scaled(mesh_spectrum.heat_kernel_signature(pairs, times) - 1)
+
+        whole = Placed(_unit(surface.directions), mesh.faces, signature(mesh))
+        finer = remeshing.subdivided(mesh)
+        coarse = remeshing.decimated(finer.mesh, len(mesh.faces) / len(finer.mesh.faces))
+        others = {
+            "decimated": remeshing.decimated(mesh),
+            "subdivided": finer,
+            "simplified": remeshing.Remeshed(coarse.mesh, coarse.carry @ finer.carry),
+            "resampled": remeshing.resampled(mesh, whole.directions, self.generator),
+        }
+        placed = {name: self._carried(whole, other) for name, other in others.items()}
+        decimated, carry = placed["decimated"], others["decimated"].carry
+        read = {
+            "raster": self._pair(whole, self._on_raster),
+            "points": self._pair(whole, self._at_vertices),
+            **{name: self._pair(part, self._on_mesh) for name, part in placed.items()},
+            "interpolated": self._pair(decimated._replace(values=carry @ whole.values), self._on_mesh),
+        }
+        own = self._pair(whole, self._on_mesh)
+        errors = {}
+        for name, (coefficients, tau) in read.items():
+            errors[f"coefficient_error_{name}"] = _relative(coefficients, own[0])
+            errors[f"map_difference_{name}"] = _relative(tau, own[1])
+        for name in ("decimated", "resampled"):
+            computed = placed[name]._replace(values=signature(others[name].mesh))
+            errors[f"signature_error_{name}"] = _relative(self._on_mesh(computed), own[0][0])
+        return errors
+
+    def _carried(self, whole: Placed, other: remeshing.Remeshed) -> Placed:
+        directions, faces = _unit(other.carry @ whole.directions), other.mesh.faces
+        return Placed(directions, faces, carried(*whole, directions, faces))
+
+    def _pair(self, part: Placed, read: Callable[[Placed], Tensor]) -> tuple[Tensor, Tensor]:
+        """Coefficients before and after the transformation, and the map between them."""
+        moved = mobius.act(self.transformation, torch.from_numpy(part.directions)).numpy()
+        a, b = read(part), read(part._replace(directions=_unit(moved)))
+        return torch.stack([a, b]), self.solve(a[None], b[None])
+
+    def _on_mesh(self, part: Placed) -> Tensor:
+        return self._read(within_faces(part.directions, part.faces, LARGEST), part.values)
+
+    def _at_vertices(self, part: Placed) -> Tensor:
+        return self._read(at_vertices(part.directions, part.faces), part.values)
+
+    def _read(self, where: MeshSampling, values: Float[np.ndarray, "vertices channels"]) -> Tensor:
+        return self._project(where.sampling, np.asarray(where.interpolation @ values))
+
+    def _on_raster(self, part: Placed) -> Tensor:
+        shapes = self.shapes
+        image = rasterise(part.directions, part.faces, part.values, shapes.height, shapes.width, shapes.layout)
+        return self._project(self.raster, image.reshape(len(image), -1).T.copy())
+
+    def _project(self, sampling: Sampling, values: Float[np.ndarray, "points channels"]) -> Tensor:
+        spectrum = self._at(sampling)
+        assert spectrum is not None
+        return spectrum.project(torch.from_numpy(values).to(spectrum.eigenfunctions))
+
+    def _at(self, sampling: Sampling) -> Spectrum | None:
+        points, weights = sampling
+        return self.spectrum_at(Sampling(points, weights * (self.total / weights.sum())))
+
+    def _scaled(self, values: Float[np.ndarray, "vertices channels"]) -> Float[np.ndarray, "vertices channels"]:
+        columns = torch.from_numpy(values.T.copy())[None, :, :, None]
+        return self.maps.scaled(columns)[0, :, :, 0].double().cpu().numpy().T
+
+
+def raster_sampling(shapes: PreparedShapes) -> Sampling:
+    """Places and areas of the pixels of a prepared raster, of which the seam is there twice where poles are on it."""
+    points, weights = rastered_sphere((shapes.height, shapes.width), shapes.layout)(shapes.height, shapes.width)
+    if shapes.layout == "poles":
+        columns = torch.ones(shapes.width, dtype=torch.float64)
+        columns[[0, -1]] = 0.5
+        weights = weights * columns.repeat(shapes.height)
+    return Sampling(points, weights / weights.mean())
+
+
+def _times(shapes: PreparedShapes) -> tuple[int, Float[np.ndarray, " times"]] | None:
+    """Eigenpairs and times of the signatures; None where the folder does not say."""
+    facts = read_json(shapes.folder / PARAMETERS)
+    names = ("eigenpairs", "first_time", "last_time", "times")
+    if any(name not in facts for name in names):
+        return None
+    eigenpairs, first, last, count = (facts[name] for name in names)
+    return eigenpairs, np.geomspace(first, last, count)
+
+
+def _relative(a: Tensor, b: Tensor) -> float:
+    return ((a - b).norm() / b.norm()).item()
+
+
+def _unit(vectors: Float[np.ndarray, "vertices 3"]) -> Float[np.ndarray, "vertices 3"]:
+    vectors = vectors.astype(np.float64)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)

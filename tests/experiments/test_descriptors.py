@@ -1,0 +1,69 @@
+"""Operators over descriptors: what pairs are, what is measured, surfaces of any kind, and what is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from jaxtyping import TypeCheckError
+
+from niso.errors import InputError
+from niso.experiments.descriptors.experiment import QUICK, Descriptors
+from niso.experiments.descriptors.surfaces import base_meshes, example, with_hole
+from niso.geometry.mesh.files import write_off
+from niso.geometry.mesh.surface import check_surface, icosphere, vertex_areas
+
+
+@pytest.fixture(scope="module")
+def experiment(make_tiny) -> Descriptors:
+    return make_tiny("descriptors")
+
+
+def test_a_surface_is_mapped_to_itself_by_the_identity(experiment):
+    surface = experiment.seen(experiment.test[0])[0]
+    a = experiment.model.basis(surface)
+    gram = a.spectrum.eigenfunctions.mT @ (a.spectrum.mass[:, None] * a.spectrum.eigenfunctions)
+    torch.testing.assert_close(gram, torch.eye(6), atol=1e-4, rtol=0)
+    tau = experiment.model.solve(a, a)
+    torch.testing.assert_close(tau @ a.coefficients, a.coefficients, atol=1e-4, rtol=1e-3)
+
+
+def test_partners_are_near_isometric_and_remeshed_ones_lie_on_them(experiment):
+    pair = experiment.test[0]
+    first, partner, other = pair.meshes
+    assert np.array_equal(first.faces, partner.faces) and not np.array_equal(partner.faces, other.faces)
+    assert [vertex_areas(mesh).sum() for mesh in pair.meshes] == pytest.approx([1, 1, 1])
+    assert np.abs(pair.carry @ partner.vertices - other.vertices).max() < 0.05
+    nearest = np.linalg.norm(other.vertices[pair.same_point()] - partner.vertices, axis=1)
+    assert nearest.max() < 0.15 and pair.distances().shape == (len(other.vertices),) * 2
+
+
+def test_metrics_are_those_described_and_chance_is_worse_than_any_match(experiment):
+    values = experiment.evaluate().metrics
+    assert set(values) == {metric.key for metric in Descriptors.metrics} - {"steps", "seconds", "seconds_wall"}
+    assert all(value >= 0 for value in values.values())
+    assert values["match_distance_chance"] > values["match_distance_nearest"]
+
+
+@pytest.mark.parametrize("kind", ["family", "open"])
+def test_embedded_classes_are_surfaces(kind):
+    for name, mesh in base_meshes(kind, 2, 300, None):
+        check_surface(mesh, name)
+    assert [name for name, _ in base_meshes("tori", 2, 300, None)] == ["torus 0", "torus 1"]
+
+
+def test_the_users_own_meshes_with_a_boundary(tmp_path, make_tiny):
+    for number in range(2):
+        write_off(tmp_path / f"{number}.off", with_hole(icosphere(2)))
+    (name, mesh), _ = base_meshes("family", 2, 300, tmp_path)
+    pair = example(name, mesh, 0, 0.1, True, times=3, energies=3, rank=12)
+    assert pair.name == "0.off" and [len(values[0]) for values in pair.descriptors] == [6, 6, 6]
+    with pytest.raises(InputError, match="has 2 meshes, and 35 are needed"):
+        Descriptors(QUICK, "niso", 0, tmp_path, torch.device("cpu"))
+
+
+def test_a_table_is_refused():
+    with pytest.raises(InputError, match="give --spectrum field"):
+        Descriptors(replace(QUICK, spectrum="table"), "niso", 0, None, torch.device("cpu"))
+    with pytest.raises((ValueError, TypeCheckError), match="surfaces"):
+        replace(QUICK, surfaces="cubes")

@@ -1,0 +1,90 @@
+"""Runs under occlusion, of every experiment that has them: from settings to metrics, curves and pictures."""
+
+import json
+
+import pytest
+import torch
+
+from niso.errors import InputError
+from niso.experiments import partial_views
+from niso.experiments.settings import Settings
+from niso.runs import runner
+from niso.training.run import Run
+
+EVERY = pytest.mark.parametrize("name", ["homnist", "pose"])
+METRIC = {"homnist": "accuracy", "pose": "rotation_error_deg"}
+CURVE = {"homnist": "accuracy_by_covered_share", "pose": "rotation_error_by_covered_share"}
+VALIDATION = {"homnist": 0.01, "pose": 0.34}
+
+
+@EVERY
+@pytest.mark.parametrize("confidence", ["none", "given", "learned"])
+def test_occlusion_is_trained_with_and_measured(make_tiny, train_phases, drawn, name, confidence):
+    experiment = make_tiny(name, occlusion=0.4, confidence=confidence, validation=VALIDATION[name])
+    train_phases(experiment)
+    result = experiment.evaluate()
+    curve, key = result.curves[CURVE[name]], f"{METRIC[name]}_covered"
+    assert curve["x"] == [0.0, 0.1, 0.2, 0.3, 0.4]
+    assert result.metrics[key] == pytest.approx(sum(curve["y"][1:]) / 4)
+    assert {key, f"{key}_val"} <= result.metrics.keys() & {metric.key for metric in experiment.metrics}
+    assert result.metrics.keys() <= {metric.key for metric in experiment.metrics}
+    views = result.partial
+    assert views.seen.shape == views.whole.shape == views.reconstructions.shape
+    assert views.reconstructions.isfinite().all() and (views.seen != views.whole).any()
+    assert abs(views.visible.mean() - 1 + partial_views.SHOWN) < 0.1
+    assert (views.confidence is None) == (confidence == "none")
+    if confidence == "given":
+        torch.testing.assert_close(views.confidence, views.visible.square())
+    elif confidence == "learned":
+        assert views.confidence.shape == views.visible.shape
+        assert views.confidence.amin() > 0 and views.confidence.amax() < 1
+    assert {"covered", "seen_in_part"} <= set(drawn(type(experiment), result))
+
+
+@EVERY
+def test_runs_that_are_not_about_occlusion_measure_none(make_tiny, name):
+    experiment = make_tiny(name)
+    list(experiment.phases())
+    result = experiment.evaluate()
+    assert result.partial is None and CURVE[name] not in result.curves
+    assert not any("covered" in key for key in result.metrics)
+
+
+@EVERY
+def test_targets_are_never_covered(make_tiny, name):
+    experiment = make_tiny(name, occlusion=1.0, confidence="given")
+    clean = make_tiny(name)
+    batches = []
+    for one in (experiment, clean):
+        torch.manual_seed(0)
+        batches.append(next(one.phases()).sampler(0))
+    for view, target in zip(*batches, strict=True):
+        assert torch.equal(view, target)
+    hidden = experiment.method.model.train().encoder(batches[0][0])
+    assert hidden[..., -1].amin() < 1  # the encoder's input is
+
+
+@EVERY
+def test_a_share_and_a_confidence_that_make_no_sense_are_refused(make_tiny, name):
+    with pytest.raises(ValueError, match="occlusion"):
+        make_tiny(name, occlusion=1.5)
+    for method in ("nft", "vit") if name == "pose" else ("autoencoder",):
+        with pytest.raises(InputError, match="choose a method with an operator"):
+            make_tiny(name, method=method, confidence="learned")
+
+
+@pytest.mark.slow
+@EVERY
+@pytest.mark.parametrize("precision", ["32-true", "64-true", "bf16-mixed"])
+def test_a_finished_run_is_evaluated_anew_with_the_same_result(tiny_settings, tmp_path, name, precision):
+    settings = tiny_settings(name, occlusion=0.4, confidence="learned", precision=precision)
+    runner.run(settings, tmp_path / "run")
+    run = Run.open(tmp_path / "run")
+    assert Settings.load(run.settings, tmp_path).config == settings.config
+    assert f"{METRIC[name]}_covered" in run.metrics and CURVE[name] in run.curves
+    before = dict(run.metrics)
+    runner.evaluate(tmp_path / "run")
+    after = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert {key: value for key, value in after.items() if key.endswith("_covered")} == {
+        key: value for key, value in before.items() if key.endswith("_covered")
+    }

@@ -1,0 +1,50 @@
+"""Descriptors know the intrinsic geometry alone; distances along edges are distances."""
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from niso.errors import InputError
+from niso.geometry.mesh.deformation import deform
+from niso.geometry.mesh.descriptors import descriptors, distances, wave_kernel_signature
+from niso.geometry.mesh.spectrum import eigenpairs, laplacian
+from niso.geometry.mesh.surface import Mesh, icosphere, torus
+
+LUMPY = deform(torus(24, 12), np.random.default_rng(0), 0.4)
+SETTINGS = {"times": 4, "energies": 5, "rank": 20}
+
+
+def test_they_know_neither_place_nor_size_nor_side():
+    values = descriptors(LUMPY, **SETTINGS)
+    assert values.shape == (288, 9) and np.isfinite(values).all() and values.std(0).min() > 0.005
+    turned = Rotation.from_rotvec([1, 2, 3]).apply(LUMPY.vertices) * 7 + 5
+    np.testing.assert_allclose(descriptors(Mesh(turned, LUMPY.faces), **SETTINGS), values, atol=1e-5)
+    mirrored = Mesh(LUMPY.vertices * [1, 1, -1], LUMPY.faces[:, ::-1])
+    np.testing.assert_allclose(descriptors(mirrored, **SETTINGS), values, atol=1e-5)
+
+
+def test_another_connectivity_changes_them_little():
+    fine, twisted = (descriptors(torus(48, 24, twist=twist), **SETTINGS) for twist in (0, 3))
+    spread = descriptors(LUMPY, **SETTINGS).std(0)
+    along = [values.reshape(48, 24, -1).mean(0) for values in (fine, twisted)]
+    assert (np.abs(along[0].mean(0) - along[1].mean(0)) < 0.1 * spread).all()
+
+
+def test_waves_are_spread_evenly_on_the_sphere():
+    pairs = eigenpairs(laplacian(icosphere(3)), 16)
+    signature = wave_kernel_signature(pairs, np.log([1.5, 4.0, 7.0]))
+    np.testing.assert_allclose(signature, 1 / (4 * np.pi), rtol=0.02)  # ∫ WKS = 1
+
+
+def test_distances_along_edges_are_about_those_on_the_sphere():
+    ball = icosphere(3)
+    found = distances(ball)
+    true = np.arccos(np.clip(ball.vertices @ ball.vertices.T, -1, 1))
+    np.testing.assert_allclose(found, found.T)
+    assert (found >= 0.99 * true - 1e-6).all() and found[0].max() < 1.25 * np.pi
+
+
+def test_two_surfaces_are_refused():
+    two = Mesh(np.concatenate([LUMPY.vertices, LUMPY.vertices + 9]), np.concatenate([LUMPY.faces, LUMPY.faces + 288]))
+    with pytest.raises(InputError, match=r"^a has 2 components"):
+        descriptors(two, name="a")
