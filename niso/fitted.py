@@ -214,7 +214,7 @@ class Fitted:
         return change(x)
 
     def _tensor(self, values: Array) -> Tensor:
-        tensor = as_tensor(values) if isinstance(values, np.ndarray) else values
+        tensor = as_tensor(np.ascontiguousarray(values)) if isinstance(values, np.ndarray) else values
         return tensor.to(next(self.method.model.parameters()).device)
 
     @staticmethod
