@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -247,7 +247,8 @@ class Pairs(Experiment):
     @classmethod
     def unread(cls, config: PairsConfig, method: str, data_dir: Path | None) -> dict[str, str]:
         unread = super().unread(LATENT, method, data_dir)  # the recipe has the settings that methods ask for
-        return {"group_size" if name == "group" else name: reason for name, reason in unread.items()}
+        renamed = {"group_size" if name == "group" else name: reason for name, reason in unread.items()}
+        return {field.name: renamed[field.name] for field in fields(config) if field.name in renamed}
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:
