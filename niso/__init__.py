@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from niso import losses, metrics, testing
-    from niso.fitting import Fitted, fit
+    from niso.fitted import Fitted
+    from niso.fitting import fit
     from niso.functional_map import (
         commuting_map,
         cross_covariance,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         multiplicity_mask,
     )
     from niso.linalg import inverse_root, polar
+    from niso.loading import load
     from niso.model import IsometryOutput, NeuralIsometry, SpectralDropout
     from niso.networks import on_grid
     from niso.spectrum import FieldSpectrum, FixedSpectrum, LearnedSpectrum, Spectrum
@@ -47,6 +49,7 @@ __all__ = [
     "isometric_map",
     "isometric_map_from_covariance",
     "least_squares_map",
+    "load",
     "losses",
     "metrics",
     "multiplicity_mask",
@@ -56,7 +59,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "fitting": ("Fitted", "fit"),
+    "fitted": ("Fitted",),
+    "fitting": ("fit",),
     "functional_map": (
         "commuting_map",
         "cross_covariance",
@@ -67,6 +71,7 @@ _HOMES = {
         "multiplicity_mask",
     ),
     "linalg": ("inverse_root", "polar"),
+    "loading": ("load",),
     "model": ("IsometryOutput", "NeuralIsometry", "SpectralDropout"),
     "networks": ("on_grid",),
     "spectrum": ("FieldSpectrum", "FixedSpectrum", "LearnedSpectrum", "Spectrum"),

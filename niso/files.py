@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 from filelock import FileLock, Timeout
 
 from niso.errors import InputError
@@ -55,6 +56,12 @@ def write_atomically(path: Path, content: bytes) -> None:
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """Replace a JSON file in one step; errors as in `write_atomically`."""
     write_atomically(path, (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Replace an .npz file in one step; errors as in `write_atomically`."""
+    with replacing(path) as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]  # its names are the arrays'
 
 
 def parse_json(content: str | bytes) -> Any:

@@ -18,136 +18,17 @@ import torch
 from torch import Tensor, nn
 
 from niso.config import Hardware
-from niso.data.pairs.sampling import BATCH, scaled, unscaled
-from niso.data.pairs.table import Scaling, make_table
+from niso.data.pairs.table import make_table
 from niso.errors import InputError, Interrupted, nearest
-from niso.experiments.pairs.diagnosis import Finding
+from niso.experiments.experiment import Own
 from niso.experiments.pairs.experiment import GROUPED, Given, Pairs, PairsResult
-from niso.experiments.pairs.networks import Own
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
 from niso.experiments.settings import Settings, check_choice
-from niso.methods.method import Method
-from niso.networks.vector_neurons import inner_products
+from niso.fitted import Array, Fitted
 from niso.runs import runner
-from niso.spectrum import Spectrum
 from niso.training.progress import quiet
 
-Array = np.ndarray | Tensor
 NAME = "the data"
-
-
-class Fitted:
-    """A trained model of the user's pairs, to be used: what `fit` returns.
-
-    It takes observations as `fit` did, in the same units. Of NumPy arrays it makes NumPy arrays, of tensors tensors on
-    the same device. Everything is computed in evaluation mode, without gradients.
-
-    Attributes:
-        method: the trained method; `method.model` is the module, e.g. a `niso.NeuralIsometry`.
-        metrics: of held-out observations, by the keys of `niso run pairs`.
-        diagnosis: what these say, what is wrong first; each has a text, `str(finding)`.
-        run: the run folder with report, figures and weights; None where no `out` was asked for.
-        facts: what was read and chosen, enough to build the same networks again.
-    """
-
-    def __init__(
-        self,
-        method: Method,
-        scaling: Scaling,
-        shape: tuple[int, ...],
-        facts: Mapping[str, Any],
-        metrics: Mapping[str, float],
-        diagnosis: tuple[Finding, ...] = (),
-        run: Path | None = None,
-    ) -> None:
-        self.method, self.facts, self.metrics, self.diagnosis, self.run = method, facts, dict(metrics), diagnosis, run
-        self._scaling, self._shape = scaling, shape
-        method.model.eval().requires_grad_(False)
-
-    @property
-    def spectrum(self) -> Spectrum | None:
-        """Mass, eigenfunctions (points, k) and eigenvalues (k,), on the CPU; None where the method learns none."""
-        spectrum = self.method.spectrum()
-        return None if spectrum is None else Spectrum(*(part.detach().cpu() for part in spectrum))
-
-    def encode(self, x: Array) -> Any:
-        """Coefficients (n, k, d) of observations (n, …) in the learned eigenbasis.
-
-        Raises:
-            ValueError: observations of another shape than those that were fitted.
-        """
-        return self._like(x, self._encoded(x))
-
-    def decode(self, a: Array) -> Any:
-        """Observations (n, …) of coefficients (n, k, d), in the units of those that were fitted."""
-        parts = (self.method.decode(part) for part in self._tensor(a).float().split(BATCH))
-        return self._like(a, self._observed(torch.cat([part.detach() for part in parts])))
-
-    def map(self, x: Array, tx: Array) -> Any:
-        """Maps τ (n, k, k) from observations to transformed ones: τ a ≈ b.
-
-        Raises:
-            TypeError: the method has no maps.
-            ValueError: observations of another shape, or another number of the one than of the other.
-        """
-        if len(x) != len(tx):
-            raise ValueError(f"give as many transformed observations as observations, not {len(tx)} and {len(x)}")
-        with torch.no_grad():
-            a, b = self._encoded(x), self._encoded(tx)
-            taus = [self.method.solve(*both) for both in zip(a.split(BATCH), b.split(BATCH), strict=True)]
-        return self._like(x, torch.cat(taus))
-
-    def transport(self, other: Array, tau: Array) -> Any:
-        """Other observations (n, …) as they would look transformed: D(τ E(other)), in the shape given.
-
-        Args:
-            tau: (n, k, k) maps, a map for each, or (1, k, k), one for all.
-        """
-        with torch.no_grad():
-            a = self._encoded(other)
-            moved = self._tensor(tau).to(a.dtype) @ a
-            parts = [self.method.decode(part) for part in moved.split(BATCH)]
-        observed = self._observed(torch.cat(parts))
-        if other.ndim < observed.ndim:  # as given, without the axis of a single channel
-            observed = observed.squeeze(1 if len(self._shape) == 3 else -1)
-        return self._like(other, observed)
-
-    def invariants(self, x: Array) -> Any:
-        """Features (n, d(d + 1)/2) that isometries do not change: the inner products aᵀa of the latent channels."""
-        return self._like(x, inner_products(self._encoded(x)))
-
-    def __repr__(self) -> str:
-        headline = ", ".join(f"{key} {value:.3g}" for key, value in list(self.metrics.items())[:3])
-        wrong = sum(finding.bad is True for finding in self.diagnosis)
-        return f"Fitted({type(self.method).__name__}, {headline}, {wrong} findings)"
-
-    @torch.no_grad()
-    def _encoded(self, x: Array) -> Tensor:
-        observed = self._tensor(x)
-        if observed.ndim == len(self._shape):  # without the axis of a single channel
-            observed = observed[:, None] if len(self._shape) == 3 else observed[..., None]
-        if tuple(observed.shape[1:]) != self._shape:
-            expected = ", ".join(map(str, self._shape))
-            raise ValueError(f"observations must be (n, {expected}), as those that were fitted, not {tuple(x.shape)}")
-        parts = [self.method.encode(scaled(part, self._scaling)) for part in observed.split(BATCH)]
-        return torch.cat(parts)
-
-    def _observed(self, x: Tensor) -> Tensor:
-        channels_first = len(self._shape) == 3
-        if channels_first and len(self._scaling.offset) > 1:
-            return unscaled(x.movedim(1, -1), self._scaling).movedim(-1, 1)
-        return unscaled(x, self._scaling)
-
-    def _tensor(self, values: Array) -> Tensor:
-        parameter = next(self.method.model.parameters())
-        return torch.as_tensor(np.ascontiguousarray(values) if isinstance(values, np.ndarray) else values).to(
-            parameter.device
-        )
-
-    @staticmethod
-    def _like(given: Array, values: Tensor) -> Any:
-        values = values.detach()
-        return values.to(given.device) if isinstance(given, Tensor) else values.cpu().numpy()
 
 
 def fit(
@@ -217,8 +98,8 @@ def fit(
         return made[0]
 
     hardware = Hardware(accelerator=_accelerator(device))
+    all_settings = Settings("pairs", preset, config, method, seed, hardware=hardware)
     with _folder(out) as folder, _left_alone(hardware), nullcontext() if progress else quiet():
-        all_settings = Settings("pairs", preset, config, method, seed, hardware=hardware)
         try:
             metrics = runner.run(all_settings, folder, make=make, tune=False, report=out is not None)
         except Interrupted as error:
@@ -227,15 +108,8 @@ def fit(
             raise
     experiment = made[0]
     assert experiment.result is not None
-    return Fitted(
-        experiment.method,
-        experiment.data.scaling,
-        experiment.data.table.shape,
-        experiment.facts(),
-        metrics,
-        experiment.result.findings,
-        None if out is None else Path(out),
-    )
+    run = None if out is None else Path(out)
+    return Fitted(experiment.method, all_settings, experiment.facts(), metrics, experiment.result.findings, run)
 
 
 class _Kept(Pairs):

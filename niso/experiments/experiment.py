@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from torch import nn
@@ -22,6 +22,17 @@ from niso.training.loop import Sampler
 
 if TYPE_CHECKING:
     from niso.report import Picture
+
+
+class Own(NamedTuple):
+    """The user's own encoder and decoder."""
+
+    encoder: nn.Module
+    decoder: nn.Module
+
+
+BYTES: dict[str, list[float]] = {"offset": [127.5], "scale": [127.5]}
+"""Scaling of pixels 0 … 255 to −1 … 1, see `Experiment.facts`."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +75,8 @@ class Experiment(ABC):
     """What others report, for comparisons."""
     retired: ClassVar[tuple[str, ...]] = ()
     """Settings that older configurations still hold; they are ignored."""
+    tunes_encoder: ClassVar[bool] = False
+    """Whether the encoder is trained on with the head, without its decoder."""
     announcement: str = ""
     """What is said before training: e.g. what was chosen from the data."""
 
@@ -138,8 +151,32 @@ class Experiment(ABC):
         return cls.methods()[0]
 
     def facts(self) -> dict[str, Any]:
-        """What a run records of its data besides its settings, e.g. a split that was drawn."""
+        """What a run records of its data besides its settings, e.g. a split that was drawn.
+
+        "data" says what observations are, for `niso.load`: `kind` and `shape`, see `niso.data.pairs.table.Kind`, and
+        `scaling` with `offset` and `scale`, a number each or one a channel, by which values as a user has them become
+        those that networks take. Scaled values are clipped to ±`clip`, and there may be any number of channels where
+        `any_channels` is true.
+        """
         return {}
+
+    @classmethod
+    def rebuild(cls, config: Any, facts: Mapping[str, Any], own: Own | None = None) -> tuple[Any, Networks]:
+        """Settings of the method, and untrained networks, of a run: without its data, for `niso.load`.
+
+        Args:
+            facts: what the run recorded, see `facts`.
+            own: encoder and decoder of the user's own, where the run was trained with such ones.
+
+        Raises:
+            InputError: the run cannot be built again; one line says why.
+        """
+        raise InputError(f"models of the experiment {cls.name} cannot be loaded: it does not implement `rebuild`")
+
+    @classmethod
+    def findings(cls, metrics: Mapping[str, float]) -> tuple[Any, ...]:
+        """What metrics say is right and wrong, see `niso.experiments.pairs.diagnosis.Finding`."""
+        return ()
 
     @abstractmethod
     def phases(self) -> Iterator[Phase]:

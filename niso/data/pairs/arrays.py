@@ -42,12 +42,20 @@ class ArrayReader(Reader):
 
     @classmethod
     def read(cls, path: Path, reading: Reading, size: int) -> Table:
-        with _reading(path):
-            return make_table(str(path), _columns(path), reading)
+        return make_table(str(path), columns_of(path), reading)
+
+
+def columns_of(path: Path) -> Mapping[str, Any]:
+    """All arrays: memory-mapped where the file allows it, which a compressed one does not.
+
+    Raises:
+        InputError: the file is damaged, or holds Python objects.
+    """
+    with _reading(path):
+        return _columns(path)
 
 
 def _columns(path: Path) -> Mapping[str, Any]:
-    """All arrays: memory-mapped where the file allows it, which a compressed one does not."""
     if path.is_dir():
         return {file.stem: np.load(file, mmap_mode="r", allow_pickle=False) for file in sorted(path.glob("*.npy"))}
     if path.suffix.lower() == ".npy":

@@ -54,7 +54,7 @@ class PairData(ABC):
         self.scaling: Scaling = scaling_of(table, parts.train)
         self._resident: dict[str, Tensor] = {}
         if sum(values.nbytes for values in table.views.values()) <= memory * 1e9:
-            self._resident = {key: _tensor(np.asarray(values)).to(device) for key, values in table.views.items()}
+            self._resident = {key: as_tensor(np.asarray(values)).to(device) for key, values in table.views.items()}
 
     # What experiments call
 
@@ -121,7 +121,7 @@ class PairData(ABC):
         if name in self._resident:
             return self.scaled(self._resident[name][rows.to(self.device)])
         order = rows.argsort()  # of a file that is not in memory
-        values = _tensor(np.ascontiguousarray(self.table.views[name][rows[order].numpy()]))
+        values = as_tensor(np.ascontiguousarray(self.table.views[name][rows[order].numpy()]))
         return self.scaled(values[order.argsort()].to(self.device))
 
     def scaled(self, values: Tensor) -> Float[Tensor, "rows ..."]:
@@ -342,7 +342,7 @@ def _by_group(rows: Int[Tensor, " rows"], group: np.ndarray | None) -> tuple[Ten
     return members, sizes
 
 
-def _tensor(values: np.ndarray) -> Tensor:
+def as_tensor(values: np.ndarray) -> Tensor:
     """An array of any real type as a tensor; unsigned integers that torch lacks, and half precision, as float32."""
     native = values.dtype.newbyteorder("=")
     values = values.astype(native, copy=False)

@@ -7,11 +7,11 @@ far as the latents are equivariant, so that an invariant head sees through the h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import ClassVar, NamedTuple, get_args
+from typing import Any, ClassVar, NamedTuple, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int, UInt8
@@ -24,7 +24,7 @@ from niso.data.digits.mnist import pad, signed
 from niso.data.transformed import labelled, related
 from niso.errors import InputError
 from niso.experiments import partial_views
-from niso.experiments.experiment import Experiment, Phase
+from niso.experiments.experiment import BYTES, Experiment, Own, Phase
 from niso.experiments.homnist.presets import PRESETS, Architecture, HomnistConfig
 from niso.experiments.homnist.published import PUBLISHED
 from niso.experiments.partial_views import PartialViews
@@ -159,6 +159,16 @@ class Homnist(Experiment):
             others = " or ".join(f"--digits {name}" for name in DIGITS if name not in SHIPPED)
             unread["data_dir"] = f"--digits {config.digits} come with a library; add {others} to read it"
         return unread | config.heads_unread("classifier" in cls.reads(method)) | config.views_unread()
+
+    def facts(self) -> dict[str, Any]:
+        side = self.train_images.shape[-1]
+        return {"data": {"name": self.config.digits, "kind": "images", "shape": [1, side, side], "scaling": BYTES}}
+
+    @classmethod
+    def rebuild(
+        cls, config: HomnistConfig, facts: Mapping[str, Any], own: Own | None = None
+    ) -> tuple[HomnistConfig, Networks]:
+        return config, make_networks(config, facts["data"]["shape"][-1])
 
     def _test_set(self) -> PerturbedDigits:
         """The test set: generated, or the published one where it is asked for."""

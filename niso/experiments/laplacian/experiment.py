@@ -7,8 +7,8 @@ one of a pair is the same stack, moved by a random isometry of the domain.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
@@ -20,10 +20,10 @@ from niso import metrics
 from niso.config import Optimisation, require
 from niso.data.photographs import crops, photographs
 from niso.errors import InputError
-from niso.experiments.experiment import Experiment, Phase
+from niso.experiments.experiment import Experiment, Own, Phase
 from niso.geometry.action import Action
 from niso.geometry.domains.domain import Sampling
-from niso.methods.config import IsometryConfig
+from niso.methods.config import IsometryConfig, MethodConfig
 from niso.methods.isometry import neural_isometry
 from niso.methods.method import Networks
 from niso.model import IsometryObjective
@@ -184,11 +184,8 @@ class LaplacianExperiment(Experiment):
 
     def build(self) -> None:
         config, data_dir, device = self.config, self.data_dir, self.device
-        grid = (config.size, config.size)
-        networks = Networks(nn.Identity(), nn.Identity(), grid, 3 * config.images, self.domain)
-        ranked = replace(config, rank=config.rank or config.full_rank)
         try:
-            self.model = neural_isometry(ranked, networks).to(device)
+            self.model = neural_isometry(*self.rebuild(config, {})).to(device)
         except ValueError as error:
             raise InputError(str(error)) from error
         self.action = self.make_action()
@@ -211,8 +208,23 @@ class LaplacianExperiment(Experiment):
     def make_action(self) -> Action:
         """The isometries of the domain that relate the two observations of a pair."""
 
+    def facts(self) -> dict[str, Any]:
+        config = self.config
+        shape, scaling = [config.size**2, 3 * config.images], {"offset": [0.0], "scale": [1.0]}
+        return {"data": {"kind": "points", "shape": shape, "scaling": scaling, "any_channels": True}}
+
+    @classmethod
+    def rebuild(
+        cls, config: LaplacianConfig, facts: Mapping[str, Any], own: Own | None = None
+    ) -> tuple[MethodConfig, Networks]:
+        shared = {field.name: getattr(config, field.name) for field in fields(IsometryConfig)}
+        grid = (config.size, config.size)
+        networks = Networks(nn.Identity(), nn.Identity(), grid, 3 * config.images, cls.domain)
+        return MethodConfig(**{**shared, "rank": config.rank or config.full_rank}), networks
+
+    @staticmethod
     @abstractmethod
-    def domain(self, height: int, width: int) -> Sampling:
+    def domain(height: int, width: int) -> Sampling:
         """Where the points of a grid lie."""
 
     @abstractmethod

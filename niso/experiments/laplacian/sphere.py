@@ -275,7 +275,8 @@ class Sphere(LaplacianExperiment):
     def make_action(self) -> Rotations:
         return Rotations(self.config.size, self.config.band, self.config.rotations == "exact")
 
-    def domain(self, height: int, width: int) -> Sampling:
+    @staticmethod
+    def domain(height: int, width: int) -> Sampling:
         return quadrature_sphere(height, width)
 
     def truth(self) -> sphere.Harmonics:

@@ -162,7 +162,8 @@ class Torus(LaplacianExperiment):
     def make_action(self) -> Shifts:
         return Shifts(self.config.size)
 
-    def domain(self, height: int, width: int) -> Sampling:
+    @staticmethod
+    def domain(height: int, width: int) -> Sampling:
         return domain.torus(height, width)
 
     def truth(self) -> torus.Harmonics:

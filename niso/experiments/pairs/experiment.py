@@ -6,7 +6,7 @@ included, is of that part. Where there are labels, simple classifiers say what t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
@@ -18,15 +18,16 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from niso import metrics
+from niso.config import parse
 from niso.data.pairs.find import find_reader
 from niso.data.pairs.pictures import shipped_photographs
 from niso.data.pairs.sampling import BATCH, PairData, Part, pair_data
 from niso.data.pairs.table import Kind, Table
 from niso.errors import InputError
-from niso.experiments.experiment import Experiment, Phase
+from niso.experiments.experiment import Experiment, Own, Phase
 from niso.experiments.pairs.choice import choose, said, with_rank
 from niso.experiments.pairs.diagnosis import Finding, diagnose
-from niso.experiments.pairs.networks import Own, import_module_class, make_networks
+from niso.experiments.pairs.networks import import_module_class, make_networks
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
 from niso.experiments.pairs.probes import probe
 from niso.experiments.pairs.recipes import LATENT, Chosen, recipe
@@ -42,6 +43,7 @@ from niso.methods.evaluation import (
     evaluate_pairs,
     learned_operator,
 )
+from niso.methods.method import Networks
 from niso.networks import ClassificationObjective
 from niso.networks.vector_neurons import inner_products
 from niso.random import local_part, process, step_seed
@@ -221,6 +223,10 @@ class Pairs(Experiment):
     def _own(self, wishes: PairsConfig) -> Own | None:
         if self.given is not None and self.given.own is not None:
             return self.given.own
+        return self._named(wishes)
+
+    @staticmethod
+    def _named(wishes: PairsConfig) -> Own | None:
         if wishes.encoder is None or wishes.decoder is None:
             return None
         return Own(import_module_class(wishes.encoder), import_module_class(wishes.decoder))
@@ -273,10 +279,23 @@ class Pairs(Experiment):
                 "shape": list(table.shape),
                 "classes": list(table.classes),
                 "scaling": {name: list(values) for name, values in data.scaling._asdict().items()},
+                **({"own_networks": True} if self.config.architecture == "own" else {}),
                 **{f"{part}_observations": data.count(part) for part in data.rows},
             },
             "chosen": asdict(self.config),
         }
+
+    @classmethod
+    def rebuild(cls, config: PairsConfig, facts: Mapping[str, Any], own: Own | None = None) -> tuple[Chosen, Networks]:
+        chosen = parse(Chosen, facts["chosen"], Path("chosen"))
+        own = own or cls._named(config)
+        if chosen.architecture == "own" and own is None:
+            raise InputError("it was trained with networks of your own: give them, niso.load(…, encoder=…, decoder=…)")
+        return chosen, make_networks(chosen, facts["data"]["kind"], tuple(facts["data"]["shape"]), own)
+
+    @classmethod
+    def findings(cls, metrics: Mapping[str, float]) -> tuple[Finding, ...]:
+        return tuple(diagnose(metrics))
 
     # Training
 
@@ -344,7 +363,7 @@ class Pairs(Experiment):
             **({} if operator is None else _cluster_metrics(operator)),
             **(self._probed() if data.classes else {}),
         }
-        findings = tuple(diagnose(values))
+        findings = self.findings(values)
         points = data.table.points
         shown = Shown(
             data.table.kind,

@@ -7,25 +7,18 @@ import sys
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import nn
 
 from niso.data.pairs.table import Kind
 from niso.errors import InputError
+from niso.experiments.experiment import Own
 from niso.experiments.pairs.recipes import Chosen
 from niso.methods.method import Networks
 from niso.networks import ConvConfig, ViTConfig, ViTDecoder, ViTEncoder, on_grid
 from niso.networks.pointwise import PointwiseConfig, PointwiseNetwork
 from niso.networks.signals import SignalConfig, SignalDecoder, SignalEncoder
-
-
-class Own(NamedTuple):
-    """The user's own encoder and decoder."""
-
-    encoder: nn.Module
-    decoder: nn.Module
 
 
 def make_networks(chosen: Chosen, kind: Kind, shape: tuple[int, ...], own: Own | None = None) -> Networks:

@@ -6,7 +6,7 @@ relative pose of two cameras from nothing but the map τ_Ω between their frames
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from math import ceil
@@ -22,7 +22,7 @@ from niso.config import SPECTRAL
 from niso.data.video.sequences import TEST, TRAIN
 from niso.errors import InputError
 from niso.experiments import partial_views
-from niso.experiments.experiment import Experiment, Phase
+from niso.experiments.experiment import BYTES, Experiment, Own, Phase
 from niso.experiments.partial_views import PartialViews
 from niso.experiments.pose import baselines, cases, evaluation, passing, trajectories
 from niso.experiments.pose.frames import RENDERED, open_sequences, sources_unread
@@ -204,7 +204,15 @@ class Pose(Experiment):
         train = [n for n in self.train.tolist() if frames.splits[n] == TRAIN and not frames.mirrored[n]]
         parts = {"train": train, "validation": validation, "test": self.test.tolist()}
         named = {f"{part}_sequences": [frames.names[number] for number in members] for part, members in parts.items()}
-        return {**named, "left_out": self.evaluated.reasons}
+        size = self.config.size
+        data = {"kind": "images", "shape": [3, size, size], "scaling": BYTES}
+        return {**named, "left_out": self.evaluated.reasons, "data": data}
+
+    @classmethod
+    def rebuild(
+        cls, config: PoseConfig, facts: Mapping[str, Any], own: Own | None = None
+    ) -> tuple[PoseConfig, Networks]:
+        return config, frame_networks(config)
 
     # Training
 

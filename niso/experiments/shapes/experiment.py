@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -21,13 +21,14 @@ from torch import Tensor, nn
 
 from niso.data.shapes.prepared import PreparedShapes, open_shapes, split
 from niso.errors import InputError, nearest
-from niso.experiments.experiment import Experiment, Phase
+from niso.experiments.experiment import Experiment, Own, Phase
 from niso.experiments.shapes.examples import ShapeExample, examples
 from niso.experiments.shapes.maps import ShapeMaps, embedded
 from niso.experiments.shapes.presets import PRESETS, ShapesConfig
 from niso.experiments.shapes.published import PUBLISHED
 from niso.experiments.shapes.vertices import VERTEX_METRICS, VertexReading
 from niso.geometry.domains.domain import rastered_sphere
+from niso.geometry.domains.equirectangular import Layout
 from niso.geometry.mobius import MobiusTransformations
 from niso.methods import methods_of
 from niso.methods.evaluation import (
@@ -133,6 +134,7 @@ class Shapes(Experiment):
     )
     figures = "niso.experiments.shapes.figures"
     published = PUBLISHED
+    tunes_encoder = True
 
     def build(self) -> None:
         config, data_dir = self.config, self.data_dir
@@ -142,9 +144,7 @@ class Shapes(Experiment):
         grid = prepared or made
         size = (grid.height, grid.width)
         # before the embedded shapes, which may take minutes to prepare
-        self.method = self.make_method(
-            lambda: Networks.convolutional(config.conv, size, channels, rastered_sphere(size, grid.layout))
-        )
+        self.method = self.make_method(lambda: make_networks(config, channels, size, grid.layout))
         self.shapes = embedded(config) if prepared is None else prepared
         if self.shapes.variants < 2:
             raise InputError(
@@ -179,11 +179,27 @@ class Shapes(Experiment):
         return unread | config.heads_unread("classifier" in cls.reads(method))
 
     def facts(self) -> dict[str, Any]:
-        """The split: shapes that were trained, validated and tested on, class by class; classes with too few."""
+        """The maps; shapes that were trained, validated and tested on, class by class; classes with too few."""
         names = self.shapes.names
         members = {"train": self.train, "validation": self.validation, "test": self.test}
         parts = {f"{part}_shapes": [names[shape] for shape in shapes.tolist()] for part, shapes in members.items()}
-        return parts | ({"classes_left_out": list(self.left_out)} if self.left_out else {})
+        maps, shapes = self.maps, self.shapes
+        data = {
+            "kind": "images",
+            "shape": [shapes.channels, shapes.height, shapes.width],
+            "layout": shapes.layout,
+            "scaling": {"offset": maps.mean.flatten().tolist(), "scale": maps.range.flatten().tolist()},
+            "clip": 1.0,
+        }
+        return {**parts, **({"classes_left_out": list(self.left_out)} if self.left_out else {}), "data": data}
+
+    @classmethod
+    def rebuild(
+        cls, config: ShapesConfig, facts: Mapping[str, Any], own: Own | None = None
+    ) -> tuple[ShapesConfig, Networks]:
+        data = facts["data"]
+        channels, height, width = data["shape"]
+        return config, make_networks(config, channels, (height, width), data["layout"])
 
     # Training
 
@@ -332,6 +348,15 @@ class Shapes(Experiment):
         features = self.method.head_features(x)
         with self.precision():
             return self.head(features)
+
+
+def make_networks(config: ShapesConfig, channels: int, size: tuple[int, int], layout: Layout) -> Networks:
+    """Untrained networks for maps of so many channels on a grid of the sphere.
+
+    Raises:
+        ValueError: the networks do not fit the grid.
+    """
+    return Networks.convolutional(config.conv, size, channels, rastered_sphere(size, layout))
 
 
 def without_small_classes(

@@ -1,0 +1,43 @@
+"""`niso export RUN`: a trained model as programs that need no code of niso."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from niso.cli.parsing import RunFolder, check_run
+from niso.errors import InputError
+from niso.files import check_place
+
+
+@dataclass(frozen=True)
+class Options:
+    """Write the model of a finished run as programs for torch (pt2) or for ONNX runtimes, for batches of any size.
+
+    encode takes observations, as floats in the units of those trained on, and gives coefficients (n, rank, channels);
+    decode is the way back; map takes observations and transformed ones and gives maps (n, rank, rank). ONNX has no
+    singular value decomposition, so that map is there as pt2 only; `import niso` before `torch.export.load` reads it.
+    """
+
+    run: RunFolder
+    """A finished run folder of any experiment, or a model that `Fitted.save` wrote."""
+    form: Annotated[Literal["pt2", "onnx"], tyro.conf.arg(name="format")] = "pt2"
+    """Kind of file."""
+    out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("exported")
+    """Folder to write to."""
+
+    def __post_init__(self) -> None:
+        check_run(self.run)
+
+    def __call__(self) -> None:
+        from niso.export import export
+        from niso.loading import load
+
+        check_place(self.out, "--out")
+        if self.out.is_dir() and any(self.out.glob(f"*.{self.form}")):
+            raise InputError(f"{self.out} holds .{self.form} files already: choose another --out")
+        for path in export(load(self.run), self.out, self.form):
+            print(path)

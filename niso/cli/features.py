@@ -1,0 +1,48 @@
+"""`niso features RUN DATA`: what a trained model makes of observations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from niso.cli.parsing import RunFolder, check_run
+from niso.errors import counted
+from niso.files import check_place
+
+
+@dataclass(frozen=True)
+class Options:
+    """Write what the model of a finished run makes of observations to an .npz file.
+
+    It holds `coefficients` (n, rank, channels) and, where the method has maps, `invariants` (n, features), which
+    isometries do not change; `eigenvalues` of the operator; `names` of pictures, or `label`, where DATA has them.
+    """
+
+    run: RunFolder
+    """A finished run folder of any experiment, or a model that `Fitted.save` wrote."""
+    data: Annotated[Path, Positional, arg(metavar="DATA")]
+    """Observations as the run was trained on: an array file (.npz or .safetensors with x, or .npy), a picture, or a
+    folder of pictures."""
+    out: Annotated[Path, arg(aliases=["-o"])] = Path("features.npz")
+    """The .npz file to write."""
+
+    def __post_init__(self) -> None:
+        check_run(self.run)
+        if not self.data.exists():
+            raise ValueError(f"{self.data} does not exist: give an array file, a picture, or a folder of pictures")
+        if self.out.suffix != ".npz":
+            raise ValueError(f"--out must name an .npz file, not {self.out}")
+
+    def __call__(self) -> None:
+        from niso.files import write_arrays
+        from niso.loading import load
+
+        check_place(self.out, "--out", file=True)
+        fitted = load(self.run)
+        arrays = fitted.features(fitted.read(self.data))
+        write_arrays(self.out, arrays)
+        shapes = ", ".join(f"{name} {'×'.join(map(str, values.shape))}" for name, values in arrays.items())
+        print(f"{counted(len(arrays['coefficients']), 'observation')} in {self.out}: {shapes}")

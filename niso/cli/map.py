@@ -1,0 +1,81 @@
+"""`niso map RUN A B`: the isometry between observations, and how another observation looks transformed by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from niso.cli.parsing import RunFolder, check_run
+from niso.errors import InputError, counted
+from niso.files import check_place
+
+
+@dataclass(frozen=True)
+class Options:
+    """Solve for the map τ from A to B, by the model of a finished run, and apply it to C.
+
+    The .npz file holds `tau` (n, rank, rank), a map for each pair, the `eigenvalues` of the operator where there is
+    one, `error` (n,), ‖τa − b‖² / ‖b‖², and `applied`, C as it would look transformed. Pictures of C are also written
+    as PNG files beside it.
+    """
+
+    run: RunFolder
+    """A finished run folder of any experiment, or a model that `Fitted.save` wrote."""
+    first: Annotated[Path, Positional, arg(metavar="A")]
+    """Observations as the run was trained on: an array file (.npz or .safetensors with x, or .npy), a picture, or a
+    folder of pictures."""
+    second: Annotated[Path, Positional, arg(metavar="B")]
+    """The same transformed, as many."""
+    apply: Path | None = None
+    """Observations to transform: any number with a single map, or one for each map."""
+    out: Annotated[Path, arg(aliases=["-o"])] = Path("map.npz")
+    """The .npz file to write."""
+
+    def __post_init__(self) -> None:
+        check_run(self.run)
+        for path in (self.first, self.second, self.apply):
+            if path is not None and not path.exists():
+                raise ValueError(f"{path} does not exist: give an array file, a picture, or a folder of pictures")
+        if self.out.suffix != ".npz":
+            raise ValueError(f"--out must name an .npz file, not {self.out}")
+
+    def __call__(self) -> None:
+        import torch
+
+        from niso.data.pairs.observations import write_pictures
+        from niso.files import write_arrays
+        from niso.loading import load
+        from niso.metrics import equivariance_error
+
+        check_place(self.out, "--out", file=True)
+        fitted = load(self.run)
+        if not fitted.method.has_maps:
+            raise InputError(f"{self.run} was trained by {fitted.settings.method}, which has no maps")
+        x, tx = fitted.read(self.first), fitted.read(self.second)
+        if len(x.values) != len(tx.values):
+            numbers = f"{counted(len(x.values), 'observation')} and {self.second} {len(tx.values)}"
+            raise InputError(f"{self.first} has {numbers}: give as many of both")
+        other = None if self.apply is None else fitted.read(self.apply)
+        if other is not None and len(x.values) not in (1, len(other.values)):
+            raise InputError(
+                f"{self.apply} has {counted(len(other.values), 'observation')} for {len(x.values)} maps: give one for "
+                "each, or a single pair A and B"
+            )
+        tau = fitted.map(x.values, tx.values)
+        a, b = (torch.from_numpy(fitted.encode(part.values)) for part in (x, tx))
+        error = equivariance_error(a, b, tau=torch.from_numpy(tau)).numpy()
+        spectrum = fitted.spectrum
+        arrays = {"tau": tau, "error": error}
+        if spectrum is not None:
+            arrays["eigenvalues"] = spectrum.eigenvalues.numpy()
+        if other is not None:
+            arrays["applied"] = fitted.transport(other.values, tau)
+        write_arrays(self.out, arrays)
+        size = "×".join(map(str, tau.shape[1:]))
+        print(f"{counted(len(tau), 'map')} of {size} in {self.out}; ‖τa − b‖² / ‖b‖² is {error.mean():.3g}")
+        if other is not None and other.names:
+            for path in write_pictures(self.out.with_suffix(""), other.names, arrays["applied"]):
+                print(path)

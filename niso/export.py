@@ -1,0 +1,166 @@
+"""Trained models as programs without niso's code: for torch (pt2), or for ONNX runtimes."""
+
+from __future__ import annotations
+
+import copy
+import io
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from niso.errors import InputError, NisoError
+from niso.files import write_atomically
+from niso.fitted import Fitted
+from niso.spectrum import FixedSpectrum
+
+Format = Literal["pt2", "onnx"]
+TOLERANCE = 1e-5
+"""Largest difference of an ONNX runtime's numbers from torch's, relative to the largest number, or to 1."""
+
+
+class Encode(nn.Module):
+    """Observations, in the units of those trained on, to coefficients."""
+
+    def __init__(self, fitted: Fitted) -> None:
+        super().__init__()
+        self.model = frozen(fitted.method.model)
+        channels_first = len(fitted.shape) == 3
+        shape = (-1, 1, 1) if channels_first else (-1,)
+        offset, scale = (torch.tensor(part).reshape(shape) for part in fitted.scaling)
+        self.register_buffer("offset", offset)
+        self.register_buffer("scale", scale)
+        self.clip = fitted.clip
+
+    offset: Tensor
+    scale: Tensor
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Coefficients (batch, rank, channels)."""
+        x = (x - self.offset) / self.scale
+        x = x if self.clip is None else x.clamp(-self.clip, self.clip)
+        return self.model.encode(x)  # type: ignore[operator]  # a module's attribute
+
+
+class Decode(Encode):
+    """Coefficients to observations, in the units of those trained on."""
+
+    def forward(self, a: Tensor) -> Tensor:
+        """Observations (batch, …)."""
+        return self.model.decode(a) * self.scale + self.offset  # type: ignore[operator]
+
+
+class Solve(Encode):
+    """Observations and transformed ones to maps."""
+
+    def __init__(self, fitted: Fitted) -> None:
+        super().__init__(fitted)
+        self.method = copy.copy(fitted.method)
+        self.method.model = self.model
+
+    def forward(self, x: Tensor, tx: Tensor) -> Tensor:  # type: ignore[override]  # of two
+        """Maps (batch, rank, rank)."""
+        return self.method.solve(super().forward(x), super().forward(tx))
+
+
+def export(fitted: Fitted, folder: Path, form: Format) -> list[Path]:
+    """Write encode and decode and, as pt2, where the method has maps, map: each a file for batches of any size.
+
+    Inputs and outputs are float32, or float64 where the model is. ONNX has no singular value decomposition, which maps
+    need. Programs in ONNX are compared with torch where onnxruntime is installed.
+
+    Raises:
+        InputError: a package that ONNX needs is missing, or a part of the model cannot be exported.
+        NisoError: an ONNX program computes something else than torch.
+    """
+    if form == "onnx":
+        _check_onnx()
+    dtype = next((p.dtype for p in fitted.method.model.parameters()), torch.float32)
+    generator = torch.Generator().manual_seed(0)
+    offset, scale = (sum(part) / len(part) for part in fitted.scaling)
+    x = torch.randn((2, 2, *fitted.shape), generator=generator).to(dtype) * scale + offset
+    with torch.no_grad():
+        encode = Encode(fitted).to(dtype)
+        programs: dict[str, tuple[nn.Module, tuple[Tensor, ...]]] = {
+            "encode": (encode, (x[0],)),
+            "decode": (Decode(fitted).to(dtype), (encode(x[0]),)),
+        }
+        if form == "pt2" and fitted.method.has_maps:
+            programs["map"] = Solve(fitted).to(dtype), (x[0], x[1])
+        contents = {folder / f"{name}.{form}": _content(name, *parts, form) for name, parts in programs.items()}
+    for path, content in contents.items():
+        write_atomically(path, content)
+    return list(contents)
+
+
+def frozen(model: nn.Module) -> nn.Module:
+    """A copy on the CPU whose spectrum is what was learned: numbers, not how they were parametrised."""
+    model = copy.deepcopy(model).cpu()
+    if isinstance(getattr(model, "spectrum", None), nn.Module):
+        with torch.no_grad():
+            model.spectrum = FixedSpectrum(*model.spectrum())  # type: ignore[operator]
+    return model.eval()
+
+
+def _content(name: str, module: nn.Module, inputs: tuple[Tensor, ...], form: Format) -> bytes:
+    batch = {0: torch.export.Dim("batch", min=1)}
+    try:
+        with _silent():
+            program = torch.export.export(module.eval(), inputs, dynamic_shapes=tuple(batch for _ in inputs))
+            if form == "pt2":
+                file = io.BytesIO()
+                torch.export.save(program, file)
+                return file.getvalue()
+            converted = torch.onnx.export(program, inputs, dynamo=True, verbose=False)
+    except Exception as error:  # exporters raise errors of many kinds
+        advice = "" if form == "pt2" else ": choose --format pt2"
+        cause = error.__cause__ or error
+        problem = (str(cause).strip().splitlines() or [type(cause).__name__])[0].strip()
+        raise InputError(f"{name} of this model cannot be exported as {form} ({problem}){advice}") from error
+    assert converted is not None
+    content: bytes = converted.model_proto.SerializeToString()
+    _check_same(content, name, module, inputs)
+    return content
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Without what torch's exporters say of themselves, by warnings and by logging."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def _check_onnx() -> None:
+    try:
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise InputError("--format onnx needs other packages: pip install onnx onnxscript onnxruntime") from error
+
+
+def _check_same(content: bytes, name: str, module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+    """Compare with torch, on batches of several sizes, where onnxruntime is installed."""
+    try:
+        import onnxruntime
+    except ImportError:
+        return
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    names = [given.name for given in session.get_inputs()]
+    for size in (1, 2, 5):
+        batch = [part[torch.arange(size) % len(part)] for part in inputs]
+        there = session.run(None, {name: part.numpy() for name, part in zip(names, batch, strict=True)})[0]
+        here = module(*batch).numpy()
+        error = float(np.abs(there - here).max() / max(1.0, np.abs(here).max()))
+        if not error <= TOLERANCE:
+            raise NisoError(f"{name} in ONNX would differ from torch by {error:.1e}: choose --format pt2")

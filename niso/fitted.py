@@ -1,0 +1,223 @@
+"""A trained model, to be used and kept: what `niso.fit` and `niso.load` return."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save as serialize
+from torch import Tensor
+
+from niso.data.pairs.observations import Observed, read_observations
+from niso.data.pairs.sampling import BATCH, as_tensor, scaled, unscaled
+from niso.data.pairs.table import Scaling
+from niso.errors import InputError
+from niso.experiments.pairs.diagnosis import Finding
+from niso.experiments.settings import Settings
+from niso.files import write_atomically, write_new
+from niso.methods.method import Method
+from niso.networks.vector_neurons import inner_products
+from niso.spectrum import Spectrum
+
+Array = np.ndarray | Tensor
+CONFIG, MODEL = "config.json", "model.safetensors"
+"""Files of a saved model."""
+FORMAT = "niso-model-1"
+REBUILT = ("data", "chosen")
+"""Facts of a run that say how its model is built."""
+
+
+class Fitted:
+    """A trained model, to be used: what `niso.fit` and `niso.load` return.
+
+    It takes observations as they were trained on, in the same units: those of the user's own pairs; digits of homNIST
+    padded, frames of pose, both with values 0 … 255; maps of shapes as `niso data prepare shapes` writes them;
+    functions (points, channels) on the grid of torus and sphere. Of NumPy arrays it makes NumPy arrays, of tensors
+    tensors on the same device. Everything is computed in evaluation mode, without gradients.
+
+    Attributes:
+        method: the trained method; `method.model` is the module, e.g. a `niso.NeuralIsometry`.
+        settings: of the run that trained it.
+        facts: what was read and chosen, see `Experiment.facts`; enough to build the same networks again.
+        metrics: of held-out observations, by the keys of the experiment.
+        diagnosis: what these say of the user's own pairs, what is wrong first; each has a text, `str(finding)`.
+        run: the run folder with report, figures and weights; None where there is none.
+
+    Raises:
+        KeyError, TypeError, ValueError: the facts do not say what observations are.
+    """
+
+    def __init__(
+        self,
+        method: Method,
+        settings: Settings,
+        facts: Mapping[str, Any],
+        metrics: Mapping[str, float],
+        diagnosis: tuple[Finding, ...] = (),
+        run: Path | None = None,
+    ) -> None:
+        self.method, self.settings, self.metrics, self.diagnosis, self.run = (
+            method,
+            settings,
+            dict(metrics),
+            diagnosis,
+            run,
+        )
+        self.facts = {key: facts[key] for key in REBUILT if key in facts}
+        data = facts["data"]
+        self.shape = tuple(int(size) for size in data["shape"])
+        """Of one observation."""
+        self._channels_first = data["kind"] == "images"
+        self._any_channels = bool(data.get("any_channels"))
+        self.clip: float | None = data.get("clip")
+        """Scaled values are clipped to ± this."""
+        offset, scale = (tuple(float(value) for value in data["scaling"][part]) for part in Scaling._fields)
+        self.scaling = Scaling(offset, scale)
+        """By which observations become what networks take."""
+        method.model.eval().requires_grad_(False)
+
+    @property
+    def spectrum(self) -> Spectrum | None:
+        """Mass, eigenfunctions (points, k) and eigenvalues (k,), on the CPU; None where the method learns none."""
+        spectrum = self.method.spectrum()
+        return None if spectrum is None else Spectrum(*(part.detach().cpu() for part in spectrum))
+
+    def encode(self, x: Array) -> Any:
+        """Coefficients (n, k, d) of observations (n, …) in the learned eigenbasis.
+
+        Raises:
+            ValueError: observations of another shape than those trained on.
+        """
+        return self._like(x, self._encoded(x))
+
+    def decode(self, a: Array) -> Any:
+        """Observations (n, …) of coefficients (n, k, d), in the units of those trained on."""
+        parts = (self.method.decode(part) for part in self._tensor(a).float().split(BATCH))
+        return self._like(a, self._observed(torch.cat([part.detach() for part in parts])))
+
+    def map(self, x: Array, tx: Array) -> Any:
+        """Maps τ (n, k, k) from observations to transformed ones: τ a ≈ b.
+
+        Raises:
+            TypeError: the method has no maps.
+            ValueError: observations of another shape, or another number of the one than of the other.
+        """
+        if len(x) != len(tx):
+            raise ValueError(f"give as many transformed observations as observations, not {len(tx)} and {len(x)}")
+        with torch.no_grad():
+            a, b = self._encoded(x), self._encoded(tx)
+            taus = [self.method.solve(*both) for both in zip(a.split(BATCH), b.split(BATCH), strict=True)]
+        return self._like(x, torch.cat(taus))
+
+    def transport(self, other: Array, tau: Array) -> Any:
+        """Other observations (n, …) as they would look transformed: D(τ E(other)), in the shape given.
+
+        Args:
+            tau: (n, k, k) maps, a map for each, or (1, k, k), one for all.
+        """
+        with torch.no_grad():
+            a = self._encoded(other)
+            moved = self._tensor(tau).to(a.dtype) @ a
+            parts = [self.method.decode(part) for part in moved.split(BATCH)]
+        observed = self._observed(torch.cat(parts))
+        if other.ndim < observed.ndim:  # as given, without the axis of a single channel
+            observed = observed.squeeze(1 if self._channels_first else -1)
+        return self._like(other, observed)
+
+    def invariants(self, x: Array) -> Any:
+        """Features (n, d(d + 1)/2) that isometries do not change: the inner products aᵀa of the latent channels."""
+        return self._like(x, inner_products(self._encoded(x)))
+
+    def read(self, path: str | Path) -> Observed:
+        """Observations for the model: of an array file (x), a picture, or a folder of either.
+
+        Raises:
+            InputError: they cannot be read, or are not what the model takes.
+        """
+        of_bytes = self.scaling == Scaling((127.5,), (127.5,))
+        read = read_observations(Path(path), self.shape, of_bytes, self._channels_first)
+        try:
+            self.scaled(read.values[:1])
+        except ValueError as error:
+            raise InputError(f"{path}: {error}") from error
+        return read
+
+    def features(self, observed: Observed) -> dict[str, np.ndarray]:
+        """Arrays by name: `coefficients`, `invariants` where the method has maps, `eigenvalues`, `names`, `label`."""
+        parts = [self._encoded(observed.values[i : i + BATCH]) for i in range(0, len(observed.values), BATCH)]
+        arrays = {"coefficients": torch.cat([part.cpu() for part in parts]).numpy()}
+        if self.method.has_maps:
+            arrays["invariants"] = torch.cat([inner_products(part).cpu() for part in parts]).numpy()
+        if (spectrum := self.spectrum) is not None:
+            arrays["eigenvalues"] = spectrum.eigenvalues.numpy()
+        if observed.names:
+            arrays["names"] = np.array(observed.names)
+        if observed.label is not None:
+            arrays["label"] = observed.label
+        return arrays
+
+    def save(self, path: str | Path) -> Path:
+        """Keep the model in a new or empty folder, for `niso.load`: config.json and model.safetensors, no pickle.
+
+        Raises:
+            InputError: the folder holds files, or cannot be written.
+        """
+        folder = Path(path)
+        config = {
+            "format": FORMAT,
+            **{key: value for key, value in self.settings.dump().items() if key not in ("data_dir", "hardware")},
+            "facts": self.facts,
+            "metrics": self.metrics,
+        }
+        write_new(folder, CONFIG, json.dumps(config, indent=2, ensure_ascii=False) + "\n")
+        tensors = {name: tensor.cpu().contiguous().clone() for name, tensor in self.method.model.state_dict().items()}
+        write_atomically(folder / MODEL, serialize(tensors, metadata={"format": "pt"}))
+        return folder
+
+    def __repr__(self) -> str:
+        headline = ", ".join(f"{key} {value:.3g}" for key, value in list(self.metrics.items())[:3])
+        wrong = sum(finding.bad is True for finding in self.diagnosis)
+        return f"Fitted({type(self.method).__name__}, {headline}, {wrong} findings)"
+
+    @torch.no_grad()
+    def _encoded(self, x: Array) -> Tensor:
+        return torch.cat([self.method.encode(part) for part in self.scaled(x).split(BATCH)])
+
+    def scaled(self, x: Array) -> Tensor:
+        """Observations as the networks take them: of order one, with an axis of channels, on the model's device.
+
+        Raises:
+            ValueError: as in `encode`.
+        """
+        observed = self._tensor(x)
+        if observed.ndim == len(self.shape):  # without the axis of a single channel
+            observed = observed.unsqueeze(1 if self._channels_first else -1)
+        free = 1 if self._any_channels else 0
+        shape = self.shape[: len(self.shape) - free]
+        if observed.ndim != len(self.shape) + 1 or tuple(observed.shape[1:])[: len(shape)] != shape:
+            expected = ", ".join([*map(str, shape), *["any"] * free])
+            raise ValueError(f"observations must be (n, {expected}), as those trained on, not {tuple(x.shape)}")
+        values = self._by_channel(lambda part: scaled(part, self.scaling), observed)
+        return values if self.clip is None else values.clamp(-self.clip, self.clip)
+
+    def _observed(self, x: Tensor) -> Tensor:
+        return self._by_channel(lambda part: unscaled(part, self.scaling), x)
+
+    def _by_channel(self, change: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        """Apply what takes channels last, where there is a number for each."""
+        if self._channels_first and len(self.scaling.offset) > 1:
+            return change(x.movedim(1, -1)).movedim(-1, 1)
+        return change(x)
+
+    def _tensor(self, values: Array) -> Tensor:
+        tensor = as_tensor(np.ascontiguousarray(values)) if isinstance(values, np.ndarray) else values
+        return tensor.to(next(self.method.model.parameters()).device)
+
+    @staticmethod
+    def _like(given: Array, values: Tensor) -> Any:
+        values = values.detach()
+        return values.to(given.device) if isinstance(given, Tensor) else values.cpu().numpy()

@@ -1,0 +1,155 @@
+"""`niso.load`: a trained model from a run folder of any experiment, or from a folder that `Fitted.save` wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from niso.errors import CheckpointError, InputError
+from niso.experiments import EXPERIMENTS
+from niso.experiments.experiment import Own
+from niso.experiments.settings import Settings
+from niso.files import parse_json
+from niso.fitted import CONFIG, FORMAT, MODEL, Fitted
+from niso.methods import METHODS
+from niso.methods.method import Method
+from niso.training import checkpoint
+from niso.training.run import Run
+
+WEIGHTS = "weights.safetensors"
+
+
+def load(
+    path: str | Path,
+    *,
+    encoder: nn.Module | None = None,
+    decoder: nn.Module | None = None,
+    device: str | torch.device = "cpu",
+) -> Fitted:
+    """Load a trained model: nothing is unpickled, and no data is read where the run says what its observations are.
+
+    Of a run of shapes, whose encoder is trained on with the head, it is the model before that: its decoder goes with
+    it.
+
+    Args:
+        path: a finished run folder of any experiment, its weights.safetensors, or a folder of `Fitted.save`.
+        encoder, decoder: your own modules, where the model was trained with such ones.
+        device: where it is to compute.
+
+    Raises:
+        InputError: there is no trained model, or it cannot be built again; one line says why.
+        CheckpointError: weights are missing, damaged, or of another model.
+    """
+    if (encoder is None) != (decoder is None):
+        raise InputError("encoder and decoder go together: give both")
+    own = None if encoder is None or decoder is None else Own(encoder, decoder)
+    place = Path(path)
+    folder = place.parent if place.is_file() and place.name in (WEIGHTS, MODEL) else place
+    if (folder / "config.yaml").is_file():
+        return _of_run(Run.open(folder), own, torch.device(device))
+    if (folder / CONFIG).is_file():
+        return _of_saved(folder, own, torch.device(device))
+    missing = f"it has neither config.yaml nor {CONFIG}" if folder.is_dir() else "there is no such folder"
+    raise InputError(f"{path} is neither a run folder nor a saved model: {missing}")
+
+
+def _of_run(run: Run, own: Own | None, device: torch.device) -> Fitted:
+    settings = Settings.load(run.settings, run.path / "config.yaml")
+    if not (run.path / WEIGHTS).is_file():
+        raise InputError(f"{run.path} is not trained to its end: finish it by `niso resume {run.path}`")
+    kind = EXPERIMENTS.find(settings.experiment)
+    weights = run.checkpoint("pretrain") if kind.tunes_encoder else run.path / WEIGHTS
+    tensors = checkpoint.load(weights, f"`niso evaluate {run.path}` writes {WEIGHTS} anew from the checkpoints")[0]
+    _check_method(run.path, settings)
+    facts = run.facts if "data" in run.facts else _derived(run.path, settings)
+    return _built(run.path, weights, settings, facts, tensors, run.metrics, own, device, run.path)
+
+
+def _derived(path: Path, settings: Settings) -> Mapping[str, Any]:
+    """What a run of an older version does not say of its observations, from its data."""
+    kind = EXPERIMENTS.find(settings.experiment)
+    try:
+        with torch.random.fork_rng():
+            built = kind(settings.config, settings.method, settings.seed, settings.data_dir, torch.device("cpu"))
+    except InputError as error:
+        raise InputError(
+            f"{path} was trained by an older version, which did not record what observations are, and its data cannot "
+            f"be read: {error}"
+        ) from error
+    return built.facts()
+
+
+def _of_saved(folder: Path, own: Own | None, device: torch.device) -> Fitted:
+    source, weights = folder / CONFIG, folder / MODEL
+    try:
+        config = parse_json(source.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {source} ({error}): restore it from a copy") from error
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        raise InputError(f"{folder} is not a model that niso saved: the format in {CONFIG} is not {FORMAT}")
+    facts, metrics = config.get("facts"), config.get("metrics")
+    if not isinstance(facts, dict) or not isinstance(metrics, dict):
+        raise InputError(f"{source} is damaged: it has no facts or no metrics")
+    keys = ("experiment", "preset", "method", "seed", "config")
+    settings = Settings.load({key: config[key] for key in keys if key in config}, source)
+    data = facts.get("data")
+    if own is None and isinstance(data, dict) and data.get("own_networks"):  # modules it names are not imported
+        raise InputError(f"{folder} was trained with networks of your own: give niso.load encoder and decoder")
+    _check_method(folder, settings)
+    if not weights.is_file():
+        raise CheckpointError(f"{folder} has no {MODEL}: restore it from a copy")
+    try:
+        tensors = load_file(weights)
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{weights} is damaged ({error}): restore it from a copy") from error
+    return _built(source, weights, settings, facts, tensors, metrics, own, device, None)
+
+
+def _check_method(path: Path, settings: Settings) -> None:
+    if settings.method not in METHODS:
+        raise InputError(f"{path} was trained by {settings.method}, which has no encoder whose latents could be used")
+
+
+def _built(
+    source: Path,
+    weights: Path,
+    settings: Settings,
+    facts: Mapping[str, Any],
+    tensors: dict[str, Tensor],
+    metrics: Mapping[str, float],
+    own: Own | None,
+    device: torch.device,
+    run: Path | None,
+) -> Fitted:
+    kind = EXPERIMENTS.find(settings.experiment)
+    try:
+        if own is not None and not facts["data"].get("own_networks"):
+            raise InputError(f"{source} was not trained with networks of your own: leave encoder and decoder out")
+        with torch.random.fork_rng():  # untrained weights are drawn
+            method = METHODS.find(settings.method)(*kind.rebuild(settings.config, facts, own))
+        _restore(weights, tensors, method)
+        method.model.to(device)
+        return Fitted(method, settings, facts, metrics, kind.findings(metrics), run)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        problem = " ".join(str(error).split())
+        raise InputError(f"{source} does not say how its model is built ({problem}): train it again") from error
+
+
+def _restore(weights: Path, tensors: dict[str, Tensor], method: Method) -> None:
+    """Load the weights of a method's model, in their precision, from those of whatever holds it."""
+    expected = method.model.state_dict(keep_vars=True)
+    last = next(reversed(expected), "")
+    prefixes = [key.removesuffix(last) for key in tensors if key.endswith(last)]
+    prefix = next((p for p in prefixes if all(f"{p}{name}" in tensors for name in expected)), None)
+    if prefix is None:
+        raise CheckpointError(f"{weights} does not hold the weights of the model that its settings describe")
+    for name, tensor in expected.items():
+        tensor.data = tensor.data.to(tensors[f"{prefix}{name}"].dtype)
+    held = {f"model.{key.removeprefix(prefix)}": value for key, value in tensors.items() if key.startswith(prefix)}
+    checkpoint.restore_weights(weights, held, method.model)

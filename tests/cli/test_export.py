@@ -1,0 +1,62 @@
+"""`niso export`: in processes of their own, for jaxtyping's import hook, on in this suite, does not go with exports."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import niso as library
+
+
+def export(*words):
+    command = [sys.executable, "-m", "niso", "export", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture
+def observed():
+    """Pairs of observations, in batches of other sizes than that of the export."""
+    return [np.random.default_rng(n).integers(256, size=(2, n, 3, 8, 8)).astype(np.float32) for n in (1, 5)]
+
+
+@pytest.mark.slow
+def test_programs_of_torch_give_the_same(model_folder, tmp_path, observed):
+    done = export(model_folder, "-o", tmp_path / "out")
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert done.stdout.split() == [str(tmp_path / "out" / f"{name}.pt2") for name in ("encode", "decode", "map")]
+    fitted = library.load(model_folder)
+    encode, decode, solve = (torch.export.load(path).module() for path in done.stdout.split())
+    for x, tx in observed:
+        a = fitted.encode(x)
+        np.testing.assert_allclose(encode(torch.from_numpy(x)).numpy(), a, atol=1e-5)
+        np.testing.assert_allclose(decode(torch.from_numpy(a)).numpy(), fitted.decode(a), atol=1e-3)
+        tau = solve(torch.from_numpy(x), torch.from_numpy(tx)).numpy()
+        np.testing.assert_allclose(tau, fitted.map(x, tx), atol=1e-4)
+    again = export(model_folder, "-o", tmp_path / "out")
+    assert again.returncode == 2 and "holds .pt2 files already" in again.stderr
+
+
+@pytest.mark.slow
+def test_programs_of_onnx_give_the_same(model_folder, tmp_path, observed):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    done = export(model_folder, "--format", "onnx", "-o", tmp_path)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    fitted = library.load(model_folder)
+    encode, decode = (onnxruntime.InferenceSession(tmp_path / f"{name}.onnx") for name in ("encode", "decode"))
+    for x, _ in observed:
+        a = fitted.encode(x)
+        there = encode.run(None, {encode.get_inputs()[0].name: x})[0]
+        np.testing.assert_allclose(there, a, atol=1e-5 * max(1, abs(a).max()))
+        back = decode.run(None, {decode.get_inputs()[0].name: a})[0]
+        np.testing.assert_allclose(back, fitted.decode(a), atol=1e-5 * 255)
+
+
+def test_what_cannot_be_exported_is_refused(refused, model_folder, tmp_path, monkeypatch):
+    assert "--format: unknown value 'onx'; did you mean onnx" in refused("export", model_folder, "--format", "onx")
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    monkeypatch.chdir(tmp_path)
+    assert "pip install onnx onnxscript onnxruntime" in refused("export", model_folder, "--format", "onnx")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,48 @@
+"""`niso features`: pictures and arrays in, an .npz file out."""
+
+import numpy as np
+
+import niso as library
+
+
+def test_features_of_pictures(niso, model_folder, model_pictures, tmp_path):
+    out = tmp_path / "features.npz"
+    done = niso("features", model_folder, model_pictures, "-o", out)
+    assert done.status == 0 and f"3 observations in {out}: coefficients 3×4×4" in done.out and done.err == ""
+    with np.load(out) as written:
+        assert written["names"].tolist() == ["a.png", "more/b.png", "more/c.png"]
+        fitted = library.load(model_folder)
+        x = fitted.read(model_pictures).values
+        np.testing.assert_array_equal(written["coefficients"], fitted.encode(x))
+        np.testing.assert_array_equal(written["invariants"], fitted.invariants(x))
+        np.testing.assert_array_equal(written["eigenvalues"], fitted.spectrum.eigenvalues)
+
+
+def test_features_of_arrays_with_labels_and_of_a_run(niso, model_folder, finished, tmp_path):
+    np.savez(tmp_path / "x.npz", x=np.zeros((5, 3, 8, 8), np.uint8), label=list("aabbb"))
+    assert niso("features", model_folder, tmp_path / "x.npz", "--out", tmp_path / "f.npz").status == 0
+    with np.load(tmp_path / "f.npz") as written:
+        assert written["label"].tolist() == list("aabbb") and len(written["coefficients"]) == 5
+    np.save(tmp_path / "crops.npy", np.random.default_rng(0).standard_normal((4, 16, 6)).astype(np.float16))
+    assert "coefficients 4×16×6" in niso("features", finished, tmp_path / "crops.npy", "-o", tmp_path / "g.npz").out
+
+
+def test_bad_data_is_refused_in_one_line(refused, model_folder, model_pictures, finished, tmp_path):
+    def answer(array, run=model_folder):
+        np.save(tmp_path / "x.npy", array)
+        return refused("features", run, tmp_path / "x.npy", "-o", tmp_path / "f.npz")
+
+    assert "observations must be (n, 3, 8, 8), as those trained on, not (1, 3, 9, 9)" in answer(
+        np.full((2, 3, 9, 9), 9.0)
+    )
+    assert "x lies between 0.5 and 0.5, but the model takes values 0 … 255" in answer(np.full((2, 3, 8, 8), 0.5))
+    assert "x[1] holds NaN" in answer(np.stack([np.full((3, 8, 8), 9.0), np.full((3, 8, 8), np.nan)]))
+    assert "x is empty" in answer(np.ones((0, 3, 8, 8)))
+    assert "never unpickled" in answer(np.array([{}]))
+    assert "arrays of 16 × 9: give such arrays" in refused("features", finished, model_pictures)
+    assert "nowhere does not exist" in refused("features", model_folder, "nowhere")
+    assert "--out must name an .npz file" in refused("features", model_folder, model_pictures, "-o", "f.csv")
+    (tmp_path / "empty").mkdir()
+    assert "holds no observations" in refused("features", model_folder, tmp_path / "empty")
+    assert "neither a run folder nor a saved model" in refused("features", tmp_path / "empty", model_pictures)
+    assert not (tmp_path / "f.npz").exists()

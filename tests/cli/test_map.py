@@ -1,0 +1,46 @@
+"""`niso map`: the map between observations, and others transformed by it."""
+
+import numpy as np
+from PIL import Image
+
+import niso as library
+
+
+def test_the_map_of_two_pictures_is_applied_to_others(niso, model_folder, model_pictures, tmp_path):
+    pictures = [model_pictures / name for name in ("a.png", "more/b.png")]
+    out = tmp_path / "map.npz"
+    done = niso("map", model_folder, *pictures, "--apply", model_pictures, "-o", out)
+    assert done.status == 0 and f"1 map of 4×4 in {out}; ‖τa − b‖² / ‖b‖² is " in done.out
+    fitted = library.load(model_folder)
+    a, b, others = (fitted.read(path).values for path in (*pictures, model_pictures))
+    with np.load(out) as written:
+        np.testing.assert_array_equal(written["tau"], fitted.map(a, b))
+        np.testing.assert_allclose(written["tau"][0] @ written["tau"][0].T, np.eye(4), atol=1e-5)
+        np.testing.assert_array_equal(written["applied"], fitted.transport(others, written["tau"]))
+        shown = written["applied"][1].clip(0, 255).round().astype(np.uint8).transpose(1, 2, 0)
+        assert written["error"].shape == (1,) and written["eigenvalues"].shape == (4,)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "map-a.png",
+        "map-more-b.png",
+        "map-more-c.png",
+        "map.npz",
+    ]
+    with Image.open(tmp_path / "map-more-b.png") as image:
+        np.testing.assert_array_equal(np.asarray(image), shown)
+
+
+def test_a_map_for_each_pair_of_arrays(niso, model_folder, tmp_path):
+    for name in "ab":
+        np.save(tmp_path / f"{name}.npy", np.random.default_rng(ord(name)).integers(256, size=(3, 3, 8, 8)))
+    done = niso("map", model_folder, tmp_path / "a.npy", tmp_path / "b.npy", "-o", tmp_path / "m.npz")
+    assert done.status == 0 and "3 maps of 4×4" in done.out
+    with np.load(tmp_path / "m.npz") as written:
+        assert written["tau"].shape == (3, 4, 4) and "applied" not in written
+
+
+def test_what_does_not_go_together_is_refused(refused, model_folder, model_pictures, tmp_path):
+    one = model_pictures / "a.png"
+    assert "has 3 observations and" in refused("map", model_folder, model_pictures, one)
+    answer = refused("map", model_folder, *[model_pictures / "more"] * 2, "--apply", one)
+    assert "has 1 observation for 2 maps: give one for each" in answer
+    assert "nowhere does not exist" in refused("map", model_folder, one, one, "--apply", "nowhere")

@@ -1,0 +1,157 @@
+"""`niso.load` and `Fitted.save`: what was trained can be used again, bit for bit, without data and without pickle."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import niso
+from niso.errors import CheckpointError, InputError
+from niso.experiments import EXPERIMENTS
+from niso.training import checkpoint
+
+EXAMPLES = {
+    "torus": (16, 9),
+    "sphere": (16, 9),
+    "homnist": (1, 24, 24),
+    "shapes": (2, 8, 16),
+    "pose": (3, 8, 8),
+    "pairs": (1, 8, 8),
+}
+
+
+def observed(shape, count=3):
+    return np.random.default_rng(0).integers(256, size=(count, *shape)).astype(np.float32)
+
+
+def same(first, second, x):
+    a = first.encode(x)
+    np.testing.assert_array_equal(a, second.encode(x))
+    np.testing.assert_array_equal(first.map(x, x[::-1]), second.map(x, x[::-1]))
+    np.testing.assert_array_equal(first.decode(a), second.decode(a))
+
+
+@pytest.mark.parametrize("experiment", EXAMPLES)
+def test_a_run_of_any_experiment_is_loaded_saved_and_loaded_again(finished_once, tmp_path, experiment, monkeypatch):
+    run = finished_once(experiment)
+    monkeypatch.setattr(EXPERIMENTS.find(experiment), "build", None)  # no data is read
+    model, x = niso.load(run), observed(EXAMPLES[experiment])
+    a = model.encode(x)
+    assert model.run == run and model.metrics == json.loads((run / "metrics.json").read_text())
+    assert model.decode(a).shape == model.transport(x, model.map(x, x[::-1])).shape == x.shape
+    assert model.invariants(x).ndim == 2 and model.spectrum.eigenvalues.shape == (a.shape[1],)
+    stored = checkpoint.load(run / "checkpoints" / "pretrain.safetensors")[0]
+    for name, tensor in model.method.model.state_dict().items():
+        assert torch.equal(tensor, stored[f"model.model.{name}"]), name
+    assert model.save(tmp_path / "model") == tmp_path / "model"
+    assert sorted(file.name for file in (tmp_path / "model").iterdir()) == ["config.json", "model.safetensors"]
+    again = niso.load(tmp_path / "model")
+    same(model, again, x)
+    assert again.metrics == model.metrics and again.run is None and again.diagnosis == model.diagnosis
+
+
+def test_what_has_no_model_of_single_observations_is_refused(finished_once):
+    assert set(EXPERIMENTS) - set(EXAMPLES) == {"descriptors"}
+    with pytest.raises(InputError, match="models of the experiment descriptors cannot be loaded"):
+        niso.load(finished_once("descriptors"))
+
+
+def test_maps_of_shapes_are_scaled_as_in_training(finished_once, make_tiny):
+    experiment, model = make_tiny("shapes"), niso.load(finished_once("shapes"))
+    shape = torch.tensor([0, 1])
+    raw = torch.from_numpy(np.stack([experiment.shapes.maps(0)[0], experiment.shapes.maps(1)[0]]))
+    torch.testing.assert_close(model.scaled(raw), experiment.maps(shape, torch.zeros_like(shape)), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("experiment", "method"), [("pairs", "autoencoder"), ("homnist", "nft")])
+def test_other_methods(finished_once, experiment, method):
+    model, x = niso.load(finished_once(experiment, method)), observed(EXAMPLES[experiment])
+    assert model.decode(model.encode(x)).shape == x.shape and model.spectrum is None
+
+
+def test_a_run_in_double_precision(finished_once):
+    model = niso.load(finished_once("pairs", precision="64-true"))
+    assert model.encode(observed(EXAMPLES["pairs"])).dtype == np.float64
+
+
+def test_a_run_of_an_older_version_asks_its_data(finished_once, tmp_path):
+    new, run = niso.load(finished_once("homnist")), shutil.copytree(finished_once("homnist"), tmp_path / "run")
+    facts = json.loads((run / "run.json").read_text())
+    del facts["data"]
+    (run / "run.json").write_text(json.dumps(facts))
+    same(new, niso.load(run), observed(EXAMPLES["homnist"]))
+    shapes = shutil.copytree(finished_once("shapes"), tmp_path / "shapes")
+    (shapes / "run.json").write_text("{}")
+    config = (shapes / "config.yaml").read_text().splitlines()
+    lines = [f"data_dir: {tmp_path / 'gone'}" if line.startswith("data_dir:") else line for line in config]
+    (shapes / "config.yaml").write_text("\n".join(lines))
+    with pytest.raises(InputError, match="older version, which did not record what observations are"):
+        niso.load(shapes)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    random = np.random.default_rng(0)
+    x = random.standard_normal((40, 16, 2)).astype(np.float32)
+    return niso.fit(x, np.roll(x, 3, 1), steps=3, rank=4, batch_size=4, progress=False), x
+
+
+def test_a_round_trip_is_bit_equal_and_leaves_the_generators_alone(fitted, tmp_path):
+    model, x = fitted
+    model.save(tmp_path / "model")
+    state = torch.get_rng_state()
+    again = niso.load(str(tmp_path / "model"))
+    assert torch.equal(torch.get_rng_state(), state)
+    same(model, again, x)
+    assert again.diagnosis == model.diagnosis and again.settings == model.settings
+    same(model, niso.load(again.save(tmp_path / "second")), x)
+    with pytest.raises(InputError, match="is not an empty folder"):
+        model.save(tmp_path / "model")
+
+
+def test_networks_of_the_user_must_be_given(tmp_path):
+    random = np.random.default_rng(0)
+    x = random.standard_normal((40, 16, 2)).astype(np.float32)
+    model = niso.fit(
+        x, x, encoder=nn.Linear(2, 6), decoder=nn.Linear(6, 2), steps=3, rank=4, batch_size=4, progress=False
+    )
+    model.save(tmp_path / "model")
+    with pytest.raises(InputError, match=r"networks of your own: give niso\.load encoder and decoder"):
+        niso.load(tmp_path / "model")
+    same(model, niso.load(tmp_path / "model", encoder=nn.Linear(2, 6), decoder=nn.Linear(6, 2)), x)
+    with pytest.raises(CheckpointError, match="is of another model"):
+        niso.load(tmp_path / "model", encoder=nn.Linear(2, 7), decoder=nn.Linear(7, 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("config.json", lambda text: text[:-40], r"cannot read .*config\.json"),
+        ("config.json", lambda text: "[]", "is not a model that niso saved"),
+        ("config.json", lambda text: text.replace('"rank": 4', '"rank": 400'), "exceed|points|rank"),
+        ("config.json", lambda text: text.replace('"scaling"', '"scalings"'), "does not say how its model is built"),
+        ("config.json", lambda text: text.replace('"identity"', '"pointwise"'), "does not hold the weights"),
+        ("model.safetensors", lambda text: text[:100], "model.safetensors is damaged"),
+        ("model.safetensors", None, "has no model.safetensors"),
+    ],
+)
+def test_a_damaged_model_is_refused_in_one_line(fitted, tmp_path, name, change, message):
+    file = fitted[0].save(tmp_path / "model") / name
+    if change is None:
+        file.unlink()
+    else:
+        file.write_text(change(file.read_text(encoding="latin1")), encoding="latin1")
+    with pytest.raises((InputError, CheckpointError), match=message) as refused:
+        niso.load(tmp_path / "model")
+    assert "\n" not in str(refused.value)
+
+
+def test_what_is_no_model_is_refused(tmp_path, fitted):
+    for path, message in ((tmp_path, "neither config.yaml nor config.json"), (tmp_path / "x", "no such folder")):
+        with pytest.raises(InputError, match=message):
+            niso.load(path)
+    with pytest.raises(InputError, match="leave encoder and decoder out"):
+        niso.load(fitted[0].save(tmp_path / "m"), encoder=nn.Identity(), decoder=nn.Identity())
