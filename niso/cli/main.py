@@ -29,7 +29,7 @@ COMMANDS = {
     "record": ("RUN…", "keep settings, facts and metrics of finished runs as small JSON files"),
     "features": ("RUN DATA", "write what a trained model makes of observations"),
     "map": ("RUN A B", "solve for the map between observations, and apply it to others"),
-    "export": ("RUN", "write a trained model as programs for torch or ONNX runtimes"),
+    "export": ("RUN", "write a trained model as programs for PyTorch or ONNX runtimes"),
     "pose": ("VIDEO", "read a camera's trajectory off a video by a finished run of pose"),
     "view": ("RUN…", "show trajectories of pose runs in 3-D, in a web browser"),
     "data shapes": ("OUT", "make classes of closed meshes, or deform given ones into classes"),

@@ -139,8 +139,8 @@ FIELD = replace(
 )
 """8×8, k = 16, eigenfunctions and mass density as fields over the unit vectors of the points.
 
-`niso run sphere --preset field`: 4 ms a step on one free core of an AMD EPYC, half a minute in all. The weights of the
-quadrature are given; the density relative to them is learned."""
+`niso run sphere --preset field`. Records: results/sphere/sphere-field-niso-*.json. The weights of the quadrature are
+given; the density relative to them is learned."""
 
 FIELD_16 = replace(
     FIELD,
@@ -156,7 +156,7 @@ FIELD_16 = replace(
         eigenvalues_frozen=0.5,
     ),
 )
-"""The same on 16×16, k = 64: `niso run sphere --preset field-16`."""
+"""The same on 16×16, k = 64: `niso run sphere --preset field-16`. Records: results/sphere/sphere-field-16-*.json."""
 
 
 class ByDegree(NamedTuple):

@@ -35,7 +35,7 @@ def samplings(result: SphereResult) -> Iterator[Picture]:
         return
     spectrum = result.held_out.spectrum
     ascending = spectrum.eigenvalues.argsort()
-    shown = [1, 5, 10][: len(ascending) - 1]  # of the degrees 1, 2 and 3
+    shown = [index for index in (1, 5, 10) if index < len(ascending)]  # of the degrees 1, 2 and 3
     grid = quadrature_sphere(*result.grid).points, spectrum.eigenfunctions[:, ascending]
     drawn = {f"trained on: {result.grid[0]} × {result.grid[1]}": grid, **result.read}
     yield Picture(

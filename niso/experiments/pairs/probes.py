@@ -24,7 +24,9 @@ def probe(
     features, labels = (part.cpu().double().numpy() for part in train)
     mean, deviation = features.mean(0), features.std(0)
     used = deviation > 1e-9 * max(float(np.abs(features).max(initial=0)), 1e-300)
-    deviation = deviation[used]
+    if not used.any():
+        used[:1] = True  # all alike: the classifiers can only guess
+    deviation = np.where(deviation > 0, deviation, 1)[used]
 
     def scaled(values: Tensor) -> np.ndarray:
         return (values.cpu().double().numpy()[:, used] - mean[used]) / deviation
