@@ -288,6 +288,47 @@ def _read_video(suffix: str) -> Callable[[Path], Iterable[str]]:
     return read
 
 
+def _pairs() -> dict[str, np.ndarray]:
+    x = np.random.default_rng(0).integers(256, size=(20, 6, 6), dtype=np.uint8)
+    return {"x": x, "tx": x[:, ::-1].copy(), "label": np.arange(20) % 2, "group": np.arange(20) // 4}
+
+
+def _write_npz(compressed: bool) -> Callable[[Path], list[Path]]:
+    def write(folder: Path) -> list[Path]:
+        (np.savez_compressed if compressed else np.savez)(folder / "pairs.npz", **_pairs())
+        return [folder / "pairs.npz"]
+
+    return write
+
+
+def _write_npy(folder: Path) -> list[Path]:
+    (folder / "pairs").mkdir()
+    for name, values in _pairs().items():
+        np.save(folder / "pairs" / f"{name}.npy", values)
+    return [folder / "pairs" / "tx.npy", folder / "pairs" / "label.npy"]
+
+
+def _write_tensors(folder: Path) -> list[Path]:
+    from safetensors.numpy import save_file
+
+    save_file(_pairs(), folder / "pairs.safetensors")
+    return [folder / "pairs.safetensors"]
+
+
+def _read_pairs(name: str) -> Callable[[Path], Iterable[str]]:
+    def read(folder: Path) -> Iterable[str]:
+        from niso.data.pairs.find import find_reader
+        from niso.data.pairs.table import Reading
+
+        path = folder / name
+        table = find_reader(path, Reading()).read(path, Reading(), 8)
+        for view in table.views.values():
+            assert len(view) == len(table) and np.isfinite(view).all()
+        return ()
+
+    return read
+
+
 TARGETS = {
     "off": Target(_write_off, _read_mesh(".off"), mutations.text),
     "obj": Target(_write_obj, _read_mesh(".obj"), mutations.text),
@@ -304,6 +345,10 @@ TARGETS = {
     "COLMAP": Target(_write_colmap, _read_colmap, mutations.text),
     "config.yaml": Target(_write_settings, _read_settings, mutations.yaml_nodes),
     "safetensors": Target(_write_checkpoint, _read_checkpoint, mutations.safetensors),
+    "npz": Target(_write_npz(False), _read_pairs("pairs.npz"), mutations.any_bytes),
+    "npz, compressed": Target(_write_npz(True), _read_pairs("pairs.npz"), mutations.any_bytes),
+    "npy": Target(_write_npy, _read_pairs("pairs"), mutations.any_bytes),
+    "safetensors of pairs": Target(_write_tensors, _read_pairs("pairs.safetensors"), mutations.safetensors),
     "mp4": Target(_write_video(".mp4"), _read_video(".mp4"), mutations.any_bytes),
     "mkv": Target(_write_video(".mkv"), _read_video(".mkv"), mutations.any_bytes),
 }
