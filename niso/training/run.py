@@ -272,7 +272,7 @@ def read_log(path: Path) -> list[dict[str, str]]:
     """Rows of log.csv; none where there is no such file. A last line that a kill cut short is left out."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True) if path.is_file() else []
     rows = csv.DictReader(line for line in lines if line.endswith("\n"))
-    return [row for row in rows if None not in row and None not in row.values() and row.get("step", "").isdigit()]
+    return [row for row in rows if None not in row and None not in row.values() and row.get("step", "").isdecimal()]
 
 
 def _number(text: str) -> float:

@@ -117,5 +117,7 @@ def _spheres(folder: Path, shape: Path) -> tuple[Path, ...]:
     pattern = re.compile(re.escape(shape.stem) + r"[_-]\D*(\d+)")
     matches = [(path, pattern.fullmatch(path.stem)) for path in place.glob("*") if _is_mesh(path)]
     variants = {int(match[1]): path for path, match in matches if match}
-    inside = {int(path.stem): path for path in (place / shape.stem).glob("*") if _is_mesh(path) and path.stem.isdigit()}
+    inside = {
+        int(path.stem): path for path in (place / shape.stem).glob("*") if _is_mesh(path) and path.stem.isdecimal()
+    }
     return (base, *(path for _, path in sorted((variants or inside).items())))

@@ -106,5 +106,7 @@ def longest_run(numbers: list[int], problems: dict[int, str]) -> range:
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:
-    """Sort key that places frame2 before frame10."""
-    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name) if part]
+    """Sort key that places frame2 before frame10, however many digits there are."""
+    parts = [part for part in re.split(r"([0-9]+)", name) if part]
+    numbers = [part.lstrip("0") if part[0] in "0123456789" else None for part in parts]
+    return [(1, 0, part) if n is None else (0, len(n), n) for part, n in zip(parts, numbers, strict=True)]
