@@ -10,6 +10,7 @@ from niso.data.digits import DIGITS
 from niso.data.digits.homnist import COPIES
 from niso.errors import nearest
 from niso.geometry import ACTIONS
+from niso.methods import recipes
 from niso.methods.config import GroupConfig, PartialViewsConfig
 from niso.networks import ConvConfig, VectorNeuronConfig, ViTConfig
 
@@ -93,15 +94,9 @@ SMALL = HomnistConfig(
     relative_equivariance=0.03,
     multiplicity=0.01,
     multiplicity_decay=0.1,
-    training=Optimisation(
-        steps=1_500,
-        learning_rate=2e-3,
-        final_learning_rate=0.0,
-        warmup_steps=300,
-        eigenvalue_learning_rate=2e-2,
-    ),
+    training=recipes.LATENT,
     head=Optimisation(steps=800, batch_size=64, learning_rate=2e-3, final_learning_rate=0.0, warmup_steps=100),
-    vector_neurons=VectorNeuronConfig(variant="released", invariant_channels=32, expansion=2),
+    vector_neurons=recipes.HEAD,
     test_digits=5_000,
     test_copies=4,
     evaluation_pairs=2_000,

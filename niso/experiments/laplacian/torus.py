@@ -13,10 +13,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from niso.config import Optimisation
-from niso.experiments.laplacian.experiment import COMMON, TRAINING, LaplacianConfig, LaplacianExperiment
+from niso.experiments.laplacian.experiment import COMMON, LaplacianConfig, LaplacianExperiment
 from niso.geometry.domains import domain, torus
 from niso.geometry.domains.domain import Sampling
 from niso.geometry.shifts import Shifts
+from niso.methods import recipes
 from niso.methods.config import FieldConfig
 from niso.results import Metric
 
@@ -65,7 +66,7 @@ QUICK = TorusConfig(
     norm="l2",
     multiplicity=0.04,
     multiplicity_decay=0.003,
-    training=replace(TRAINING, steps=16_000, warmup_steps=1_600, mass_learning_rate=1e-3, eigenvalues_frozen=0.1),
+    training=replace(recipes.DOMAIN, steps=16_000, warmup_steps=1_600, mass_learning_rate=1e-3, eigenvalues_frozen=0.1),
 )
 """8×8, k = 64, with the settings that docs/notation.md explains ("What the torus presets change").
 

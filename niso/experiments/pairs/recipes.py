@@ -1,21 +1,16 @@
-"""The tuned recipes: every setting that is not the user's or the data's, in one place.
+"""The recipes of `niso run pairs` and `niso.fit`: every setting that is not the user's or the data's, in one place.
 
-`niso run pairs`, `niso.fit` and whoever asks `recipe` use them. There are two, for what an encoder can do: *domain*,
-for functions that T moves without changing them, as on the torus, where no network is needed; and *latent*, for
-anything else, as in homNIST. Each setting comes from the experiment that it was chosen in, by its validation data,
-see docs/notation.md.
+*latent* trains networks, as homNIST's preset small does; *domain* trains a spectrum alone, as the torus does, for
+functions that T moves without changing them. Both start from `niso.methods.recipes`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from niso.config import Optimisation
 from niso.experiments.pairs.presets import Architecture, Effort
+from niso.methods import recipes as shared
 from niso.methods.config import GroupConfig
-from niso.networks import VectorNeuronConfig
-
-HEAD = VectorNeuronConfig(variant="released", invariant_channels=32, expansion=2)
 
 
 @dataclass(frozen=True)
@@ -40,25 +35,19 @@ class Chosen(GroupConfig):
 
 
 LATENT = Chosen(
-    vector_neurons=HEAD,
+    vector_neurons=shared.HEAD,
     rank=32,
     eigenvalues="shifted",
     relative_equivariance=0.03,
     multiplicity=0.01,
     multiplicity_decay=0.1,
     group=4,
-    training=Optimisation(
-        steps=1_500,
-        learning_rate=2e-3,
-        final_learning_rate=0.0,
-        warmup_steps=300,
-        eigenvalue_learning_rate=2e-2,
-    ),
+    training=shared.LATENT,
 )
 """Of homNIST's preset small."""
 
 DOMAIN = Chosen(
-    vector_neurons=HEAD,
+    vector_neurons=shared.HEAD,
     architecture="identity",
     eigenvalues="shifted",
     eigenfunctions="rotation",
@@ -68,25 +57,18 @@ DOMAIN = Chosen(
     multiplicity_decay=0.003,
     spectral_dropout=0.5,
     group=4,
-    training=Optimisation(
+    training=replace(
+        shared.DOMAIN,
         steps=4_000,
         batch_size=16,
-        learning_rate=0.02,
-        final_learning_rate=0.0,
         warmup_steps=400,
-        weight_decay=0.0,
-        eigenfunction_beta2=0.99,
-        eigenfunction_eps=1e-12,
-        eigenvalue_learning_rate=0.3,
         mass_learning_rate=1e-3,
         eigenvalues_frozen=0.1,
     ),
 )
 """Of the torus's preset quick. With identity networks the equivariance loss is the reconstruction loss.
 
-1,000 signals of 32 samples and one channel, each shifted circularly by an offset of its own, about 40 s on one core of
-an AMD EPYC. Energy of the eigenfunctions in Fourier planes after 2,000 steps 0.999, 0.977 and 0.965 (seeds 10
-to 12), after 3,000 steps 0.998 and 0.998 (11 and 12), after 4,000 steps 0.999 (13)."""
+`python -m benchmarks.fit` says what it finds in shifted signals, and in what time: benchmarks/results/fit.json."""
 
 RECIPES: dict[Effort, dict[str, Chosen]] = {
     "quick": {"latent": LATENT, "domain": DOMAIN},

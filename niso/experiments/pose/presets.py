@@ -9,6 +9,7 @@ from typing import Any
 from niso.config import Optimisation, require
 from niso.data.video.clips import Motion
 from niso.experiments.pose.losses import Scale
+from niso.methods import recipes
 from niso.methods.config import MethodConfig, PartialViewsConfig
 from niso.networks import ConvConfig, MLPConfig
 from niso.networks.two_view import TwoViewConfig
@@ -145,14 +146,7 @@ SMALL = PoseConfig(
     translation_scale="norm",
     standardise=True,
     nft_maps=800,
-    training=Optimisation(
-        steps=1_000,
-        batch_size=8,
-        learning_rate=2e-3,
-        final_learning_rate=0.0,
-        warmup_steps=200,
-        eigenvalue_learning_rate=2e-2,
-    ),
+    training=replace(recipes.LATENT, steps=1_000, batch_size=8, warmup_steps=200),
     head=Optimisation(steps=6_000, batch_size=32, learning_rate=1e-3, final_learning_rate=0.0, warmup_steps=200),
     mlp=MLPConfig(layers=3, channels=256),
 )

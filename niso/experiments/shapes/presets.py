@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 
 from niso.config import Optimisation, require
 from niso.data.shapes.preparation import Preparation
+from niso.methods import recipes
 from niso.methods.config import ClassifierConfig
 from niso.networks import ConvConfig, VectorNeuronConfig
 
@@ -86,15 +87,9 @@ SMALL = replace(
     multiplicity=0.001,
     multiplicity_decay=0.1,
     nft_maps=800,
-    training=Optimisation(
-        steps=2_000,
-        learning_rate=2e-3,
-        final_learning_rate=0.0,
-        warmup_steps=300,
-        eigenvalue_learning_rate=2e-2,
-    ),
+    training=replace(recipes.LATENT, steps=2_000),
     head=Optimisation(steps=1_200, batch_size=32, learning_rate=5e-4, final_learning_rate=0.0, warmup_steps=100),
-    vector_neurons=VectorNeuronConfig(variant="released", layers=4, invariant_channels=32, expansion=2),
+    vector_neurons=replace(recipes.HEAD, layers=4),
     evaluation_pairs=1_000,
 )
 """The embedded shapes on one core: a network of 0.18 million parameters, maps of 24×48 points.
