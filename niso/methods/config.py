@@ -89,8 +89,10 @@ class IsometryConfig(Strict):
 
     def spectrum_unread(self) -> dict[str, str]:
         """Settings of the parametrisation of the spectrum that is not taken, and why."""
-        other = {"table": "field", "field": "eigenfunctions"}[self.spectrum]
-        return {other: f"--spectrum is {self.spectrum}"}
+        if self.spectrum == "table":
+            return {"field": "--spectrum is table"}
+        unread = {"coordinates": ("frequencies", "scale"), "fourier": (), "periodic": ("scale",)}[self.field.features]
+        return {f"field.{name}": f"--field.features are {self.field.features}" for name in unread}
 
 
 @dataclass(frozen=True)

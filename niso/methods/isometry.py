@@ -90,8 +90,7 @@ class Isometry(Method):
         return cast(Spectrum, self.model.spectrum())
 
     def spectrum_at(self, sampling: Sampling) -> Spectrum | None:
-        spectrum = self.model.spectrum
-        return spectrum.at(*sampling) if isinstance(spectrum, SpectrumModule) else None
+        return cast(SpectrumModule, self.model.spectrum).at(*sampling)
 
     def mask(self) -> Float[Tensor, "rank rank"] | None:
         return None if self.model.mask is None else multiplicity_mask(self.spectrum().eigenvalues)

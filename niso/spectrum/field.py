@@ -103,7 +103,7 @@ class FieldSpectrum(SpectrumModule):
                 parameter.mul_(gain)
         nn.init.orthogonal_(self.functions.layers[-1].weight)  # type: ignore[arg-type]  # a linear layer's
         nn.init.zeros_(self.density.layers[-1].weight)  # type: ignore[arg-type]  # a linear layer's
-        nn.init.zeros_(self.density.layers[-1].bias)  # type: ignore[arg-type]
+        nn.init.zeros_(self.density.layers[-1].bias)  # type: ignore[arg-type]  # the same
         self.eigenvalue_root = nn.Parameter(initial_root(eigenvalues, rank))
         if eigenfunctions == "rotation":
             self.register_buffer("frame", start_frame(rank))
@@ -210,7 +210,7 @@ class _Network(nn.Module):
 
     def forward(self, x: Float[Tensor, "points inputs"]) -> Float[Tensor, "points outputs"]:
         for number, layer in enumerate(self.layers):
-            x = _linear(x if number == 0 else nn.functional.silu(x), layer.weight, layer.bias)  # type: ignore[arg-type]
+            x = _linear(x if number == 0 else nn.functional.silu(x), layer.weight, layer.bias)  # type: ignore[arg-type]  # a linear layer's
         return x
 
 

@@ -10,7 +10,7 @@ from niso.methods import METHODS
 from niso.methods.config import MethodConfig
 from niso.methods.evaluation import PAIR_METRICS, SHOWN, evaluate_pairs, in_ascending_order, learned_operator
 from niso.methods.method import Method, Networks
-from niso.spectrum import Spectrum
+from niso.spectrum import FixedSpectrum
 
 SIZE, CHANNELS = 4, 20
 POINTS = SIZE**2
@@ -18,17 +18,11 @@ ACTION = Shifts(SIZE)
 TRUTH = torus.harmonics(SIZE)
 
 
-class Planted(nn.Module):
+def planted() -> FixedSpectrum:
     """The torus's harmonics in any order, with eigenvalues far apart between its eigenspaces."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        order = torch.randperm(POINTS, generator=torch.Generator().manual_seed(0))
-        functions, values = TRUTH.functions[:, order], 20.0 * TRUTH.spaces[order]
-        self.spectrum = Spectrum(torch.ones(POINTS), functions.float(), values.float())
-
-    def forward(self) -> Spectrum:
-        return self.spectrum
+    order = torch.randperm(POINTS, generator=torch.Generator().manual_seed(0))
+    functions, values = TRUTH.functions[:, order], 20.0 * TRUTH.spaces[order]
+    return FixedSpectrum(torch.ones(POINTS), functions.float(), values.float())
 
 
 def make(name: str = "niso") -> Method:
@@ -37,7 +31,7 @@ def make(name: str = "niso") -> Method:
         MethodConfig(rank=POINTS), Networks(nn.Identity(), nn.Identity(), (SIZE, SIZE), CHANNELS)
     )
     if method.spectrum() is not None:
-        method.model.spectrum = Planted()
+        method.model.spectrum = planted()
     return method
 
 

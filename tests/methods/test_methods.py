@@ -14,7 +14,7 @@ from niso.methods.config import GroupConfig, IsometryConfig, MethodConfig
 from niso.methods.isometry import neural_isometry
 from niso.methods.method import Method, Networks
 from niso.networks import ConvConfig, MLPConfig, SpectralHead, VectorNeuronConfig
-from niso.spectrum import Spectrum
+from niso.spectrum import FixedSpectrum, Spectrum
 
 CONV = ConvConfig(image_size=(8, 8), channels=(4,), blocks=1, latent_channels=5, stem_channels=3)
 RANK, CLASSES, BATCH = 6, 3, 4
@@ -54,15 +54,9 @@ def length(name: str) -> int:
     return CONV.points if name in ("niso-no-basis", "autoencoder") else RANK
 
 
-class Planted(nn.Module):
+def planted(spectrum: Spectrum) -> FixedSpectrum:
     """Eigenvalues all alike, so that every orthogonal map commutes with the operator."""
-
-    def __init__(self, spectrum: Spectrum) -> None:
-        super().__init__()
-        self.spectrum = spectrum._replace(eigenvalues=torch.zeros_like(spectrum.eigenvalues))
-
-    def forward(self) -> Spectrum:
-        return self.spectrum
+    return FixedSpectrum(*spectrum._replace(eigenvalues=torch.zeros_like(spectrum.eigenvalues)))
 
 
 # Encoding and decoding
@@ -95,7 +89,7 @@ def test_coefficients_are_never_of_half_precision(name):
 def test_a_solved_map_carries_the_first_coefficients_to_the_second(name, dtype, tolerance):
     method = make(name, dtype)
     if method.spectrum() is not None:
-        method.model.spectrum = Planted(Spectrum(*(part.detach() for part in method.spectrum())))
+        method.model.spectrum = planted(method.spectrum())
     size = length(name)
     a = torch.randn(BATCH, size, 5, dtype=torch.float64).to(dtype)
     b = orthogonal(BATCH, size, dtype) @ a

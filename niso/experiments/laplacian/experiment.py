@@ -10,14 +10,14 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, cast, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from niso import metrics
-from niso.config import Optimisation, require
+from niso.config import require
 from niso.data.photographs import crops, photographs
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Own, Phase
@@ -38,16 +38,6 @@ VALIDATION_SEED = 20_241_211
 EVALUATION_CROPS = 2_000
 """Held-out crops that observations are stacked from."""
 
-TRAINING = Optimisation(
-    batch_size=1,
-    learning_rate=0.02,
-    final_learning_rate=0.0,
-    weight_decay=0.0,
-    eigenfunction_beta2=0.99,
-    eigenfunction_eps=1e-12,
-    eigenvalue_learning_rate=0.3,
-)
-"""What the presets that are not published ones share, see docs/notation.md ("What the torus presets change")."""
 COMMON: dict[str, Any] = {
     "eigenvalues": "sorted",
     "equivariance": 0.0,
@@ -114,12 +104,14 @@ class Reading(NamedTuple):
     """What was learned, read at another sampling of the domain than it was trained on; on the CPU.
 
     Attributes:
+        points: of this sampling.
         held_out: what was found at its own sampling.
         spectrum: at this one.
         energy: of every eigenfunction in each true space here, in the M-inner product.
         functions: the true functions here.
     """
 
+    points: Float[Tensor, "points dimensions"]
     held_out: HeldOut
     spectrum: Spectrum
     energy: Float[Tensor, "rank spaces"]
@@ -134,6 +126,7 @@ class LaplacianResult(Result):
         values: Laplacian eigenvalue of every true space.
         laplacian: the true operator.
         grid: height and width of the domain.
+        readings: what was learned at other samplings, by name; of fields alone.
     """
 
     held_out: HeldOut
@@ -141,6 +134,7 @@ class LaplacianResult(Result):
     values: Float[Tensor, " spaces"]
     laplacian: Float[Tensor, "points points"]
     grid: tuple[int, int]
+    readings: dict[str, Reading]
 
 
 class LaplacianExperiment(Experiment):
@@ -292,10 +286,13 @@ class LaplacianExperiment(Experiment):
         others = self.measure(validation)
         values |= {f"{key}_val": others[key] for key in ("map_block_energy", "equivariance_error")}
         values["relative_map_error"] = self.relative_map_error(held_out)
-        for name, reading in self.readings(held_out).items():
+        readings = self.readings(held_out)
+        for name, reading in readings.items():
             values |= {f"{key}_{name}": value for key, value in self.measure_reading(reading).items()}
         grid = (self.config.size, self.config.size)
-        return LaplacianResult(values, held_out, self.truth(), self.space_eigenvalues(), self.laplacian(), grid)
+        return LaplacianResult(
+            values, held_out, self.truth(), self.space_eigenvalues(), self.laplacian(), grid, readings
+        )
 
     def measure(self, held_out: HeldOut) -> dict[str, float]:
         """Metrics that torus and sphere share."""
@@ -323,16 +320,14 @@ class LaplacianExperiment(Experiment):
 
     def readings(self, held_out: HeldOut) -> dict[str, Reading]:
         """The spectrum at other samplings; nothing where it is known on its own grid alone."""
-        field = self.model.spectrum
-        if not isinstance(field, SpectrumModule):
-            return {}
+        learned = cast(SpectrumModule, self.model.spectrum)
         readings = {}
         for name, (points, weights) in self.samplings().items():
-            spectrum = field.at(points.to(self.device), weights.to(self.device))
+            spectrum = learned.at(points.to(self.device), weights.to(self.device))
             if spectrum is not None:
                 read, functions = Spectrum(*(part.cpu() for part in spectrum)), self.truth_at(points)
                 energy = metrics.eigenspace_energy(read.mass, read.eigenfunctions, functions, self.truth().spaces)
-                readings[name] = Reading(held_out, read, energy, functions)
+                readings[name] = Reading(points, held_out, read, energy, functions)
         return readings
 
     def measure_reading(self, reading: Reading) -> dict[str, float]:

@@ -18,7 +18,6 @@ from niso import metrics
 from niso.config import Optimisation
 from niso.experiments.laplacian.experiment import (
     COMMON,
-    TRAINING,
     HeldOut,
     LaplacianConfig,
     LaplacianExperiment,
@@ -32,6 +31,7 @@ from niso.geometry.domains.sphere_samplings import fibonacci, random
 from niso.geometry.mesh.surface import icosphere, vertex_areas
 from niso.geometry.rotations import Rotations
 from niso.linalg import polar
+from niso.methods import recipes
 from niso.methods.config import FieldConfig
 from niso.results import Curve, Metric
 from niso.spectrum import Spectrum
@@ -88,7 +88,7 @@ QUICK = SphereConfig(
     multiplicity=0.01,
     multiplicity_decay=0.003,
     training=replace(
-        TRAINING,
+        recipes.DOMAIN,
         steps=8_000,
         warmup_steps=800,
         eigenvalue_learning_rate=0.1,
@@ -197,12 +197,10 @@ class SphereResult(LaplacianResult):
     Attributes:
         by: how well each degree was found.
         weights: of the quadrature.
-        read: points of other samplings, and the eigenfunctions there, in ascending eigenvalue; of fields alone.
     """
 
     by: ByDegree
     weights: Float[Tensor, " points"]
-    read: dict[str, tuple[Float[Tensor, "_points 3"], Float[Tensor, "_points rank"]]]
 
 
 class Sphere(LaplacianExperiment):
@@ -308,12 +306,7 @@ class Sphere(LaplacianExperiment):
         by = self.by_degree(shared.held_out)
         values = {**shared.metrics, **self.by_degree_metrics(shared.held_out.spectrum, by)}
         changed = {"metrics": values, "curves": curves(by)}
-        ascending = shared.held_out.spectrum.eigenvalues.argsort()
-        read = {
-            name: (self.samplings()[name].points, reading.spectrum.eigenfunctions[:, ascending])
-            for name, reading in self.readings(shared.held_out).items()
-        }
-        return SphereResult(**{**vars(shared), **changed}, by=by, weights=self.truth().weights, read=read)
+        return SphereResult(**{**vars(shared), **changed}, by=by, weights=self.truth().weights)
 
     def by_degree_metrics(self, spectrum: Spectrum, by: ByDegree) -> dict[str, float]:
         """Metrics of the sphere alone."""

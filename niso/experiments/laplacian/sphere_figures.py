@@ -31,20 +31,20 @@ def eigenfunctions(result: SphereResult) -> Picture:
 
 def samplings(result: SphereResult) -> Iterator[Picture]:
     """The eigenfunctions of a field on the grid of the training, and where they were never trained."""
-    if not result.read:
+    if not result.readings:
         return
-    spectrum = result.held_out.spectrum
-    ascending = spectrum.eigenvalues.argsort()
-    shown = [index for index in (1, 5, 10) if index < len(ascending)]  # of the degrees 1, 2 and 3
-    grid = quadrature_sphere(*result.grid).points, spectrum.eigenfunctions[:, ascending]
-    drawn = {f"trained on: {result.grid[0]} × {result.grid[1]}": grid, **result.read}
+    values = result.held_out.spectrum.eigenvalues
+    shown = values.argsort()[[index for index in (1, 5, 10) if index < len(values)]]  # of the degrees 1, 2 and 3
+    grid = quadrature_sphere(*result.grid).points, result.held_out.spectrum
+    drawn = {f"trained on: {result.grid[0]} × {result.grid[1]}": grid}
+    drawn |= {name: (reading.points, reading.spectrum) for name, reading in result.readings.items()}
     yield Picture(
         "samplings",
         "Three eigenfunctions of one operator, learned on the points at the left, and read on others that it has never "
         "seen: a finer grid, Fibonacci points, random points and the vertices of a mesh.",
         figures.point_spheres(
-            {title: (points, functions[:, shown]) for title, (points, functions) in drawn.items()},
-            [f"λ = {spectrum.eigenvalues[ascending[index]]:.2f}" for index in shown],
+            {title: (points, spectrum.eigenfunctions[:, shown]) for title, (points, spectrum) in drawn.items()},
+            [f"λ = {value:.2f}" for value in values[shown]],
         ),
     )
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import nn
 
 from niso.experiments.laplacian.experiment import EVALUATION_SEED, VALIDATION_SEED
 from niso.experiments.laplacian.sphere import QUICK, SAMPLINGS, STANDARD, Sphere, SphereConfig
@@ -26,19 +25,8 @@ def make(folder, **settings) -> Sphere:
     return Sphere(replace(QUICK, **values), "niso", 0, folder, CPU)
 
 
-class Planted(nn.Module):
-    """A spectrum that is given."""
-
-    def __init__(self, spectrum: Spectrum) -> None:
-        super().__init__()
-        self.spectrum = Spectrum(*(part.float() for part in spectrum))
-
-    def forward(self) -> Spectrum:
-        return self.spectrum
-
-
 def planted(experiment: Sphere, functions: torch.Tensor, eigenvalues: torch.Tensor) -> Sphere:
-    experiment.model.spectrum = Planted(Spectrum(TRUTH.weights, functions, eigenvalues))
+    experiment.model.spectrum = FixedSpectrum(*(part.float() for part in (TRUTH.weights, functions, eigenvalues)))
     return experiment
 
 
@@ -163,8 +151,8 @@ def test_a_field_of_the_truth_scores_full_marks_on_every_sampling(folder):
     experiment.model.spectrum = PlantedField(TRUTH.weights.float(), TRUTH.functions.float(), APART.float())
     result = experiment.evaluate()
     metrics = result.metrics
-    assert result.read.keys() == SAMPLINGS.keys()
-    assert all(len(points) == len(functions) for points, functions in result.read.values())
+    assert result.readings.keys() == SAMPLINGS.keys()
+    assert all(len(read.points) == len(read.functions) for read in result.readings.values())
     assert "samplings" in [picture.name for picture in samplings(result)]
     for name in SAMPLINGS:
         assert metrics[f"eigenspace_energy_{name}"] == pytest.approx(1, abs=1e-5), name

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import nn
 
 from niso.experiments import EXPERIMENTS
 from niso.experiments.laplacian.experiment import EVALUATION_SEED, VALIDATION_SEED
@@ -27,16 +26,9 @@ def experiment(folder):
     return Torus(config, "niso", 0, folder, CPU)
 
 
-class Planted(nn.Module):
+def planted(functions: torch.Tensor, eigenvalues: torch.Tensor) -> FixedSpectrum:
     """A spectrum that is given, whatever the parametrisation of learned ones."""
-
-    def __init__(self, functions: torch.Tensor, eigenvalues: torch.Tensor) -> None:
-        super().__init__()
-        mass = torch.ones(len(functions))
-        self.planted = Spectrum(mass, functions.float(), eigenvalues.float())
-
-    def forward(self) -> Spectrum:
-        return self.planted
+    return FixedSpectrum(torch.ones(len(functions)), functions.float(), eigenvalues.float())
 
 
 TRUTH = torus.harmonics(SIZE)
@@ -48,7 +40,7 @@ def apart(spaces: torch.Tensor) -> torch.Tensor:
 
 
 def metrics_of(experiment: Torus, functions: torch.Tensor, eigenvalues: torch.Tensor) -> dict[str, float]:
-    experiment.model.spectrum = Planted(functions, eigenvalues)
+    experiment.model.spectrum = planted(functions, eigenvalues)
     experiment.model.eval()
     return experiment.evaluate().metrics
 
@@ -157,7 +149,7 @@ def test_validation_crops_are_of_the_training_photographs_and_never_trained_on(e
 
 
 def test_maps_of_another_observation_are_under_the_same_motion(experiment):
-    experiment.model.spectrum = Planted(TRUTH.functions, apart(TRUTH.spaces))
+    experiment.model.spectrum = planted(TRUTH.functions, apart(TRUTH.spaces))
     held_out = experiment.held_out(experiment.test_crops, EVALUATION_SEED)
     assert experiment.relative_map_error(held_out) == pytest.approx(0, abs=1e-5)
     astray = held_out._replace(motions=(held_out.motions + 1) % SIZE)
@@ -165,7 +157,7 @@ def test_maps_of_another_observation_are_under_the_same_motion(experiment):
 
 
 def test_planes_take_no_more_eigenfunctions_than_they_have_dimensions(experiment, crowded):
-    experiment.model.spectrum = Planted(crowded(TRUTH.functions, TRUTH.spaces), apart(TRUTH.spaces))
+    experiment.model.spectrum = planted(crowded(TRUTH.functions, TRUTH.spaces), apart(TRUTH.spaces))
     held_out = experiment.held_out(experiment.test_crops, EVALUATION_SEED)
     assert held_out.energy.argmax(-1).bincount()[1] == (TRUTH.spaces == 1).sum() + 1
     assert torch.equal(held_out.spaces.bincount(), TRUTH.spaces.bincount())
@@ -173,7 +165,7 @@ def test_planes_take_no_more_eigenfunctions_than_they_have_dimensions(experiment
 
 @pytest.mark.slow
 def test_figures_stand_in_reading_order(experiment, drawn):
-    experiment.model.spectrum = Planted(TRUTH.functions, apart(TRUTH.spaces))
+    experiment.model.spectrum = planted(TRUTH.functions, apart(TRUTH.spaces))
     assert drawn(Torus, experiment.evaluate()) == [
         "eigenfunctions",
         "purity",
