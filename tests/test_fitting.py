@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 import niso
+from benchmarks import fit as benchmark
 from niso.errors import InputError
 
 FEW = {"steps": 3, "rank": 4, "batch_size": 4, "progress": False}
@@ -121,3 +122,8 @@ def test_other_observations_are_refused(fitted):
         model.encode(x[:, :8])
     with pytest.raises(ValueError, match="as many transformed"):
         model.map(x, tx[1:])
+
+
+def test_the_benchmark_measures_the_energy_in_fourier_planes():
+    found = benchmark.fit(benchmark.Options(signals=40, length=8, steps=3), seed=0)
+    assert 0 < found["worst"] <= found["mean"] <= 1 and found["seconds"] > 0
