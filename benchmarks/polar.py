@@ -1,4 +1,5 @@
-"""The polar factor and its gradient: `niso.polar`, and what differentiating `torch.linalg.svd` would cost.
+"""The polar factor and its gradient: `niso.polar`, the root of the Gram matrix, as fields have it, and what
+differentiating `torch.linalg.svd` would cost.
 
 Run: python -m benchmarks.polar
 """
@@ -21,8 +22,11 @@ SHAPES = (
     (16, 64, 64),
     (8, 128, 128),
     (1, 256, 256),
+    (1, 64, 16),
+    (1, 100, 32),
     (1, 400, 32),
-)  # maps of homNIST, torus 8×8 or sphere, poses; torus 16×16; Φ of homNIST
+    (1, 1024, 64),
+)  # maps of homNIST, torus 8×8 or sphere, poses; torus 16×16; Φ of the sphere, of homNIST at small and paper, of a mesh
 CONDITIONS = (1e1, 1e3, 1e6)
 
 
@@ -32,7 +36,13 @@ def through_svd(m: Tensor) -> Tensor:
     return u @ vh
 
 
-CALLS = {"svd": niso.polar, "autograd of svd": through_svd}
+def through_gram(m: Tensor) -> Tensor:
+    """M (MᵀM)^(−1/2) in float64, for matrices of full rank."""
+    wide = m.double()
+    return (wide @ niso.inverse_root(wide.mT @ wide)).to(m.dtype)
+
+
+CALLS = {"svd": niso.polar, "Gram root": through_gram, "autograd of svd": through_svd}
 
 
 def accuracy(device: str, side: int = 128) -> list[dict[str, Any]]:
