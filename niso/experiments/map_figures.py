@@ -31,7 +31,7 @@ def same_transformation(pairs: PairEvaluation, thing: str, transformation: str, 
             "maps",
             f"{_title(maps)}. A column is one {transformation}; the rows are two {thing}s that it was applied to. "
             "Where the maps know the transformation alone, the rows are alike.",
-            figures.image_rows([(f"a {thing}", first), (f"another {thing}", second)]),
+            figures.image_rows([(f"one {thing}", first), (f"another {thing}", second)]),
         )
     ]
 

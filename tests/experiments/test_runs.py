@@ -114,6 +114,7 @@ def test_published_values_are_of_known_methods_and_metrics(experiment):
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_experiments_are_found_and_say_what_they_are(name):
     kind = EXPERIMENTS.find(name)
+    assert {"steps", "seconds", "seconds_wall"} <= {metric.key for metric in kind.metrics}
     assert kind.name == name and kind.summary.endswith(".") and next(iter(kind.presets)) == "quick"
     assert all(isinstance(config, kind.config_class) for config in kind.presets.values())
     assert len({field.name for field in fields(kind.config_class)}) == len(fields(kind.config_class))

@@ -47,7 +47,7 @@ from niso.methods.method import Networks
 from niso.networks import ClassificationObjective
 from niso.networks.vector_neurons import inner_products
 from niso.random import local_part, process, step_seed
-from niso.results import Metric, Result
+from niso.results import SECONDS_WALL, Metric, Result
 from niso.spectrum import LearnedSpectrum
 
 EVALUATION_SEED = 20_241_210
@@ -161,6 +161,7 @@ class Pairs(Experiment):
         Metric("held_out_observations", "observations, or pairs, that were held out"),
         Metric("steps", "optimiser steps of all phases"),
         Metric("seconds", "time of training", "lower", "s"),
+        SECONDS_WALL,
     )
     figures = "niso.experiments.pairs.figures"
 
