@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -144,25 +143,24 @@ def _sizes(chosen: Chosen, data: PairData) -> dict[str, Any]:
         return {}
     sides = table.shape[1:] if table.kind == "images" else table.shape[:1]
     aim = GRID_SIDE if table.kind == "images" else SIGNAL_POINTS
-    stride = _stride(sides, aim, " × ".join(map(str, sides)), table.kind)
+    stride = _stride(sides, aim, table.kind)
     if chosen.architecture == "vit":
         return {"patch": stride}
     levels = min(len(chosen.channels), int(math.log2(stride)) + 1)
     return {"patch": stride // 2 ** (levels - 1), "channels": chosen.channels[-levels:]}
 
 
-def _stride(sides: Iterable[int], aim: int, shape: str, kind: str) -> int:
+def _stride(sides: tuple[int, ...], aim: int, kind: str) -> int:
     """The stride that divides the sides and makes the latent grid's nearest to the aim."""
-    sides = tuple(sides)
     possible = [
         stride
         for stride in (1, 2, 4, 8, 16, 32, 64)
         if all(side % stride == 0 for side in sides) and math.prod(side // stride for side in sides) <= MOST_POINTS
     ]
     if not possible:
-        remedy = "pad or crop them to a multiple of 8" + (", or give your own --encoder and --decoder" if kind else "")
         raise InputError(
-            f"{kind} of {shape} cannot be divided into a latent grid of at most {MOST_POINTS} points: {remedy}"
+            f"{kind} of {' × '.join(map(str, sides))} cannot be divided into a latent grid of at most {MOST_POINTS} "
+            "points: pad or crop them to a multiple of 8, or give your own --encoder and --decoder"
         )
     middle = math.exp(sum(map(math.log, sides)) / len(sides))
     return min(possible, key=lambda stride: abs(math.log(middle / stride / aim)))

@@ -143,7 +143,7 @@ def test_networks_of_the_user_are_imported_from_the_working_directory(run, refus
     for name, message in (
         ("nets_of_mine:Wrong", "the decoder gives (2, 16, 3) for observations (2, 16, 2)"),
         ("nets_of_mine:Missing", "has no attribute 'Missing'"),
-        ("nowhere:Decoder", "there is no module nowhere"),
+        ("nowhere:Decoder", "niso: there is no module nowhere"),
         ("Decoder", "is not module:Class"),
     ):
         line = refused("run", "pairs", "--data", data, *SHORT, *words, name, "--out", tmp_path / "other")
