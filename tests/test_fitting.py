@@ -69,6 +69,15 @@ def test_a_data_set_of_pairs_and_pictures_that_niso_transforms():
     assert model.transport(images[:3], model.map(images[:3], images[1:4])).shape == (3, 8, 8)
 
 
+@pytest.mark.parametrize("method", ["autoencoder", "niso-no-basis"])
+def test_a_method_without_a_basis_has_networks_to_train(method):
+    x, tx = shifted()
+    model = niso.fit(x, tx, method=method, **FEW, latent_channels=4)
+    assert model.encode(x).shape == (40, 16, 4)
+    with pytest.raises(InputError, match=f"identity leaves {method} nothing to train"):
+        niso.fit(x, tx, method=method, **FEW, architecture="identity")
+
+
 def test_modules_of_the_user():
     x, tx = shifted()
     encoder, decoder = nn.Linear(2, 6), nn.Linear(6, 2)

@@ -12,6 +12,7 @@ from niso.data.pairs.sampling import PairData, Part
 from niso.errors import InputError
 from niso.experiments.pairs.presets import Architecture, PairsConfig
 from niso.experiments.pairs.recipes import Chosen, recipe
+from niso.methods import METHODS
 
 MOST_POINTS = 400
 """Points of a latent grid: the cost of a step grows with them."""
@@ -25,16 +26,17 @@ SAME_ENERGY = 0.01
 """Share by which the energy of a channel may change where T only moves values."""
 
 
-def choose(config: PairsConfig, data: PairData, own: bool) -> Chosen:
+def choose(config: PairsConfig, data: PairData, method: str, own: bool) -> Chosen:
     """All settings of a run: the user's, and the recipe's adapted to the data.
 
     Args:
+        method: name of the method that is trained.
         own: whether encoder and decoder are the user's own.
 
     Raises:
         InputError: no network fits observations of this shape, or a setting does not fit the data.
     """
-    architecture = _architecture(config, data, own)
+    architecture = _architecture(config, data, method, own)
     base = recipe(config.effort, architecture)
     given: dict[str, Any] = {
         name: value
@@ -104,17 +106,20 @@ _NETWORKS = {
 }
 
 
-def _architecture(config: PairsConfig, data: PairData, own: bool) -> Architecture:
+def _architecture(config: PairsConfig, data: PairData, method: str, own: bool) -> Architecture:
     kind, asked = data.table.kind, config.architecture
+    basis = "rank" in METHODS.find(method).reads  # other methods have nothing to train but networks
     if own:
         return "own"
     if asked == "auto":
         points = data.table.shape[0]
         if kind == "images":
             return "conv"
-        if points <= MOST_POINTS and moves_values(data):
+        if basis and points <= MOST_POINTS and moves_values(data):
             return "identity"
         return "conv" if kind == "signals" else "pointwise"
+    if asked == "identity" and not basis:
+        raise InputError(f"--architecture identity leaves {method} nothing to train: choose another")
     if (asked == "vit" and kind != "images") or (asked == "conv" and kind == "points"):
         raise InputError(f"--architecture {asked} does not take {kind}: choose another")
     if asked == "pointwise" and kind == "images":

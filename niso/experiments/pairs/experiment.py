@@ -189,7 +189,7 @@ class Pairs(Experiment):
         )
         self._check_method(table.name)
         own = self._own(wishes)
-        chosen = choose(wishes, self.data, own is not None)
+        chosen = choose(wishes, self.data, self.method_name, own is not None)
         networks = self._fitting(lambda: make_networks(chosen, table.kind, table.shape, own))
         self.config = replace(with_rank(chosen, wishes.rank, networks.points), latent_channels=networks.channels)
         self.method = self.make_method(lambda: networks)
