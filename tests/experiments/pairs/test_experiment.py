@@ -1,6 +1,7 @@
 """The user's pairs of every kind, from DATA to a report; networks, methods and settings that fit the data."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
+from niso.data.pairs.table import Reading
 from niso.experiments.pairs.diagnosis import CHECKS, diagnose
 from niso.experiments.pairs.experiment import Pairs
 
@@ -110,6 +112,13 @@ def test_only_methods_that_the_data_supports(refused, tmp_path):
     assert Pairs.available(Pairs.presets["quick"], data)[0] == "niso"
     assert not {"niso-group", "niso-triplet"} & set(Pairs.available(Pairs.presets["quick"], data))
     assert not (tmp_path / "run").exists()
+
+
+def test_methods_of_triplets_need_transformations_that_can_be_composed():
+    for transform, there in (("homography", True), ("elastic", False)):
+        config = replace(Pairs.presets["quick"], reading=Reading(transform=transform))
+        assert ("niso-triplet" in Pairs.available(config)) == there
+        assert Pairs.default_method(config, None) == "niso-group"
 
 
 def test_what_does_not_fit_is_refused(refused, tmp_path):
