@@ -31,6 +31,7 @@ def test_numpy_in_numpy_out(fitted):
     assert all(isinstance(values, np.ndarray) for values in (a, tau, model.decode(a), model.invariants(x)))
     assert model.decode(a).shape == model.transport(x, tau).shape == model.transport(x, tau[:1]).shape == x.shape
     np.testing.assert_allclose(tau @ tau.swapaxes(1, 2), np.broadcast_to(np.eye(4), tau.shape), atol=1e-4)
+    np.testing.assert_array_equal(model.solve(a, model.encode(tx)), tau)
     np.testing.assert_allclose(model.invariants(x), model.invariants(x), atol=0)
     assert model.spectrum.eigenfunctions.shape == (16, 4)
 
