@@ -7,7 +7,8 @@ import io
 import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from niso.errors import InputError, NisoError
 from niso.files import write_atomically
 from niso.fitted import Fitted
+from niso.methods.method import Method
 from niso.spectrum import FixedSpectrum
 
 Format = Literal["pt2", "onnx"]
@@ -25,12 +27,16 @@ TOLERANCE = 1e-5
 """Largest difference of an ONNX runtime's numbers from torch's, relative to the largest number, or to 1."""
 
 
-class Encode(nn.Module):
-    """Observations, in the units of those trained on, to coefficients."""
+class Program(nn.Module):
+    """Base of what is exported: a method, and the units of the observations that it was trained on."""
+
+    offset: Tensor
+    scale: Tensor
 
     def __init__(self, fitted: Fitted) -> None:
         super().__init__()
-        self.model = frozen(fitted.method.model)
+        self.method = frozen(fitted.method)
+        self.model = self.method.model  # whose parameters are then the program's
         channels_first = len(fitted.shape) == 3
         shape = (-1, 1, 1) if channels_first else (-1,)
         offset, scale = (torch.tensor(part).reshape(shape) for part in fitted.scaling)
@@ -38,35 +44,35 @@ class Encode(nn.Module):
         self.register_buffer("scale", scale)
         self.clip = fitted.clip
 
-    offset: Tensor
-    scale: Tensor
+    def encode(self, x: Tensor) -> Tensor:
+        """Coefficients of observations in these units."""
+        x = (x - self.offset) / self.scale
+        x = x if self.clip is None else x.clamp(-self.clip, self.clip)
+        return self.method.encode(x)
+
+
+class Encode(Program):
+    """Observations, in the units of those trained on, to coefficients."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Coefficients (batch, rank, channels)."""
-        x = (x - self.offset) / self.scale
-        x = x if self.clip is None else x.clamp(-self.clip, self.clip)
-        return self.model.encode(x)  # type: ignore[operator]  # a module's attribute
+        return self.encode(x)
 
 
-class Decode(Encode):
+class Decode(Program):
     """Coefficients to observations, in the units of those trained on."""
 
     def forward(self, a: Tensor) -> Tensor:
         """Observations (batch, …)."""
-        return self.model.decode(a) * self.scale + self.offset  # type: ignore[operator]
+        return self.method.decode(a) * self.scale + self.offset
 
 
-class Solve(Encode):
+class Solve(Program):
     """Observations and transformed ones to maps."""
 
-    def __init__(self, fitted: Fitted) -> None:
-        super().__init__(fitted)
-        self.method = copy.copy(fitted.method)
-        self.method.model = self.model
-
-    def forward(self, x: Tensor, tx: Tensor) -> Tensor:  # type: ignore[override]  # of two
+    def forward(self, x: Tensor, tx: Tensor) -> Tensor:
         """Maps (batch, rank, rank)."""
-        return self.method.solve(super().forward(x), super().forward(tx))
+        return self.method.solve(self.encode(x), self.encode(tx))
 
 
 def export(fitted: Fitted, folder: Path, form: Format) -> list[Path]:
@@ -99,13 +105,15 @@ def export(fitted: Fitted, folder: Path, form: Format) -> list[Path]:
     return list(contents)
 
 
-def frozen(model: nn.Module) -> nn.Module:
-    """A copy on the CPU whose spectrum is what was learned: numbers, not how they were parametrised."""
-    model = copy.deepcopy(model).cpu()
-    if isinstance(getattr(model, "spectrum", None), nn.Module):
-        with torch.no_grad():
-            model.spectrum = FixedSpectrum(*model.spectrum())  # type: ignore[operator]
-    return model.eval()
+def frozen(method: Method) -> Method:
+    """A copy on the CPU, in its own precision, whose spectrum is what was learned: numbers, not how they were
+    parametrised."""
+    method = copy.copy(method)
+    method.precision = nullcontext
+    method.model = copy.deepcopy(method.model).cpu().eval()
+    if (spectrum := method.spectrum()) is not None:
+        method.model.spectrum = FixedSpectrum(*spectrum)
+    return method
 
 
 def _content(name: str, module: nn.Module, inputs: tuple[Tensor, ...], form: Format) -> bytes:
@@ -143,10 +151,8 @@ def _silent() -> Iterator[None]:
 
 
 def _check_onnx() -> None:
-    try:
-        import onnxscript  # noqa: F401
-    except ImportError as error:
-        raise InputError("--format onnx needs other packages: pip install onnx onnxscript onnxruntime") from error
+    if find_spec("onnxscript") is None:
+        raise InputError("--format onnx needs other packages: pip install onnx onnxscript onnxruntime")
 
 
 def _check_same(content: bytes, name: str, module: nn.Module, inputs: tuple[Tensor, ...]) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from niso.data.pairs.observations import Observed, read_observations
 from niso.data.pairs.sampling import BATCH, as_tensor, scaled, unscaled
-from niso.data.pairs.table import Scaling
+from niso.data.pairs.table import BYTES, Scaling
 from niso.errors import InputError
 from niso.experiments.pairs.diagnosis import Finding
 from niso.experiments.settings import Settings
@@ -60,13 +60,8 @@ class Fitted:
         diagnosis: tuple[Finding, ...] = (),
         run: Path | None = None,
     ) -> None:
-        self.method, self.settings, self.metrics, self.diagnosis, self.run = (
-            method,
-            settings,
-            dict(metrics),
-            diagnosis,
-            run,
-        )
+        self.method, self.settings, self.metrics = method, settings, dict(metrics)
+        self.diagnosis, self.run = diagnosis, run
         self.facts = {key: facts[key] for key in REBUILT if key in facts}
         data = facts["data"]
         self.shape = tuple(int(size) for size in data["shape"])
@@ -94,10 +89,11 @@ class Fitted:
         """
         return self._like(x, self._encoded(x))
 
+    @torch.no_grad()
     def decode(self, a: Array) -> Any:
         """Observations (n, …) of coefficients (n, k, d), in the units of those trained on."""
         parts = (self.method.decode(part) for part in self._tensor(a).float().split(BATCH))
-        return self._like(a, self._observed(torch.cat([part.detach() for part in parts])))
+        return self._like(a, self._observed(torch.cat(list(parts))))
 
     def map(self, x: Array, tx: Array) -> Any:
         """Maps τ (n, k, k) from observations to transformed ones: τ a ≈ b.
@@ -108,10 +104,18 @@ class Fitted:
         """
         if len(x) != len(tx):
             raise ValueError(f"give as many transformed observations as observations, not {len(tx)} and {len(x)}")
-        with torch.no_grad():
-            a, b = self._encoded(x), self._encoded(tx)
-            taus = [self.method.solve(*both) for both in zip(a.split(BATCH), b.split(BATCH), strict=True)]
-        return self._like(x, torch.cat(taus))
+        return self._like(x, self._solved(self._encoded(x), self._encoded(tx)))
+
+    def solve(self, a: Array, b: Array) -> Any:
+        """The same maps from the coefficients (n, k, d) of both, as `encode` gives them.
+
+        Raises:
+            TypeError: the method has no maps.
+            ValueError: another number of the one than of the other.
+        """
+        if len(a) != len(b):
+            raise ValueError(f"give as many transformed observations as observations, not {len(b)} and {len(a)}")
+        return self._like(a, self._solved(self._tensor(a), self._tensor(b)))
 
     def transport(self, other: Array, tau: Array) -> Any:
         """Other observations (n, …) as they would look transformed: D(τ E(other)), in the shape given.
@@ -138,8 +142,7 @@ class Fitted:
         Raises:
             InputError: they cannot be read, or are not what the model takes.
         """
-        of_bytes = self.scaling == Scaling((127.5,), (127.5,))
-        read = read_observations(Path(path), self.shape, of_bytes, self._channels_first)
+        read = read_observations(Path(path), self.shape, self.scaling == BYTES, self._channels_first)
         try:
             self.scaled(read.values[:1])
         except ValueError as error:
@@ -186,6 +189,10 @@ class Fitted:
     @torch.no_grad()
     def _encoded(self, x: Array) -> Tensor:
         return torch.cat([self.method.encode(part) for part in self.scaled(x).split(BATCH)])
+
+    @torch.no_grad()
+    def _solved(self, a: Tensor, b: Tensor) -> Tensor:
+        return torch.cat([self.method.solve(*both) for both in zip(a.split(BATCH), b.split(BATCH), strict=True)])
 
     def scaled(self, x: Array) -> Tensor:
         """Observations as the networks take them: of order one, with an axis of channels, on the model's device.

@@ -21,7 +21,7 @@ from niso.config import Hardware
 from niso.data.pairs.table import make_table
 from niso.errors import InputError, Interrupted, nearest
 from niso.experiments.experiment import Own
-from niso.experiments.pairs.experiment import GROUPED, Given, Pairs, PairsResult
+from niso.experiments.pairs.experiment import Given, Pairs, PairsResult, default_for
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
 from niso.experiments.settings import Settings, check_choice
 from niso.fitted import Array, Fitted
@@ -88,7 +88,7 @@ def fit(
     own = None if encoder is None or decoder is None else Own(encoder, decoder)
     given = Given(make_table(NAME, arrays, config.reading), own)
     if method is None:
-        method = "niso" if "tx" in arrays and "group" not in arrays else GROUPED
+        method = default_for(arrays.keys())
     check_choice("method", method, Pairs.methods())
     made = list[_Kept]()
 

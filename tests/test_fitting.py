@@ -32,6 +32,7 @@ def test_numpy_in_numpy_out(fitted):
     assert all(isinstance(values, np.ndarray) for values in (a, tau, model.decode(a), model.invariants(x)))
     assert model.decode(a).shape == model.transport(x, tau).shape == model.transport(x, tau[:1]).shape == x.shape
     np.testing.assert_allclose(tau @ tau.swapaxes(1, 2), np.broadcast_to(np.eye(4), tau.shape), atol=1e-4)
+    np.testing.assert_array_equal(model.solve(a, model.encode(tx)), tau)
     np.testing.assert_allclose(model.invariants(x), model.invariants(x), atol=0)
     assert model.spectrum.eigenfunctions.shape == (16, 4)
 
@@ -68,6 +69,15 @@ def test_a_data_set_of_pairs_and_pictures_that_niso_transforms():
     model = niso.fit(images, transform="homography", **FEW, latent_channels=4, group=None)
     assert "relative_map_error" in model.metrics
     assert model.transport(images[:3], model.map(images[:3], images[1:4])).shape == (3, 8, 8)
+
+
+@pytest.mark.parametrize("method", ["autoencoder", "niso-no-basis"])
+def test_a_method_without_a_basis_has_networks_to_train(method):
+    x, tx = shifted()
+    model = niso.fit(x, tx, method=method, **FEW, latent_channels=4)
+    assert model.encode(x).shape == (40, 16, 4)
+    with pytest.raises(InputError, match=f"identity leaves {method} nothing to train"):
+        niso.fit(x, tx, method=method, **FEW, architecture="identity")
 
 
 def test_modules_of_the_user():

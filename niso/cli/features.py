@@ -8,7 +8,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from niso.cli.parsing import RunFolder, check_run
+from niso.cli.parsing import RunFolder, check_observed
 from niso.errors import counted
 from niso.files import check_place
 
@@ -30,11 +30,7 @@ class Options:
     """The .npz file to write."""
 
     def __post_init__(self) -> None:
-        check_run(self.run)
-        if not self.data.exists():
-            raise ValueError(f"{self.data} does not exist: give an array file, a picture, or a folder of pictures")
-        if self.out.suffix != ".npz":
-            raise ValueError(f"--out must name an .npz file, not {self.out}")
+        check_observed(self.run, self.out, self.data)
 
     def __call__(self) -> None:
         from niso.files import write_arrays

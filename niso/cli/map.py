@@ -8,7 +8,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from niso.cli.parsing import RunFolder, check_run
+from niso.cli.parsing import RunFolder, check_observed
 from niso.errors import InputError, counted
 from niso.files import check_place
 
@@ -35,12 +35,7 @@ class Options:
     """The .npz file to write."""
 
     def __post_init__(self) -> None:
-        check_run(self.run)
-        for path in (self.first, self.second, self.apply):
-            if path is not None and not path.exists():
-                raise ValueError(f"{path} does not exist: give an array file, a picture, or a folder of pictures")
-        if self.out.suffix != ".npz":
-            raise ValueError(f"--out must name an .npz file, not {self.out}")
+        check_observed(self.run, self.out, self.first, self.second, self.apply)
 
     def __call__(self) -> None:
         import torch
@@ -64,12 +59,11 @@ class Options:
                 f"{self.apply} has {counted(len(other.values), 'observation')} for {len(x.values)} maps: give one for "
                 "each, or a single pair A and B"
             )
-        tau = fitted.map(x.values, tx.values)
-        a, b = (torch.from_numpy(fitted.encode(part.values)) for part in (x, tx))
-        error = equivariance_error(a, b, tau=torch.from_numpy(tau)).numpy()
-        spectrum = fitted.spectrum
+        a, b = fitted.encode(x.values), fitted.encode(tx.values)
+        tau = fitted.solve(a, b)
+        error = equivariance_error(torch.from_numpy(a), torch.from_numpy(b), tau=torch.from_numpy(tau)).numpy()
         arrays = {"tau": tau, "error": error}
-        if spectrum is not None:
+        if (spectrum := fitted.spectrum) is not None:
             arrays["eigenvalues"] = spectrum.eigenvalues.numpy()
         if other is not None:
             arrays["applied"] = fitted.transport(other.values, tau)

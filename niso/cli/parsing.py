@@ -25,6 +25,16 @@ def check_run(path: Path) -> None:
         raise ValueError(f"{path} is not a run folder: there is no such folder")
 
 
+def check_observed(run: Path, out: Path, *data: Path | None) -> None:
+    """Refuse a run or observations that are not there, and a file to write that is no .npz file, as early."""
+    check_run(run)
+    for path in data:
+        if path is not None and not path.exists():
+            raise ValueError(f"{path} does not exist: give an array file, a picture, or a folder of pictures")
+    if out.suffix != ".npz":
+        raise ValueError(f"--out must name an .npz file, not {out}")
+
+
 @dataclass(frozen=True)
 class Runs:
     """Base of the options of commands that take several runs."""

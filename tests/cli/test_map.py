@@ -29,6 +29,17 @@ def test_the_map_of_two_pictures_is_applied_to_others(niso, model_folder, model_
         np.testing.assert_array_equal(np.asarray(image), shown)
 
 
+def test_pictures_that_differ_in_their_extension_alone_are_all_written(niso, model_folder, model_pictures, tmp_path):
+    folder = tmp_path / "both"
+    folder.mkdir()
+    for name in ("x.png", "x.bmp"):
+        with Image.open(model_pictures / "a.png") as image:
+            image.save(folder / name)
+    one = model_pictures / "a.png"
+    assert niso("map", model_folder, one, one, "--apply", folder, "-o", tmp_path / "m.npz").status == 0
+    assert sorted(path.name for path in tmp_path.glob("*.png")) == ["m-0-x.png", "m-1-x.png"]
+
+
 def test_a_map_for_each_pair_of_arrays(niso, model_folder, tmp_path):
     for name in "ab":
         np.save(tmp_path / f"{name}.npy", np.random.default_rng(ord(name)).integers(256, size=(3, 3, 8, 8)))

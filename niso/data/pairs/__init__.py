@@ -9,7 +9,7 @@ from niso.registry import Registry
 if TYPE_CHECKING:
     from niso.data.pairs.table import Reader
 
-READERS: Registry[Reader] = Registry(
+READERS: Registry[type[Reader]] = Registry(
     "kind of data",
     {
         "arrays": "niso.data.pairs.arrays.ArrayReader",

@@ -13,6 +13,9 @@ import numpy as np
 from niso.data.pairs.table import Reader, Reading, Table, make_table
 from niso.errors import InputError
 
+_LARGE = 1 << 20
+"""Bytes of an array above which it is memory-mapped in an .npz file."""
+
 
 class ArrayReader(Reader):
     """Arrays x, tx and, where there are any, ttx, group, label, points and weights."""
@@ -65,24 +68,25 @@ def _columns(path: Path) -> Mapping[str, Any]:
 
         return load_file(path)
     with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-        return {name: _mapped(path, name) if _stored(path, name) else archive[name] for name in archive.files}
+        entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.zip.infolist()}
+        large = {
+            name
+            for name, entry in entries.items()
+            if entry.compress_type == zipfile.ZIP_STORED and entry.file_size > _LARGE
+        }
+        return {
+            name: _mapped(path, archive.zip, entries[name]) if name in large else archive[name]
+            for name in archive.files
+        }
 
 
-def _stored(path: Path, name: str) -> bool:
-    """Whether an array of an .npz file lies there as it is, uncompressed."""
-    with zipfile.ZipFile(path) as archive:
-        entry = next((e for e in archive.infolist() if e.filename in (name, f"{name}.npy")), None)
-        return entry is not None and entry.compress_type == zipfile.ZIP_STORED and entry.file_size > 1 << 20
-
-
-def _mapped(path: Path, name: str) -> np.ndarray:
-    """A memory-mapped array of an uncompressed .npz file."""
-    with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as file:
+def _mapped(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
+    """A memory-mapped array that lies uncompressed in an .npz file."""
+    with archive.open(entry) as file:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = read(file)
         header = file.tell()
-        entry = archive.getinfo(f"{name}.npy")
     if dtype.hasobject:
         raise ValueError("Object arrays cannot be loaded")
     with open(path, "rb") as raw:
@@ -96,8 +100,6 @@ def _mapped(path: Path, name: str) -> np.ndarray:
 def _reading(path: Path) -> Iterator[None]:
     try:
         yield
-    except InputError:
-        raise
     except Exception as error:  # NumPy, zipfile and safetensors raise errors of many kinds for damaged files
         if any(words in str(error) for words in ("Object arrays", "allow_pickle", "Python objects")):
             raise InputError(

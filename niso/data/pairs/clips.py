@@ -55,17 +55,12 @@ class ClipReader(Reader):
 
 def _frames(footage: Footage, size: int) -> tuple[np.ndarray, str]:
     """Frames of one clip up to the first that cannot be read, and why it ends there."""
-    images = list[np.ndarray]()
+    images, problem = list[np.ndarray](), ""
     try:
-        for frame in open_stream(footage.path, size).frames:
-            images.append(frame.image.numpy())
+        images.extend(frame.image.numpy() for frame in open_stream(footage.path, size).frames)  # one by one
     except InputError as error:
-        return _stacked(images, size), str(error)
-    return _stacked(images, size), ""
-
-
-def _stacked(images: list[np.ndarray], size: int) -> np.ndarray:
-    return np.stack(images) if images else np.empty((0, 3, size, size), np.uint8)
+        problem = str(error)
+    return np.stack(images) if images else np.empty((0, 3, size, size), np.uint8), problem
 
 
 def _has_pictures(folder: Path) -> bool:

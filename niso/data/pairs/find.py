@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from niso.data.pairs import READERS
 from niso.data.pairs.table import Reader, Reading
@@ -19,7 +18,7 @@ def find_reader(path: Path, reading: Reading) -> type[Reader]:
     if not path.exists():
         raise InputError(f"{path} does not exist: give --data {choices()}")
     for name in READERS:
-        reader: Any = READERS.find(name)
+        reader = READERS.find(name)
         if reader.fits(path, reading):
             return reader
     raise InputError(f"{path} holds nothing that can be paired: give --data {choices()}")
@@ -27,5 +26,5 @@ def find_reader(path: Path, reading: Reading) -> type[Reader]:
 
 def choices() -> str:
     """What DATA can be, in words."""
-    kinds: list[Any] = [READERS.find(name) for name in READERS]
+    kinds = [READERS.find(name) for name in READERS]
     return "; ".join(kind.takes for kind in kinds[:-1]) + f"; or {kinds[-1].takes}"

@@ -87,11 +87,16 @@ def _arrays(path: Path, of_bytes: bool) -> Observed:
 def write_pictures(stem: Path, names: Sequence[str], values: np.ndarray) -> Iterator[Path]:
     """Write images (n, 1 or 3, H, W) with values 0 … 255 as PNG files STEM-NAME.png; their paths.
 
+    Names are numbered, STEM-NUMBER-NAME.png, where two would be alike, e.g. of a.png and a.jpg.
+
     Raises:
         OSError: one cannot be written.
     """
-    for name, image in zip(names, values, strict=True):
-        path = stem.with_name(f"{stem.name}-{Path(name).with_suffix('').as_posix().replace('/', '-')}.png")
+    short = [Path(name).with_suffix("").as_posix().replace("/", "-") for name in names]
+    if len(set(short)) < len(short):
+        short = [f"{number}-{name}" for number, name in enumerate(short)]
+    for name, image in zip(short, values, strict=True):
+        path = stem.with_name(f"{stem.name}-{name}.png")
         pixels = image.clip(0, 255).round().astype(np.uint8).transpose(1, 2, 0)
         content = io.BytesIO()
         Image.fromarray(pixels.squeeze(-1) if pixels.shape[-1] == 1 else pixels).save(content, "png")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Literal, get_args
 
 import numpy as np
@@ -47,8 +48,7 @@ class PairData(ABC):
     def __init__(self, table: Table, parts: Parts, memory: float, device: torch.device) -> None:
         self.table, self.device = table, device
         self.rows: dict[Part, Int[Tensor, " rows"]] = {
-            part: torch.from_numpy(np.ascontiguousarray(getattr(parts, part)))
-            for part in ("train", "validation", "test")
+            part: torch.from_numpy(np.ascontiguousarray(getattr(parts, part))) for part in PARTS
         }
         self.note = "; ".join(filter(None, [table.note, parts.note]))
         self.scaling: Scaling = scaling_of(table, parts.train)
@@ -114,15 +114,19 @@ class PairData(ABC):
     def labels(self, rows: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
         """Classes of rows."""
         assert self.table.label is not None
-        return torch.from_numpy(self.table.label)[rows].to(self.device)
+        return self._sent(torch.from_numpy(self.table.label)[rows])
 
     def view(self, name: str, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows ..."]:
         """Observations of rows, scaled, on the device."""
         if name in self._resident:
-            return self.scaled(self._resident[name][rows.to(self.device)])
+            return self.scaled(self._resident[name][self._sent(rows)])
         order = rows.argsort()  # of a file that is not in memory
         values = as_tensor(np.ascontiguousarray(self.table.views[name][rows[order].numpy()]))
-        return self.scaled(values[order.argsort()].to(self.device))
+        return self.scaled(self._sent(values[order.argsort()]))
+
+    def _sent(self, values: Tensor) -> Tensor:
+        """On the device; the host does not wait for what that still has to do."""
+        return values.to(self.device, non_blocking=self.device.type == "cuda")
 
     def scaled(self, values: Tensor) -> Float[Tensor, "rows ..."]:
         """Values as a user has them as numbers of order one."""
@@ -137,14 +141,22 @@ class PairData(ABC):
 def scaled(values: Tensor, scaling: Scaling) -> Tensor:
     """(values − offset) / scale in float32."""
     values = values if values.dtype == torch.float64 else values.float()
-    offset, scale = (torch.tensor(part, dtype=values.dtype, device=values.device) for part in scaling)
+    offset, scale = _tensors(scaling, values.dtype, values.device)
     return ((values - offset) / scale).float()
 
 
 def unscaled(values: Tensor, scaling: Scaling) -> Tensor:
     """Inverse of `scaled`."""
-    offset, scale = (torch.tensor(part, dtype=values.dtype, device=values.device) for part in scaling)
+    offset, scale = _tensors(scaling, values.dtype, values.device)
     return values * scale + offset
+
+
+@lru_cache
+def _tensors(scaling: Scaling, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Offset and scale on a device. They are copied there once: the host waits for such a copy."""
+    with torch.inference_mode(False):  # whatever the first caller's mode
+        offset, scale = (torch.tensor(part, dtype=dtype, device=device) for part in scaling)
+    return offset, scale
 
 
 def pair_data(
@@ -221,11 +233,13 @@ class RecordedPairs(PairData):
     def _with_partner(self, part: Part, count: int) -> tuple[Int[Tensor, " rows"], ...]:
         """Rows of a part, and for each another one of its group; those without are left out unless all are."""
         members, sizes = self._members[part], self._sizes[part]
-        several = (sizes > 1).nonzero()[:, 0]
-        if not len(several):
+        several = sizes > 1
+        if not several.any():
             return (self.spread(part, count),)
-        rows = torch.cat([members[g, : sizes[g]] for g in several.tolist()])
-        others = torch.cat([members[g, : sizes[g]].roll(1) for g in several.tolist()])
+        members, sizes = members[several], sizes[several]
+        before = (torch.arange(members.shape[1]) - 1) % sizes[:, None]
+        there = members >= 0
+        rows, others = members[there], members.gather(1, before)[there]
         count = min(count, len(rows))
         chosen = torch.arange(count) * len(rows) // max(count, 1)
         return rows[chosen], others[chosen]

@@ -10,6 +10,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from niso.data.pairs.table import Table
+from niso.errors import InputError
 
 SEED = 20_241_210
 """Of the split, the same for every run (the paper's conference date)."""
@@ -31,7 +32,21 @@ def split(table: Table, validation: float, test: float) -> Parts:
 
     Args:
         validation, test: shares of the units, at least one unit each.
+
+    Raises:
+        InputError: a part would be empty.
     """
+    parts = _parts(table, validation, test)
+    for rows, what in zip(parts[:3], ("train on", "validate on", "hold out"), strict=True):
+        if not len(rows):
+            raise InputError(
+                f"{table.name}: no observation is left to {what} that occurs in no other part: give more that "
+                "differ, or other shares by --validation and --test"
+            )
+    return parts
+
+
+def _parts(table: Table, validation: float, test: float) -> Parts:
     if table.clip is not None:
         return _clips(table.clip, validation, test)
     if table.source is not None:

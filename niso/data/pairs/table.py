@@ -61,6 +61,10 @@ class Scaling(NamedTuple):
     scale: tuple[float, ...]
 
 
+BYTES = Scaling((127.5,), (127.5,))
+"""Of values 0 … 255 to −1 … 1."""
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """Observations, a row each.
@@ -255,7 +259,7 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
     """
     x = table.views["x"]
     if x.dtype == np.uint8:
-        return Scaling((127.5,), (127.5,))
+        return BYTES
     chosen = x[np.sort(rows[np.linspace(0, len(rows) - 1, min(_ROWS, len(rows))).astype(int)])].astype(np.float64)
     if table.kind == "images":
         low, high = float(chosen.min()), float(chosen.max())

@@ -85,5 +85,10 @@ def make_transformations(name: str, kind: Kind, shape: tuple[int, ...]) -> Trans
     return makers[name][kind](shape)
 
 
+def composes(name: str | None) -> bool:
+    """Whether T² of these transformations can be computed; none, and unknown ones, are refused by their maker."""
+    return name is None or name not in ACTIONS or hasattr(ACTIONS.find(name), "compose")
+
+
 def _action(name: str, **settings: float | int) -> Transformations:
     return ACTIONS.find(name)(**settings)

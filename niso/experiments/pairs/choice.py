@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +12,7 @@ from niso.data.pairs.sampling import PairData, Part
 from niso.errors import InputError
 from niso.experiments.pairs.presets import Architecture, PairsConfig
 from niso.experiments.pairs.recipes import Chosen, recipe
+from niso.methods import METHODS
 
 MOST_POINTS = 400
 """Points of a latent grid: the cost of a step grows with them."""
@@ -26,16 +26,17 @@ SAME_ENERGY = 0.01
 """Share by which the energy of a channel may change where T only moves values."""
 
 
-def choose(config: PairsConfig, data: PairData, own: bool) -> Chosen:
+def choose(config: PairsConfig, data: PairData, method: str, own: bool) -> Chosen:
     """All settings of a run: the user's, and the recipe's adapted to the data.
 
     Args:
+        method: name of the method that is trained.
         own: whether encoder and decoder are the user's own.
 
     Raises:
         InputError: no network fits observations of this shape, or a setting does not fit the data.
     """
-    architecture = _architecture(config, data, own)
+    architecture = _architecture(config, data, method, own)
     base = recipe(config.effort, architecture)
     given: dict[str, Any] = {
         name: value
@@ -105,17 +106,20 @@ _NETWORKS = {
 }
 
 
-def _architecture(config: PairsConfig, data: PairData, own: bool) -> Architecture:
+def _architecture(config: PairsConfig, data: PairData, method: str, own: bool) -> Architecture:
     kind, asked = data.table.kind, config.architecture
+    basis = "rank" in METHODS.find(method).reads  # other methods have nothing to train but networks
     if own:
         return "own"
     if asked == "auto":
         points = data.table.shape[0]
         if kind == "images":
             return "conv"
-        if points <= MOST_POINTS and moves_values(data):
+        if basis and points <= MOST_POINTS and moves_values(data):
             return "identity"
         return "conv" if kind == "signals" else "pointwise"
+    if asked == "identity" and not basis:
+        raise InputError(f"--architecture identity leaves {method} nothing to train: choose another")
     if (asked == "vit" and kind != "images") or (asked == "conv" and kind == "points"):
         raise InputError(f"--architecture {asked} does not take {kind}: choose another")
     if asked == "pointwise" and kind == "images":
@@ -144,25 +148,24 @@ def _sizes(chosen: Chosen, data: PairData) -> dict[str, Any]:
         return {}
     sides = table.shape[1:] if table.kind == "images" else table.shape[:1]
     aim = GRID_SIDE if table.kind == "images" else SIGNAL_POINTS
-    stride = _stride(sides, aim, " × ".join(map(str, sides)), table.kind)
+    stride = _stride(sides, aim, table.kind)
     if chosen.architecture == "vit":
         return {"patch": stride}
     levels = min(len(chosen.channels), int(math.log2(stride)) + 1)
     return {"patch": stride // 2 ** (levels - 1), "channels": chosen.channels[-levels:]}
 
 
-def _stride(sides: Iterable[int], aim: int, shape: str, kind: str) -> int:
+def _stride(sides: tuple[int, ...], aim: int, kind: str) -> int:
     """The stride that divides the sides and makes the latent grid's nearest to the aim."""
-    sides = tuple(sides)
     possible = [
         stride
         for stride in (1, 2, 4, 8, 16, 32, 64)
         if all(side % stride == 0 for side in sides) and math.prod(side // stride for side in sides) <= MOST_POINTS
     ]
     if not possible:
-        remedy = "pad or crop them to a multiple of 8" + (", or give your own --encoder and --decoder" if kind else "")
         raise InputError(
-            f"{kind} of {shape} cannot be divided into a latent grid of at most {MOST_POINTS} points: {remedy}"
+            f"{kind} of {' × '.join(map(str, sides))} cannot be divided into a latent grid of at most {MOST_POINTS} "
+            "points: pad or crop them to a multiple of 8, or give your own --encoder and --decoder"
         )
     middle = math.exp(sum(map(math.log, sides)) / len(sides))
     return min(possible, key=lambda stride: abs(math.log(middle / stride / aim)))

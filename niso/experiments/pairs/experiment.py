@@ -6,7 +6,7 @@ included, is of that part. Where there are labels, simple classifiers say what t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
@@ -23,6 +23,7 @@ from niso.data.pairs.find import find_reader
 from niso.data.pairs.pictures import shipped_photographs
 from niso.data.pairs.sampling import BATCH, PairData, Part, pair_data
 from niso.data.pairs.table import Kind, Table
+from niso.data.pairs.transforms import composes
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Own, Phase
 from niso.experiments.pairs.choice import choose, said, with_rank
@@ -190,8 +191,11 @@ class Pairs(Experiment):
         )
         self._check_method(table.name)
         own = self._own(wishes)
-        chosen = choose(wishes, self.data, own is not None)
-        networks = self._fitting(lambda: make_networks(chosen, table.kind, table.shape, own))
+        chosen = choose(wishes, self.data, self.method_name, own is not None)
+        try:
+            networks = make_networks(chosen, table.kind, table.shape, own)
+        except ValueError as error:
+            raise InputError(str(error)) from error
         self.config = replace(with_rank(chosen, wishes.rank, networks.points), latent_channels=networks.channels)
         self.method = self.make_method(lambda: networks)
         if table.weights is not None:
@@ -204,19 +208,12 @@ class Pairs(Experiment):
         self.head: nn.Module | None = None
         self.announcement = said(self.config, self.data, networks.points, self.method_name)
 
-    @staticmethod
-    def _fitting(make: Callable[[], Any]) -> Any:
-        try:
-            return make()
-        except ValueError as error:
-            raise InputError(str(error)) from error
-
     def _table(self, wishes: PairsConfig) -> Table:
-        size = wishes.reading.size or recipe(wishes.effort, "conv").size
         if self.given is not None:
             return self.given.table
         if wishes.reading.in_memory:
             raise InputError("this run was trained by niso.fit on arrays in memory, which it lacks: call niso.fit anew")
+        size = wishes.reading.size or recipe(wishes.effort, "conv").size
         if self.data_dir is None:
             return shipped_photographs(wishes.reading, size)
         return find_reader(self.data_dir, wishes.reading).read(self.data_dir, wishes.reading, size)
@@ -258,17 +255,13 @@ class Pairs(Experiment):
     @classmethod
     def available(cls, config: PairsConfig, data_dir: Path | None = None) -> tuple[str, ...]:
         names = _names(config, data_dir)
-        if names is None:
-            return cls.methods()
         single = not names & {"tx", "clip"}
-        elastic = single and config.reading.transform == "elastic"
-        return methods_of(3 if "ttx" in names or (single and not elastic) else 2, single or "group" in names)
+        triplets = composes(config.reading.transform) if single else "ttx" in names
+        return methods_of(3 if triplets else 2, single or "group" in names)
 
     @classmethod
     def default_method(cls, config: PairsConfig, data_dir: Path | None) -> str:
-        """Groups, where the data has them: they are by far the best; pairs otherwise."""
-        names = _names(config, data_dir)
-        return "niso" if names and "group" not in names and names & {"tx", "clip"} else GROUPED
+        return default_for(_names(config, data_dir))
 
     def facts(self) -> dict[str, Any]:
         """What was read, and all that was chosen: enough to build the same networks again without the data."""
@@ -355,12 +348,11 @@ class Pairs(Experiment):
         operator = learned_operator(method)
         values: dict[str, float] = {
             **pairs.metrics,
-            "identity_error": self._identity_error(),
             **{f"{key}_val": value for key, value in validation.items()},
             "reconstruction_error_train": trained["reconstruction_error"],
             "training_observations": data.count("train"),
             "held_out_observations": data.count("test"),
-            **self._latent_metrics(),
+            **self._observed(),
             **({} if operator is None else _cluster_metrics(operator)),
             **(self._probed() if data.classes else {}),
         }
@@ -381,21 +373,23 @@ class Pairs(Experiment):
     def _evaluated(self, part: Part) -> PairEvaluation:
         return evaluate_pairs(self.method, self.data.pairs(part, self.config.evaluation_pairs, self._generator(part)))
 
-    def _identity_error(self) -> float:
-        drawn = self.data.pairs("test", self.config.evaluation_pairs, self._generator("test"))
-        errors = [(tx - x).abs().flatten(1).mean(1) for x, tx, *_ in drawn]
-        return torch.cat(errors).mean().item()
-
-    def _latent_metrics(self) -> dict[str, float]:
-        if not self.method.has_maps:
-            return {}
-        drawn = self.data.pairs("test", self.config.evaluation_pairs, self._generator("test"))
-        a = torch.cat([self.method.encode(x) for x, *_ in drawn])
+    def _observed(self) -> dict[str, float]:
+        """The error of doing nothing and, where there are maps, what held-out coefficients are like."""
+        errors, coefficients = list[Tensor](), list[Tensor]()
+        for x, tx, *_ in self.data.pairs("test", self.config.evaluation_pairs, self._generator("test")):
+            errors.append((tx - x).abs().flatten(1).mean(1))
+            if self.method.has_maps:
+                coefficients.append(self.method.encode(x))
+        nothing = {"identity_error": torch.cat(errors).mean().item()}
+        if not coefficients:
+            return nothing
+        a = torch.cat(coefficients)
         gram = inner_products(a)
         squares = torch.linalg.svdvals(a.double()).square()
         effective = squares.sum(-1).square() / squares.square().sum(-1).clamp_min(1e-300)
         several = {"latent_rank": effective.mean().item()} if squares.shape[-1] >= SEVERAL else {}
         return {
+            **nothing,
             "invariants_common": (gram.mean(0).square().sum() / gram.square().sum(1).mean().clamp_min(1e-30)).item(),
             **several,
             "latent_spread": (a - a.mean(0)).square().mean().sqrt().item(),
@@ -412,12 +406,12 @@ class Pairs(Experiment):
         features: dict[str, dict[str, tuple[Tensor, Tensor]]] = {name: {} for name in _FEATURES}
         values: dict[str, float] = {}
         for name, batches in sources.items():
-            parts = [(*self._features(x), y) for x, y in batches]
+            parts = [(method.head_features(x), method.latents(x).flatten(1), y) for x, y in batches]
             if not parts:
                 continue
-            invariants, latents, whole, labels = (torch.cat(column) for column in zip(*parts, strict=True))
+            whole, latents, labels = (torch.cat(column) for column in zip(*parts, strict=True))
             if method.has_maps:
-                features[""][name] = invariants, labels
+                features[""][name] = inner_products(whole), labels
             features["_latents"][name] = latents, labels
             if self.head is not None and name != "train":
                 self.head.eval()
@@ -431,17 +425,16 @@ class Pairs(Experiment):
             values |= {f"{name}{which}{test}": score for name, of in scores.items() for test, score in of.items()}
         return values
 
-    def _features(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Invariants, latents in rows, and what the head takes, of observations."""
-        whole = self.method.head_features(x)
-        invariants = inner_products(self.method.encode(x)) if self.method.has_maps else whole[:, 0]
-        return invariants.float(), self.method.latents(x).flatten(1).float(), whole
+
+def default_for(names: Set[str]) -> str:
+    """The method for data with these parts, see `Reader.names`: groups, where T can be shared, are by far the best."""
+    return "niso" if names & {"tx", "clip"} and "group" not in names else GROUPED
 
 
-def _names(config: PairsConfig, data_dir: Path | None) -> set[str] | None:
-    """Which parts DATA has; None where there is no DATA but niso's own photographs."""
+def _names(config: PairsConfig, data_dir: Path | None) -> set[str]:
+    """Which parts DATA has; niso's own photographs are single observations."""
     if data_dir is None:
-        return None
+        return {"x"}
     return find_reader(data_dir, config.reading).names(data_dir, config.reading)
 
 

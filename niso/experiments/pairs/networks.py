@@ -16,8 +16,8 @@ from niso.errors import InputError
 from niso.experiments.experiment import Own
 from niso.experiments.pairs.recipes import Chosen
 from niso.methods.method import Networks
-from niso.networks import ConvConfig, ViTConfig, ViTDecoder, ViTEncoder, on_grid
-from niso.networks.pointwise import PointwiseConfig, PointwiseNetwork
+from niso.networks import ConvConfig, MLPConfig, ViTConfig, ViTDecoder, ViTEncoder, on_grid
+from niso.networks.pointwise import PointwiseNetwork
 from niso.networks.signals import SignalConfig, SignalDecoder, SignalEncoder
 
 
@@ -34,12 +34,12 @@ def make_networks(chosen: Chosen, kind: Kind, shape: tuple[int, ...], own: Own |
     grid = (shape[1], shape[2]) if kind == "images" else (1, shape[0])
     match chosen.architecture:
         case "identity":
-            encoder, decoder = nn.Identity(), nn.Identity()
+            unchanged: tuple[nn.Module, nn.Module] = nn.Identity(), nn.Identity()
             if kind == "images":
-                encoder, decoder = on_grid(encoder, decoder, grid)  # type: ignore[assignment]
-            return Networks(encoder, decoder, grid, channels)
+                unchanged = on_grid(*unchanged, grid)
+            return Networks(*unchanged, grid, channels)
         case "pointwise":
-            perceptron = PointwiseConfig(chosen.channels[-1], chosen.blocks)
+            perceptron = MLPConfig(chosen.blocks, chosen.channels[-1])
             latent = chosen.latent_channels
             both = PointwiseNetwork(channels, latent, perceptron), PointwiseNetwork(latent, channels, perceptron)
             return Networks(*both, grid, latent)
@@ -73,6 +73,8 @@ def import_module_class(name: str) -> nn.Module:
         raise InputError(f"{name!r} is not module:Class, e.g. mynets:Encoder")
     try:
         made = getattr(_module(module_name), class_name)()
+    except InputError:
+        raise
     except AttributeError as error:
         raise InputError(f"{name}: {error}") from error
     except Exception as error:  # the user's code may raise anything

@@ -93,9 +93,9 @@ class PairsConfig(Strict):
 
 
 QUICK = PairsConfig()
-"""A first look, a few minutes on a CPU."""
+"""A first look, on a CPU."""
 STANDARD = PairsConfig(effort="standard", evaluation_pairs=2_000)
-"""Wider networks, twice the groups and four times the steps: half an hour on a CPU, minutes on a GPU."""
+"""Wider networks, larger groups and batches, and more steps."""
 LARGE = PairsConfig(effort="large", evaluation_pairs=2_000)
 """For a GPU: pictures of 64×64 pixels, three levels, 30,000 steps."""
 

@@ -31,16 +31,14 @@ def probe(
     def scaled(values: Tensor) -> np.ndarray:
         return (values.cpu().double().numpy()[:, used] - mean[used]) / deviation
 
+    known = scaled(train[0])
+    asked = {test: (scaled(values), truth.cpu().numpy()) for test, (values, truth) in tests.items() if len(truth)}
     classifiers = {
         "linear": RidgeClassifierCV(np.logspace(-2, 4, 7)),
         "knn": KNeighborsClassifier(min(NEIGHBOURS, len(labels))),
     }
     scores: dict[str, dict[str, float]] = {}
     for name, classifier in classifiers.items():
-        classifier.fit(scaled(train[0]), labels)
-        scores[name] = {
-            test: float(classifier.score(scaled(values), truth.cpu().numpy()))
-            for test, (values, truth) in tests.items()
-            if len(truth)
-        }
+        classifier.fit(known, labels)
+        scores[name] = {test: float(classifier.score(*of)) for test, of in asked.items()}
     return scores

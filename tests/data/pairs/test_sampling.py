@@ -66,6 +66,12 @@ def test_a_chain_of_observations_is_cut_into_stretches_that_share_none():
     assert "held out" in parts.note and len(parts.train) > 70
 
 
+def test_a_part_that_would_be_empty_is_refused():
+    same = np.broadcast_to(signals(1), (40, 8))
+    with pytest.raises(InputError, match="DATA: no observation is left to train on that occurs in no other part"):
+        paired(x=same, tx=signals())
+
+
 def test_groups_share_their_transformation():
     group = np.arange(60) % 15
     data = paired(x=signals(60), tx=signals(60) + 100, group=group)

@@ -1,6 +1,7 @@
 """The user's pairs of every kind, from DATA to a report; networks, methods and settings that fit the data."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
+from niso.data.pairs.table import Reading
 from niso.experiments.pairs.diagnosis import CHECKS, diagnose
 from niso.experiments.pairs.experiment import Pairs
 
@@ -112,6 +114,13 @@ def test_only_methods_that_the_data_supports(refused, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_methods_of_triplets_need_transformations_that_can_be_composed():
+    for transform, there in (("homography", True), ("elastic", False)):
+        config = replace(Pairs.presets["quick"], reading=Reading(transform=transform))
+        assert ("niso-triplet" in Pairs.available(config)) == there
+        assert Pairs.default_method(config, None) == "niso-group"
+
+
 def test_what_does_not_fit_is_refused(refused, tmp_path):
     data = arrays(tmp_path / "pairs.npz", 16, 2)
     words = ["run", "pairs", "--data", data, *SHORT[:-2], "--out", tmp_path / "run"]
@@ -143,7 +152,7 @@ def test_networks_of_the_user_are_imported_from_the_working_directory(run, refus
     for name, message in (
         ("nets_of_mine:Wrong", "the decoder gives (2, 16, 3) for observations (2, 16, 2)"),
         ("nets_of_mine:Missing", "has no attribute 'Missing'"),
-        ("nowhere:Decoder", "there is no module nowhere"),
+        ("nowhere:Decoder", "niso: there is no module nowhere"),
         ("Decoder", "is not module:Class"),
     ):
         line = refused("run", "pairs", "--data", data, *SHORT, *words, name, "--out", tmp_path / "other")
