@@ -315,12 +315,11 @@ class Descriptors(Experiment):
         identity = torch.eye(rank).to(to_other)
         coordinates = torch.from_numpy(pair.meshes[0].vertices)
         assert pair.carry is not None
-        carried = torch.from_numpy(pair.carry) @ coordinates
+        carried = torch.from_numpy(pair.carry @ pair.meshes[0].vertices)
         classical = [pair.laplacian(which, rank) for which in (0, 2)]
         known = [classical[i].project(surfaces[2 * i].points.double().cpu()) for i in (0, 1)]
-        c_map = polar(
-            commuting_map(known[0], known[1], classical[0].eigenvalues, classical[1].eigenvalues)
-        )  # that of an isometry
+        first, last = (part.eigenvalues for part in classical)
+        c_map = polar(commuting_map(known[0], known[1], first, last))  # that of an isometry
         learned = [part.spectrum for part in (a, c)]
         values = {
             "equivariance_error": _error(to_partner, a.coefficients, b.coefficients),
