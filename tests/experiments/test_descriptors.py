@@ -29,6 +29,15 @@ def test_a_surface_is_mapped_to_itself_by_the_identity(experiment):
     torch.testing.assert_close(tau @ a.coefficients, a.coefficients, atol=1e-4, rtol=1e-3)
 
 
+def test_settings_of_maps_are_taken(make_tiny, experiment):
+    special = make_tiny("descriptors", special=True)
+    for one, sign in ((special, 1), (experiment, -1)):
+        model = one.model
+        a = model.basis(one.seen(one.test[0])[0])
+        mirrored = a._replace(coefficients=a.coefficients * torch.tensor([-1.0, 1, 1, 1, 1, 1])[:, None])
+        assert round(model.solve(a, mirrored).det().item()) == sign
+
+
 def test_partners_are_near_isometric_and_remeshed_ones_lie_on_them(experiment):
     pair = experiment.test[0]
     first, partner, other = pair.meshes
