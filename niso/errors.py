@@ -54,6 +54,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]}?" if close else f"; choose from {', '.join(choices)}"
 
 
-def counted(number: int, one: str) -> str:
-    """A number and a noun: "1 frame", "2 frames"."""
-    return f"{number:,} {one}{'s' * (number != 1)}"
+def counted(number: int, one: str, several: str | None = None) -> str:
+    """A number and a noun: "1 frame", "2 frames"; `several` is a plural that is not formed by an s."""
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"

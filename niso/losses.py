@@ -137,6 +137,11 @@ def contrastive(
     return (entropy(scores, partner) + entropy(scores.mT, partner)) / 2
 
 
+def decayed(weight: float, factor: float, progress: float, share: float = 0.3) -> float:
+    """A weight after the share `progress` of training: over the last `share` it decays geometrically by `factor`."""
+    return weight * float(factor ** (max(0.0, progress - (1 - share)) / max(share, 1e-9)))
+
+
 @full_precision
 def multiplicity(eigenvalues: Float[Tensor, " rank"]) -> Float[Tensor, ""]:
     """Multiplicity loss ‖Δ_P‖ / k for the graph Laplacian Δ_P = diag(P1) − P of the eigenvalue mask.

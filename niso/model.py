@@ -303,9 +303,8 @@ class IsometryObjective(nn.Module):
 
     def multiplicity_at(self, progress: float) -> float:
         """β after the share `progress` of training, in [0, 1]."""
-        begin = 1 - self.multiplicity_decay_share
-        decayed = max(0.0, progress - begin) / max(self.multiplicity_decay_share, 1e-9)
-        return self.multiplicity * float(self.multiplicity_decay**decayed)
+        share = self.multiplicity_decay_share
+        return losses.decayed(self.multiplicity, self.multiplicity_decay, progress, share)
 
     def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
         """Loss terms of a pair (ψ, Tψ) or triplet (ψ, Tψ, T²ψ) of batches; "loss" is their weighted sum."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from niso.geometry.occluders import Occluder, draw_occluder, draw_passing
@@ -18,22 +18,25 @@ from niso.random import process
 class RandomOcclusion(nn.Module):
     """In training, covers a random share of each image, uniform in [0, `share`]; otherwise images stay as they are.
 
-    It draws for the whole global batch with torch's CPU generator, so that processes do not matter.
+    Batches hold the first views of this process's examples, then the second ones, … What covers them is drawn for the
+    global batch with torch's CPU generator: it is the same for any number of processes.
 
     Args:
         share: largest share of the pixels.
         mark: hidden pixels become NaN, for `SeenPoints`, instead of the occluder's texture.
+        views: of each example.
 
     Raises:
         ValueError: a share outside [0, 1].
     """
 
-    def __init__(self, share: float, mark: bool = False) -> None:
+    def __init__(self, share: float, mark: bool = False, views: int = 1) -> None:
         super().__init__()
         if not 0 <= share <= 1:
             raise ValueError(f"share must lie in [0, 1], got {share}")
         self.share = share
         self.mark = mark
+        self.views = views
 
     def forward(self, x: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch channels height width"]:
         return self.cover(x) if self.training and self.share else x
@@ -42,16 +45,27 @@ class RandomOcclusion(nn.Module):
     def cover(self, x: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch channels height width"]:
         """Cover images, in training or not."""
         rank, world = process()
-        occluder = draw_occluder(self.share * torch.rand(len(x) * world, device="cpu"), (x.shape[-2], x.shape[-1]))
-        part = slice(rank * len(x), (rank + 1) * len(x))
-        return Occluder(*(tensor[part] for tensor in occluder)).to(x.device).over(x, self.mark)
+        count = math.ceil(len(x) / self.views)
+        place = torch.arange(len(x))
+        return self._occluder(x, count * world, rank * count + place % count, place // count).over(x, self.mark)
+
+    def _occluder(
+        self,
+        x: Float[Tensor, "batch channels height width"],
+        examples: int,
+        example: Int[Tensor, " batch"],
+        view: Int[Tensor, " batch"],
+    ) -> Occluder:
+        """What covers images that are these views of these examples, of so many in the global batch."""
+        shares = self.share * torch.rand(self.views * examples, device="cpu")
+        occluder = draw_occluder(shares, (x.shape[-2], x.shape[-1]))
+        return Occluder(*(part[view * examples + example] for part in occluder)).to(x.device)
 
 
 class PassingOcclusion(RandomOcclusion):
     """The same with an object that passes in front of the camera: both frames of a pair show it, at two places.
 
-    Encoders get the first frames of all pairs of a batch, then the second ones. Nothing else ties an object to what
-    is behind it: it has its own texture and moves by itself.
+    Nothing else ties an object to what is behind it: it has its own texture and moves by itself.
 
     Args:
         share: largest share of the pixels.
@@ -60,21 +74,21 @@ class PassingOcclusion(RandomOcclusion):
     """
 
     def __init__(self, share: float, mark: bool = False, frames: int = 1) -> None:
-        super().__init__(share, mark)
+        super().__init__(share, mark, views=2)
         self.frames = frames
 
-    @torch.compiler.disable
-    def cover(self, x: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch channels height width"]:
-        rank, world = process()
-        count = math.ceil(len(x) / 2)
-        objects = draw_passing(count * world, x.shape[1])
-        share, later = torch.rand(2, count * world, device="cpu")
-        first = torch.arange(len(x)) < count
-        number = rank * count + torch.arange(len(x)) % count
-        share, time = self.share * share[number], (self.frames * later[number]).ceil() * ~first
+    def _occluder(
+        self,
+        x: Float[Tensor, "batch channels height width"],
+        examples: int,
+        example: Int[Tensor, " batch"],
+        view: Int[Tensor, " batch"],
+    ) -> Occluder:
+        objects = draw_passing(examples, x.shape[1])
+        share, later = torch.rand(2, examples, device="cpu")
+        share, time = self.share * share[example], (self.frames * later[example]).ceil() * view
         share, time = (part.to(x.device, non_blocking=True) for part in (share, time))
-        occluder = objects.of(number, x.device).at(time, share, (x.shape[-2], x.shape[-1]))
-        return occluder.over(x, self.mark)
+        return objects.of(example, x.device).at(time, share, (x.shape[-2], x.shape[-1]))
 
 
 class SeenPoints(nn.Module):

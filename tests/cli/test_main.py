@@ -185,6 +185,10 @@ UNREAD = {
     "homnist --spectrum field --field.features periodic --field.scale 2": "--field.features are periodic",
     "homnist --spectral-head.layers 2": "--classifier is vector-neurons",
     "homnist --method nft --classifier spectral": "the method nft does not read it",
+    "descriptors --evaluation-pairs 5": "every held-out surface makes one pair",
+    "descriptors --spectral-dropout 0.5": "no coefficients are dropped here",
+    "descriptors --data-dir X --surfaces tori": "--data-dir replaces the surfaces that niso makes",
+    "descriptors --data-dir X --vertices 300": "--data-dir replaces the surfaces that niso makes",
     "torus --parallel 2": "there is one run; --seeds and --methods make several",
 }
 

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import torch
 from jaxtyping import TypeCheckError
+from scipy.sparse import issparse
 
 from niso.errors import InputError
 from niso.experiments.descriptors.experiment import QUICK, Descriptors
 from niso.experiments.descriptors.surfaces import base_meshes, example, with_hole
 from niso.geometry.mesh.files import write_off
-from niso.geometry.mesh.surface import check_surface, icosphere, vertex_areas
+from niso.geometry.mesh.surface import Mesh, check_surface, icosphere, vertex_areas
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +29,21 @@ def test_a_surface_is_mapped_to_itself_by_the_identity(experiment):
     torch.testing.assert_close(tau @ a.coefficients, a.coefficients, atol=1e-4, rtol=1e-3)
 
 
+def test_settings_of_maps_are_taken(make_tiny, experiment):
+    special = make_tiny("descriptors", special=True)
+    for one, sign in ((special, 1), (experiment, -1)):
+        model = one.model
+        a = model.basis(one.seen(one.test[0])[0])
+        mirrored = a._replace(coefficients=a.coefficients * torch.tensor([-1.0, 1, 1, 1, 1, 1])[:, None])
+        assert round(model.solve(a, mirrored).det().item()) == sign
+
+
 def test_partners_are_near_isometric_and_remeshed_ones_lie_on_them(experiment):
     pair = experiment.test[0]
     first, partner, other = pair.meshes
     assert np.array_equal(first.faces, partner.faces) and not np.array_equal(partner.faces, other.faces)
     assert [vertex_areas(mesh).sum() for mesh in pair.meshes] == pytest.approx([1, 1, 1])
+    assert issparse(pair.carry)  # a dense one of large meshes would fill the memory
     assert np.abs(pair.carry @ partner.vertices - other.vertices).max() < 0.05
     nearest = np.linalg.norm(other.vertices[pair.same_point()] - partner.vertices, axis=1)
     assert nearest.max() < 0.15 and pair.distances().shape == (len(other.vertices),) * 2
@@ -58,6 +69,8 @@ def test_the_users_own_meshes_with_a_boundary(tmp_path, make_tiny):
     (name, mesh), _ = base_meshes("family", 2, 300, tmp_path)
     pair = example(name, mesh, 0, 0.1, True, times=3, energies=3, rank=12)
     assert pair.name == "0.off" and [len(values[0]) for values in pair.descriptors] == [6, 6, 6]
+    with pytest.raises(InputError, match=r"^a has 1 face with corners"):
+        example("a", Mesh(mesh.vertices, np.array([[0, 1, len(mesh.vertices)]])), 0, 0.1, True)
     with pytest.raises(InputError, match="has 2 meshes, and 35 are needed"):
         Descriptors(QUICK, "niso", 0, tmp_path, torch.device("cpu"))
 

@@ -2,6 +2,8 @@ import pytest
 import torch
 from torch import nn
 
+from niso import random
+from niso.networks import occlusion as occlusions
 from niso.networks.occlusion import PassingOcclusion, PredictedConfidence, RandomOcclusion, SeenPoints
 
 
@@ -32,6 +34,26 @@ def test_both_frames_of_a_pair_show_the_same_object():
     occlusion = PassingOcclusion(0.5)
     assert occlusion(x[:5]).shape == (5, 3, 32, 32)  # any number of images
     assert torch.equal(occlusion.eval()(x), x)
+
+
+@pytest.mark.parametrize(
+    "occlusion",
+    [RandomOcclusion(0.5), RandomOcclusion(0.5, views=2), RandomOcclusion(0.5, views=3), PassingOcclusion(0.5)],
+)
+@pytest.mark.parametrize("world", [2, 3])
+def test_the_number_of_processes_does_not_change_what_is_covered(monkeypatch, occlusion, world):
+    views = torch.zeros(6, occlusion.views, 1, 16, 16).unbind(1)
+
+    def covered(rank, world):
+        for module in (random, occlusions):
+            monkeypatch.setattr(module, "process", lambda: (rank, world))
+        torch.manual_seed(1)
+        return occlusion(torch.cat([random.local_part(view) for view in views])).chunk(len(views))
+
+    parts = [covered(rank, world) for rank in range(world)]
+    together = torch.cat([torch.cat(view) for view in zip(*parts, strict=True)])
+    assert together.any()
+    assert torch.equal(together, torch.cat(covered(0, 1)))
 
 
 class Pixels(nn.Module):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, get_args
 
 import numpy as np
@@ -36,7 +37,7 @@ NEAR = 0.1
 
 @dataclass(frozen=True)
 class DescriptorsConfig(IsometryConfig):
-    """Settings of the experiment; those of tables and `evaluation_pairs` are not used."""
+    """Settings of the experiment."""
 
     surfaces: Surfaces = "family"
     """Surfaces that niso makes, where there is no --data-dir of meshes."""
@@ -88,7 +89,7 @@ QUICK = DescriptorsConfig(
 )
 """Twenty pairs of surfaces of 500 vertices.
 
-`niso run descriptors`: a minute or two on one core. Records: results/descriptors."""
+`niso run descriptors`: four minutes on one core of an Intel Xeon. Records: results/descriptors."""
 
 TORI = replace(QUICK, surfaces="tori")
 """The same with lumpy tori. `niso run descriptors --preset tori`. Records: results/descriptors."""
@@ -116,11 +117,18 @@ class Basis(NamedTuple):
 
 
 class PointModel(nn.Module):
-    """Field, encoder and decoder, all of single points."""
+    """Field, encoder and decoder, all of single points.
 
-    def __init__(self, spectrum: FieldSpectrum, encoder: nn.Module, decoder: nn.Module) -> None:
+    Args:
+        special, damping: of maps, see `niso.isometric_map`.
+    """
+
+    def __init__(
+        self, spectrum: FieldSpectrum, encoder: nn.Module, decoder: nn.Module, special: bool, damping: float
+    ) -> None:
         super().__init__()
         self.spectrum, self.encoder, self.decoder = spectrum, encoder, decoder
+        self.special, self.damping = special, damping
 
     def basis(self, surface: Seen) -> Basis:
         """A surface's eigenfunctions, and the coefficients of its latent functions."""
@@ -130,7 +138,8 @@ class PointModel(nn.Module):
 
     def solve(self, a: Basis, b: Basis) -> Float[Tensor, "rank rank"]:
         """The map from one surface to another (paper eq. 8)."""
-        return isometric_map(a.coefficients, b.coefficients, a.spectrum.eigenvalues)
+        eigenvalues = a.spectrum.eigenvalues
+        return isometric_map(a.coefficients, b.coefficients, eigenvalues, special=self.special, damping=self.damping)
 
 
 class PointObjective(nn.Module):
@@ -145,7 +154,7 @@ class PointObjective(nn.Module):
         means = {name: torch.stack([term[name] for term in terms]).mean() for name in terms[0]}
         multiplicity = losses.multiplicity(self.model.spectrum().eigenvalues)
         config = self.config
-        decayed = config.multiplicity * config.multiplicity_decay ** (max(0.0, progress - 0.7) / 0.3)
+        decayed = losses.decayed(config.multiplicity, config.multiplicity_decay, progress)
         loss = means["reconstruction"] + config.equivariance * means["equivariance"] + decayed * multiplicity
         return {"loss": loss, **means, "multiplicity": multiplicity}
 
@@ -262,12 +271,22 @@ class Descriptors(Experiment):
             encoder, decoder = MLP(*sizes, config.mlp), MLP(*sizes[::-1], config.mlp)
         except ValueError as error:
             raise InputError(str(error)) from error
-        self.model = PointModel(spectrum, encoder, decoder).to(self.device)
+        self.model = PointModel(spectrum, encoder, decoder, config.special, config.damping).to(self.device)
         self.objective = PointObjective(self.model, pairs, config)
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:
         return ("niso",)
+
+    @classmethod
+    def unread(cls, config: DescriptorsConfig, method: str, data_dir: Path | None) -> dict[str, str]:
+        unread = {
+            "evaluation_pairs": "every held-out surface makes one pair, see --test-shapes",
+            "spectral_dropout": "no coefficients are dropped here",
+        }
+        if data_dir is not None:
+            unread |= dict.fromkeys(("surfaces", "vertices"), "--data-dir replaces the surfaces that niso makes")
+        return super().unread(config, method, data_dir) | unread
 
     def seen(self, pair: Example) -> tuple[Seen, ...]:
         """The meshes of an example as networks see them, on the device."""
@@ -315,12 +334,11 @@ class Descriptors(Experiment):
         identity = torch.eye(rank).to(to_other)
         coordinates = torch.from_numpy(pair.meshes[0].vertices)
         assert pair.carry is not None
-        carried = torch.from_numpy(pair.carry) @ coordinates
+        carried = torch.from_numpy(pair.carry @ pair.meshes[0].vertices)
         classical = [pair.laplacian(which, rank) for which in (0, 2)]
         known = [classical[i].project(surfaces[2 * i].points.double().cpu()) for i in (0, 1)]
-        c_map = polar(
-            commuting_map(known[0], known[1], classical[0].eigenvalues, classical[1].eigenvalues)
-        )  # that of an isometry
+        first, last = (part.eigenvalues for part in classical)
+        c_map = polar(commuting_map(known[0], known[1], first, last))  # that of an isometry
         learned = [part.spectrum for part in (a, c)]
         values = {
             "equivariance_error": _error(to_partner, a.coefficients, b.coefficients),

@@ -8,6 +8,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from scipy.sparse import csr_array
+from scipy.spatial import KDTree
 from torch import Tensor
 
 from niso.data.shapes import family
@@ -18,7 +20,7 @@ from niso.geometry.mesh.deformation import deform
 from niso.geometry.mesh.descriptors import descriptors, distances
 from niso.geometry.mesh.files import read_mesh
 from niso.geometry.mesh.remeshing import decimated, subdivided
-from niso.geometry.mesh.surface import Mesh, torus, unit_area, vertex_areas
+from niso.geometry.mesh.surface import Mesh, check_surface, torus, unit_area, vertex_areas
 from niso.random import step_seed
 from niso.spectrum import Spectrum
 
@@ -45,19 +47,19 @@ class Example(NamedTuple):
 
     Attributes:
         meshes: surface, partner, and the partner with another connectivity; the last for evaluation alone.
-        carry: functions on the partner to the remeshed one; None without it.
+        carry: sparse (others, vertices), functions on the partner to the remeshed one; None without it.
         descriptors: of each, not scaled.
     """
 
     name: str
     meshes: tuple[Mesh, ...]
-    carry: Float[np.ndarray, "others vertices"] | None
+    carry: csr_array | None
     descriptors: tuple[Float[np.ndarray, "vertices descriptors"], ...]
 
     def same_point(self) -> Int[np.ndarray, " vertices"]:
         """The vertex of the remeshed partner that is nearest to each vertex of the partner."""
         partner, other = self.meshes[1].vertices, self.meshes[2].vertices
-        return np.square(partner[:, None] - other[None]).sum(-1).argmin(1)
+        return KDTree(other).query(partner)[1]
 
     def distances(self) -> Float[np.ndarray, "others others"]:
         """Between the vertices of the remeshed partner, along its edges; the area is 1."""
@@ -105,13 +107,9 @@ def with_hole(mesh: Mesh, share: float = 0.1) -> Mesh:
 
 def largest_part(mesh: Mesh) -> Mesh:
     """The largest connected part of a mesh, with the vertices that it uses."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
+    import igl
 
-    count = len(mesh.vertices)
-    starts, ends = mesh.faces.ravel(), np.roll(mesh.faces, -1, axis=1).ravel()
-    graph = coo_array((np.ones(len(starts)), (starts, ends)), shape=(count, count))
-    part = connected_components(graph, directed=False)[1][mesh.faces[:, 0]]
+    part = igl.vertex_components(mesh.faces)[mesh.faces[:, 0]]
     used, faces = np.unique(mesh.faces[part == np.bincount(part).argmax()], return_inverse=True)
     return Mesh(mesh.vertices[used], faces.reshape(-1, 3))
 
@@ -126,13 +124,14 @@ def example(name: str, mesh: Mesh, number: int, strength: float, remeshed: bool,
     Raises:
         InputError: the mesh is no connected manifold, or too coarse.
     """
+    check_surface(mesh, name)
     mesh = unit_area(mesh)
     partner = deform(mesh, np.random.default_rng(step_seed(0, number, f"partner of {name}")), strength)
     meshes, carry = [mesh, partner], None
     if remeshed:
         finer = subdivided(partner)
         coarse = decimated(finer.mesh, len(partner.faces) / len(finer.mesh.faces))
-        carry = np.asarray((coarse.carry @ finer.carry).todense())
+        carry = coarse.carry @ finer.carry
         meshes.append(Mesh(coarse.mesh.vertices / np.sqrt(vertex_areas(coarse.mesh).sum()), coarse.mesh.faces))
     return Example(name, tuple(meshes), carry, tuple(descriptors(part, name=name, **settings) for part in meshes))
 

@@ -31,7 +31,7 @@ from niso.experiments.partial_views import PartialViews
 from niso.geometry import ACTIONS
 from niso.geometry.action import Action, Transformations
 from niso.geometry.occluders import Occluder, draw_occluder
-from niso.methods import methods_of
+from niso.methods import METHODS, methods_of
 from niso.methods.evaluation import PAIR_METRICS, Operator, PairEvaluation, evaluate_pairs, learned_operator
 from niso.methods.method import Networks
 from niso.networks import ClassificationObjective, ViTDecoder, ViTEncoder
@@ -130,7 +130,9 @@ class Homnist(Experiment):
             self.test_images, self.test_labels = self.test_images[index], self.test_labels[index]
         self.action, self.test_action = make_actions(config.action)
         self.test_set = self._test_set()
-        self.method = self.make_method(lambda: make_networks(config, images.shape[-1]))
+        self.method = self.make_method(
+            lambda: make_networks(config, images.shape[-1], METHODS.find(self.method_name).views)
+        )
         if self.method.views == 3 and not isinstance(self.action, Action):
             raise InputError(f"--action {config.action} cannot be applied twice, as {self.method_name} needs it")
         self.head: nn.Module = nn.Identity()
@@ -347,8 +349,11 @@ def make_actions(name: str) -> tuple[Transformations, Transformations]:
         raise InputError(f"{problem}: choose another of {others}") from error
 
 
-def make_networks(config: HomnistConfig, side: int) -> Networks:
+def make_networks(config: HomnistConfig, side: int, views: int = 2) -> Networks:
     """Untrained networks for images of side × side pixels.
+
+    Args:
+        views: of an example in pre-training.
 
     Raises:
         ValueError: the networks do not fit the images.
@@ -359,12 +364,12 @@ def make_networks(config: HomnistConfig, side: int) -> Networks:
         vit = replace(config.vit, image_size=(side, side))
         outputs = replace(vit, latent_channels=vit.latent_channels + (config.confidence == "learned"))
         networks = Networks(ViTEncoder(outputs), ViTDecoder(vit), vit.grid, vit.latent_channels)
-    return networks.for_partial_views(make_occlusion(config), config.confidence)
+    return networks.for_partial_views(make_occlusion(config, views), config.confidence)
 
 
-def make_occlusion(config: HomnistConfig) -> RandomOcclusion | None:
+def make_occlusion(config: HomnistConfig, views: int = 1) -> RandomOcclusion | None:
     """What covers images in training; None where nothing does."""
-    return RandomOcclusion(config.occlusion, config.confidence == "given") if config.occlusion else None
+    return RandomOcclusion(config.occlusion, config.confidence == "given", views) if config.occlusion else None
 
 
 def by_strength(scores: Scores) -> Curve:

@@ -22,6 +22,9 @@ from niso.results import Metric
 See = Callable[[Int[Tensor, " batch"], Int[Tensor, " batch"]], Float[Tensor, "batch 3 size size"]]
 """Frames as networks see them, by the numbers of their sequences and their numbers in these."""
 
+REVERSED = 90.0
+"""Mean angle above which directions of travel are nearer to the opposite of the true ones, in degrees."""
+
 BATCH = 64
 """Number of frames to encode, and of pairs to predict, at once."""
 
@@ -57,7 +60,7 @@ _METRICS = (
         "angle between predicted and true relative translations",
         "lower",
         "°",
-        limit=90.0,
+        limit=REVERSED,
         alarm="Predicted directions of travel are nearer to the opposite of the true ones",
     ),
     Metric("fitted_motion_translation_angle_deg", "the same for the mean motion of the training sequences", unit="°"),

@@ -11,9 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from niso import figures
+from niso.errors import counted
 from niso.experiments import map_figures
 from niso.experiments.pose.cases import Path, Strip
-from niso.experiments.pose.evaluation import by_skip
+from niso.experiments.pose.evaluation import REVERSED, by_skip
 from niso.experiments.pose.experiment import PoseResult
 from niso.experiments.pose.passing import SKIP
 from niso.figures.style import GREY, ORANGE, RED, above_and_below, parts, styled, wrapped
@@ -21,8 +22,6 @@ from niso.report import Picture
 
 LEGEND = 0.3
 """Inches below the panels for the legend of all."""
-LIMIT = 90.0
-"""Mean angle of directions of travel above which they are marked as reversed, in degrees."""
 
 
 def trajectories(result: PoseResult) -> list[Picture]:
@@ -127,7 +126,7 @@ def maps(result: PoseResult) -> list[Picture]:
 
 
 def _left_out(skip: int) -> str:
-    return f"{skip} frame{'s' * (skip != 1)} left out between neighbours"
+    return f"{counted(skip, 'frame')} left out between neighbours"
 
 
 _ERRORS = {
@@ -160,8 +159,8 @@ def draw_errors(shown: Mapping[str, Mapping[str, Mapping[float, float]]], x_labe
             axes.plot(list(line), list(line.values()), dashes, color=colour, marker=".", label=label)
         axes.set(xlabel=x_label, ylabel=_ERRORS[key][0])
         axes.set_ylim(bottom=0)
-        if key == "translation_angle_deg" and axes.get_ylim()[1] > LIMIT:
-            axes.axhline(LIMIT, color=RED, linewidth=0.8)
+        if key == "translation_angle_deg" and axes.get_ylim()[1] > REVERSED:
+            axes.axhline(REVERSED, color=RED, linewidth=0.8)
         narrow: dict[str, Any] = {"fontsize": 8, "columnspacing": 1, "handlelength": 1.6}
         below.legend(*axes.get_legend_handles_labels(), loc="center", ncols=3, frameon=False, **narrow)
     return figure
@@ -233,7 +232,7 @@ def _draw_path(axes: Axes, shown: Path, letters: int) -> None:
     axes.plot(*true.mT.tolist(), color="black", linestyle="--", linewidth=1, label="true")
     axes.plot(*true[:1].mT.tolist(), color="black", marker="o", markersize=4)
     axes.set_title(wrapped(_title(shown), letters), fontsize=8.5)
-    if shown.angle > LIMIT:
+    if shown.angle > REVERSED:
         axes.title.set_color(RED)
     axes.margins(0.1)
     axes.set_aspect("equal", adjustable="datalim")

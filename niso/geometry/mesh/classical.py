@@ -6,8 +6,9 @@ import numpy as np
 import torch
 
 from niso.errors import InputError
-from niso.geometry.mesh.spectrum import eigenpairs, laplacian
-from niso.geometry.mesh.surface import Mesh, check_surface, vertex_areas
+from niso.geometry.mesh import surface
+from niso.geometry.mesh.spectrum import Eigenpairs, Laplacian, eigenpairs, laplacian
+from niso.geometry.mesh.surface import Mesh
 from niso.spectrum import FixedSpectrum
 
 
@@ -24,13 +25,16 @@ def fixed_spectrum(mesh: Mesh, rank: int, unit_area: bool = True, name: str = "t
     Raises:
         InputError: the mesh is no connected manifold (`surface.check_surface`), or has too few vertices for the rank.
     """
-    check_surface(mesh, name)
-    if unit_area:
-        mesh = Mesh(mesh.vertices / np.sqrt(vertex_areas(mesh).sum()), mesh.faces)
-    try:
-        operator = laplacian(mesh)
-        values, functions = eigenpairs(operator, rank)
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from error
+    operator, (values, functions) = classical(mesh, rank, unit_area, name)
     parts = operator.mass, functions, values
     return FixedSpectrum(*(torch.from_numpy(np.ascontiguousarray(part)) for part in parts))
+
+
+def classical(mesh: Mesh, rank: int, unit_area: bool = True, name: str = "the mesh") -> tuple[Laplacian, Eigenpairs]:
+    """The operator and its first eigenpairs, see `fixed_spectrum`."""
+    surface.check_surface(mesh, name)
+    try:
+        operator = laplacian(surface.unit_area(mesh) if unit_area else mesh)
+        return operator, eigenpairs(operator, rank)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error

@@ -7,8 +7,9 @@ from jaxtyping import Float
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import dijkstra
 
-from niso.geometry.mesh.spectrum import Eigenpairs, eigenpairs, heat_kernel_signature, laplacian
-from niso.geometry.mesh.surface import Mesh, check_surface, edge_lengths, unit_area
+from niso.geometry.mesh.classical import classical
+from niso.geometry.mesh.spectrum import Eigenpairs, heat_kernel_signature
+from niso.geometry.mesh.surface import Mesh
 
 _TIMES = (0.01, 0.3)  # from a tenth of the surface's size to all of it
 _EIGENVALUES = (10.0, 400.0)  # between which waves are looked at
@@ -32,8 +33,7 @@ def descriptors(
     Raises:
         InputError: the mesh is no connected manifold, or has too few vertices for the rank.
     """
-    check_surface(mesh, name)
-    pairs = eigenpairs(laplacian(unit_area(mesh)), rank)
+    _, pairs = classical(mesh, rank, name=name)
     heat = heat_kernel_signature(pairs, np.geomspace(*_TIMES, times))
     wave = wave_kernel_signature(pairs, np.log(np.geomspace(*_EIGENVALUES, energies)))
     return np.log(np.maximum(np.concatenate((heat, wave), axis=1), 1e-3))
@@ -58,9 +58,10 @@ def wave_kernel_signature(
 
 def distances(mesh: Mesh) -> Float[np.ndarray, "vertices vertices"]:
     """Lengths of the shortest paths along edges between all vertices."""
-    starts, ends = np.roll(mesh.faces, -1, axis=1).ravel(), np.roll(mesh.faces, -2, axis=1).ravel()
+    import igl  # here: training on prepared shapes does without it
+
+    starts, ends = igl.edges(mesh.faces.astype(np.int64)).T
     count = len(mesh.vertices)
-    lengths = edge_lengths(mesh).ravel()
-    order = np.unique(starts * count + ends, return_index=True)[1]
-    graph = coo_array((lengths[order], (starts[order], ends[order])), shape=(count, count))
+    lengths = np.linalg.norm(mesh.vertices[starts] - mesh.vertices[ends], axis=1)
+    graph = coo_array((lengths, (starts, ends)), shape=(count, count))
     return dijkstra(graph.tocsr(), directed=False)

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from niso.errors import InputError
+from niso.errors import InputError, counted
 
 _LARGEST = 1e75  # coordinate: areas and their squares stay finite
 _NO_AREA = 1e-14  # of a face, relative to the squared diagonal of the mesh's bounding box: rounding, not shape
@@ -39,9 +39,7 @@ def check(mesh: Mesh, name: str = "the mesh") -> None:
     Raises:
         InputError: it is not; the message names the first problem, e.g. a boundary, a flat face, or two components.
     """
-    problem = _array_problem(mesh) or _shape_problem(mesh) or _surface_problem(mesh)
-    if problem:
-        raise InputError(f"{name} {problem}")
+    _check(mesh, name, closed=True)
 
 
 def check_surface(mesh: Mesh, name: str = "the mesh") -> None:
@@ -53,7 +51,11 @@ def check_surface(mesh: Mesh, name: str = "the mesh") -> None:
     Raises:
         InputError: it is not; the message names the first problem.
     """
-    problem = _array_problem(mesh) or _shape_problem(mesh) or _surface_problem(mesh, closed=False)
+    _check(mesh, name, closed=False)
+
+
+def _check(mesh: Mesh, name: str, closed: bool) -> None:
+    problem = _array_problem(mesh) or _shape_problem(mesh) or _surface_problem(mesh, closed)
     if problem:
         raise InputError(f"{name} {problem}")
 
@@ -63,13 +65,13 @@ def _array_problem(mesh: Mesh) -> str | None:
     if len(vertices) == 0 or len(faces) == 0:
         return f"is empty: it has {len(vertices)} vertices and {len(faces)} faces"
     if bad := int((~np.isfinite(vertices)).any(1).sum()):
-        return f"has coordinates that are not finite numbers at {_count(bad, 'vertex', 'vertices')}; export it again"
+        return f"has coordinates that are not finite numbers at {counted(bad, 'vertex', 'vertices')}; export it again"
     if (largest := float(np.abs(vertices).max())) > _LARGEST:
         return f"has coordinates up to {largest:.3g}, whose squares are no numbers; scale it or export it again"
     if bad := int(((faces < 0) | (faces >= len(vertices))).any(1).sum()):
-        return f"has {_count(bad, 'face')} with corners that do not exist: there are {len(vertices)} vertices"
+        return f"has {counted(bad, 'face')} with corners that do not exist: there are {len(vertices)} vertices"
     if bad := len(vertices) - len(np.unique(faces)):
-        return f"has {_count(bad, 'vertex', 'vertices')} without any face; remove what is unreferenced"
+        return f"has {counted(bad, 'vertex', 'vertices')} without any face; remove what is unreferenced"
     return None
 
 
@@ -77,11 +79,11 @@ def _shape_problem(mesh: Mesh) -> str | None:
     extent = float(np.square(np.ptp(mesh.vertices, axis=0)).sum())
     repeated = (mesh.faces == np.roll(mesh.faces, 1, axis=1)).any(1)
     if bad := int((repeated | (face_areas(mesh) <= _NO_AREA * extent)).sum()):
-        return f"has {_count(bad, 'degenerate face')} of no area; merge duplicate vertices or remesh it"
+        return f"has {counted(bad, 'degenerate face')} of no area; merge duplicate vertices or remesh it"
     return None
 
 
-def _surface_problem(mesh: Mesh, closed: bool = True) -> str | None:
+def _surface_problem(mesh: Mesh, closed: bool) -> str | None:
     import igl  # here: training on prepared shapes does without it
 
     count = len(mesh.vertices)
@@ -90,24 +92,20 @@ def _surface_problem(mesh: Mesh, closed: bool = True) -> str | None:
         np.minimum(starts, ends) * count + np.maximum(starts, ends), return_inverse=True, return_counts=True
     )
     if bad := int((uses > 2).sum()):
-        return f"is not a manifold: more than two faces share {_count(bad, 'edge')}; remesh it"
+        return f"is not a manifold: more than two faces share {counted(bad, 'edge')}; remesh it"
     if closed and (bad := int((uses == 1).sum())):
-        return f"is open: it has {_count(bad, 'boundary edge')}; merge duplicate vertices or fill its holes"
+        return f"is open: it has {counted(bad, 'boundary edge')}; merge duplicate vertices or fill its holes"
     if bad := int(uses.sum()) - len(np.unique(np.stack((edge_of, starts < ends), 1), axis=0)):
-        return f"is not consistently oriented: the faces at {_count(bad, 'edge')} turn opposite ways; reorient them"
+        return f"is not consistently oriented: the faces at {counted(bad, 'edge')} turn opposite ways; reorient them"
     adjacency = coo_array((np.ones(len(starts), dtype=np.int8), (starts, ends)), shape=(count, count))
     if (components := connected_components(adjacency, directed=False, return_labels=False)) > 1:
         return f"has {components} components; keep one"
     if bad := int((~igl.is_vertex_manifold(mesh.faces.astype(np.int64))).sum()):
-        return f"is not a manifold: fans of faces touch at {_count(bad, 'vertex', 'vertices')}; split these"
+        return f"is not a manifold: fans of faces touch at {counted(bad, 'vertex', 'vertices')}; split these"
     if not closed:
         return None
     genus = (2 - (count - len(edges) + len(mesh.faces))) // 2
     return f"has genus {genus}: a surface with handles cannot be mapped to the sphere" if genus else None
-
-
-def _count(number: int, one: str, several: str | None = None) -> str:
-    return f"{number} {one if number == 1 else several or one + 's'}"
 
 
 def face_normals(mesh: Mesh) -> Float[np.ndarray, "faces 3"]:

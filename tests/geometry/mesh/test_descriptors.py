@@ -41,6 +41,7 @@ def test_distances_along_edges_are_about_those_on_the_sphere():
     found = distances(ball)
     true = np.arccos(np.clip(ball.vertices @ ball.vertices.T, -1, 1))
     np.testing.assert_allclose(found, found.T)
+    np.testing.assert_allclose(distances(Mesh(ball.vertices, np.concatenate([ball.faces, ball.faces[:9]]))), found)
     assert (found >= 0.99 * true - 1e-6).all() and found[0].max() < 1.25 * np.pi
 
 
@@ -48,3 +49,5 @@ def test_two_surfaces_are_refused():
     two = Mesh(np.concatenate([LUMPY.vertices, LUMPY.vertices + 9]), np.concatenate([LUMPY.faces, LUMPY.faces + 288]))
     with pytest.raises(InputError, match=r"^a has 2 components"):
         descriptors(two, name="a")
+    with pytest.raises(InputError, match=r"^b: 20 eigenpairs cannot be taken from 12 vertices"):
+        descriptors(icosphere(0), name="b", **SETTINGS)
