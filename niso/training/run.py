@@ -86,7 +86,7 @@ class Run:
             wrong = [part for part in parts if not isinstance(record.get(part) or {}, dict)]
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-        except (ValueError, TypeError, RecursionError) as error:
+        except (ValueError, TypeError) as error:
             holder = next((folder for folder in path.parents if (folder / "config.yaml").is_file()), None)
             if holder is not None:
                 raise InputError(f"{path} is a file of the run {holder}: give that folder") from error
@@ -120,10 +120,7 @@ class Run:
         if not (self.path / "log.csv").exists():
             for name in ("config.yaml", "run.json", OUTPUT, ".lock"):
                 (self.path / name).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # not empty
-                self.path.rmdir()
-                if self.path.parent == RUNS:
-                    RUNS.rmdir()
+            remove_empty(self.path)
 
     def checkpoint(self, phase: str) -> Path:
         """Where the checkpoint of a phase is or will be."""
@@ -260,6 +257,14 @@ class Run:
 
     def _remedy(self, part: str) -> str:
         return "remove it" if part == "facts" else f"run `niso evaluate {self.path}`"
+
+
+def remove_empty(folder: Path) -> None:
+    """Remove a folder of one or more runs that could not begin, and `RUNS` around it; neither where it is not empty."""
+    with contextlib.suppress(OSError):  # not empty
+        folder.rmdir()
+        if folder.parent == RUNS:
+            RUNS.rmdir()
 
 
 def _not_a_run(path: Path) -> InputError:
