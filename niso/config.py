@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_type_hints
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
@@ -70,6 +70,8 @@ class Optimisation(Strict):
         require(self, "final_learning_rate", "warmup_steps", "weight_decay", "eigenfunction_eps")
         require(self, "eigenfunction_learning_rate", "eigenvalue_learning_rate", "mass_learning_rate")
         require(self, "eigenfunction_beta2", "eigenvalues_frozen", most=1.0)
+        if self.eigenfunction_beta2 == 1:  # second moments would stay empty
+            raise ValueError("eigenfunction_beta2 must be less than 1, got 1")
 
     def rate_at(self, step: int) -> float:
         """Learning rate of a step, counted from 0."""
@@ -165,10 +167,8 @@ def parse(kind: type[C], values: Any, source: Path) -> C:
 
 def _names(kind: Any, parents: list[str]) -> list[str]:
     """Field names of the dataclass found by walking down `parents` from `kind`."""
-    import typing
-
     for parent in parents:
-        hint = typing.get_type_hints(kind).get(parent, kind)
-        options = [hint, *typing.get_args(hint)]
+        hint = get_type_hints(kind).get(parent, kind)
+        options = [hint, *get_args(hint)]
         kind = next((option for option in options if is_dataclass(option)), kind)
     return [field.name for field in fields(kind)]
