@@ -8,6 +8,7 @@ the program itself.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import signal
 import sys
@@ -53,6 +54,8 @@ Exit status: 0 finished, 2 wrong call or bad input, 3 some shapes or videos were
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `niso` command."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as stderr: some terminals and pipes cannot show ‖τ‖ or …
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
