@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar, get_args, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar, cast, get_args, get_type_hints
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
@@ -13,6 +15,8 @@ from pydantic import TypeAdapter, ValidationError
 from niso.errors import InputError, nearest
 
 C = TypeVar("C")
+
+_adapter = cache(TypeAdapter)  # one for each type: reports parse every metric of every run
 
 SPECTRAL = (
     "eigenfunction_learning_rate",
@@ -147,14 +151,14 @@ def read_yaml(path: Path) -> dict[Any, Any]:
     return content
 
 
-def parse(kind: type[C], values: Any, source: Path) -> C:
+def parse(kind: type[C], values: Any, source: Path | str) -> C:
     """A configuration from plain values, strictly: an unknown key or a wrong value is an error.
 
     Raises:
         InputError: one line that names the setting and, for an unknown one, the nearest right name.
     """
     try:
-        return TypeAdapter(kind).validate_python(values)
+        return cast(C, _adapter(cast(Hashable, kind)).validate_python(values))
     except ValidationError as error:
         problem = error.errors()[0]
         *parents, name = [str(part) for part in problem["loc"]] or [""]
