@@ -86,7 +86,10 @@ class Reader:
         assert self.process is not None and self.process.stdout is not None
         ready, _, _ = select.select([self.process.stdout], [], [], limit)
         line = self.process.stdout.readline() if ready else ""
-        return tuple(json.loads(line)) if line else None  # type: ignore[return-value]
+        if not line:
+            return None
+        kind, detail = json.loads(line)
+        return kind, detail
 
     def close(self) -> None:
         if self.process is not None:

@@ -7,7 +7,7 @@ import operator
 import warnings
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any, Literal, ParamSpec, TypeVar, get_args
+from typing import Any, Literal, ParamSpec, SupportsIndex, TypeVar, get_args
 
 import torch
 from torch import Tensor
@@ -49,10 +49,9 @@ def check_tensors(
                 _refuse_shape(name, value, dimensions, batched, known)
         if batched:
             batches[name] = value.shape[: value.ndim - count]
-    if len(batches) > 1 and not torch.compiler.is_compiling():  # a program may be exported for batches of any size
-        first, *others = set(batches.values())
+    if not torch.compiler.is_compiling():  # a program may be exported for batches of any size
         try:
-            torch.broadcast_shapes(first, *others)
+            torch.broadcast_shapes(*batches.values())
         except RuntimeError:
             shapes = ", ".join(f"{tuple(batch)} of {name}" for name, batch in batches.items())
             raise ValueError(f"batches must be equally long, not {shapes}") from None
@@ -120,7 +119,7 @@ def check_number(name: str, value: float, positive: bool = False, most: float | 
         raise ValueError(f"{name} must {rule}, got {value}")
 
 
-def check_count(name: str, value: object) -> int:
+def check_count(name: str, value: SupportsIndex) -> int:
     """A whole number of at least 1.
 
     Raises:
@@ -128,7 +127,7 @@ def check_count(name: str, value: object) -> int:
         ValueError: less than 1.
     """
     try:
-        number = operator.index(value)  # type: ignore[arg-type]
+        number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} must be a whole number, not {value!r}") from None
     if number < 1:
@@ -159,10 +158,7 @@ def map_last(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        if len(args) < 3 or not all(isinstance(value, Tensor) and value.ndim > 1 for value in args[:3]):
-            return function(*args, **kwargs)
-        first, second, third, *rest = args
-        square = [value.shape[-1] == value.shape[-2] for value in (first, second, third)]  # type: ignore[attr-defined]
+        square = [v.shape[-1] == v.shape[-2] for v in args[:3] if isinstance(v, Tensor) and v.ndim > 1]
         name = function.__name__
         if square == [True, True, True]:
             raise ValueError(f"{name}: all three arguments are square, so name the map: {name}(a, b, {tau}=…)")
@@ -172,6 +168,7 @@ def map_last(function: Callable[P, R]) -> Callable[P, R]:
                 DeprecationWarning,
                 stacklevel=2,
             )
+            first, second, third, *rest = args
             return call(second, third, first, *rest, **kwargs)
         return function(*args, **kwargs)
 

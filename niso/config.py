@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar, cast, get_args, get_type_hints
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
@@ -13,6 +15,8 @@ from pydantic import TypeAdapter, ValidationError
 from niso.errors import InputError, nearest
 
 C = TypeVar("C")
+
+_adapter = cache(TypeAdapter)  # one for each type: reports parse every metric of every run
 
 SPECTRAL = (
     "eigenfunction_learning_rate",
@@ -70,6 +74,8 @@ class Optimisation(Strict):
         require(self, "final_learning_rate", "warmup_steps", "weight_decay", "eigenfunction_eps")
         require(self, "eigenfunction_learning_rate", "eigenvalue_learning_rate", "mass_learning_rate")
         require(self, "eigenfunction_beta2", "eigenvalues_frozen", most=1.0)
+        if self.eigenfunction_beta2 == 1:  # second moments would stay empty
+            raise ValueError("eigenfunction_beta2 must be less than 1, got 1")
 
     def rate_at(self, step: int) -> float:
         """Learning rate of a step, counted from 0."""
@@ -145,14 +151,14 @@ def read_yaml(path: Path) -> dict[Any, Any]:
     return content
 
 
-def parse(kind: type[C], values: Any, source: Path) -> C:
+def parse(kind: type[C], values: Any, source: Path | str) -> C:
     """A configuration from plain values, strictly: an unknown key or a wrong value is an error.
 
     Raises:
         InputError: one line that names the setting and, for an unknown one, the nearest right name.
     """
     try:
-        return TypeAdapter(kind).validate_python(values)
+        return cast(C, _adapter(cast(Hashable, kind)).validate_python(values))
     except ValidationError as error:
         problem = error.errors()[0]
         *parents, name = [str(part) for part in problem["loc"]] or [""]
@@ -165,10 +171,8 @@ def parse(kind: type[C], values: Any, source: Path) -> C:
 
 def _names(kind: Any, parents: list[str]) -> list[str]:
     """Field names of the dataclass found by walking down `parents` from `kind`."""
-    import typing
-
     for parent in parents:
-        hint = typing.get_type_hints(kind).get(parent, kind)
-        options = [hint, *typing.get_args(hint)]
+        hint = get_type_hints(kind).get(parent, kind)
+        options = [hint, *get_args(hint)]
         kind = next((option for option in options if is_dataclass(option)), kind)
     return [field.name for field in fields(kind)]

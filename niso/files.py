@@ -61,7 +61,7 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Replace an .npz file in one step; errors as in `write_atomically`."""
     with replacing(path) as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]  # its names are the arrays'
+        np.savez(file, **arrays)  # type: ignore[arg-type]  # no array is named `allow_pickle`
 
 
 def parse_json(content: str | bytes) -> Any:

@@ -45,7 +45,7 @@ def isometric_map(
     Raises:
         TypeError: not tensors of floating-point numbers.
         ValueError: shapes that do not fit, an unknown mask, or a negative damping.
-        FloatingPointError: a covariance b aᵀ holds NaN or infinite entries.
+        FloatingPointError: a covariance b aᵀ, or an eigenvalue that is read, is NaN or infinite.
     """
     check_tensors(a=(a, "* rank channels"), b=(b, "* rank channels"), eigenvalues=(eigenvalues, "rank"))
     return isometric_map_from_covariance(cross_covariance(a, b), eigenvalues, mask, special, damping)
@@ -121,6 +121,7 @@ def exact_isometric_map(
     Raises:
         TypeError: not tensors of floating-point numbers.
         ValueError: shapes that do not fit, or a negative tolerance or damping.
+        FloatingPointError: an eigenvalue, or an entry of a covariance, is NaN or infinite.
     """
     check_tensors(covariance=(covariance, "* rank rank"), eigenvalues=(eigenvalues, "rank"))
     check_number("tolerance", tolerance)
@@ -132,8 +133,14 @@ def exact_isometric_map(
 
 
 def eigenvalue_blocks(eigenvalues: Float[Tensor, " rank"], tolerance: float = 1e-6) -> list[Tensor]:
-    """Indices of equal eigenvalues, as one (count, multiplicity) tensor for each multiplicity that occurs."""
+    """Indices of equal eigenvalues, as one (count, multiplicity) tensor for each multiplicity that occurs.
+
+    Raises:
+        FloatingPointError: one is NaN or infinite.
+    """
     values, order = eigenvalues.detach().sort()
+    if not values.isfinite().all():
+        raise FloatingPointError("eigenvalues hold NaN or infinite entries")
     gap = tolerance * values[-1].clamp_min(1.0)
     starts = torch.cat([values.new_ones(1, dtype=torch.bool), values.diff() > gap]).nonzero().flatten()
     sizes = torch.cat([starts, starts.new_tensor([len(values)])]).diff()
@@ -203,4 +210,5 @@ def commuting_map(
     apart = ((other_eigenvalues[:, None] - eigenvalues[None, :]) / largest).square()
     identity = torch.eye(len(eigenvalues), dtype=a.dtype, device=a.device)
     regular = gram[..., None, :, :] + mean * (weight * torch.diag_embed(apart) + 1e-9 * identity)
+    regular = regular + torch.finfo(a.dtype).tiny * identity  # C is 0 where a is
     return torch.linalg.solve(regular, (b @ a.mT)[..., None])[..., 0]

@@ -77,14 +77,12 @@ class Result:
 
 def alarms(metrics: Iterable[Metric], values: Mapping[str, int | float]) -> list[str]:
     """A sentence for each alarm that values beyond their limits give, with the furthest of these values."""
-    flagged: dict[str, list[tuple[float, str, Metric]]] = {}
-    for metric in metrics:
-        if metric.flags(value := values.get(metric.key)):
-            flagged.setdefault(metric.alarm, []).append((float(value or 0), metric.key, metric))
+    flagged = [metric for metric in metrics if metric.flags(values.get(metric.key))]
     sentences = list[str]()
-    for alarm, found in flagged.items():
-        value, key, metric = max(found, key=lambda one: one[0])
-        sentences.append(f"{alarm}: {key} is {value:.4g}{metric.unit}, above {metric.limit:g}{metric.unit}")
+    for alarm in dict.fromkeys(metric.alarm for metric in flagged):
+        worst = max((metric for metric in flagged if metric.alarm == alarm), key=lambda metric: values[metric.key])
+        limit, value = f"{worst.limit:g}{worst.unit}", f"{values[worst.key]:.4g}{worst.unit}"
+        sentences.append(f"{alarm}: {worst.key} is {value}, above {limit}")
     return sentences
 
 

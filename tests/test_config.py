@@ -99,7 +99,7 @@ def test_rate_stays_between_its_ends(steps, warmup, step):
     [
         {"steps": 0}, {"steps": -1}, {"batch_size": 0}, {"learning_rate": 0.0}, {"learning_rate": math.nan},
         {"final_learning_rate": -1.0}, {"warmup_steps": -1}, {"weight_decay": -0.1}, {"weight_decay": math.nan},
-        {"cosine_steps": 0}, {"cosine_steps": -5},
+        {"cosine_steps": 0}, {"cosine_steps": -5}, {"eigenfunction_beta2": 1.0}, {"eigenfunction_beta2": 1.5},
     ],
 )  # fmt: skip
 def test_optimisation_refuses(values):

@@ -217,6 +217,19 @@ def test_float32_under_autocast_and_for_half_inputs(mask):
     assert niso.isometric_map(a.double(), b.double(), values, mask).dtype == torch.float64
 
 
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_eigenvalues_that_are_not_finite_are_refused(wrong):
+    """They would otherwise join all eigenvalues in one block."""
+    a, b = torch.randn(2, 4, 6)
+    with pytest.raises(FloatingPointError, match="NaN or infinite"):
+        niso.isometric_map(a, b, torch.tensor([0.0, 1.0, 2.0, wrong]), "exact")
+
+
+def test_a_commuting_map_of_nothing_is_zero():
+    a, values = torch.zeros(4, 6), torch.tensor([0.0, 1.0, 2.0, 5.0])
+    assert (niso.commuting_map(a, torch.randn(4, 6), values, values) == 0).all()
+
+
 def test_eigenvalue_blocks():
     values = torch.tensor([2.0, 0.0, 2.0 + 1e-7, 5.0, 0.0, 2.0])
     blocks = {tuple(sorted(row)) for group in eigenvalue_blocks(values) for row in group.tolist()}

@@ -8,6 +8,7 @@ the program itself.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import signal
 import sys
@@ -53,9 +54,11 @@ Exit status: 0 finished, 2 wrong call or bad input, 3 some shapes or videos were
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `niso` command."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as stderr: some terminals and pipes cannot show ‖τ‖ or …
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _warn  # type: ignore[assignment]
+            warnings.showwarning = _warn
             status = _dispatch(list(sys.argv[1:] if arguments is None else arguments))
     except OtherProcessError:
         status = 2
@@ -99,7 +102,7 @@ def _refusal(error: OSError) -> str:
     return f"{' '.join(str(error.strerror or error).split())}{f' ({places[-1]})' if places else ''}: {remedy}"
 
 
-def _warn(message: Warning | str, *_: object) -> None:
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
     """A warning in one line, without the place in the program."""
     print(f"niso: warning: {' '.join(str(message).split())}", file=sys.stderr)
 

@@ -21,8 +21,9 @@ def print_metrics(metrics: Mapping[str, float], run: Path) -> None:
     width = max(map(len, metrics))
     for name, value in metrics.items():
         print(f"{name:<{width}}  {value if isinstance(value, int) else format(value, '.4g')}")
-    for line in alarms(Run.open(run).described.values(), metrics):
+    shown = Run.open(run)
+    for line in alarms(shown.described.values(), metrics):
         Console(soft_wrap=True, highlight=False).print(f"\n{line}", style="bold red")
-    if notes := Run.open(run).facts.get("notes"):
+    if notes := shown.facts.get("notes"):
         print("", *notes, sep="\n")
     print(f"\nreport: {run / 'report.html'}")

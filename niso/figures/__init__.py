@@ -13,8 +13,15 @@ from niso.figures.curves import Band, bands
 from niso.figures.functions import cluster_plot, eigenfunction_lines, point_rows, signal_rows
 from niso.figures.maps import kernel_pair, map_before_after, matrix_pair
 from niso.figures.meshes import DrawnMesh, mesh_table
-from niso.figures.spectra import eigenfunction_mosaic, energy_histogram, mass_map, spectrum_plot
-from niso.figures.spheres import by_degree, mass_beside, point_spheres, sphere_rows
+from niso.figures.spectra import (
+    by_degree,
+    eigenfunction_mosaic,
+    energy_histogram,
+    mass_beside,
+    mass_map,
+    spectrum_plot,
+)
+from niso.figures.spheres import point_spheres, sphere_rows
 from niso.figures.training import image_rows, training_curves
 
 __all__ = [

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from niso.figures.curves import COLOURS
-from niso.figures.style import BLUE, DIVERGING, GREY, Array, as_numpy, largest, panels, styled
+from niso.figures.style import BLUE, DIVERGING, GREY, Array, as_numpy, largest, panels, styled, wrapped
 from niso.metrics import clusters
 
 
@@ -36,7 +36,7 @@ def signal_rows(rows: Sequence[tuple[str, Float[Array, "_count _length _channels
                 axes.plot(one, color=COLOURS[channel], linewidth=1)
             axes.grid(True)
             axes.tick_params(labelsize=6)
-        line[0].set_ylabel(textwrap.fill(title, 14), rotation=0, ha="right", va="center")
+        line[0].set_ylabel(wrapped(title, 14), rotation=0, ha="right", va="center")
     return figure
 
 
@@ -64,7 +64,7 @@ def point_rows(
         for line, (title, functions) in zip(cells, rows, strict=True):
             for axes, function in zip(line, as_numpy(functions), strict=False):
                 _dots(axes, places, function)
-            line[0].text(-0.1, 0.5, textwrap.fill(title, 14), transform=line[0].transAxes, ha="right", va="center")
+            line[0].text(-0.1, 0.5, wrapped(title, 14), transform=line[0].transAxes, ha="right", va="center")
     else:
         down = math.ceil(len(rows) / across)
         figure = Figure((1.4 * across, 1.5 * down))
@@ -109,8 +109,6 @@ def eigenfunction_lines(
 @styled
 def cluster_plot(eigenvalues: Float[Array, " rank"]) -> Figure:
     """Eigenvalues in ascending order, coloured by cluster, see `niso.metrics.clusters`."""
-    import torch
-
     values = np.sort(as_numpy(eigenvalues))
     labels = clusters(torch.from_numpy(values)).numpy()
     figure, (axes,) = panels(6, 3)

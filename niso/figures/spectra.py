@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -92,6 +93,30 @@ def mass_map(mass: Float[Array, " points"], grid: tuple[int, int]) -> Figure:
 
 
 @styled
+def mass_beside(
+    mass: Float[Array, " points"], weights: Float[Array, " points"], grid: tuple[int, int], titles: tuple[str, str]
+) -> Figure:
+    """Learned mass and true weights as images of one scale, and both by row: mean and range of a row against its own
+    weight. Both are scaled to the same sum, 1 for the mean."""
+    learned, true = (on_grid(as_numpy(part) / as_numpy(part).mean(), grid) for part in (mass, weights))
+    limit = max(largest(learned), largest(true))
+    figure, (first, second, rows) = panels(10, 3.1, 3, shares=(1, 1.2, 1.2))
+    for axes, values, title in ((first, learned, titles[0]), (second, true, titles[1])):
+        image = show(axes, values, limit, signed=False)
+        axes.set(title=title, xlabel="longitude", ylabel="colatitude", xticks=[], yticks=[])
+    add_bar(image, second, shrink=0.8)
+    index = np.arange(grid[0])
+    mean = learned.mean(1)
+    spread = np.abs(np.stack([learned.min(1), learned.max(1)]) - mean)
+    rows.errorbar(index, mean, spread, color=BLUE, marker="o", markersize=3, capsize=2, label=titles[0])
+    rows.plot(index, true.mean(1), color=ORANGE, linestyle="--", label=titles[1], zorder=3)
+    rows.set(title="rows: mean and range", xlabel="row, from north to south", ylabel="mass / mean mass", ylim=(0, None))
+    rows.figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    rows.grid(True)
+    return figure
+
+
+@styled
 def spectrum_plot(
     eigenvalues: Float[Array, " rank"], energy: Float[Array, " rank"], spaces: Int[Array, " rank"]
 ) -> Figure:
@@ -141,4 +166,17 @@ def energy_histogram(energy: Float[Array, " rank"], label: str) -> Figure:
         each.axhline(mean, color=ORANGE, linewidth=1)
         histogram.axvline(mean, color=ORANGE, linewidth=1)
         histogram.set_title(f"mean {mean:.4f}, worst {worst:.4f}")
+    return figure
+
+
+@styled
+def by_degree(metrics: Mapping[str, tuple[Float[Array, " degrees"], float]], degrees: Int[Array, " degrees"]) -> Figure:
+    """Metrics of every degree ℓ, a panel each, with a dashed line at the value that a perfect model has."""
+    ells = as_numpy(degrees)
+    figure, cells = panels(10, 2.6, len(metrics))
+    for axes, (title, (values, perfect)) in zip(cells, metrics.items(), strict=True):
+        axes.bar(ells, as_numpy(values), color=BLUE)
+        axes.axhline(perfect, color=GREY, linestyle="--", linewidth=1)
+        axes.set(title=title, xlabel="degree ℓ", xticks=ells)
+        axes.grid(True, axis="y")
     return figure

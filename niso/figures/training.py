@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -12,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import NullFormatter
 
-from niso.figures.style import BLUE, GREY, Array, as_numpy, largest, parts, show, styled
+from niso.figures.style import BLUE, GREY, Array, as_numpy, largest, parts, show, styled, wrapped
 
 
 @styled
@@ -51,7 +50,7 @@ def image_rows(
                 image = show(axes, values_of_one, largest(values), bool((values < 0).any()))
         if values.ndim == 3:
             figure.colorbar(image, ax=list(line), shrink=0.85, pad=0.01, aspect=12)
-        line[0].text(-0.08, 0.5, textwrap.fill(title, 20), transform=line[0].transAxes, ha="right", va="center")
+        line[0].text(-0.08, 0.5, wrapped(title, 20), transform=line[0].transAxes, ha="right", va="center")
     return figure
 
 

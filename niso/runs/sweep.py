@@ -7,7 +7,6 @@ that are not finished.
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +20,7 @@ from niso.files import write_new
 from niso.runs import Run, runner
 from niso.runs.comparison import compare
 from niso.runs.parallel import Job, run_side_by_side
-from niso.training.run import RUNS
+from niso.training.run import remove_empty
 
 FILE = "sweep.yaml"
 
@@ -48,10 +47,7 @@ def run_sweep(settings: Settings, seeds: int, methods: Sequence[str], out: Path,
     except Exception:
         if not any(out.glob("*/config.yaml")):  # no run has begun
             (out / FILE).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # not empty
-                out.rmdir()
-                if out.parent == RUNS:
-                    RUNS.rmdir()
+            remove_empty(out)
         raise
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from niso.config import read_yaml, to_yaml
+from niso.config import parse, read_yaml, to_yaml
 from niso.errors import InputError
 from niso.files import parse_json, write_json, write_new
 from niso.results import Curve, Metric
@@ -30,6 +30,11 @@ FILES = {
     "curves": "curves.json",
     "captions": "figures/captions.json",
 }
+TAKEN_APART: dict[str, type[dict[str, Any] | list[Any]]] = {
+    **dict.fromkeys(("metrics", "metric_descriptions", "targets"), dict),
+    "notes": list,
+}
+"""Types of the facts of which reports show the parts."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ class Run:
             wrong = [part for part in parts if not isinstance(record.get(part) or {}, dict)]
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-        except (ValueError, TypeError, RecursionError) as error:
+        except (ValueError, TypeError) as error:
             holder = next((folder for folder in path.parents if (folder / "config.yaml").is_file()), None)
             if holder is not None:
                 raise InputError(f"{path} is a file of the run {holder}: give that folder") from error
@@ -120,10 +125,7 @@ class Run:
         if not (self.path / "log.csv").exists():
             for name in ("config.yaml", "run.json", OUTPUT, ".lock"):
                 (self.path / name).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # not empty
-                self.path.rmdir()
-                if self.path.parent == RUNS:
-                    RUNS.rmdir()
+            remove_empty(self.path)
 
     def checkpoint(self, phase: str) -> Path:
         """Where the checkpoint of a phase is or will be."""
@@ -191,8 +193,17 @@ class Run:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Versions, commit, hardware, times, what the metrics are."""
-        return self._read("facts")
+        """Versions, commit, hardware, times, what the metrics are.
+
+        Raises:
+            InputError: run.json, or the record, is damaged.
+        """
+        facts = self._read("facts")
+        for name, kind in TAKEN_APART.items():
+            if not isinstance(facts.get(name) or kind(), kind):
+                what = "an object" if kind is dict else "a list"
+                raise InputError(f"{self._source('facts')}: {name} must be {what}: {self._remedy('facts')}")
+        return facts
 
     @property
     def metrics(self) -> dict[str, int | float]:
@@ -201,11 +212,13 @@ class Run:
 
     @property
     def described(self) -> dict[str, Metric]:
-        """What its metrics are; runs of older versions do not know which direction is better."""
+        """What its metrics are; runs of older versions do not know which direction is better. Errors as of `facts`."""
         facts = self.facts
-        if isinstance(facts.get("metrics"), dict):
-            return {key: Metric(key, **values) for key, values in facts["metrics"].items()}
-        return {key: Metric(key, str(text)) for key, text in dict(facts.get("metric_descriptions") or {}).items()}
+        texts = facts.get("metric_descriptions") or {}
+        told = facts.get("metrics") or {key: {"text": text} for key, text in texts.items()}
+        source = self._source("facts")
+        named = {key: {**values, "key": key} if isinstance(values, dict) else values for key, values in told.items()}
+        return {key: parse(Metric, values, f"{source}: {key}") for key, values in named.items()}
 
     @property
     def curves(self) -> dict[str, Curve]:
@@ -220,7 +233,7 @@ class Run:
                 x, y = ([float(value) for value in curve[key]] for key in ("x", "y"))
                 if len(x) != len(y) or not x:
                     raise ValueError(f"{len(x)} x and {len(y)} y in {name}")
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InputError(f"the curves of {self.path} are damaged ({error}): run `niso evaluate` again") from error
         return curves
 
@@ -246,10 +259,10 @@ class Run:
 
     def _read(self, part: str) -> dict[str, Any]:
         """The content of one of `FILES`, or that part of the record; empty where it is missing."""
+        file = self._source(part)
         if self.record is not None:
-            content, file = self.record.get(part) or {}, self.path
+            content = self.record.get(part) or {}
         else:
-            file = self.path / FILES[part]
             try:
                 content = parse_json(file.read_text(encoding="utf-8")) if file.is_file() else {}
             except (OSError, ValueError) as error:
@@ -258,8 +271,20 @@ class Run:
             raise InputError(f"{file}: {part} must be an object, not {type(content).__name__}: {self._remedy(part)}")
         return dict(content)
 
+    def _source(self, part: str) -> Path:
+        """The file of one of `FILES`, or the record's."""
+        return self.path / FILES[part] if self.record is None else self.path
+
     def _remedy(self, part: str) -> str:
         return "remove it" if part == "facts" else f"run `niso evaluate {self.path}`"
+
+
+def remove_empty(folder: Path) -> None:
+    """Remove a folder of one or more runs that could not begin, and `RUNS` around it; neither where it is not empty."""
+    with contextlib.suppress(OSError):  # not empty
+        folder.rmdir()
+        if folder.parent == RUNS:
+            RUNS.rmdir()
 
 
 def _not_a_run(path: Path) -> InputError:

@@ -47,6 +47,12 @@ def test_help_of_a_group_lists_its_commands(niso, group):
     assert all((f"\n  {command} " in out) == command.startswith(group) for command in COMMANDS)
 
 
+def test_what_a_terminal_cannot_show_is_written_as_an_escape(monkeypatch):
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    shown = subprocess.run([sys.executable, "-m", "niso", "--help"], capture_output=True, text=True)
+    assert shown.returncode == 0 and "usage: niso COMMAND \\u2026" in shown.stdout and not shown.stderr
+
+
 def test_help_of_all_commands_needs_no_torch():
     program = (
         "import sys\nfrom niso.cli.main import main\n"

@@ -82,6 +82,31 @@ def test_damaged_json_names_its_remedy(tmp_path, damage):
             _ = run.metrics if name == "metrics.json" else run.facts
 
 
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"metrics": [1]}, "metrics must be an object: remove it"),
+        ({"metric_descriptions": "none"}, "metric_descriptions must be an object"),
+        ({"targets": 3}, "targets must be an object"),
+        ({"notes": "all is well"}, "notes must be a list"),
+        ({"metrics": {"a": 3}}, "a: Input should be a dictionary"),
+        ({"metrics": {"a": {"text": "x", "limit": "high"}}}, "a: limit: Input should be a valid number"),
+    ],
+)
+def test_damaged_facts_are_refused(tmp_path, facts, words):
+    run = Run.create(tmp_path, {"seed": 1})
+    run.write("facts", facts)
+    with pytest.raises(InputError, match=words):
+        assert run.described
+
+
+def test_curves_beyond_floats_are_refused(tmp_path):
+    run = Run.create(tmp_path, {"seed": 1})
+    run.write("curves", {"loss": {"x": [0], "y": [10**400]}})
+    with pytest.raises(InputError, match=r"curves .* are damaged"):
+        assert run.curves
+
+
 def test_only_a_run_that_has_not_begun_can_be_withdrawn(tmp_path):
     run = Run.create(tmp_path / "a", {})
     run.write("facts", {})
