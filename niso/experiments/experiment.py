@@ -136,8 +136,6 @@ class Experiment(ABC):
         so. A subclass adds those that its data and its other settings put out of force; "data_dir" is one of them.
         """
         others = {name: cls.reads(name) for name in cls.methods() if name != method}
-        if not others:
-            return {}
         unread = {}
         for setting in sorted(frozenset().union(*others.values()) - cls.reads(method)):
             readers = [name for name, read in others.items() if setting in read]

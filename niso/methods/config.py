@@ -94,6 +94,14 @@ class IsometryConfig(Strict):
         unread = {"coordinates": ("frequencies", "scale"), "fourier": (), "periodic": ("scale",)}[self.field.features]
         return {f"field.{name}": f"--field.features are {self.field.features}" for name in unread}
 
+    def unread_weight(self, of_others: bool = False) -> dict[str, str]:
+        """Which weights of the equivariance loss are not read, and why: none here, where there is one.
+
+        Args:
+            of_others: whether maps are solved from other observations than those that they transport.
+        """
+        return {}
+
 
 @dataclass(frozen=True)
 class PartialViewsConfig(IsometryConfig):
@@ -149,11 +157,7 @@ class MethodConfig(IsometryConfig):
             raise ValueError(f"nft_epochs must not be negative, got {self.nft_epochs}")
 
     def unread_weight(self, of_others: bool = False) -> dict[str, str]:
-        """Which of the two weights of the equivariance loss is not read, and why.
-
-        Args:
-            of_others: whether maps are solved from other observations than those that they transport.
-        """
+        """The same for the two weights that there are."""
         if not (self.relative_pairs or of_others):
             return {"relative_equivariance": "here it is for niso-triplet and niso-group, not for pairs"}
         if self.relative_equivariance is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -31,25 +32,24 @@ class PictureReader(Reader):
 
     @classmethod
     def names(cls, path: Path, reading: Reading) -> set[str]:
-        return {"x", "label"} if len(_classes(path, pictures_in(path))) > 1 else {"x"}
+        return {"x", "label"} if _classes(path, pictures_in(path)) else {"x"}
 
     @classmethod
     def read(cls, path: Path, reading: Reading, size: int) -> Table:
         files = pictures_in(path)
         classes = _classes(path, files)
-        few = len(files) < FEW and len(classes) < 2 and np.median([_shorter_side(file) for file in files]) >= 2 * size
+        few = len(files) < FEW and not classes and np.median([_shorter_side(file) for file in files]) >= 2 * size
         count = (CROPS if few else 0) if reading.crops is None else reading.crops
+        label = np.array([classes.index(file.relative_to(path).parts[0]) for file in files]) if classes else None
         if count:
-            return cropped(str(path), files, count, size, reading.memory)
+            table = cropped(str(path), files, count, size, reading.memory)
+            return table if label is None else replace(table, label=label[table.source], classes=classes)
         if len(files) < FEWEST:
             raise InputError(
                 f"{path} holds {len(files)} pictures: at least {FEWEST} are needed, or --crops of larger ones"
             )
         check_memory("pictures", len(files), size, reading.memory)
-        if len(classes) < 2:
-            return Table(str(path), "images", {"x": read_pictures(files, size)})
-        label = np.array([classes.index(file.relative_to(path).parts[0]) for file in files])
-        return Table(str(path), "images", {"x": read_pictures(files, size)}, label=label, classes=tuple(classes))
+        return Table(str(path), "images", {"x": read_pictures(files, size)}, label=label, classes=classes)
 
 
 def shipped_photographs(reading: Reading, size: int) -> Table:
@@ -76,10 +76,11 @@ def cropped(name: str, files: list[Path], count: int, size: int, memory: float) 
     return Table(name, "images", {"x": pixels.reshape(-1, 3, size, size)}, source=source)
 
 
-def _classes(path: Path, files: list[Path]) -> list[str]:
-    """Names of the folders of classes; empty where some pictures are in none."""
+def _classes(path: Path, files: list[Path]) -> tuple[str, ...]:
+    """Names of the folders of classes; empty where there are not two, or some pictures are in none."""
     parts = [file.relative_to(path).parts for file in files]
-    return sorted({part[0] for part in parts}) if all(len(part) > 1 for part in parts) else []
+    names = sorted({part[0] for part in parts})
+    return tuple(names) if len(names) > 1 and all(len(part) > 1 for part in parts) else ()
 
 
 def _shorter_side(file: Path) -> int:

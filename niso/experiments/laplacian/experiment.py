@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, cast, runtime_checkable
 
 import torch
@@ -193,10 +192,6 @@ class LaplacianExperiment(Experiment):
     @classmethod
     def methods(cls) -> tuple[str, ...]:
         return ("niso",)
-
-    @classmethod
-    def unread(cls, config: LaplacianConfig, method: str, data_dir: Path | None) -> dict[str, str]:
-        return config.spectrum_unread()
 
     @abstractmethod
     def make_action(self) -> Action:

@@ -381,9 +381,10 @@ class Pose(Experiment):
             metrics |= pairs.metrics
         curves = {"ate_by_skip": by_skip(metrics)}
         if config.occlusion is not None:
-            covered = passing.covering(self.frames, EVALUATION_SEED, partial_views.SHARES, self.mark)
-            for sequences, suffix in ((self.evaluated, ""), (self.validated, "_val")):
-                errors = passing.by_covered_share(self.predictor, covered, sequences, self.precision)
+            covered = passing.covering(self.frames, EVALUATION_SEED, partial_views.SHARES[1:], self.mark)
+            parts = ((tested, self.evaluated, ""), (validated, self.validated, "_val"))
+            for whole, sequences, suffix in parts:
+                errors = passing.by_covered_share(self.predictor, whole.metrics, covered, sequences, self.precision)
                 metrics |= passing.covered_metrics(errors, suffix)
                 if errors and not suffix:
                     curves["ate_by_covered_share"] = errors["ate_normalised"]

@@ -6,7 +6,7 @@ reconstructions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -106,6 +106,7 @@ def covering(frames: Frames, seed: int, shares: Sequence[float], mark: bool) -> 
 
 def by_covered_share(
     predictor: Predictor,
+    whole: Mapping[str, float],
     covered: Sequence[Passing],
     held_out: Evaluable,
     precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
@@ -113,7 +114,8 @@ def by_covered_share(
     """Errors against the covered share, by the keys of `MEASURED`; nothing where no sequence can be evaluated.
 
     Args:
-        covered: `covering` for `partial_views.SHARES`.
+        whole: metrics of the same sequences with nothing in front, the first share of `partial_views.SHARES`.
+        covered: `covering` for the other shares.
         held_out: the sequences to predict.
         precision: see `evaluation.evaluate`.
     """
@@ -122,7 +124,8 @@ def by_covered_share(
         return {}
     only = Evaluable({skip: members if skip == SKIP else [] for skip in held_out.members}, {})
     errors = [
-        evaluation.evaluate(predictor, objects.frames, only, precision, see=objects).metrics for objects in covered
+        whole,
+        *(evaluation.evaluate(predictor, objects.frames, only, precision, see=objects).metrics for objects in covered),
     ]
     return {
         key: partial_views.curve([values[f"{key}_skip{SKIP}"] for values in errors], len(members), label)

@@ -211,6 +211,8 @@ def test_folders_of_pictures_are_classes_and_large_pictures_are_cut(tmp_path):
         write(tmp_path / "large" / f"{number}.png", number, 40)
     table = read(tmp_path / "small", transform="rotation")
     assert table.classes == ("even", "odd") and (table.label == table.views["x"][:, 0, 0, 0] % 2).all()
+    cut = read(tmp_path / "small", transform="rotation", crops=24)
+    assert cut.classes == table.classes and (cut.label == cut.views["x"][:, 0, 0, 0] % 2).all() and len(cut) == 24
     crops = read(tmp_path / "large", transform="rotation", crops=60)
     assert crops.views["x"].shape == (60, 3, 8, 8) and (np.bincount(crops.source) == 5).all()
     parts = split(crops, 0.1, 0.1)

@@ -59,12 +59,15 @@ def test_heads_on_frames_see_objects_too(make):
     assert "ate_sim3_covered" in result.metrics and result.partial is None
 
 
-def test_nothing_covered_is_the_evaluation_itself(make):
+def test_nothing_covered_is_the_evaluation_itself_and_is_not_done_twice(make, monkeypatch):
     experiment = make(occlusion=0.0, confidence="learned")
     list(experiment.phases())
     assert experiment.passing is None
+    evaluate, seen = evaluation.evaluate, []
+    monkeypatch.setattr(evaluation, "evaluate", lambda *a, **k: seen.append(k.get("see")) or evaluate(*a, **k))
     result = experiment.evaluate()
+    assert all(objects.share.amin() > 0 for objects in seen if objects is not None)
     for key, name in (("ate_normalised", "ate"), ("rotation_error_deg", "rotation_error")):
         assert result.curves[f"{name}_by_covered_share"]["y"][0] == pytest.approx(result.metrics[f"{key}_skip{SKIP}"])
     none = evaluation.Evaluable({SKIP: []}, {})
-    assert passing.by_covered_share(experiment.predictor, [], none) == {}
+    assert passing.by_covered_share(experiment.predictor, {}, [], none) == {}
