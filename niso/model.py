@@ -249,10 +249,10 @@ class NeuralIsometry(nn.Module):
         return isometric_map_from_covariance(covariance, spectrum.eigenvalues, self.mask, self.special, self.damping)
 
 
-def _check_views(*views: object) -> None:
+def _check_views(*views: Tensor) -> None:
     for name, view in zip(("x", "tx", "ttx"), views, strict=False):
         check_tensor(name, view)
-    first, *others = [tuple(view.shape[1:]) for view in views]  # type: ignore[attr-defined]
+    first, *others = [tuple(view.shape[1:]) for view in views]
     if any(other != first for other in others):
         raise ValueError(f"observations of one batch must be of one shape, not {[first, *others]}")
 

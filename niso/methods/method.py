@@ -159,7 +159,7 @@ class Method(ABC):
     def decode(self, a: Float[Tensor, "batch rank channels"]) -> Shaped[Tensor, "batch ..."]:
         """Observations from coefficients."""
         with self.precision():
-            return self.model.decode(self._cast(a))  # type: ignore[operator]
+            return self.model.decode(self._cast(a))  # type: ignore[operator]  # a module's attribute
 
     def confidence(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch points"] | None:
         """How far each latent point of observations is trusted, in [0, 1]; None where all are alike."""
@@ -168,7 +168,7 @@ class Method(ABC):
     def latents(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch points channels"]:
         """Latent functions E(x), before any basis."""
         with self.precision():
-            z = self.model.encoder(self._cast(x))  # type: ignore[operator]
+            z = self.model.encoder(self._cast(x))  # type: ignore[operator]  # the same
         return z.to(torch.promote_types(z.dtype, torch.float32))
 
     def head_features(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch length channels"]:
