@@ -137,6 +137,46 @@ def contrastive(
     return (entropy(scores, partner) + entropy(scores.mT, partner)) / 2
 
 
+@full_precision
+def vicreg(
+    a: Float[Tensor, "batch rank channels"], b: Float[Tensor, "batch rank channels"], spread: float = 0.3
+) -> Float[Tensor, ""]:
+    """Variance, invariance and covariance of the invariants aᵀa and bᵀb: they must vary, agree, and vary in many ways.
+
+    G = aᵀa / ‖aᵀa‖ is taken without its mean over the batch, with covariance C over the batch of n. The loss is
+
+        max(0, 1 − √tr C / spread) + mean ‖G_a − G_b‖² / (2 tr C) + log((n − 1) tr C² / (tr C)²).
+
+    The last term is 0 where G varies equally in n − 1 directions, and log(n − 1) where it varies in one. C is that of
+    a and of b, their mean. No two observations are compared but ψ and Tψ.
+
+    Args:
+        a, b: coefficients of at least three observations and of the transformed ones.
+        spread: standard deviation of G, relative to its norm of 1, below which the first term acts; in (0, 1).
+
+    Raises:
+        TypeError: not tensors of floating-point numbers.
+        ValueError: shapes that do not fit, fewer than three observations, or a spread that is not positive.
+
+    Source: not in the paper; Bardes et al. 2022 (VICReg), with the effective number of directions in place of the sum
+    of squared covariances, so that no weight depends on the number of channels.
+    """
+    check_tensors(a=(a, "batch rank channels"), b=(b, "batch rank channels"))
+    check_number("spread", spread, positive=True)
+    if len(a) < 3:
+        raise ValueError(f"a and b need at least 3 observations, got {len(a)}")
+    views = torch.stack([matmul(a.mT, a), matmul(b.mT, b)]).flatten(2)
+    views = torch.nn.functional.normalize(views, dim=-1)
+    views = views - views.mean(1, keepdim=True)
+    among = matmul(views, views.mT) / (len(a) - 1)  # n × n: it has the non-zero eigenvalues of C
+    total = among.diagonal(dim1=1, dim2=2).sum(1).clamp_min(1e-8)  # of unit vectors: far below any that is of use
+    even = total.square() / (len(a) - 1)  # the least that tr C² can be
+    deviation = (1 - total.sqrt() / spread).clamp_min(0).mean()
+    invariance = (views[0] - views[1]).square().sum(1).mean() / total.sum()
+    directions = (among.square().sum((1, 2)).maximum(even) / even).log().mean()
+    return deviation + invariance + directions
+
+
 def decayed(weight: float, factor: float, progress: float, share: float = 0.3) -> float:
     """A weight after the share `progress` of training: over the last `share` it decays geometrically by `factor`."""
     return weight * float(factor ** (max(0.0, progress - (1 - share)) / max(share, 1e-9)))

@@ -277,7 +277,8 @@ class IsometryObjective(nn.Module):
             training; 1 is the paper's constant β.
         multiplicity_decay_share: share of training, in (0, 1].
         group, leave_one_out: the group regime, see `NeuralIsometry.forward`.
-        contrastive: weight of `niso.losses.contrastive` between ψ and Tψ; 0, as in the paper, turns it off.
+        contrastive, vicreg: weights of `niso.losses.contrastive` and `niso.losses.vicreg` between ψ and Tψ; 0, as in
+            the paper, turns them off.
     """
 
     def __init__(
@@ -290,6 +291,7 @@ class IsometryObjective(nn.Module):
         group: int = 1,
         leave_one_out: bool = True,
         contrastive: float = 0.0,
+        vicreg: float = 0.0,
     ) -> None:
         super().__init__()
         self.model = model
@@ -300,6 +302,7 @@ class IsometryObjective(nn.Module):
         self.group = group
         self.leave_one_out = leave_one_out
         self.contrastive = contrastive
+        self.vicreg = vicreg
 
     def multiplicity_at(self, progress: float) -> float:
         """β after the share `progress` of training, in [0, 1]."""
@@ -313,4 +316,7 @@ class IsometryObjective(nn.Module):
         if self.contrastive:
             terms["contrastive"] = losses.contrastive(out.latents[0], out.latents[1])
             loss = loss + self.contrastive * terms["contrastive"]
+        if self.vicreg:
+            terms["vicreg"] = losses.vicreg(out.latents[0], out.latents[1])
+            loss = loss + self.vicreg * terms["vicreg"]
         return {"loss": loss, **terms}

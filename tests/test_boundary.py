@@ -145,6 +145,8 @@ WRONG = {
         "b must be (batch, rank, channels) with batch 3 and rank 8 and channels 4 as in a, not (2, 8, 4)"
     ),
     "losses.contrastive(a[0], b[0])": "a must be (batch, rank, channels), not (8, 4)",
+    "losses.vicreg(a, b, spread=0)": "spread must be positive, got 0",
+    "losses.vicreg(a[:2], b[:2])": "a and b need at least 3 observations, got 2",
     "losses.multiplicity(tau)": "eigenvalues must be (rank,), not (3, 8, 8)",
     "metrics.equivariance_error(array, array, tau=tau)": f"a {ARRAY}",
     "metrics.equivariance_error(a, b, tau=tau[:, :5, :5])": (

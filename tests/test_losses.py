@@ -55,6 +55,39 @@ def test_contrastive_sees_partners_and_no_map(dtype):
     assert same.grad.isfinite().all()
 
 
+def test_vicreg_sees_neither_maps_nor_size(dtype):
+    a = torch.randn(8, 6, 5, dtype=dtype)
+    q, _ = torch.linalg.qr(torch.randn(8, 6, 6, dtype=dtype))
+    own = losses.vicreg(a, a)
+    torch.testing.assert_close(losses.vicreg(a, q @ a), own)
+    torch.testing.assert_close(losses.vicreg(a, 100 * a), own)
+    assert own + 0.5 < losses.vicreg(a, (q @ a).roll(1, 0))
+
+
+def test_vicreg_by_hand():
+    """Observations with one channel each of four: G varies equally in n − 1 = 3 directions, by √(3/4 · 4/3) = 1."""
+    basis = torch.diag_embed(torch.eye(4, dtype=torch.float64))
+    assert losses.vicreg(basis, basis).item() == pytest.approx(0, abs=1e-9)
+    line = torch.tensor([1.0, 1, 2, 2], dtype=torch.float64)  # all in one plane of two channels: one direction
+    a = torch.stack([torch.diag(torch.tensor([1, float(t == 2), 0, 0], dtype=torch.float64)) for t in line])
+    assert losses.vicreg(a, a).item() == pytest.approx(math.log(3))
+    spread = math.sqrt((2 - math.sqrt(2)) / 3)  # ‖(1, 0) − (1, 1)/√2‖² = 2 − √2, a quarter of it each, over n − 1
+    assert losses.vicreg(a, a, spread=2 * spread).item() == pytest.approx(math.log(3) + 0.5)
+
+
+def test_vicreg_of_collapsed_latents_is_one_with_a_finite_gradient(dtype):
+    for same in (torch.ones(4, 6, 5, dtype=dtype), torch.zeros(4, 6, 5, dtype=dtype)):
+        loss = losses.vicreg(same.requires_grad_(), same)
+        assert loss.item() == pytest.approx(1, abs=1e-3)
+        loss.backward()
+        assert same.grad.isfinite().all()
+
+
+def test_vicreg_gradient():
+    a, b = torch.randn(2, 4, 3, 2, dtype=torch.float64, requires_grad=True).unbind(0)
+    assert gradcheck(lambda a, b: losses.vicreg(a, b, spread=2.0), (a.detach().requires_grad_(), b.detach()))
+
+
 def test_reconstruction_by_hand():
     prediction, target = torch.tensor([[1.0, 2.0]]), torch.tensor([[0.0, 5.0]])
     assert losses.reconstruction(prediction, target).item() == 2

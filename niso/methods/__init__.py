@@ -16,6 +16,7 @@ METHODS: Registry[type[Method]] = Registry(
         "niso-triplet": "niso.methods.isometry.Triplets",
         "niso-group": "niso.methods.isometry.Groups",
         "niso-contrastive": "niso.methods.isometry.Contrastive",
+        "niso-vicreg": "niso.methods.isometry.Vicreg",
         "niso-no-equivariance": "niso.methods.isometry.NoEquivariance",
         "niso-no-multiplicity": "niso.methods.isometry.NoMultiplicity",
         "niso-no-operator": "niso.methods.isometry.NoOperator",

@@ -136,6 +136,9 @@ class MethodConfig(IsometryConfig):
     replaces `equivariance`."""
     contrastive: float = 0.1
     """Weight of the contrastive loss in the method niso-contrastive, see `niso.losses.contrastive`."""
+    vicreg: float = 0.1
+    """Weight of the variance, invariance and covariance of invariants in the method niso-vicreg, see
+    `niso.losses.vicreg`."""
     complete: bool = False
     """In the method niso-no-basis, solve for the whole orthogonal matrix that an SVD makes of b aᵀ, an arbitrary
     rotation where b aᵀ is zero; otherwise τ is zero there. It takes an SVD of N × N for every pair."""
@@ -148,7 +151,7 @@ class MethodConfig(IsometryConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self, "contrastive")
+        require(self, "contrastive", "vicreg")
         if self.relative_equivariance is not None:
             require(self, "relative_equivariance")
         if self.nft_maps < 1:

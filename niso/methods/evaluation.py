@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Shaped
-from torch import Tensor
+from torch import Tensor, nn
 
 from niso import metrics
 from niso.methods.method import Method
@@ -35,6 +35,19 @@ RECONSTRUCTION_ERROR = Metric(
     "mean absolute error of D(τ E(ψ)) against Tψ, values lying between −1 and 1; for the autoencoder, of D(E(Tψ))",
     "lower",
 )
+SEVERAL = 4
+"""Singular values of coefficients, of which a single large one says that something is wrong."""
+LATENT_METRICS = (
+    Metric("latent_common", "share of the mean in the coefficients a: 1 where they are the same for all observations"),
+    Metric("latent_rank", "effective number of singular values of a: (Σσ²)² / Σσ⁴ (mean)"),
+    Metric("latent_spread", "root mean square of a without its mean over observations"),
+    Metric("invariants_common", "share of the mean in aᵀa: 1 where it is the same for all observations", "lower"),
+    Metric(
+        "invariants_rank",
+        "effective number of directions, (tr C)² / tr C² of the covariance C, in which aᵀa / ‖aᵀa‖ varies",
+        "higher",
+    ),
+)
 PAIR_METRICS = (RELATIVE_MAP_ERROR, EQUIVARIANCE_ERROR, EQUIVARIANCE_ERROR_CENTRED, RECONSTRUCTION_ERROR)
 
 
@@ -59,11 +72,13 @@ class PairEvaluation(NamedTuple):
         metrics: means over all pairs, see `PAIR_METRICS`.
         views: observations and predictions of the pairs that are kept, by name, in the order of a figure's rows.
         maps: their maps; None where the method has none.
+        latents: what the coefficients of the first views are like, see `LATENT_METRICS`; empty without maps.
     """
 
     metrics: dict[str, float]
     views: dict[str, Shaped[Tensor, "shown ..."]]
     maps: Maps | None
+    latents: dict[str, float]
 
 
 class Operator(NamedTuple):
@@ -137,7 +152,7 @@ def evaluate_pairs(method: Method, batches: Iterable[tuple[Tensor, ...]], shown:
     means = {"reconstruction_error": torch.cat(errors).mean().item()}
     kept = {name: torch.cat([part[name] for part in views])[:shown].cpu() for name in (views[0] if views else {})}
     if not coefficients:
-        return PairEvaluation(means, kept, None)
+        return PairEvaluation(means, kept, None, {})
     a, b, own, *other = (torch.cat(part) for part in zip(*coefficients, strict=True))
     common = b.mean(0, keepdim=True)
     if other:
@@ -145,7 +160,34 @@ def evaluate_pairs(method: Method, batches: Iterable[tuple[Tensor, ...]], shown:
     means["equivariance_error"] = metrics.equivariance_error(a, b, tau=own).mean().item()
     means["equivariance_error_centred"] = metrics.equivariance_error(a, b, tau=own, common=common).mean().item()
     ordered = [in_ascending_order(method, tau[:shown]) for tau in (own, *other)]
-    return PairEvaluation(means, kept, Maps(ordered[0], ordered[1] if other else None, method.map_text))
+    maps = Maps(ordered[0], ordered[1] if other else None, method.map_text)
+    return PairEvaluation(means, kept, maps, latent_metrics(a))
+
+
+def latent_metrics(a: Float[Tensor, "observations rank channels"]) -> dict[str, float]:
+    """What coefficients are like, see `LATENT_METRICS`: whether they, or the invariants aᵀa, collapse."""
+    a = a.double()
+    gram = a.mT @ a
+    directions = nn.functional.normalize(gram.flatten(1), dim=1)
+    several = {"latent_rank": _effective(gram).mean().item()} if min(a.shape[1:]) >= SEVERAL else {}
+    return {
+        "latent_common": _common(a),
+        **several,
+        "latent_spread": (a - a.mean(0)).square().mean().sqrt().item(),
+        "invariants_common": _common(gram),
+        "invariants_rank": _effective(directions.T.cov(correction=0)).item(),
+    }
+
+
+def _common(x: Float[Tensor, "observations ..."]) -> float:
+    """Share of the mean over observations in the energy."""
+    return (x.mean(0).square().sum() / x.square().sum().div(len(x)).clamp_min(1e-30)).item()
+
+
+def _effective(gram: Float[Tensor, "*batch size size"]) -> Float[Tensor, " *batch"]:
+    """Number of equal eigenvalues that would be as uneven as those of a symmetric matrix: (tr G)² / tr G²."""
+    trace = gram.diagonal(dim1=-2, dim2=-1).sum(-1)
+    return trace.square() / gram.square().sum((-2, -1)).clamp_min(1e-300)
 
 
 def in_ascending_order(method: Method, tau: Float[Tensor, "maps rank rank"]) -> Float[Tensor, "maps rank rank"]:

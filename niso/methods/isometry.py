@@ -50,6 +50,7 @@ class Isometry(Method):
             group=self.group,
             leave_one_out=self.leave_one_out,
             contrastive=self.contrastive,
+            vicreg=self.vicreg,
         )
 
     @property
@@ -65,6 +66,11 @@ class Isometry(Method):
     @property
     def contrastive(self) -> float:
         """Weight of the contrastive term."""
+        return 0.0
+
+    @property
+    def vicreg(self) -> float:
+        """Weight of the variance, invariance and covariance of invariants."""
         return 0.0
 
     @property
@@ -133,6 +139,16 @@ class Contrastive(Isometry):
     @property
     def contrastive(self) -> float:
         return self.config.contrastive
+
+
+class Vicreg(Isometry):
+    """NIso from pairs, whose invariants must vary over a batch (not in the paper), see `niso.losses.vicreg`."""
+
+    reads = Isometry.reads | {"vicreg"}
+
+    @property
+    def vicreg(self) -> float:
+        return self.config.vicreg
 
 
 class NoEquivariance(Isometry):

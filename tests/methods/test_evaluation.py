@@ -8,7 +8,14 @@ from niso.geometry.domains import torus
 from niso.geometry.shifts import Shifts
 from niso.methods import METHODS
 from niso.methods.config import MethodConfig
-from niso.methods.evaluation import PAIR_METRICS, SHOWN, evaluate_pairs, in_ascending_order, learned_operator
+from niso.methods.evaluation import (
+    PAIR_METRICS,
+    SHOWN,
+    evaluate_pairs,
+    in_ascending_order,
+    latent_metrics,
+    learned_operator,
+)
 from niso.methods.method import Method, Networks
 from niso.spectrum import FixedSpectrum
 
@@ -100,6 +107,22 @@ def test_the_first_pairs_are_kept_once_and_in_order(sizes):
         torch.testing.assert_close(views[name], target, rtol=0, atol=1e-4)
     assert evaluation.maps.own.shape == evaluation.maps.other.shape == (kept, POINTS, POINTS)
     torch.testing.assert_close(evaluation.maps.own, evaluation.maps.other, rtol=0, atol=1e-4)
+
+
+def test_latents_are_judged_by_their_variation():
+    same = torch.randn(1, 6, 5).expand(7, -1, -1)
+    collapsed = latent_metrics(same)
+    assert (collapsed["latent_common"], collapsed["invariants_common"]) == pytest.approx((1, 1))
+    assert collapsed["latent_spread"] == pytest.approx(0, abs=1e-6)
+    line = torch.linspace(1, 2, 7)[:, None, None] * torch.randn(7, 6, 1) @ torch.ones(1, 5)
+    assert latent_metrics(line)["latent_rank"] == pytest.approx(1)
+    various = latent_metrics(torch.randn(2_000, 6, 5))
+    assert various["latent_common"] < 0.01 and various["latent_rank"] > 2.5
+    assert 10 < various["invariants_rank"] < 15  # of the 15 entries of aᵀa, the 5 squares vary most
+
+
+def test_latents_of_a_few_directions_have_no_rank():
+    assert "latent_rank" not in latent_metrics(torch.randn(5, 6, 2))
 
 
 def test_so_many_are_kept_by_default():

@@ -168,19 +168,20 @@ def test_the_members_of_a_group_are_mapped_by_the_others():
 
 def test_ablations_leave_one_term_out():
     terms = {
-        name: (objective.equivariance, objective.multiplicity, objective.contrastive, objective.model.mask)
+        name: (o.equivariance, o.multiplicity, o.contrastive, o.vicreg, o.model.mask)
         for name in METHODS
         if name.startswith("niso") and name != "niso-no-basis"
-        for objective in [make(name).objective()]
+        for o in [make(name).objective()]
     }
     assert terms == {
-        "niso": (0.5, 0.1, 0.0, "soft"),
-        "niso-triplet": (0.5, 0.1, 0.0, "soft"),
-        "niso-group": (0.5, 0.1, 0.0, "soft"),
-        "niso-contrastive": (0.5, 0.1, 0.1, "soft"),
-        "niso-no-equivariance": (0.0, 0.1, 0.0, "soft"),
-        "niso-no-multiplicity": (0.5, 0.0, 0.0, "soft"),
-        "niso-no-operator": (0.5, 0.0, 0.0, None),
+        "niso": (0.5, 0.1, 0.0, 0.0, "soft"),
+        "niso-triplet": (0.5, 0.1, 0.0, 0.0, "soft"),
+        "niso-group": (0.5, 0.1, 0.0, 0.0, "soft"),
+        "niso-contrastive": (0.5, 0.1, 0.1, 0.0, "soft"),
+        "niso-vicreg": (0.5, 0.1, 0.0, 0.1, "soft"),
+        "niso-no-equivariance": (0.0, 0.1, 0.0, 0.0, "soft"),
+        "niso-no-multiplicity": (0.5, 0.0, 0.0, 0.0, "soft"),
+        "niso-no-operator": (0.5, 0.0, 0.0, 0.0, None),
     }
 
 

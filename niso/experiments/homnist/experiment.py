@@ -32,7 +32,14 @@ from niso.geometry import ACTIONS
 from niso.geometry.action import Action, Transformations
 from niso.geometry.occluders import Occluder, draw_occluder
 from niso.methods import METHODS, methods_of
-from niso.methods.evaluation import PAIR_METRICS, Operator, PairEvaluation, evaluate_pairs, learned_operator
+from niso.methods.evaluation import (
+    LATENT_METRICS,
+    PAIR_METRICS,
+    Operator,
+    PairEvaluation,
+    evaluate_pairs,
+    learned_operator,
+)
 from niso.methods.method import Networks
 from niso.networks import ClassificationObjective, ViTDecoder, ViTEncoder
 from niso.networks.occlusion import RandomOcclusion
@@ -96,6 +103,7 @@ class Homnist(Experiment):
         Metric("accuracy", "share of perturbed test images classified correctly", "higher"),
         Metric("accuracy_clean", "share of unperturbed test digits classified correctly", "higher"),
         *PAIR_METRICS,
+        *LATENT_METRICS,
         Metric(
             "accuracy_val", "accuracy on perturbed validation digits: training digits that nothing trained on", "higher"
         ),
@@ -250,6 +258,7 @@ class Homnist(Experiment):
             "accuracy": scores.correct.double().mean().item(),
             "accuracy_clean": self.accuracy(self.test_images, self.test_labels),
             **pairs.metrics,
+            **pairs.latents,
             "test_images": len(scores.correct),
         }
         if len(self.validation_labels):

@@ -37,6 +37,7 @@ from niso.methods import METHODS, methods_of
 from niso.methods.evaluation import (
     EQUIVARIANCE_ERROR,
     EQUIVARIANCE_ERROR_CENTRED,
+    LATENT_METRICS,
     RECONSTRUCTION_ERROR,
     RELATIVE_MAP_ERROR,
     Operator,
@@ -55,8 +56,6 @@ EVALUATION_SEED = 20_241_210
 """Of what is drawn for held-out metrics, the same for every run (the paper's conference date)."""
 PROBED = 2_000
 """Labelled observations that probes are fitted to, and that they are tested on, at most."""
-SEVERAL = 4
-"""Singular values of coefficients, of which a single large one says that something is wrong."""
 DEFAULT_TRANSFORM = "homography"
 """Of the photographs that are used where there is no DATA."""
 GROUPED = "niso-group"
@@ -137,9 +136,7 @@ class Pairs(Experiment):
         Metric("mask_mean", "mean of the mask exp(−|λᵢ − λⱼ|) off its diagonal: 1 where all eigenvalues are equal"),
         Metric("clusters", "clusters of eigenvalues, neighbours at most log 2 apart"),
         Metric("single_eigenvalues", "share of the eigenvalues that are a cluster of their own"),
-        Metric("invariants_common", "share of the mean in aᵀa: 1 where it is the same for all observations", "lower"),
-        Metric("latent_rank", "effective number of singular values of a: (Σσ²)² / Σσ⁴ (mean)"),
-        Metric("latent_spread", "root mean square of a without its mean over observations"),
+        *LATENT_METRICS,
         Metric("relative_map_error_val", "relative_map_error of validation observations", "lower"),
         Metric("equivariance_error_val", "equivariance_error of validation observations", "lower"),
         Metric("reconstruction_error_val", "reconstruction_error of validation observations", "lower"),
@@ -352,7 +349,8 @@ class Pairs(Experiment):
             "reconstruction_error_train": trained["reconstruction_error"],
             "training_observations": data.count("train"),
             "held_out_observations": data.count("test"),
-            **self._observed(),
+            "identity_error": self._identity_error(),
+            **pairs.latents,
             **({} if operator is None else _cluster_metrics(operator)),
             **(self._probed() if data.classes else {}),
         }
@@ -373,27 +371,10 @@ class Pairs(Experiment):
     def _evaluated(self, part: Part) -> PairEvaluation:
         return evaluate_pairs(self.method, self.data.pairs(part, self.config.evaluation_pairs, self._generator(part)))
 
-    def _observed(self) -> dict[str, float]:
-        """The error of doing nothing and, where there are maps, what held-out coefficients are like."""
-        errors, coefficients = list[Tensor](), list[Tensor]()
-        for x, tx, *_ in self.data.pairs("test", self.config.evaluation_pairs, self._generator("test")):
-            errors.append((tx - x).abs().flatten(1).mean(1))
-            if self.method.has_maps:
-                coefficients.append(self.method.encode(x))
-        nothing = {"identity_error": torch.cat(errors).mean().item()}
-        if not coefficients:
-            return nothing
-        a = torch.cat(coefficients)
-        gram = inner_products(a)
-        squares = torch.linalg.svdvals(a.double()).square()
-        effective = squares.sum(-1).square() / squares.square().sum(-1).clamp_min(1e-300)
-        several = {"latent_rank": effective.mean().item()} if squares.shape[-1] >= SEVERAL else {}
-        return {
-            **nothing,
-            "invariants_common": (gram.mean(0).square().sum() / gram.square().sum(1).mean().clamp_min(1e-30)).item(),
-            **several,
-            "latent_spread": (a - a.mean(0)).square().mean().sqrt().item(),
-        }
+    def _identity_error(self) -> float:
+        """The error of doing nothing."""
+        pairs = self.data.pairs("test", self.config.evaluation_pairs, self._generator("test"))
+        return torch.cat([(tx - x).abs().flatten(1).mean(1) for x, tx, *_ in pairs]).mean().item()
 
     def _probed(self) -> dict[str, float]:
         """Accuracies of probes and of the head, on observations as they are and transformed."""

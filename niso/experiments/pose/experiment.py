@@ -38,6 +38,7 @@ from niso.methods import METHODS, methods_of
 from niso.methods.evaluation import (
     EQUIVARIANCE_ERROR,
     EQUIVARIANCE_ERROR_CENTRED,
+    LATENT_METRICS,
     RECONSTRUCTION_ERROR,
     Operator,
     PairEvaluation,
@@ -101,6 +102,7 @@ class Pose(Experiment):
         *evaluation.METRICS,
         replace(EQUIVARIANCE_ERROR, text=f"{EQUIVARIANCE_ERROR.text}, of random frames of held-out sequences"),
         EQUIVARIANCE_ERROR_CENTRED,
+        *LATENT_METRICS,
         RECONSTRUCTION_ERROR,
         *evaluation.VALIDATION_METRICS,
         *passing.METRICS,
@@ -378,7 +380,7 @@ class Pose(Experiment):
         pairs, method = None, self.method
         if method is not None:
             pairs = evaluate_pairs(method, self.held_out(config.evaluation_pairs), cases.COUNT)
-            metrics |= pairs.metrics
+            metrics |= pairs.metrics | pairs.latents
         curves = {"ate_by_skip": by_skip(metrics)}
         if config.occlusion is not None:
             covered = passing.covering(self.frames, EVALUATION_SEED, partial_views.SHARES[1:], self.mark)

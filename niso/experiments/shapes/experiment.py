@@ -34,6 +34,7 @@ from niso.methods import methods_of
 from niso.methods.evaluation import (
     EQUIVARIANCE_ERROR,
     EQUIVARIANCE_ERROR_CENTRED,
+    LATENT_METRICS,
     RECONSTRUCTION_ERROR,
     RELATIVE_MAP_ERROR,
     Operator,
@@ -105,6 +106,7 @@ class Shapes(Experiment):
         ),
         replace(EQUIVARIANCE_ERROR, text=f"{EQUIVARIANCE_ERROR.text}, of variants of held-out shapes, likewise"),
         EQUIVARIANCE_ERROR_CENTRED,
+        *LATENT_METRICS,
         RECONSTRUCTION_ERROR,
         Metric(
             "equivariance_error_tuned", "equivariance_error after the encoder was trained on with the head", "lower"
@@ -296,6 +298,7 @@ class Shapes(Experiment):
             "accuracy": correct.mean().item(),
             "accuracy_base": correct[:, 0].mean().item(),
             **pairs.metrics,
+            **pairs.latents,
             **self.evaluate_grid(),
             **self.evaluate_meshes(),
             "classes": len(self.shapes.classes),
