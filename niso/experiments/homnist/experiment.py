@@ -124,6 +124,11 @@ class Homnist(Experiment):
     figures = "niso.experiments.homnist.figures"
     published = PUBLISHED
 
+    @classmethod
+    def default_method(cls, config: HomnistConfig, data_dir: Path | None) -> str:
+        """Groups: the best on validation digits (docs/reproducing.md). The paper's method is "niso", pairs."""
+        return "niso-group"
+
     def build(self) -> None:
         config = self.config
         data = DIGITS.find(config.digits)(self.data_dir)

@@ -90,6 +90,7 @@ SMALL = HomnistConfig(
     rank=32,
     validation=0.1,
     conv=ConvConfig(channels=(32, 64), blocks=2, stem_channels=32, patch=2),
+    spectrum="field",
     eigenvalues="shifted",
     relative_equivariance=0.03,
     multiplicity=0.01,
