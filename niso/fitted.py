@@ -16,7 +16,7 @@ from niso.data.pairs.observations import Observed, read_observations
 from niso.data.pairs.sampling import BATCH, as_tensor, scaled, unscaled
 from niso.data.pairs.table import BYTES, Scaling
 from niso.errors import InputError
-from niso.experiments.pairs.diagnosis import Finding
+from niso.experiments.diagnosis import Finding
 from niso.experiments.settings import Settings
 from niso.files import write_atomically, write_new
 from niso.methods.method import Method

@@ -109,7 +109,7 @@ def fit(
     experiment = made[0]
     assert experiment.result is not None
     run = None if out is None else Path(out)
-    return Fitted(experiment.method, all_settings, experiment.facts(), metrics, experiment.result.findings, run)
+    return Fitted(experiment.method, all_settings, experiment.facts(), metrics, experiment.findings(metrics), run)
 
 
 class _Kept(Pairs):

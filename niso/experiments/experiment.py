@@ -15,6 +15,7 @@ from torch import nn
 
 from niso.config import Optimisation
 from niso.errors import InputError
+from niso.experiments.diagnosis import Finding, diagnose
 from niso.methods import METHODS
 from niso.methods.method import Method, Networks
 from niso.results import Metric, Published, Result
@@ -172,9 +173,9 @@ class Experiment(ABC):
         raise InputError(f"models of the experiment {cls.name} cannot be loaded: it does not implement `rebuild`")
 
     @classmethod
-    def findings(cls, metrics: Mapping[str, float]) -> tuple[Any, ...]:
-        """What metrics say is right and wrong, see `niso.experiments.pairs.diagnosis.Finding`."""
-        return ()
+    def findings(cls, metrics: Mapping[str, float]) -> tuple[Finding, ...]:
+        """What metrics say is right and wrong: the command prints it after the notes of the result."""
+        return tuple(diagnose(metrics))
 
     @abstractmethod
     def phases(self) -> Iterator[Phase]:

@@ -194,7 +194,8 @@ def _train_and_evaluate(
         checkpoint.save(folder.path / f"{name}.safetensors", tensors, _origin(settings))
     facts = {key: value for key, value in folder.facts.items() if key != "metric_descriptions"}
     times: dict[str, Any] = {name: totals[name] for name in ("seconds", "seconds_wall") if name in totals}
-    notes = {"notes": list(result.notes)} if result.notes else {}
+    said = [*result.notes, *map(str, kind.findings(metrics))]
+    notes = {"notes": said} if said else {}
     folder.write("facts", {**facts, **_meaning(settings, kind), **times, **notes, "settings": _determining(folder)})
     folder.write("metrics", metrics)
     if report:

@@ -59,6 +59,7 @@ def choose(config: PairsConfig, data: PairData, method: str, own: bool) -> Chose
         head=config.head,
         evaluation_pairs=config.evaluation_pairs,
         contrastive=config.contrastive,
+        vicreg=config.vicreg,
         nft_epochs=config.nft_epochs,
         nft_maps=config.nft_maps,
     )

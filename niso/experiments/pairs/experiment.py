@@ -27,7 +27,6 @@ from niso.data.pairs.transforms import composes
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Own, Phase
 from niso.experiments.pairs.choice import choose, said, with_rank
-from niso.experiments.pairs.diagnosis import Finding, diagnose
 from niso.experiments.pairs.networks import import_module_class, make_networks
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
 from niso.experiments.pairs.probes import probe
@@ -96,13 +95,11 @@ class PairsResult(Result):
     Attributes:
         pairs: what the method makes of held-out pairs.
         operator: what it learned; None where the method learns none.
-        findings: the diagnosis.
     """
 
     pairs: PairEvaluation
     operator: Operator | None
     shown: Shown
-    findings: tuple[Finding, ...]
 
 
 _PROBES = {"linear": "a linear probe", "knn": "the 5 nearest neighbours"}
@@ -284,10 +281,6 @@ class Pairs(Experiment):
             raise InputError("it was trained with networks of your own: give them, niso.load(…, encoder=…, decoder=…)")
         return chosen, make_networks(chosen, facts["data"]["kind"], tuple(facts["data"]["shape"]), own)
 
-    @classmethod
-    def findings(cls, metrics: Mapping[str, float]) -> tuple[Finding, ...]:
-        return tuple(diagnose(metrics))
-
     # Training
 
     def phases(self) -> Iterator[Phase]:
@@ -354,7 +347,6 @@ class Pairs(Experiment):
             **({} if operator is None else _cluster_metrics(operator)),
             **(self._probed() if data.classes else {}),
         }
-        findings = self.findings(values)
         points = data.table.points
         shown = Shown(
             data.table.kind,
@@ -362,8 +354,7 @@ class Pairs(Experiment):
             method.grid,
             self.config.architecture in ("identity", "pointwise"),
         )
-        notes = tuple(str(finding) for finding in findings)
-        return PairsResult(values, pairs, operator, shown, findings, notes=notes)
+        return PairsResult(values, pairs, operator, shown)
 
     def _generator(self, part: Part) -> torch.Generator:
         return torch.Generator().manual_seed(step_seed(EVALUATION_SEED, 0, part))

@@ -62,6 +62,8 @@ class PairsConfig(Strict):
     """Probability of spectral dropout."""
     contrastive: float = 0.1
     """Weight of the contrastive loss in the method niso-contrastive."""
+    vicreg: float = 0.1
+    """Weight of the variance, invariance and covariance of invariants in the method niso-vicreg."""
     nft_epochs: int = 50
     """Epochs of the block diagonalisation in the methods nft."""
     nft_maps: int = 3_200
@@ -83,7 +85,7 @@ class PairsConfig(Strict):
 
     def __post_init__(self) -> None:
         require(self, "rank", "latent_channels", "group_size", "evaluation_pairs", "nft_maps", positive=True)
-        require(self, "relative_equivariance", "multiplicity", "contrastive", "nft_epochs")
+        require(self, "relative_equivariance", "multiplicity", "contrastive", "vicreg", "nft_epochs")
         require(self, "spectral_dropout", most=1.0)
         for name in ("validation", "test"):
             if not 0 < getattr(self, name) <= 0.4:

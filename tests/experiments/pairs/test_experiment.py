@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from niso.data.pairs.table import Reading
-from niso.experiments.pairs.diagnosis import CHECKS, diagnose
+from niso.experiments.diagnosis import CHECKS, diagnose
 from niso.experiments.pairs.experiment import Pairs
 
 SHORT = "--steps 2 --batch-size 4 --rank 4 --latent-channels 4 --evaluation-pairs 4 --head.steps 2".split()

@@ -71,7 +71,7 @@ CHECKS = (
         True,
         "relative_map_error",
         "share each T among several observations (--transform, or group) and train niso-group; a larger --group-size; "
-        "with pairs alone try niso-contrastive",
+        "with pairs alone try niso-vicreg",
     ),
     Check(
         "invariants tell observations apart",
@@ -80,7 +80,7 @@ CHECKS = (
         0.99,
         True,
         "share of the mean in aᵀa",
-        "train in groups (niso-group) or with niso-contrastive; a smaller --relative-equivariance",
+        "train in groups (niso-group) or with niso-vicreg; a smaller --relative-equivariance",
     ),
     Check(
         "coefficients span several directions",
