@@ -94,11 +94,11 @@ class IsometryConfig(Strict):
         unread = {"coordinates": ("frequencies", "scale"), "fourier": (), "periodic": ("scale",)}[self.field.features]
         return {f"field.{name}": f"--field.features are {self.field.features}" for name in unread}
 
-    def unread_weight(self, of_others: bool = False) -> dict[str, str]:
+    def unread_weight(self, relative: bool = False) -> dict[str, str]:
         """Which weights of the equivariance loss are not read, and why: none here, where there is one.
 
         Args:
-            of_others: whether maps are solved from other observations than those that they transport.
+            relative: whether the method takes a relative weight whatever the experiment says, see `Isometry`.
         """
         return {}
 
@@ -129,7 +129,7 @@ class MethodConfig(IsometryConfig):
     """Settings of all methods that pre-train on pairs."""
 
     relative_pairs: ClassVar[bool] = True
-    """Whether `relative_equivariance` is for pairs too, not only for maps that are solved from other observations."""
+    """Whether `relative_equivariance` is for pairs too, not only for methods whose invariants it cannot empty."""
 
     relative_equivariance: float | None = None
     """Weight of the equivariance loss relative to the latents' spread, see `niso.losses.equivariance`. Where given, it
@@ -159,10 +159,10 @@ class MethodConfig(IsometryConfig):
         if self.nft_epochs < 0:
             raise ValueError(f"nft_epochs must not be negative, got {self.nft_epochs}")
 
-    def unread_weight(self, of_others: bool = False) -> dict[str, str]:
+    def unread_weight(self, relative: bool = False) -> dict[str, str]:
         """The same for the two weights that there are."""
-        if not (self.relative_pairs or of_others):
-            return {"relative_equivariance": "here it is for niso-triplet and niso-group, not for pairs"}
+        if not (self.relative_pairs or relative):
+            return {"relative_equivariance": "here it is for niso-triplet, niso-group and niso-vicreg"}
         if self.relative_equivariance is None:
             return {}
         given = f"--relative-equivariance, here {self.relative_equivariance:g},"

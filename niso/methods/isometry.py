@@ -30,11 +30,14 @@ class Isometry(Method):
         *(f"{phase}.{name}" for phase in ("training", "head") for name in SPECTRAL),
     }
     admitted: Mask = "soft"
+    takes_relative: ClassVar[bool] = False
+    """Whether a weight relative to the latents' spread is good in every experiment: where maps are solved from other
+    observations, or invariants must vary, it cannot drive content from the invariants into the maps."""
     model: NeuralIsometry
 
     @classmethod
     def unread(cls, config: Any) -> dict[str, str]:
-        weights: dict[str, str] = config.unread_weight(cls.grouped or cls.views == 3)
+        weights: dict[str, str] = config.unread_weight(cls.takes_relative)
         return weights | config.spectrum_unread()
 
     def build(self, networks: Networks) -> NeuralIsometry:
@@ -80,8 +83,8 @@ class Isometry(Method):
 
     @property
     def _relative(self) -> bool:
-        config, of_others = self.config, self.grouped or self.views == 3
-        return config.relative_equivariance is not None and (config.relative_pairs or of_others)
+        config = self.config
+        return config.relative_equivariance is not None and (config.relative_pairs or self.takes_relative)
 
     def solve(
         self, a: Float[Tensor, "batch rank channels"], b: Float[Tensor, "batch rank channels"]
@@ -113,12 +116,14 @@ class Triplets(Isometry):
     """NIso from triplets: the map of one step transports the other (paper eq. 23–24)."""
 
     views = 3
+    takes_relative = True
 
 
 class Groups(Isometry):
     """NIso from groups that share one T: the map solved from the others transports each member (not in the paper)."""
 
     grouped = True
+    takes_relative = True
     reads = Isometry.reads | {"group", "leave_one_out"}
     config: GroupConfig
 
@@ -144,6 +149,7 @@ class Contrastive(Isometry):
 class Vicreg(Isometry):
     """NIso from pairs, whose invariants must vary over a batch (not in the paper), see `niso.losses.vicreg`."""
 
+    takes_relative = True
     reads = Isometry.reads | {"vicreg"}
 
     @property

@@ -22,7 +22,7 @@ class HomnistConfig(PartialViewsConfig, GroupConfig):
     """Settings of the homNIST experiment.
 
     `relative_equivariance` is for niso-triplet and niso-group, whose maps transport other observations than they are
-    solved from: in pairs it drives what a digit is from its invariants into its map.
+    solved from, and for niso-vicreg: in other pairs it drives what a digit is from its invariants into its map.
     """
 
     relative_pairs: ClassVar[bool] = False
