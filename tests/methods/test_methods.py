@@ -199,7 +199,7 @@ def test_a_relative_loss_replaces_the_absolute_one_where_it_is_meant_for(of_pair
         "niso-no-equivariance",
     ):
         objective = make(name, relative_equivariance=0.03).objective()
-        relative = of_pairs or name in ("niso-triplet", "niso-group", "niso-vicreg")
+        relative = of_pairs or name not in others
         assert objective.model.relative is relative
         weight = 0.0 if name == "niso-no-equivariance" else 0.03 if relative else 0.5
         assert objective.equivariance == weight
