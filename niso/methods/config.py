@@ -136,7 +136,7 @@ class MethodConfig(IsometryConfig):
     replaces `equivariance`."""
     contrastive: float = 0.1
     """Weight of the contrastive loss in the method niso-contrastive, see `niso.losses.contrastive`."""
-    vicreg: float = 0.1
+    vicreg: float = 0.3
     """Weight of the variance, invariance and covariance of invariants in the method niso-vicreg, see
     `niso.losses.vicreg`."""
     complete: bool = False

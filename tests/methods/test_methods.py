@@ -178,7 +178,7 @@ def test_ablations_leave_one_term_out():
         "niso-triplet": (0.5, 0.1, 0.0, 0.0, "soft"),
         "niso-group": (0.5, 0.1, 0.0, 0.0, "soft"),
         "niso-contrastive": (0.5, 0.1, 0.1, 0.0, "soft"),
-        "niso-vicreg": (0.5, 0.1, 0.0, 0.1, "soft"),
+        "niso-vicreg": (0.5, 0.1, 0.0, 0.3, "soft"),
         "niso-no-equivariance": (0.0, 0.1, 0.0, 0.0, "soft"),
         "niso-no-multiplicity": (0.5, 0.0, 0.0, 0.0, "soft"),
         "niso-no-operator": (0.5, 0.0, 0.0, 0.0, None),

@@ -62,7 +62,7 @@ class PairsConfig(Strict):
     """Probability of spectral dropout."""
     contrastive: float = 0.1
     """Weight of the contrastive loss in the method niso-contrastive."""
-    vicreg: float = 0.1
+    vicreg: float = 0.3
     """Weight of the variance, invariance and covariance of invariants in the method niso-vicreg."""
     nft_epochs: int = 50
     """Epochs of the block diagonalisation in the methods nft."""
