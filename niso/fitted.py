@@ -27,6 +27,10 @@ Array = np.ndarray | Tensor
 CONFIG, MODEL = "config.json", "model.safetensors"
 """Files of a saved model."""
 FORMAT = "niso-model-1"
+OUTSIDE = 0.5
+"""How far observations may lie outside of the range of those trained on, as a share of its width."""
+WIDE = 100.0
+"""Width of a range in which values of −1 … 1 are all but one."""
 REBUILT = ("data", "chosen")
 """Facts of a run that say how its model is built."""
 
@@ -73,6 +77,12 @@ class Fitted:
         offset, scale = (tuple(float(value) for value in data["scaling"][part]) for part in Scaling._fields)
         self.scaling = Scaling(offset, scale)
         """By which observations become what networks take."""
+        self.range: tuple[float, float] | None = None
+        """Smallest and largest value trained on; None where that is not known, or units change nothing."""
+        if "range" in data:
+            self.range = float(data["range"][0]), float(data["range"][1])
+        elif self._channels_first and self.clip is None:  # of older versions, which scaled images from it to −1 … 1
+            self.range = offset[0] - scale[0], offset[0] + scale[0]
         method.model.eval().requires_grad_(False)
 
     @property
@@ -85,7 +95,7 @@ class Fitted:
         """Coefficients (n, k, d) of observations (n, …) in the learned eigenbasis.
 
         Raises:
-            ValueError: observations of another shape than those trained on.
+            ValueError: observations of another shape than those trained on, or in other units.
         """
         return self._like(x, self._encoded(x))
 
@@ -145,6 +155,7 @@ class Fitted:
         read = read_observations(Path(path), self.shape, self.scaling == BYTES, self._channels_first)
         try:
             self.scaled(read.values[:1])
+            self._check_range(float(read.values.min()), float(read.values.max()), read.values.dtype.kind == "f")
         except ValueError as error:
             raise InputError(f"{path}: {error}") from error
         return read
@@ -208,8 +219,31 @@ class Fitted:
         if observed.ndim != len(self.shape) + 1 or tuple(observed.shape[1:])[: len(shape)] != shape:
             expected = ", ".join([*map(str, shape), *["any"] * free])
             raise ValueError(f"observations must be (n, {expected}), as those trained on, not {tuple(x.shape)}")
+        if observed.numel():
+            low, high = (float(value) for value in observed.aminmax())
+            self._check_range(low, high, observed.is_floating_point())
         values = self._by_channel(lambda part: scaled(part, self.scaling), observed)
         return values if self.clip is None else values.clamp(-self.clip, self.clip)
+
+    def _check_range(self, low: float, high: float, floats: bool) -> None:
+        """Check that observations are in the units of those trained on.
+
+        Values may lie outside of what was trained on by half of its width. Where that is wide, floats that are not
+        beyond ±1 are taken for pixels 0 … 1, or −1 … 1, instead of 0 … 255.
+
+        Raises:
+            ValueError: they are not.
+        """
+        if self.range is None:
+            return
+        least, most = self.range
+        room = (most - least) * OUTSIDE
+        small = floats and most - least >= WIDE and -1 <= low and high <= 1 and (low, high) != (0, 0)
+        if low < least - room or high > most + room or small:
+            raise ValueError(
+                f"observations lie between {low:g} and {high:g}, but those trained on between {least:g} and {most:g}: "
+                "bring them to the same units"
+            )
 
     def _observed(self, x: Tensor) -> Tensor:
         return self._by_channel(lambda part: unscaled(part, self.scaling), x)

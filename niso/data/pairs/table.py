@@ -257,10 +257,9 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
     Args:
         rows: to train on; what is scaled depends on no others.
     """
-    x = table.views["x"]
-    if x.dtype == np.uint8:
+    if table.views["x"].dtype == np.uint8:
         return BYTES
-    chosen = x[np.sort(rows[np.linspace(0, len(rows) - 1, min(_ROWS, len(rows))).astype(int)])].astype(np.float64)
+    chosen = _spread(table, rows).astype(np.float64)
     if table.kind == "images":
         low, high = float(chosen.min()), float(chosen.max())
         return Scaling(((low + high) / 2,), ((high - low) / 2 or 1.0,))
@@ -268,6 +267,19 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
     offset, deviation = chosen.mean(axes), chosen.std(axes)
     constant = deviation <= 1e-6 * np.abs(chosen).max(axes, initial=0)
     return Scaling(tuple(offset.tolist()), tuple(np.where(constant, 1.0, deviation).tolist()))
+
+
+def range_of(table: Table, rows: np.ndarray) -> tuple[float, float]:
+    """Smallest and largest value of the observations to train on, or of some of them, evenly chosen."""
+    if table.views["x"].dtype == np.uint8:
+        return 0.0, 255.0
+    chosen = _spread(table, rows)
+    return float(chosen.min()), float(chosen.max())
+
+
+def _spread(table: Table, rows: np.ndarray) -> np.ndarray:
+    """Observations of these rows, of at most `_ROWS` at even distances."""
+    return table.views["x"][np.sort(rows[np.linspace(0, len(rows) - 1, min(_ROWS, len(rows))).astype(int)])]
 
 
 def _geometry(name: str, key: str, arrays: Mapping[str, np.ndarray], x: np.ndarray, kind: Kind) -> np.ndarray | None:

@@ -273,6 +273,7 @@ class Pairs(Experiment):
                 "shape": list(table.shape),
                 "classes": list(table.classes),
                 "scaling": {name: list(values) for name, values in data.scaling._asdict().items()},
+                "range": list(data.range),
                 **({"own_networks": True} if self.config.architecture == "own" else {}),
                 **{f"{part}_observations": data.count(part) for part in data.rows},
             },

@@ -205,7 +205,7 @@ class Pose(Experiment):
         parts = {"train": train, "validation": validation, "test": self.test.tolist()}
         named = {f"{part}_sequences": [frames.names[number] for number in members] for part, members in parts.items()}
         size = self.config.size
-        data = {"kind": "images", "shape": [3, size, size], "scaling": BYTES}
+        data = {"kind": "images", "shape": [3, size, size], **BYTES}
         return {**named, "left_out": self.evaluated.reasons, "data": data}
 
     @classmethod
