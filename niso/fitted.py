@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,22 +18,34 @@ from niso.data.pairs.sampling import BATCH, as_tensor, scaled, unscaled
 from niso.data.pairs.table import BYTES, Scaling
 from niso.errors import InputError
 from niso.experiments.pairs.diagnosis import Finding
+from niso.experiments.saved import CONFIG, FORMAT, MODEL
 from niso.experiments.settings import Settings
 from niso.files import write_atomically, write_new
+from niso.hub import repository
+from niso.hub.card import CARD, card
 from niso.methods.method import Method
 from niso.networks.vector_neurons import inner_products
 from niso.spectrum import Spectrum
 
 Array = np.ndarray | Tensor
-CONFIG, MODEL = "config.json", "model.safetensors"
-"""Files of a saved model."""
-FORMAT = "niso-model-1"
 OUTSIDE = 0.5
 """How far observations may lie outside of the range of those trained on, as a share of its width."""
 WIDE = 100.0
 """Width of a range in which values of −1 … 1 are all but one."""
 REBUILT = ("data", "chosen")
 """Facts of a run that say how its model is built."""
+
+
+class Head(NamedTuple):
+    """Weights beside those of a method's model, such as a predictor's on top of it.
+
+    Attributes:
+        prefix: of the names of the model's own weights where these are held together.
+        tensors: the others by name.
+    """
+
+    prefix: str
+    tensors: Mapping[str, Tensor]
 
 
 class Fitted:
@@ -42,6 +55,9 @@ class Fitted:
     padded, frames of pose, both with values 0 … 255; maps of shapes as `niso data prepare shapes` writes them;
     functions (points, channels) on the grid of torus and sphere. Of NumPy arrays it makes NumPy arrays, of tensors
     tensors on the same device. Everything is computed in evaluation mode, without gradients.
+
+    Args:
+        head: weights of what was trained on top of the model and is saved with it.
 
     Attributes:
         method: the trained method; `method.model` is the module, e.g. a `niso.NeuralIsometry`.
@@ -63,9 +79,11 @@ class Fitted:
         metrics: Mapping[str, float],
         diagnosis: tuple[Finding, ...] = (),
         run: Path | None = None,
+        head: Head | None = None,
     ) -> None:
         self.method, self.settings, self.metrics = method, settings, dict(metrics)
         self.diagnosis, self.run = diagnosis, run
+        self._head = Head("", {}) if head is None else head
         self.facts = {key: facts[key] for key in REBUILT if key in facts}
         data = facts["data"]
         self.shape = tuple(int(size) for size in data["shape"])
@@ -83,6 +101,7 @@ class Fitted:
             self.range = float(data["range"][0]), float(data["range"][1])
         elif self._channels_first and self.clip is None:  # of older versions, which scaled images from it to −1 … 1
             self.range = offset[0] - scale[0], offset[0] + scale[0]
+            self.facts["data"] = {**data, "range": list(self.range)}
         method.model.eval().requires_grad_(False)
 
     @property
@@ -174,8 +193,13 @@ class Fitted:
             arrays["label"] = observed.label
         return arrays
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path, half: bool = False) -> Path:
         """Keep the model in a new or empty folder, for `niso.load`: config.json and model.safetensors, no pickle.
+
+        Of a run of pose the head goes with it, for `niso pose`.
+
+        Args:
+            half: store networks in half precision; the spectrum stays as it is. What is loaded is single precision.
 
         Raises:
             InputError: the folder holds files, or cannot be written.
@@ -188,9 +212,35 @@ class Fitted:
             "metrics": self.metrics,
         }
         write_new(folder, CONFIG, json.dumps(config, indent=2, ensure_ascii=False) + "\n")
-        tensors = {name: tensor.cpu().contiguous().clone() for name, tensor in self.method.model.state_dict().items()}
-        write_atomically(folder / MODEL, serialize(tensors, metadata={"format": "pt"}))
+        model = {f"{self._head.prefix}{name}": tensor for name, tensor in self.method.model.state_dict().items()}
+        tensors = {
+            name: tensor.half() if half and tensor.is_floating_point() and "spectrum" not in name.split(".") else tensor
+            for name, tensor in (model | dict(self._head.tensors)).items()
+        }
+        stored = {name: tensor.cpu().contiguous().clone() for name, tensor in tensors.items()}
+        write_atomically(folder / MODEL, serialize(stored, metadata={"format": "pt"}))
         return folder
+
+    def push_to_hub(self, name: str, about: str = "", private: bool = False) -> str:
+        """Upload the model to the Hugging Face Hub, for `niso.load("hf://owner/name")`; the address of its page.
+
+        The repository is made where it is not there. It holds config.json, model.safetensors and a card, README.md.
+
+        Args:
+            name: owner/name.
+            about: a sentence for the card: what the model can do, and what to expect.
+            private: whether a new repository is to be seen by its owner alone.
+
+        Raises:
+            InputError: huggingface_hub is not installed, or the upload failed; one line says why.
+        """
+        with tempfile.TemporaryDirectory(prefix="niso-") as place:
+            folder = self.save(Path(place) / "model")
+            write_atomically(
+                folder / CARD,
+                card(name, f"{repository.SCHEME}{name}", about, self.settings, self.facts, self.metrics).encode(),
+            )
+            return repository.upload(folder, name, private)
 
     def __repr__(self) -> str:
         headline = ", ".join(f"{key} {value:.3g}" for key, value in list(self.metrics.items())[:3])

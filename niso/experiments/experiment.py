@@ -77,6 +77,10 @@ class Experiment(ABC):
     """Settings that older configurations still hold; they are ignored."""
     not_loaded: ClassVar[str] = ""
     """Why `niso.load` refuses runs of it; empty where it loads them."""
+    keeps_head: ClassVar[bool] = False
+    """Whether what is trained on top of a frozen model is saved with it."""
+    model_metric: ClassVar[str] = "relative_map_error"
+    """Key of the metric that says most of a loaded model."""
     tunes_encoder: ClassVar[bool] = False
     """Whether the encoder is trained on with the head, without its decoder."""
     announcement: str = ""

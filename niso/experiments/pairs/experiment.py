@@ -283,7 +283,8 @@ class Pairs(Experiment):
     @classmethod
     def rebuild(cls, config: PairsConfig, facts: Mapping[str, Any], own: Own | None = None) -> tuple[Chosen, Networks]:
         chosen = parse(Chosen, facts["chosen"], Path("chosen"))
-        own = own or cls._named(config)
+        if facts["data"].get("own_networks"):  # else nothing that a saved model names is imported
+            own = own or cls._named(config)
         if chosen.architecture == "own" and own is None:
             raise InputError("it was trained with networks of your own: give them, niso.load(…, encoder=…, decoder=…)")
         return chosen, make_networks(chosen, facts["data"]["kind"], tuple(facts["data"]["shape"]), own)

@@ -111,6 +111,8 @@ class Pose(Experiment):
         Metric("seconds_head", "time of training the head", "lower", "s"),
     )
     figures = "niso.experiments.pose.figures"
+    keeps_head = True
+    model_metric = "ate_normalised_skip1"
     targets: ClassVar[dict[str, dict[str, str]]] = {
         "small": {f"ate_normalised_skip{skip}": "≤ 0.55 (niso)" for skip in (1, 3)},
     }
