@@ -30,11 +30,12 @@ def check_run(path: Path) -> None:
 
 
 def check_model(name: str) -> None:
-    """The same of a name of a trained model, see `niso.load`."""
+    """The same of a trained model, see `niso.load`."""
     from niso.hub import bundled, repository
 
-    if not name.startswith(repository.SCHEME) and name not in bundled.names():
-        check_run(Path(name))
+    names = bundled.names()
+    if not (name.startswith(repository.SCHEME) or name in names or Path(name).exists()):
+        raise ValueError(f"{name} is neither a run folder nor a model of niso's{nearest(name, names)}")
 
 
 def check_observed(run: str, out: Path, *data: Path | None) -> None:
