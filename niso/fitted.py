@@ -21,7 +21,7 @@ from niso.experiments.pairs.diagnosis import Finding
 from niso.experiments.saved import CONFIG, FORMAT, MODEL
 from niso.experiments.settings import Settings
 from niso.files import write_atomically, write_new
-from niso.hub import repository
+from niso.hub import SCHEME, repository
 from niso.hub.card import CARD, card
 from niso.methods.method import Method
 from niso.networks.vector_neurons import inner_products
@@ -238,7 +238,7 @@ class Fitted:
             folder = self.save(Path(place) / "model")
             write_atomically(
                 folder / CARD,
-                card(name, f"{repository.SCHEME}{name}", about, self.settings, self.facts, self.metrics).encode(),
+                card(name, f"{SCHEME}{name}", about, self.settings, self.facts, self.metrics).encode(),
             )
             return repository.upload(folder, name, private)
 

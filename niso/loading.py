@@ -15,7 +15,7 @@ from niso.experiments.experiment import Own
 from niso.experiments.saved import CONFIG, MODEL, is_saved, read_saved
 from niso.experiments.settings import Settings
 from niso.fitted import Fitted, Head
-from niso.hub import bundled, repository
+from niso.hub import SCHEME, bundled, repository
 from niso.methods import METHODS
 from niso.methods.method import Method
 from niso.training import checkpoint
@@ -62,7 +62,7 @@ def model_folder(path: str | Path) -> Path:
     Raises:
         InputError: there is none.
     """
-    if str(path).startswith(repository.SCHEME):
+    if str(path).startswith(SCHEME):
         return repository.download(str(path))
     place = Path(path)
     folder = place.parent if place.is_file() and place.name in (WEIGHTS, MODEL) else place
@@ -72,6 +72,8 @@ def model_folder(path: str | Path) -> Path:
         return bundled.find(str(path)).folder
     if folder.is_dir():
         raise InputError(f"{path} is neither a run folder nor a saved model: it has neither config.yaml nor {CONFIG}")
+    if folder.is_file():
+        raise InputError(f"{path} is neither a run folder nor a saved model: it is a file, give the run folder")
     raise InputError(
         f"{path} is neither a run folder nor a saved model: there is no such folder, and no model of that name comes "
         f"with niso{nearest(str(path), bundled.names())}"

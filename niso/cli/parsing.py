@@ -31,10 +31,10 @@ def check_run(path: Path) -> None:
 
 def check_model(name: str) -> None:
     """The same of a trained model, see `niso.load`."""
-    from niso.hub import bundled, repository
+    from niso.hub import SCHEME, bundled
 
     names = bundled.names()
-    if not (name.startswith(repository.SCHEME) or name in names or Path(name).exists()):
+    if not (name.startswith(SCHEME) or name in names or Path(name).exists()):
         raise ValueError(f"{name} is neither a run folder nor a model of niso's{nearest(name, names)}")
 
 

@@ -9,10 +9,8 @@ from typing import Any
 
 from niso.errors import InputError
 from niso.experiments.saved import CONFIG, MODEL
+from niso.hub import SCHEME
 from niso.hub.card import CARD
-
-SCHEME = "hf://"
-"""What an address of the Hub begins with: hf://owner/name, or hf://owner/name@revision."""
 
 
 def download(address: str) -> Path:

@@ -115,6 +115,21 @@ def test_a_round_trip_is_bit_equal_and_leaves_the_generators_alone(fitted, tmp_p
         model.save(tmp_path / "model")
 
 
+def test_networks_in_half_precision(finished_once, tmp_path):
+    model, x = niso.load(finished_once("homnist")), observed(EXAMPLES["homnist"])
+    again = niso.load(model.save(tmp_path / "half", half=True))
+    sizes = [
+        (folder / "model.safetensors").stat().st_size for folder in (tmp_path / "half", model.save(tmp_path / "m"))
+    ]
+    assert sizes[0] < 0.8 * sizes[1]
+    assert {tensor.dtype for tensor in again.method.model.state_dict().values()} == {torch.float32}
+    for part, other in zip(model.spectrum, again.spectrum, strict=True):
+        assert torch.equal(part, other)
+    a = model.encode(x)
+    np.testing.assert_allclose(again.encode(x), a, rtol=0, atol=5e-3 * abs(a).max())
+    np.testing.assert_array_equal(again.save(tmp_path / "n") and niso.load(tmp_path / "n").encode(x), again.encode(x))
+
+
 def test_observations_in_other_units_are_refused(fitted, finished_once):
     model, x = fitted
     model.encode(1.4 * x), model.encode(0 * x)

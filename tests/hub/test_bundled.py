@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import niso
+from benchmarks import bundle
 from niso.data.digits.mnist import embedded, pad
 from niso.data.pairs.pictures import shipped_photographs
 from niso.data.pairs.table import Reading
@@ -140,9 +141,23 @@ def test_models_are_small():
     assert NAMES and max(sizes.values()) <= 2_000_000 and sum(sizes.values()) <= 12_000_000
 
 
+def test_a_finished_run_becomes_a_model(finished, tmp_path, monkeypatch):
+    monkeypatch.setattr(bundled, "MODELS", tmp_path / "models")
+    (tmp_path / "models").mkdir()
+    for _ in range(2):  # the second in place of the first
+        bundle.bundle(finished, "tiny", "Does little.", tmp_path / "models")
+    model = bundled.find("tiny")
+    assert bundled.names() == ["tiny"] and model.about == "Does little." and model.size < 20_000
+    assert niso.load("tiny").metrics == model.record.metrics == niso.load(finished).metrics
+    monkeypatch.setattr(bundle, "LARGEST", 100)
+    with pytest.raises(InputError, match="large would take .* train a smaller one"):
+        bundle.bundle(finished, "large", "Does much.", tmp_path / "models")
+    assert bundled.names() == ["tiny"]
+
+
 def test_a_name_that_is_not_there(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="neither a run folder nor a saved model: .* did you mean homnist-group"):
+    with pytest.raises(InputError, match=r"neither a run folder nor a saved model: .* did you mean homnist-group"):
         niso.load("homnist-groups")
     (tmp_path / NAMES[0]).mkdir()  # a folder of that name which holds no model
     assert niso.load(NAMES[0]).method is not None

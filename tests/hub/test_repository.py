@@ -76,5 +76,5 @@ def test_problems_are_told_in_one_line(library, fitted, monkeypatch):
         fitted.push_to_hub("a/b")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     for call in (lambda: fitted.push_to_hub("a/b"), lambda: niso.load("hf://a/b")):
-        with pytest.raises(InputError, match="Hugging Face Hub needs a package: pip install 'huggingface-hub>=0.25'"):
+        with pytest.raises(InputError, match=r"needs a package: pip install 'huggingface-hub>=0\.25'"):
             call()
