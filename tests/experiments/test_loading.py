@@ -38,6 +38,8 @@ def same(first, second, x):
 def test_a_run_of_any_experiment_is_loaded_saved_and_loaded_again(finished_once, tmp_path, experiment, monkeypatch):
     run = finished_once(experiment)
     monkeypatch.setattr(EXPERIMENTS.find(experiment), "build", None)  # no data is read
+    for name in ("pickle.load", "pickle.loads", "torch.load"):  # and nothing unpickled
+        monkeypatch.setattr(name, None)
     model, x = niso.load(run), observed(EXAMPLES[experiment])
     x = x / 100 if experiment == "shapes" else x  # pixels elsewhere; torus and sphere are linear, in any units
     a = model.encode(x)
@@ -51,6 +53,7 @@ def test_a_run_of_any_experiment_is_loaded_saved_and_loaded_again(finished_once,
     assert sorted(file.name for file in (tmp_path / "model").iterdir()) == ["config.json", "model.safetensors"]
     again = niso.load(tmp_path / "model")
     same(model, again, x)
+    same(model, niso.load(run / "weights.safetensors"), x)
     assert again.metrics == model.metrics and again.run is None and again.diagnosis == model.diagnosis
 
 
@@ -121,7 +124,7 @@ def test_networks_in_half_precision(finished_once, tmp_path):
     sizes = [
         (folder / "model.safetensors").stat().st_size for folder in (tmp_path / "half", model.save(tmp_path / "m"))
     ]
-    assert sizes[0] < 0.8 * sizes[1]
+    assert sizes[0] < 0.9 * sizes[1]
     assert {tensor.dtype for tensor in again.method.model.state_dict().values()} == {torch.float32}
     for part, other in zip(model.spectrum, again.spectrum, strict=True):
         assert torch.equal(part, other)

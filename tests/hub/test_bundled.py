@@ -150,7 +150,7 @@ def test_a_finished_run_becomes_a_model(finished, tmp_path, monkeypatch):
     assert bundled.names() == ["tiny"] and model.about == "Does little." and model.size < 20_000
     assert niso.load("tiny").metrics == model.record.metrics == niso.load(finished).metrics
     monkeypatch.setattr(bundle, "LARGEST", 100)
-    with pytest.raises(InputError, match="large would take .* train a smaller one"):
+    with pytest.raises(InputError, match=r"large would take .* train a smaller one"):
         bundle.bundle(finished, "large", "Does much.", tmp_path / "models")
     assert bundled.names() == ["tiny"]
 
