@@ -96,7 +96,7 @@ class Fitted:
         self.scaling = Scaling(offset, scale)
         """By which observations become what networks take."""
         self.range: tuple[float, float] | None = None
-        """Smallest and largest value trained on; None where that is not known, or units change nothing."""
+        """Smallest and largest value of the data; None where that is not known, or units change nothing."""
         if "range" in data:
             self.range = float(data["range"][0]), float(data["range"][1])
         elif self._channels_first and self.clip is None:  # of older versions, which scaled images from it to −1 … 1
@@ -284,9 +284,9 @@ class Fitted:
         Raises:
             ValueError: they are not.
         """
-        if self.range is None:
+        least, most = self.range or (0.0, 0.0)
+        if least == most:
             return
-        least, most = self.range
         room = (most - least) * OUTSIDE
         small = floats and most - least >= WIDE and -1 <= low and high <= 1 and (low, high) != (0, 0)
         if low < least - room or high > most + room or small:

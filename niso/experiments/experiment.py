@@ -159,7 +159,7 @@ class Experiment(ABC):
 
         "data" says what observations are, for `niso.load`: `kind` and `shape`, see `niso.data.pairs.table.Kind`, and
         `scaling` with `offset` and `scale`, a number each or one a channel, by which values as a user has them become
-        those that networks take. Values that lie far from `range`, the smallest and the largest value trained on, are
+        those that networks take. Values that lie far from `range`, the smallest and the largest value of the data, are
         refused. Scaled values are clipped to ±`clip`, and there may be any number of channels where `any_channels` is
         true.
         """

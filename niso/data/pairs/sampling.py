@@ -40,7 +40,7 @@ class PairData(ABC):
         views: observations that an example has at most: 2 for pairs (ψ, Tψ), 3 for triplets.
         grouped: whether several examples can share one T.
         scaling: how values become numbers of order one; by the training part.
-        range: smallest and largest value of the training part, as the user has them.
+        range: smallest and largest value of all observations, as the user has them.
     """
 
     views: int = 2
@@ -53,7 +53,7 @@ class PairData(ABC):
         }
         self.note = "; ".join(filter(None, [table.note, parts.note]))
         self.scaling: Scaling = scaling_of(table, parts.train)
-        self.range = range_of(table, parts.train)
+        self.range = range_of(table)
         self._resident: dict[str, Tensor] = {}
         if sum(values.nbytes for values in table.views.values()) <= memory * 1e9:
             self._resident = {key: as_tensor(np.asarray(values)).to(device) for key, values in table.views.items()}

@@ -257,9 +257,10 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
     Args:
         rows: to train on; what is scaled depends on no others.
     """
-    if table.views["x"].dtype == np.uint8:
+    x = table.views["x"]
+    if x.dtype == np.uint8:
         return BYTES
-    chosen = _spread(table, rows).astype(np.float64)
+    chosen = x[np.sort(rows[np.linspace(0, len(rows) - 1, min(_ROWS, len(rows))).astype(int)])].astype(np.float64)
     if table.kind == "images":
         low, high = float(chosen.min()), float(chosen.max())
         return Scaling(((low + high) / 2,), ((high - low) / 2 or 1.0,))
@@ -269,17 +270,12 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
     return Scaling(tuple(offset.tolist()), tuple(np.where(constant, 1.0, deviation).tolist()))
 
 
-def range_of(table: Table, rows: np.ndarray) -> tuple[float, float]:
-    """Smallest and largest value of the observations to train on, or of some of them, evenly chosen."""
+def range_of(table: Table) -> tuple[float, float]:
+    """Smallest and largest value of all views, by which observations in other units are told from these."""
     if table.views["x"].dtype == np.uint8:
         return 0.0, 255.0
-    chosen = _spread(table, rows)
-    return float(chosen.min()), float(chosen.max())
-
-
-def _spread(table: Table, rows: np.ndarray) -> np.ndarray:
-    """Observations of these rows, of at most `_ROWS` at even distances."""
-    return table.views["x"][np.sort(rows[np.linspace(0, len(rows) - 1, min(_ROWS, len(rows))).astype(int)])]
+    parts = [values[start : start + _ROWS] for values in table.views.values() for start in range(0, len(values), _ROWS)]
+    return min(float(part.min()) for part in parts), max(float(part.max()) for part in parts)
 
 
 def _geometry(name: str, key: str, arrays: Mapping[str, np.ndarray], x: np.ndarray, kind: Kind) -> np.ndarray | None:
