@@ -228,7 +228,7 @@ def test_a_folder_of_frames_and_a_prepared_one(pose, make_run, prepared_frames, 
 def test_without_a_checkpoint_the_model_of_the_package_says_what_to_expect(pose, tmp_path):
     status, out, err = pose(images(tmp_path / "walk", 4), "--out", tmp_path / "out")
     assert status == 0 and out.startswith("4 poses in ")
-    assert err.splitlines() == [f"by the model pose that comes with niso. {bundled.find('pose').about}"]
+    assert err.startswith(f"by the model pose that comes with niso. {bundled.find('pose').about}\n")
 
 
 def test_a_saved_model_keeps_its_head(pose, trained, tmp_path):
