@@ -29,9 +29,9 @@ from niso.spectrum import Spectrum
 
 Array = np.ndarray | Tensor
 OUTSIDE = 0.5
-"""How far observations may lie outside of the range of those trained on, as a share of its width."""
-WIDE = 100.0
-"""Width of a range in which values of −1 … 1 are all but one."""
+"""How far observations may lie outside of the range of the data, as a share of its width."""
+PIXELS = (0.0, 255.0)
+"""A range in which floats −1 … 1 are taken for pixels in other units."""
 REBUILT = ("data", "chosen")
 """Facts of a run that say how its model is built."""
 
@@ -98,7 +98,8 @@ class Fitted:
         self.range: tuple[float, float] | None = None
         """Smallest and largest value of the data; None where that is not known, or units change nothing."""
         if "range" in data:
-            self.range = float(data["range"][0]), float(data["range"][1])
+            low, high = data["range"]
+            self.range = float(low), float(high)
         elif self._channels_first and self.clip is None:  # of older versions, which scaled images from it to −1 … 1
             self.range = offset[0] - scale[0], offset[0] + scale[0]
             self.facts["data"] = {**data, "range": list(self.range)}
@@ -278,8 +279,7 @@ class Fitted:
     def _check_range(self, low: float, high: float, floats: bool) -> None:
         """Check that observations are in the units of those trained on.
 
-        Values may lie outside of what was trained on by half of its width. Where that is wide, floats that are not
-        beyond ±1 are taken for pixels 0 … 1, or −1 … 1, instead of 0 … 255.
+        Values may lie outside of their range by half of its width.
 
         Raises:
             ValueError: they are not.
@@ -288,7 +288,7 @@ class Fitted:
         if least == most:
             return
         room = (most - least) * OUTSIDE
-        small = floats and most - least >= WIDE and -1 <= low and high <= 1 and (low, high) != (0, 0)
+        small = floats and self.range == PIXELS and -1 <= low and high <= 1 and (low, high) != (0, 0)
         if low < least - room or high > most + room or small:
             raise ValueError(
                 f"observations lie between {low:g} and {high:g}, but those trained on between {least:g} and {most:g}: "
