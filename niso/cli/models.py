@@ -19,13 +19,13 @@ class Options:
     `niso.load("NAME")` loads one, and `niso features`, `map` and `export` take its name in place of a run.
     """
 
-    name: Annotated[str | None, Positional, arg(metavar="NAME")] = None
-    """The model whose card is shown."""
+    name: Annotated[str, Positional, arg(metavar="[NAME]")] = ""
+    """The model whose card is shown; by default all are listed."""
 
     def __call__(self) -> None:
         from niso.hub import bundled
 
-        if self.name is not None:
+        if self.name:
             print(bundled.find(self.name).card, end="")
             return
         for name in bundled.names():
