@@ -64,8 +64,8 @@ def fit(
         label: (n,) classes, for metrics of features.
         source: (n,) number of the recording or picture that each is a part of: those of one are held out together.
         points: (N, 2 or 3) coordinates of the points of functions, for figures; `weights` (N,) their areas.
-        transform: instead of `tx`: what niso applies to x: shift, rotation, affine, homography, colour or elastic of images,
-            shift or warp of signals.
+        transform: instead of `tx`, what niso applies to x: shift, rotation, affine, homography, colour or elastic of
+            images, shift or warp of signals.
         method: see `niso.methods.METHODS`; by default niso-group where transformations are shared, and niso.
         encoder, decoder: your own modules; latents (batch, points, channels) or (batch, channels, height, width).
         preset: quick, standard or large.

@@ -386,13 +386,17 @@ class Pairs(Experiment):
     def _generator(self, part: Part) -> torch.Generator:
         return torch.Generator().manual_seed(step_seed(EVALUATION_SEED, 0, part))
 
+    def held_out(self, part: Part) -> Iterator[tuple[Tensor, ...]]:
+        """The pairs of a part that metrics are means over, the same for every run; see `PairData.pairs`."""
+        return self.data.pairs(part, self.config.evaluation_pairs, self._generator(part))
+
     def _evaluated(self, part: Part) -> PairEvaluation:
-        return evaluate_pairs(self.method, self.data.pairs(part, self.config.evaluation_pairs, self._generator(part)))
+        return evaluate_pairs(self.method, self.held_out(part))
 
     def _observed(self) -> dict[str, float]:
         """The error of doing nothing and, where there are maps, what held-out coefficients are like."""
         errors, coefficients = list[Tensor](), list[Tensor]()
-        for x, tx, *_ in self.data.pairs("test", self.config.evaluation_pairs, self._generator("test")):
+        for x, tx, *_ in self.held_out("test"):
             errors.append((tx - x).abs().flatten(1).mean(1))
             if self.method.has_maps:
                 coefficients.append(self.method.encode(x))
@@ -416,7 +420,7 @@ class Pairs(Experiment):
         if self.data.table.clip is not None:
             return {}
         method, columns = self.method, list[tuple[Tensor, ...]]()
-        for x, tx, *_ in self.data.pairs(part, self.config.evaluation_pairs, self._generator(part)):
+        for x, tx, *_ in self.held_out(part):
             columns.append((x.flatten(1), tx.flatten(1), method.latents(x).flatten(1), method.latents(tx).flatten(1)))
             if method.has_maps:
                 columns[-1] += tuple(inner_products(method.encode(view)) for view in (x, tx))

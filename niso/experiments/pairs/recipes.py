@@ -48,9 +48,9 @@ LATENT = Chosen(
     multiplicity=0.01,
     multiplicity_decay=0.1,
     group=4,
-    channels=(96,),
+    channels=(80,),
     normalised="channels",
-    training=shared.LATENT,
+    training=replace(shared.LATENT, steps=2_000),
 )
 """Of homNIST's preset small, but for the networks: photographs and signals have colours, contrasts and levels, which
 normalisation over space would take from them."""
@@ -85,7 +85,7 @@ RECIPES: dict[Effort, dict[str, Chosen]] = {
         "latent": replace(
             LATENT,
             rank=48,
-            channels=(64, 128),
+            channels=(128,),
             group=8,
             training=replace(LATENT.training, steps=6_000, batch_size=32, warmup_steps=600),
         ),
