@@ -15,6 +15,7 @@ from torch import Tensor
 from niso.data.pairs.split import Parts, split
 from niso.data.pairs.table import Scaling, Table, range_of, scaling_of
 from niso.data.pairs.transforms import make_transformations
+from niso.data.pairs.variation import Variation
 from niso.errors import InputError
 from niso.geometry.action import Action, Transformations
 from niso.random import local_part
@@ -112,6 +113,16 @@ class PairData(ABC):
         rows = self.rows[part]
         count = min(count, len(rows))
         return rows[torch.arange(count) * len(rows) // max(count, 1)]
+
+    def vary(self, variation: Variation) -> None:
+        """Vary pictures that are trained on before T is applied.
+
+        Raises:
+            InputError: T is applied already, or these are not pictures.
+        """
+        raise InputError(
+            f"--variation is of pictures that niso transforms itself, not of {self.table.name}: set it to 0"
+        )
 
     def labels(self, rows: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
         """Classes of rows."""
@@ -263,10 +274,18 @@ class TransformedObservations(PairData):
     ) -> None:
         super().__init__(table, parts, memory, device)
         self.action = action
+        self._variation: Variation | None = None
         self.views = 3 if isinstance(action, Action) else 2  # T² needs a composition
+
+    def vary(self, variation: Variation) -> None:
+        if self.table.kind != "images":
+            super().vary(variation)
+        self._variation = variation
 
     def sample(self, size: int, views: int = 2, group: int = 1) -> tuple[Float[Tensor, "local ..."], ...]:
         x = self.view("x", self.draw(size))
+        if self._variation is not None:
+            x = self._variation.draw(x, size)
         t = local_part(self.action.sample(size // group)).repeat_interleave(group, dim=0)
         powers = [t]
         while len(powers) < views - 1:
