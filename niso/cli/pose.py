@@ -60,15 +60,14 @@ class Options:
 
         if self.out is not None:
             check_place(self.out, "--out")
-        if self.checkpoint is None:
-            bundle = bundled.find(BUNDLED)
-            print(f"by the model {bundle.name} that comes with niso. {bundle.about}", file=sys.stderr)
-        folder = bundle.folder if self.checkpoint is None else model_folder(self.checkpoint)
+        folder = bundled.find(BUNDLED).folder if self.checkpoint is None else model_folder(self.checkpoint)
         reader = load_reader(folder, tune=True)
         stream = open_stream(self.video, reader.size, self.skip + 1, self.sequence)
         out = self.out or Path("poses") / Path(stream.name).name
         if (out / TRAJECTORY).exists():
             raise InputError(f"{out / TRAJECTORY} is there already: choose another folder by --out")
+        if self.checkpoint is None:
+            print(f"by the model {BUNDLED} that comes with niso. {bundled.find(BUNDLED).about}", file=sys.stderr)
         with Bar("pose", stream.total, 0, visible=True, unit="frames") as bar:
             predicted = predict(reader, stream.frames, lambda count: bar.show(count, {}))
         if self.skip > reader.head_skip:

@@ -94,7 +94,7 @@ SAMPLES = {
     "torus": (of_torus, EXACT),
     "sphere": (of_sphere, EXACT),
     "homnist": (of_homnist, 3.0),  # other digits
-    "pairs": (of_pairs, SAMPLED),
+    "pairs": (of_pairs, 3.0),  # photographs that were trained on
     "shapes": (of_shapes, SAMPLED),
     "pose": (of_pose, SAMPLED),
 }
