@@ -11,7 +11,7 @@ A table of a benchmark names the benchmark, whose results are in benchmarks/resu
     <!-- benchmark: polar 0 -->
     <!-- end of benchmark -->
 
-Run: python -m benchmarks.documents README.md docs/*.md   (`make docs`); a test holds the documents to the records.
+Run: `make docs`, or python -m benchmarks.documents DOCUMENT…; a test holds the documents to the records.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,18 +18,34 @@ from niso.data.pairs.sampling import BATCH, as_tensor, scaled, unscaled
 from niso.data.pairs.table import BYTES, Scaling
 from niso.errors import InputError
 from niso.experiments.diagnosis import Finding
+from niso.experiments.saved import CONFIG, FORMAT, MODEL
 from niso.experiments.settings import Settings
 from niso.files import write_atomically, write_new
+from niso.hub import SCHEME, repository
+from niso.hub.card import CARD, card
 from niso.methods.method import Method
 from niso.networks.vector_neurons import inner_products
 from niso.spectrum import Spectrum
 
 Array = np.ndarray | Tensor
-CONFIG, MODEL = "config.json", "model.safetensors"
-"""Files of a saved model."""
-FORMAT = "niso-model-1"
+OUTSIDE = 0.5
+"""How far observations may lie outside of the range of the data, as a share of its width."""
+PIXELS = (0.0, 255.0)
+"""A range in which floats −1 … 1 are taken for pixels in other units."""
 REBUILT = ("data", "chosen")
 """Facts of a run that say how its model is built."""
+
+
+class Head(NamedTuple):
+    """Weights beside those of a method's model, such as a predictor's on top of it.
+
+    Attributes:
+        prefix: of the names of the model's own weights where these are held together.
+        tensors: the others by name.
+    """
+
+    prefix: str
+    tensors: Mapping[str, Tensor]
 
 
 class Fitted:
@@ -38,6 +55,9 @@ class Fitted:
     padded, frames of pose, both with values 0 … 255; maps of shapes as `niso data prepare shapes` writes them;
     functions (points, channels) on the grid of torus and sphere. Of NumPy arrays it makes NumPy arrays, of tensors
     tensors on the same device. Everything is computed in evaluation mode, without gradients.
+
+    Args:
+        head: weights of what was trained on top of the model and is saved with it.
 
     Attributes:
         method: the trained method; `method.model` is the module, e.g. a `niso.NeuralIsometry`.
@@ -59,9 +79,11 @@ class Fitted:
         metrics: Mapping[str, float],
         diagnosis: tuple[Finding, ...] = (),
         run: Path | None = None,
+        head: Head | None = None,
     ) -> None:
         self.method, self.settings, self.metrics = method, settings, dict(metrics)
         self.diagnosis, self.run = diagnosis, run
+        self._head = Head("", {}) if head is None else head
         self.facts = {key: facts[key] for key in REBUILT if key in facts}
         data = facts["data"]
         self.shape = tuple(int(size) for size in data["shape"])
@@ -73,6 +95,14 @@ class Fitted:
         offset, scale = (tuple(float(value) for value in data["scaling"][part]) for part in Scaling._fields)
         self.scaling = Scaling(offset, scale)
         """By which observations become what networks take."""
+        self.range: tuple[float, float] | None = None
+        """Smallest and largest value of the data; None where that is not known, or units change nothing."""
+        if "range" in data:
+            low, high = data["range"]
+            self.range = float(low), float(high)
+        elif self._channels_first and self.clip is None:  # of older versions, which scaled images from it to −1 … 1
+            self.range = offset[0] - scale[0], offset[0] + scale[0]
+            self.facts["data"] = {**data, "range": list(self.range)}
         method.model.eval().requires_grad_(False)
 
     @property
@@ -85,7 +115,7 @@ class Fitted:
         """Coefficients (n, k, d) of observations (n, …) in the learned eigenbasis.
 
         Raises:
-            ValueError: observations of another shape than those trained on.
+            ValueError: observations of another shape than those trained on, or in other units.
         """
         return self._like(x, self._encoded(x))
 
@@ -145,6 +175,7 @@ class Fitted:
         read = read_observations(Path(path), self.shape, self.scaling == BYTES, self._channels_first)
         try:
             self.scaled(read.values[:1])
+            self._check_range(float(read.values.min()), float(read.values.max()), read.values.dtype.kind == "f")
         except ValueError as error:
             raise InputError(f"{path}: {error}") from error
         return read
@@ -163,8 +194,13 @@ class Fitted:
             arrays["label"] = observed.label
         return arrays
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path, half: bool = False) -> Path:
         """Keep the model in a new or empty folder, for `niso.load`: config.json and model.safetensors, no pickle.
+
+        Of a run of pose the head goes with it, for `niso pose`.
+
+        Args:
+            half: store networks in half precision; the spectrum stays as it is. What is loaded is single precision.
 
         Raises:
             InputError: the folder holds files, or cannot be written.
@@ -177,9 +213,35 @@ class Fitted:
             "metrics": self.metrics,
         }
         write_new(folder, CONFIG, json.dumps(config, indent=2, ensure_ascii=False) + "\n")
-        tensors = {name: tensor.cpu().contiguous().clone() for name, tensor in self.method.model.state_dict().items()}
-        write_atomically(folder / MODEL, serialize(tensors, metadata={"format": "pt"}))
+        model = {f"{self._head.prefix}{name}": tensor for name, tensor in self.method.model.state_dict().items()}
+        tensors = {
+            name: tensor.half() if half and tensor.is_floating_point() and "spectrum" not in name.split(".") else tensor
+            for name, tensor in (model | dict(self._head.tensors)).items()
+        }
+        stored = {name: tensor.cpu().contiguous().clone() for name, tensor in tensors.items()}
+        write_atomically(folder / MODEL, serialize(stored, metadata={"format": "pt"}))
         return folder
+
+    def push_to_hub(self, name: str, about: str = "", private: bool = False) -> str:
+        """Upload the model to the Hugging Face Hub, for `niso.load("hf://owner/name")`; the address of its page.
+
+        The repository is made where it is not there. It holds config.json, model.safetensors and a card, README.md.
+
+        Args:
+            name: owner/name.
+            about: a sentence for the card: what the model can do, and what to expect.
+            private: whether a new repository is to be seen by its owner alone.
+
+        Raises:
+            InputError: huggingface_hub is not installed, or the upload failed; one line says why.
+        """
+        with tempfile.TemporaryDirectory(prefix="niso-") as place:
+            folder = self.save(Path(place) / "model")
+            write_atomically(
+                folder / CARD,
+                card(name, f"{SCHEME}{name}", about, self.settings, self.facts, self.metrics).encode(),
+            )
+            return repository.upload(folder, name, private)
 
     def __repr__(self) -> str:
         headline = ", ".join(f"{key} {value:.3g}" for key, value in list(self.metrics.items())[:3])
@@ -208,8 +270,30 @@ class Fitted:
         if observed.ndim != len(self.shape) + 1 or tuple(observed.shape[1:])[: len(shape)] != shape:
             expected = ", ".join([*map(str, shape), *["any"] * free])
             raise ValueError(f"observations must be (n, {expected}), as those trained on, not {tuple(x.shape)}")
+        if observed.numel():
+            low, high = (float(value) for value in observed.aminmax())
+            self._check_range(low, high, observed.is_floating_point())
         values = self._by_channel(lambda part: scaled(part, self.scaling), observed)
         return values if self.clip is None else values.clamp(-self.clip, self.clip)
+
+    def _check_range(self, low: float, high: float, floats: bool) -> None:
+        """Check that observations are in the units of those trained on.
+
+        Values may lie outside of their range by half of its width.
+
+        Raises:
+            ValueError: they are not.
+        """
+        least, most = self.range or (0.0, 0.0)
+        if least == most:
+            return
+        room = (most - least) * OUTSIDE
+        small = floats and self.range == PIXELS and -1 <= low and high <= 1 and (low, high) != (0, 0)
+        if low < least - room or high > most + room or small:
+            raise ValueError(
+                f"observations lie between {low:g} and {high:g}, but those trained on between {least:g} and {most:g}: "
+                "bring them to the same units"
+            )
 
     def _observed(self, x: Tensor) -> Tensor:
         return self._by_channel(lambda part: unscaled(part, self.scaling), x)

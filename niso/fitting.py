@@ -38,6 +38,7 @@ def fit(
     ttx: Array | None = None,
     group: Array | None = None,
     label: Array | None = None,
+    source: Array | None = None,
     points: Array | None = None,
     weights: Array | None = None,
     transform: str | None = None,
@@ -61,8 +62,10 @@ def fit(
         ttx: the observations transformed twice, for the methods of triplets.
         group: (n,) number of the transformation of each pair, where several pairs share one: the best there is.
         label: (n,) classes, for metrics of features.
+        source: (n,) number of the recording or picture that each is a part of: those of one are held out together.
         points: (N, 2 or 3) coordinates of the points of functions, for figures; `weights` (N,) their areas.
-        transform: instead of `tx`: what niso applies to x: shift, rotation, affine, homography, colour or elastic.
+        transform: instead of `tx`, what niso applies to x: shift, rotation, affine, homography, colour or elastic of
+            images, shift or warp of signals.
         method: see `niso.methods.METHODS`; by default niso-group where transformations are shared, and niso.
         encoder, decoder: your own modules; latents (batch, points, channels) or (batch, channels, height, width).
         preset: quick, standard or large.
@@ -80,7 +83,8 @@ def fit(
     check_choice("preset", preset, PRESETS)
     config = _config(PRESETS[preset], transform, steps, settings)
     arrays = _arrays(x, tx)
-    for name, values in {"ttx": ttx, "group": group, "label": label, "points": points, "weights": weights}.items():
+    others = {"ttx": ttx, "group": group, "label": label, "source": source, "points": points, "weights": weights}
+    for name, values in others.items():
         if values is not None:
             arrays[name] = _numpy(values)
     if (encoder is None) != (decoder is None):

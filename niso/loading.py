@@ -1,4 +1,4 @@
-"""`niso.load`: a trained model from a run folder of any experiment, or from a folder that `Fitted.save` wrote."""
+"""`niso.load`: a trained model from a run folder, a saved folder, the package itself, or the Hugging Face Hub."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from niso.errors import CheckpointError, InputError
+from niso.errors import CheckpointError, InputError, nearest
 from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Own
+from niso.experiments.saved import CONFIG, MODEL, is_saved, read_saved
 from niso.experiments.settings import Settings
-from niso.files import parse_json
-from niso.fitted import CONFIG, FORMAT, MODEL, Fitted
+from niso.fitted import Fitted, Head
+from niso.hub import SCHEME, bundled, repository
 from niso.methods import METHODS
 from niso.methods.method import Method
 from niso.training import checkpoint
@@ -38,7 +37,9 @@ def load(
     it.
 
     Args:
-        path: a finished run folder of any experiment, its weights.safetensors, or a folder of `Fitted.save`.
+        path: a finished run folder of any experiment with one spectrum; its weights.safetensors; a folder of
+            `Fitted.save`; the name of a model that comes with niso, see `niso models`, where no such folder is there;
+            or "hf://owner/name" on the Hugging Face Hub, perhaps with "@revision".
         encoder, decoder: your own modules, where the model was trained with such ones.
         device: where it is to compute.
 
@@ -49,21 +50,43 @@ def load(
     if (encoder is None) != (decoder is None):
         raise InputError("encoder and decoder go together: give both")
     own = None if encoder is None or decoder is None else Own(encoder, decoder)
-    place = Path(path)
-    folder = place.parent if place.is_file() and place.name in (WEIGHTS, MODEL) else place
+    folder = model_folder(path)
     if (folder / "config.yaml").is_file():
         return _of_run(Run.open(folder), own, torch.device(device))
-    if (folder / CONFIG).is_file():
-        return _of_saved(folder, own, torch.device(device))
-    missing = f"it has neither config.yaml nor {CONFIG}" if folder.is_dir() else "there is no such folder"
-    raise InputError(f"{path} is neither a run folder nor a saved model: {missing}")
+    return _of_saved(folder, own, torch.device(device))
+
+
+def model_folder(path: str | Path) -> Path:
+    """The folder of a run or of a saved model that a path or a name stands for, see `load`; perhaps downloaded.
+
+    Raises:
+        InputError: there is none.
+    """
+    if str(path).startswith(SCHEME):
+        return repository.download(str(path))
+    place = Path(path)
+    folder = place.parent if place.is_file() and place.name in (WEIGHTS, MODEL) else place
+    if (folder / "config.yaml").is_file() or is_saved(folder):
+        return folder
+    if str(path) in bundled.names():
+        return bundled.find(str(path)).folder
+    if folder.is_dir():
+        raise InputError(f"{path} is neither a run folder nor a saved model: it has neither config.yaml nor {CONFIG}")
+    if folder.is_file():
+        raise InputError(f"{path} is neither a run folder nor a saved model: it is a file, give the run folder")
+    raise InputError(
+        f"{path} is neither a run folder nor a saved model: there is no such folder, and no model of that name comes "
+        f"with niso{nearest(str(path), bundled.names())}"
+    )
 
 
 def _of_run(run: Run, own: Own | None, device: torch.device) -> Fitted:
     settings = Settings.load(run.settings, run.path / "config.yaml")
+    kind = EXPERIMENTS.find(settings.experiment)
+    if kind.not_loaded:
+        raise InputError(f"{run.path} is a run of {kind.name}, which is not loaded: {kind.not_loaded}")
     if not (run.path / WEIGHTS).is_file():
         raise InputError(f"{run.path} is not trained to its end: finish it by `niso resume {run.path}`")
-    kind = EXPERIMENTS.find(settings.experiment)
     weights = run.checkpoint("pretrain") if kind.tunes_encoder else run.path / WEIGHTS
     tensors = checkpoint.load(weights, f"`niso evaluate {run.path}` writes {WEIGHTS} anew from the checkpoints")[0]
     _check_method(run.path, settings)
@@ -86,29 +109,12 @@ def _derived(path: Path, settings: Settings) -> Mapping[str, Any]:
 
 
 def _of_saved(folder: Path, own: Own | None, device: torch.device) -> Fitted:
-    source, weights = folder / CONFIG, folder / MODEL
-    try:
-        config = parse_json(source.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {source} ({error}): restore it from a copy") from error
-    if not isinstance(config, dict) or config.get("format") != FORMAT:
-        raise InputError(f"{folder} is not a model that niso saved: the format in {CONFIG} is not {FORMAT}")
-    facts, metrics = config.get("facts"), config.get("metrics")
-    if not isinstance(facts, dict) or not isinstance(metrics, dict):
-        raise InputError(f"{source} is damaged: it has no facts or no metrics")
-    keys = ("experiment", "preset", "method", "seed", "config")
-    settings = Settings.load({key: config[key] for key in keys if key in config}, source)
+    settings, facts, metrics, tensors = read_saved(folder)
     data = facts.get("data")
     if own is None and isinstance(data, dict) and data.get("own_networks"):  # modules it names are not imported
         raise InputError(f"{folder} was trained with networks of your own: give niso.load encoder and decoder")
     _check_method(folder, settings)
-    if not weights.is_file():
-        raise CheckpointError(f"{folder} has no {MODEL}: restore it from a copy")
-    try:
-        tensors = load_file(weights)
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{weights} is damaged ({error}): restore it from a copy") from error
-    return _built(source, weights, settings, facts, tensors, metrics, own, device, None)
+    return _built(folder / CONFIG, folder / MODEL, settings, facts, tensors, metrics, own, device, None)
 
 
 def _check_method(path: Path, settings: Settings) -> None:
@@ -133,16 +139,16 @@ def _built(
             raise InputError(f"{source} was not trained with networks of your own: leave encoder and decoder out")
         with torch.random.fork_rng():  # untrained weights are drawn
             method = METHODS.find(settings.method)(*kind.rebuild(settings.config, facts, own))
-        _restore(weights, tensors, method)
+        head = _restore(weights, tensors, method)
         method.model.to(device)
-        return Fitted(method, settings, facts, metrics, kind.findings(metrics), run)
+        return Fitted(method, settings, facts, metrics, kind.findings(metrics), run, head if kind.keeps_head else None)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         problem = " ".join(str(error).split())
         raise InputError(f"{source} does not say how its model is built ({problem}): train it again") from error
 
 
-def _restore(weights: Path, tensors: dict[str, Tensor], method: Method) -> None:
-    """Load the weights of a method's model, in their precision, from those of whatever holds it."""
+def _restore(weights: Path, tensors: dict[str, Tensor], method: Method) -> Head:
+    """Load the weights of a method's model, in their precision, from those of whatever holds it; what else it holds."""
     expected = method.model.state_dict(keep_vars=True)
     last = next(reversed(expected), "")
     prefixes = [key.removesuffix(last) for key in tensors if key.endswith(last)]
@@ -153,3 +159,4 @@ def _restore(weights: Path, tensors: dict[str, Tensor], method: Method) -> None:
         tensor.data = tensor.data.to(tensors[f"{prefix}{name}"].dtype)
     held = {f"model.{key.removeprefix(prefix)}": value for key, value in tensors.items() if key.startswith(prefix)}
     checkpoint.restore_weights(weights, held, method.model)
+    return Head(prefix, {key: value for key, value in tensors.items() if not key.startswith(prefix)})

@@ -89,7 +89,7 @@ def test_versions_of_viser_and_rich_fit():
     assert int(pins["viser"].partition(".")[0]) == 1 and int(pins["rich"].partition(".")[0]) < 15
 
 
-@pytest.mark.parametrize("extra", ["video", "view", "vision", "matlab"])
+@pytest.mark.parametrize("extra", ["video", "view", "vision", "matlab", "hub"])
 def test_hints_name_the_package_itself(extra):
     """`niso[extra]` can be installed from an index alone; the package of the extra, beside a clone or a wheel, too."""
     (requirement,) = PYPROJECT["project"]["optional-dependencies"][extra]
@@ -128,6 +128,7 @@ def test_the_source_distribution_can_be_tested(distributions):
     with tarfile.open(distributions[0]) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     tracked = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "niso").rglob("*.html")]
+    tracked += models()
     wanted = {path.relative_to(ROOT).as_posix() for path in tracked}
     wanted |= {"tests/conftest.py", "constraints.txt", "Makefile", "CONTRIBUTING.md", "docs/images/torus.png"}
     wanted |= {"tests/fixtures/run-before/config.yaml", "benchmarks/common.py", ".github/workflows/tests.yml"}
@@ -143,6 +144,7 @@ def test_the_wheel_has_all_files_and_links_that_work_on_an_index(distributions):
     packaged = [
         path for path in (ROOT / "niso").rglob("*") if path.suffix in (".py", ".html", ".css", ".yaml", ".json")
     ]
+    packaged += models()
     assert not {path.relative_to(ROOT).as_posix() for path in packaged} - names and "niso/py.typed" in names
     assert {name.partition("/")[0] for name in names} == {"niso", f"niso-{niso.__version__}.dist-info"}
     targets = re.findall(r"\]\(([^)]+)\)", metadata)
@@ -162,6 +164,11 @@ def test_the_workflow_tests_three_systems_and_all_supported_versions():
     assert job["strategy"]["matrix"]["python"] == [f"3.{minor}" for minor in supported]
     commands = "\n".join(step.get("run", "") for step in job["steps"])
     assert all(word in commands for word in ("make", "ruff check", "mypy", "lint-imports", "pytest"))
+
+
+def models() -> list[Path]:
+    """Files of the models that come with niso."""
+    return [path for path in (ROOT / "niso" / "hub" / "models").rglob("*") if path.is_file()]
 
 
 def canonical(name: str) -> str:

@@ -12,7 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+import tyro
 
+from benchmarks import retrieval
+from niso.cli.run import parse_run
 from niso.data.digits import DIGITS
 from niso.experiments import EXPERIMENTS
 from niso.geometry import ACTIONS
@@ -21,6 +24,7 @@ from niso.methods import METHODS
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 OWN_DATA = ROOT / "docs" / "your-own-data.md"
+EXAMPLES = ROOT / "docs" / "examples"
 FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 SHORT_RUN = "--steps 3 --images 3 --pool 50 --evaluation-pairs 2".split()  # added to `niso run`
@@ -45,10 +49,10 @@ def blocks(document: Path = README) -> list[Block]:
     return [Block(text.count("\n", 0, m.start(2)), m[1], m[2]) for m in FENCE.finditer(text)]
 
 
-def commands() -> list[Command]:
+def commands(document: Path = README) -> list[Command]:
     """Every command of every bash block, without prompts, comments, VAR=value and breaks in a line."""
     listed = []
-    for block in blocks():
+    for block in blocks(document):
         if block.language not in ("bash", "sh", "shell", "console"):
             continue
         text = block.text.replace("\\\n", " ")
@@ -62,7 +66,9 @@ def commands() -> list[Command]:
     return listed
 
 
-PYTHON = [block for block in blocks() + blocks(OWN_DATA) if block.language == "python"]
+PYTHON = [
+    block for block in blocks() + blocks(OWN_DATA) + blocks(EXAMPLES / "point-clouds.md") if block.language == "python"
+]
 COMMANDS = commands()
 NISO = [command for command in COMMANDS if command.words[0] == "niso"]
 OTHERS = [command for command in COMMANDS if command.words[0] != "niso"]
@@ -156,6 +162,25 @@ def test_other_command_names_what_exists(command):
     for word in rest:
         if program in ("python", "python3") and word.endswith(".py"):
             assert (ROOT / word).is_file()
+
+
+@pytest.mark.parametrize("document", sorted(EXAMPLES.glob("*.md")), ids=lambda path: path.stem)
+def test_commands_of_the_examples_are_understood(document, images, tmp_path, monkeypatch):
+    """They take minutes, and one needs a download: runs are parsed only; the data that they name is made up."""
+    monkeypatch.chdir(tmp_path)
+    x = np.random.rand(40, 8, 8)
+    np.savez("ecg.npz", x=x)
+    np.savez("digits.npz", x=x, tx=x, group=np.arange(40) // 4)
+    shutil.copytree(images, tmp_path / "clips" / "0")
+    found = commands(document)
+    for program, *words in (command.words for command in found):
+        if program == "niso":
+            assert words[0] == "run"
+            parse_run(words[1:])
+        else:
+            assert [program, *words[:2]] == ["python", "-m", "benchmarks.retrieval"]
+            tyro.cli(retrieval.Options, args=words[2:])
+    assert any(command.words[0] == "niso" for command in found)
 
 
 def test_contributing_has_the_layers_of_the_contract():

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from niso.cli.parsing import RunFolder, check_run
+from niso.cli.parsing import ModelName, check_model
 from niso.errors import InputError
 from niso.files import check_place
 
@@ -22,15 +22,16 @@ class Options:
     singular value decomposition, so that map is there as pt2 only; `import niso` before `torch.export.load` reads it.
     """
 
-    run: RunFolder
-    """A finished run folder of any experiment, or a model that `Fitted.save` wrote."""
+    run: ModelName
+    """A finished run folder, a model that `Fitted.save` wrote, the name of one that comes with niso (`niso models`), or
+    hf://owner/name."""
     form: Annotated[Literal["pt2", "onnx"], tyro.conf.arg(name="format")] = "pt2"
     """Kind of file."""
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("exported")
     """Folder to write to."""
 
     def __post_init__(self) -> None:
-        check_run(self.run)
+        check_model(self.run)
 
     def __call__(self) -> None:
         from niso.export import export

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from niso.cli.parsing import RunFolder, check_observed
+from niso.cli.parsing import ModelName, check_observed
 from niso.errors import counted
 from niso.files import check_place
 
@@ -21,8 +21,9 @@ class Options:
     isometries do not change; `eigenvalues` of the operator; `names` of pictures, or `label`, where DATA has them.
     """
 
-    run: RunFolder
-    """A finished run folder of any experiment, or a model that `Fitted.save` wrote."""
+    run: ModelName
+    """A finished run folder, a model that `Fitted.save` wrote, the name of one that comes with niso (`niso models`), or
+    hf://owner/name."""
     data: Annotated[Path, Positional, arg(metavar="DATA")]
     """Observations as the run was trained on: an array file (.npz or .safetensors with x, or .npy), a picture, or a
     folder of pictures."""

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from niso.cli.parsing import RunFolder, check_observed
+from niso.cli.parsing import ModelName, check_observed
 from niso.errors import InputError, counted
 from niso.files import check_place
 
@@ -22,8 +22,9 @@ class Options:
     as PNG files beside it.
     """
 
-    run: RunFolder
-    """A finished run folder of any experiment, or a model that `Fitted.save` wrote."""
+    run: ModelName
+    """A finished run folder, a model that `Fitted.save` wrote, the name of one that comes with niso (`niso models`), or
+    hf://owner/name."""
     first: Annotated[Path, Positional, arg(metavar="A")]
     """Observations as the run was trained on: an array file (.npz or .safetensors with x, or .npy), a picture, or a
     folder of pictures."""

@@ -19,15 +19,28 @@ RunFolder = Annotated[Path, Positional, arg(metavar="RUN")]
 """Type of an option: the run folder that a command works on."""
 
 
+ModelName = Annotated[str, Positional, arg(metavar="RUN")]
+"""Type of an option: the trained model that a command uses, see `niso.load`."""
+
+
 def check_run(path: Path) -> None:
     """Refuse a path where nothing is, before what takes seconds to import."""
     if not path.exists():
         raise ValueError(f"{path} is not a run folder: there is no such folder")
 
 
-def check_observed(run: Path, out: Path, *data: Path | None) -> None:
-    """Refuse a run or observations that are not there, and a file to write that is no .npz file, as early."""
-    check_run(run)
+def check_model(name: str) -> None:
+    """The same of a trained model, see `niso.load`."""
+    from niso.hub import SCHEME, bundled
+
+    names = bundled.names()
+    if not (name.startswith(SCHEME) or name in names or Path(name).exists()):
+        raise ValueError(f"{name} is neither a run folder nor a model of niso's{nearest(name, names)}")
+
+
+def check_observed(run: str, out: Path, *data: Path | None) -> None:
+    """Refuse a model or observations that are not there, and a file to write that is no .npz file, as early."""
+    check_model(run)
     for path in data:
         if path is not None and not path.exists():
             raise ValueError(f"{path} does not exist: give an array file, a picture, or a folder of pictures")

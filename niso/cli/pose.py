@@ -1,4 +1,4 @@
-"""`niso pose VIDEO --checkpoint RUN`: the camera's trajectory through a new video."""
+"""`niso pose VIDEO`: the camera's trajectory through a new video."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from niso.cli.parsing import check_run
+from niso.cli.parsing import check_model
 from niso.config import require
 from niso.errors import InputError, counted
 from niso.files import check_place
 
 TRAJECTORY, PICTURE = "trajectory.txt", "trajectory.png"
+BUNDLED = "pose"
+"""The model that is used where none is named."""
 ENDED_EARLY = 3
 
 
 @dataclass(frozen=True)
 class Options:
-    """Read the camera's trajectory off a video by a finished run of `niso run pose`.
+    """Read the camera's trajectory off a video by the model that comes with niso, or by a run of `niso run pose`.
 
     Writes trajectory.txt in TUM's format (lines of: timestamp tx ty tz qx qy qz qw, camera-to-world, x right, y down, z
     forward, from the first frame's camera on) and trajectory.png. The scale is arbitrary: one camera cannot tell it.
@@ -30,8 +32,9 @@ class Options:
 
     video: Annotated[Path, Positional, arg(metavar="VIDEO")]
     """A video file, a folder of frames, or what `niso data prepare` wrote."""
-    checkpoint: Path
-    """The run folder, or its weights.safetensors."""
+    checkpoint: str | None = None
+    """A run folder or its weights.safetensors, a saved model, or hf://owner/name; by default the model pose that comes
+    with niso, see `niso models pose`."""
     skip: int = 0
     """Frames to leave out between neighbours."""
     sequence: str | None = None
@@ -41,7 +44,8 @@ class Options:
 
     def __post_init__(self) -> None:
         require(self, "skip")
-        check_run(self.checkpoint)
+        if self.checkpoint is not None:
+            check_model(self.checkpoint)
         if not self.video.exists():
             raise ValueError(
                 f"{self.video} does not exist: give a video file, a folder of images, or a prepared folder"
@@ -50,15 +54,20 @@ class Options:
     def __call__(self) -> int:
         from niso.data.video.stream import open_stream
         from niso.experiments.pose.inference import load_reader, predict, write_picture, write_tum
+        from niso.hub import bundled
+        from niso.loading import model_folder
         from niso.training.progress import Bar
 
         if self.out is not None:
             check_place(self.out, "--out")
-        reader = load_reader(self.checkpoint, tune=True)
+        folder = bundled.find(BUNDLED).folder if self.checkpoint is None else model_folder(self.checkpoint)
+        reader = load_reader(folder, tune=True)
         stream = open_stream(self.video, reader.size, self.skip + 1, self.sequence)
         out = self.out or Path("poses") / Path(stream.name).name
         if (out / TRAJECTORY).exists():
             raise InputError(f"{out / TRAJECTORY} is there already: choose another folder by --out")
+        if self.checkpoint is None:
+            print(f"by the model {BUNDLED} that comes with niso. {bundled.find(BUNDLED).about}", file=sys.stderr)
         with Bar("pose", stream.total, 0, visible=True, unit="frames") as bar:
             predicted = predict(reader, stream.frames, lambda count: bar.show(count, {}))
         if self.skip > reader.head_skip:

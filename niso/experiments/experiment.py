@@ -32,8 +32,8 @@ class Own(NamedTuple):
     decoder: nn.Module
 
 
-BYTES: dict[str, list[float]] = {"offset": [127.5], "scale": [127.5]}
-"""Scaling of pixels 0 … 255 to −1 … 1, see `Experiment.facts`."""
+BYTES: dict[str, Any] = {"scaling": {"offset": [127.5], "scale": [127.5]}, "range": [0.0, 255.0]}
+"""Scaling of pixels 0 … 255 to −1 … 1, and their range, see `Experiment.facts`."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,12 @@ class Experiment(ABC):
     """What others report, for comparisons."""
     retired: ClassVar[tuple[str, ...]] = ()
     """Settings that older configurations still hold; they are ignored."""
+    not_loaded: ClassVar[str] = ""
+    """Why `niso.load` refuses runs of it; empty where it loads them."""
+    keeps_head: ClassVar[bool] = False
+    """Whether what is trained on top of a frozen model is saved with it."""
+    model_metric: ClassVar[str] = "relative_map_error"
+    """Key of the metric that says most of a loaded model."""
     tunes_encoder: ClassVar[bool] = False
     """Whether the encoder is trained on with the head, without its decoder."""
     announcement: str = ""
@@ -154,8 +160,9 @@ class Experiment(ABC):
 
         "data" says what observations are, for `niso.load`: `kind` and `shape`, see `niso.data.pairs.table.Kind`, and
         `scaling` with `offset` and `scale`, a number each or one a channel, by which values as a user has them become
-        those that networks take. Scaled values are clipped to ±`clip`, and there may be any number of channels where
-        `any_channels` is true.
+        those that networks take. Values that lie far from `range`, the smallest and the largest value of the data, are
+        refused. Scaled values are clipped to ±`clip`, and there may be any number of channels where `any_channels` is
+        true.
         """
         return {}
 

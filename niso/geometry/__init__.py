@@ -18,6 +18,7 @@ ACTIONS: Registry[type[Transformations]] = Registry(
         "affine": "niso.geometry.affine.AffineMaps",
         "colour": "niso.geometry.colours.ColourMaps",
         "elastic": "niso.geometry.elastic.ElasticWarps",
+        "warp": "niso.geometry.warps.TimeWarps",
         "mobius": "niso.geometry.mobius.MobiusTransformations",
     },
 )

@@ -12,9 +12,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from niso.checks import check_choice
 from niso.config import require
 from niso.networks.images import ImageConfig
-from niso.networks.norm import InstanceNormSiLU
+from niso.networks.norm import NORMS, Normalised
 
 Padding = Literal["zeros", "longitude"]
 """What convolutions see beyond the image: zeros, or, left and right, its other side, as on a grid of the sphere."""
@@ -42,6 +43,9 @@ class ConvConfig(ImageConfig):
     2 takes the first level to half the resolution, for a quarter of its time."""
     padding: Padding = "zeros"
     """What convolutions see beyond the image, see `Padding`."""
+    normalised: Normalised = "space"
+    """What is normalised before every convolution. "space", the paper's, takes colour and contrast from photographs:
+    "channels" is for these."""
 
     def __post_init__(self) -> None:
         require(self, "blocks", "latent_channels", "stem_channels", "patch", positive=True)
@@ -49,6 +53,7 @@ class ConvConfig(ImageConfig):
             raise ValueError(f"channels needs one positive width per level, got {self.channels}")
         if self.padding not in get_args(Padding):
             raise ValueError(f"padding must be one of {get_args(Padding)}, not {self.padding!r}")
+        check_choice("normalised", self.normalised, Normalised)
         self.check_size(f"{self.stride} ({len(self.channels)} levels, patch {self.patch})")
 
     @property
@@ -91,12 +96,15 @@ class LongitudeConv(nn.Conv2d):
 class ResidualBlock(nn.Module):
     """[norm → SiLU → 3×3 convolution] twice, plus a 1×1 convolution of the input (released code)."""
 
-    def __init__(self, in_channels: int, out_channels: int, padding: Padding = "zeros") -> None:
+    def __init__(
+        self, in_channels: int, out_channels: int, padding: Padding = "zeros", normalised: Normalised = "space"
+    ) -> None:
         super().__init__()
+        norm = NORMS[normalised]
         conv = LongitudeConv if padding == "longitude" else partial(nn.Conv2d, kernel_size=3, padding=1)
-        self.norm1 = InstanceNormSiLU(in_channels)
+        self.norm1 = norm(in_channels)
         self.conv1 = conv(in_channels, out_channels)
-        self.norm2 = InstanceNormSiLU(out_channels)
+        self.norm2 = norm(out_channels)
         self.conv2 = conv(out_channels, out_channels)
         self.skip = nn.Conv2d(in_channels, out_channels, 1)
 
@@ -107,7 +115,7 @@ class ResidualBlock(nn.Module):
 
 def _level(in_channels: int, out_channels: int, config: ConvConfig) -> list[nn.Module]:
     widths = [in_channels] + [out_channels] * config.blocks
-    return [ResidualBlock(i, o, config.padding) for i, o in pairwise(widths)]
+    return [ResidualBlock(i, o, config.padding, config.normalised) for i, o in pairwise(widths)]
 
 
 def _initialise(network: nn.Module) -> None:
@@ -142,7 +150,7 @@ class ConvEncoder(nn.Module):
             layers += [nn.AvgPool2d(2)] if level else []
             layers += _level(width, channels, config)
             width = channels
-        layers += [InstanceNormSiLU(width), Pointwise(width, config.latent_channels)]
+        layers += [NORMS[config.normalised](width), Pointwise(width, config.latent_channels)]
         self.layers = nn.Sequential(*layers)
         _initialise(self)
 
@@ -168,7 +176,7 @@ class ConvDecoder(nn.Module):
             layers += [nn.Upsample(scale_factor=2, mode="nearest")] if level else []
             layers += _level(width, channels, config)
             width = channels
-        layers += [InstanceNormSiLU(width), Pointwise(width, config.image_channels * config.patch**2)]
+        layers += [NORMS[config.normalised](width), Pointwise(width, config.image_channels * config.patch**2)]
         layers += [nn.PixelShuffle(config.patch)] if config.patch > 1 else []
         self.layers = nn.Sequential(*layers)
         _initialise(self)

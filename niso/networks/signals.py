@@ -8,8 +8,9 @@ from itertools import pairwise
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from niso.checks import check_choice
 from niso.config import Strict, require
-from niso.networks.norm import InstanceNormSiLU
+from niso.networks.norm import ChannelNormSiLU, InstanceNormSiLU, Normalised
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,14 @@ class SignalConfig(Strict):
     """Samples that the pointwise layers at both ends read and write at once."""
     kernel: int = 5
     """Samples that a convolution sees."""
+    normalised: Normalised = "space"
+    """What is normalised before every convolution. "space" takes the level and the size from signals."""
 
     def __post_init__(self) -> None:
         require(self, "length", "signal_channels", "blocks", "latent_channels", "patch", "kernel", positive=True)
         if not self.channels or min(self.channels) < 1:
             raise ValueError(f"channels needs one positive width per level, got {self.channels}")
+        check_choice("normalised", self.normalised, Normalised)
         if self.kernel % 2 == 0:
             raise ValueError(f"kernel must be odd, got {self.kernel}")
         if self.length % self.stride:
@@ -58,15 +62,20 @@ class _Normalised(InstanceNormSiLU):
         return super().forward(x[..., None])[..., 0]
 
 
+def _norm(channels: int, config: SignalConfig) -> nn.Module:
+    return {"space": _Normalised, "channels": ChannelNormSiLU}[config.normalised](channels)
+
+
 class _Block(nn.Module):
     """[norm → SiLU → convolution] twice, plus a pointwise convolution of the input."""
 
-    def __init__(self, inputs: int, outputs: int, kernel: int) -> None:
+    def __init__(self, inputs: int, outputs: int, config: SignalConfig) -> None:
         super().__init__()
+        kernel = config.kernel
         self.layers = nn.Sequential(
-            _Normalised(inputs),
+            _norm(inputs, config),
             nn.Conv1d(inputs, outputs, kernel, padding=kernel // 2),
-            _Normalised(outputs),
+            _norm(outputs, config),
             nn.Conv1d(outputs, outputs, kernel, padding=kernel // 2),
         )
         self.skip = nn.Conv1d(inputs, outputs, 1)
@@ -76,7 +85,7 @@ class _Block(nn.Module):
 
 
 def _level(inputs: int, outputs: int, config: SignalConfig) -> list[nn.Module]:
-    return [_Block(i, o, config.kernel) for i, o in pairwise([inputs] + [outputs] * config.blocks)]
+    return [_Block(i, o, config) for i, o in pairwise([inputs] + [outputs] * config.blocks)]
 
 
 class SignalEncoder(nn.Module):
@@ -92,7 +101,7 @@ class SignalEncoder(nn.Module):
             layers += [nn.AvgPool1d(2)] if level else []
             layers += _level(width, channels, config)
             width = channels
-        self.layers = nn.Sequential(*layers, _Normalised(width), nn.Conv1d(width, config.latent_channels, 1))
+        self.layers = nn.Sequential(*layers, _norm(width, config), nn.Conv1d(width, config.latent_channels, 1))
 
     def forward(self, x: Float[Tensor, "batch length channel"]) -> Float[Tensor, "batch point latent"]:
         expected = (self.config.length, self.config.signal_channels)
@@ -114,7 +123,7 @@ class SignalDecoder(nn.Module):
             layers += _level(width, channels, config)
             width = channels
         last = nn.ConvTranspose1d(width, config.signal_channels, config.patch, config.patch)
-        self.layers = nn.Sequential(*layers, _Normalised(width), last)
+        self.layers = nn.Sequential(*layers, _norm(width, config), last)
 
     def forward(self, z: Float[Tensor, "batch point latent"]) -> Float[Tensor, "batch length channel"]:
         if z.shape[1] != self.config.points:

@@ -4,6 +4,7 @@ file to commit, without any path of the machine on which it ran. `Run.read` read
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from niso.errors import InputError
 from niso.files import write_json
@@ -24,24 +25,33 @@ def check_recordable(run: Run) -> None:
         raise InputError(f"{run.path} is not finished: `niso resume {run.path}` first, then record it")
 
 
-def write_record(run: Run, folder: Path) -> Path:
-    """Write `<experiment>-<preset>-<method>-seed<n>.json` of a finished run into a folder of records.
+def record_of(run: Run) -> dict[str, Any]:
+    """The record of a finished run.
 
     Raises:
-        InputError: the run is not finished, or the folder has a record of that name with other settings.
+        InputError: the run is not finished, or is a record.
     """
     check_recordable(run)
     settings, facts = dict(run.settings), run.facts
     settings["data_dir"] = Path(settings["data_dir"]).name if settings.get("data_dir") else None
-    record = {
+    return {
         **{key: settings.pop(key) for key in ("experiment", "preset", "method", "seed")},
         "metrics": run.metrics,
         "curves": run.curves,
         "facts": {name: facts.get(name) for name in FACTS},
         "settings": settings,
     }
+
+
+def write_record(run: Run, folder: Path) -> Path:
+    """Write `<experiment>-<preset>-<method>-seed<n>.json` of a finished run into a folder of records.
+
+    Raises:
+        InputError: the run is not finished, or the folder has a record of that name with other settings.
+    """
+    record = record_of(run)
     path = folder / "{experiment}-{preset}-{method}-seed{seed}.json".format(**record)
-    if path.exists() and Run.read(path).settings["config"] != settings["config"]:
+    if path.exists() and Run.read(path).settings["config"] != record["settings"]["config"]:
         raise InputError(f"{path} is the record of a run with other settings: choose another folder, or remove it")
     write_json(path, record)
     return path

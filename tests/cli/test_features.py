@@ -35,7 +35,8 @@ def test_bad_data_is_refused_in_one_line(refused, model_folder, model_pictures, 
     assert "observations must be (n, 3, 8, 8), as those trained on, not (1, 3, 9, 9)" in answer(
         np.full((2, 3, 9, 9), 9.0)
     )
-    assert "x lies between 0.5 and 0.5, but the model takes values 0 … 255" in answer(np.full((2, 3, 8, 8), 0.5))
+    half = np.full((2, 3, 8, 8), 0.5)
+    assert "observations lie between 0.5 and 0.5, but those trained on between 0 and 255" in answer(half)
     assert "x[1] holds NaN" in answer(np.stack([np.full((3, 8, 8), 9.0), np.full((3, 8, 8), np.nan)]))
     assert "x is empty" in answer(np.ones((0, 3, 8, 8)))
     assert "never unpickled" in answer(np.array([{}]))

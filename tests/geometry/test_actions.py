@@ -104,7 +104,7 @@ def assert_equal_up_to_interpolation(example: Example, value: Tensor, expected: 
 
 
 def test_every_action_has_an_example():
-    assert {name.partition("-")[0] for name in EXAMPLES} | {"elastic"} == set(ACTIONS)
+    assert {name.partition("-")[0] for name in EXAMPLES} | {"elastic", "warp"} == set(ACTIONS)
 
 
 def test_elastic_warps_are_no_group_but_everything_else():
@@ -115,6 +115,20 @@ def test_elastic_warps_are_no_group_but_everything_else():
     torch.testing.assert_close(warps.act(x, t * 0), x, atol=1e-12, rtol=0)
     torch.testing.assert_close(warps.act(x, t[:1])[:1], warps.act(x, t)[:1])
     assert (warps.act(x, t) - x).abs().max() > 0.1 and warps.act(x.float(), t).dtype == torch.float32
+
+
+def test_time_warps_keep_the_order_of_samples_and_shift_without_waves():
+    warps, ramp = make("warp"), torch.arange(64, dtype=torch.float64)[None, :, None]
+    t = warps.sample(50, torch.Generator().manual_seed(0))
+    assert isinstance(warps, Transformations) and not isinstance(warps, Action)
+    steps = warps.act(ramp.expand(50, -1, -1), t)[..., 0].diff(dim=1)
+    assert ((steps > 0).sum(1) >= 60).all()  # but for where the ramp begins anew
+    still = t * 0
+    assert warps.strength(still).tolist() == [0] * 50 and (warps.strength(t) > 0).all()
+    x = normal(50, 64, 2)
+    torch.testing.assert_close(warps.act(x, still), x, atol=1e-12, rtol=0)
+    still[:, 0] = 5 / 64
+    torch.testing.assert_close(warps.act(x, still[:1]), x.roll(5, 1), atol=1e-5, rtol=0)
 
 
 def test_a_constant_elastic_displacement_moves_an_image():

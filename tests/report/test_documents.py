@@ -10,7 +10,7 @@ from niso.errors import InputError
 from niso.results import Known, Metric, Published
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MARKS = "before\n<!-- benchmark: polar {} -->\nold\n<!-- end of benchmark -->\nafter\n"
 BENCHMARK = {
     "machine": {

@@ -52,7 +52,7 @@ def read_observations(path: Path, shape: tuple[int, ...], of_bytes: bool, images
     if not path.exists():
         raise InputError(f"{path} does not exist: give an array file, a picture, or a folder of pictures")
     if path.suffix.lower() in ARRAYS or (path.is_dir() and any(path.glob("*.npy"))):
-        return _arrays(path, of_bytes)
+        return _arrays(path)
     files = [path] if path.suffix.lower() in EXTENSIONS else pictures_in(path) if path.is_dir() else []
     if not files:
         raise InputError(f"{path} holds no observations: give {', '.join(ARRAYS)}, a picture, or a folder of pictures")
@@ -66,18 +66,13 @@ def read_observations(path: Path, shape: tuple[int, ...], of_bytes: bool, images
     return Observed(values, tuple(file.relative_to(folder).as_posix() for file in files))
 
 
-def _arrays(path: Path, of_bytes: bool) -> Observed:
+def _arrays(path: Path) -> Observed:
     arrays = columns_of(path)
     if "x" not in arrays:
         raise InputError(f"{path} has no x: name the observations x")
     values = np.asanyarray(arrays["x"])
     check_numbers(str(path), "x", values)
     check_finite(str(path), {"x": values})
-    if of_bytes and values.dtype.kind == "f" and float(values.min()) >= -1 and float(values.max()) <= 1:
-        raise InputError(
-            f"{path}: x lies between {values.min():g} and {values.max():g}, but the model takes values 0 … 255: "
-            "scale it to them"
-        )
     label = np.asanyarray(arrays["label"]) if "label" in arrays else None
     if label is not None and (label.dtype == object or label.shape != (len(values),)):
         raise InputError(f"{path}: label must be one number or word for each of the {len(values)} observations")

@@ -32,7 +32,7 @@ class PairedReader(Reader):
         for folder in folders[1:]:
             for here, there in ((folder, "a"), ("a", folder)):
                 if lonely := sorted(files[here].keys() - files[there].keys()):
-                    more = f" and {len(lonely) - 1} more" if len(lonely) > 1 else ""
+                    more = f" (and {len(lonely) - 1} more)" if len(lonely) > 1 else ""
                     raise InputError(
                         f"{path}: {here}/{files[here][lonely[0]].name}{more} has no picture of the same name in "
                         f"{there}/: add or remove it"

@@ -13,8 +13,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from niso.data.pairs.split import Parts, split
-from niso.data.pairs.table import Scaling, Table, scaling_of
+from niso.data.pairs.table import Scaling, Table, range_of, scaling_of
 from niso.data.pairs.transforms import make_transformations
+from niso.data.pairs.variation import Variation
 from niso.errors import InputError
 from niso.geometry.action import Action, Transformations
 from niso.random import local_part
@@ -40,6 +41,7 @@ class PairData(ABC):
         views: observations that an example has at most: 2 for pairs (ψ, Tψ), 3 for triplets.
         grouped: whether several examples can share one T.
         scaling: how values become numbers of order one; by the training part.
+        range: smallest and largest value of all observations, as the user has them.
     """
 
     views: int = 2
@@ -52,6 +54,7 @@ class PairData(ABC):
         }
         self.note = "; ".join(filter(None, [table.note, parts.note]))
         self.scaling: Scaling = scaling_of(table, parts.train)
+        self.range = range_of(table)
         self._resident: dict[str, Tensor] = {}
         if sum(values.nbytes for values in table.views.values()) <= memory * 1e9:
             self._resident = {key: as_tensor(np.asarray(values)).to(device) for key, values in table.views.items()}
@@ -110,6 +113,16 @@ class PairData(ABC):
         rows = self.rows[part]
         count = min(count, len(rows))
         return rows[torch.arange(count) * len(rows) // max(count, 1)]
+
+    def vary(self, variation: Variation) -> None:
+        """Vary pictures that are trained on before T is applied.
+
+        Raises:
+            InputError: T is applied already, or these are not pictures.
+        """
+        raise InputError(
+            f"--variation is of pictures that niso transforms itself, not of {self.table.name}: set it to 0"
+        )
 
     def labels(self, rows: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
         """Classes of rows."""
@@ -261,10 +274,18 @@ class TransformedObservations(PairData):
     ) -> None:
         super().__init__(table, parts, memory, device)
         self.action = action
+        self._variation: Variation | None = None
         self.views = 3 if isinstance(action, Action) else 2  # T² needs a composition
+
+    def vary(self, variation: Variation) -> None:
+        if self.table.kind != "images":
+            super().vary(variation)
+        self._variation = variation
 
     def sample(self, size: int, views: int = 2, group: int = 1) -> tuple[Float[Tensor, "local ..."], ...]:
         x = self.view("x", self.draw(size))
+        if self._variation is not None:
+            x = self._variation.draw(x, size)
         t = local_part(self.action.sample(size // group)).repeat_interleave(group, dim=0)
         powers = [t]
         while len(powers) < views - 1:

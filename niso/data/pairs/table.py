@@ -23,6 +23,7 @@ FEWEST = 10
 _ROWS = 4_096
 """Rows that are looked at together."""
 _MANY_CHANNELS = 16
+_OF_ROWS = ("group", "label", "source")
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class Reading(Strict):
     """Random square crops that single pictures are cut into, in all; 0 takes each picture whole. By default 10,000
     where there are fewer than 1,000 pictures without labels."""
     transform: str | None = None
-    """What niso applies to single observations: shift, rotation, affine, homography, colour or elastic."""
+    """What niso applies to single observations: shift, rotation, affine, homography, colour or elastic of images,
+    shift or warp (in time) of signals."""
     in_memory: Annotated[bool, tyro.conf.Suppress] = False
     """Whether a program gave the observations, see `niso.fit`: a run folder does not have them."""
     memory: float = 4.0
@@ -78,7 +80,8 @@ class Table:
         label: (rows,) class of each row; None where there are none.
         classes: names of the classes.
         clip: (rows,) number of the clip that each row is the next frame of; None where rows are not frames.
-        source: (rows,) number of the picture that each row is a part of; None where rows are pictures of their own.
+        source: (rows,) number of what each row is a part of, a picture or a recording; None where rows are of their
+            own. Rows of one are in one part.
         points: (N, dimensions) coordinates of points; weights: (N,) areas of points or latent masses to start from.
         note: what a user should know of how it was read.
     """
@@ -140,12 +143,12 @@ def make_table(name: str, columns: Mapping[str, Any], reading: Reading, note: st
     """A table from arrays as a user has them.
 
     Args:
-        columns: "x" and any of "tx", "ttx", "group", "label", "points", "weights".
+        columns: "x" and any of "tx", "ttx", "group", "label", "source", "points", "weights".
 
     Raises:
         InputError: they do not go together, or are not observations; one line says which and what to do.
     """
-    known = {*VIEWS, "group", "label", "points", "weights"}
+    known = {*VIEWS, *_OF_ROWS, "points", "weights"}
     if unknown := [key for key in columns if key not in known]:
         raise InputError(f"{name} holds {unknown[0]!r}, which is not known{nearest(unknown[0], sorted(known))}")
     if "x" not in columns:
@@ -167,7 +170,7 @@ def make_table(name: str, columns: Mapping[str, Any], reading: Reading, note: st
             raise InputError(f"{name}: observations are {shapes}: both views must have one shape")
         if values.dtype != first.dtype:
             raise InputError(f"{name}: x is of type {first.dtype} and {key} of {values.dtype}: give both one type")
-    for key in ("group", "label"):
+    for key in _OF_ROWS:
         if key in arrays and arrays[key].shape != (len(first),):
             given = arrays[key].shape
             raise InputError(f"{name}: {key} is {given}, not ({len(first)},): give one for each observation")
@@ -175,13 +178,13 @@ def make_table(name: str, columns: Mapping[str, Any], reading: Reading, note: st
         raise InputError(
             f"{name} holds {len(first)} observations: at least {FEWEST} are needed to train, validate and test on"
         )
-    group = integers(name, "group", arrays["group"])[0] if "group" in arrays else None
+    group, source = (integers(name, key, arrays[key])[0] if key in arrays else None for key in ("group", "source"))
     label, classes = integers(name, "label", arrays["label"]) if "label" in arrays else (None, ())
     if label is not None and len(classes) < 2:
         raise InputError(f"{name}: all labels are {classes[0]}: give two classes or more, or leave label out")
     points, weights = (_geometry(name, key, arrays, first, kind) for key in ("points", "weights"))
     check_finite(name, views)
-    return Table(name, kind, views, group, label, classes, points=points, weights=weights, note=note)
+    return Table(name, kind, views, group, label, classes, None, source, points, weights, note)
 
 
 def kind_of(name: str, x: np.ndarray, reading: Reading, on_points: bool) -> Kind:
@@ -268,6 +271,14 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
     offset, deviation = chosen.mean(axes), chosen.std(axes)
     constant = deviation <= 1e-6 * np.abs(chosen).max(axes, initial=0)
     return Scaling(tuple(offset.tolist()), tuple(np.where(constant, 1.0, deviation).tolist()))
+
+
+def range_of(table: Table) -> tuple[float, float]:
+    """Smallest and largest value of all views, by which observations in other units are told from these."""
+    if table.views["x"].dtype == np.uint8:
+        return 0.0, 255.0
+    parts = [values[start : start + _ROWS] for values in table.views.values() for start in range(0, len(values), _ROWS)]
+    return min(float(part.min()) for part in parts), max(float(part.max()) for part in parts)
 
 
 def _geometry(name: str, key: str, arrays: Mapping[str, np.ndarray], x: np.ndarray, kind: Kind) -> np.ndarray | None:

@@ -72,6 +72,7 @@ def make_transformations(name: str, kind: Kind, shape: tuple[int, ...]) -> Trans
         "homography": {"images": lambda s: _action("homography")},
         "colour": {"images": lambda s: _action("colour", channels=s[0])},
         "elastic": {"images": lambda s: _action("elastic")},
+        "warp": {"signals": lambda s: _action("warp")},
     }
     if name not in makers:
         if name not in ACTIONS:

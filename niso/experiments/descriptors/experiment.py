@@ -236,6 +236,7 @@ class Descriptors(Experiment):
         SECONDS_WALL,
     )
     figures = "niso.experiments.descriptors.figures"
+    not_loaded = "each of its surfaces has eigenfunctions of its own, and no latents without them"
 
     def build(self) -> None:
         config = self.config

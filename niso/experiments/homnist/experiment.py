@@ -177,7 +177,7 @@ class Homnist(Experiment):
 
     def facts(self) -> dict[str, Any]:
         side = self.train_images.shape[-1]
-        return {"data": {"name": self.config.digits, "kind": "images", "shape": [1, side, side], "scaling": BYTES}}
+        return {"data": {"name": self.config.digits, "kind": "images", "shape": [1, side, side], **BYTES}}
 
     @classmethod
     def rebuild(

@@ -175,6 +175,8 @@ class LaplacianExperiment(Experiment):
         SECONDS_WALL,
     )
 
+    model_metric = "eigenspace_energy"
+
     def build(self) -> None:
         config, data_dir, device = self.config, self.data_dir, self.device
         try:

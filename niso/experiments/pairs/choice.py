@@ -22,6 +22,8 @@ GRID_SIDE = 9
 """Side of the latent grid of images that is aimed at; homNIST's are 6 and 10."""
 SIGNAL_POINTS = 32
 """Latent points of a signal that are aimed at."""
+VARIATION = 0.2
+"""Of the colours of crops: they are of few pictures."""
 SAME_ENERGY = 0.01
 """Share by which the energy of a channel may change where T only moves values."""
 
@@ -56,6 +58,7 @@ def choose(config: PairsConfig, data: PairData, method: str, own: bool) -> Chose
         architecture=architecture,
         group=group,
         training=optimisation,
+        variation=_variation(config, data),
         head=config.head,
         evaluation_pairs=config.evaluation_pairs,
         contrastive=config.contrastive,
@@ -138,6 +141,14 @@ def moves_values(data: PairData, count: int = 512) -> bool:
         same += int(((after - before).abs() <= SAME_ENERGY * before).all(1).sum())
         total += len(x)
     return same >= 0.99 * total
+
+
+def _variation(config: PairsConfig, data: PairData) -> float:
+    if config.variation is not None:
+        return config.variation
+    table = data.table
+    crops = table.kind == "images" and table.source is not None and "tx" not in table.views
+    return VARIATION if crops else 0.0
 
 
 def _sizes(chosen: Chosen, data: PairData) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from niso.data.pairs.pictures import shipped_photographs
 from niso.data.pairs.sampling import BATCH, PairData, Part, pair_data
 from niso.data.pairs.table import Kind, Table
 from niso.data.pairs.transforms import composes
+from niso.data.pairs.variation import Variation
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Own, Phase
 from niso.experiments.pairs.choice import choose, said, with_rank
@@ -31,6 +32,7 @@ from niso.experiments.pairs.networks import import_module_class, make_networks
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
 from niso.experiments.pairs.probes import probe
 from niso.experiments.pairs.recipes import LATENT, Chosen, recipe
+from niso.experiments.pairs.retrieval import retrieved, similarity
 from niso.functional_map import multiplicity_mask
 from niso.methods import METHODS, methods_of
 from niso.methods.evaluation import (
@@ -104,6 +106,10 @@ class PairsResult(Result):
 
 _PROBES = {"linear": "a linear probe", "knn": "the 5 nearest neighbours"}
 _FEATURES = {"": "the invariants aᵀa", "_latents": "the encoder's latents, as they are"}
+_RETRIEVAL = {
+    "map": "mean average precision of finding a held-out observation among all of them by its transformed view",
+    "first": "share of held-out observations that are the nearest neighbour of their transformed view",
+}
 _SETS = {"": "", "_transformed": ", under held-out transformations"}
 
 
@@ -152,6 +158,12 @@ class Pairs(Experiment):
             )
             for kind, where in _SETS.items()
         ),
+        *(
+            Metric(f"retrieval_{which}{name}", f"{text}, by {of}", "higher")
+            for name, of in {**_FEATURES, "_raw": "its values"}.items()
+            for which, text in _RETRIEVAL.items()
+        ),
+        Metric("retrieval_map_val", "retrieval_map of validation observations", "higher"),
         Metric("training_observations", "observations, or pairs, to train on"),
         Metric("held_out_observations", "observations, or pairs, that were held out"),
         Metric("steps", "optimiser steps of all phases"),
@@ -192,6 +204,8 @@ class Pairs(Experiment):
             raise InputError(str(error)) from error
         self.config = replace(with_rank(chosen, wishes.rank, networks.points), latent_channels=networks.channels)
         self.method = self.make_method(lambda: networks)
+        if self.config.variation:
+            self.data.vary(Variation(self.config.variation))
         if table.weights is not None:
             _start_from(self.method.model, torch.from_numpy(table.weights))
         batch = self.config.training.batch_size // process()[1]
@@ -267,6 +281,7 @@ class Pairs(Experiment):
                 "shape": list(table.shape),
                 "classes": list(table.classes),
                 "scaling": {name: list(values) for name, values in data.scaling._asdict().items()},
+                "range": list(data.range),
                 **({"own_networks": True} if self.config.architecture == "own" else {}),
                 **{f"{part}_observations": data.count(part) for part in data.rows},
             },
@@ -276,7 +291,8 @@ class Pairs(Experiment):
     @classmethod
     def rebuild(cls, config: PairsConfig, facts: Mapping[str, Any], own: Own | None = None) -> tuple[Chosen, Networks]:
         chosen = parse(Chosen, facts["chosen"], Path("chosen"))
-        own = own or cls._named(config)
+        if facts["data"].get("own_networks"):  # else nothing that a saved model names is imported
+            own = own or cls._named(config)
         if chosen.architecture == "own" and own is None:
             raise InputError("it was trained with networks of your own: give them, niso.load(…, encoder=…, decoder=…)")
         return chosen, make_networks(chosen, facts["data"]["kind"], tuple(facts["data"]["shape"]), own)
@@ -344,6 +360,8 @@ class Pairs(Experiment):
             "held_out_observations": data.count("test"),
             "identity_error": self._identity_error(),
             **pairs.latents,
+            **self._retrieved("test"),
+            **{f"{key}_val": value for key, value in self._retrieved("validation").items() if key == "retrieval_map"},
             **({} if operator is None else _cluster_metrics(operator)),
             **(self._probed() if data.classes else {}),
         }
@@ -359,13 +377,38 @@ class Pairs(Experiment):
     def _generator(self, part: Part) -> torch.Generator:
         return torch.Generator().manual_seed(step_seed(EVALUATION_SEED, 0, part))
 
+    def held_out(self, part: Part) -> Iterator[tuple[Tensor, ...]]:
+        """The pairs of a part that metrics are means over, the same for every run; see `PairData.pairs`."""
+        return self.data.pairs(part, self.config.evaluation_pairs, self._generator(part))
+
     def _evaluated(self, part: Part) -> PairEvaluation:
-        return evaluate_pairs(self.method, self.data.pairs(part, self.config.evaluation_pairs, self._generator(part)))
+        return evaluate_pairs(self.method, self.held_out(part))
 
     def _identity_error(self) -> float:
         """The error of doing nothing."""
-        pairs = self.data.pairs("test", self.config.evaluation_pairs, self._generator("test"))
-        return torch.cat([(tx - x).abs().flatten(1).mean(1) for x, tx, *_ in pairs]).mean().item()
+        return torch.cat([(tx - x).abs().flatten(1).mean(1) for x, tx, *_ in self.held_out("test")]).mean().item()
+
+    def _retrieved(self, part: Part) -> dict[str, float]:
+        """How well observations of a part are found by their transformed views; nothing where frames are alike."""
+        if self.data.table.clip is not None:
+            return {}
+        method, columns = self.method, list[tuple[Tensor, ...]]()
+        for x, tx, *_ in self.held_out(part):
+            columns.append((x.flatten(1), tx.flatten(1), method.latents(x).flatten(1), method.latents(tx).flatten(1)))
+            if method.has_maps:
+                columns[-1] += tuple(inner_products(method.encode(view)) for view in (x, tx))
+        x, tx, *others = (torch.cat(column) for column in zip(*columns, strict=True))
+        gallery, right = x.unique(dim=0, return_inverse=True)  # a picture may be there under several T
+        first = torch.full((len(gallery),), len(x), device=x.device).scatter_reduce(
+            0, right, torch.arange(len(x), device=x.device), "amin"
+        )
+        features = {"_raw": (x, tx), "_latents": others[:2], **({"": others[2:]} if method.has_maps else {})}
+        found = {name: retrieved(similarity(b, a[first]), right) for name, (a, b) in features.items()}
+        return {
+            f"retrieval_{which}{name}": value
+            for name, of in found.items()
+            for which, value in zip(_RETRIEVAL, of, strict=True)
+        }
 
     def _probed(self) -> dict[str, float]:
         """Accuracies of probes and of the head, on observations as they are and transformed."""

@@ -47,7 +47,15 @@ def make_networks(chosen: Chosen, kind: Kind, shape: tuple[int, ...], own: Own |
             vit = ViTConfig(grid, channels, chosen.patch, chosen.channels[-1], chosen.blocks, 4, chosen.latent_channels)
             return Networks(ViTEncoder(vit), ViTDecoder(vit), vit.grid, vit.latent_channels)
     if kind == "signals":
-        signal = SignalConfig(shape[0], channels, chosen.channels, chosen.blocks, chosen.latent_channels, chosen.patch)
+        signal = SignalConfig(
+            shape[0],
+            channels,
+            chosen.channels,
+            chosen.blocks,
+            chosen.latent_channels,
+            chosen.patch,
+            normalised=chosen.normalised,
+        )
         return Networks(SignalEncoder(signal), SignalDecoder(signal), (1, signal.points), signal.latent_channels)
     conv = ConvConfig(
         channels=chosen.channels,
@@ -55,6 +63,7 @@ def make_networks(chosen: Chosen, kind: Kind, shape: tuple[int, ...], own: Own |
         latent_channels=chosen.latent_channels,
         stem_channels=chosen.channels[0],
         patch=chosen.patch,
+        normalised=chosen.normalised,
     )
     return Networks.convolutional(conv, grid, channels)
 

@@ -60,6 +60,9 @@ class PairsConfig(Strict):
     """Weight of the multiplicity loss."""
     spectral_dropout: float | None = None
     """Probability of spectral dropout."""
+    variation: float | None = None
+    """How far the colours of single pictures are varied before T is applied, in training, where they are also mirrored
+    and turned; 0 leaves them as they are. By default 0.2 for crops, and 0 for others."""
     contrastive: float = 0.1
     """Weight of the contrastive loss in the method niso-contrastive."""
     vicreg: float = 0.3
@@ -85,7 +88,7 @@ class PairsConfig(Strict):
 
     def __post_init__(self) -> None:
         require(self, "rank", "latent_channels", "group_size", "evaluation_pairs", "nft_maps", positive=True)
-        require(self, "relative_equivariance", "multiplicity", "contrastive", "vicreg", "nft_epochs")
+        require(self, "relative_equivariance", "multiplicity", "variation", "contrastive", "vicreg", "nft_epochs")
         require(self, "spectral_dropout", most=1.0)
         for name in ("validation", "test"):
             if not 0 < getattr(self, name) <= 0.4:

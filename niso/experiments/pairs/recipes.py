@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from niso.experiments.pairs.presets import Architecture, Effort
 from niso.methods import recipes as shared
 from niso.methods.config import GroupConfig
+from niso.networks.norm import Normalised
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,9 @@ class Chosen(GroupConfig):
         patch: pixels or samples that the ends of the networks read at once.
         blocks: residual or transformer blocks of a level.
         latent_channels: channels d of the latent functions.
+        normalised: what networks normalise, see `niso.networks.ConvConfig`.
+        variation: deviation of the colours that single pictures are varied by before T, see
+            `niso.data.pairs.variation`; 0 leaves pictures as they are.
     """
 
     architecture: Architecture = "conv"
@@ -32,6 +36,8 @@ class Chosen(GroupConfig):
     patch: int = 2
     blocks: int = 2
     latent_channels: int = 32
+    normalised: Normalised = "space"
+    variation: float = 0.0
 
 
 LATENT = Chosen(
@@ -42,9 +48,12 @@ LATENT = Chosen(
     multiplicity=0.01,
     multiplicity_decay=0.1,
     group=4,
-    training=shared.LATENT,
+    channels=(80,),
+    normalised="channels",
+    training=replace(shared.LATENT, steps=2_000),
 )
-"""Of homNIST's preset small."""
+"""Of homNIST's preset small, but for the networks: photographs and signals have colours, contrasts and levels, which
+normalisation over space would take from them."""
 
 DOMAIN = Chosen(
     vector_neurons=shared.HEAD,
@@ -76,7 +85,7 @@ RECIPES: dict[Effort, dict[str, Chosen]] = {
         "latent": replace(
             LATENT,
             rank=48,
-            channels=(64, 128),
+            channels=(128,),
             group=8,
             training=replace(LATENT.training, steps=6_000, batch_size=32, warmup_steps=600),
         ),

@@ -113,6 +113,8 @@ class Pose(Experiment):
         Metric("seconds_head", "time of training the head", "lower", "s"),
     )
     figures = "niso.experiments.pose.figures"
+    keeps_head = True
+    model_metric = "ate_normalised_skip1"
     targets: ClassVar[dict[str, dict[str, str]]] = {
         "small": {f"ate_normalised_skip{skip}": "≤ 0.55 (niso)" for skip in (1, 3)},
     }
@@ -207,7 +209,7 @@ class Pose(Experiment):
         parts = {"train": train, "validation": validation, "test": self.test.tolist()}
         named = {f"{part}_sequences": [frames.names[number] for number in members] for part, members in parts.items()}
         size = self.config.size
-        data = {"kind": "images", "shape": [3, size, size], "scaling": BYTES}
+        data = {"kind": "images", "shape": [3, size, size], **BYTES}
         return {**named, "left_out": self.evaluated.reasons, "data": data}
 
     @classmethod

@@ -27,6 +27,7 @@ from niso.experiments.pose.predictors import BASELINES
 from niso.experiments.pose.predictors.maps import MapPredictor
 from niso.experiments.pose.predictors.predictor import Predictor
 from niso.experiments.pose.presets import PoseConfig
+from niso.experiments.saved import MODEL, is_saved, read_saved
 from niso.experiments.settings import Settings
 from niso.files import write_atomically
 from niso.geometry import se3
@@ -72,12 +73,12 @@ class PredictedTrajectory(NamedTuple):
 
 
 def load_reader(path: Path, tune: bool = False) -> PoseReader:
-    """Load the predictor of a finished run of the pose experiment, in the precision of the run.
+    """Load the predictor of a finished run of the pose experiment, in the precision of the run, or of a saved one.
 
     It is put on the kind of device that the run was trained on, if this machine has one.
 
     Args:
-        path: the run folder, or its weights.safetensors.
+        path: the run folder, its weights.safetensors, or a folder with a saved model.
         tune: let the run's settings change torch's number of threads and the C library's allocation, for the whole
             process, see `niso.training.processes.make_fabric`.
 
@@ -86,13 +87,13 @@ def load_reader(path: Path, tune: bool = False) -> PoseReader:
     """
     if path.is_file() and path.name != WEIGHTS:
         raise InputError(f"{path} is not a run's {WEIGHTS}: give the run folder")
-    folder = Run.open(path.parent if path.is_file() else path)
-    settings = Settings.load(folder.settings, folder.path / "config.yaml")
-    if settings.experiment != "pose":
-        raise InputError(f"{folder.path} is a run of {settings.experiment}: give one of `niso run pose`")
-    weights = folder.path / WEIGHTS
-    if not weights.is_file():
-        raise InputError(f"{folder.path} is not trained to its end: finish it by `niso resume {folder.path}`")
+    folder = path.parent if path.is_file() else path
+    if is_saved(folder):
+        settings, _, _, tensors = read_saved(folder)
+        _check_kind(folder, settings)
+        weights = folder / MODEL
+    else:
+        settings, weights, tensors = _of_run(Run.open(folder))
     hardware = replace(settings.hardware, devices=1, nodes=1)
     if hardware.accelerator == "gpu":  # perhaps not this machine's
         hardware = replace(hardware, accelerator="auto")
@@ -101,10 +102,24 @@ def load_reader(path: Path, tune: bool = False) -> PoseReader:
     config: PoseConfig = settings.config
     predictor = untrained(config, settings.method, precision)
     fabric.setup_module(predictor)  # its weights on the device and, for 64-true, in float64
-    remedy = f"`niso evaluate {folder.path}` writes it anew from the checkpoints"
-    tensors = {f"model.{name}": tensor for name, tensor in checkpoint.load(weights, remedy)[0].items()}
-    checkpoint.restore_weights(weights, tensors, PoseObjective(predictor, config.group))
+    named = {f"model.{name}": tensor for name, tensor in tensors.items()}
+    checkpoint.restore_weights(weights, named, PoseObjective(predictor, config.group))
     return PoseReader(predictor.eval(), config.size, config.head_skip, fabric.device, precision)
+
+
+def _of_run(run: Run) -> tuple[Settings, Path, dict[str, Tensor]]:
+    settings = Settings.load(run.settings, run.path / "config.yaml")
+    _check_kind(run.path, settings)
+    weights = run.path / WEIGHTS
+    if not weights.is_file():
+        raise InputError(f"{run.path} is not trained to its end: finish it by `niso resume {run.path}`")
+    remedy = f"`niso evaluate {run.path}` writes it anew from the checkpoints"
+    return settings, weights, checkpoint.load(weights, remedy)[0]
+
+
+def _check_kind(folder: Path, settings: Settings) -> None:
+    if settings.experiment != "pose":
+        raise InputError(f"{folder} is a run of {settings.experiment}: give one of `niso run pose`")
 
 
 def untrained(

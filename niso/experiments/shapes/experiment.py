@@ -192,6 +192,7 @@ class Shapes(Experiment):
             "layout": shapes.layout,
             "scaling": {"offset": maps.mean.flatten().tolist(), "scale": maps.range.flatten().tolist()},
             "clip": 1.0,
+            "range": list(maps.extremes(self.train)),
         }
         return {**parts, **({"classes_left_out": list(self.left_out)} if self.left_out else {}), "data": data}
 

@@ -17,6 +17,8 @@ from niso.training.progress import preparing
 
 RESERVE = 2
 """Shapes of each embedded class that may be refused."""
+SOME = 64
+"""Shapes whose maps tell what values lie between."""
 
 
 def embedded(config: ShapesConfig) -> PreparedShapes:
@@ -94,6 +96,12 @@ class ShapeMaps:
         """Stored maps, or values of signatures elsewhere, as networks take them, on the device."""
         maps = maps.to(self.device, non_blocking=True).float()
         return ((maps - self.mean) / self.range).clamp(-1, 1)
+
+    def extremes(self, members: Int[Tensor, " members"]) -> tuple[float, float]:
+        """Smallest and largest value, before scaling, of the base maps of these shapes, or of the first of them."""
+        few = members[:SOME]
+        low, high = self.read(few, torch.zeros_like(few)).float().aminmax()
+        return low.item(), high.item()
 
     def __call__(
         self, shape: Int[Tensor, " batch"], variant: Int[Tensor, " batch"]

@@ -12,6 +12,7 @@ from niso.data.pairs.sampling import PARTS, pair_data, scaled, unscaled
 from niso.data.pairs.split import split
 from niso.data.pairs.table import Reading, make_table
 from niso.data.pairs.transforms import make_transformations
+from niso.data.pairs.variation import Variation
 from niso.errors import InputError
 from niso.geometry.action import Action
 
@@ -128,6 +129,22 @@ def test_every_transformation_acts_on_images_of_any_shape(name):
     assert moved.shape == x.shape and moved.isfinite().all() and not torch.equal(moved, x)
     assert (action.strength(t) > 0).any()
     assert isinstance(action, Action) == (name != "elastic")
+
+
+def test_signals_are_warped_in_groups_and_those_of_one_recording_stay_together():
+    data = paired("warp", x=signals(60, 16), source=np.arange(60) // 6)
+    assert data.grouped and data.views == 2 and data.sample(8, group=4)[1].shape == (8, 16, 1)
+    assert_apart(*(rows.numpy() // 6 for rows in data.rows.values()))
+    with pytest.raises(InputError, match="of pictures that niso transforms itself, not of DATA: set it to 0"):
+        data.vary(Variation())
+
+
+def test_pictures_are_varied_before_they_are_transformed():
+    table = make_table("DATA", {"x": np.random.default_rng(0).random((20, 3, 8, 8))}, Reading())
+    data = pair_data(table, "colour", 5, 0.1, 0.1, 1.0, torch.device("cpu"))
+    data.vary(Variation(0.3))
+    x, tx = data.sample(64)
+    assert x.abs().max() <= 1 and len(x.flatten(1).unique(dim=0)) == 64 and not torch.equal(x, tx)
 
 
 def test_scaling_is_undone():

@@ -1,8 +1,10 @@
 """Simple classifiers on features: what can be told is told, and what is all alike is guessed."""
 
+import pytest
 import torch
 
 from niso.experiments.pairs.probes import probe
+from niso.experiments.pairs.retrieval import retrieved, similarity
 
 
 def test_features_that_tell_classes_apart_are_enough():
@@ -17,3 +19,14 @@ def test_features_that_are_all_alike_leave_a_guess():
     labels = torch.tensor([0, 0, 0, 1])
     scores = probe((torch.ones(4, 3), labels), {"clean": (torch.ones(4, 3), labels)})
     assert scores["linear"]["clean"] == 0.75
+
+
+def test_what_is_nearest_is_found_and_ties_count_half():
+    scores = torch.tensor([[3.0, 1, 2], [0, 1, 2], [1, 1, 1]])
+    found = retrieved(scores, torch.tensor([0, 1, 2]))
+    assert found.mean_average_precision == pytest.approx((1 + 1 / 2 + 1 / 2) / 3) and found.first == pytest.approx(
+        1 / 3
+    )
+    gallery = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
+    assert similarity(3 * gallery + 7, 3 * gallery + 7).argmax(1).tolist() == list(range(6))
+    assert torch.equal(similarity(torch.ones(2, 3), torch.ones(5, 3)), torch.zeros(2, 5))  # all alike

@@ -12,6 +12,7 @@ import roma
 import torch
 from PIL import Image
 
+import niso
 from niso.cli import pose as pose_cli
 from niso.cli.parsing import parse
 from niso.data.video.preparation import Preparation, prepare
@@ -26,6 +27,7 @@ from niso.experiments.settings import Settings
 from niso.figures.path_views import path_views
 from niso.geometry import se3
 from niso.geometry import trajectories as trajectory
+from niso.hub import bundled
 from niso.training import checkpoint
 from niso.training.run import Run
 
@@ -223,6 +225,21 @@ def test_a_folder_of_frames_and_a_prepared_one(pose, make_run, prepared_frames, 
     assert len(read_tum(Path("poses/test0/trajectory.txt"))[0]) == 24
 
 
+def test_without_a_checkpoint_the_model_of_the_package_says_what_to_expect(pose, tmp_path):
+    status, out, err = pose(images(tmp_path / "walk", 4), "--out", tmp_path / "out")
+    assert status == 0 and out.startswith("4 poses in ")
+    assert err.startswith(f"by the model pose that comes with niso. {bundled.find('pose').about}\n")
+
+
+def test_a_saved_model_keeps_its_head(pose, trained, tmp_path):
+    niso.load(trained).save(tmp_path / "saved")
+    again = niso.load(tmp_path / "saved").save(tmp_path / "again")
+    paths = [trained, trained / "weights.safetensors", tmp_path / "saved", again, again / "model.safetensors"]
+    for number, path in enumerate(paths):
+        assert pose(images(tmp_path / "walk", 4), "--checkpoint", path, "--out", tmp_path / str(number))[0] == 0
+    assert len({(tmp_path / str(number) / "trajectory.txt").read_text() for number in range(len(paths))}) == 1
+
+
 def test_what_cannot_be_read_to_its_end(pose, make_run, write_video, tmp_path):
     video = write_video(tmp_path / "cut.mp4", faststart=True)
     video.write_bytes(video.read_bytes()[: video.stat().st_size * 3 // 4])
@@ -273,12 +290,13 @@ def test_wrong_calls(pose, make_run, prepared_frames, torus_run, tmp_path):
     out = tmp_path / "out"
     calls = {
         (): "VIDEO",
-        (walk,): "checkpoint",
+        (tmp_path / "one",): "at least two frames are needed, and there is 1",
+        (tmp_path / "empty",): "holds no images",
         (walk, "--checkpoint", run, "--skip", "-1"): "skip",
         (walk, "--checkpoint", run, "--skip", "2"): "at least two frames are needed, and there is 1",
         (tmp_path / "one", "--checkpoint", run): "at least two frames are needed, and there is 1",
         (walk, "--checkpoint", run, "--sequence", "a"): "is not a prepared folder",
-        (walk, "--checkpoint", tmp_path / "empty"): "is not a run folder",
+        (walk, "--checkpoint", tmp_path / "empty"): "is neither a run folder nor a saved model",
         (walk, "--checkpoint", run / "checkpoints/head.safetensors"): "give the run folder",
         (walk, "--checkpoint", torus_run): "is a run of torus",
         (walk, "--checkpoint", unfinished): "finish it by `niso resume",

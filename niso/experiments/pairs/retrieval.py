@@ -1,0 +1,39 @@
+"""Retrieval: each held-out observation is looked for, by its transformed view, among all held-out observations."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+class Retrieved(NamedTuple):
+    """What was found.
+
+    Attributes:
+        mean_average_precision: mean over queries; one observation is right, so that it is the mean of 1 / rank.
+        first: share of the queries whose nearest neighbour is right.
+    """
+
+    mean_average_precision: float
+    first: float
+
+
+def similarity(
+    queries: Float[Tensor, "queries features"], gallery: Float[Tensor, "gallery features"]
+) -> Float[Tensor, "queries gallery"]:
+    """Cosines of features, which are centred and scaled by the gallery first."""
+    mean, deviation = gallery.mean(0), gallery.std(0, correction=0)
+    used = deviation > 1e-6 * gallery.abs().max().clamp_min(1e-30)
+    scaled = [((part - mean) / deviation)[:, used] for part in (queries, gallery)]
+    first, second = (torch.nn.functional.normalize(part, dim=1) for part in scaled)
+    return first @ second.mT
+
+
+def retrieved(scores: Float[Tensor, "queries gallery"], right: Int[Tensor, " queries"]) -> Retrieved:
+    """How well scores single out what is right; an entry of the gallery each. Ties count half."""
+    own = scores.gather(1, right[:, None])
+    ranks = (scores > own).sum(1) + ((scores == own).sum(1) + 1) / 2
+    return Retrieved((1 / ranks).mean().item(), (ranks < 1.5).double().mean().item())

@@ -1,0 +1,71 @@
+"""Saved models: a folder with config.json and model.safetensors, which `niso.Fitted.save` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from niso.errors import CheckpointError, InputError
+from niso.experiments.settings import Settings
+from niso.files import parse_json
+
+CONFIG, MODEL = "config.json", "model.safetensors"
+"""Files of a saved model."""
+FORMAT = "niso-model-1"
+
+
+class Saved(NamedTuple):
+    """A saved model.
+
+    Attributes:
+        settings: of the run that trained it.
+        facts: enough to build the same networks again, see `Experiment.rebuild`.
+        metrics: of held-out observations.
+        tensors: weights by name; those that are stored in half precision are float32.
+    """
+
+    settings: Settings
+    facts: Mapping[str, Any]
+    metrics: Mapping[str, float]
+    tensors: dict[str, Tensor]
+
+
+def is_saved(folder: Path) -> bool:
+    """Whether a folder holds a saved model."""
+    return (folder / CONFIG).is_file()
+
+
+def read_saved(folder: Path) -> Saved:
+    """The content of a folder with a saved model. Nothing is unpickled, and nothing that it names is imported.
+
+    Raises:
+        InputError: config.json is missing, damaged, or not one of niso's.
+        CheckpointError: the weights are missing or damaged.
+    """
+    source, weights = folder / CONFIG, folder / MODEL
+    try:
+        config = parse_json(source.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {source} ({error}): restore it from a copy") from error
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        raise InputError(f"{folder} is not a model that niso saved: the format in {CONFIG} is not {FORMAT}")
+    facts, metrics = config.get("facts"), config.get("metrics")
+    if not isinstance(facts, dict) or not isinstance(metrics, dict):
+        raise InputError(f"{source} is damaged: it has no facts or no metrics")
+    keys = ("experiment", "preset", "method", "seed", "config")
+    settings = Settings.load({key: config[key] for key in keys if key in config}, source)
+    if not weights.is_file():
+        raise CheckpointError(f"{folder} has no {MODEL}: restore it from a copy")
+    try:
+        tensors = load_file(weights)
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{weights} is damaged ({error}): restore it from a copy") from error
+    halves = (torch.float16, torch.bfloat16)
+    single = {name: tensor.float() if tensor.dtype in halves else tensor for name, tensor in tensors.items()}
+    return Saved(settings, facts, metrics, single)
