@@ -3,6 +3,7 @@
 from niso.networks.adapter import on_grid
 from niso.networks.classification import ClassificationObjective
 from niso.networks.conv import ConvConfig, ConvDecoder, ConvEncoder, grid_to_points, points_to_grid
+from niso.networks.eigenspace_head import EigenspaceHead, EigenspaceHeadConfig
 from niso.networks.mlp import MLP, MLPConfig
 from niso.networks.norm import InstanceNormSiLU
 from niso.networks.spectral_head import SpectralHead, SpectralHeadConfig
@@ -15,6 +16,8 @@ __all__ = [
     "ConvConfig",
     "ConvDecoder",
     "ConvEncoder",
+    "EigenspaceHead",
+    "EigenspaceHeadConfig",
     "InstanceNormSiLU",
     "MLPConfig",
     "SpectralHead",
