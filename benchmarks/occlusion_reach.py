@@ -1,8 +1,9 @@
 """How far an occluder reaches in latents that were pre-trained without one, and what weighting points can undo.
 
 An encoder normalises its channels over the whole image and its convolutions are wide: what covers a part of it changes
-latents elsewhere. Measured on validation digits of a homNIST run under homographies, with the occluder as it is and with −1, the background, in its
-place: the error of latents at points away from it, and of coefficients, plain and with the true mask as confidence.
+latents elsewhere. Measured on validation digits of a homNIST run under homographies, with the occluder as it is and
+with −1, the background, in its place: the error of latents at points away from it, and of coefficients, plain and with
+the true mask as confidence.
 
 Run: python -m benchmarks.occlusion_reach RUN --data-dir MNIST
 """

@@ -95,9 +95,10 @@ class PassingOcclusion(RandomOcclusion):
 class SeenPoints(nn.Module):
     """An encoder of images of which some pixels are not seen; it adds to the latents how far each point is trusted.
 
-    The encoder gets −1 for unseen pixels: what covers them would reach all points, through the encoder's norms and convolutions. The
-    last channel of the latents is c = g + (1 − g) s², with the share s of the pixels of a latent point's cell that are
-    seen, squared, since a cell at the edge of what is seen is half guessed. How far a guess is trusted, g, is learned.
+    The encoder gets −1 for unseen pixels: what covers them would reach all points, through its norms and convolutions.
+    The last channel of the latents is c = g + (1 − g) s², with the share s of the pixels of a latent point's cell that
+    are seen, squared, since a cell at the edge of what is seen is half guessed. How far a guess is trusted, g, is
+    learned.
 
     Args:
         encoder: images to latent functions on a grid.
