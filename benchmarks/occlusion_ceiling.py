@@ -74,7 +74,6 @@ def main(options: Ceiling) -> None:
     rows = [[name, *curve["y"], covered[name]] for name, curve in curves.items()]
     title = f"Accuracy with labels of transformed digits, {options.steps:,} steps of {options.batch_size}"
     table(title, ["digits", *(f"{share:.0%} covered" for share in partial_views.SHARES), "mean of 10–40 %"], rows)
-    curves = {name: {"x": curve["x"], "y": curve["y"]} for name, curve in curves.items()}
     shown = replace(options, data_dir=None)  # a path of this machine
     write("occlusion_ceiling", shown, {"seconds": seconds, "accuracy_by_covered_share": curves})
 
