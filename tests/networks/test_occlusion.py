@@ -82,7 +82,7 @@ def test_what_is_not_seen_is_learned_and_kept_from_the_encoder():
     assert (z[..., -1] == 1).all()  # untrained it trusts all, and changes nothing
     torch.testing.assert_close(z[..., :-1], encode.encoder(x))
     occlusion, optimizer = RandomOcclusion(0.5), torch.optim.Adam(visibility.parameters(), 0.02)
-    for _ in range(60):  # observations are white, occluders are not
+    for _ in range(150):  # observations are white, occluders are not
         occluder = occlusion.occluder(whole := torch.ones(16, 1, 8, 8))
         loss = losses.visibility(visibility(occluder.over(whole)), ~occluder.covered)
         optimizer.zero_grad()
