@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
 from niso.checks import check_choice, check_number, check_tensor, check_tensors, map_last
@@ -175,6 +175,32 @@ def vicreg(
     invariance = (views[0] - views[1]).square().sum(1).mean() / total.sum()
     directions = (among.square().sum((1, 2)).maximum(even) / even).log().mean()
     return deviation + invariance + directions
+
+
+@full_precision
+def completion(
+    seen: Float[Tensor, "*batch rank channels"], whole: Float[Tensor, "*batch rank channels"], norm: Norm = "l1"
+) -> Float[Tensor, ""]:
+    """|a′ − a| of coefficients a′ of covered observations, relative to the spread of those of whole ones, a.
+
+    With several processes this is a collective operation: all processes must call it.
+
+    Raises:
+        TypeError: not tensors of floating-point numbers.
+        ValueError: shapes that do not fit, or an unknown norm.
+
+    Source: not in the paper.
+    """
+    check_tensors(seen=(seen, "* rank channels"), whole=(whole, "* rank channels"))
+    views = global_batch(whole)
+    spread = _mean_error(views - views.mean(0), norm).clamp_min(torch.finfo(views.dtype).tiny)
+    return _mean_error(seen - whole, norm) / spread
+
+
+@full_precision
+def visibility(logits: Float[Tensor, "*batch"], seen: Bool[Tensor, "*batch"]) -> Float[Tensor, ""]:
+    """Mean cross-entropy of predictions, as logits, of which pixels are seen (not in the paper)."""
+    return torch.nn.functional.binary_cross_entropy_with_logits(logits, seen.to(logits.dtype))
 
 
 def decayed(weight: float, factor: float, progress: float, share: float = 0.3) -> float:

@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from niso.config import Optimisation, Strict, require
+from niso.config import SPECTRAL, Optimisation, Strict, require
 from niso.losses import Norm
-from niso.networks import MLPConfig, SpectralHeadConfig, VectorNeuronConfig
+from niso.networks import EigenspaceHeadConfig, MLPConfig, SpectralHeadConfig, VectorNeuronConfig
 from niso.spectrum import Eigenfunctions, Eigenvalues, Features
 
 Parametrisation = Literal["table", "field"]
@@ -39,10 +39,10 @@ class FieldConfig(Strict):
 
 
 Confidence = Literal["none", "given", "learned"]
-"""How far each latent point is trusted: all alike, as unseen pixels (NaN) say, or as the encoder says."""
+"""How far each latent point is trusted: all alike, as unseen pixels (NaN) say, or as the encoder finds out."""
 
-Classifier = Literal["vector-neurons", "spectral"]
-"""Invariant heads: of any orthogonal map, or of those that commute with the operator."""
+Classifier = Literal["vector-neurons", "spectral", "eigenspaces"]
+"""Invariant heads: of any orthogonal map, or, the others, of those that commute with the operator."""
 
 
 @dataclass(frozen=True)
@@ -108,10 +108,12 @@ class PartialViewsConfig(IsometryConfig):
     """The same for images that are seen in part."""
 
     occlusion: float | None = None
-    """Largest share of each image that occluders cover, in pre-training and in the training of the head; 0 trains
+    """Largest share of each image that occluders cover, in `completion` and in the training of the head; 0 trains
     without. Where given, metrics are also measured under occlusion."""
     confidence: Confidence = "none"
     """How far each latent point is trusted: all alike, by the true mask of what is seen, or as the encoder learns."""
+    completion: Optimisation = field(default_factory=Optimisation)
+    """Optimisation of the encoder under occlusion, after pre-training without, see `CompletionObjective`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -120,8 +122,13 @@ class PartialViewsConfig(IsometryConfig):
 
     def views_unread(self) -> dict[str, str]:
         """Settings that others put out of force, and why."""
-        without = self.confidence == "given" and self.occlusion is None
-        return {"confidence": "without --occlusion nothing is covered, and all points are seen"} if without else {}
+        unread = {f"completion.{name}": "the operator stays as it was pre-trained" for name in SPECTRAL}
+        without = self.occlusion is None or (self.confidence == "learned" and not self.occlusion)
+        if self.confidence != "none" and without:
+            unread["confidence"] = "without --occlusion nothing is covered, and all points are seen"
+        if not self.occlusion:
+            unread["completion"] = "without --occlusion nothing is covered"
+        return unread
 
 
 @dataclass(frozen=True)
@@ -176,23 +183,26 @@ class ClassifierConfig(MethodConfig):
     head: Optimisation = field(default_factory=lambda: Optimisation(steps=10_000))
     """Optimisation of the head."""
     classifier: Classifier = "vector-neurons"
-    """The invariant head. "spectral" is for methods whose maps commute with an operator; the others keep vector
-    neurons, and the autoencoder a perceptron."""
+    """The invariant head. "spectral" and "eigenspaces" are for methods whose maps commute with an operator; the others
+    keep vector neurons, and the autoencoder a perceptron."""
     vector_neurons: VectorNeuronConfig = field(default_factory=VectorNeuronConfig)
     """The head of vector neurons."""
     spectral_head: SpectralHeadConfig = field(default_factory=SpectralHeadConfig)
     """The spectral head."""
+    eigenspace_head: EigenspaceHeadConfig = field(default_factory=EigenspaceHeadConfig)
+    """The head on soft eigenspaces."""
     mlp: MLPConfig = field(default_factory=MLPConfig)
     """The autoencoder's head."""
 
     def heads_unread(self, spectral: bool) -> dict[str, str]:
-        """Settings of the invariant head that is not taken, and of the variant that is not, and why.
+        """Settings of the invariant heads that are not taken, and of the variant that is not, and why.
 
         Args:
-            spectral: whether the method can have the spectral head.
+            spectral: whether the method can have the heads of an operator.
         """
-        other = "spectral_head" if self.classifier == "vector-neurons" else "vector_neurons"
-        unread = {other: f"--classifier is {self.classifier}"} if spectral else {}
+        heads = {"vector-neurons": "vector_neurons", "spectral": "spectral_head", "eigenspaces": "eigenspace_head"}
+        others = [head for name, head in heads.items() if name != self.classifier] if spectral else []
+        unread = dict.fromkeys(others, f"--classifier is {self.classifier}")
         only = {"paper": "expansion", "released": "leak"}[self.vector_neurons.variant]
         return unread | {f"vector_neurons.{only}": f"--vector-neurons.variant {self.vector_neurons.variant} has none"}
 

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from niso.methods.config import ClassifierConfig
-from niso.networks import MLP, SpectralHead, VectorNeuronHead
+from niso.networks import MLP, EigenspaceHead, SpectralHead, VectorNeuronHead
 
 
 class RescaledHead(nn.Module):
@@ -43,6 +43,20 @@ def spectral_head(
 ) -> nn.Module:
     """A classifier that is invariant to the orthogonal maps that commute with the operator."""
     return RescaledHead(SpectralHead(examples.shape[2], classes, eigenvalues, config.spectral_head), examples)
+
+
+def eigenspace_head(
+    config: ClassifierConfig,
+    examples: Float[Tensor, "batch length channels"],
+    classes: int,
+    eigenvalues: Float[Tensor, " length"],
+) -> nn.Module:
+    """The same from standardised inner products."""
+    return RescaledHead(EigenspaceHead(examples.shape[2], classes, eigenvalues, config.eigenspace_head), examples)
+
+
+OF_OPERATORS = {"spectral": spectral_head, "eigenspaces": eigenspace_head}
+"""Heads for maps that commute with an operator, by the name of the classifier."""
 
 
 def plain_head(config: ClassifierConfig, examples: Float[Tensor, "batch length channels"], classes: int) -> nn.Module:

@@ -13,7 +13,7 @@ from niso.config import SPECTRAL
 from niso.functional_map import Mask, isometric_map, multiplicity_mask
 from niso.geometry.domains.domain import Sampling
 from niso.methods.config import ClassifierConfig, GroupConfig, IsometryConfig
-from niso.methods.heads import invariant_head, spectral_head
+from niso.methods.heads import OF_OPERATORS, invariant_head
 from niso.methods.method import Method, Networks
 from niso.model import IsometryObjective, NeuralIsometry
 from niso.spectrum import FieldSpectrum, LearnedSpectrum, Spectrum, SpectrumModule
@@ -25,7 +25,7 @@ class Isometry(Method):
     map_text = "|τ_Ω|, the eigenfunctions in ascending eigenvalue"
     reads: ClassVar[frozenset[str]] = Method.reads | {
         *("rank", "spectrum", "field", "eigenvalues", "eigenfunctions", "special", "damping", "spectral_dropout"),
-        *("vector_neurons", "classifier", "spectral_head"),
+        *("vector_neurons", "classifier", "spectral_head", "eigenspace_head"),
         *("equivariance", "relative_equivariance", "multiplicity", "multiplicity_decay"),
         *(f"{phase}.{name}" for phase in ("training", "head") for name in SPECTRAL),
     }
@@ -107,8 +107,8 @@ class Isometry(Method):
     def head(
         self, config: ClassifierConfig, examples: Float[Tensor, "batch length channels"], classes: int
     ) -> nn.Module:
-        if config.classifier == "spectral" and self.model.mask is not None:
-            return spectral_head(config, examples, classes, self.spectrum().eigenvalues)
+        if config.classifier in OF_OPERATORS and self.model.mask is not None:
+            return OF_OPERATORS[config.classifier](config, examples, classes, self.spectrum().eigenvalues)
         return invariant_head(config, examples, classes)
 
 
@@ -184,7 +184,7 @@ class NoOperator(NoMultiplicity):
     map_text = "|τ| between coefficients"
     reads = NoMultiplicity.reads - {
         *("eigenvalues", "training.eigenvalue_learning_rate", "training.eigenvalues_frozen"),
-        *("classifier", "spectral_head"),
+        *("classifier", "spectral_head", "eigenspace_head"),
     }
 
 

@@ -13,9 +13,10 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from niso.geometry.domains.domain import Domain, Sampling, plane
+from niso.methods.completion import CompletionObjective
 from niso.methods.config import ClassifierConfig, Confidence, MethodConfig
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
-from niso.networks.occlusion import PredictedConfidence, SeenPoints
+from niso.networks.occlusion import RandomOcclusion, SeenPoints, Visibility
 from niso.spectrum import Spectrum
 
 Batches = Iterator[tuple[Tensor, ...]]
@@ -31,6 +32,7 @@ class Networks(NamedTuple):
         channels: number d of latent channels.
         domain: where the points of the latent grid lie.
         confidence: whether the encoder gives another channel, the last: how far each point is trusted, in [0, 1].
+        visibility: the part of the encoder that predicts which pixels are seen; None where it has none.
     """
 
     encoder: nn.Module
@@ -39,6 +41,7 @@ class Networks(NamedTuple):
     channels: int
     domain: Domain = plane
     confidence: bool = False
+    visibility: nn.Module | None = None
 
     @property
     def points(self) -> int:
@@ -52,7 +55,6 @@ class Networks(NamedTuple):
         size: tuple[int, int],
         channels: int,
         domain: Domain = plane,
-        confidence: Confidence = "none",
     ) -> Networks:
         """Convolutional networks for images of this size and so many channels, whatever the configuration says.
 
@@ -60,24 +62,21 @@ class Networks(NamedTuple):
             ValueError: the networks do not fit the images.
         """
         config = replace(config, image_size=size, image_channels=channels)
-        outputs = replace(config, latent_channels=config.latent_channels + (confidence == "learned"))
-        return cls(ConvEncoder(outputs), ConvDecoder(config), config.grid, config.latent_channels, domain)
+        return cls(ConvEncoder(config), ConvDecoder(config), config.grid, config.latent_channels, domain)
 
-    def for_partial_views(self, occlusion: nn.Module | None, confidence: Confidence) -> Networks:
+    def for_partial_views(self, confidence: Confidence, image_channels: int) -> Networks:
         """The same for images that are seen in part.
 
         Args:
-            occlusion: what covers images in training, see `niso.networks.occlusion.RandomOcclusion`.
-            confidence: "given" takes NaN for unseen; "learned" is for encoders of one channel more.
+            confidence: "given" takes NaN for unseen pixels, "learned" predicts which are.
+            image_channels: of the images.
         """
-        encoder = self.encoder
-        if confidence == "given":
-            encoder = SeenPoints(encoder, self.grid)
-        elif confidence == "learned":
-            encoder = PredictedConfidence(encoder)
-        if occlusion is not None:
-            encoder = nn.Sequential(occlusion, encoder)
-        return self._replace(encoder=encoder, confidence=confidence != "none")
+        if confidence == "none":
+            return self
+        with torch.random.fork_rng(devices=[]):  # what is drawn next is the same with and without
+            visibility = Visibility(image_channels) if confidence == "learned" else None
+        encoder = SeenPoints(self.encoder, self.grid, visibility)
+        return self._replace(encoder=encoder, confidence=True, visibility=visibility)
 
 
 class Method(ABC):
@@ -119,6 +118,8 @@ class Method(ABC):
         self.domain = networks.domain
         """Where its points lie."""
         self.model = self.build(networks)
+        self.visibility = networks.visibility
+        """The part of the encoder that predicts which pixels are seen; None where it has none."""
         if networks.confidence and self.spectrum() is None:
             raise ValueError(
                 "a confidence weighs points where coefficients are computed: choose a method with an operator"
@@ -138,6 +139,10 @@ class Method(ABC):
     @abstractmethod
     def objective(self) -> nn.Module:
         """What pre-training minimises: (batch of views, progress) → loss terms, see `niso.training.loop`."""
+
+    def completion(self, occlusion: RandomOcclusion) -> nn.Module:
+        """What training under occlusion minimises, after pre-training: (batch of views, progress) → loss terms."""
+        return CompletionObjective(self.model, occlusion, self.visibility, self.config.norm)
 
     @abstractmethod
     def head(

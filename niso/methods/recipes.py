@@ -14,6 +14,8 @@ LATENT = Optimisation(
     steps=1_500, learning_rate=2e-3, final_learning_rate=0.0, warmup_steps=300, eigenvalue_learning_rate=2e-2
 )
 """Short pre-training of networks."""
+COMPLETION = Optimisation(steps=1_000, learning_rate=1e-3, final_learning_rate=0.0, warmup_steps=100)
+"""Short training of pre-trained encoders under occlusion."""
 HEAD = VectorNeuronConfig(variant="released", invariant_channels=32, expansion=2)
 """A head that short training suffices for."""
 DOMAIN = Optimisation(

@@ -3,6 +3,7 @@
 from niso.networks.adapter import on_grid
 from niso.networks.classification import ClassificationObjective
 from niso.networks.conv import ConvConfig, ConvDecoder, ConvEncoder, grid_to_points, points_to_grid
+from niso.networks.eigenspace_head import EigenspaceHead, EigenspaceHeadConfig
 from niso.networks.mlp import MLP, MLPConfig
 from niso.networks.norm import ChannelNormSiLU, InstanceNormSiLU
 from niso.networks.spectral_head import SpectralHead, SpectralHeadConfig
@@ -16,6 +17,8 @@ __all__ = [
     "ConvConfig",
     "ConvDecoder",
     "ConvEncoder",
+    "EigenspaceHead",
+    "EigenspaceHeadConfig",
     "InstanceNormSiLU",
     "MLPConfig",
     "SpectralHead",

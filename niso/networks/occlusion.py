@@ -1,11 +1,12 @@
-"""Occlusion of images in training and in tests, and encoders that know which pixels are seen.
+"""Occlusion of images in training, and encoders that know, or find out, which pixels are seen.
 
-A pixel that nobody saw is NaN; otherwise it shows the occluder, see `niso.geometry.occluders`.
+A pixel that is known to be unseen is NaN; otherwise it shows the occluder, see `niso.geometry.occluders`.
 """
 
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import torch
 from jaxtyping import Float, Int
@@ -15,8 +16,8 @@ from niso.geometry.occluders import Occluder, draw_occluder, draw_passing
 from niso.random import process
 
 
-class RandomOcclusion(nn.Module):
-    """In training, covers a random share of each image, uniform in [0, `share`]; otherwise images stay as they are.
+class RandomOcclusion:
+    """Covers a random share of each image, uniform in [0, `share`].
 
     Batches hold the first views of this process's examples, then the second ones, … What covers them is drawn for the
     global batch with torch's CPU generator: it is the same for any number of processes.
@@ -31,25 +32,25 @@ class RandomOcclusion(nn.Module):
     """
 
     def __init__(self, share: float, mark: bool = False, views: int = 1) -> None:
-        super().__init__()
         if not 0 <= share <= 1:
             raise ValueError(f"share must lie in [0, 1], got {share}")
         self.share = share
         self.mark = mark
         self.views = views
 
-    def forward(self, x: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch channels height width"]:
-        return self.cover(x) if self.training and self.share else x
+    def __call__(self, x: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch channels height width"]:
+        """Covered images."""
+        return self.occluder(x).over(x, self.mark)
 
     @torch.compiler.disable  # compiled code would draw other numbers
-    def cover(self, x: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch channels height width"]:
-        """Cover images, in training or not."""
+    def occluder(self, x: Float[Tensor, "batch channels height width"]) -> Occluder:
+        """What covers images."""
         rank, world = process()
         count = math.ceil(len(x) / self.views)
         place = torch.arange(len(x))
-        return self._occluder(x, count * world, rank * count + place % count, place // count).over(x, self.mark)
+        return self._draw(x, count * world, rank * count + place % count, place // count)
 
-    def _occluder(
+    def _draw(
         self,
         x: Float[Tensor, "batch channels height width"],
         examples: int,
@@ -77,7 +78,7 @@ class PassingOcclusion(RandomOcclusion):
         super().__init__(share, mark, views=2)
         self.frames = frames
 
-    def _occluder(
+    def _draw(
         self,
         x: Float[Tensor, "batch channels height width"],
         examples: int,
@@ -92,43 +93,64 @@ class PassingOcclusion(RandomOcclusion):
 
 
 class SeenPoints(nn.Module):
-    """An encoder of images whose unseen pixels are NaN; it adds to the latents how far each point is seen.
+    """An encoder of images of which some pixels are not seen; it adds to the latents how far each point is trusted.
 
-    The encoder gets −1 for unseen pixels. The last channel of the latents is the share of the pixels of each latent
-    point's cell that are seen, squared, since a cell at the edge of what is seen is half guessed.
+    The encoder gets −1 for unseen pixels: what covers them would reach all points, through its norms and convolutions.
+    The last channel of the latents is c = g + (1 − g) s², with the share s of the pixels of a latent point's cell that
+    are seen, squared, since a cell at the edge of what is seen is half guessed. How far a guess is trusted, g, is
+    learned.
 
     Args:
         encoder: images to latent functions on a grid.
         grid: height and width of that grid.
+        visibility: predicts the logits of seeing each pixel, see `Visibility`; without it unseen pixels are NaN.
     """
 
-    def __init__(self, encoder: nn.Module, grid: tuple[int, int]) -> None:
+    def __init__(self, encoder: nn.Module, grid: tuple[int, int], visibility: nn.Module | None = None) -> None:
         super().__init__()
         self.encoder = encoder
         self.grid = grid
+        self.visibility = visibility
+        self.guess = nn.Parameter(torch.tensor(-2.0))
+        """Logit of g."""
 
     def forward(self, x: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch points outputs"]:
-        unseen = x.isnan()
-        z = self.encoder(x.masked_fill(unseen, -1))
-        seen = (~unseen.any(1, keepdim=True)).to(z.dtype)
-        share = nn.functional.adaptive_avg_pool2d(seen, self.grid).flatten(1)
-        return torch.cat([z, share.square()[..., None]], dim=-1)
+        if self.visibility is None:
+            unseen = x.isnan()
+            seen = (~unseen.any(1, keepdim=True)).to(x.dtype)
+            z = self.encoder(x.masked_fill(unseen, -1))
+        else:
+            seen = nn.functional.hardsigmoid(self.visibility(x)).to(x.dtype)
+            z = self.encoder(x * seen + (seen - 1))
+        share = nn.functional.adaptive_avg_pool2d(seen.to(z.dtype), self.grid).flatten(1)
+        guess = self.guess.to(z.dtype).sigmoid()
+        return torch.cat([z, (guess + (1 - guess) * share.square())[..., None]], dim=-1)
 
 
-class PredictedConfidence(nn.Module):
-    """An encoder whose last latent channel becomes a confidence in [0, 1], which the losses alone teach it.
+class Visibility(nn.Module):
+    """Predicts how likely each pixel shows what is observed, not something in front of it: four dilated convolutions.
+
+    It begins sure that all is seen, so that the encoder is not disturbed by what has not been trained.
 
     Args:
-        encoder: observations to latent functions (batch, points, channels + 1).
+        image_channels: of the images.
+        channels: of the hidden layers.
     """
 
-    start = 2.0
-    """Added before the sigmoid, so that training begins with a confidence of about 0.88 everywhere."""
+    start = 4.0
+    """Logit that training begins with: a hard sigmoid is 1 from 3 on."""
 
-    def __init__(self, encoder: nn.Module) -> None:
+    def __init__(self, image_channels: int, channels: int = 16) -> None:
         super().__init__()
-        self.encoder = encoder
+        layers: list[nn.Module] = []
+        width = image_channels
+        for dilation in (1, 2, 4):
+            layers += [nn.Conv2d(width, channels, 3, padding=dilation, dilation=dilation), nn.SiLU()]
+            width = channels
+        self.layers = nn.Sequential(*layers)
+        self.logit = nn.Conv2d(width, 1, 3, padding=1)
+        nn.init.zeros_(self.logit.weight)
+        nn.init.constant_(cast(Tensor, self.logit.bias), self.start)
 
-    def forward(self, x: Tensor) -> Float[Tensor, "batch points outputs"]:
-        z = self.encoder(x)
-        return torch.cat([z[..., :-1], torch.sigmoid(z[..., -1:] + self.start)], dim=-1)
+    def forward(self, x: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch 1 height width"]:
+        return self.logit(self.layers(x))

@@ -242,6 +242,7 @@ def test_what_is_not_read_are_settings(experiment):
             "vector_neurons",
             "classifier",
             "spectral_head",
+            "eigenspace_head",
             *(f"head.{name}" for name in SPECTRAL),
         }  # methods do not know what heads there are
         assert known <= paths | groups | ignored

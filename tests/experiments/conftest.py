@@ -127,13 +127,22 @@ _METHOD = {
     "training": {"steps": 3, "batch_size": 4, "warmup_steps": 1},
     "head": {"steps": 3, "batch_size": 4, "warmup_steps": 1},
 }
+_COMPLETION = {"steps": 3, "batch_size": 4, "warmup_steps": 1}
 TINY: dict[str, dict[str, Any]] = {
     "torus": {**_LAPLACIAN, "bandwidth": None, "rank": None},
     "sphere": _LAPLACIAN,
-    "homnist": {**_METHOD, "digits": "embedded", "conv": _CONV, "test_digits": 5, "test_copies": 2},
+    "homnist": {
+        **_METHOD,
+        "digits": "embedded",
+        "conv": _CONV,
+        "test_digits": 5,
+        "test_copies": 2,
+        "completion": _COMPLETION,
+    },
     "shapes": {**_METHOD, "conv": _TWO_LEVELS, "train_shapes": 3, "test_shapes": 1, "validation_shapes": 1},
     "pose": {
         **_METHOD,
+        "completion": _COMPLETION,
         "size": 8,
         "conv": _TWO_LEVELS,
         "transformer": {"patch": 4, "channels": 8, "heads": 2},

@@ -13,7 +13,7 @@ from niso.methods import METHODS, methods_of
 from niso.methods.config import GroupConfig, IsometryConfig, MethodConfig
 from niso.methods.isometry import neural_isometry
 from niso.methods.method import Method, Networks
-from niso.networks import ConvConfig, MLPConfig, SpectralHead, VectorNeuronConfig
+from niso.networks import ConvConfig, EigenspaceHead, MLPConfig, SpectralHead, VectorNeuronConfig
 from niso.spectrum import FixedSpectrum, Spectrum
 
 CONV = ConvConfig(image_size=(8, 8), channels=(4,), blocks=1, latent_channels=5, stem_channels=3)
@@ -234,11 +234,12 @@ def test_heads_do_not_see_orthogonal_maps_unless_they_are_to_learn_that(name, va
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_the_spectral_head_is_for_maps_that_commute_with_an_operator(name):
-    method = make(name, classifier="spectral")
+@pytest.mark.parametrize(("classifier", "kind"), [("spectral", SpectralHead), ("eigenspaces", EigenspaceHead)])
+def test_some_heads_are_for_maps_that_commute_with_an_operator(name, classifier, kind):
+    method = make(name, classifier=classifier)
     features = method.head_features(images())
     head = method.head(method.config, features, CLASSES)
-    spectral = any(isinstance(module, SpectralHead) for module in head.modules())
+    spectral = any(isinstance(module, kind) for module in head.modules())
     assert spectral == (method.spectrum() is not None and method.mask() is not None)
     assert head(features).shape == (BATCH, CLASSES)
 

@@ -2,16 +2,15 @@ import pytest
 import torch
 from torch import nn
 
-from niso import random
+from niso import losses, random
 from niso.networks import occlusion as occlusions
-from niso.networks.occlusion import PassingOcclusion, PredictedConfidence, RandomOcclusion, SeenPoints
+from niso.networks.occlusion import PassingOcclusion, RandomOcclusion, SeenPoints, Visibility
 
 
-def test_random_occlusion_is_for_training():
-    torch.manual_seed(0)
-    occlusion, x = RandomOcclusion(0.5), torch.randn(16, 1, 8, 8)
-    assert (occlusion(x) != x).any()
-    assert torch.equal(occlusion.eval()(x), x)
+def test_random_occlusion_covers_up_to_a_share():
+    x = torch.full((64, 1, 16, 16), 2.0)  # no occluder has this value
+    hidden = (RandomOcclusion(0.5)(x) != x).flatten(1).float().mean(1)
+    assert hidden.max() <= 0.6 and hidden.mean() > 0.15
     assert torch.equal(RandomOcclusion(0.0)(x), x)
     with pytest.raises(ValueError, match=r"\[0, 1\]"):
         RandomOcclusion(1.5)
@@ -33,7 +32,6 @@ def test_both_frames_of_a_pair_show_the_same_object():
     assert sorted(apart)[4] < 0.3
     occlusion = PassingOcclusion(0.5)
     assert occlusion(x[:5]).shape == (5, 3, 32, 32)  # any number of images
-    assert torch.equal(occlusion.eval()(x), x)
 
 
 @pytest.mark.parametrize(
@@ -68,13 +66,32 @@ def test_unseen_pixels_lower_the_confidence_of_their_points():
     encode = SeenPoints(nn.Sequential(nn.AvgPool2d(2), Pixels()), (2, 2))
     z = encode(x)
     assert z.shape == (2, 4, 4) and z.isfinite().all()
-    assert torch.equal(z[0, :, -1], torch.tensor([0.25, 1, 1, 1]))
-    assert torch.equal(z[1, :, -1], torch.tensor([1, 1, 1, 0.5625]))
-
-
-def test_predicted_confidence_is_a_share_and_is_learned():
-    x = torch.randn(2, 3, 4, 4, requires_grad=True)
-    z = PredictedConfidence(Pixels())(x)
-    assert z.shape == (2, 16, 3) and ((z[..., -1] > 0) & (z[..., -1] < 1)).all()
+    guess = encode.guess.sigmoid()
+    for confidence, share in zip(z[..., -1], ([0.5, 1, 1, 1], [1, 1, 1, 0.75]), strict=True):
+        torch.testing.assert_close(confidence, guess + (1 - guess) * torch.tensor(share).square())
     z[..., -1].sum().backward()
-    assert x.grad[:, 2].abs().min() > 0 and not x.grad[:, :2].any()
+    assert encode.guess.grad != 0
+
+
+def test_what_is_not_seen_is_learned_and_kept_from_the_encoder():
+    torch.manual_seed(0)
+    visibility = Visibility(1)
+    encode = SeenPoints(nn.Sequential(nn.AvgPool2d(2), Pixels()), (4, 4), visibility)
+    x = torch.rand(4, 1, 8, 8)
+    z = encode(x)
+    assert (z[..., -1] == 1).all()  # untrained it trusts all, and changes nothing
+    torch.testing.assert_close(z[..., :-1], encode.encoder(x))
+    occlusion, optimizer = RandomOcclusion(0.5), torch.optim.Adam(visibility.parameters(), 0.02)
+    for _ in range(150):  # observations are white, occluders are not
+        occluder = occlusion.occluder(whole := torch.ones(16, 1, 8, 8))
+        loss = losses.visibility(visibility(occluder.over(whole)), ~occluder.covered)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    occluder = occlusion.occluder(whole)
+    found = visibility(occluder.over(whole)) < 0
+    assert (found == occluder.covered).float().mean() > 0.9
+    latents, share = encode(occluder.over(whole)).split([1, 1], dim=-1)
+    hidden = nn.functional.avg_pool2d(occluder.covered.float(), 2).flatten(1)[..., None]
+    assert share[hidden == 1].mean() < 0.5 < share[hidden == 0].mean()
+    assert latents[hidden == 1].mean() < 0 < latents[hidden == 0].mean()

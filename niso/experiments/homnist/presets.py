@@ -96,6 +96,7 @@ SMALL = HomnistConfig(
     multiplicity=0.01,
     multiplicity_decay=0.1,
     training=recipes.LATENT,
+    completion=recipes.COMPLETION,
     head=Optimisation(steps=800, batch_size=64, learning_rate=2e-3, final_learning_rate=0.0, warmup_steps=100),
     vector_neurons=recipes.HEAD,
     test_digits=5_000,

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from niso.collective import global_batch
-from niso.config import SPECTRAL
+from niso.config import SPECTRAL, Optimisation
 from niso.data.video.sequences import TEST, TRAIN
 from niso.errors import InputError
 from niso.experiments import partial_views
@@ -106,10 +106,11 @@ class Pose(Experiment):
         RECONSTRUCTION_ERROR,
         *evaluation.VALIDATION_METRICS,
         *passing.METRICS,
-        Metric("steps", "optimiser steps of both phases"),
-        Metric("seconds", "time of both phases", "lower", "s"),
+        Metric("steps", "optimiser steps of all phases"),
+        Metric("seconds", "time of all phases", "lower", "s"),
         SECONDS_WALL,
         Metric("seconds_pretrain", "time of pre-training", "lower", "s"),
+        Metric("seconds_completion", "time of training under occlusion", "lower", "s"),
         Metric("seconds_head", "time of training the head", "lower", "s"),
     )
     figures = "niso.experiments.pose.figures"
@@ -164,7 +165,7 @@ class Pose(Experiment):
     def reads(cls, method: str) -> frozenset[str]:
         if method in BASELINES:
             return BASELINES.find(method).reads
-        return super().reads(method) | {"conv", "mlp", "standardise", "skip", "signed"}
+        return super().reads(method) | {"completion", "conv", "mlp", "standardise", "skip", "signed"}
 
     @classmethod
     def unread(cls, config: PoseConfig, method: str, data_dir: Path | None) -> dict[str, str]:
@@ -223,9 +224,12 @@ class Pose(Experiment):
     def phases(self) -> Iterator[Phase]:
         config, method = self.config, self.method
         if method is not None:
-            frames = self._frames_of(self.pretraining_pairs, config.training.steps)
-            yield Phase("pretrain", method.objective(), lambda step: frames(step)[:2], config.training)
+            yield Phase("pretrain", method.objective(), self._frame_sampler(config.training), config.training)
             method.after_pretraining(self.train_pairs, self.seed)
+            if config.occlusion:
+                occlusion = PassingOcclusion(config.occlusion, self.mark, config.skip + 1)
+                sampler = self._frame_sampler(config.completion)
+                yield Phase("completion", method.completion(occlusion), sampler, config.completion)
             self.predictor = MapPredictor(config, method, self._latents(EXAMPLES)).to(self.device)
         objective, sampler = PoseObjective(self.predictor, config.group, config.translation_scale), self._head_sampler()
         yield Phase("head", objective, sampler, config.head)
@@ -233,10 +237,11 @@ class Pose(Experiment):
             more = range(config.head.steps, config.head.steps + ceil(EXAMPLES / config.head.batch_size))
             self.predictor.orient(tuple(map(global_batch, sampler(step))) for step in more)
 
-    def pretraining_pairs(self, step: int) -> Pairs:
+    def pretraining_pairs(self, step: int, optimisation: Optimisation | None = None) -> Pairs:
         """Random pairs of training frames: this process's part of a step's batch."""
+        config = self.config
         generator = torch.Generator().manual_seed(step_seed(self.seed, step, "pairs"))
-        size, (skip, signed) = self.config.training.batch_size, (self.config.skip, self.config.signed)
+        size, (skip, signed) = (optimisation or config.training).batch_size, (config.skip, config.signed)
         lengths, weights = self.frames.lengths, self.train_weights
         drawn = draw_pairs(lengths, self.train, size, skip, generator, signed=signed, identical=signed, weights=weights)
         return Pairs(*map(local_part, drawn))
@@ -259,6 +264,11 @@ class Pose(Experiment):
         start = self.starts[pairs.sequence]
         motions = se3.relative(self.poses[start + pairs.first], self.poses[start + pairs.second])
         return motions.float().to(self.device)
+
+    def _frame_sampler(self, optimisation: Optimisation) -> Callable[[int], tuple[Tensor, ...]]:
+        """A sampler of both frames of `pretraining_pairs`."""
+        frames = self._frames_of(lambda step: self.pretraining_pairs(step, optimisation), optimisation.steps)
+        return lambda step: frames(step)[:2]
 
     def _frames_of(
         self, pairs: Callable[[int], Pairs], steps: int, objects: Passing | None = None
@@ -429,11 +439,8 @@ def frame_networks(config: PoseConfig) -> Networks:
     Raises:
         ValueError: the networks do not fit frames of this size.
     """
-    networks = Networks.convolutional(config.conv, (config.size, config.size), 3, confidence=config.confidence)
-    occlusion = (
-        PassingOcclusion(config.occlusion, config.confidence == "given", config.skip + 1) if config.occlusion else None
-    )
-    return networks.for_partial_views(occlusion, config.confidence)
+    networks = Networks.convolutional(config.conv, (config.size, config.size), 3)
+    return networks.for_partial_views(config.confidence, 3)
 
 
 def by_skip(metrics: dict[str, float]) -> Curve:

@@ -147,6 +147,7 @@ SMALL = PoseConfig(
     standardise=True,
     nft_maps=800,
     training=replace(recipes.LATENT, steps=1_000, batch_size=8, warmup_steps=200),
+    completion=replace(recipes.COMPLETION, steps=1_000, batch_size=8),
     head=Optimisation(steps=6_000, batch_size=32, learning_rate=1e-3, final_learning_rate=0.0, warmup_steps=200),
     mlp=MLPConfig(layers=3, channels=256),
 )

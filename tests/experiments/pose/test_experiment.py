@@ -28,7 +28,7 @@ from niso.networks import MLPConfig
 from niso.results import alarms
 
 DESCRIBED = {metric.key for metric in Pose.metrics}
-TIMES = {"steps", "seconds", "seconds_wall", "seconds_pretrain", "seconds_head"}
+TIMES = {"steps", "seconds", "seconds_wall", "seconds_pretrain", "seconds_completion", "seconds_head"}
 VALIDATION = {metric.key for metric in pose_evaluation.VALIDATION_METRICS}
 COVERED = {metric.key for metric in passing.METRICS}
 TRAINABLE = [method for method in Pose.methods() if method not in ("dinov2", "beit")]  # need no model of others

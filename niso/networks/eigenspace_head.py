@@ -1,0 +1,82 @@
+"""A head on the invariants of soft eigenspaces, standardised: classification where invariants hardly vary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from niso.config import Strict, require
+from niso.linalg import full_precision
+from niso.networks.mlp import MLP, MLPConfig
+from niso.networks.vector_neurons import inner_products
+
+
+@dataclass(frozen=True)
+class EigenspaceHeadConfig(Strict):
+    """Size of an `EigenspaceHead`."""
+
+    eigenspaces: int = 6
+    """Soft eigenspaces, at most one for each eigenvalue."""
+    layers: int = 1
+    """Hidden layers between the inner products and the classes."""
+    hidden: int = 256
+    """Units in each of them."""
+
+    def __post_init__(self) -> None:
+        require(self, "layers")
+        require(self, "eigenspaces", "hidden", positive=True)
+
+
+def soft_eigenspaces(eigenvalues: Float[Tensor, " rank"], count: int) -> Float[Tensor, "eigenspaces rank"]:
+    """How far each eigenvalue belongs to each of so many soft eigenspaces: shares, which add up to 1.
+
+    They are centred at evenly spaced quantiles of the eigenvalues, with Gaussian sides as wide as the mean gap.
+    """
+    count = min(count, len(eigenvalues))
+    levels = (torch.arange(count, device=eigenvalues.device, dtype=eigenvalues.dtype) + 0.5) / count
+    centres = eigenvalues.quantile(levels)
+    width = (eigenvalues.max() - eigenvalues.min()).clamp_min(1e-6) / count
+    return (-((eigenvalues - centres[:, None]) / width).square()).softmax(0)
+
+
+class EigenspaceHead(nn.Module):
+    """Class scores of coefficients (batch, rank, channels): the same for a and τ a where τ in O(rank) commutes with Λ.
+
+    The inner products aᵀ W a of the channels, with diagonal W of soft eigenspaces, each minus its mean and divided by
+    its deviation over the training data, then a perceptron. Nothing is learned before the standardisation: invariants
+    of pairs may differ by a thousandth of themselves from digit to digit, and what mixes them would not see it.
+
+    Args:
+        inputs: channels of the coefficients.
+        classes: number of scores.
+        eigenvalues: (rank,) diagonal of Λ, in any order. The head keeps them as they are now.
+
+    Raises:
+        ValueError: no input channel, class or eigenvalue.
+    """
+
+    shares: Tensor
+
+    def __init__(
+        self, inputs: int, classes: int, eigenvalues: Float[Tensor, " rank"], config: EigenspaceHeadConfig | None = None
+    ) -> None:
+        super().__init__()
+        if inputs < 1 or classes < 1 or not len(eigenvalues):
+            raise ValueError(
+                f"a head needs at least one input channel, class and eigenvalue, got {inputs}, {classes} and "
+                f"{len(eigenvalues)}"
+            )
+        self.config = config = config or EigenspaceHeadConfig()
+        self.register_buffer("shares", soft_eigenspaces(eigenvalues.detach(), config.eigenspaces))
+        count = len(self.shares) * inputs * (inputs + 1) // 2
+        self.standardise = nn.BatchNorm1d(count, eps=1e-12, momentum=None, affine=False)
+        self.scores = MLP(count, classes, MLPConfig(config.layers, config.hidden))
+
+    @full_precision  # half precision has too few digits for what varies
+    def forward(self, a: Float[Tensor, "batch rank channels"]) -> Float[Tensor, "batch classes"]:
+        roots = self.shares.to(a.dtype).sqrt()
+        products = [inner_products(a * root[:, None]) for root in roots.unbind(0)]
+        return self.scores(self.standardise(torch.cat(products, dim=-1)))

@@ -1,0 +1,47 @@
+import torch
+from torch import nn
+
+from niso import losses
+from niso.methods.completion import CompletionObjective
+from niso.networks.occlusion import RandomOcclusion
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = nn.Linear(64, 12)
+        self.decoder = nn.Linear(12, 64)
+
+    def encode(self, x: torch.Tensor) -> torch.Tensor:
+        return self.encoder(x.flatten(1)).unflatten(1, (4, 3))
+
+
+def test_coefficients_of_covered_images_come_near_those_of_whole_ones():
+    model = Model()
+    objective = CompletionObjective(model, RandomOcclusion(0.5), None)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    optimizer = torch.optim.Adam([p for p in objective.parameters() if p.requires_grad], 0.01)
+    values = []
+    for _ in range(60):
+        pattern = torch.randn(32, 1, 1, 8).expand(-1, 1, 8, 8)  # rows are alike: what is hidden can be known
+        loss = objective.train()((pattern[:16], pattern[16:]), 0.0)["loss"]
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        values.append(loss.item())
+    assert sum(values[-10:]) < 0.7 * sum(values[:10])
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name]) == name.startswith("decoder")
+        assert torch.equal(objective.whole.state_dict()[name], before[name])
+
+
+def test_nothing_covered_is_no_loss():
+    objective = CompletionObjective(Model(), RandomOcclusion(0.0), None)
+    assert objective((torch.randn(4, 1, 8, 8),), 0.0)["loss"] == 0
+
+
+def test_the_loss_is_relative_to_the_spread(dtype):
+    whole, seen = torch.randn(2, 8, 4, 3, dtype=dtype)
+    loss = losses.completion(seen, whole)
+    torch.testing.assert_close(losses.completion(5 * seen + 1, 5 * whole + 1), loss)
+    torch.testing.assert_close(losses.completion(whole.mean(0).expand_as(whole), whole), torch.ones_like(loss))
