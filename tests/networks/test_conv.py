@@ -9,7 +9,15 @@ import torch
 from hypothesis import given, settings
 
 import niso
-from niso.networks import ConvConfig, ConvDecoder, ConvEncoder, InstanceNormSiLU, grid_to_points, points_to_grid
+from niso.networks import (
+    ChannelNormSiLU,
+    ConvConfig,
+    ConvDecoder,
+    ConvEncoder,
+    InstanceNormSiLU,
+    grid_to_points,
+    points_to_grid,
+)
 
 SMALL = ConvConfig(image_size=(8, 12), image_channels=3, channels=(4, 6), blocks=1, latent_channels=5, stem_channels=3)
 
@@ -226,3 +234,19 @@ def test_norm_gradcheck():
         return torch.func.functional_call(norm, {"weight": weight, "bias": bias}, x)
 
     assert torch.autograd.gradcheck(apply, (x, norm.weight, norm.bias))
+
+
+def test_channels_normalised_at_each_point_are_a_layer_norm(dtype):
+    norm, x = ChannelNormSiLU(5).to(dtype), torch.randn(2, 5, 3, 4, dtype=dtype)
+    expected = torch.nn.functional.silu(torch.nn.functional.layer_norm(x.movedim(1, -1), (5,), eps=norm.eps))
+    torch.testing.assert_close(norm(x), expected.movedim(-1, 1))
+    torch.testing.assert_close(norm(x[..., 0]), norm(x)[..., 0])  # signals, too
+
+
+def test_normalised_channels_keep_colours_and_normalised_space_does_not():
+    colours = torch.tensor([[-1.0, 0.5, 0.0], [0.8, -0.3, 0.2]])[..., None, None].expand(-1, -1, 8, 12)
+    assert InstanceNormSiLU(3)(colours).abs().max() < 1e-3
+    first, second = ChannelNormSiLU(3)(colours)
+    assert (first - second).abs().max() > 0.5
+    config = replace(SMALL, normalised="channels")
+    assert ConvDecoder(config)(ConvEncoder(config)(colours)).shape == colours.shape

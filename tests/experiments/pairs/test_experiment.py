@@ -60,12 +60,14 @@ def test_paired_folders(run, tmp_path):
 def test_clips(run, tmp_path):
     for clip in range(4):
         pictures(tmp_path / "data" / f"clip{clip}", 5)
-    assert "20 images of 3×8×8" in run(tmp_path / "data", "--size", "8", "--skip", "2")[1]
+    out, err, _ = run(tmp_path / "data", "--size", "8", "--skip", "2")
+    assert "20 images of 3×8×8" in err and "retrieval" not in out  # frames are alike
 
 
 def test_pictures_under_homographies(run, tmp_path):
     out, err, _ = run(pictures(tmp_path / "data"), "--transform", "homography", "--size", "8", "--group-size", "2")
     assert "method niso-group in groups of 2" in err and "relative_map_error" in out
+    assert all(name in out for name in ("retrieval_map ", "retrieval_first_latents", "retrieval_map_raw"))
 
 
 def test_functions_on_points_start_from_their_weights_and_are_drawn(tmp_path, niso, drawn):
@@ -125,6 +127,7 @@ def test_what_does_not_fit_is_refused(refused, tmp_path):
     data = arrays(tmp_path / "pairs.npz", 16, 2)
     words = ["run", "pairs", "--data", data, *SHORT[:-2], "--out", tmp_path / "run"]
     assert "rank 99 exceeds the 16 points" in refused(*words, "--rank", "99")
+    assert "set it to 0" in refused(*words, "--variation", "0.2")
     assert "does not take signals" in refused(*words, "--architecture", "vit")
     assert "go together" in refused(*words, "--encoder", "mine:Encoder")
     assert "does not exist" in refused("run", "pairs", "--data", tmp_path / "nothing")
