@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -35,7 +34,7 @@ PARTS = 8
 class Options(Named):
     """Options of the benchmark of retrieval."""
 
-    runs: tuple[Path, ...] = ()
+    runs: tuple[str, ...] = ()
     """Run folders on the same data, one a method; the first one's pairs are taken."""
     part: Literal["test", "validation"] = "test"
     """Observations that are looked for: settings are chosen by those that validate."""
