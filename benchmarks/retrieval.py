@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -35,10 +34,12 @@ PARTS = 8
 class Options(Named):
     """Options of the benchmark of retrieval."""
 
-    runs: tuple[Path, ...] = ()
+    runs: tuple[str, ...] = ()
     """Run folders on the same data, one a method; the first one's pairs are taken."""
     part: Literal["test", "validation"] = "test"
     """Observations that are looked for: settings are chosen by those that validate."""
+    count: int = 512
+    """Transformed observations, at most."""
     sift: int = 2
     """Factor by which pictures are enlarged before SIFT looks for keypoints; of 1, 2 and 4 the best on validation."""
     orb: int = 4
@@ -127,6 +128,7 @@ def main(options: Options) -> None:
     torch.manual_seed(0)
     experiment = Pairs(settings.config, settings.method, settings.seed, settings.data_dir, torch.device("cpu"))
     x, tx, *_ = (torch.cat(column) for column in zip(*experiment.held_out(options.part), strict=True))
+    x, tx = x[: options.count], tx[: options.count]
     x, right = x.unique(dim=0, return_inverse=True)
     found: dict[str, Retrieved] = {}
     for fitted in models:
