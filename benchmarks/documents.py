@@ -11,6 +11,12 @@ A table of a benchmark names the benchmark, whose results are in benchmarks/resu
     <!-- benchmark: polar 0 -->
     <!-- end of benchmark -->
 
+A cell is mean ± standard error over seeds. What each seed gave stands on a page of its own, which names the documents
+whose tables it repeats:
+
+    <!-- seeds: README.md docs/reproducing.md -->
+    <!-- end of seeds -->
+
 Run: `make docs`, or python -m benchmarks.documents DOCUMENT…; a test holds the documents to the records.
 """
 
@@ -40,6 +46,10 @@ RUNS = re.compile(
 BENCHMARK = re.compile(
     r"(?P<head><!-- benchmark: (?P<name>\w+) (?P<number>\d+) -->\n).*?(?P<end><!-- end of benchmark -->)", re.DOTALL
 )
+SEEDS = re.compile(r"(?P<head><!-- seeds: (?P<documents>[^>]+?) -->\n).*?(?P<end><!-- end of seeds -->)", re.DOTALL)
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+ARROWS = {"higher": " ↑", "lower": " ↓", None: ""}
+"""After a metric's name: which way is better."""
 
 
 def fill(text: str, root: Path = ROOT, ask: Callable[[str], Known] = known) -> str:
@@ -53,44 +63,54 @@ def fill(text: str, root: Path = ROOT, ask: Callable[[str], Known] = known) -> s
     """
 
     def runs(match: re.Match[str]) -> str:
-        paths = sorted(root.glob(match["pattern"]))
-        if not paths:
-            raise InputError(f"no record matches {match['pattern']}")
+        paths = _records(root, match["pattern"])
         table = table_of_runs(paths, match["metrics"].split(), ask, bool(match["published"]))
         return match["head"] + table + match["end"]
+
+    def seeds(match: re.Match[str]) -> str:
+        parts = (tables_of_seeds(root / name, name, root, ask) for name in match["documents"].split())
+        return match["head"] + "".join(parts) + match["end"]
 
     def benchmark(match: re.Match[str]) -> str:
         path = root / "benchmarks" / "results" / f"{match['name']}.json"
         return match["head"] + table_of_benchmark(path, int(match["number"])) + match["end"]
 
-    return BENCHMARK.sub(benchmark, RUNS.sub(runs, text))
+    return SEEDS.sub(seeds, BENCHMARK.sub(benchmark, RUNS.sub(runs, text)))
 
 
 def table_of_runs(paths: Sequence[Path], metrics: Sequence[str], ask: Callable[[str], Known], published: bool) -> str:
-    """One line for each configuration: mean ± standard error over seeds, and every seed's value in order.
+    """One line for each configuration: mean ± standard error over seeds, and how many there are.
 
     Records of several folders are variants of the preset: the folder's name takes the place of the preset's.
     """
-    records = sorted(map(Run.read, paths), key=lambda run: (run.path.parent, run.seed))
-    for metric in metrics:
-        if not any(metric in run.metrics for run in records):
-            raise InputError(f"every record lacks the metric {metric}")
-    about = ask(records[0].kind[0])
-    about = about if published else replace(about, published=())
-    shown = MethodsTable(grouped(records, about), about, metrics)
-    variants = len({path.parent for path in paths}) > 1
-    lines = [["variant" if variants else "preset", "method", "seeds"]]
-    for key in metrics:
-        unit = shown.metric(key).unit
-        lines[0].append(f"`{key}` ({unit})" if unit else f"`{key}`")
-    lines.append(["---"] * len(lines[0]))
+    shown = _methods(paths, metrics, ask, published)
+    lines = [*_head(paths, shown, "seeds")]
     for group in shown.groups:
-        method = f"`{group.method}`, {group.settings}" if group.settings else f"`{group.method}`"
         cells = (_cell(group, key) for key in metrics)
-        lines.append([f"`{group.preset}`", method, ", ".join(map(str, group.seeds)), *cells])
+        lines.append([*_names(group), str(len(group.seeds)), *cells])
     for entry in shown.quoted:
         lines.append([f"*{ELSEWHERE}*", f"*{entry.name}*", MISSING, *(_quote(entry.values, key) for key in metrics)])
     return _markdown(lines) + (f"\n{shown.sources}\n" if shown.sources else "")
+
+
+def tables_of_seeds(document: Path, name: str, root: Path, ask: Callable[[str], Known]) -> str:
+    """What each seed gave, for the tables of a document that have several seeds in a line: a table and its heading."""
+    text = document.read_text(encoding="utf-8")
+    parts = []
+    for match in RUNS.finditer(text):
+        paths, metrics = _records(root, match["pattern"]), match["metrics"].split()
+        shown = _methods(paths, metrics, ask, published=False)
+        groups = [group for group in shown.groups if len(group.seeds) > 1]
+        rows = [
+            [*_names(group), str(seed), *(_value(group, key, n) for key in metrics)]
+            for group in groups
+            for n, seed in enumerate(group.seeds)
+        ]
+        if rows:
+            heading = [found[1] for found in HEADING.finditer(text, 0, match.start())][-1]
+            title = f"## {heading}\n\nOf [{name}]({_link(name)}), `{match['pattern']}`.\n\n"
+            parts.append(title + _markdown([*_head(paths, shown, "seed"), *rows]) + "\n")
+    return "".join(parts)
 
 
 def table_of_benchmark(path: Path, number: int) -> str:
@@ -105,6 +125,43 @@ def table_of_benchmark(path: Path, number: int) -> str:
     return f"{text}\n*{table['title']}. {where}{clock}; torch {machine['torch']}, {machine['date'][:10]}.*\n"
 
 
+def _records(root: Path, pattern: str) -> list[Path]:
+    paths = sorted(root.glob(pattern))
+    if not paths:
+        raise InputError(f"no record matches {pattern}")
+    return paths
+
+
+def _methods(
+    paths: Sequence[Path], metrics: Sequence[str], ask: Callable[[str], Known], published: bool
+) -> MethodsTable:
+    records = sorted(map(Run.read, paths), key=lambda run: (run.path.parent, run.seed))
+    for metric in metrics:
+        if not any(metric in run.metrics for run in records):
+            raise InputError(f"every record lacks the metric {metric}")
+    about = ask(records[0].kind[0])
+    about = about if published else replace(about, published=())
+    return MethodsTable(grouped(records, about), about, metrics)
+
+
+def _head(paths: Sequence[Path], shown: MethodsTable, seeds: str) -> tuple[list[str], list[str]]:
+    """Names of the columns, with units and arrows towards what is better, and the line under them."""
+    names = ["variant" if len({path.parent for path in paths}) > 1 else "preset", "method", seeds]
+    for key in shown.metrics:
+        metric = shown.metric(key)
+        names.append(f"`{key}`{ARROWS[metric.better]}{f' ({metric.unit})' if metric.unit else ''}")
+    return names, ["---"] * len(names)
+
+
+def _names(group: Group) -> tuple[str, str]:
+    return f"`{group.preset}`", f"`{group.method}`, {group.settings}" if group.settings else f"`{group.method}`"
+
+
+def _link(document: str) -> str:
+    """From a page of docs/."""
+    return document.removeprefix("docs/") if document.startswith("docs/") else f"../{document}"
+
+
 def _markdown(lines: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
@@ -113,14 +170,18 @@ def _quote(values: Mapping[str, str], metric: str) -> str:
     return f"*{values[metric]}*" if metric in values else MISSING
 
 
+def _value(group: Group, metric: str, number: int) -> str:
+    estimate = group.estimates.get(metric)
+    return MISSING if estimate is None else f"{estimate.values[number]:.4g}"
+
+
 def _cell(group: Group, metric: str) -> str:
     estimate = group.estimates.get(metric)
     if estimate is None:
         return MISSING  # a method without this metric, e.g. an autoencoder without maps
     if len(estimate.values) < len(group.runs):
         raise InputError(f"a record of {group.method} lacks the metric {metric}, which its other seeds have")
-    values, error = [f"{value:.4g}" for value in estimate.values], estimate.standard_error
-    return values[0] if error is None else f"**{estimate.mean:.4g}** ± {error:.1g} ({', '.join(values)})"
+    return str(estimate)
 
 
 if __name__ == "__main__":

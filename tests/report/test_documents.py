@@ -43,8 +43,22 @@ def test_mean_and_standard_error_over_seeds(tmp_path):
     assert lines[0] == "before" and lines[-1] == "after" and "old" not in lines
     assert lines[2] == "| preset | method | seeds | `accuracy` | `seconds` |"
     # standard deviation 0.1, so the standard error is 0.1 / √3 = 0.0577
-    assert "| `quick` | `niso` | 0, 1, 2 | **0.6** ± 0.06 (0.5, 0.6, 0.7) | **10** ± 0 (10, 10, 10) |" in lines
-    assert "| `paper` | `niso` | 0 | 0.9 | 99 |" in lines
+    assert "| `quick` | `niso` | 3 | 0.600 ± 0.058 | 10 ± 0 |" in lines
+    assert "| `paper` | `niso` | 1 | 0.9000 | 99 |" in lines
+
+
+def test_what_each_seed_gave_has_a_page_of_its_own(tmp_path):
+    for seed, accuracy in enumerate([0.5, 0.6, 0.75]):
+        add(tmp_path, seed, accuracy=accuracy, seconds=10)
+    add(tmp_path, 0, "paper", accuracy=0.9, seconds=99)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "all.md").write_text(f"# First\n\n## What came out\n\n{TEXT}\n## Later\n")
+    page = "<!-- seeds: docs/all.md -->\nold\n<!-- end of seeds -->\n"
+    filled = fill(page, tmp_path)
+    assert "old" not in filled and "`paper`" not in filled
+    assert "## What came out\n\nOf [docs/all.md](all.md), `results/*.json`.\n" in filled
+    assert "| `quick` | `niso` | 2 | 0.75 | 10 |" in filled.splitlines()
+    assert fill(filled, tmp_path) == filled
 
 
 def test_filling_twice_changes_nothing(tmp_path):
@@ -77,12 +91,12 @@ def test_a_table_of_a_benchmark_that_is_not_there_is_named(benchmark_results):
 def test_a_row_is_one_configuration(tmp_path):
     for seed, rank in ((0, 8), (1, 16)):
         add(tmp_path, seed, accuracy=0.5, seconds=1, settings={"config": {"rank": rank}})
-    about = Known(metrics=(Metric("seconds", "", unit="s"),))
+    about = Known(metrics=(Metric("seconds", "", unit="s"), Metric("accuracy", "", "higher")))
     lines = fill(TEXT, tmp_path, lambda name: about).splitlines()
-    assert lines[2] == "| preset | method | seeds | `accuracy` | `seconds` (s) |"
+    assert lines[2] == "| preset | method | seeds | `accuracy` ↑ | `seconds` (s) |"
     assert lines[4:6] == [
-        "| `quick` | `niso`, rank = 8 | 0 | 0.5 | 1 |",
-        "| `quick` | `niso`, rank = 16 | 1 | 0.5 | 1 |",
+        "| `quick` | `niso`, rank = 8 | 1 | 0.5000 | 1 |",
+        "| `quick` | `niso`, rank = 16 | 1 | 0.5000 | 1 |",
     ]
 
 
@@ -107,7 +121,7 @@ def test_the_projects_tables_come_from_its_records(document):
 def test_a_method_may_lack_a_metric_but_its_seeds_must_agree(tmp_path):
     add(tmp_path, 0, accuracy=0.5, seconds=1)
     add(tmp_path, 0, "other", accuracy=0.7)
-    assert "| `other` | `niso` | 0 | 0.7 | — |" in fill(TEXT, tmp_path)
+    assert "| `other` | `niso` | 1 | 0.7000 | — |" in fill(TEXT, tmp_path)
     add(tmp_path, 1, "other", accuracy=0.8, seconds=2)
     with pytest.raises(InputError, match="lacks the metric seconds, which its other seeds have"):
         fill(TEXT, tmp_path)
@@ -120,8 +134,8 @@ def test_published_values_stand_below_ours_where_the_marker_asks(tmp_path):
     asked = TEXT.replace(" -->\nold", " | published -->\nold")
     lines = fill(asked, tmp_path, lambda name: about).splitlines()
     assert lines[2] == "| preset | method | seeds | `accuracy` | `seconds` |"
-    assert lines[4] == "| `quick` | `niso` | 0 | 0.5 | 1 |"
+    assert lines[4] == "| `quick` | `niso` | 1 | 0.5000 | 1 |"
     assert lines[5:7] == ["| *published* | *same* | — | *0.90* | — |", "| *published* | *net* | — | *0.95* | — |"]
     assert "no comparison" in lines[8] and lines[8].endswith("Sources: same — a paper; net — b.")
     assert fill("\n".join(lines), tmp_path, lambda name: about) == "\n".join(lines)
-    assert "0.9" not in fill(TEXT, tmp_path, lambda name: about)
+    assert "0.90" not in fill(TEXT, tmp_path, lambda name: about)
