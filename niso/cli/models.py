@@ -30,6 +30,6 @@ class Options:
             return
         for name in bundled.names():
             model = bundled.find(name)
-            print(f"{name} ({model.size / 1e6:.1f} MB): {model.metric}")
+            print(f"{name} ({model.size / 1e3:,.0f} kB): {model.metric}")
             print(textwrap.indent(textwrap.fill(model.about, WIDTH), "    "))
         print('\n`niso models NAME` shows the card of one; in Python: niso.load("NAME")')

@@ -10,7 +10,7 @@ def test_models_are_listed_and_their_cards_shown(niso, refused):
     assert listed.status == 0 and listed.err == ""
     for name in bundled.names():
         model = bundled.find(name)
-        assert f"{name} ({model.size / 1e6:.1f} MB): {model.metric}" in listed.out
+        assert f"{name} ({model.size / 1e3:,.0f} kB): {model.metric}" in listed.out
         assert niso("models", name).out == model.card
     assert "no model 'homnst-group' comes with niso; did you mean homnist-group?" in refused("models", "homnst-group")
 

@@ -22,6 +22,7 @@ from niso.experiments import EXPERIMENTS
 from niso.experiments.homnist.experiment import make_actions
 from niso.experiments.pose import evaluation
 from niso.experiments.pose.inference import load_reader
+from niso.experiments.settings import Settings
 from niso.geometry import trajectories
 from niso.geometry.domains import sphere, torus
 from niso.geometry.mesh.files import write_off
@@ -116,7 +117,9 @@ def test_its_main_metric_is_that_of_its_record(name, tmp_path):
 def test_its_files_go_together_and_name_no_place(name):
     model = bundled.find(name)
     config, record = (json.loads((model.folder / file).read_text()) for file in ("config.json", "record.json"))
-    assert config["metrics"] == record["metrics"] and config["config"] == record["settings"]["config"]
+    assert config["metrics"] == record["metrics"]
+    recorded = Settings.load(model.record.settings, model.folder)
+    assert niso.load(name).settings.config == recorded.config
     assert f"`{model.metric.split()[0]}`" in model.card and model.about.endswith(".")
     assert sorted(file.name for file in model.folder.iterdir()) == [
         "README.md",
