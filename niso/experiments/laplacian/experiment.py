@@ -238,7 +238,13 @@ class LaplacianExperiment(Experiment):
 
     def phases(self) -> Iterator[Phase]:
         config = self.config
-        objective = IsometryObjective(self.model, config.equivariance, config.multiplicity, config.multiplicity_decay)
+        objective = IsometryObjective(
+            self.model,
+            config.equivariance,
+            config.multiplicity,
+            config.multiplicity_decay,
+            eigenvalue_noise=config.eigenvalue_noise,
+        )
         yield Phase("pretrain", objective, self.sample, config.training)
 
     def sample(self, step: int) -> tuple[Tensor, Tensor]:
