@@ -94,10 +94,13 @@ Records: results/torus/torus-standard-*.json.
 FIELD = replace(
     QUICK,
     bandwidth=4,
+    norm="l1",
+    multiplicity=0.3,
+    eigenvalue_noise=0.3,
     spectrum="field",
     field=FieldConfig("periodic", frequencies=24, layers=0),
     training=replace(
-        QUICK.training, steps=6_000, warmup_steps=600, learning_rate=5e-3, eigenfunction_learning_rate=0.02
+        QUICK.training, steps=4_000, warmup_steps=400, learning_rate=5e-3, eigenfunction_learning_rate=0.02
     ),
 )
 """8×8, frequencies below 4, k = 49, as a field that is told that the torus is periodic: each function is a sum of the
@@ -110,13 +113,13 @@ FIELD_16 = replace(
     FIELD,
     size=16,
     bandwidth=8,
-    multiplicity=0.08,
+    multiplicity=0.6,
     multiplicity_decay=0.005,
     field=FieldConfig("periodic", frequencies=112, layers=0),
     training=replace(
         FIELD.training,
-        steps=7_000,
-        warmup_steps=700,
+        steps=5_000,
+        warmup_steps=500,
         eigenfunction_learning_rate=0.01,
         eigenvalue_learning_rate=0.5,
     ),
