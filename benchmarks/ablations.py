@@ -44,8 +44,8 @@ VARIANTS = {
     },
     "torus-field": {
         "no-noise": "--eigenvalue-noise 0",
-        "mean-square": "--norm l2 --multiplicity 0.04",
-        "mean-square-no-noise": "--norm l2 --multiplicity 0.04 --eigenvalue-noise 0",
+        "reconstruction-alone": "--equivariance 0",
+        "mean-square": "--norm l2 --multiplicity 0.04 --equivariance 0",
         "not-told": "--field.features fourier --field.layers 1",
         "not-told-dense": "--size 16 --field.features fourier --field.layers 1",
     },

@@ -43,7 +43,7 @@ COMMON: dict[str, Any] = {
     "spectral_dropout": 0.5,
     "evaluation_pairs": 64,
 }
-"""What all presets share. With identity networks the equivariance loss equals the reconstruction loss."""
+"""What all presets share. With identity networks and mean squares, equivariance and reconstruction loss are equal."""
 
 
 @dataclass(frozen=True)

@@ -95,12 +95,13 @@ FIELD = replace(
     QUICK,
     bandwidth=4,
     norm="l1",
+    equivariance=2.0,
     multiplicity=0.3,
     eigenvalue_noise=0.3,
     spectrum="field",
     field=FieldConfig("periodic", frequencies=24, layers=0),
     training=replace(
-        QUICK.training, steps=4_000, warmup_steps=400, learning_rate=5e-3, eigenfunction_learning_rate=0.02
+        QUICK.training, steps=3_000, warmup_steps=300, learning_rate=5e-3, eigenfunction_learning_rate=0.02
     ),
 )
 """8×8, frequencies below 4, k = 49, as a field that is told that the torus is periodic: each function is a sum of the
