@@ -151,8 +151,8 @@ FIELD_16 = replace(
     field=FieldConfig("coordinates", gain=3.0),
     training=replace(
         FIELD.training,
-        steps=5_000,
-        warmup_steps=500,
+        steps=2_000,
+        warmup_steps=200,
         learning_rate=1e-2,
         eigenvalue_learning_rate=0.05,
         eigenvalues_frozen=0.5,
