@@ -45,9 +45,8 @@ VARIANTS = {
     "torus-field": {
         "no-noise": "--eigenvalue-noise 0",
         "reconstruction-alone": "--equivariance 0",
-        "mean-square": "--norm l2 --multiplicity 0.04 --equivariance 0",
-        "not-told": "--field.features fourier --field.layers 1",
-        "not-told-dense": "--size 16 --field.features fourier --field.layers 1",
+        "mean-square-no-noise": "--norm l2 --multiplicity 0.04 --equivariance 0 --eigenvalue-noise 0 "
+        "--steps 6000 --warmup-steps 600",
     },
     "homnist": {
         **{f"group-{n}-others": f"--method niso-group --group {n}" for n in (2, 4, 8)},

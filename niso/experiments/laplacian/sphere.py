@@ -158,7 +158,10 @@ FIELD_16 = replace(
         eigenvalues_frozen=0.5,
     ),
 )
-"""The same on 16×16, k = 64: `niso run sphere --preset field-16`. Records: results/sphere/sphere-field-16-*.json."""
+"""The same on 16×16, k = 64, with the changes of docs/notation.md, "What the presets of fields change". Training goes on for
+2,000 steps: with more, fields became rougher between the points of the grid.
+
+`niso run sphere --preset field-16`: SECONDS. Records: results/sphere/sphere-field-16-*.json."""
 
 
 class ByDegree(NamedTuple):
