@@ -1,6 +1,7 @@
 """Variants of a preset: what each departure from it buys. Runs and records all of them.
 
     python -m benchmarks.ablations torus [--seeds 3] [--parallel 2]
+    python -m benchmarks.ablations torus-field
     python -m benchmarks.ablations homnist --data-dir MNIST
 
 Runs lie under runs/ablations/ and are resumed if they were interrupted; records go to results/<experiment>-ablations/.
@@ -23,6 +24,7 @@ ONE_RATE = "--eigenvalue-learning-rate None --mass-learning-rate None --eigenval
 ABSOLUTE = "--relative-equivariance None"
 COMMON = {
     "torus": "--steps 8000 --warmup-steps 800",
+    "torus-field": "--preset field",
     "homnist": "--preset small --steps 500 --conv.channels 64 --conv.patch 4 --conv.stem-channels 64 "
     "--precision bf16-mixed --compile",
 }
@@ -39,6 +41,12 @@ VARIANTS = {
         "constant-multiplicity": "--multiplicity-decay 1",
         "eigenvalues-never-frozen": "--eigenvalues-frozen 0",
         "no-spectral-dropout": "--spectral-dropout 0",
+    },
+    "torus-field": {
+        "no-noise": "--eigenvalue-noise 0",
+        "reconstruction-alone": "--equivariance 0",
+        "mean-square-no-noise": "--norm l2 --multiplicity 0.04 --equivariance 0 --eigenvalue-noise 0 "
+        "--steps 6000 --warmup-steps 600",
     },
     "homnist": {
         **{f"group-{n}-others": f"--method niso-group --group {n}" for n in (2, 4, 8)},
@@ -60,7 +68,7 @@ def run(experiment: str, variant: str, seed: int, more: list[str]) -> None:
         command = ["resume", str(out)]
     else:
         flags = [*COMMON[experiment].split(), *VARIANTS[experiment][variant].split(), *more]
-        command = ["run", experiment, *flags, "--seed", str(seed), "--out", str(out)]
+        command = ["run", experiment.partition("-")[0], *flags, "--seed", str(seed), "--out", str(out)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
     for words in (command, ["record", str(out), "--to", f"results/{experiment}-ablations/{variant}"]):
         done = subprocess.run([*NISO, *words], env=environment, capture_output=True, text=True)

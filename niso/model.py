@@ -155,6 +155,7 @@ class NeuralIsometry(nn.Module):
         ttx: Shaped[Tensor, "batch ..."] | None = None,
         group: int = 1,
         leave_one_out: bool = True,
+        eigenvalue_noise: float = 0.0,
     ) -> IsometryOutput:
         """Losses and maps of observations ψ, Tψ and, in the triplet regime, T²ψ.
 
@@ -164,15 +165,21 @@ class NeuralIsometry(nn.Module):
         - Groups, where `group` > 1 (not in the paper): each `group` consecutive observations share one T. τ is
           solved from the whole group or, with `leave_one_out`, for each member from the other members.
 
+        Args:
+            eigenvalue_noise: standard deviation of Gaussian noise on the eigenvalues that maps are solved with, in
+                training (not in the paper). Where eigenvalues are equal, the mask does not see how their
+                eigenfunctions are mixed, and no gradient unmixes them; with noise the mask sees it.
+
         Raises:
             TypeError: observations that are not tensors, latents that are not of floating-point numbers, or a `group`
                 that is not a whole number.
             ValueError: views of different lengths or shapes, a batch that is not a multiple of `group`, triplets in
-                groups, or latents that do not have the spectrum's number of points.
+                groups, a negative noise, or latents that do not have the spectrum's number of points.
             FloatingPointError: NaN or infinite latents.
         """
         views = (x, tx) if ttx is None else (x, tx, ttx)
         _check_views(*views)
+        check_number("eigenvalue_noise", eigenvalue_noise)
         lengths = [view.shape[0] for view in views]  # not len, nor chunk below: they fix the length in an export
         if any(length != lengths[0] for length in lengths):
             raise ValueError(f"views of one batch must be equally long, not {lengths}")
@@ -185,13 +192,17 @@ class NeuralIsometry(nn.Module):
         spectrum = self.spectrum()
         latents = self.encode(torch.cat(views), spectrum).split(lengths)
         a, b = latents[:2]
-        tau = self._solve(_shared_covariance(a, b, group, leave_one_out), spectrum)
+        noisy = spectrum
+        if eigenvalue_noise and self.training:
+            values = spectrum.eigenvalues
+            noisy = spectrum._replace(eigenvalues=values + eigenvalue_noise * torch.randn_like(values))
+        tau = self._solve(_shared_covariance(a, b, group, leave_one_out), noisy)
         if ttx is None:
             transported, targets = (matmul(tau, a), matmul(tau.mT, b)), (tx, x)
             equivariance = self._equivariance(a, b, *transported)
         else:
             c = latents[2]
-            sigma = self._solve(cross_covariance(b, c), spectrum)
+            sigma = self._solve(cross_covariance(b, c), noisy)
             transported, targets = (matmul(sigma, a), matmul(tau, b)), (tx, ttx)
             equivariance = self._equivariance(a, b, transported[0]) + self._equivariance(b, c, transported[1])
         kept = [self.dropout(part, spectrum.eigenvalues) for part in transported]  # one by one, as `batch_rand` needs
@@ -279,6 +290,8 @@ class IsometryObjective(nn.Module):
         group, leave_one_out: the group regime, see `NeuralIsometry.forward`.
         contrastive, vicreg: weights of `niso.losses.contrastive` and `niso.losses.vicreg` between ψ and Tψ; 0, as in
             the paper, turns them off.
+        eigenvalue_noise: see `NeuralIsometry.forward`; it decays as β does, since by then eigenfunctions are unmixed
+            and what is left is to make them exact.
     """
 
     def __init__(
@@ -292,6 +305,7 @@ class IsometryObjective(nn.Module):
         leave_one_out: bool = True,
         contrastive: float = 0.0,
         vicreg: float = 0.0,
+        eigenvalue_noise: float = 0.0,
     ) -> None:
         super().__init__()
         self.model = model
@@ -303,15 +317,19 @@ class IsometryObjective(nn.Module):
         self.leave_one_out = leave_one_out
         self.contrastive = contrastive
         self.vicreg = vicreg
+        self.eigenvalue_noise = eigenvalue_noise
 
     def multiplicity_at(self, progress: float) -> float:
         """β after the share `progress` of training, in [0, 1]."""
-        share = self.multiplicity_decay_share
-        return losses.decayed(self.multiplicity, self.multiplicity_decay, progress, share)
+        return self._decayed(self.multiplicity, progress)
+
+    def _decayed(self, value: float, progress: float) -> float:
+        return losses.decayed(value, self.multiplicity_decay, progress, self.multiplicity_decay_share)
 
     def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
         """Loss terms of a pair (ψ, Tψ) or triplet (ψ, Tψ, T²ψ) of batches; "loss" is their weighted sum."""
-        out = self.model(*batch, group=self.group, leave_one_out=self.leave_one_out)
+        noise = self._decayed(self.eigenvalue_noise, progress)
+        out = self.model(*batch, group=self.group, leave_one_out=self.leave_one_out, eigenvalue_noise=noise)
         loss, terms = out.loss(self.equivariance, self.multiplicity_at(progress)), out.losses
         if self.contrastive:
             terms["contrastive"] = losses.contrastive(out.latents[0], out.latents[1])

@@ -1,5 +1,6 @@
 """NeuralIsometry: regimes, losses, dropout, precision, compilation, and processes."""
 
+import math
 import subprocess
 import sys
 
@@ -154,6 +155,49 @@ def test_objective():
     assert triplet["loss"].isfinite()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_noise_on_eigenvalues_unmixes_what_equal_ones_hide(dtype):
+    """Two planes of a circle, mixed at 30° and at one eigenvalue: only with noise does a gradient see the angle."""
+    angle = torch.full((), math.pi / 6, dtype=dtype, requires_grad=True)
+    places = torch.arange(POINTS, dtype=dtype) * 2 * math.pi / POINTS
+    first, second = (torch.stack([(n * places).cos(), (n * places).sin()], 1) * (2 / POINTS) ** 0.5 for n in (1, 2))
+
+    class Mixed(nn.Module):
+        def forward(self):
+            turned = torch.cat(
+                [first * angle.cos() + second * angle.sin(), second * angle.cos() - first * angle.sin()], 1
+            )
+            return niso.Spectrum(places.new_ones(POINTS), turned, places.new_zeros(4))
+
+    model = niso.NeuralIsometry(nn.Identity(), nn.Identity(), Mixed(), norm="l2")
+    x = torch.randn(4, POINTS, 30, dtype=dtype)
+
+    def slope(noise, draws=1):
+        loss = sum(model(x, x.roll(1, 1), eigenvalue_noise=noise).losses["reconstruction"] for _ in range(draws))
+        return torch.autograd.grad(loss / draws, angle)[0]
+
+    small = 1e-5 if dtype == torch.float32 else 1e-12
+    assert abs(slope(0.0)) < small
+    assert slope(1.0, draws=100) > 1e-3  # towards 0, where the planes are apart
+    model.eval()
+    assert abs(slope(1.0)) < small  # noise is for training
+
+
+def test_noise_on_eigenvalues_decays_as_the_multiplicity(monkeypatch):
+    seen, model = [], make()
+    forward = model.forward
+
+    def spied(*views, eigenvalue_noise, **options):
+        seen.append(eigenvalue_noise)
+        return forward(*views, eigenvalue_noise=eigenvalue_noise, **options)
+
+    monkeypatch.setattr(model, "forward", spied)
+    objective = IsometryObjective(model, 1.0, 4.0, multiplicity_decay=0.01, eigenvalue_noise=2.0)
+    for progress in (0.0, 0.5, 0.8, 1.0):
+        objective(views(2), progress)
+        assert seen[-1] == pytest.approx(objective.multiplicity_at(progress) / 2)
+
+
 def test_identity_networks_at_full_rank_make_the_losses_equivalent():
     """Paper §4.3: with identity networks, uniform mass and full rank, both measure the same error."""
     spectrum = niso.LearnedSpectrum(POINTS).double()
@@ -282,6 +326,8 @@ def test_bad_calls():
         model(x, tx, group=3)
     with pytest.raises(ValueError, match="group must be at least 1, got 0"):
         model(x, tx, group=0)
+    with pytest.raises(ValueError, match="eigenvalue_noise must not be negative"):
+        model(x, tx, eigenvalue_noise=-1.0)
     with pytest.raises(ValueError, match="triplets and groups cannot be combined"):
         model(x, tx, ttx, group=2)
     with pytest.raises((ValueError, TypeCheckError), match=r"equally long|'tx'"):

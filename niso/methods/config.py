@@ -66,6 +66,8 @@ class IsometryConfig(Strict):
     """Weight β of the multiplicity loss."""
     multiplicity_decay: float = 1.0
     """Factor that β reaches at the end, geometrically over the last 30 % of the steps."""
+    eigenvalue_noise: float = 0.0
+    """Standard deviation of noise on the eigenvalues wherever training solves for a map. It decays as β does."""
     spectral_dropout: float = 0.0
     """Probability of spectral dropout."""
     special: bool = False
@@ -80,7 +82,7 @@ class IsometryConfig(Strict):
     """The networks of a field."""
 
     def __post_init__(self) -> None:
-        require(self, "equivariance", "multiplicity", "damping")
+        require(self, "equivariance", "multiplicity", "eigenvalue_noise", "damping")
         require(self, "multiplicity_decay", "spectral_dropout", most=1.0)
         for name in ("rank", "evaluation_pairs"):
             value = getattr(self, name)

@@ -27,6 +27,7 @@ class Isometry(Method):
         *("rank", "spectrum", "field", "eigenvalues", "eigenfunctions", "special", "damping", "spectral_dropout"),
         *("vector_neurons", "classifier", "spectral_head", "eigenspace_head"),
         *("equivariance", "relative_equivariance", "multiplicity", "multiplicity_decay"),
+        "eigenvalue_noise",
         *(f"{phase}.{name}" for phase in ("training", "head") for name in SPECTRAL),
     }
     admitted: Mask = "soft"
@@ -54,6 +55,7 @@ class Isometry(Method):
             leave_one_out=self.leave_one_out,
             contrastive=self.contrastive,
             vicreg=self.vicreg,
+            eigenvalue_noise=self.eigenvalue_noise,
         )
 
     @property
@@ -65,6 +67,11 @@ class Isometry(Method):
     def multiplicity(self) -> float:
         """Weight β."""
         return self.config.multiplicity
+
+    @property
+    def eigenvalue_noise(self) -> float:
+        """Standard deviation of the noise on eigenvalues."""
+        return self.config.eigenvalue_noise
 
     @property
     def contrastive(self) -> float:
@@ -170,10 +177,14 @@ class NoEquivariance(Isometry):
 class NoMultiplicity(Isometry):
     """The paper's ablation without the multiplicity loss: β = 0."""
 
-    reads = Isometry.reads - {"multiplicity", "multiplicity_decay"}
+    reads = Isometry.reads - {"multiplicity", "multiplicity_decay", "eigenvalue_noise"}
 
     @property
     def multiplicity(self) -> float:
+        return 0.0
+
+    @property
+    def eigenvalue_noise(self) -> float:
         return 0.0
 
 

@@ -31,7 +31,8 @@ class FieldSpectrum(SpectrumModule):
     - G = UᵀMU, summed over the points;
     - Φ(x) = U(x) G^(−1/2), so that ΦᵀMΦ = I; at the points themselves this is M^(−1/2) polar(M^(1/2) U);
       by "rotation" it is U(x) G^(−1/2) F cayley(W), so that U has to find the space of the eigenfunctions alone, and
-      they turn in it as those of a `LearnedSpectrum` do. Call `retract_` after every optimiser step;
+      they turn in it as those of a `LearnedSpectrum` do. Call `retract_` after every optimiser step. U is not
+      trained where it spans all that it can: with no layers and as many functions as features and a constant;
     - Λ as in `LearnedSpectrum`.
 
     Call it to get the `Spectrum` at the points that it was made with, and `at` for other points.
@@ -108,6 +109,8 @@ class FieldSpectrum(SpectrumModule):
         if eigenfunctions == "rotation":
             self.register_buffer("frame", start_frame(rank))
             self.basis = nn.Parameter(torch.zeros(rank, rank))
+            if not layers and rank == span:  # U spans all that it ever can, so that the angles alone determine Φ
+                self.functions.requires_grad_(False)
         with torch.no_grad():
             mass, u = (part.double().cpu() for part in self._evaluate(self.places, self.weights))
             values = torch.linalg.eigvalsh(u.mT @ (mass[:, None] * u))

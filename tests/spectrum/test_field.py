@@ -155,6 +155,15 @@ def test_linear_fields_span_the_waves_that_they_are_given():
     torch.testing.assert_close(waves @ (waves.mT @ spectrum().eigenfunctions), spectrum().eigenfunctions)
 
 
+@pytest.mark.parametrize("rank, trained", [(25, False), (24, True)])
+def test_functions_that_span_all_that_they_can_are_not_trained(rank, trained):
+    options = {"features": "periodic", "frequencies": 12, "layers": 0, "eigenfunctions": "rotation"}
+    field = FieldSpectrum(torus(6, 6).points, rank, **options)
+    assert [parameter.requires_grad for parameter in field.functions.parameters()] == [trained] * 2
+    field().eigenfunctions.square().sum().backward()
+    assert field.basis.grad is not None and all(p.grad is not None for p in field.density.parameters())
+
+
 @pytest.mark.parametrize("kind, count", [("coordinates", 2), ("fourier", 26), ("periodic", 24)])
 def test_numbers_of_features(kind, count):
     features = PointFeatures(kind, 2, 12, scale=3.0)

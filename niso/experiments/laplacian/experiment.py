@@ -43,7 +43,7 @@ COMMON: dict[str, Any] = {
     "spectral_dropout": 0.5,
     "evaluation_pairs": 64,
 }
-"""What all presets share. With identity networks the equivariance loss equals the reconstruction loss."""
+"""What all presets share. With identity networks and mean squares, equivariance and reconstruction loss are equal."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,13 @@ class LaplacianExperiment(Experiment):
 
     def phases(self) -> Iterator[Phase]:
         config = self.config
-        objective = IsometryObjective(self.model, config.equivariance, config.multiplicity, config.multiplicity_decay)
+        objective = IsometryObjective(
+            self.model,
+            config.equivariance,
+            config.multiplicity,
+            config.multiplicity_decay,
+            eigenvalue_noise=config.eigenvalue_noise,
+        )
         yield Phase("pretrain", objective, self.sample, config.training)
 
     def sample(self, step: int) -> tuple[Tensor, Tensor]:
