@@ -84,7 +84,7 @@ def tolerance(dtype):
 # The command line, in this process and in processes of its own
 
 ROOT = Path(__file__).parents[1]
-TINY = "--size 4 --images 3 --pool 50 --steps 3 --batch-size 1 --evaluation-pairs 2".split()
+TINY = "--size 5 --images 3 --pool 50 --steps 3 --batch-size 1 --evaluation-pairs 2".split()
 CONSOLE_SCRIPT = "import sys\nfrom niso.cli.main import main\nif __name__ == '__main__':\n    sys.exit(main())\n"
 
 

@@ -42,7 +42,7 @@ def content(folder: Path) -> dict[Path, bytes]:
         ("truncated", "broken.png cannot be read"),
         ("text", "broken.png cannot be read (it is not an image)"),
         ("zero", "broken.png cannot be read"),
-        ("small", "broken.png (3×3 pixels) is too small for 4×4"),
+        ("small", "broken.png (3×3 pixels) is too small for 5×5"),
     ],
 )
 def test_bad_data_leaves_nothing_behind(refused, niso, tiny, tmp_path, images, kind, message):

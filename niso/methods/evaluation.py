@@ -169,13 +169,14 @@ def latent_metrics(a: Float[Tensor, "observations rank channels"]) -> dict[str, 
     a = a.double()
     gram = a.mT @ a
     directions = nn.functional.normalize(gram.flatten(1), dim=1)
+    directions = directions - directions.mean(0)
     several = {"latent_rank": _effective(gram).mean().item()} if min(a.shape[1:]) >= SEVERAL else {}
     return {
         "latent_common": _common(a),
         **several,
         "latent_spread": (a - a.mean(0)).square().mean().sqrt().item(),
         "invariants_common": _common(gram),
-        "invariants_rank": _effective(directions.T.cov(correction=0)).item(),
+        "invariants_rank": _effective(directions.T @ directions).item(),
     }
 
 

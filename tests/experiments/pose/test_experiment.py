@@ -48,7 +48,9 @@ def test_results_are_those_described(make, method):
     list(experiment.phases())
     result = experiment.evaluate()
     described = DESCRIBED - TIMES - VALIDATION - COVERED
-    of_maps = {name for name in described if name.startswith(("equivariance", "reconstruction", "latent", "invariants"))}
+    of_maps = {
+        name for name in described if name.startswith(("equivariance", "reconstruction", "latent", "invariants"))
+    }
     assert result.metrics.keys() == (described if method in METHODS else described - of_maps)
     assert all(math.isfinite(value) and value >= 0 for value in result.metrics.values())
     assert all(result.metrics[f"sequences_skip{skip}"] == 2 for skip in SKIPS)

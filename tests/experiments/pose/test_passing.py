@@ -39,7 +39,7 @@ def test_objects_hide_their_share_of_every_frame_and_nothing_else(make, mark):
 @pytest.mark.parametrize("memory", [1.0, 0.0])
 def test_heads_are_trained_on_covered_frames(make, memory):
     experiment = make(occlusion=0.5, confidence="given", memory=memory)
-    _, head = experiment.phases()
+    *_, head = experiment.phases()
     first, second, _ = head.sampler(0)
     pairs = experiment.head_pairs(0)
     for features, frame in ((first, pairs.first), (second, pairs.second)):
