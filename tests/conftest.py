@@ -84,7 +84,7 @@ def tolerance(dtype):
 # The command line, in this process and in processes of its own
 
 ROOT = Path(__file__).parents[1]
-TINY = "--size 5 --images 3 --pool 50 --steps 3 --batch-size 1 --evaluation-pairs 2".split()
+TINY = "--size 4 --images 3 --pool 50 --steps 3 --batch-size 1 --evaluation-pairs 2".split()
 CONSOLE_SCRIPT = "import sys\nfrom niso.cli.main import main\nif __name__ == '__main__':\n    sys.exit(main())\n"
 
 
@@ -261,14 +261,24 @@ def finished(finished_once: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def unfinished(finished: Path) -> Path:
-    """The same as if killed before its evaluation, and with three more steps to do."""
-    (finished / "metrics.json").unlink()
-    path = finished / "config.yaml"
-    settings = yaml.safe_load(path.read_text())
-    settings["config"]["training"]["steps"] = 6
-    path.write_text(yaml.safe_dump(settings))
-    return finished
+def reopened() -> Callable[[Path], Path]:
+    """Makes a finished run as if killed before its evaluation, and with three more steps to do."""
+
+    def reopen(run: Path) -> Path:
+        (run / "metrics.json").unlink()
+        path = run / "config.yaml"
+        settings = yaml.safe_load(path.read_text())
+        settings["config"]["training"]["steps"] = 6
+        path.write_text(yaml.safe_dump(settings))
+        return run
+
+    return reopen
+
+
+@pytest.fixture
+def unfinished(finished: Path, reopened: Callable[[Path], Path]) -> Path:
+    """The finished run, reopened."""
+    return reopened(finished)
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import resource
 import shutil
 import signal
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +43,7 @@ def content(folder: Path) -> dict[Path, bytes]:
         ("truncated", "broken.png cannot be read"),
         ("text", "broken.png cannot be read (it is not an image)"),
         ("zero", "broken.png cannot be read"),
-        ("small", "broken.png (3×3 pixels) is too small for 5×5"),
+        ("small", "broken.png (3×3 pixels) is too small for 4×4"),
     ],
 )
 def test_bad_data_leaves_nothing_behind(refused, niso, tiny, tmp_path, images, kind, message):
@@ -200,7 +201,10 @@ def test_damaged_metrics_can_be_computed_again(refused, niso, finished):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit's effect is Linux's")
-def test_a_full_disk_while_saving(refused, niso, unfinished, weights):
+def test_a_full_disk_while_saving(refused, niso, small, reopened, weights, tmp_path):
+    larger = ["6" if before == "--size" else word for before, word in pairwise(["", *small])]  # than the run's facts
+    assert niso("run", "torus", *larger, "--out", tmp_path / "run").status == 0
+    unfinished = reopened(tmp_path / "run")
     before = weights(unfinished)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
