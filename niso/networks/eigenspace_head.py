@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from niso.config import Strict, require
 from niso.linalg import full_precision
 from niso.networks.mlp import MLP, MLPConfig
+from niso.networks.spectral_head import check_sizes
 from niso.networks.vector_neurons import inner_products
 
 
@@ -64,11 +65,7 @@ class EigenspaceHead(nn.Module):
         self, inputs: int, classes: int, eigenvalues: Float[Tensor, " rank"], config: EigenspaceHeadConfig | None = None
     ) -> None:
         super().__init__()
-        if inputs < 1 or classes < 1 or not len(eigenvalues):
-            raise ValueError(
-                f"a head needs at least one input channel, class and eigenvalue, got {inputs}, {classes} and "
-                f"{len(eigenvalues)}"
-            )
+        check_sizes(inputs, classes, eigenvalues)
         self.config = config = config or EigenspaceHeadConfig()
         self.register_buffer("shares", soft_eigenspaces(eigenvalues.detach(), config.eigenspaces))
         count = len(self.shares) * inputs * (inputs + 1) // 2

@@ -60,6 +60,19 @@ class Diffusion(nn.Module):
         return a * torch.exp(-eigenvalues[:, None] * self.log_times.exp())
 
 
+def check_sizes(inputs: int, classes: int, eigenvalues: Float[Tensor, " rank"]) -> None:
+    """What a head that knows an operator needs.
+
+    Raises:
+        ValueError: no input channel, class or eigenvalue.
+    """
+    if inputs < 1 or classes < 1 or not len(eigenvalues):
+        raise ValueError(
+            f"a head needs at least one input channel, class and eigenvalue, got {inputs}, {classes} and "
+            f"{len(eigenvalues)}"
+        )
+
+
 class SpectralHead(nn.Module):
     """Class scores of coefficients (batch, rank, channels): the same for a and τ a where τ in O(rank) commutes with Λ.
 
@@ -82,11 +95,7 @@ class SpectralHead(nn.Module):
         self, inputs: int, classes: int, eigenvalues: Float[Tensor, " rank"], config: SpectralHeadConfig | None = None
     ) -> None:
         super().__init__()
-        if inputs < 1 or classes < 1 or not len(eigenvalues):
-            raise ValueError(
-                f"a head needs at least one input channel, class and eigenvalue, got {inputs}, {classes} and "
-                f"{len(eigenvalues)}"
-            )
+        check_sizes(inputs, classes, eigenvalues)
         self.config = config = config or SpectralHeadConfig()
         values = eigenvalues.detach()
         self.register_buffer("eigenvalues", values - values.min())
