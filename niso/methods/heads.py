@@ -35,28 +35,20 @@ def invariant_head(
     return RescaledHead(VectorNeuronHead(examples.shape[2], classes, config.vector_neurons), examples)
 
 
-def spectral_head(
+OF_OPERATORS = ("spectral", "eigenspaces")
+"""Classifiers for maps that commute with an operator."""
+
+
+def operator_head(
     config: ClassifierConfig,
     examples: Float[Tensor, "batch length channels"],
     classes: int,
     eigenvalues: Float[Tensor, " length"],
 ) -> nn.Module:
-    """A classifier that is invariant to the orthogonal maps that commute with the operator."""
-    return RescaledHead(SpectralHead(examples.shape[2], classes, eigenvalues, config.spectral_head), examples)
-
-
-def eigenspace_head(
-    config: ClassifierConfig,
-    examples: Float[Tensor, "batch length channels"],
-    classes: int,
-    eigenvalues: Float[Tensor, " length"],
-) -> nn.Module:
-    """The same from standardised inner products."""
-    return RescaledHead(EigenspaceHead(examples.shape[2], classes, eigenvalues, config.eigenspace_head), examples)
-
-
-OF_OPERATORS = {"spectral": spectral_head, "eigenspaces": eigenspace_head}
-"""Heads for maps that commute with an operator, by the name of the classifier."""
+    """A classifier, one of `OF_OPERATORS`, that is invariant to the orthogonal maps that commute with the operator."""
+    heads = {"spectral": (SpectralHead, config.spectral_head), "eigenspaces": (EigenspaceHead, config.eigenspace_head)}
+    head, settings = heads[config.classifier]
+    return RescaledHead(head(examples.shape[2], classes, eigenvalues, settings), examples)
 
 
 def plain_head(config: ClassifierConfig, examples: Float[Tensor, "batch length channels"], classes: int) -> nn.Module:
