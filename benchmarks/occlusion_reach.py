@@ -3,7 +3,8 @@
 An encoder normalises its channels over the whole image and its convolutions are wide: what covers a part of it changes
 latents elsewhere. Measured on validation digits of a homNIST run under homographies, with the occluder as it is and
 with −1, the background, in its place: the error of latents at points away from it, and of coefficients, plain and with
-the true mask as confidence.
+the true mask as confidence. And of maps between two covered views: solved from all points, from those that each view
+shows, and from those that both show, which takes the true homography to find out.
 
 Run: python -m benchmarks.occlusion_reach RUN --data-dir MNIST
 """
@@ -22,10 +23,13 @@ import torch  # isort: skip  # after benchmarks.common, which sets how its threa
 from torch import Tensor, nn
 
 import niso
+from niso import metrics
 from niso.data.digits.mnist import signed
 from niso.experiments import partial_views
 from niso.experiments.homnist.experiment import Homnist
+from niso.geometry.homographies import Homographies
 from niso.geometry.occluders import draw_occluder
+from niso.methods.method import Method
 
 DIGITS = 250
 
@@ -35,7 +39,7 @@ class Reach:
     """Options."""
 
     run: Annotated[str, tyro.conf.Positional]
-    """Folder of a finished homNIST run without occlusion and with a validation split."""
+    """Folder of a finished homNIST run without occlusion and with a validation split, or a model's name."""
     data_dir: Path | None = None
     """Folder of MNIST's files."""
 
@@ -43,6 +47,38 @@ class Reach:
 def relative(error: Tensor, whole: Tensor) -> float:
     """Mean square error, relative to the variance over digits."""
     return (error.square().mean() / (whole - whole.mean(0)).square().mean()).item()
+
+
+def shares(seen: Tensor, grid: tuple[int, int]) -> Tensor:
+    """Confidence of each latent point: the share of its cell's pixels that are seen, squared."""
+    return nn.functional.adaptive_avg_pool2d(seen, grid).flatten(1).square()
+
+
+@torch.no_grad()
+def map_errors(
+    method: Method, x: Tensor, tx: Tensor, t: Tensor, share: float, generator: torch.Generator
+) -> dict[str, float]:
+    """Relative errors of the maps from ψ to Tψ, each behind an occluder of its own, on the next digit, a whole one."""
+    spectrum, ones = method.spectrum(), Homographies(background=0)
+    assert spectrum is not None
+    covered = torch.full((len(x),), share)
+    occluders = [draw_occluder(covered, (x.shape[-2], x.shape[-1]), generator) for _ in range(2)]
+    first, second = seen = [(~occluder.covered).float() for occluder in occluders]
+    both = [first * ones.act(second, ones.inverse(t)), second * ones.act(first, t)]
+    next_x = x.roll(-1, 0)
+    a, b = method.encode(next_x), method.encode(Homographies().act(next_x, t))
+
+    def error(*pair: Tensor) -> float:
+        return metrics.relative_map_error(a, b, tau_other=method.solve(*pair)).mean().item()
+
+    latents = [method.latents(occluder.over(view)) for occluder, view in zip(occluders, (x, tx), strict=True)]
+    errors = {"all": error(*(spectrum.project(z) for z in latents))}
+    for name, shown in (("own", seen), ("both", both)):
+        confidence = [shares(part, method.grid) for part in shown]
+        errors[name] = error(*(spectrum.project(z, c) for z, c in zip(latents, confidence, strict=True)))
+        hidden = [view * part + (part - 1) for view, part in zip((x, tx), shown, strict=True)]
+        errors[f"{name} before"] = error(*map(method.encode, hidden))
+    return errors
 
 
 @torch.no_grad()
@@ -54,10 +90,12 @@ def main(options: Reach) -> None:
     generator = torch.Generator().manual_seed(0)
     images = experiment.validation_images
     x = signed(images[torch.arange(DIGITS) * len(images) // DIGITS])[:, None]
-    x = experiment.action.act(x, experiment.action.sample(len(x), generator))
+    t, after = (experiment.action.sample(len(x), generator) for _ in range(2))
+    x = experiment.action.act(x, t)
+    tx = experiment.action.act(x, after)
     z, a, spectrum = method.latents(x), method.encode(x), method.spectrum()
     assert spectrum is not None
-    rows, results = [], []
+    rows, results, maps = [], [], []
     for share in partial_views.SHARES[1:]:
         occluder = draw_occluder(torch.full((len(x),), share), (x.shape[-2], x.shape[-1]), generator)
         hidden = nn.functional.adaptive_avg_pool2d(occluder.covered.float(), method.grid)
@@ -74,10 +112,23 @@ def main(options: Reach) -> None:
             results.append(
                 {"share": share, "occluder": name, "away": errors[0], "plain": errors[1], "weighted": errors[2]}
             )
+        maps.append({"share": share, **map_errors(method, x, tx, after, share, generator)})
     columns = ["covered", "occluder", "latents away from it", "coefficients", "coefficients, weighted by the true mask"]
     table("Mean square errors, relative to the variance over digits", columns, rows)
     trained = {"method": fitted.settings.method, "spectrum": config.spectrum, "steps": config.training.steps}
-    write("occlusion_reach", Named(), {"trained": trained, "errors": results})
+    names = {
+        "all": "all points",
+        "own": "what each shows",
+        "both": "what both show",
+        "own before": "the same, −1 elsewhere before the encoder: each",
+        "both before": "both",
+    }
+    table(
+        "Relative errors of maps that are solved from",
+        ["covered", *names.values()],
+        [[f"{row['share']:.0%}", *(row[name] for name in names)] for row in maps],
+    )
+    write("occlusion_reach", Named(), {"trained": trained, "errors": results, "maps": maps})
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ def equivariance(
     directions: Direction = "both",
     norm: Norm = "l1",
     relative: bool = False,
+    whitened: bool = False,
 ) -> Float[Tensor, ""]:
     """Equivariance loss |τ a − b|, plus |τᵀ b − a| for "both" directions, each a mean over entries.
 
@@ -49,6 +50,9 @@ def equivariance(
         relative: divide by the mean distance of the latents from their mean over the batch (not in the paper).
             Where the decoder starts with a normalisation, latents can otherwise shrink or draw together until this
             loss has no weight.
+        whitened: weigh each eigenfunction by one over the mean size of its coefficients in the batch, so that weak
+            ones count as much as strong ones (not in the paper). Eigenfunctions of high frequency are weak in natural
+            images, and their errors otherwise drown. The weights pass no gradient.
 
     Raises:
         TypeError: not tensors of floating-point numbers.
@@ -56,7 +60,7 @@ def equivariance(
     """
     check_tensors(a=(a, "* rank channels"), b=(b, "* rank channels"), tau=(tau, "* rank rank"))
     check_choice("directions", directions, Direction)
-    return transport(a, b, tau @ a, tau.mT @ b if directions == "both" else None, norm, relative)
+    return transport(a, b, tau @ a, tau.mT @ b if directions == "both" else None, norm, relative, whitened)
 
 
 @full_precision
@@ -67,23 +71,28 @@ def transport(
     backward: Float[Tensor, "*batch rank channels"] | None = None,
     norm: Norm = "l1",
     relative: bool = False,
+    whitened: bool = False,
 ) -> Float[Tensor, ""]:
     """`equivariance` from the products `forward` = τ a and `backward` = τᵀ b, which a model needs anyway.
 
-    With `relative`, and several processes, this is a collective operation: all processes must call it.
+    With `relative` or `whitened`, and several processes, this is a collective operation: all processes must call it.
     Errors as in `equivariance`.
     """
     check_tensors(a=(a, "* rank channels"), b=(b, "* rank channels"), forward=(forward, "* rank channels"))
     if backward is not None:
         check_tensors(a=(a, "* rank channels"), backward=(backward, "* rank channels"))
-    error = _mean_error(forward - b, norm)
-    if backward is not None:
-        error = error + _mean_error(backward - a, norm)
+    errors = [forward - b] if backward is None else [forward - b, backward - a]
+    if relative or whitened:
+        views = torch.stack([a, b]).flatten(0, -3)
+        if views.requires_grad:  # sizes are those of the global batch
+            views = global_batch(views)
+        if whitened:
+            size = views.detach().abs().mean((0, 2))
+            weights = (size.mean() / size.clamp_min(torch.finfo(size.dtype).tiny))[:, None]
+            errors, views = [weights * error for error in errors], weights * views
+    error = torch.stack([_mean_error(part, norm) for part in errors]).sum()
     if not relative:
         return error
-    views = torch.stack([a, b]).flatten(0, -3)
-    if views.requires_grad:  # the spread is that of the global batch
-        views = global_batch(views)
     return error / _mean_error(views - views.mean(0), norm).clamp_min(torch.finfo(views.dtype).tiny)
 
 

@@ -102,7 +102,7 @@ class NeuralIsometry(nn.Module):
         spectral_dropout: probability of spectral dropout; 0 turns it off, the paper takes 0.5 where it is on.
         norm: norm of the equivariance and reconstruction losses, see `niso.losses`.
         relative: measure the equivariance loss relative to the latents' spread, see `niso.losses.equivariance`.
-
+        whitened: let all eigenfunctions count alike in the equivariance loss, see there.
         confidence: the encoder gives one channel more, the last, which says how far each point is trusted, in [0, 1].
             Coefficients are then those of weighted least squares, see `Spectrum.project`.
         ridge: of these least squares.
@@ -126,6 +126,7 @@ class NeuralIsometry(nn.Module):
         spectral_dropout: float = 0.0,
         norm: losses.Norm = "l1",
         relative: bool = False,
+        whitened: bool = False,
         confidence: bool = False,
         ridge: float = 0.01,
     ) -> None:
@@ -140,6 +141,7 @@ class NeuralIsometry(nn.Module):
         self.ridge = ridge
         self.norm: losses.Norm = norm
         self.relative = relative
+        self.whitened = whitened
         self.encoder = encoder
         self.decoder = decoder
         self.spectrum = spectrum
@@ -254,7 +256,7 @@ class NeuralIsometry(nn.Module):
         return self._solve(cross_covariance(a, b), spectrum)
 
     def _equivariance(self, a: Tensor, b: Tensor, forward: Tensor, backward: Tensor | None = None) -> Tensor:
-        return losses.transport(a, b, forward, backward, self.norm, self.relative)
+        return losses.transport(a, b, forward, backward, self.norm, self.relative, self.whitened)
 
     def _solve(self, covariance: Tensor, spectrum: Spectrum) -> Tensor:
         return isometric_map_from_covariance(covariance, spectrum.eigenvalues, self.mask, self.special, self.damping)

@@ -41,6 +41,26 @@ def test_relative_equivariance_knows_no_scale_and_no_common_part(dtype):
     assert same.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("relative", [False, True])
+def test_in_a_whitened_loss_all_eigenfunctions_count_alike(dtype, relative):
+    a, b = torch.randn(2, 3, 4, 5, dtype=dtype)
+    tau = torch.eye(4, dtype=dtype).expand(3, 4, 4)
+    sizes = torch.tensor([1e-3, 1.0, 20.0, 0.1], dtype=dtype)
+    strengths = torch.stack([a, b]).abs().mean((0, 1, 3))
+    even_a, even_b = (part / strengths[:, None] for part in (a, b))
+
+    def loss(a, b, **options):
+        return losses.equivariance(a, b, tau=tau, relative=relative, **options)
+
+    torch.testing.assert_close(loss(even_a, even_b, whitened=True), loss(even_a, even_b))
+    unit = 1 if relative else (sizes * strengths).mean()
+    scaled = loss(sizes[:, None] * a, sizes[:, None] * b, whitened=True)
+    torch.testing.assert_close(scaled, unit * loss(even_a, even_b))
+    empty = torch.zeros(3, 4, 5, dtype=dtype, requires_grad=True)
+    loss(empty, empty, whitened=True).backward()
+    assert empty.grad.isfinite().all()
+
+
 def test_contrastive_sees_partners_and_no_map(dtype):
     a = torch.randn(8, 6, 5, dtype=dtype)
     q, _ = torch.linalg.qr(torch.randn(8, 6, 6, dtype=dtype))

@@ -62,6 +62,9 @@ class IsometryConfig(Strict):
     """Norm of the equivariance and reconstruction losses: mean absolute error or mean square."""
     equivariance: float = 0.5
     """Weight α of the equivariance loss."""
+    whitened: bool = False
+    """Whether all eigenfunctions count alike in the equivariance loss, the weak ones, too, see
+    `niso.losses.equivariance`."""
     multiplicity: float = 0.1
     """Weight β of the multiplicity loss."""
     multiplicity_decay: float = 1.0

@@ -27,7 +27,7 @@ class Isometry(Method):
         *("rank", "spectrum", "field", "eigenvalues", "eigenfunctions", "special", "damping", "spectral_dropout"),
         *("vector_neurons", "classifier", "spectral_head", "eigenspace_head"),
         *("equivariance", "relative_equivariance", "multiplicity", "multiplicity_decay"),
-        "eigenvalue_noise",
+        *("whitened", "eigenvalue_noise"),
         *(f"{phase}.{name}" for phase in ("training", "head") for name in SPECTRAL),
     }
     admitted: Mask = "soft"
@@ -167,7 +167,7 @@ class Vicreg(Isometry):
 class NoEquivariance(Isometry):
     """The paper's ablation without the equivariance loss: α = 0."""
 
-    reads = Isometry.reads - {"equivariance", "relative_equivariance"}
+    reads = Isometry.reads - {"equivariance", "relative_equivariance", "whitened"}
 
     @property
     def equivariance(self) -> float:
@@ -217,6 +217,7 @@ def neural_isometry(
         spectral_dropout=config.spectral_dropout,
         norm=config.norm,
         relative=relative,
+        whitened=config.whitened,
         confidence=networks.confidence,
     )
 
