@@ -61,7 +61,7 @@ format: $(VENV)/.stamp-test
 	$(VENV)/bin/ruff format .
 
 docs: $(VENV)/.stamp-niso
-	$(VENV)/bin/python -m benchmarks.documents README.md docs/*.md docs/examples/*.md
+	$(VENV)/bin/python -m benchmarks.documents README.md $(shell find docs -name '*.md')
 
 install: $(VENV)/.stamp-niso
 

@@ -12,9 +12,9 @@ A table of a benchmark names the benchmark, whose results are in benchmarks/resu
     <!-- end of benchmark -->
 
 A cell is mean ± standard error over seeds. What each seed gave stands on a page of its own, which names the documents
-whose tables it repeats:
+whose tables it repeats, by names or patterns:
 
-    <!-- seeds: README.md docs/reproducing.md -->
+    <!-- seeds: README.md docs/**/*.md -->
     <!-- end of seeds -->
 
 Run: `make docs`, or python -m benchmarks.documents DOCUMENT…; a test holds the documents to the records.
@@ -23,6 +23,7 @@ Run: `make docs`, or python -m benchmarks.documents DOCUMENT…; a test holds th
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -52,11 +53,12 @@ ARROWS = {"higher": " ↑", "lower": " ↓", None: ""}
 """After a metric's name: which way is better."""
 
 
-def fill(text: str, root: Path = ROOT, ask: Callable[[str], Known] = known) -> str:
+def fill(text: str, root: Path = ROOT, ask: Callable[[str], Known] = known, folder: str = ".") -> str:
     """A document with all of its tables made anew from the records under `root`.
 
     Args:
         ask: what is known of an experiment, by its name.
+        folder: of the document, from `root`: where its links start.
 
     Raises:
         InputError: a table has no records, or a record lacks a metric.
@@ -68,7 +70,8 @@ def fill(text: str, root: Path = ROOT, ask: Callable[[str], Known] = known) -> s
         return match["head"] + table + match["end"]
 
     def seeds(match: re.Match[str]) -> str:
-        parts = (tables_of_seeds(root / name, name, root, ask) for name in match["documents"].split())
+        found = [path for pattern in match["documents"].split() for path in sorted(root.glob(pattern))]
+        parts = (tables_of_seeds(path, root, ask, folder) for path in found)
         return match["head"] + "".join(parts) + match["end"]
 
     def benchmark(match: re.Match[str]) -> str:
@@ -93,9 +96,14 @@ def table_of_runs(paths: Sequence[Path], metrics: Sequence[str], ask: Callable[[
     return _markdown(lines) + (f"\n{shown.sources}\n" if shown.sources else "")
 
 
-def tables_of_seeds(document: Path, name: str, root: Path, ask: Callable[[str], Known]) -> str:
-    """What each seed gave, for the tables of a document that have several seeds in a line: a table and its heading."""
+def tables_of_seeds(document: Path, root: Path, ask: Callable[[str], Known], folder: str) -> str:
+    """What each seed gave, for the tables of a document that have several seeds in a line: a table and its heading.
+
+    Args:
+        folder: where links to the document start, from `root`.
+    """
     text = document.read_text(encoding="utf-8")
+    name = document.relative_to(root).as_posix()
     parts = []
     for match in RUNS.finditer(text):
         paths, metrics = _records(root, match["pattern"]), match["metrics"].split()
@@ -108,7 +116,7 @@ def tables_of_seeds(document: Path, name: str, root: Path, ask: Callable[[str], 
         ]
         if rows:
             heading = [found[1] for found in HEADING.finditer(text, 0, match.start())][-1]
-            title = f"## {heading}\n\nOf [{name}]({_link(name)}), `{match['pattern']}`.\n\n"
+            title = f"## {heading}\n\nOf [{name}]({os.path.relpath(name, folder)}), `{match['pattern']}`.\n\n"
             parts.append(title + _markdown([*_head(paths, shown, "seed"), *rows]) + "\n")
     return "".join(parts)
 
@@ -157,11 +165,6 @@ def _names(group: Group) -> tuple[str, str]:
     return f"`{group.preset}`", f"`{group.method}`, {group.settings}" if group.settings else f"`{group.method}`"
 
 
-def _link(document: str) -> str:
-    """From a page of docs/."""
-    return document.removeprefix("docs/") if document.startswith("docs/") else f"../{document}"
-
-
 def _markdown(lines: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
@@ -186,5 +189,6 @@ def _cell(group: Group, metric: str) -> str:
 
 if __name__ == "__main__":
     for argument in sys.argv[1:]:
-        document = Path(argument)
-        document.write_text(fill(document.read_text(encoding="utf-8")), encoding="utf-8")
+        document = Path(argument).resolve()
+        made = fill(document.read_text(encoding="utf-8"), folder=os.path.relpath(document.parent, ROOT))
+        document.write_text(made, encoding="utf-8")

@@ -23,7 +23,7 @@ from niso.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-OWN_DATA = ROOT / "docs" / "your-own-data.md"
+HOW_TO = sorted((ROOT / "docs" / "how-to").glob("*.md"))
 EXAMPLES = ROOT / "docs" / "examples"
 FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -66,8 +66,12 @@ def commands(document: Path = README) -> list[Command]:
     return listed
 
 
+RUN = (README, *HOW_TO, EXAMPLES / "point-clouds.md")
 PYTHON = [
-    block for block in blocks() + blocks(OWN_DATA) + blocks(EXAMPLES / "point-clouds.md") if block.language == "python"
+    pytest.param(block, id=f"{document.stem}-line{block.line}")
+    for document in RUN
+    for block in blocks(document)
+    if block.language == "python"
 ]
 COMMANDS = commands()
 NISO = [command for command in COMMANDS if command.words[0] == "niso"]
@@ -117,7 +121,7 @@ def registries():
 
 
 @pytest.mark.usefixtures("registries")
-@pytest.mark.parametrize("block", PYTHON, ids=lambda block: f"line{block.line}")
+@pytest.mark.parametrize("block", PYTHON)
 def test_python_block_runs(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     padding = "\n" * block.line  # so that tracebacks show the README's lines

@@ -1,4 +1,4 @@
-"""Tuned settings of training that several experiments share, see docs/notation.md.
+"""Tuned settings of training that several experiments share, see docs/experiments.
 
 There are two, for what an encoder can do: *latent*, where networks are trained, from homNIST's preset small, and
 *domain*, where T moves functions without changing them and no network is needed, from the torus. Latent settings were

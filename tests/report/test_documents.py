@@ -53,12 +53,12 @@ def test_what_each_seed_gave_has_a_page_of_its_own(tmp_path):
     add(tmp_path, 0, "paper", accuracy=0.9, seconds=99)
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "all.md").write_text(f"# First\n\n## What came out\n\n{TEXT}\n## Later\n")
-    page = "<!-- seeds: docs/all.md -->\nold\n<!-- end of seeds -->\n"
-    filled = fill(page, tmp_path)
+    page = "<!-- seeds: docs/*.md -->\nold\n<!-- end of seeds -->\n"
+    filled = fill(page, tmp_path, folder="docs")
     assert "old" not in filled and "`paper`" not in filled
     assert "## What came out\n\nOf [docs/all.md](all.md), `results/*.json`.\n" in filled
     assert "| `quick` | `niso` | 2 | 0.75 | 10 |" in filled.splitlines()
-    assert fill(filled, tmp_path) == filled
+    assert fill(filled, tmp_path, folder="docs") == filled
 
 
 def test_filling_twice_changes_nothing(tmp_path):
@@ -115,7 +115,10 @@ def test_missing_records_and_metrics(tmp_path):
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_the_projects_tables_come_from_its_records(document):
     text = document.read_text(encoding="utf-8")
-    assert fill(text, ROOT) == text, f"run `make docs`: the tables of {document.name} are not those of results/"
+    folder = document.parent.relative_to(ROOT).as_posix()
+    assert fill(text, ROOT, folder=folder) == text, (
+        f"run `make docs`: the tables of {document.name} are not those of results/"
+    )
 
 
 def test_a_method_may_lack_a_metric_but_its_seeds_must_agree(tmp_path):

@@ -127,7 +127,7 @@ class Homnist(Experiment):
 
     @classmethod
     def default_method(cls, config: HomnistConfig, data_dir: Path | None) -> str:
-        """Groups: the best on validation digits (docs/reproducing.md). The paper's method is "niso", pairs."""
+        """Groups: the best on validation digits (docs/experiments/homnist.md). The paper's method is "niso", pairs."""
         return "niso-group"
 
     def build(self) -> None:

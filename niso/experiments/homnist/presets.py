@@ -107,7 +107,7 @@ SMALL = HomnistConfig(
 
 `niso run homnist --preset small --data-dir MNIST --precision bf16-mixed --compile`, about 5 minutes on one core of an
 AMD EPYC. Records, all methods and three seeds: results/homnist/homnist-small-*.json. They are from before the
-validation split, and the settings were chosen on test digits, see docs/reproducing.md ("How settings are chosen")."""
+validation split; settings were chosen on test digits, see docs/experiments/index.md ("How settings are chosen")."""
 
 MEDIUM = replace(
     SMALL,

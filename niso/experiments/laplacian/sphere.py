@@ -96,7 +96,7 @@ QUICK = SphereConfig(
         eigenvalues_frozen=0.3,
     ),
 )
-"""8×8, k = 16, with the settings that docs/notation.md explains ("What the sphere presets change").
+"""8×8, k = 16, with the settings that docs/experiments/sphere.md explains ("What the sphere presets change").
 
 `niso run sphere`: 5 ms a step on one free core of a 2-core AMD EPYC, about a minute in all. Expected: every
 degree one block, eigenspace_energy and wigner_agreement above 0.99. Records: results/sphere/sphere-quick-*.json.
@@ -158,7 +158,8 @@ FIELD_16 = replace(
         eigenvalues_frozen=0.5,
     ),
 )
-"""The same on 16×16, k = 64, with the changes of docs/notation.md, "What the presets of fields change", in 2,000 steps.
+"""The same on 16×16, k = 64, with the changes of "What the presets of fields change" (docs/experiments/torus.md), in
+2,000 steps.
 
 `niso run sphere --preset field-16`: 40 seconds to two minutes on a shared core. Expected: every degree one block,
 agreement above 0.999 on every sampling, energy above 0.999 on the grid and above 0.998 elsewhere. Records:

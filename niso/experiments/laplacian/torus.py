@@ -68,7 +68,7 @@ QUICK = TorusConfig(
     multiplicity_decay=0.003,
     training=replace(recipes.DOMAIN, steps=16_000, warmup_steps=1_600, mass_learning_rate=1e-3, eigenvalues_frozen=0.1),
 )
-"""8×8, k = 64, with the settings that docs/notation.md explains ("What the torus presets change").
+"""8×8, k = 64, with the settings that docs/experiments/torus.md explains ("What the torus presets change").
 
 `niso run torus`: one core of a 2-core AMD EPYC (Zen 5), about 70 s on a busy machine. Mean of seeds 0–4:
 eigenspace_energy 0.995 (worst 0.987), map_block_energy 0.986 (worst 0.969), equivariance_error 0.7 % (worst 1.8 %).

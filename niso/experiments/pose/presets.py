@@ -156,7 +156,7 @@ SMALL = PoseConfig(
 `niso run pose --preset small --precision bf16-mixed --compile`: four minutes on one core of an AMD EPYC, two runs at a
 time, and the rendering of the clips before the first. Records, from before the validation split: results/pose. The
 weight of the multiplicity loss was chosen on test clips, and again at quick on validation clips
-(docs/reproducing.md, "How settings are chosen")."""
+(docs/experiments/index.md, "How settings are chosen")."""
 
 QUICK = replace(
     SMALL,

@@ -97,7 +97,7 @@ SMALL = replace(
 `niso run shapes --preset small --precision bf16-mixed --compile`: five minutes on one core of an AMD EPYC, two runs at
 a time, and the preparation of the shapes before the first. Records, from before the validation split: results/shapes.
 The weight of the multiplicity loss was chosen on test shapes, and again at quick on validation shapes
-(docs/reproducing.md, "How settings are chosen")."""
+(docs/experiments/index.md, "How settings are chosen")."""
 
 QUICK = replace(
     SMALL,

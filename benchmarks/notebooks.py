@@ -1,0 +1,83 @@
+"""Pages that are notebooks: Markdown that Jupyter opens by jupytext, run from top to bottom.
+
+A code cell's tags and settings stand behind its language, as jupytext writes them:
+
+- `tags=["parameters"] small={"steps": 30}` sets values, and which of them a test takes instead;
+- `alt="…"` says in words what the cell's picture shows.
+
+Run: python -m benchmarks.notebooks PAGE… prints how long each took; --small runs them as tests do.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jupytext
+from matplotlib import pyplot
+
+
+@dataclass
+class Cell:
+    """A cell after it ran."""
+
+    kind: str
+    """"markdown" or "code"."""
+    source: str
+    alt: str = ""
+    printed: str = ""
+    """What it printed, and the value of its last expression."""
+    pictures: list[bytes] = field(default_factory=list)
+    """PNG files of the figures that it drew."""
+
+
+def run(text: str, small: bool = False, execute: bool = True) -> Iterator[Cell]:
+    """Run a page in the working directory, cell by cell.
+
+    Args:
+        text: of the page.
+        small: take the small values of its parameters.
+        execute: run its code; otherwise cells are as they stand.
+    """
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for number, cell in enumerate(jupytext.reads(text, fmt="md").cells):
+        shown = Cell(cell.cell_type, cell.source, cell.metadata.get("alt", ""))
+        if cell.cell_type == "code" and execute:
+            _run_cell(shown, f"<cell {number}>", names)
+            names.update(cell.metadata.get("small", {}) if small else {})
+        yield shown
+
+
+def _run_cell(cell: Cell, name: str, names: dict[str, Any]) -> None:
+    tree = ast.parse(cell.source, name)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    out = io.StringIO()
+    with redirect_stdout(out):
+        exec(compile(tree, name, "exec"), names)
+        if isinstance(last, ast.Expr):
+            value = eval(compile(ast.Expression(last.value), name, "eval"), names)
+            if value is not None and not cell.source.rstrip().endswith(";"):
+                print(value)
+    cell.printed = out.getvalue().rstrip()
+    for number in pyplot.get_fignums():
+        file = io.BytesIO()
+        pyplot.figure(number).savefig(file, dpi=110, bbox_inches="tight")
+        cell.pictures.append(file.getvalue())
+    pyplot.close("all")
+
+
+if __name__ == "__main__":
+    pages = [page for page in sys.argv[1:] if page != "--small"]
+    for page in pages:
+        began = time.perf_counter()
+        for done in run(Path(page).read_text(encoding="utf-8"), small="--small" in sys.argv):
+            if done.printed:
+                print(done.printed)
+        print(f"{page}: {time.perf_counter() - began:.1f} s")
