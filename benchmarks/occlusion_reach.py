@@ -11,6 +11,7 @@ Run: python -m benchmarks.occlusion_reach RUN --data-dir MNIST
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -64,20 +65,33 @@ def map_errors(
     covered = torch.full((len(x),), share)
     occluders = [draw_occluder(covered, (x.shape[-2], x.shape[-1]), generator) for _ in range(2)]
     first, second = seen = [(~occluder.covered).float() for occluder in occluders]
-    both = [first * ones.act(second, ones.inverse(t)), second * ones.act(first, t)]
+    true = ones.act(second, ones.inverse(t)), ones.act(first, t)
+    both = [first * true[0], second * true[1]]
     next_x = x.roll(-1, 0)
     a, b = method.encode(next_x), method.encode(Homographies().act(next_x, t))
 
     def error(*pair: Tensor) -> float:
         return metrics.relative_map_error(a, b, tau_other=method.solve(*pair)).mean().item()
 
+    def hidden(shown: Sequence[Tensor]) -> list[Tensor]:
+        return [method.encode(view * part + (part - 1)) for view, part in zip((x, tx), shown, strict=True)]
+
     latents = [method.latents(occluder.over(view)) for occluder, view in zip(occluders, (x, tx), strict=True)]
     errors = {"all": error(*(spectrum.project(z) for z in latents))}
     for name, shown in (("own", seen), ("both", both)):
         confidence = [shares(part, method.grid) for part in shown]
         errors[name] = error(*(spectrum.project(z, c) for z, c in zip(latents, confidence, strict=True)))
-        hidden = [view * part + (part - 1) for view, part in zip((x, tx), shown, strict=True)]
-        errors[f"{name} before"] = error(*map(method.encode, hidden))
+        errors[f"{name} before"] = error(*hidden(shown))
+    # What the other view shows, carried over by the map itself as a function on the latent grid
+    tau = method.solve(*hidden(seen))
+    masks = [
+        spectrum.project(nn.functional.adaptive_avg_pool2d(part, method.grid).flatten(1)[..., None]) for part in seen
+    ]
+    functions = [spectrum.unproject(m).mT.unflatten(-1, method.grid) for m in (tau.mT @ masks[1], tau @ masks[0])]
+    carried = [nn.functional.interpolate(f, x.shape[-2:], mode="bilinear") for f in functions]
+    errors["carried before"] = error(*hidden([part * (c > 0.5) for part, c in zip(seen, carried, strict=True)]))
+    pair = torch.stack([torch.cat(part).flatten() for part in (carried, true)])
+    errors["correlation"] = torch.corrcoef(pair)[0, 1].item()
     return errors
 
 
@@ -122,6 +136,8 @@ def main(options: Reach) -> None:
         "both": "what both show",
         "own before": "the same, −1 elsewhere before the encoder: each",
         "both before": "both",
+        "carried before": "both, as the map has it",
+        "correlation": "correlation of that with the truth",
     }
     table(
         "Relative errors of maps that are solved from",
