@@ -1,5 +1,5 @@
-"""The polar factor and its gradient: `niso.polar`, the root of the Gram matrix, as fields have it, matrix products alone,
-and what differentiating `torch.linalg.svd` would cost.
+"""The polar factor and its gradient: `niso.polar`, the root of the Gram matrix, as fields have it, matrix products
+alone, and what differentiating `torch.linalg.svd` would cost.
 
 Run: python -m benchmarks.polar
 """
@@ -46,8 +46,8 @@ def through_gram(m: Tensor) -> Tensor:
 def coefficients(lowest: float, cushion: float = 0.47) -> tuple[tuple[float, float], ...]:
     """(a, b) of the steps x ← a x + b x³ that take every x in [lowest, 1] to 1.
 
-    Newton–Schulz, scaled so that the lowest value rises most (Chen and Chow, "A stable scaling of Newton–Schulz", 2014);
-    above a cushion of 0.46 no step drives neighbouring values apart.
+    Newton–Schulz, scaled so that the lowest value rises most (Chen and Chow, "A stable scaling of Newton–Schulz",
+    2014); above a cushion of 0.46 no step drives neighbouring values apart.
     """
     steps = []
     while 1 - lowest > 1e-14:

@@ -132,14 +132,13 @@ def require(config: object, *names: str, positive: bool = False, most: float = m
 def _adapter(kind: Hashable) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter  # networks and their configurations do without it
 
-    return TypeAdapter(kind)
+    return TypeAdapter(cast(Any, kind))
 
 
 def to_yaml(config: Any) -> str:
     """A configuration (a dataclass, or a dictionary of them) as YAML, in the order of its fields."""
-    return yaml.safe_dump(
-        _adapter(cast(Hashable, Any)).dump_python(config, mode="json"), sort_keys=False, allow_unicode=True
-    )
+    values = _adapter(cast(Hashable, Any)).dump_python(config, mode="json")
+    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
 
 
 def read_yaml(path: Path) -> dict[Any, Any]:
