@@ -3,7 +3,7 @@
 # pip decides where packages come from: point it at an index of torch's CPU builds and torch takes one of those.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs test check unit lint style types layers format install clean distclean
+.PHONY: help demo docs gpu test check unit lint style types layers format install clean distclean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -23,6 +23,7 @@ help:
 	@echo "              (make test COVERAGE=1: with a report of the lines that it covers; half as long again)"
 	@echo "make check    the same without whole runs, processes and compilation, in about a minute: to be run often"
 	@echo "make lint     only ruff, mypy and import-linter"
+	@echo "make gpu      on a machine with a GPU: tests, speeds and a run of the paper's, in nine minutes (docs/how-to/gpu.md)"
 	@echo "make docs     fill the tables of the documents from results/"
 	@echo "make format   let ruff rewrite the code"
 	@echo "make clean    remove caches (make distclean: and $(VENV)); never runs/"
@@ -62,6 +63,12 @@ format: $(VENV)/.stamp-test
 
 docs: $(VENV)/.stamp-niso
 	$(VENV)/bin/python -m benchmarks.documents README.md $(shell find docs -name '*.md')
+
+# Installs and downloads nothing: a machine with a GPU may have no network. Settings: make gpu GPU_PYTHON=python3 GPU="--minutes 5"
+GPU_PYTHON ?= $(if $(wildcard $(VENV)/bin/python),$(VENV)/bin/python,python3)
+GPU ?=
+gpu:
+	$(GPU_PYTHON) -m benchmarks.on_gpu $(GPU)
 
 install: $(VENV)/.stamp-niso
 

@@ -13,8 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import tyro
-
 from benchmarks.common import Clock, Options, compare, table, write
 from benchmarks.step import conv_rate, matmul_rate
 
@@ -216,4 +214,6 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
+    import tyro  # machines that run parts of this need not have it
+
     main(tyro.cli(Options, description=__doc__))

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-import tyro
-
 from benchmarks.common import Clock, Options, table, write
 
 import torch  # isort: skip  # after benchmarks.common, which sets how its threads wait
 from torch import distributed
-from torch.multiprocessing.spawn import spawn
+from torch.multiprocessing.spawn import start_processes
 from torch.nn.parallel import DistributedDataParallel
 
 import niso
@@ -43,6 +41,9 @@ ASSUMPTIONS = (
 class ScalingOptions(Options):
     """Options of the scaling benchmark."""
 
+    device: str = "cpu"
+    """cpu, by gloo, or cuda, by NCCL: a GPU for each process."""
+
     threads: tuple[int, ...] = (1,)
     """CPU threads of a process; the first is taken."""
     batch: int = 16
@@ -50,18 +51,23 @@ class ScalingOptions(Options):
 
 
 def worker(rank: int, world: int, pairs: int, port: int, options: ScalingOptions, results: Any) -> None:
-    """Train in one of `world` processes; the first notes its times."""
+    """Train in one of `world` processes, each with a GPU of its own where there are any; the first notes its times."""
     torch.set_num_threads(options.threads[0])
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    distributed.init_process_group("gloo", rank=rank, world_size=world)
+    on_gpu = options.device == "cuda"
+    device = torch.device("cuda", rank) if on_gpu else torch.device("cpu")
+    if on_gpu:
+        torch.cuda.set_device(device)
+    distributed.init_process_group("nccl" if on_gpu else "gloo", rank=rank, world_size=world)
     torch.manual_seed(0)
     spectrum = niso.LearnedSpectrum(CONV.points, rank=32)
     model: torch.nn.Module = Objective(niso.NeuralIsometry(ConvEncoder(CONV), ConvDecoder(CONV), spectrum))
+    model.to(device)
     module = DistributedDataParallel(model) if world > 1 else model
     optimizer = torch.optim.AdamW(module.parameters(), fused=True)
-    pair = torch.rand(2, pairs, CONV.image_channels, *CONV.image_size)
-    gradient = torch.zeros(sum(p.numel() for p in module.parameters()))
-    clock = Clock("cpu", options.cpu_time)
+    pair = torch.rand(2, pairs, CONV.image_channels, *CONV.image_size, device=device)
+    gradient = torch.zeros(sum(p.numel() for p in module.parameters()), device=device)
+    clock = Clock(options.device, options.cpu_time)
     for _ in range(options.repeats + 2):
         distributed.barrier()
         start = clock.now()
@@ -102,7 +108,8 @@ def measure(world: int, pairs: int, options: ScalingOptions) -> dict[str, float]
         port = probe.getsockname()[1]
     with torch.multiprocessing.Manager() as manager:
         results = manager.dict()
-        spawn(worker, (world, pairs, port, options, results), nprocs=world)
+        method = "spawn" if options.device == "cuda" else "fork"  # CUDA cannot be forked; importing torch takes seconds
+        start_processes(worker, (world, pairs, port, options, results), nprocs=world, start_method=method)
         return dict(results)
 
 
@@ -128,7 +135,8 @@ def main(options: ScalingOptions) -> None:
     measured = {"1 process": one, "2 processes, the same batch": half, "2 processes, twice the batch": two}
     names = ("step", "all-reduce", "fixed")
     rows: list[tuple[Any, ...]] = [(name, *(1e3 * r[n] for n in names)) for name, r in measured.items()]
-    table("Median milliseconds, homNIST small, gloo on one machine", ("", *names), rows)
+    backend = "NCCL" if options.device == "cuda" else "gloo"
+    table(f"Median milliseconds, homNIST small, {backend} on one machine", ("", *names), rows)
     model = modelled(one)
     rows = [
         (link, *(next(m[key] for m in model if (m["link"], m["processes"]) == (link, w)) for w in WORLDS))
@@ -142,4 +150,6 @@ def main(options: ScalingOptions) -> None:
 
 
 if __name__ == "__main__":
+    import tyro  # machines that run parts of this need not have it
+
     main(tyro.cli(ScalingOptions, description=__doc__))

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import tyro
-
 from benchmarks.common import Clock, Options, compare, table, write
 
 import torch  # isort: skip  # after benchmarks.common, which sets how its threads wait
@@ -206,4 +204,6 @@ def main(options: StepOptions) -> None:
 
 
 if __name__ == "__main__":
+    import tyro  # machines that run parts of this need not have it
+
     main(tyro.cli(StepOptions, description=__doc__))

@@ -7,16 +7,16 @@ from collections.abc import Hashable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar, cast, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, get_args, get_type_hints
 
 import yaml
-from pydantic import TypeAdapter, ValidationError
 
 from niso.errors import InputError, nearest
 
-C = TypeVar("C")
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
-_adapter = cache(TypeAdapter)  # one for each type: reports parse every metric of every run
+C = TypeVar("C")
 
 SPECTRAL = (
     "eigenfunction_learning_rate",
@@ -128,9 +128,17 @@ def require(config: object, *names: str, positive: bool = False, most: float = m
             raise ValueError(f"{name} must be {'finite' if value == math.inf else f'at most {most:g}'}, got {value}")
 
 
+@cache  # reports parse every metric of every run
+def _adapter(kind: Hashable) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter  # networks and their configurations do without it
+
+    return TypeAdapter(cast(Any, kind))
+
+
 def to_yaml(config: Any) -> str:
     """A configuration (a dataclass, or a dictionary of them) as YAML, in the order of its fields."""
-    return yaml.safe_dump(TypeAdapter(Any).dump_python(config, mode="json"), sort_keys=False, allow_unicode=True)
+    values = _adapter(cast(Hashable, Any)).dump_python(config, mode="json")
+    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
 
 
 def read_yaml(path: Path) -> dict[Any, Any]:
@@ -157,6 +165,8 @@ def parse(kind: type[C], values: Any, source: Path | str) -> C:
     Raises:
         InputError: one line that names the setting and, for an unknown one, the nearest right name.
     """
+    from pydantic import ValidationError
+
     try:
         return cast(C, _adapter(cast(Hashable, kind)).validate_python(values))
     except ValidationError as error:

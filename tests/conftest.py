@@ -76,6 +76,12 @@ def dtype(request):
 
 
 @pytest.fixture
+def device():
+    """A GPU where there is one: tests that use it are marked cuda, and compare it with the CPU."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@pytest.fixture
 def tolerance(dtype):
     """What a handful of well-conditioned matrix products may lose."""
     return 2e-5 if dtype == torch.float32 else 1e-11

@@ -6,12 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hints
 
 import tyro
 from tyro.conf import Positional, arg
 
 from niso.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from niso.runs.cluster import Launcher
 
 C = TypeVar("C")
 
@@ -46,6 +49,23 @@ def check_observed(run: str, out: Path, *data: Path | None) -> None:
             raise ValueError(f"{path} does not exist: give an array file, a picture, or a folder of pictures")
     if out.suffix != ".npz":
         raise ValueError(f"--out must name an .npz file, not {out}")
+
+
+def make_launcher(cluster: Literal["slurm", "local"] | None, job: Sequence[str], parallel: int) -> Launcher | None:
+    """The launcher that --launcher and --job ask for, if any.
+
+    Raises:
+        InputError: --job or --parallel beside which it has no effect, or a parameter that is not one.
+    """
+    if cluster is None:
+        if job:
+            raise InputError("--job has no effect, leave it out: it is for --launcher")
+        return None
+    if parallel > 1:
+        raise InputError("--parallel has no effect, leave it out: with --launcher the cluster decides on that")
+    from niso.runs.cluster import Launcher, parse_parameters  # slow to import
+
+    return Launcher(cluster, parse_parameters(job))
 
 
 @dataclass(frozen=True)

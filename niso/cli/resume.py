@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from tyro.conf import arg
 
 from niso.cli.metrics import print_metrics
-from niso.cli.parsing import RunFolder, check_run
+from niso.cli.parsing import RunFolder, check_run, make_launcher
 from niso.config import require
 from niso.errors import InputError
 
@@ -19,6 +22,10 @@ class Options:
     """The run folder, or the folder of several runs."""
     parallel: int = 1
     """How many of several runs to train side by side, each in a process of its own."""
+    launcher: Literal["slurm", "local"] | None = None
+    """Make each of several runs that is not finished a job of SLURM, as of `niso run`."""
+    job: Annotated[tuple[str, ...], arg(metavar="NAME=VALUE…")] = ()
+    """With --launcher: parameters of the jobs as submitit names them, e.g. slurm_partition=gpu timeout_min=240."""
 
     def __post_init__(self) -> None:
         require(self, "parallel", positive=True)
@@ -29,8 +36,10 @@ class Options:
         from niso.runs import runner, sweep
 
         if sweep.is_sweep(self.run):
-            print(sweep.resume_sweep(self.run, self.parallel))
-        elif self.parallel > 1:
-            raise InputError(f"--parallel has no effect, leave it out: {self.run} is not a folder of several runs")
+            launcher = make_launcher(self.launcher, self.job, self.parallel)
+            print(sweep.resume_sweep(self.run, self.parallel, launcher))
+        elif self.parallel > 1 or self.launcher:
+            flag = "--launcher" if self.launcher else "--parallel"
+            raise InputError(f"{flag} has no effect, leave it out: {self.run} is not a folder of several runs")
         else:
             print_metrics(runner.resume(self.run, began), self.run)

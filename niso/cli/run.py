@@ -6,12 +6,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, make_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from tyro.conf import arg, create_mutex_group
 
 from niso.cli.metrics import print_metrics
-from niso.cli.parsing import named_options, parse, parse_known, refuse_unread
+from niso.cli.parsing import make_launcher, named_options, parse, parse_known, refuse_unread
 from niso.config import Hardware, read_yaml, require
 from niso.errors import InputError, nearest
 from niso.experiments import EXPERIMENTS
@@ -20,6 +20,7 @@ from niso.training.run import RUNS
 
 if TYPE_CHECKING:
     from niso.experiments.experiment import Experiment
+    from niso.runs.cluster import Launcher
 
 _ONE_OR_MORE = create_mutex_group(required=False, title="methods")
 
@@ -42,6 +43,10 @@ class Options:
     """Seeds to train, from --seed on, each in a folder inside --out."""
     parallel: int = 1
     """Runs to train side by side, each in a process of its own."""
+    launcher: Literal["slurm", "local"] | None = None
+    """Make each run a job of SLURM, and do not wait; "local": of this machine, to try that out. Needs submitit."""
+    job: Annotated[tuple[str, ...], arg(metavar="NAME=VALUE…")] = ()
+    """With --launcher: parameters of the jobs as submitit names them, e.g. slurm_partition=gpu timeout_min=240."""
     data_dir: Annotated[Path | None, arg(aliases=("--data",))] = None
     """Local data instead of what is shipped with the libraries."""
     out: Path | None = None
@@ -63,6 +68,8 @@ class Call(NamedTuple):
     methods: tuple[str, ...]
     parallel: int
     """How many runs at a time."""
+    launcher: Launcher | None
+    """Who starts the runs, if not this process."""
 
 
 def main(arguments: list[str]) -> None:
@@ -73,10 +80,10 @@ def main(arguments: list[str]) -> None:
         about += "`niso run EXPERIMENT --help` lists presets, methods and all settings of an experiment: "
         parse(Options, "niso run EXPERIMENT", arguments, about=about + ", ".join(EXPERIMENTS))
     call = parse_run(arguments)
-    if call.seeds > 1 or len(call.methods) > 1:
+    if call.seeds > 1 or len(call.methods) > 1 or call.launcher:
         from niso.runs.sweep import run_sweep
 
-        print(run_sweep(call.settings, call.seeds, call.methods, call.out, call.parallel))
+        print(run_sweep(call.settings, call.seeds, call.methods, call.out, call.parallel, call.launcher))
         return
     from niso.runs.runner import run
 
@@ -109,12 +116,13 @@ def parse_run(arguments: list[str]) -> Call:
     refuse_unread(named, [kind.unread(options.settings, method, options.data_dir) for method in methods])
     if options.parallel > 1 and settings.hardware.devices * settings.hardware.nodes > 1:
         raise InputError("--parallel trains each run in one process: leave --devices and --nodes at 1")
-    if options.parallel > 1 and options.seeds == len(methods) == 1:
+    if options.parallel > 1 and options.seeds == len(methods) == 1 and not options.launcher:
         raise InputError("--parallel has no effect, leave it out: there is one run; --seeds and --methods make several")
     which = f"seed{options.seed}" if options.seeds == 1 else f"seeds{options.seed}-{last}"
     every_method = len(methods) > 1 and methods == kind.available(options.settings, options.data_dir)
     out = options.out or RUNS / f"{kind.name}-{given.preset}-{'all' if every_method else '+'.join(methods)}-{which}"
-    return Call(settings, out, options.seeds, methods, options.parallel)
+    launcher = make_launcher(options.launcher, options.job, options.parallel)
+    return Call(settings, out, options.seeds, methods, options.parallel, launcher)
 
 
 def _before_flags(kind: type[Experiment], preset: str | None, path: Path | None) -> Settings:

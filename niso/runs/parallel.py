@@ -38,6 +38,18 @@ class Job(NamedTuple):
     folder: Path
 
 
+def create(job: Job) -> Run:
+    """The new folder of a job's run, which knows the command that asked for it. Errors as of `Run.create`."""
+    run = Run.create(job.folder, job.settings.dump())
+    run.write("facts", {"command": command_line()})
+    return run
+
+
+def is_done(job: Job) -> bool:
+    """Whether the job's run is finished, with its report."""
+    return Run(job.folder).finished and (job.folder / "report.html").exists()
+
+
 def run_side_by_side(jobs: Sequence[Job], count: int, out: Path) -> list[str]:
     """Train and evaluate all jobs, `count` at a time; what went wrong, a line for each that failed.
 
@@ -99,7 +111,7 @@ class _Task:
 
     def __init__(self, job: Job) -> None:
         self.job, self.run, self.problem, self.interrupted = job, Run(job.folder), "", False
-        self.state = "finished" if self.run.finished and (job.folder / "report.html").exists() else "waiting"
+        self.state = "finished" if is_done(job) else "waiting"
         self.process: Popen[bytes] | None = None
         self.phase, self.step, self.steps, self.rate, self.loss, self.stamp = "", 0, None, "", "", 0
 
@@ -110,11 +122,10 @@ class _Task:
         created = not (self.job.folder / "config.yaml").exists()
         if created:
             try:
-                Run.create(self.job.folder, self.job.settings.dump())
+                create(self.job)
             except InputError as error:
                 self.state, self.problem = "failed", str(error)
                 return
-            self.run.write("facts", {"command": command_line()})
         env = {**os.environ, "OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": str(self.job.settings.hardware.threads)}
         with open(self.job.folder / OUTPUT, "ab") as output:
             start = output.tell()

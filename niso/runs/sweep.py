@@ -7,6 +7,7 @@ that are not finished.
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from niso.experiments import EXPERIMENTS
 from niso.experiments.settings import Settings
 from niso.files import write_new
 from niso.runs import Run, runner
+from niso.runs.cluster import JOBS, Launcher, submit
 from niso.runs.comparison import compare
 from niso.runs.parallel import Job, run_side_by_side
 from niso.training.run import remove_empty
@@ -30,10 +32,18 @@ def is_sweep(path: Path) -> bool:
     return (path / FILE).is_file()
 
 
-def run_sweep(settings: Settings, seeds: int, methods: Sequence[str], out: Path, parallel: int = 1) -> str:
+def run_sweep(
+    settings: Settings,
+    seeds: int,
+    methods: Sequence[str],
+    out: Path,
+    parallel: int = 1,
+    launcher: Launcher | None = None,
+) -> str:
     """Train and evaluate `seeds` seeds, from that of the settings on, of each method; their results as text.
 
-    `parallel` runs are trained at a time; if more than one, each is a process of its own. Errors as in `runner.run`.
+    `parallel` runs are trained at a time; if more than one, each is a process of its own. With a `launcher` all become
+    jobs, and what was submitted is the text. Errors as in `runner.run`.
     The new folder `out` is removed where nothing could begin.
     """
     _check(settings)
@@ -43,15 +53,16 @@ def run_sweep(settings: Settings, seeds: int, methods: Sequence[str], out: Path,
         )
     write_new(out, FILE, to_yaml({"seeds": seeds, "methods": list(methods), "settings": settings.dump()}))
     try:
-        return _go(_jobs(settings, seeds, methods, out), out, parallel)
+        return _go(_jobs(settings, seeds, methods, out), out, parallel, launcher)
     except Exception:
         if not any(out.glob("*/config.yaml")):  # no run has begun
             (out / FILE).unlink(missing_ok=True)
+            shutil.rmtree(out / JOBS, ignore_errors=True)
             remove_empty(out)
         raise
 
 
-def resume_sweep(out: Path, parallel: int = 1) -> str:
+def resume_sweep(out: Path, parallel: int = 1, launcher: Launcher | None = None) -> str:
     """Continue the runs that are not finished; as `run_sweep`.
 
     Raises:
@@ -67,7 +78,7 @@ def resume_sweep(out: Path, parallel: int = 1) -> str:
     if not isinstance(methods, list) or not methods or not all(method in known for method in methods):
         raise InputError(f"{path} is damaged: methods must be among {', '.join(known)}; start again elsewhere")
     _check(loaded)
-    return _go(_jobs(loaded, seeds, methods, out), out, parallel)
+    return _go(_jobs(loaded, seeds, methods, out), out, parallel, launcher)
 
 
 def evaluate_sweep(out: Path) -> str:
@@ -98,8 +109,10 @@ def _jobs(settings: Settings, seeds: int, methods: Sequence[str], out: Path) -> 
     return jobs
 
 
-def _go(jobs: Sequence[Job], out: Path, parallel: int) -> str:
+def _go(jobs: Sequence[Job], out: Path, parallel: int, launcher: Launcher | None) -> str:
     """All runs. One that fails does not keep the others from being trained; it is reported at the end."""
+    if launcher is not None:
+        return submit(jobs, launcher, out)
     failed = run_side_by_side(jobs, parallel, out) if parallel > 1 else _one_by_one(jobs, out)
     text = compare(Run.find(out), out / "report.html") if any(out.glob("*/config.yaml")) else ""
     if failed:
@@ -134,6 +147,6 @@ def _one_by_one(jobs: Sequence[Job], out: Path) -> list[str]:
 def _check(settings: Settings) -> None:
     if settings.hardware.devices * settings.hardware.nodes > 1:
         raise InputError(
-            "--seeds, --methods and --parallel train each run in one process: leave --devices and --nodes at 1, "
-            "or start each run by itself"
+            "--seeds, --methods, --parallel and --launcher train each run in one process: leave --devices and --nodes "
+            "at 1, or start each run by itself"
         )

@@ -222,13 +222,13 @@ def test_gradients_flow_to_observations_and_continuous_transformations(example, 
         assert tensor.grad is not None and tensor.grad.isfinite().all() and tensor.grad.abs().max() > 0
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_observations_may_be_elsewhere(example, t):
+@pytest.mark.cuda
+def test_observations_may_be_elsewhere(example, t, device):
     x = example.observe(6)
-    moved = example.action.act(x.cuda(), t)
-    assert moved.is_cuda
+    moved = example.action.act(x.to(device), t)
+    assert moved.device.type == device.type
     torch.testing.assert_close(moved.cpu(), example.action.act(x, t))
-    torch.testing.assert_close(example.action.act(x, t.cuda()), example.action.act(x, t))
+    torch.testing.assert_close(example.action.act(x, t.to(device)), example.action.act(x, t))
 
 
 def test_the_example_of_the_protocol_is_an_action(generator):

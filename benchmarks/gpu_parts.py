@@ -1,0 +1,374 @@
+"""What `benchmarks.on_gpu` measures in a process of its own: polar factors, whole steps, several devices.
+
+Run: python -m benchmarks.on_gpu, which starts this.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from benchmarks import polar, scaling
+from benchmarks.common import Options, machine
+
+import torch  # isort: skip  # after benchmarks.common, which sets how its threads wait
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+import niso
+from niso.model import IsometryObjective
+from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
+from niso.training.compilation import compile_networks
+
+TOLERANCE = 2.0
+"""Times the SVD's error that a backend of the polar factor may have at condition 1e3."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a part is asked for."""
+
+    device: str
+    rehearse: bool
+    file: Path
+    until: float
+    """When nothing new is begun, by `time.time`."""
+
+
+class Kept:
+    """The results of a part, kept in its file after every measurement; those that are there are not measured again."""
+
+    def __init__(self, call: Call) -> None:
+        self.call, self.content = call, {"machine": machine(call.device), "results": {}}
+        if call.file.exists():
+            stored = json.loads(call.file.read_text())
+            if same_machine(stored["machine"], self.content["machine"]):
+                self.content["results"] = stored["results"]
+        self.results: dict[str, Any] = self.content["results"]
+
+    def measure(self, name: str, function: Callable[[], Any]) -> None:
+        """Keep what a function returns, or why it failed; nothing where there is a result or no time is left."""
+        if name in self.results or time.time() > self.call.until:
+            return
+        self.write(name, {"failed": "it did not end in its time"})  # where the process is killed meanwhile
+        try:
+            result = function()
+        except Exception as error:  # one that fails must not keep the others from being measured
+            result = {"failed": " ".join(f"{type(error).__name__}: {error}".split())[:400]}
+        self.keep(name, result)
+
+    def keep(self, name: str, result: Any) -> None:
+        """Write a result into the file, and say it."""
+        self.write(name, result)
+        brief = json.dumps(result, ensure_ascii=False)
+        print(f"{name}: {brief if len(brief) < 200 else brief[:200] + ' …'}", flush=True)
+
+    def write(self, name: str, result: Any) -> None:
+        """Write a result into the file, in one step."""
+        self.results[name] = result
+        temporary = self.call.file.with_suffix(".tmp")
+        temporary.write_text(json.dumps(self.content, indent=1))
+        temporary.replace(self.call.file)
+
+
+def same_machine(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether results were made by the same device, versions and commit."""
+    return all(one[key] == other[key] for key in ("commit", "cpu", "gpu", "torch", "python"))
+
+
+# Polar factors
+
+
+def polars(call: Call, kept: Kept) -> None:
+    """Each backend at each size: milliseconds eager and as a CUDA graph; their accuracy; the choice."""
+    shapes = polar.SHAPES[:1] + polar.SHAPES[5:6] if call.rehearse else polar.SHAPES
+    options = Options(device=call.device, repeats=2 if call.rehearse else 9)
+    kept.measure("accuracy", lambda: polar.accuracy(call.device, side=16 if call.rehearse else 128))
+    for shape in shapes:
+        kept.measure(" × ".join(map(str, shape)), partial(one_size, shape, options))
+    names = [" × ".join(map(str, shape)) for shape in shapes]
+    if all("failed" not in kept.results.get(name, {"failed": ""}) for name in names):
+        exact = next(r["error"] for r in kept.results["accuracy"] if r["condition"] == 1e3)
+        unstable = "autograd of svd"  # where singular values are nearly equal
+        most = TOLERANCE * exact["svd"]
+        allowed = [n for n, error in exact.items() if n != unstable and error is not None and error <= most]
+        choices = {name: choose(kept.results[name], allowed) for name in names}
+        kept.keep("choice", {"accurate enough": allowed, **choices})
+
+
+def one_size(shape: tuple[int, ...], options: Options) -> dict[str, dict[str, Any]]:
+    """Milliseconds of each backend, forward and backward; cuSOLVER's other algorithms forward."""
+    torch.manual_seed(0)
+    m = torch.randn(shape, device=options.device, requires_grad=True)
+    upstream, results = torch.randn_like(m), dict[str, dict[str, Any]]()
+    calls = {n: lambda f=f: torch.autograd.grad(f(m), m, upstream) for n, f in polar.CALLS.items()}
+    if options.device == "cuda":
+        calls |= {f"{n}, forward": lambda f=f: f(m) for n, f in {"svd": niso.polar, **polar.DRIVERS}.items()}
+    for name, function in calls.items():
+        results[name] = {"eager": milliseconds(function, options.device, options.repeats)}
+        if options.device == "cuda":
+            try:
+                results[name]["graph"] = milliseconds(graphed(function), options.device, options.repeats)
+            except Exception as error:  # whatever waits for the host cannot be captured
+                results[name]["graph"] = str(error).split("\n")[0][:100]
+                torch.cuda.synchronize()
+    return results
+
+
+def choose(times: dict[str, dict[str, Any]], allowed: list[str]) -> dict[str, Any]:
+    """The fastest of the backends that are accurate enough: eager, and of those that can be captured."""
+
+    def fastest(kind: str) -> str | None:
+        known = {name: times[name][kind] for name in allowed if isinstance(times[name].get(kind), float)}
+        return min(known, key=lambda name: known[name]) if known else None
+
+    return {"eager": fastest("eager"), "graph": fastest("graph")}
+
+
+# Whole steps
+
+
+@dataclass(frozen=True)
+class Size:
+    """Networks, rank and batch of an experiment's `paper` preset (the test compares them with it)."""
+
+    conv: ConvConfig | None
+    rank: int
+    batch: int
+    multiplicity: float
+
+
+SIZES = {
+    "homnist": Size(ConvConfig(channels=(128, 256)), 32, 16, 0.1),
+    "torus": Size(None, 256, 1, 0.1),
+    "shapes": Size(
+        ConvConfig((96, 192), 16, (32, 64, 128, 256), blocks=2, latent_channels=64, padding="longitude"), 64, 16, 0.01
+    ),
+    "pose": Size(ConvConfig((144, 144), 3, (64, 128, 256), blocks=4, latent_channels=128), 128, 8, 0.025),
+}
+SMALLER = ConvConfig((8, 8), 1, (8,), blocks=1, latent_channels=8, stem_channels=8, patch=2)
+TORUS_CHANNELS = 258
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A way to compute a step."""
+
+    bfloat16: bool = False
+    tf32: bool = False
+    compile: str = ""
+    """Networks or step; "networks as graphs" lets torch.compile capture them."""
+    products: bool = False
+    """Polar factors by matrix products: with an SVD, which waits for the host, nothing can be captured."""
+    graph: bool = False
+    """Capture the whole step, the optimiser too, as one CUDA graph."""
+
+
+MODES = {
+    "float32": Mode(),
+    "TF32": Mode(tf32=True),
+    "bf16": Mode(bfloat16=True),
+    "bf16, networks compiled": Mode(bfloat16=True, compile="networks"),
+    "bf16, step compiled": Mode(bfloat16=True, compile="step"),
+    "bf16, networks compiled as CUDA graphs": Mode(bfloat16=True, compile="networks as graphs"),
+    "bf16, polar by products": Mode(bfloat16=True, products=True),
+    "bf16, polar by products, one CUDA graph": Mode(bfloat16=True, products=True, graph=True),
+    "bf16, polar by products, step compiled": Mode(bfloat16=True, products=True, compile="step"),
+}
+
+
+class Step:
+    """A training step: loss, gradients, AdamW."""
+
+    def __init__(self, size: Size, mode: Mode, device: str, compiler: str) -> None:
+        torch.manual_seed(0)
+        torch.set_float32_matmul_precision("high" if mode.tf32 else "highest")
+        torch.backends.cudnn.allow_tf32 = mode.tf32
+        self.mode, self.device = mode, device
+        conv = size.conv
+        networks = [ConvEncoder(conv), ConvDecoder(conv)] if conv else [nn.Identity(), nn.Identity()]
+        spectrum = niso.LearnedSpectrum(conv.points if conv else size.rank, size.rank)
+        model = niso.NeuralIsometry(*networks, spectrum)
+        self.objective = IsometryObjective(model, 0.5, size.multiplicity).to(device)
+        self.optimizer = torch.optim.AdamW(
+            self.objective.parameters(), lr=5e-4, fused=True, capturable=device == "cuda"
+        )
+        shape = (conv.image_channels, *conv.image_size) if conv else (size.rank, TORUS_CHANNELS)
+        self.pair = tuple(torch.rand(2, size.batch, *shape, device=device))
+        if mode.compile == "networks":
+            compile_networks(self.objective)
+        elif mode.compile == "step":
+            self.objective.compile(backend=compiler)
+        elif mode.compile:
+            for network in networks if conv else ():
+                network.compile(mode="reduce-overhead")
+
+    def __call__(self) -> None:
+        if self.mode.compile == "networks as graphs":
+            torch.compiler.cudagraph_mark_step_begin()
+        self.optimizer.zero_grad()
+        with torch.autocast(self.device, torch.bfloat16, enabled=self.mode.bfloat16):
+            loss = self.objective(self.pair, 0.5)["loss"]
+        loss.backward()
+        self.optimizer.step()
+
+
+def steps(call: Call, kept: Kept) -> None:
+    """Each experiment's step in each mode, and what its convolutions and matrix products alone take."""
+    sizes, compiler, repeats = SIZES, "inductor", 30
+    if call.rehearse:
+        smaller = {"homnist": replace(SIZES["homnist"], conv=SMALLER, rank=8, batch=2)}
+        sizes, compiler, repeats = {**smaller, "torus": replace(SIZES["torus"], rank=16)}, "eager", 2
+    for mode_name, mode in MODES.items():
+        for name, size in sizes.items():
+            on_gpu_alone = mode.graph or mode.compile == "networks as graphs"
+            pointless = size.conv is None and (mode.compile.startswith("networks") or mode.tf32)
+            pointless |= call.rehearse and bool(mode.compile) and (size.conv is not None or mode.products)  # slow
+            if pointless or (call.device != "cuda" and (on_gpu_alone or mode.compile == "networks")):
+                continue
+            kept.measure(f"{name}, {mode_name}", partial(one_step, size, mode, call.device, compiler, repeats))
+
+
+def one_step(size: Size, mode: Mode, device: str, compiler: str, repeats: int) -> dict[str, Any]:
+    """Milliseconds of a step and, where nothing is compiled, of its arithmetic alone."""
+    on_gpu = device == "cuda"
+    torch.compiler.reset()
+    if on_gpu:
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+    with polar_by(polar.through_products) if mode.products else patch.dict({}):
+        began = time.perf_counter()
+        step: Callable[[], Any] = Step(size, mode, device, compiler)
+        step()
+        if on_gpu:
+            torch.cuda.synchronize()
+        result: dict[str, Any] = {"first_seconds": time.perf_counter() - began}
+        run = graphed(step) if mode.graph else step
+        result["milliseconds"] = milliseconds(run, device, repeats)
+        if on_gpu:
+            result["peak_mib"] = torch.cuda.max_memory_allocated() / 2**20
+        if not mode.compile and not mode.products:
+            result["floor_milliseconds"] = floor(step, device, repeats)
+            result["share_of_floor"] = result["floor_milliseconds"] / result["milliseconds"]
+    return result
+
+
+@contextmanager
+def polar_by(function: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """niso's maps and eigenfunctions with another polar factor."""
+
+    def replaced(m: Tensor, *_: object, **__: object) -> Tensor:
+        return function(m)
+
+    with patch("niso.functional_map.polar", replaced), patch("niso.spectrum.table.polar", replaced):
+        yield
+
+
+class Arithmetic(TorchDispatchMode):
+    """Notes every convolution and matrix product, to be computed again without what is between them."""
+
+    NAMES = ("convolution", "mm", "bmm", "addmm", "baddbmm")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: dict[str, int] = {}
+        self.calls: dict[str, Callable[[], Any]] = {}
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = function.overloadpacket.__name__.removesuffix("_backward")
+        if name in self.NAMES:
+
+            def describe(x: Any) -> Any:
+                return (x.shape, x.stride(), x.dtype) if isinstance(x, Tensor) else x
+
+            key = f"{function} {tree_map(describe, args)}"
+            self.counts[key] = self.counts.get(key, 0) + 1
+            if key not in self.calls:
+                copies = tree_map(lambda x: torch.randn_like(x) if isinstance(x, Tensor) else x, args)
+                self.calls[key] = partial(function, *copies, **(kwargs or {}))
+        return function(*args, **(kwargs or {}))
+
+    def again(self) -> None:
+        """All of them, as often as they occurred."""
+        for key, call in self.calls.items():
+            for _ in range(self.counts[key]):
+                call()
+
+
+def floor(step: Callable[[], Any], device: str, repeats: int) -> float:
+    """Milliseconds of a step's convolutions and matrix products alone, in their own shapes and precision."""
+    with Arithmetic() as arithmetic:
+        step()
+    with torch.no_grad():
+        run = graphed(arithmetic.again) if device == "cuda" else arithmetic.again
+        return milliseconds(run, device, repeats)
+
+
+def graphed(function: Callable[[], Any]) -> Callable[[], None]:
+    """A CUDA graph of a function, after three calls on another stream, as torch asks for."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            function()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        function()
+    return graph.replay
+
+
+def milliseconds(function: Callable[[], Any], device: str, repeats: int) -> float:
+    """Of one call: the median of three series, in each of which nothing waits for the device but the end."""
+    seconds = []
+    for series in range(4):  # the first warms up
+        began = time.perf_counter()
+        for _ in range(repeats):
+            function()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        if series:
+            seconds.append((time.perf_counter() - began) / repeats)
+    return 1e3 * sorted(seconds)[1]
+
+
+# Several devices
+
+
+def ddp(call: Call, kept: Kept) -> None:
+    """A step in one process and in two, each with a device of its own."""
+    if call.device == "cuda" and torch.cuda.device_count() < 2:
+        kept.keep("left out", "one device")
+        return
+    options = scaling.ScalingOptions(device=call.device, repeats=3 if call.rehearse else 30)
+    pairs = 2 if call.rehearse else options.batch
+    kept.measure("1 process", lambda: scaling.measure(1, pairs, options))
+    kept.measure("2 processes, the same batch", lambda: scaling.measure(2, pairs // 2, options))
+    kept.measure("2 processes, twice the batch", lambda: scaling.measure(2, pairs, options))
+
+
+PARTS = {"polar": polars, "steps": steps, "ddp": ddp}
+
+
+def main(words: list[str]) -> None:
+    """Measure one part: its name, the device, whether it is a rehearsal, its file, and until when."""
+    name, device, rehearse, file, until = words
+    torch.set_num_threads(1)
+    call = Call(device, rehearse == "True", Path(file), float(until))
+    kept = Kept(call)
+    PARTS[name](call, kept)
+    if name != "ddp" and time.time() > call.until:
+        print("its time is over: the next call goes on", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,103 @@
+"""Runs as jobs of a cluster, through submitit: each in its own folder, resumed by the machine that takes it up again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import yaml
+
+from niso.errors import InputError
+from niso.runs import runner
+from niso.runs.parallel import Job, create, is_done
+
+if TYPE_CHECKING:
+    from submitit.helpers import DelayedSubmission
+
+JOBS = "jobs"
+"""Folder of the jobs inside that of their runs: what was submitted, and what they print."""
+DEFAULTS = {"timeout_min": 24 * 60, "cpus_per_task": 1, "name": "niso"}
+TIMEOUTS = 1000
+"""How often a job may reach its time limit and go back to the queue."""
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """Who starts the runs.
+
+    Attributes:
+        cluster: "slurm", or "local": submitit's processes on this machine, to try out a call without a cluster.
+        parameters: those of `submitit.AutoExecutor.update_parameters`.
+    """
+
+    cluster: Literal["slurm", "local"]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Resume:
+    """What a job does: train its run to the end, from wherever that stands."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = str(folder.resolve())
+
+    def __call__(self) -> dict[str, float]:
+        return runner.resume(Path(self.folder))
+
+    def checkpoint(self) -> DelayedSubmission:
+        """Called by submitit where the job is preempted or its time is over: the same goes back to the queue.
+
+        The run's last checkpoint is at most `--checkpoint-seconds` old.
+        """
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self)
+
+
+def parse_parameters(words: Sequence[str]) -> dict[str, Any]:
+    """Parameters of jobs from words such as "slurm_partition=gpu".
+
+    Raises:
+        InputError: a word has no =, or its value is not YAML.
+    """
+    parameters = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not (name and equals):
+            raise InputError(f"--job needs NAME=VALUE, e.g. slurm_partition=gpu timeout_min=240, not {word!r}")
+        try:
+            parameters[name] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise InputError(f"--job {word}: {value!r} is not a value of YAML") from error
+    return parameters
+
+
+def submit(jobs: Sequence[Job], launcher: Launcher, out: Path) -> str:
+    """Make a job of each run that is not finished; what was submitted, as text. Nothing waits for them.
+
+    Raises:
+        InputError: submitit is not installed, or there is no such cluster here, or it refuses the parameters.
+    """
+    try:
+        import submitit
+    except ImportError as error:
+        raise InputError("--launcher needs submitit: pip install 'niso[cluster]'") from error
+    waiting = [job for job in jobs if not is_done(job)]
+    try:
+        executor = submitit.AutoExecutor(
+            out / JOBS,
+            launcher.cluster,
+            **{f"{launcher.cluster}_max_num_timeout": TIMEOUTS},
+        )
+        executor.update_parameters(**{**DEFAULTS, **launcher.parameters})
+    except (RuntimeError, NameError, ValueError, TypeError, AssertionError) as error:
+        raise InputError(f"--launcher {launcher.cluster}: {' '.join(str(error).split())}") from error
+    for job in waiting:
+        if not (job.folder / "config.yaml").exists():
+            create(job)
+    with executor.batch():
+        submitted = [executor.submit(Resume(job.folder)) for job in waiting]
+    lines = [f"{job.label}: job {one.job_id}" for job, one in zip(waiting, submitted, strict=True)]
+    summary = f"{len(waiting)} of {len(jobs)} runs submitted"
+    return "\n".join([*lines, f"{summary}; they print into {out / JOBS}, and `niso report {out}` shows them"])
