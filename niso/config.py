@@ -97,6 +97,10 @@ class Hardware(Strict):
     """Processes on this machine, each with a GPU of its own or a share of the cores."""
     nodes: int = 1
     """Machines, as started by torchrun or SLURM."""
+    speed: Literal["auto", "exact"] = "exact"
+    """"auto" measures which precision, compilation and number of threads are fastest here, and takes these. "exact"
+    takes what is set: by default float32, eager, one thread, which gives the same numbers bit for bit. Setting
+    precision, compilation or threads means "exact"."""
     precision: Literal["32-true", "bf16-mixed", "64-true"] = "32-true"
     """Precision of encoder and decoder; the spectral part is never below float32."""
     compile: bool = False

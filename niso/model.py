@@ -32,7 +32,11 @@ class IsometryOutput(NamedTuple):
     def loss(self, equivariance: float = 0.5, multiplicity: float = 0.1) -> Float[Tensor, ""]:
         """Total loss L_R + α L_E + β L_M (paper eq. 11) with α = `equivariance` and β = `multiplicity`."""
         terms = self.losses
-        return terms["reconstruction"] + equivariance * terms["equivariance"] + multiplicity * terms["multiplicity"]
+        loss = terms["reconstruction"]
+        for name, weight in (("equivariance", equivariance), ("multiplicity", multiplicity)):
+            if weight:  # a term without weight needs no backward pass
+                loss = loss + weight * terms[name]
+        return loss
 
 
 class SpectralDropout(nn.Module):

@@ -12,6 +12,7 @@ import io
 import os
 import signal
 import sys
+import time
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
@@ -109,6 +110,7 @@ def _warn(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def _dispatch(arguments: list[str]) -> int:
+    began = time.monotonic()  # before what is slow to import
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
     for name in COMMANDS:
@@ -116,7 +118,7 @@ def _dispatch(arguments: list[str]) -> int:
         if arguments[: len(words)] == words:
             command, rest = import_module(".".join(["niso.cli", *words])), arguments[len(words) :]
             if name == "run":  # whose options depend on its first argument
-                return int(command.main(rest) or 0)
+                return int(command.main(rest, began) or 0)
             from niso.cli.parsing import named_options, parse, refuse_unread  # tyro is slow to import
 
             options = parse(command.Options, f"niso {name}", rest)

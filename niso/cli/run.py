@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, make_dataclass, replace
 from pathlib import Path
@@ -21,6 +20,9 @@ from niso.training.run import RUNS
 if TYPE_CHECKING:
     from niso.experiments.experiment import Experiment
     from niso.runs.cluster import Launcher
+
+FIXING = ("precision", "compile", "whole_step", "threads")
+"""Settings of the hardware that `--speed auto` chooses: setting one turns it off."""
 
 _ONE_OR_MORE = create_mutex_group(required=False, title="methods")
 
@@ -72,9 +74,8 @@ class Call(NamedTuple):
     """Who starts the runs, if not this process."""
 
 
-def main(arguments: list[str]) -> None:
-    """`niso run …`."""
-    began = time.monotonic()
+def main(arguments: list[str], began: float | None = None) -> None:
+    """`niso run …`, of a command that began at a time of `time.monotonic`."""
     if arguments[:1] in (["-h"], ["--help"]):
         about = "Train and evaluate an experiment in a new run folder, and write a report.\n\n"
         about += "`niso run EXPERIMENT --help` lists presets, methods and all settings of an experiment: "
@@ -113,6 +114,8 @@ def parse_run(arguments: list[str]) -> Call:
     values = {"method": methods[0], "seed": options.seed, "data_dir": options.data_dir}
     settings = replace(given, **values, hardware=options.hardware, config=options.settings)
     named = {path.removeprefix("settings."): flag for path, flag in named_options(every, rest).items()}
+    if any(f"hardware.{name}" in named for name in FIXING):
+        settings = replace(settings, hardware=replace(settings.hardware, speed="exact"))
     refuse_unread(named, [kind.unread(options.settings, method, options.data_dir) for method in methods])
     if options.parallel > 1 and settings.hardware.devices * settings.hardware.nodes > 1:
         raise InputError("--parallel trains each run in one process: leave --devices and --nodes at 1")
@@ -133,6 +136,8 @@ def _before_flags(kind: type[Experiment], preset: str | None, path: Path | None)
     for key in ("config", "hardware"):
         if not isinstance(file.get(key) or {}, Mapping):
             raise InputError(f"{path}: {key} must be a mapping, not {file[key]!r}")
+    hardware = file.get("hardware") or {}
+    speed = "exact" if any(name in hardware for name in FIXING) else "auto"
     preset = preset or file.get("preset", next(iter(kind.presets)))
     check_choice("preset", preset, kind.presets)
     values = {
@@ -141,7 +146,7 @@ def _before_flags(kind: type[Experiment], preset: str | None, path: Path | None)
         "experiment": kind.name,
         "preset": preset,
         "config": _overlay(asdict(kind.presets[preset]), file.get("config")),
-        "hardware": _overlay(asdict(Hardware()), file.get("hardware")),
+        "hardware": _overlay({**asdict(Hardware()), "speed": speed}, hardware),
     }
     return Settings.load(values, path or Path("options"))
 

@@ -10,7 +10,20 @@ from niso.errors import InputError
 from niso.files import write_json
 from niso.training.run import Run
 
-FACTS = ("niso", "commit", "torch", "python", "hardware", "cores", "threads", "device", "devices", "started")
+FACTS = (
+    "niso",
+    "commit",
+    "torch",
+    "python",
+    "hardware",
+    "cores",
+    "threads",
+    "device",
+    "devices",
+    "started",
+    "times",
+    "speed",
+)
 
 
 def check_recordable(run: Run) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from niso.collective import together
+from niso.config import to_yaml
 from niso.errors import InputError
 from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.known import known
 from niso.experiments.settings import Settings
-from niso.files import locked
+from niso.files import locked, write_atomically
 from niso.random import step_seed
 from niso.training import checkpoint
 from niso.training.environment import command_line, environment
@@ -25,6 +26,8 @@ from niso.training.loop import train
 from niso.training.processes import make_fabric, network_precision
 from niso.training.progress import say
 from niso.training.run import Run
+from niso.training.speed import choose
+from niso.training.times import Times
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -132,15 +135,19 @@ def _train_and_evaluate(
     folder: Run, settings: Settings, fabric: Fabric, began: float | None, make: Make | None, report: bool
 ) -> dict[str, float]:
 
-    kind, training = EXPERIMENTS.find(settings.experiment), began is not None
+    kind, training, times = EXPERIMENTS.find(settings.experiment), began is not None, Times(began)
+    times.end("start")
     with together():
         finished = folder.finished
         if fabric.is_global_zero and training and not finished:
             _write_facts(folder, settings, kind, fabric)
         torch.manual_seed(step_seed(settings.seed, 0, "initialisation"))
-        precision = network_precision(fabric)
-        words = settings.config, settings.method, settings.seed, settings.data_dir, fabric.device, precision
-        experiment = (make or kind)(*words)
+        words = settings.config, settings.method, settings.seed, settings.data_dir, fabric.device
+
+        def precision() -> AbstractContextManager[Any]:  # of the fabric that is chosen below
+            return network_precision(fabric)()
+
+        experiment = (make or kind)(*words, precision)
         if fabric.is_global_zero and training and experiment.announcement:
             say(f"{settings.experiment}: {experiment.announcement}")
         if fabric.is_global_zero and training and (drawn := experiment.facts()):
@@ -166,7 +173,11 @@ def _train_and_evaluate(
                 else:
                     path.unlink(missing_ok=True)
         trained |= finished and reached < steps
-        options = phase.name, settings.seed, settings.hardware
+        times.end("data")
+        if training and settings.hardware.speed == "auto" and "speed" not in folder.facts:
+            settings, fabric = _fastest(folder, settings, phase, fabric)
+            times.end("speed")
+        options = phase.name, settings.seed, settings.hardware, times
         seconds = train(phase.objective, phase.sampler, phase.optimisation, folder, fabric, *options)
         totals["steps"] += steps
         totals["seconds"] += seconds
@@ -178,7 +189,9 @@ def _train_and_evaluate(
     if training and finished and not trained and "settings" not in folder.facts:  # finished by an older version
         return folder.metrics
     checkpoint.save(folder.path / "weights.safetensors", phase.objective.state_dict(), _origin(settings))
+    times.end("data")
     result = experiment.evaluate()
+    times.end("evaluation")
     if began is not None:
         totals["seconds_wall"] = before + time.monotonic() - began
     elif "seconds_wall" in folder.facts:  # the run's, not this evaluation's
@@ -189,18 +202,33 @@ def _train_and_evaluate(
         from niso.report import save_pictures, write_report  # matplotlib is slow to import
 
         save_pictures(experiment.draw(result), folder.path / "figures")
+        times.end("pictures")
     folder.write("curves", result.curves)
     for name, tensors in result.tensors.items():
         checkpoint.save(folder.path / f"{name}.safetensors", tensors, _origin(settings))
     facts = {key: value for key, value in folder.facts.items() if key != "metric_descriptions"}
-    times: dict[str, Any] = {name: totals[name] for name in ("seconds", "seconds_wall") if name in totals}
+    took: dict[str, Any] = {name: totals[name] for name in ("seconds", "seconds_wall") if name in totals}
+    if training:
+        took["times"] = times.seconds
     said = [*result.notes, *map(str, kind.findings(metrics))]
     notes = {"notes": said} if said else {}
-    folder.write("facts", {**facts, **_meaning(settings, kind), **times, **notes, "settings": _determining(folder)})
+    folder.write("facts", {**facts, **_meaning(settings, kind), **took, **notes, "settings": _determining(folder)})
     folder.write("metrics", metrics)
     if report:
         write_report(folder, known(settings.experiment))
     return metrics
+
+
+def _fastest(folder: Run, settings: Settings, phase: Phase, fabric: Fabric) -> tuple[Settings, Fabric]:
+    """Settings with the fastest hardware settings, which config.yaml then has, so that a resumption keeps them."""
+    hardware, facts = choose(phase.objective, phase.sampler, phase.optimisation, settings.hardware, fabric.device)
+    if hardware != settings.hardware:
+        settings = replace(settings, hardware=hardware)
+        fabric = make_fabric(hardware)
+    if fabric.is_global_zero:
+        write_atomically(folder.path / "config.yaml", to_yaml(settings.dump()).encode())
+        folder.write("facts", {**folder.facts, "speed": facts, "threads": hardware.threads})
+    return settings, fabric
 
 
 def _built_together(phases: Iterator[Phase]) -> Iterator[Phase]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -22,33 +22,60 @@ def start_frame(points: int) -> Float[Tensor, "points points"]:
 @full_precision
 def rotated(frame: Float[Tensor, "points points"], basis: Float[Tensor, "points rank"]) -> Float[Tensor, "points rank"]:
     """First columns of the frame, rotated by cayley(W) for the skew matrix W of the basis."""
-    rank = basis.shape[1]
     # on the CPU only: the host would wait for a GPU's answer
     if not torch.compiler.is_compiling() and basis.device.type == "cpu" and not basis.any():
-        # W = 0 after a retraction: F (I + W) has the same value and first derivatives, and needs no solve
-        return frame[:, :rank] + frame @ _skew(basis)[:, :rank]
-    return frame @ _cayley(_skew(basis))[:, :rank]
+        return _Unturned.apply(frame, basis)
+    return _turned(frame, basis)[0]
 
 
 @torch.no_grad()
 def retract_(frame: Float[Tensor, "points points"], basis: Float[Tensor, "points rank"]) -> None:
     """Move the rotation from the basis into the frame, which leaves `rotated` unchanged."""
-    turned = frame @ _cayley(_skew(basis))
-    gram = turned.mT @ turned  # the third-order Newton–Schulz step below stops rounding errors from accumulating
-    identity = torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
-    frame.copy_(turned @ (15 * identity - 10 * gram + 3 * gram @ gram) / 8)
+    turned = torch.cat(_turned(frame, basis), dim=1)
+    # a Newton–Schulz step stops rounding errors from accumulating
+    torch.addmm(turned, turned, turned.mT @ turned, beta=1.5, alpha=-0.5, out=frame)
     basis.zero_()
 
 
-def _skew(basis: Float[Tensor, "points rank"]) -> Float[Tensor, "points points"]:
-    """Skew matrix W that rotates among the first `rank` directions, and between these and the others."""
-    points, rank = basis.shape
+def _turned(frame: Float[Tensor, "points points"], basis: Float[Tensor, "points rank"]) -> tuple[Tensor, Tensor]:
+    """F cayley(W) = 2 F (I − W/2)⁻¹ − F, its first `rank` columns and the others.
+
+    W = [A, −Bᵀ; B, 0] is skew: it rotates among the first `rank` directions, and between these and the others. The
+    Schur complement I − A/2 + BᵀB/4 is all that has to be solved with.
+    """
+    rank = basis.shape[1]
     inner, outer = basis[:rank], basis[rank:]
-    top = torch.cat([(inner - inner.mT) / 2, -outer.mT], dim=1)
-    return torch.cat([top, torch.cat([outer, outer.new_zeros(points - rank, points - rank)], dim=1)])
+    first, others = frame[:, :rank], frame[:, rank:]
+    complement = (inner.mT - inner) / 4 + outer.mT @ outer / 4
+    complement = complement + torch.eye(rank, dtype=basis.dtype, device=basis.device)
+    solved = torch.linalg.solve(complement, first + others @ outer / 2, left=False)
+    return 2 * solved - first, others - solved @ outer.mT
 
 
-def _cayley(w: Float[Tensor, "n n"]) -> Float[Tensor, "n n"]:
-    """Cayley map (I − W/2)⁻¹ (I + W/2): orthogonal for a skew W, and I + W to first order."""
-    identity = torch.eye(len(w), dtype=w.dtype, device=w.device)
-    return torch.linalg.solve(identity - w / 2, identity + w / 2)
+class _Unturned(torch.autograd.Function):
+    """F cayley(W) where W = 0, as after a retraction: columns of F, and first derivatives as of F (I + W)."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(frame: Tensor, basis: Tensor) -> Tensor:
+        return frame[:, : basis.shape[1]].clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[0])
+        ctx.save_for_forward(inputs[0])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
+        (frame,) = ctx.saved_tensors
+        turn = frame.mT @ grad
+        inner = turn[: turn.shape[1]]
+        return None, torch.cat([(inner - inner.mT) / 2, turn[turn.shape[1] :]])
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, tangent: Tensor) -> Tensor:
+        (frame,) = ctx.saved_tensors
+        rank = tangent.shape[1]
+        inner = (tangent[:rank] - tangent[:rank].mT) / 2
+        return frame @ torch.cat([inner, tangent[rank:]])

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from torch import nn
 
 
-def compile_networks(objective: nn.Module) -> None:
-    """Compile every encoder and decoder of an objective in place; the spectral part stays as it is.
-
-    Whole networks are compiled, so that their norms and activations become one pass over memory each.
-    """
+def trained_networks(objective: nn.Module) -> Iterator[nn.Module]:
+    """Every encoder and decoder of an objective that is trained."""
     for name, module in objective.named_modules():
-        trained = any(parameter.requires_grad for parameter in module.parameters())
-        if name.rpartition(".")[2] in ("encoder", "decoder") and trained:
+        if name.rpartition(".")[2] in ("encoder", "decoder") and any(p.requires_grad for p in module.parameters()):
+            yield module
+
+
+def compile_networks(objective: nn.Module) -> None:
+    """Compile the trained networks of an objective in place; the spectral part stays as it is.
+
+    Whole networks are compiled, so that their norms and activations become one pass over memory each. Networks that are
+    compiled already stay so.
+    """
+    for module in trained_networks(objective):
+        if module._compiled_call_impl is None:
             module.compile()
+
+
+def undo_compilation(objective: nn.Module) -> None:
+    """Undo `compile_networks`."""
+    for module in trained_networks(objective):
+        module._compiled_call_impl = None

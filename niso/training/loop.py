@@ -28,6 +28,7 @@ from niso.training.optimizer import make_optimizer, set_learning_rates, spectra
 from niso.training.processes import largest, mean
 from niso.training.progress import Bar, Log, Meter, every
 from niso.training.run import Run
+from niso.training.times import Times
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -47,6 +48,7 @@ def train(
     phase: str = "pretrain",
     seed: int = 0,
     hardware: Hardware | None = None,
+    times: Times | None = None,
 ) -> float:
     """Train `objective` to the end, from the phase's last checkpoint in the run folder if there is one.
 
@@ -55,6 +57,7 @@ def train(
 
     Args:
         hardware: what is compiled, and the time between checkpoints.
+        times: gets the seconds of "compilation", which is the first step where something is compiled, and "training".
 
     Returns:
         Seconds of training, those before an interruption included.
@@ -67,7 +70,7 @@ def train(
         InputError: the batch does not divide among processes and parts, or the checkpoint is beyond the steps.
     """
     steps, parts, path = optimisation.steps, optimisation.accumulation, run.checkpoint(phase)
-    hardware = hardware or Hardware()
+    hardware, times = hardware or Hardware(), times or Times()
     with together():
         if optimisation.batch_size % (fabric.world_size * parts):
             among = f"{fabric.world_size} processes" + (f" in {parts} parts each" if parts > 1 else "")
@@ -122,6 +125,8 @@ def train(
             for spectrum in learned:
                 spectrum.retract_()
             seconds = time.monotonic() - began
+            if step == start and (hardware.compile or hardware.whole_step):
+                times.end("compilation")
 
             if done % interval == 0 or done == steps:
                 means = mean(fabric, meter.flush())
@@ -141,6 +146,7 @@ def train(
                             raise Interrupted(f"{phase}: {saved}; {resumption}", stop)
                 last_saved = time.monotonic()
     objective.eval()
+    times.end("training")
     return seconds
 
 

@@ -1,0 +1,205 @@
+"""`--speed auto`: precision, compilation and threads of a run, chosen among what is measured on this machine.
+
+Steps of the run itself are timed, forwards and backwards, before it begins. Times are kept for the machine, torch's
+version and the networks' shape, in the user's cache or in the folder that NISO_SPEED_CACHE names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from niso.config import Hardware, Optimisation, parse
+from niso.data.workers import cores
+from niso.errors import InputError
+from niso.files import locked, parse_json, write_json
+from niso.training.compilation import compile_networks, trained_networks, undo_compilation
+from niso.training.environment import environment
+from niso.training.progress import say
+
+if TYPE_CHECKING:
+    from niso.training.loop import Sampler
+
+FEWEST_STEPS = 600
+"""In a shorter run nothing is measured: at 12 steps or so, that would cost more than a fiftieth of the run."""
+REPEATS = 2
+"""Timed steps of each way, of which the faster counts, after one that is not timed."""
+GAIN = 1.1
+"""How much faster than float32, eager, one thread another way must be."""
+COMPILING = 600.0
+"""Seconds that a run must take before compilation, which takes tens of them, is tried."""
+
+
+class Way(NamedTuple):
+    """A way to compute a step."""
+
+    precision: str = "32-true"
+    compile: bool = False
+    threads: int = 1
+
+    def __str__(self) -> str:
+        many = "" if self.threads == 1 else f", {self.threads} threads"
+        return f"{self.precision}, {'compiled' if self.compile else 'eager'}{many}"
+
+
+def choose(
+    objective: nn.Module, sampler: Sampler, optimisation: Optimisation, hardware: Hardware, device: torch.device
+) -> tuple[Hardware, dict[str, Any]]:
+    """The fastest hardware settings for a run, and what was measured, for its facts.
+
+    Args:
+        objective, sampler, optimisation: of its first phase; weights and random numbers stay as they are.
+        hardware: what was asked for. It is returned where nothing is measured: in a run of fewer than `FEWEST_STEPS`,
+            of several processes, or without networks.
+    """
+    reasons = {
+        "a short run": optimisation.steps < FEWEST_STEPS,
+        "several processes": hardware.devices * hardware.nodes > 1,
+        "no networks": not any(True for _ in trained_networks(objective)),
+    }
+    if any(reasons.values()):
+        return hardware, {"not_measured": next(why for why, holds in reasons.items() if holds)}
+    began, ways, plain = time.monotonic(), _eager(device), Way()
+    trial = _Trial(objective, sampler, optimisation.accumulation, device)
+    steps = optimisation.steps * optimisation.accumulation
+    with _kept(trial.key(ways)) as found:  # of runs side by side, one measures
+        before, seconds = set(found["seconds"]), found["seconds"]
+        if not before:
+            seconds |= trial.compare(ways)
+        eager = min(ways, key=lambda way: seconds[str(way)])
+        fused = eager._replace(compile=True)
+        if steps * seconds[str(eager)] >= COMPILING and str(fused) not in seconds:
+            found["compilation"], seconds[str(fused)] = trial.compiled(fused)
+    whole = {way: steps * seconds[str(way)] for way in ways}
+    if seconds.get(str(fused)) is not None:
+        whole[fused] = steps * seconds[str(fused)] + found["compilation"]
+    best = min(whole, key=lambda way: whole[way] * (1 if way == plain else GAIN))
+    if not best.compile:
+        undo_compilation(objective)
+    new = set(seconds) != before
+    gain = f"{seconds[str(plain)] / seconds[str(best)]:.1f}× as fast as {plain}"
+    when = f"measured in {time.monotonic() - began:.0f} s" if new else "as measured before"
+    say(f"speed: {best}" + ("" if best == plain else f", {gain}") + f"; {when}; --speed exact leaves this out")
+    facts = {**best._asdict(), "seconds_per_step": seconds, "compilation": found["compilation"], "measured": new}
+    return replace(hardware, **best._asdict()), facts
+
+
+def _eager(device: torch.device) -> list[Way]:
+    most = 1
+    if device.type == "cpu":
+        most = min(cores(), int(os.environ.get("OMP_NUM_THREADS") or cores()))
+    return [Way(precision, False, n) for n in sorted({1, most}) for precision in ("32-true", "bf16-mixed")]
+
+
+class _Trial:
+    """Steps of a run, or parts of them, that leave no trace."""
+
+    def __init__(self, objective: nn.Module, sampler: Sampler, parts: int, device: torch.device) -> None:
+        self.objective, self.device = objective, device
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            self.batch = tuple(tensor.chunk(parts)[0] for tensor in sampler(0))
+
+    def key(self, ways: Sequence[Way]) -> str:
+        """Of all that times depend on."""
+        known = environment(self.device)
+        machine = [known[name] for name in ("torch", "hardware", "cores")]
+        shapes = [[name, list(p.shape), str(p.dtype)] for name, p in self.objective.named_parameters()]
+        batch = [[list(tensor.shape), str(tensor.dtype)] for tensor in self.batch]
+        content = json.dumps([machine, shapes, batch, [str(way) for way in ways]])
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+    def compare(self, ways: Sequence[Way]) -> dict[str, float]:
+        """Seconds of a step of each; they take turns, so that a busy machine slows all alike."""
+        rounds = [{str(way): self.step(way) for way in ways} for _ in range(1 + REPEATS)]
+        return {name: min(one[name] for one in rounds[1:]) for name in rounds[0]}
+
+    def compiled(self, way: Way) -> tuple[float, float | None]:
+        """Seconds of compilation and of a step; no step where there is no compiler."""
+        began = time.monotonic()
+        compile_networks(self.objective)
+        try:
+            self.step(way)
+            seconds = time.monotonic() - began
+            return seconds, min(self.step(way) for _ in range(REPEATS))
+        except Exception as error:  # of many kinds, e.g. where there is no C++ compiler
+            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            say(f"speed: the networks cannot be compiled here ({reason})")
+            undo_compilation(self.objective)
+            return 0.0, None
+
+    def step(self, way: Way) -> float:
+        """Seconds of a step, forwards and backwards; parameters, buffers and random numbers stay as they are."""
+        objective, kind, threads = self.objective, self.device.type, torch.get_num_threads()
+        buffers = [(buffer, buffer.clone()) for buffer in objective.buffers()]
+        training = {module: module.training for module in objective.modules()}
+        objective.train()
+        torch.set_num_threads(way.threads)
+        try:
+            with torch.random.fork_rng([self.device] if kind == "cuda" else []):
+                self.wait()
+                began = time.perf_counter()
+                with torch.autocast(kind, torch.bfloat16, enabled=way.precision == "bf16-mixed"):
+                    loss: Tensor = objective(self.batch, 0.0)["loss"]
+                loss.backward()
+                self.wait()
+                return time.perf_counter() - began
+        finally:
+            torch.set_num_threads(threads)
+            objective.zero_grad()
+            with torch.no_grad():
+                for buffer, value in buffers:
+                    buffer.copy_(value)
+            for module, was in training.items():
+                module.training = was
+
+    def wait(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+
+@contextmanager
+def _kept(key: str) -> Iterator[dict[str, Any]]:
+    """What was measured before, to be added to; for one process at a time. Nothing is kept where nothing can be."""
+    import pooch  # slow to import
+
+    folder = Path(os.environ.get("NISO_SPEED_CACHE") or Path(pooch.os_cache("niso")) / "speed")
+    path = folder / f"{key}.json"
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(folder, wait=True))
+        except OSError:
+            yield _read(None)
+            return
+        found = _read(path)
+        yield found
+        with suppress(OSError):
+            write_json(path, found)
+
+
+def _read(path: Path | None) -> dict[str, Any]:
+    """What a file keeps; nothing where there is none, or it is damaged."""
+    empty: dict[str, Any] = {"compilation": 0.0, "seconds": {}}
+    if path is None or not path.exists():
+        return empty
+    try:
+        return parse(_Kept, parse_json(path.read_bytes()), path)._asdict()
+    except (OSError, ValueError, InputError):
+        return empty
+
+
+class _Kept(NamedTuple):
+    """Content of a file: seconds of compilation, and of a step of each way; None where it cannot be compiled."""
+
+    compilation: float
+    seconds: dict[str, float | None]

@@ -1,0 +1,167 @@
+"""`--speed auto`: what is chosen, from what was measured, and that measuring leaves no trace."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from niso.cli.run import parse_run
+from niso.config import Hardware, Optimisation, read_yaml, to_yaml
+from niso.runs import runner
+from niso.training import speed
+from niso.training.run import Run
+from niso.training.speed import Way, choose
+
+CPU = torch.device("cpu")
+ASKED = Hardware(accelerator="cpu", speed="auto")
+
+
+class Objective(nn.Module):
+    """A network with a buffer that every step changes, and dropout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 3))
+
+    def forward(self, batch, progress):
+        return {"loss": (self.encoder(batch[0]) - batch[1]).square().mean()}
+
+
+def sampler(step):
+    return torch.rand(6, 3), torch.rand(6, 3)
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("NISO_SPEED_CACHE", str(tmp_path / "speed"))
+    monkeypatch.setattr(speed, "cores", lambda: 2)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    return tmp_path / "speed"
+
+
+@pytest.fixture
+def seconds(monkeypatch):
+    """Seconds that a step takes each way; the calls that were made."""
+    times = {Way(): 1.0, Way(threads=2): 0.9, Way("bf16-mixed"): 0.5, Way("bf16-mixed", threads=2): 0.6}
+    times[Way("bf16-mixed", True)] = 0.25
+    calls = []
+
+    def step(self, way):
+        calls.append(way)
+        return times[way]
+
+    monkeypatch.setattr(speed._Trial, "step", step)
+    return times, calls
+
+
+def chosen(steps, objective=None, **optimisation):
+    hardware, facts = choose(objective or Objective(), sampler, Optimisation(steps, **optimisation), ASKED, CPU)
+    assert not facts.get("precision") or Way(hardware.precision, hardware.compile, hardware.threads) == Way(
+        facts["precision"], facts["compile"], facts["threads"]
+    )
+    return Way(hardware.precision, hardware.compile, hardware.threads), facts
+
+
+def test_the_fastest_way_is_taken_and_remembered(seconds, capsys, folder):
+    times, calls = seconds
+    assert chosen(1000)[0] == Way("bf16-mixed")
+    assert "bf16-mixed, eager, 500 ms a step, 2.0× as fast as 32-true, eager" in capsys.readouterr().err
+    calls.clear()
+    way, facts = chosen(1000)
+    assert (way, calls, facts["measured"]) == (Way("bf16-mixed"), [], False)
+    next(folder.glob("*.json")).write_text("{")
+    assert chosen(1000)[1]["measured"]
+    assert chosen(1000, accumulation=2)[1]["measured"]  # another shape
+
+
+def test_what_is_hardly_faster_is_not_taken(seconds):
+    times, _ = seconds
+    times |= {Way("bf16-mixed"): 0.95, Way("bf16-mixed", threads=2): 2.0}
+    assert chosen(601)[0] == Way(threads=2)
+    times[Way(threads=2)] = 0.93
+    assert chosen(601, accumulation=2)[0] == Way()
+
+
+def test_compilation_must_pay(seconds, monkeypatch):
+    monkeypatch.setattr(speed._Trial, "compiled", lambda self, way: (200.0, 0.25))
+    assert chosen(1000)[0] == Way("bf16-mixed")  # 500 s: not tried
+    assert chosen(1300)[0] == Way("bf16-mixed", True)
+    assert chosen(700)[0] == Way("bf16-mixed")  # 350 s against 375 s, as is known now
+
+
+def test_without_a_compiler(monkeypatch, capsys):
+    objective = Objective()
+    monkeypatch.setattr(speed, "COMPILING", 0.0)
+    monkeypatch.setattr(speed, "compile_networks", lambda objective: objective.encoder.register_forward_hook(fail))
+
+    def fail(*_):
+        raise RuntimeError("no C++ compiler\nand much more")
+
+    way, facts = chosen(1000, objective)
+    assert not way.compile and None in facts["seconds_per_step"].values()
+    assert "cannot be compiled here (no C++ compiler)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("why", ["a short run", "several processes", "no networks"])
+def test_nothing_is_measured(why, capsys):
+    objective = Objective()
+    objective.encoder.requires_grad_(why != "no networks")
+    optimisation = Optimisation(599 if why == "a short run" else 600)
+    asked = replace(ASKED, devices=2 if why == "several processes" else 1)
+    assert choose(objective, sampler, optimisation, asked, CPU) == (asked, {"not_measured": why})
+    assert not capsys.readouterr().err
+
+
+def test_measuring_leaves_no_trace(folder):
+    folder.write_text("a file: nothing can be kept")
+    objective = Objective().eval()
+    state = {name: value.clone() for name, value in objective.state_dict().items()}
+    random, threads = torch.get_rng_state(), torch.get_num_threads()
+    facts = chosen(600, objective)[1]
+    assert len(facts["seconds_per_step"]) == 4 and all(value > 0 for value in facts["seconds_per_step"].values())
+    torch.testing.assert_close(objective.state_dict(), state, rtol=0, atol=0)
+    assert torch.equal(torch.get_rng_state(), random) and torch.get_num_threads() == threads
+    assert not objective.encoder.training and all(p.grad is None for p in objective.parameters())
+
+
+def test_threads_that_the_environment_allows(seconds, monkeypatch):
+    seconds[0][Way(threads=2)] = seconds[0][Way("bf16-mixed", threads=2)] = 0.01
+    assert chosen(600)[0].threads == 2
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert chosen(600)[0] == Way("bf16-mixed")
+
+
+def test_the_command_line(tmp_path):
+    assert parse_run(["homnist"]).settings.hardware == Hardware(speed="auto")
+    for words in (["--speed", "exact"], ["--no-compile"], ["--precision", "32-true"], ["--threads", "1"]):
+        assert parse_run(["homnist", *words]).settings.hardware == Hardware(), words
+    (tmp_path / "file.yaml").write_text("hardware: {precision: bf16-mixed}")
+    assert parse_run(["homnist", "--config", str(tmp_path / "file.yaml")]).settings.hardware.speed == "exact"
+
+
+def test_a_run_keeps_its_choice(tiny_settings, tmp_path, monkeypatch):
+    facts = {"precision": "bf16-mixed", "compile": False, "threads": 1}
+    seen = []
+
+    def fastest(objective, sampler, optimisation, hardware, device):
+        seen.append(hardware)
+        return replace(hardware, precision="bf16-mixed"), facts
+
+    monkeypatch.setattr(runner, "choose", fastest)
+    settings, out = tiny_settings("homnist"), tmp_path / "run"
+    runner.run(replace(settings, hardware=replace(settings.hardware, speed="auto")), out, report=False)
+    run = Run.open(out)
+    assert len(seen) == 1 and run.facts["speed"] == facts
+    assert run.settings["hardware"]["precision"] == "bf16-mixed"
+    assert {"start", "data", "speed", "training", "evaluation"} <= run.facts["times"].keys()
+    more_steps(out)
+    runner.resume(out)
+    assert len(seen) == 1 and Run.open(out).settings["hardware"]["precision"] == "bf16-mixed"
+
+
+def more_steps(out: Path) -> None:
+    settings = read_yaml(out / "config.yaml")
+    settings["config"]["training"]["steps"] += 1
+    (out / "config.yaml").write_text(to_yaml(settings))
