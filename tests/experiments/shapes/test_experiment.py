@@ -448,7 +448,6 @@ def test_the_papers_networks_have_the_papers_sizes():
         ({"validation_shapes": 10}, r"validation_shapes \(10\) must be below train_shapes \(10\)"),
         ({"validation_shapes": -1}, "validation_shapes must not be negative"),
         ({"memory": -1.0}, "memory must not be negative"),
-        ({"tuning": "all"}, 'tuning must be "labels", "labels-and-pairs" or "none"'),
         ({"tuning_weight": -1.0}, "tuning_weight must not be negative"),
         ({"group": 0}, "group must be at least 1"),
         ({"vertices": 0}, "vertices must be positive"),
