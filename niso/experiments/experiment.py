@@ -198,3 +198,13 @@ class Experiment(ABC):
         for figure in import_module(cls.figures).FIGURES:
             drawn = figure(result)
             yield from drawn if isinstance(drawn, Iterable) else [drawn]
+
+
+def check_groups(method: Method, batch: int) -> None:
+    """Refuse batches, of so many examples of one process, that cannot be cut into groups that share one T.
+
+    Raises:
+        InputError: they cannot.
+    """
+    if batch < method.group or batch % method.group:
+        raise InputError(f"a batch of {batch} pairs cannot be cut into groups of {method.group}: choose a multiple")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 
@@ -20,16 +20,26 @@ class ClassificationObjective(nn.Module):
         head: features to class scores (batch, classes).
         encode: observations to features; `nn.Identity()` where the batches hold the features of a frozen backbone.
         frozen: train the head alone (homNIST, paper §5.1); otherwise both.
+        also: further losses on the backbone, of whatever else a batch holds: (views, progress) → loss terms, whose
+            "loss" is added with this `weight`. Its modules are the backbone's.
     """
 
     def __init__(
-        self, backbone: nn.Module, head: nn.Module, encode: Callable[[Tensor], Tensor], frozen: bool = True
+        self,
+        backbone: nn.Module,
+        head: nn.Module,
+        encode: Callable[[Tensor], Tensor],
+        frozen: bool = True,
+        also: Callable[[tuple[Tensor, ...], float], dict[str, Tensor]] | None = None,
+        weight: float = 1.0,
     ) -> None:
         super().__init__()
         self.backbone = backbone
         self.head = head
         self.frozen = frozen
         self.given_encode = encode
+        self.also = also
+        self.weight = weight
         if frozen:
             backbone.requires_grad_(False).eval()
 
@@ -45,11 +55,16 @@ class ClassificationObjective(nn.Module):
             features = self.given_encode(x)
         return self.head(features)
 
-    def forward(
-        self, batch: tuple[Shaped[Tensor, "batch ..."], Int[Tensor, " batch"]], progress: float
-    ) -> dict[str, Float[Tensor, ""]]:
-        """Softmax cross-entropy, "loss", and the share of correct classes, "accuracy", of (observations, labels)."""
-        x, labels = batch
+    def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
+        """Softmax cross-entropy and the share of correct classes, "accuracy", of (observations, labels, *views).
+
+        "loss" is the cross-entropy, or its sum with what the further losses make of the views.
+        """
+        x, labels, *views = batch
         scores = self.scores(x)
         accuracy = (scores.detach().argmax(-1) == labels).float().mean()
-        return {"loss": nn.functional.cross_entropy(scores, labels), "accuracy": accuracy}
+        loss = nn.functional.cross_entropy(scores, labels)
+        if self.also is None:
+            return {"loss": loss, "accuracy": accuracy}
+        terms = self.also(tuple(views), progress)
+        return {**terms, "loss": loss + self.weight * terms["loss"], "accuracy": accuracy}

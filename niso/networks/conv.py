@@ -83,6 +83,30 @@ class Pointwise(nn.Linear):
         return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
+class ToPatches(nn.Module):
+    """`nn.PixelUnshuffle` in one pass over memory, to a channels-last view: what a `Pointwise` layer reads."""
+
+    def __init__(self, side: int) -> None:
+        super().__init__()
+        self.side = side
+
+    def forward(self, x: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch values rows columns"]:
+        x = x.unflatten(3, (-1, self.side)).unflatten(2, (-1, self.side))
+        return x.permute(0, 2, 4, 1, 3, 5).flatten(3).permute(0, 3, 1, 2)
+
+
+class FromPatches(nn.Module):
+    """`nn.PixelShuffle`, the inverse of `ToPatches`, likewise."""
+
+    def __init__(self, side: int) -> None:
+        super().__init__()
+        self.side = side
+
+    def forward(self, x: Float[Tensor, "batch values rows columns"]) -> Float[Tensor, "batch channel height width"]:
+        x = x.permute(0, 2, 3, 1).unflatten(3, (-1, self.side, self.side))
+        return x.permute(0, 3, 1, 4, 2, 5).flatten(4).flatten(2, 3)
+
+
 class LongitudeConv(nn.Conv2d):
     """A 3×3 convolution of images whose left and right edges meet; zeros beyond the others."""
 
@@ -141,7 +165,7 @@ class ConvEncoder(nn.Module):
         super().__init__()
         self.config = config
         layers: list[nn.Module] = [
-            *([nn.PixelUnshuffle(config.patch)] if config.patch > 1 else []),
+            *([ToPatches(config.patch)] if config.patch > 1 else []),
             Pointwise(config.image_channels * config.patch**2, config.stem_channels),
             nn.SiLU(inplace=True),
         ]
@@ -177,7 +201,7 @@ class ConvDecoder(nn.Module):
             layers += _level(width, channels, config)
             width = channels
         layers += [NORMS[config.normalised](width), Pointwise(width, config.image_channels * config.patch**2)]
-        layers += [nn.PixelShuffle(config.patch)] if config.patch > 1 else []
+        layers += [FromPatches(config.patch)] if config.patch > 1 else []
         self.layers = nn.Sequential(*layers)
         _initialise(self)
 

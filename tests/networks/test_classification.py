@@ -71,3 +71,19 @@ def test_features_can_be_given():
 def test_the_state_is_that_of_the_whole_classifier():
     objective = objective_on(Backbone())
     assert {name.split(".")[0] for name in objective.state_dict()} == {"backbone", "head"}
+
+
+def test_further_losses_are_added():
+    backbone = Backbone().eval()
+    seen = []
+
+    def also(views: tuple[torch.Tensor, ...], progress: float) -> dict[str, torch.Tensor]:
+        seen.append((len(views), progress))
+        return {"loss": backbone.encode(views[0]).square().mean(), "term": torch.ones(())}
+
+    objective = objective_on(backbone, frozen=False, also=also, weight=0.5)
+    x, labels = batch()
+    terms = objective((x, labels, x, x), 0.25)
+    plain = nn.functional.cross_entropy(objective.scores(x), labels)
+    torch.testing.assert_close(terms["loss"], plain + 0.5 * backbone.encode(x).square().mean())
+    assert seen == [(2, 0.25)] and terms.keys() == {"loss", "accuracy", "term"}

@@ -26,7 +26,7 @@ from niso.data.pairs.table import Kind, Table
 from niso.data.pairs.transforms import composes
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError
-from niso.experiments.experiment import Experiment, Own, Phase
+from niso.experiments.experiment import Experiment, Own, Phase, check_groups
 from niso.experiments.pairs.choice import choose, said, with_rank
 from niso.experiments.pairs.networks import import_module_class, make_networks
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
@@ -208,11 +208,7 @@ class Pairs(Experiment):
             self.data.vary(Variation(self.config.variation))
         if table.weights is not None:
             _start_from(self.method.model, torch.from_numpy(table.weights))
-        batch = self.config.training.batch_size // process()[1]
-        if batch < self.method.group or batch % self.method.group:
-            raise InputError(
-                f"a batch of {batch} pairs cannot be cut into groups of {self.method.group}: choose a multiple"
-            )
+        check_groups(self.method, self.config.training.batch_size // process()[1])
         self.head: nn.Module | None = None
         self.announcement = said(self.config, self.data, networks.points, self.method_name)
 

@@ -12,6 +12,7 @@ import copy
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,9 +20,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from niso.config import SPECTRAL
 from niso.data.shapes.prepared import PreparedShapes, open_shapes, split
 from niso.errors import InputError, nearest
-from niso.experiments.experiment import Experiment, Own, Phase
+from niso.experiments.experiment import Experiment, Own, Phase, check_groups
 from niso.experiments.shapes.examples import ShapeExample, examples
 from niso.experiments.shapes.maps import ShapeMaps, embedded
 from niso.experiments.shapes.presets import PRESETS, ShapesConfig
@@ -92,7 +94,8 @@ class Shapes(Experiment):
         "of conformal variants of one shape are all that the encoder is pre-trained on, without labels. Encoder, "
         "operator and mass are then trained on together with a head that classifies shapes, and tested on all "
         "variants of shapes that were not trained on. How variants are related, Möbius transformations of the sphere, "
-        "no method is told, but the autoencoder's head, which is trained with random ones."
+        "no method is told, but niso-group, in which several shapes share a random one, and the autoencoder's head, "
+        "which is trained with them."
     )
     config_class = ShapesConfig
     presets = PRESETS
@@ -112,6 +115,7 @@ class Shapes(Experiment):
             "equivariance_error_tuned", "equivariance_error after the encoder was trained on with the head", "lower"
         ),
         Metric("equivariance_error_tuned_centred", "the same, centred", "lower"),
+        Metric("relative_map_error_tuned", "relative_map_error likewise after it", "lower"),
         Metric(
             "accuracy_val",
             "accuracy on validation shapes: of the training shapes, some that nothing trained on",
@@ -163,19 +167,25 @@ class Shapes(Experiment):
         self.labels = labels.to(self.device)
         self.maps = ShapeMaps(self.shapes, self.train, config.clip, config.memory, self.device)
         self.action = MobiusTransformations(config.mobius, self.shapes.layout)
+        check_groups(self.method, config.training.batch_size // (process()[1] * config.training.accumulation))
         self.pretrained = self.method
         self.head: nn.Module = nn.Identity()
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:
-        return methods_of()
+        return methods_of(grouped=True)
 
     @classmethod
     def unread(cls, config: ShapesConfig, method: str, data_dir: Path | None) -> dict[str, str]:
         unread = super().unread(config, method, data_dir)
         unread |= dict.fromkeys(("conv.image_size", "conv.image_channels"), "it is that of the maps")
-        frozen = ("head.eigenvalue_learning_rate", "head.eigenvalues_frozen")
-        unread |= dict.fromkeys(frozen, "eigenvalues are not trained on with the head")
+        if config.tuning != "labels-and-pairs":
+            unread["tuning_weight"] = f"--tuning is {config.tuning}"
+        if config.tuning == "labels":
+            eigenvalues = ("head.eigenvalue_learning_rate", "head.eigenvalues_frozen")
+            unread |= dict.fromkeys(eigenvalues, "eigenvalues are not trained on with the head")
+        if config.tuning == "none":
+            unread |= {f"head.{name}": "the head is trained on frozen networks" for name in SPECTRAL}
         if data_dir is not None:
             unread |= dict.fromkeys(("preparation", "vertices"), "the shapes of --data-dir are prepared already")
         return unread | config.heads_unread("classifier" in cls.reads(method))
@@ -208,29 +218,76 @@ class Shapes(Experiment):
 
     def phases(self) -> Iterator[Phase]:
         config, method = self.config, self.method
-        sampler = self._sampler(self.pairs_at, config.training.steps)
-        yield Phase("pretrain", method.objective(), sampler, config.training)
+        yield Phase("pretrain", method.objective(), self._related(config.training.steps), config.training)
         method.after_pretraining(self.train_pairs, self.seed)
-        self.pretrained = copy.copy(method)  # the decoder is not trained on
+        self.pretrained = copy.copy(method)
         self.pretrained.model = copy.deepcopy(method.model).requires_grad_(False).eval()
         base = torch.zeros_like(self.train[:BATCH])
         method.model.eval()
         with torch.no_grad():
             features = method.head_features(self.maps(self.train[:BATCH], base))
         self.head = method.head(config, features, len(self.shapes.classes)).to(self.device)
-        train_features_only(method, self.maps(self.train[:2], base[:2]))
-        joint = ClassificationObjective(method.model, self.head, frozen=False, encode=method.head_features)
-        yield Phase("head", joint, self._labelled(), config.head)
+        if config.tuning == "labels":
+            train_features_only(method, self.maps(self.train[:2], base[:2]))
+        yield Phase("head", *self._head_training(), config.head)
+
+    def _related(self, steps: int) -> Callable[[int], tuple[Tensor, ...]]:
+        """Pairs (ψ, Tψ) to train on, of variants of a shape; or in groups that share a random T, of any shapes."""
+        source = self._sampler(self.pairs_at, steps)
+        size, group, action = self.config.training.batch_size, self.method.group, self.action
+        if not self.method.grouped:
+            return source
+
+        def sample(step: int) -> tuple[Tensor, ...]:
+            (x,) = source(step)
+            t = local_part(action.sample(size // group)).repeat_interleave(group, dim=0)
+            return x, action.act(x, t)
+
+        return sample
+
+    def _head_training(self) -> tuple[nn.Module, Callable[[int], tuple[Tensor, ...]]]:
+        """Objective and sampler of the head, and of what is trained on together with it."""
+        config, method = self.config, self.method
+        labelled, encode = self._labelled(), method.head_features
+        if config.tuning == "labels":
+            return ClassificationObjective(method.model, self.head, encode, frozen=False), labelled
+        if config.tuning == "labels-and-pairs":
+            related, pretraining = self._related(config.head.steps), method.objective()
+            also = lambda views, progress: pretraining(views, 1.0)  # noqa: E731  # weights as they were at its end
+            objective = ClassificationObjective(method.model, self.head, encode, False, also, config.tuning_weight)
+            return objective, lambda step: (*labelled(step), *related(step))
+        if method.augmented_head or config.head.steps * config.head.batch_size < len(self.train) * self.shapes.variants:
+            return ClassificationObjective(method.model, self.head, encode), labelled
+        features = cache(lambda: self._encoded(self.train))  # in the first step: not where the head is trained already
+        place = torch.full((len(self.labels),), -1)
+        place[self.train] = torch.arange(len(self.train))
+
+        def encoded(step: int) -> tuple[Tensor, ...]:
+            shape, (variant,) = self.labelled_at(step)
+            index = (place[shape] * self.shapes.variants + variant).to(self.device)
+            return features()[index], self.labels[shape.to(self.device)]
+
+        return ClassificationObjective(method.model, self.head, encode=nn.Identity()), encoded
+
+    @torch.no_grad()
+    def _encoded(self, members: Int[Tensor, " shapes"]) -> Float[Tensor, "maps length channels"]:
+        """What heads get of all maps of these shapes, shape by shape."""
+        self.method.model.eval()
+        variants = self.shapes.variants
+        index = torch.arange(len(members) * variants).split(BATCH)
+        parts = [self.maps(members[part // variants], part % variants) for part in index]
+        return torch.cat([self.method.head_features(part) for part in parts])
 
     def pairs_at(self, step: int) -> Views:
-        """Pairs of variants of training shapes: this process's part of a step's batch."""
+        """Pairs of variants of training shapes, or the first of each: this process's part of a step's batch."""
         generator = torch.Generator().manual_seed(step_seed(self.seed, step, "pairs"))
         size, variants = self.config.training.batch_size, self.shapes.variants
         shape = self.train[torch.randint(len(self.train), (size,), generator=generator)]
         is_base = torch.rand(size, generator=generator) < self.config.base_share
         first = torch.randint(1, variants, (size,), generator=generator) * ~is_base
         second = torch.randint(variants, (size,), generator=generator)
-        return Views(local_part(shape), (local_part(first), local_part(second)))
+        views = (first,) if self.method.grouped else (first, second)
+        return Views(local_part(shape), tuple(map(local_part, views)))
 
     def labelled_at(self, step: int) -> Views:
         """Training shapes for the head: this process's part of a step's batch."""
@@ -308,9 +365,14 @@ class Shapes(Experiment):
         }
         if method.has_maps:
             metrics["relative_map_error"] = warped.metrics["relative_map_error"]
-            tuned = evaluate_pairs(self.method, self.pairs_of(self.test, count)).metrics
+        if method.has_maps and self.config.tuning != "none":
+            tuned, warped_tuned = (
+                evaluate_pairs(self.method, batches).metrics
+                for batches in (self.pairs_of(self.test, count), self.warped(count))
+            )
             metrics["equivariance_error_tuned"] = tuned["equivariance_error"]
             metrics["equivariance_error_tuned_centred"] = tuned["equivariance_error_centred"]
+            metrics["relative_map_error_tuned"] = warped_tuned["relative_map_error"]
         if len(self.validation):
             validated = self.correct(self.validation)
             metrics["accuracy_val"] = validated.mean().item()

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
+from niso.checks import check_choice
 from niso.config import Optimisation, require
 from niso.data.shapes.preparation import Preparation
 from niso.methods import recipes
-from niso.methods.config import ClassifierConfig
+from niso.methods.config import GroupConfig
 from niso.networks import ConvConfig, VectorNeuronConfig
 
 Labelled = Literal["base", "all"]
 """Maps that heads are trained on: of base shapes alone, or of their variants too."""
+Tuning = Literal["labels", "labels-and-pairs", "none"]
+"""What an encoder is trained on together with the head."""
 
 
 @dataclass(frozen=True)
-class ShapesConfig(ClassifierConfig):
+class ShapesConfig(GroupConfig):
     """Settings of the shapes experiment."""
 
     preparation: Preparation = field(default_factory=Preparation)
@@ -40,10 +43,16 @@ class ShapesConfig(ClassifierConfig):
     labelled: Labelled = "all"
     """Maps that heads are trained on: of training shapes and their variants, or of base shapes alone, as homNIST's of
     upright digits. The paper does not say."""
+    tuning: Tuning = "labels"
+    """What encoder, operator and mass are trained on together with the head: labels alone, as in the paper; the losses
+    of the pre-training too, of pairs, so that what makes latents equivariant stays; or nothing: they stay frozen, as in
+    the released code."""
+    tuning_weight: float = 1.0
+    """Weight of the losses of the pre-training in `--tuning labels-and-pairs`."""
     mobius: float = 2.0
     """Strength of the random Möbius transformations of the sphere, see `niso.geometry.mobius`: of those that
-    the autoencoder's head is trained with, and of those under which the relative map error is taken. To be about as
-    strong as those between shapes and their variants."""
+    groups of shapes share in the method niso-group, that the autoencoder's head is trained with, and under which the
+    relative map error is taken. To be about as strong as those between shapes and their variants."""
     memory: float = 8.0
     """Maps up to this size, in gigabytes, are kept on the training device; larger ones are read batch by batch."""
 
@@ -51,15 +60,15 @@ class ShapesConfig(ClassifierConfig):
         super().__post_init__()
         require(self, "vertices", "train_shapes", "test_shapes", "clip", positive=True)
         require(self, "base_share", most=1.0)
-        require(self, "mobius", "memory", "validation_shapes")
+        require(self, "mobius", "memory", "validation_shapes", "tuning_weight")
         if self.validation_shapes >= self.train_shapes:
             fewer = max(self.train_shapes // 5, min(self.train_shapes - 1, 1))
             raise ValueError(
                 f"validation_shapes ({self.validation_shapes}) must be below train_shapes ({self.train_shapes}), which "
                 f"they are taken from: give --validation-shapes, {fewer} for example"
             )
-        if self.labelled not in get_args(Labelled):
-            raise ValueError(f"labelled must be one of {get_args(Labelled)}, not {self.labelled!r}")
+        check_choice("labelled", self.labelled, Labelled)
+        check_choice("tuning", self.tuning, Tuning)
 
 
 PAPER = ShapesConfig(

@@ -122,6 +122,48 @@ def test_metrics_are_those_described(folder, method):
     assert (result.operator is not None) == (method.startswith("niso") and method != "niso-no-basis")
 
 
+def test_groups_share_a_transformation_of_the_sphere(folder):
+    experiment = make(folder, "niso-group", group=4, training=Optimisation(steps=2, batch_size=12))
+    sampler = next(experiment.phases()).sampler
+    torch.manual_seed(1)
+    x, tx = sampler(0)
+    shapes, _ = zip(*place(experiment, x), strict=True)
+    assert set(shapes) <= set(experiment.train.tolist()) and len(set(shapes)) > 3
+    torch.manual_seed(1)
+    shared = experiment.action.sample(3)
+    torch.testing.assert_close(tx, experiment.action.act(x, shared.repeat_interleave(4, dim=0)))
+    with pytest.raises(InputError, match="a batch of 6 pairs cannot be cut into groups of 4"):
+        make(folder, "niso-group", group=4, training=Optimisation(steps=2, batch_size=6))
+
+
+@pytest.mark.parametrize("method", ["niso", "nft", "autoencoder"])
+@pytest.mark.parametrize("tuning", ["none", "labels-and-pairs"])
+def test_what_is_trained_on_with_the_head_is_chosen(folder, train_phases, method, tuning):
+    experiment = make(folder, method, tuning=tuning, head=Optimisation(steps=4, batch_size=10, learning_rate=1e-2))
+    before, after = train_phases(experiment)
+    changed = {name for name in before if not torch.equal(before[name], after[name])} - {"basis"}  # NFT's, fitted
+    if tuning == "none":
+        assert not changed
+    else:
+        assert changed >= {"encoder.layers.0.weight", "decoder.layers.0.conv1.weight"}
+        assert ("spectrum.eigenvalue_root" in changed) == (method == "niso")
+    keys = experiment.evaluate().metrics.keys()
+    tuned = {key for key in keys if "_tuned" in key}
+    assert len(tuned) == (3 if tuning == "labels-and-pairs" and method != "autoencoder" else 0)
+
+
+def test_frozen_features_are_those_of_the_maps(folder):
+    experiment = make(folder, tuning="none", head=Optimisation(steps=10, batch_size=8))
+    _, head = experiment.phases()
+    features, labels = head.sampler(3)
+    drawn = experiment.labelled_at(3)
+    assert torch.equal(labels, experiment.labels[drawn.shape])
+    with torch.no_grad():
+        expected = experiment.method.head_features(experiment.maps(drawn.shape, *drawn.variants))
+    torch.testing.assert_close(features, expected)
+    assert features.shape[1:] == (8, 6)
+
+
 def test_accuracies_count_all_variants_of_held_out_shapes(folder):
     experiment = make(folder)
     list(experiment.phases())
@@ -406,6 +448,8 @@ def test_the_papers_networks_have_the_papers_sizes():
         ({"validation_shapes": 10}, r"validation_shapes \(10\) must be below train_shapes \(10\)"),
         ({"validation_shapes": -1}, "validation_shapes must not be negative"),
         ({"memory": -1.0}, "memory must not be negative"),
+        ({"tuning_weight": -1.0}, "tuning_weight must not be negative"),
+        ({"group": 0}, "group must be at least 1"),
         ({"vertices": 0}, "vertices must be positive"),
         ({"rank": 0}, "rank must be at least 1"),
         ({"evaluation_pairs": 0}, "evaluation_pairs must be at least 1"),
