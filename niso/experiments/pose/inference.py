@@ -103,7 +103,7 @@ def load_reader(path: Path, tune: bool = False) -> PoseReader:
     predictor = untrained(config, settings.method, precision)
     fabric.setup_module(predictor)  # its weights on the device and, for 64-true, in float64
     named = {f"model.{name}": tensor for name, tensor in tensors.items()}
-    checkpoint.restore_weights(weights, named, PoseObjective(predictor, config.group))
+    checkpoint.restore_weights(weights, named, PoseObjective(predictor, config.head_group))
     return PoseReader(predictor.eval(), config.size, config.head_skip, fabric.device, precision)
 
 
