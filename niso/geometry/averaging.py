@@ -54,8 +54,8 @@ def averaged(motions: Mapping[int, Float[Tensor, "_pairs 4 4"]]) -> Float[Tensor
     moved = turned[first] @ se3.translation(motion)[..., None]
 
     def move(weights: Tensor) -> tuple[Tensor, Tensor]:
-        still = torch.zeros_like(moved[0])
-        places = _linear(first, second, identity.expand_as(rotation), moved, still, weights)[..., 0]
+        one = torch.ones_like(moved[:, :1, :1])
+        places = _linear(first, second, one, moved.mT, torch.zeros_like(moved[0].mT), weights)[:, 0]
         return places, (places[second] - places[first] - moved[..., 0]).norm(dim=-1)
 
     return se3.pose(turned, _reweighted(move, expected))
@@ -77,24 +77,19 @@ def _reweighted(
 def _linear(
     first: Int[Tensor, " edges"],
     second: Int[Tensor, " edges"],
-    transport: Float[Tensor, "edges 3 3"],
-    offset: Float[Tensor, "edges 3 columns"],
-    start: Float[Tensor, "3 columns"],
+    transport: Float[Tensor, "edges rows rows"],
+    offset: Float[Tensor, "edges rows columns"],
+    start: Float[Tensor, "rows columns"],
     weights: Float[Tensor, " edges"],
-) -> Float[Tensor, "frames 3 columns"]:
+) -> Float[Tensor, "frames rows columns"]:
     """Y with the least Σ w ‖Y_second − transport Y_first − offset‖² of which the first is `start`."""
-    frames, edges = int(second.max()) + 1, len(first)
-    rows = 3 * torch.arange(edges)[:, None, None] + torch.arange(3)[:, None]
-    ones = torch.eye(3, dtype=transport.dtype).expand(edges, 3, 3)
-    entries = [
-        (3 * place[:, None, None] + torch.arange(3), values) for place, values in ((first, -transport), (second, ones))
-    ]
-    columns = torch.cat([(column + 0 * rows).flatten() for column, _ in entries])
-    values = torch.cat([value.flatten() for _, value in entries])
-    places = (rows + torch.zeros(3, dtype=torch.long)).flatten().repeat(2)
-    matrix = scipy.sparse.csr_matrix((values, (places, columns)), shape=(3 * edges, 3 * frames))
-    known, unknown = matrix[:, :3], matrix[:, 3:]
-    scale = scipy.sparse.diags(weights.repeat_interleave(3).numpy())
-    right = offset.flatten(0, 1).numpy() - known @ start.numpy()
-    found = spsolve((unknown.T @ scale @ unknown).tocsc(), unknown.T @ scale @ right)
-    return torch.cat((start[None], torch.from_numpy(np.asarray(found)).reshape(frames - 1, 3, -1)))
+    frames, edges, rows = int(second.max()) + 1, len(first), len(start)
+    row = rows * torch.arange(edges)[:, None, None] + torch.arange(rows)[:, None]
+    column = rows * torch.stack((first, second))[..., None, None] + torch.arange(rows)
+    values = torch.stack((-transport, torch.eye(rows, dtype=transport.dtype).expand_as(transport)))
+    row, column = (part.expand_as(values).flatten() for part in (row, column))
+    matrix = scipy.sparse.csr_matrix((values.flatten(), (row, column)), shape=(rows * edges, rows * frames))
+    known, unknown = matrix[:, :rows], matrix[:, rows:]
+    weighted = unknown.T @ scipy.sparse.diags(weights.repeat_interleave(rows).numpy())
+    found = spsolve((weighted @ unknown).tocsc(), weighted @ (offset.flatten(0, 1).numpy() - known @ start.numpy()))
+    return torch.cat((start[None], torch.from_numpy(np.asarray(found)).reshape(frames - 1, rows, -1)))

@@ -125,6 +125,14 @@ def test_true_motions_compose_to_the_truth_across_batches(dtype, tolerance, coun
     assert reported == [*range(64, count, 64), count]
 
 
+@pytest.mark.parametrize("count", [2, 3, 65, 130])
+def test_several_distances_agree_on_the_truth_across_batches(dtype, tolerance, count, generator, random_poses):
+    poses = random_poses(count, generator, dtype=dtype)
+    predicted = predict(oracle(poses), iter(numbered(count)), reach=5)
+    expected = se3.inverse(poses[0].double()) @ poses.double()
+    torch.testing.assert_close(predicted.poses, expected, atol=count * tolerance, rtol=0)
+
+
 def test_tum_files(tmp_path, generator, random_poses):
     poses = random_poses(9, generator, dtype=torch.float64)
     write_tum(tmp_path / "deep/t.txt", PredictedTrajectory([0.04 * n for n in range(9)], poses, ""))
