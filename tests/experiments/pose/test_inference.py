@@ -229,8 +229,11 @@ def test_a_folder_of_frames_and_a_prepared_one(pose, make_run, prepared_frames, 
     assert pose(images(tmp_path / "walk", 12), "--checkpoint", run)[0] == 0
     times, poses = read_tum(Path("poses/walk/trajectory.txt"))
     assert times == [float(number) for number in range(12)] and bool(poses.isfinite().all())
-    assert pose(prepared_frames, "--checkpoint", run, "--sequence", "test0")[0] == 0
-    assert len(read_tum(Path("poses/test0/trajectory.txt"))[0]) == 24
+    for name, words in (("test0", []), ("neighbours", ["--no-average", "--out", "poses/neighbours"])):
+        assert pose(prepared_frames, "--checkpoint", run, "--sequence", "test0", *words)[0] == 0
+        assert len(read_tum(Path(f"poses/{name}/trajectory.txt"))[0]) == 24
+    averaged, composed = (Path(f"poses/{name}/trajectory.txt").read_text() for name in ("test0", "neighbours"))
+    assert averaged != composed
 
 
 def test_without_a_checkpoint_the_model_of_the_package_says_what_to_expect(pose, tmp_path):
