@@ -212,6 +212,25 @@ def visibility(logits: Float[Tensor, "*batch"], seen: Bool[Tensor, "*batch"]) ->
     return torch.nn.functional.binary_cross_entropy_with_logits(logits, seen.to(logits.dtype))
 
 
+@full_precision
+def composition(
+    map_ab: Float[Tensor, "*batch rank rank"],
+    map_bc: Float[Tensor, "*batch rank rank"],
+    map_ac: Float[Tensor, "*batch rank rank"],
+) -> Float[Tensor, ""]:
+    """Mean of ‖τ_ac − τ_bc τ_ab‖² / k, which is 0 where maps of size k compose as transformations do, and at most 4
+    where they are orthogonal.
+
+    Raises:
+        TypeError: not tensors of floating-point numbers.
+        ValueError: shapes that do not fit.
+
+    Source: not in the paper.
+    """
+    check_tensors(map_ab=(map_ab, "* k k"), map_bc=(map_bc, "* k k"), map_ac=(map_ac, "* k k"))
+    return (map_ac - matmul(map_bc, map_ab)).square().sum(-1).mean()
+
+
 def decayed(weight: float, factor: float, progress: float, share: float = 0.3) -> float:
     """A weight after the share `progress` of training: over the last `share` it decays geometrically by `factor`."""
     return weight * float(factor ** (max(0.0, progress - (1 - share)) / max(share, 1e-9)))

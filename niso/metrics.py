@@ -64,6 +64,17 @@ def relative_map_error(
     return equivariance_error(a, b, tau=tau_other, common=common)
 
 
+@full_precision
+def composition_error(
+    map_ab: Float[Tensor, "*batch rank rank"],
+    map_bc: Float[Tensor, "*batch rank rank"],
+    map_ac: Float[Tensor, "*batch rank rank"],
+) -> Float[Tensor, " *batch"]:
+    """‖τ_ac − τ_bc τ_ab‖² / ‖τ_ac‖² of the maps between three observations; NaN where τ_ac is 0."""
+    check_tensors(map_ab=(map_ab, "* k k"), map_bc=(map_bc, "* k k"), map_ac=(map_ac, "* k k"))
+    return (map_ac - map_bc @ map_ab).square().sum((-2, -1)) / map_ac.square().sum((-2, -1))
+
+
 def eigenspace_energy(
     mass: Float[Tensor, " points"],
     eigenfunctions: Float[Tensor, "points rank"],

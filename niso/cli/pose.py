@@ -37,6 +37,9 @@ class Options:
     with niso, see `niso models pose`."""
     skip: int = 0
     """Frames to leave out between neighbours."""
+    average: bool = True
+    """Take the trajectory that agrees best with the predicted poses of neighbours, of second neighbours, and so on, as
+    far apart as the model was trained on; otherwise compose those of neighbours."""
     sequence: str | None = None
     """Which sequence of a prepared folder."""
     out: Path | None = None
@@ -69,7 +72,8 @@ class Options:
         if self.checkpoint is None:
             print(f"by the model {BUNDLED} that comes with niso. {bundled.find(BUNDLED).about}", file=sys.stderr)
         with Bar("pose", stream.total, 0, visible=True, unit="frames") as bar:
-            predicted = predict(reader, stream.frames, lambda count: bar.show(count, {}))
+            reach = max(1, (reader.head_skip + 1) // (self.skip + 1)) if self.average else 1
+            predicted = predict(reader, stream.frames, lambda count: bar.show(count, {}), reach)
         if self.skip > reader.head_skip:
             print(f"the run was trained on at most {counted(reader.head_skip, 'frame')} left out", file=sys.stderr)
         write_tum(out / TRAJECTORY, predicted)

@@ -18,6 +18,7 @@ from torch import Tensor
 from niso.data.photographs import crops, photographs
 from niso.data.video import scenes
 from niso.data.video.sequences import Clip
+from niso.geometry import se3
 from niso.geometry.raycast import Scene, Textures, mipmaps, render
 from niso.random import step_seed
 
@@ -27,14 +28,15 @@ FIELD_OF_VIEW = 65.0
 FIELDS_OF_VIEW = (40.0, 70.0)
 """Smallest and largest field of view where each clip has its own."""
 
-Motion = Literal["orbit", "walk", "free"]
+Motion = Literal["orbit", "walk", "free", "turn"]
 """How a camera moves, see `niso.data.video.scenes`. On an orbit the rotation tells the translation; on a free path
-nothing does, and each clip has a field of view of its own."""
+nothing does, and each clip has a field of view of its own; a turn has no translation."""
 
 MOTIONS: dict[Motion, Callable[[int, np.random.Generator], Tensor]] = {
     "orbit": scenes.orbit,
     "walk": scenes.walk,
     "free": scenes.free,
+    "turn": scenes.turn,
 }
 
 _TEXTURES, _TEXTURE_SIZE = 64, 128
@@ -48,32 +50,36 @@ def clips(
     held_out: bool = False,
     photograph_dir: Path | None = None,
     motions: Sequence[Motion] = ("orbit", "walk"),
+    rooms: int = 1,
     report: Callable[[int], None] = lambda frames: None,
 ) -> list[Clip]:
     """Rendered clips, of each motion in turn.
 
-    Poses are in metres. A clip depends on `seed`, its number, `frames` and the photographs, not on `count`.
+    Poses are in metres. A clip depends on `seed`, its number, `frames`, `rooms` and the photographs, not on `count`.
 
     Args:
         size: height and width in pixels.
         held_out: whether to show the photographs that `photographs` holds out, in other rooms.
         photograph_dir: photographs to take as textures, see `photographs`; by default those shipped with libraries.
         motions: how cameras move.
+        rooms: so many consecutive clips show different rooms, with other objects, textures and light, under the same
+            motion relative to the first frame and with the same field of view.
         report: called with the number of frames rendered so far, at first 0.
 
     Raises:
         InputError: photographs cannot be read, or are too small.
-        ValueError: count, frames, size or the number of motions is less than 1.
+        ValueError: count, frames, size, rooms or the number of motions is less than 1.
     """
-    if min(count, frames, size, len(motions)) < 1:
-        numbers = f"{count} clips of {frames} frames of {size} pixels with {len(motions)} motions"
+    if min(count, frames, size, rooms, len(motions)) < 1:
+        numbers = f"{count} clips of {frames} frames of {size} pixels with {len(motions)} motions in {rooms} rooms"
         raise ValueError(f"all numbers must be positive, got {numbers}")
     report(0)
     textures = photograph_textures(seed, held_out, photograph_dir)
     part, made = "held out" if held_out else "train", list[Clip]()
     for number in range(count):
-        stream = step_seed(seed, number, f"clip, {part}")
-        made.append(_clip(motions[number % len(motions)], frames, size, stream, textures))
+        path, room = divmod(number, rooms)
+        stream = step_seed(seed, path, f"clip, {part}")
+        made.append(_clip(motions[path % len(motions)], frames, size, stream, textures, room))
         report(len(made) * frames)
     return made
 
@@ -89,11 +95,20 @@ def photograph_textures(seed: int = 0, held_out: bool = False, photograph_dir: P
 
 
 def scene_and_path(
-    motion: Motion, frames: int, seed: int, textures: Textures
+    motion: Motion, frames: int, seed: int, textures: Textures, room: int = 0
 ) -> tuple[Scene, Float[Tensor, "frames 4 4"]]:
-    """The room of a clip and its camera's poses, in float64."""
+    """The room of a clip and its camera's poses, in float64.
+
+    Args:
+        room: its number. In all rooms the camera moves alike, but each lies about the path in another direction.
+    """
     generator = np.random.default_rng(seed)
     poses = MOTIONS[motion](frames, generator)
+    if room:
+        generator = np.random.default_rng((seed, room))
+        turned = torch.zeros(6, dtype=poses.dtype)
+        turned[5] = generator.uniform(0, 2 * np.pi)
+        poses = se3.exp(turned) @ poses
     return scenes.room(poses, len(textures.starts), generator), poses
 
 
@@ -103,8 +118,8 @@ def intrinsics_of(size: int, field_of_view: float = FIELD_OF_VIEW) -> Float[Tens
     return torch.tensor([focal, focal, size / 2, size / 2], dtype=torch.float64)
 
 
-def _clip(motion: Motion, frames: int, size: int, seed: int, textures: Textures) -> Clip:
-    scene, poses = scene_and_path(motion, frames, seed, textures)
+def _clip(motion: Motion, frames: int, size: int, seed: int, textures: Textures, room: int) -> Clip:
+    scene, poses = scene_and_path(motion, frames, seed, textures, room)
     drawn = np.random.default_rng(seed + 1).uniform(*FIELDS_OF_VIEW)
     intrinsics = intrinsics_of(size, drawn if motion == "free" else FIELD_OF_VIEW)
     images = torch.empty(frames, 3, size, size, dtype=torch.uint8)

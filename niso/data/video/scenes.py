@@ -1,4 +1,4 @@
-"""Random rooms with objects, and hand-held cameras that go round them, through them, or anywhere."""
+"""Random rooms with objects, and hand-held cameras that go round them, through them, anywhere, or turn in one place."""
 
 from __future__ import annotations
 
@@ -52,6 +52,12 @@ def free(frames: int, generator: np.random.Generator) -> Float[Tensor, "frames 4
     heading = generator.uniform(0, 2 * np.pi) + swing[:, 0]
     pitch = np.clip(generator.uniform(-0.5, 0.1) + 0.5 * swing[:, 1], -1.0, 1.0)
     return _hand_held(place, np.stack((np.cos(heading), np.sin(heading), np.tan(pitch)), axis=-1), generator)
+
+
+def turn(frames: int, generator: np.random.Generator) -> Float[Tensor, "frames 4 4"]:
+    """A camera that turns as a `free` one does and does not move: its frames are related by homographies, exactly."""
+    poses = free(frames, generator)
+    return se3.pose(se3.rotation(poses), se3.translation(poses)[:1].expand(frames, 3))
 
 
 def room(cameras: Float[Tensor, "frames 4 4"], textures: int, generator: np.random.Generator) -> Scene:

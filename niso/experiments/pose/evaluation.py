@@ -12,10 +12,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from niso import metrics
 from niso.experiments.pose import baselines
 from niso.experiments.pose.frames import Frames
 from niso.experiments.pose.predictors.predictor import Predictor
 from niso.geometry import trajectories as trajectory
+from niso.geometry.averaging import averaged
 from niso.geometry.trajectories import FRAMES, SKIPS, TrajectoryErrors
 from niso.results import Metric
 
@@ -28,10 +30,13 @@ REVERSED = 90.0
 BATCH = 64
 """Number of frames to encode, and of pairs to predict, at once."""
 
-VALIDATED = ("ate_normalised", "rotation_error_deg", "translation_angle_deg")
+AVERAGED = ("ate_normalised", "rotation_error_deg", "translation_angle_deg")
+"""Metrics that are also computed for averages over several skips."""
+
+VALIDATED = (*AVERAGED, *(f"{key}_averaged" for key in AVERAGED))
 """Metrics that are also computed on validation sequences."""
 
-_METRICS = (
+_NEIGHBOURS = (
     Metric(
         "ate_normalised",
         "√(3n) times the paper's error: 0 for an exact prediction, 1 for a camera predicted to stand still",
@@ -68,7 +73,23 @@ _METRICS = (
     Metric(
         "equivariance_error", "‖τa − b‖² / ‖b‖² of neighbouring frames of held-out sequences (mean over pairs)", "lower"
     ),
+    Metric(
+        "composition_error",
+        "‖τ(A→C) − τ(B→C) τ(A→B)‖² / ‖τ(A→C)‖² of three consecutive frames A, B, C of held-out sequences (mean)",
+        "lower",
+    ),
+    Metric("identity_composition_error", "the same with the identity in place of τ(B→C) τ(A→B)"),
     Metric("sequences", "held-out sequences evaluated"),
+)
+_METRICS = _NEIGHBOURS + tuple(
+    replace(
+        metric,
+        key=f"{metric.key}_averaged",
+        text=f"{metric.text}, of trajectories that agree best with the relative poses of neighbours, of every second "
+        "frame, and so on, as far apart as the head was trained on",
+    )
+    for metric in _NEIGHBOURS
+    if metric.key in AVERAGED
 )
 
 
@@ -146,10 +167,14 @@ def features(predictor: Predictor, frames: Frames, sequence: int, see: See | Non
     return torch.cat([predictor.features(see(torch.full_like(part, sequence), part)) for part in parts])
 
 
-def neighbours(encoded: Tensor, skip: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Batches of features of neighbouring frames, with `skip` frames left out between the two."""
+def neighbours(encoded: Tensor, skip: int, apart: int = 1) -> Iterator[tuple[Tensor, Tensor]]:
+    """Batches of features of neighbouring frames, with `skip` frames left out between the two.
+
+    Args:
+        apart: 2 for every second neighbour instead, and so on.
+    """
     kept = encoded[:: skip + 1]
-    yield from zip(kept[:-1].split(BATCH), kept[1:].split(BATCH), strict=True)
+    yield from zip(kept[:-apart].split(BATCH), kept[apart:].split(BATCH), strict=True)
 
 
 class Evaluation(NamedTuple):
@@ -176,6 +201,7 @@ def evaluate(
     precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
     trivial: baselines.Motions = MappingProxyType({}),
     see: See | None = None,
+    head_skip: int = 0,
 ) -> Evaluation:
     """Predict the motions between neighbouring frames, and compare the trajectories that they compose to.
 
@@ -184,36 +210,60 @@ def evaluate(
         precision: a context that puts networks in the precision of the run.
         trivial: the constant motion of the training sequences, to compare with.
         see: what the predictor gets in place of the frames, by the numbers of sequences and of frames in these.
+        head_skip: the most frames left out between the two of a pair that counts in averages.
     """
     predictor.eval()
     results = Evaluation({}, {skip: {} for skip in SKIPS}, {skip: {} for skip in SKIPS}, trivial)
-    map_errors: dict[int, list[Tensor]] = {skip: [] for skip in SKIPS}
+    of_averages: dict[int, list[TrajectoryErrors]] = {skip: [] for skip in SKIPS}
+    of_maps: dict[int, list[dict[str, Tensor]]] = {skip: [] for skip in SKIPS}
     for number in held_out.sequences:
         poses = frames.poses[number]
         assert poses is not None
         with precision():
             encoded = features(predictor, frames, number, see)
         for skip in (skip for skip in SKIPS if number in held_out.members[skip]):
-            predicted = []
-            for first, second in neighbours(encoded, skip):
+            truth, several = trajectory.subsample(poses, skip), dict[int, Tensor]()
+            for apart in range(1, min(max((head_skip + 1) // (skip + 1), 1), len(truth) - 1) + 1):
                 with precision():
-                    predicted.append(predictor(first, second).cpu())
-                if (errors := predictor.map_errors(first, second)) is not None:
-                    map_errors[skip].append(errors.cpu())
-            motions = torch.cat(predicted)
-            results.motions[skip][number] = motions
-            results.errors[skip][number] = trajectory.errors(motions, trajectory.subsample(poses, skip))
+                    parts = [predictor(*pair).cpu() for pair in neighbours(encoded, skip, apart)]
+                several[apart] = torch.cat(parts)
+            results.motions[skip][number] = several[1]
+            results.errors[skip][number] = trajectory.errors(several[1], truth)
+            average = trajectory.relative_poses(averaged(several)) if len(several) > 1 else several[1]
+            of_averages[skip].append(trajectory.errors(average, truth))
+            of_maps[skip].append(_map_errors(predictor, encoded, skip))
     for skip, by_sequence in results.errors.items():
         if not by_sequence:
             continue
-        values = torch.tensor(list(by_sequence.values()), dtype=torch.float64).nanmean(0)
-        means = dict(zip(TrajectoryErrors._fields, values.tolist(), strict=True))
+        means, averages = _mean_errors(by_sequence.values()), _mean_errors(of_averages[skip])
+        means |= {f"{key}_averaged": averages[key] for key in AVERAGED}
         means |= _trivial_errors(frames, by_sequence, skip, trivial)
-        if map_errors[skip]:
-            means["equivariance_error"] = torch.cat(map_errors[skip]).double().mean().item()
+        for key in of_maps[skip][0]:
+            means[key] = torch.cat([part[key] for part in of_maps[skip]]).double().mean().item()
         means["sequences"] = float(len(by_sequence))
         results.metrics.update({f"{key}_skip{skip}": value for key, value in means.items()})
     return results
+
+
+def _mean_errors(errors: Iterable[TrajectoryErrors]) -> dict[str, float]:
+    values = torch.tensor(list(errors), dtype=torch.float64).nanmean(0)
+    return dict(zip(TrajectoryErrors._fields, values.tolist(), strict=True))
+
+
+def _map_errors(predictor: Predictor, encoded: Tensor, skip: int) -> dict[str, Float[Tensor, " _pairs"]]:
+    """Errors of the maps between neighbouring frames of a sequence; nothing where the predictor has no maps."""
+    taus = [predictor.maps(*pair) for pair in neighbours(encoded, skip)]
+    over = [predictor.maps(*pair) for pair in neighbours(encoded, skip, 2)]
+    known, far = ([part for part in parts if part is not None] for parts in (taus, over))
+    if not known:
+        return {}
+    tau, ac, kept = torch.cat(known), torch.cat(far), encoded[:: skip + 1]
+    identity = torch.eye(tau.shape[-1], dtype=tau.dtype, device=tau.device).expand_as(ac)
+    return {
+        "equivariance_error": metrics.equivariance_error(kept[:-1], kept[1:], tau=tau).cpu(),
+        "composition_error": metrics.composition_error(tau[:-1], tau[1:], ac).cpu(),
+        "identity_composition_error": metrics.composition_error(identity, identity, ac).cpu(),
+    }
 
 
 def _trivial_errors(frames: Frames, members: Iterable[int], skip: int, trivial: baselines.Motions) -> dict[str, float]:

@@ -15,18 +15,25 @@ from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from niso.collective import global_batch
-from niso.config import SPECTRAL, Optimisation
+from niso.config import SPECTRAL
 from niso.data.video.sequences import TEST, TRAIN
 from niso.errors import InputError
 from niso.experiments import partial_views
 from niso.experiments.experiment import BYTES, Experiment, Own, Phase
 from niso.experiments.partial_views import PartialViews
-from niso.experiments.pose import baselines, cases, evaluation, passing, trajectories
-from niso.experiments.pose.frames import RENDERED, open_sequences, sources_unread
-from niso.experiments.pose.losses import Pairs, PoseObjective, draw_pairs
+from niso.experiments.pose import baselines, cases, evaluation, passing, shared, trajectories
+from niso.experiments.pose.frames import RENDERED, Frames, open_sequences, open_shared, sources_unread
+from niso.experiments.pose.losses import (
+    CompositionObjective,
+    Pairs,
+    PoseObjective,
+    draw_pairs,
+    draw_shared,
+    draw_third,
+)
 from niso.experiments.pose.passing import Passing
 from niso.experiments.pose.predictors import BASELINES
 from niso.experiments.pose.predictors.maps import MapPredictor
@@ -48,7 +55,7 @@ from niso.methods.evaluation import (
 )
 from niso.methods.method import Method, Networks
 from niso.networks.occlusion import PassingOcclusion
-from niso.random import local_part, process, step_seed
+from niso.random import process, step_seed
 from niso.results import SECONDS_WALL, Curve, Metric, Result
 from niso.training.ahead import Ahead
 
@@ -100,6 +107,7 @@ class Pose(Experiment):
     presets = PRESETS
     metrics: ClassVar[tuple[Metric, ...]] = (
         *evaluation.METRICS,
+        *shared.METRICS,
         replace(EQUIVARIANCE_ERROR, text=f"{EQUIVARIANCE_ERROR.text}, of random frames of held-out sequences"),
         EQUIVARIANCE_ERROR_CENTRED,
         *LATENT_METRICS,
@@ -125,10 +133,10 @@ class Pose(Experiment):
     def build(self) -> None:
         config, data_dir = self.config, self.data_dir
         parts = process()[1] * config.head.accumulation
-        if (config.head.batch_size // parts) % config.group:
+        if (config.head.batch_size // parts) % config.head_group:
             raise InputError(
-                f"{parts} processes, or parts of a batch, would split groups of {config.group} pairs: choose another "
-                f"--head.batch-size than {config.head.batch_size}"
+                f"{parts} processes, or parts of a batch, would split groups of {config.head_group} pairs: choose "
+                f"another --head.batch-size than {config.head.batch_size}"
             )
         if config.rendered and data_dir is None:
             raise InputError("--rendered mixes rendered clips with other data: give that by --data-dir")
@@ -143,9 +151,14 @@ class Pose(Experiment):
             )
         else:
             self.predictor = BASELINES.find(self.method_name).build(config).to(self.device)
+        self._check_shared()
         self.frames = open_sequences(config, data_dir, self.device)
         self._split(data_dir or "the rendered clips")
         self.poses, self.starts = self.frames.all_poses()
+        self.shared: Frames | None = None
+        """Rendered clips to pre-train on in which rooms share motions."""
+        if self.method is not None and self.share:
+            self.shared = open_shared(config, self.device)
         self.mark = config.confidence == "given"
         """Whether networks are told what is covered, by NaN."""
         self.passing: Passing | None = None
@@ -155,7 +168,7 @@ class Pose(Experiment):
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:
-        return (*methods_of(maps=True), *BASELINES)
+        return (*methods_of(grouped=True, maps=True), *BASELINES)
 
     @classmethod
     def available(cls, config: PoseConfig, data_dir: Path | None = None) -> tuple[str, ...]:
@@ -165,14 +178,46 @@ class Pose(Experiment):
     def reads(cls, method: str) -> frozenset[str]:
         if method in BASELINES:
             return BASELINES.find(method).reads
-        return super().reads(method) | {"completion", "conv", "mlp", "standardise", "skip", "signed"}
+        shared = {"shared", "shared_clips", "shared_motions", "rooms", "composition"}
+        return super().reads(method) | shared | {"completion", "conv", "mlp", "standardise", "skip", "signed"}
 
     @classmethod
     def unread(cls, config: PoseConfig, method: str, data_dir: Path | None) -> dict[str, str]:
         unread = super().unread(config, method, data_dir)
         unread |= {f"head.{name}": "the head is trained on frozen networks" for name in SPECTRAL}
         unread |= dict.fromkeys(("conv.image_size", "conv.image_channels"), "it is that of the frames, see --size")
+        if method in METHODS and not share(config, method):
+            nothing = "--shared is 0, and pre-training takes none of these clips"
+            unread |= dict.fromkeys(("shared_clips", "shared_motions", "rooms"), nothing)
         return unread | sources_unread(config, data_dir) | config.views_unread()
+
+    @property
+    def share(self) -> float:
+        """Share of the examples of pre-training in which rooms share motions."""
+        return 0.0 if self.method is None else share(self.config, self.method_name)
+
+    @property
+    def group(self) -> int:
+        """Consecutive pairs of pre-training that share a motion."""
+        return 1 if self.method is None else self.method.group
+
+    def _check_shared(self) -> None:
+        """Check that batches of pre-training can be cut into groups.
+
+        Raises:
+            InputError: they cannot, or there is nothing to draw them from.
+        """
+        if self.group > 1 and not self.share:
+            raise InputError(f"{self.method_name} needs groups: choose another method, or --shared above 0")
+        if not self.share:
+            return
+        size, parts = self.config.training.batch_size, process()[1] * self.config.training.accumulation
+        shared = size * self.share / parts
+        if (size // parts) % self.group or shared % self.group:
+            raise InputError(
+                f"a batch of {size} pairs in {parts} part{'s' * (parts > 1)}, {self.share:g} of them in groups of "
+                f"{self.group}, does not come out even: choose another --batch-size, --shared or --group"
+            )
 
     def _split(self, source: object) -> None:
         """Choose the sequences to train, validate and test on.
@@ -224,27 +269,52 @@ class Pose(Experiment):
     def phases(self) -> Iterator[Phase]:
         config, method = self.config, self.method
         if method is not None:
-            yield Phase("pretrain", method.objective(), self._frame_sampler(config.training), config.training)
+            objective: nn.Module = method.objective()
+            if config.composition:
+                objective = CompositionObjective(objective, method, config.composition)
+            yield Phase("pretrain", objective, self._pretraining_sampler(), config.training)
             method.after_pretraining(self.train_pairs, self.seed)
             if config.occlusion:
                 occlusion = PassingOcclusion(config.occlusion, self.mark, config.skip + 1)
-                sampler = self._frame_sampler(config.completion)
-                yield Phase("completion", method.completion(occlusion), sampler, config.completion)
+                yield Phase("completion", method.completion(occlusion), self._completion_sampler(), config.completion)
             self.predictor = MapPredictor(config, method, self._latents(EXAMPLES)).to(self.device)
-        objective, sampler = PoseObjective(self.predictor, config.group, config.translation_scale), self._head_sampler()
+        sampler = self._head_sampler()
+        objective = PoseObjective(self.predictor, config.head_group, config.translation_scale)
         yield Phase("head", objective, sampler, config.head)
         with self.precision():
             more = range(config.head.steps, config.head.steps + ceil(EXAMPLES / config.head.batch_size))
             self.predictor.orient(tuple(map(global_batch, sampler(step))) for step in more)
 
-    def pretraining_pairs(self, step: int, optimisation: Optimisation | None = None) -> Pairs:
-        """Random pairs of training frames: this process's part of a step's batch."""
-        config = self.config
+    def pretraining_pairs(self, step: int, size: int | None = None, repeated: int = 1) -> Pairs:
+        """Random pairs of training frames for a step of pre-training, over all processes.
+
+        Args:
+            size: how many; a whole batch by default.
+            repeated: so many consecutive ones are the same pair: a group by itself, whose map is the pair's own.
+        """
+        config, size = self.config, self.config.training.batch_size if size is None else size
         generator = torch.Generator().manual_seed(step_seed(self.seed, step, "pairs"))
-        size, (skip, signed) = (optimisation or config.training).batch_size, (config.skip, config.signed)
-        lengths, weights = self.frames.lengths, self.train_weights
-        drawn = draw_pairs(lengths, self.train, size, skip, generator, signed=signed, identical=signed, weights=weights)
-        return Pairs(*map(local_part, drawn))
+        skip, signed, weights = config.skip, config.signed, self.train_weights
+        drawn = draw_pairs(
+            self.frames.lengths,
+            self.train,
+            size // repeated,
+            skip,
+            generator,
+            signed=signed,
+            identical=signed,
+            weights=weights,
+        )
+        return Pairs(*(part.repeat_interleave(repeated) for part in (drawn.sequence, *drawn.frames)))
+
+    def shared_pairs(self, step: int, size: int) -> Pairs:
+        """Random pairs of frames of the clips that share motions, in groups, over all processes."""
+        assert self.shared is not None
+        config, lengths = self.config, self.shared.lengths
+        generator = torch.Generator().manual_seed(step_seed(self.seed, step, "shared motions"))
+        return draw_shared(
+            lengths, config.rooms, size, config.skip, generator, self.group, config.signed, identical=config.signed
+        )
 
     def head_pairs(self, step: int) -> Pairs:
         """Random pairs of frames with poses, in groups of one sequence: this process's part of a step's batch.
@@ -256,8 +326,8 @@ class Pose(Experiment):
         generator = torch.Generator().manual_seed(step_seed(self.seed, step, "posed pairs"))
         size, skip = config.head.batch_size, config.head_skip
         lengths, members, weights = self.frames.lengths, self.posed, self.posed_weights
-        drawn = draw_pairs(lengths, members, size, skip, generator, config.group, signed, weights=weights)
-        return Pairs(*map(local_part, drawn))
+        drawn = draw_pairs(lengths, members, size, skip, generator, config.head_group, signed, weights=weights)
+        return drawn.local()
 
     def motions(self, pairs: Pairs) -> Float[Tensor, "batch 4 4"]:
         """True poses of the second cameras of pairs in the coordinates of the first."""
@@ -265,37 +335,66 @@ class Pose(Experiment):
         motions = se3.relative(self.poses[start + pairs.first], self.poses[start + pairs.second])
         return motions.float().to(self.device)
 
-    def _frame_sampler(self, optimisation: Optimisation) -> Callable[[int], tuple[Tensor, ...]]:
+    def _pretraining_sampler(self) -> Callable[[int], tuple[Tensor, ...]]:
+        """A sampler of both frames of pairs, and of a third one where maps are to compose: groups first."""
+        config, group, size = self.config, self.group, self.config.training.batch_size
+        shared = round(self.share * size)
+
+        def local(step: int, pairs: Pairs, frames: Frames) -> Pairs:
+            if config.composition:
+                generator = torch.Generator().manual_seed(step_seed(self.seed, step, "third frames"))
+                pairs = pairs._replace(third=draw_third(pairs, frames.lengths, config.skip, generator, group))
+            return pairs.local()
+
+        def grouped(step: int) -> Pairs:
+            return local(step, self.shared_pairs(step, shared), rooms)
+
+        def single(step: int) -> Pairs:
+            return local(step, self.pretraining_pairs(step, size - shared, group), self.frames)
+
+        rooms, steps = self.shared or self.frames, config.training.steps
+        sources = [self._frames_of(grouped, steps, frames=rooms)] if shared else []
+        if shared < size:
+            sources.append(self._frames_of(single, steps))
+        return lambda step: tuple(map(torch.cat, zip(*(source(step)[0] for source in sources), strict=True)))
+
+    def _completion_sampler(self) -> Callable[[int], tuple[Tensor, ...]]:
         """A sampler of both frames of `pretraining_pairs`."""
-        frames = self._frames_of(lambda step: self.pretraining_pairs(step, optimisation), optimisation.steps)
-        return lambda step: frames(step)[:2]
+        optimisation = self.config.completion
+        frames = self._frames_of(
+            lambda step: self.pretraining_pairs(step, optimisation.batch_size).local(), optimisation.steps
+        )
+        return lambda step: frames(step)[0]
 
     def _frames_of(
-        self, pairs: Callable[[int], Pairs], steps: int, objects: Passing | None = None
-    ) -> Callable[[int], tuple[Tensor, Tensor, Pairs]]:
-        """A sampler of both frames of a step's pairs, and of the pairs themselves.
+        self,
+        pairs: Callable[[int], Pairs],
+        steps: int,
+        objects: Passing | None = None,
+        frames: Frames | None = None,
+    ) -> Callable[[int], tuple[tuple[Tensor, ...], Pairs]]:
+        """A sampler of the frames of a step's pairs, and of the pairs themselves.
 
         Args:
             steps: number of steps; frames that are not on the device are read ahead of them.
             objects: what is in front of the frames.
+            frames: where they are from, in place of the sequences that heads are trained on.
         """
+        known = frames or self.frames
 
-        def read(step: int) -> tuple[Tensor, Tensor, Pairs]:
+        def read(step: int) -> tuple[tuple[Tensor, ...], Pairs]:
             drawn = pairs(step)
-            first, second = (self.frames.read(drawn.sequence, frame) for frame in drawn[1:])
-            return first, second, drawn
+            return tuple(known.read(drawn.sequence, frame) for frame in drawn.frames), drawn
 
-        source = read if self.frames.resident is not None else Ahead(read, steps)
+        source = read if known.resident is not None else Ahead(read, steps)
 
-        def sample(step: int) -> tuple[Tensor, Tensor, Pairs]:
-            *both, drawn = source(step)
-            first, second = map(self.frames.scaled, both)
+        def sample(step: int) -> tuple[tuple[Tensor, ...], Pairs]:
+            images, drawn = source(step)
+            scaled = tuple(map(known.scaled, images))
             if objects is not None:
-                first, second = (
-                    objects.over(images, drawn.sequence, frame)
-                    for images, frame in ((first, drawn.first), (second, drawn.second))
-                )
-            return first, second, drawn
+                both = zip(scaled, drawn.frames, strict=True)
+                scaled = tuple(objects.over(part, drawn.sequence, frame) for part, frame in both)
+            return scaled, drawn
 
         return sample
 
@@ -310,16 +409,16 @@ class Pose(Experiment):
         if predictor.feature_size is None:
 
             def raw(step: int) -> tuple[Tensor, ...]:
-                first, second, drawn = source(step)
-                return first, second, self.motions(drawn)
+                frames, drawn = source(step)
+                return *frames, self.motions(drawn)
 
             return raw
         stored = predictor.feature_size * 4 * int(frames.lengths[self.posed].sum())
         if frames.resident is None or stored > self.config.memory * 1e9:
 
             def encoded(step: int) -> tuple[Tensor, ...]:
-                first, second, drawn = source(step)
-                return *self._features(torch.cat([first, second])).chunk(2), self.motions(drawn)
+                frames, drawn = source(step)
+                return *self._features(torch.cat(frames)).chunk(2), self.motions(drawn)
 
             return encoded
         place = torch.zeros(len(frames.lengths), dtype=torch.long)
@@ -330,7 +429,7 @@ class Pose(Experiment):
         def stored_features(step: int) -> tuple[Tensor, ...]:
             pairs = self.head_pairs(step)
             start = place[pairs.sequence]
-            first, second = (features()[(start + frame).to(self.device)] for frame in pairs[1:])
+            first, second = (features()[(start + frame).to(self.device)] for frame in pairs.frames)
             return first, second, self.motions(pairs)
 
         return stored_features
@@ -358,9 +457,8 @@ class Pose(Experiment):
         lengths, skip = self.frames.lengths, self.config.head_skip
         signed, weights = self.config.backwards, self.train_weights
         drawn = draw_pairs(lengths, self.train, count, skip, generator, signed=signed, weights=weights)
-        for sequence, *both in zip(*(part.split(BATCH) for part in drawn), strict=True):
-            first, second = (self.see(sequence, frame) for frame in both)
-            yield first, second
+        for sequence, first, second in zip(*(part.split(BATCH) for part in drawn[:3]), strict=True):
+            yield self.see(sequence, first), self.see(sequence, second)
 
     @torch.no_grad()
     def _latents(self, count: int) -> tuple[Tensor, Tensor]:
@@ -376,7 +474,7 @@ class Pose(Experiment):
         """Batches of `count` random pairs of frames of held-out sequences, the same for every run."""
         generator = torch.Generator().manual_seed(EVALUATION_SEED)
         pairs = draw_pairs(self.frames.lengths, self.test, count, self.config.head_skip, generator)
-        for sequence, first, second in zip(*(part.split(BATCH) for part in pairs), strict=True):
+        for sequence, first, second in zip(*(part.split(BATCH) for part in pairs[:3]), strict=True):
             yield self.frames(sequence, first), self.frames(sequence, second)
 
     @torch.no_grad()
@@ -385,7 +483,9 @@ class Pose(Experiment):
         self.predictor.eval()
         trivial = baselines.fitted(self.frames, self.posed)
         tested, validated = (
-            evaluation.evaluate(self.predictor, self.frames, sequences, self.precision, trivial)
+            evaluation.evaluate(
+                self.predictor, self.frames, sequences, self.precision, trivial, head_skip=config.head_skip
+            )
             for sequences in (self.evaluated, self.validated)
         )
         metrics = tested.metrics | evaluation.validation_metrics(validated.metrics)
@@ -393,6 +493,10 @@ class Pose(Experiment):
         if method is not None:
             pairs = evaluate_pairs(method, self.held_out(config.evaluation_pairs), cases.COUNT)
             metrics |= pairs.metrics | pairs.latents
+            if self.data_dir is None or config.rendered or self.shared is not None:
+                rooms = shared.open_rooms(config, self.device)
+                count, skip = config.evaluation_pairs, config.head_skip
+                metrics |= shared.between_rooms(method, rooms, count, skip, EVALUATION_SEED)
         curves = {"ate_by_skip": by_skip(metrics)}
         if config.occlusion is not None:
             covered = passing.covering(self.frames, EVALUATION_SEED, partial_views.SHARES[1:], self.mark)
@@ -431,6 +535,11 @@ class Pose(Experiment):
         second = (self.frames.lengths[sequence] - 1).clamp_max(skip + 1)
         a, b = (method.encode(self.frames(sequence, frame)) for frame in (torch.zeros_like(second), second))
         return in_ascending_order(method, method.solve(a, b))
+
+
+def share(config: PoseConfig, method: str) -> float:
+    """Share of the examples of pre-training in which rooms share motions."""
+    return float(METHODS.find(method).grouped) if config.shared is None else config.shared
 
 
 def frame_networks(config: PoseConfig) -> Networks:

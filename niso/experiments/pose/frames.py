@@ -18,7 +18,7 @@ from torch import Tensor
 from niso.data.prepared import PARAMETERS
 from niso.data.squares import resized
 from niso.data.video import co3d
-from niso.data.video.clips import clips
+from niso.data.video.clips import Motion, clips
 from niso.data.video.preparation import Preparation, prepare
 from niso.data.video.prepared import PreparedFrames, open_frames
 from niso.data.video.sequences import TEST, TRAIN
@@ -30,6 +30,9 @@ from niso.training.progress import preparing
 
 RENDERED = "rendered"
 """The split of rendered clips to train on, where there is other data too."""
+
+SHARED_VIEWS = 2
+"""Rooms in which each motion of the clips is shown that are to test on and share motions."""
 
 _VERSION = 1  # of the rendered clips: raise it when the code that renders them changes them
 
@@ -266,6 +269,42 @@ def _prepared(config: PoseConfig, root: Path, cache: Path) -> Path:
     return folder / "prepared"
 
 
+def open_shared(config: PoseConfig, device: torch.device, cache: Path | None = None) -> Frames:
+    """Rendered clips to pre-train on, of which each `config.rooms` consecutive ones show different rooms under the same
+    camera motion. Mirrored ones, which come after the others, share motions too.
+
+    Raises:
+        InputError: the cache is damaged, or cannot be written to.
+    """
+    wanted = Clips(TRAIN, config.shared_clips, config.clip_frames, config.shared_motions, config.rooms)
+    return _frames_of(wanted, config, device, cache, config.mirrored)
+
+
+def open_held_out_shared(
+    config: PoseConfig, motions: tuple[Motion, ...], device: torch.device, cache: Path | None = None
+) -> Frames:
+    """The same to test on: `config.test_clips` motions, each in two rooms, one clip after the other."""
+    wanted = Clips(TEST, SHARED_VIEWS * config.test_clips, config.clip_frames, motions, SHARED_VIEWS)
+    return _frames_of(wanted, config, device, cache)
+
+
+class Clips(NamedTuple):
+    """Rendered clips that are wanted, see `niso.data.video.clips.clips`."""
+
+    split: str
+    number: int
+    frames: int
+    motions: tuple[Motion, ...]
+    rooms: int = 1
+
+
+def _frames_of(
+    wanted: Clips, config: PoseConfig, device: torch.device, cache: Path | None, mirrored: bool = False
+) -> Frames:
+    source = _stored(wanted, config.size, (cache or Path(pooch.os_cache("niso"))) / "clips")
+    return Frames(source, config.size, config.memory, device, mirrored)
+
+
 def _rendered(config: PoseConfig, cache: Path, training: str = TRAIN, tested: bool = True) -> Source:
     """Clips that niso renders itself, when they are first needed.
 
@@ -273,42 +312,48 @@ def _rendered(config: PoseConfig, cache: Path, training: str = TRAIN, tested: bo
         training: the split of the clips to train on.
         tested: whether there are clips to test on too.
     """
-    names, splits, images, poses = list[str](), list[str](), list[Tensor](), list[Float[Tensor, "_frames 4 4"] | None]()
-    parts = [(TRAIN, config.clips, config.clip_frames), (TEST, config.test_clips, config.test_frames)]
-    for split, count, length in parts[: 2 if tested else 1]:
-        recipe = repr((_VERSION, split, count, length, config.size, config.motions))
-        path = cache / f"{hashlib.sha256(recipe.encode()).hexdigest()[:16]}.safetensors"
-        if not path.is_file():
-            with _writable(cache), locked(cache, wait=True):
-                if not path.is_file():
-                    with preparing(cache, "frames") as show:
-                        write_atomically(path, _render(config, split == TEST, show))
-        try:
-            stored = safetensors.torch.load_file(path)
-            images += stored["images"]
-            poses += stored["poses"]
-        except (OSError, SafetensorError, KeyError) as error:
-            raise InputError(f"{path} is damaged ({error}): remove it, and its clips are rendered again") from error
+    train = Clips(TRAIN, config.clips, config.clip_frames, config.motions)
+    source = _stored(train, config.size, cache)._replace(splits=[training] * config.clips)
+    if not tested:
+        return source
+    return _joined(
+        source, _stored(Clips(TEST, config.test_clips, config.test_frames, config.motions), config.size, cache)
+    )
 
-        names += [f"{config.motions[number % len(config.motions)]}/{split}{number:03}" for number in range(count)]
-        splits += [training if split == TRAIN else split] * count
+
+def _stored(wanted: Clips, size: int, cache: Path) -> Source:
+    """Clips from the cache, rendered when they are first needed."""
+    split, count, length, motions, rooms = wanted
+    recipe = repr((_VERSION, split, count, length, size, motions) + ((rooms,) if rooms > 1 else ()))
+    path = cache / f"{hashlib.sha256(recipe.encode()).hexdigest()[:16]}.safetensors"
+    if not path.is_file():
+        with _writable(cache), locked(cache, wait=True):
+            if not path.is_file():
+                with preparing(cache, "frames") as show:
+                    write_atomically(path, _render(wanted, size, show))
+    try:
+        stored = safetensors.torch.load_file(path)
+        images, poses = list(stored["images"]), list(stored["poses"])
+    except (OSError, SafetensorError, KeyError) as error:
+        raise InputError(f"{path} is damaged ({error}): remove it, and its clips are rendered again") from error
 
     def read(sequence: int, frame: int | None) -> Tensor:
         return images[sequence] if frame is None else images[sequence][frame]
 
-    return Source(names, splits, list(map(len, images)), poses, read)
+    names = [f"{motions[number // rooms % len(motions)]}/{split}{number:03}" for number in range(count)]
+    return Source(names, [split] * count, list(map(len, images)), list(poses), read)
 
 
-def _render(config: PoseConfig, held_out: bool, show: Callable[[str, int, int], None]) -> bytes:
-    count, length = (config.test_clips, config.test_frames) if held_out else (config.clips, config.clip_frames)
-    part = f"render {TEST if held_out else TRAIN}"
+def _render(wanted: Clips, size: int, show: Callable[[str, int, int], None]) -> bytes:
+    split, count, length, motions, rooms = wanted
     made = clips(
         count,
         length,
-        config.size,
-        held_out=held_out,
-        motions=config.motions,
-        report=lambda frames: show(part, frames, count * length),
+        size,
+        held_out=split == TEST,
+        motions=motions,
+        rooms=rooms,
+        report=lambda frames: show(f"render {split}", frames, count * length),
     )
     stacked = {name: torch.stack([getattr(clip, name) for clip in made]) for name in ("images", "poses")}
     return safetensors.torch.save(stacked)

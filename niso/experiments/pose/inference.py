@@ -31,7 +31,7 @@ from niso.experiments.saved import MODEL, is_saved, read_saved
 from niso.experiments.settings import Settings
 from niso.files import write_atomically
 from niso.geometry import se3
-from niso.geometry import trajectories as trajectory
+from niso.geometry.averaging import averaged
 from niso.methods import METHODS
 from niso.training import checkpoint
 from niso.training.processes import make_fabric, network_precision
@@ -103,7 +103,7 @@ def load_reader(path: Path, tune: bool = False) -> PoseReader:
     predictor = untrained(config, settings.method, precision)
     fabric.setup_module(predictor)  # its weights on the device and, for 64-true, in float64
     named = {f"model.{name}": tensor for name, tensor in tensors.items()}
-    checkpoint.restore_weights(weights, named, PoseObjective(predictor, config.group))
+    checkpoint.restore_weights(weights, named, PoseObjective(predictor, config.head_group))
     return PoseReader(predictor.eval(), config.size, config.head_skip, fabric.device, precision)
 
 
@@ -141,7 +141,10 @@ def untrained(
 
 @torch.no_grad()
 def predict(
-    reader: PoseReader, frames: Iterable[TimedFrame], report: Callable[[int], None] = lambda count: None
+    reader: PoseReader,
+    frames: Iterable[TimedFrame],
+    report: Callable[[int], None] = lambda count: None,
+    reach: int = 1,
 ) -> PredictedTrajectory:
     """Predict the relative poses of neighbouring frames, and compose them to a trajectory.
 
@@ -149,34 +152,40 @@ def predict(
 
     Args:
         report: called after each batch with the number of frames so far.
+        reach: also predict the poses of second, third, … neighbours up to this one, and take the trajectory that agrees
+            best with all of them, see `niso.geometry.averaging`.
 
     Raises:
         InputError: fewer than two frames can be read, or a predicted pose is not finite.
     """
-    times, motions, previous, ending = list[float](), list[Tensor](), None, ""
+    times, previous, ending = list[float](), None, ""
+    motions: dict[int, list[Tensor]] = {apart: [] for apart in range(1, reach + 1)}
     try:
         for batch in _batches(frames):
             images = torch.stack([frame.image for frame in batch]).to(reader.device).float() / 127.5 - 1
             with reader.precision():
                 encoded = reader.predictor.features(images)
+                known = 0 if previous is None else len(previous)
                 if previous is not None:
                     encoded = torch.cat((previous, encoded))
-                if len(encoded) > 1:
-                    motions.append(reader.predictor(encoded[:-1], encoded[1:]).cpu().double())
-            previous = encoded[-1:]
+                for apart, parts in motions.items():
+                    first, second = encoded[max(known - apart, 0) :], encoded[max(known, apart) :]
+                    if len(second):
+                        parts.append(reader.predictor(first[: len(second)], second).cpu().double())
+            previous = encoded[-reach:]
             times += [frame.time for frame in batch]
             report(len(times))
     except InputError as error:
-        if not motions:
+        if not motions[1]:
             raise
         ending = str(error)
-    if not motions:
+    if not motions[1]:
         raise InputError(f"at least two frames are needed, and there {'is' if times else 'are'} {len(times)}")
-    relative = torch.cat(motions)
-    if not bool(relative.isfinite().all()):
+    relative = {apart: torch.cat(parts) for apart, parts in motions.items() if parts}
+    if not all(bool(part.isfinite().all()) for part in relative.values()):
         raise InputError("predicted poses are not finite: the run's training has failed")
-    exact = se3.from_parameters(se3.to_parameters(relative))  # orthonormal in float64 too
-    return PredictedTrajectory(times, trajectory.compose(exact), ending)
+    exact = {apart: se3.from_parameters(se3.to_parameters(part)) for apart, part in relative.items()}  # in float64 too
+    return PredictedTrajectory(times, averaged(exact), ending)
 
 
 def write_tum(path: Path, predicted: PredictedTrajectory) -> None:

@@ -1,4 +1,4 @@
-"""The loss of the pose head, and random pairs of frames to train on."""
+"""Losses of the pose experiment, and random pairs of frames to train on."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from niso import losses
 from niso.geometry import se3
 from niso.linalg import full_precision
+from niso.methods.method import Method
+from niso.random import local_part
 
 Scale = Literal["projection", "norm", "unit"]
 
@@ -22,11 +25,22 @@ class Pairs(NamedTuple):
     Attributes:
         sequence: numbers of the sequences.
         first, second: numbers of the frames in them.
+        third: number of a third frame; None where there is none.
     """
 
     sequence: Int[Tensor, " batch"]
     first: Int[Tensor, " batch"]
     second: Int[Tensor, " batch"]
+    third: Int[Tensor, " batch"] | None = None
+
+    @property
+    def frames(self) -> tuple[Int[Tensor, " batch"], ...]:
+        """Numbers of the frames, two or three of each sequence."""
+        return (self.first, self.second) if self.third is None else (self.first, self.second, self.third)
+
+    def local(self) -> Pairs:
+        """This process's part of the pairs of a global batch."""
+        return Pairs(*(local_part(part) for part in (self.sequence, *self.frames)))
 
 
 def draw_pairs(
@@ -70,6 +84,74 @@ def draw_pairs(
         swap = torch.rand(count, generator=generator) < 0.5
         first, second = first.where(~swap, second), second.where(~swap, first)
     return Pairs(sequence, first, second)
+
+
+def draw_shared(
+    lengths: Int[Tensor, " sequences"],
+    rooms: int,
+    count: int,
+    skip: int,
+    generator: torch.Generator,
+    group: int = 1,
+    signed: bool = False,
+    identical: bool = False,
+) -> Pairs:
+    """Draw random pairs of sequences of which each `rooms` consecutive ones share a motion, see `draw_pairs`.
+
+    Args:
+        group: number of consecutive pairs that show the same two moments of one motion in different rooms; at most
+            `rooms`.
+    """
+    motions = lengths[::rooms]
+    drawn = draw_pairs(
+        motions, torch.arange(len(motions)), count // group, skip, generator, signed=signed, identical=identical
+    )
+    room = torch.rand(count // group, rooms, generator=generator).argsort(1)[:, :group]
+    return Pairs(
+        (rooms * drawn.sequence[:, None] + room).flatten(),
+        drawn.first.repeat_interleave(group),
+        drawn.second.repeat_interleave(group),
+    )
+
+
+def draw_third(
+    pairs: Pairs, lengths: Int[Tensor, " sequences"], skip: int, generator: torch.Generator, group: int = 1
+) -> Int[Tensor, " batch"]:
+    """Draw a third frame for each pair, which leaves out at most `skip` frames between it and either of the two.
+
+    Args:
+        group: number of consecutive pairs that get the same one.
+    """
+    reach = skip + 1
+    low = (torch.maximum(pairs.first, pairs.second) - reach).clamp_min(0)
+    high = (torch.minimum(pairs.first, pairs.second) + reach).minimum(lengths[pairs.sequence] - 1)
+    place = torch.rand(len(low) // group, generator=generator, dtype=torch.float64).repeat_interleave(group)
+    return low + (place * (high - low + 1)).long()
+
+
+class CompositionObjective(nn.Module):
+    """A method's objective of pre-training, and the composition loss of its maps between three frames.
+
+    Args:
+        objective: that of the method.
+        method: gives the maps, each solved from its own pair of frames.
+        weight: of the composition loss.
+    """
+
+    def __init__(self, objective: nn.Module, method: Method, weight: float) -> None:
+        super().__init__()
+        self.objective = objective
+        self.method = method
+        self.weight = weight
+
+    def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
+        """Loss terms of a batch of first, second and third frames; the method's own are those of the first two."""
+        terms = self.objective(batch[:2], progress)
+        a, b, c = self.method.encode(torch.cat(batch)).chunk(3)
+        ab, bc, ac = self.method.solve(torch.cat((a, b, a)), torch.cat((b, c, c))).chunk(3)
+        terms["composition"] = losses.composition(ab, bc, ac)
+        terms["loss"] = terms["loss"] + self.weight * terms["composition"]
+        return terms
 
 
 @full_precision

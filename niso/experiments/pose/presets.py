@@ -35,6 +35,22 @@ class PoseConfig(PartialViewsConfig, MethodConfig):
     prediction."""
     motions: tuple[Motion, ...] = ("orbit", "walk")
     """Motions of the cameras in rendered clips, in turn. "free" is the nearest to hand-held footage."""
+    shared: float | None = None
+    """Share of the examples of pre-training that come from other rendered clips, in which different rooms are seen
+    under the same camera motion; by default all in the method niso-group, which takes these rooms in groups, and none
+    in other methods."""
+    shared_clips: int = 384
+    """Number of these clips, of `clip_frames` frames each."""
+    shared_motions: tuple[Motion, ...] = ("orbit", "walk")
+    """Motions of their cameras; in a "turn", frames are related by homographies exactly."""
+    rooms: int = 4
+    """Rooms that each of these motions is seen in."""
+    group: int = 4
+    """In the method niso-group, rooms that are drawn for a motion."""
+    leave_one_out: bool = True
+    """In niso-group, solve each room's map from the others alone."""
+    composition: float = 0.0
+    """Weight of the composition loss, see `niso.losses.composition`."""
     quality: float = 0.25
     """Share of CO3Dv2's sequences to use, those with the highest quality scores; 1 also takes those without a score."""
     held_out: float = 0.1
@@ -70,7 +86,7 @@ class PoseConfig(PartialViewsConfig, MethodConfig):
     backwards: bool = False
     """Train the head on pairs in both directions of time. It then cannot learn which way cameras travel, forwards in
     driving for example, and takes it from how they turn: what a few sequences teach of that fails on others."""
-    group: int = 4
+    head_group: int = 4
     """Number of consecutive pairs of the head's batches that are of the same sequence and share a scale."""
     translation_scale: Scale = "projection"
     """How the scale is chosen: the paper's "projection" leaves the sign of a sequence's translations open; "norm" and
@@ -85,19 +101,27 @@ class PoseConfig(PartialViewsConfig, MethodConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self, "size", "clips", "test_clips", "group", "quality", positive=True)
-        require(self, "quality", "held_out", "rendered", most=1.0)
+        require(self, "size", "clips", "test_clips", "shared_clips", "rooms", "quality", positive=True)
+        require(self, "group", "head_group", positive=True)
+        require(self, "quality", "held_out", "rendered", "shared", most=1.0)
         require(self, "validation", most=0.5)
-        require(self, "skip", "head_skip", "memory")
-        if not self.motions:
-            raise ValueError("motions must name at least one motion")
+        require(self, "skip", "head_skip", "memory", "composition")
+        for name in ("motions", "shared_motions"):
+            if not getattr(self, name):
+                raise ValueError(f"{name} must name at least one motion")
+        if self.shared_clips % self.rooms:
+            raise ValueError(f"shared_clips ({self.shared_clips}) must be a multiple of rooms ({self.rooms})")
+        if self.group > self.rooms:
+            raise ValueError(f"group ({self.group}) must be at most the number of rooms ({self.rooms})")
         for name in ("clip_frames", "test_frames"):
             if getattr(self, name) < 3:
                 raise ValueError(f"{name} must be at least 3, got {getattr(self, name)}")
         if self.held_out >= 1:
             raise ValueError("held_out must be below 1: nothing would be left to train on")
-        if self.head.batch_size % self.group:
-            raise ValueError(f"head.batch_size ({self.head.batch_size}) must be a multiple of group ({self.group})")
+        if self.head.batch_size % self.head_group:
+            raise ValueError(
+                f"head.batch_size ({self.head.batch_size}) must be a multiple of head_group ({self.head_group})"
+            )
 
 
 PAPER = PoseConfig(

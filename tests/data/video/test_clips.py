@@ -12,7 +12,7 @@ from niso.data.video.clips import MOTIONS, clips, intrinsics_of, scene_and_path
 from niso.errors import InputError
 from niso.geometry import se3
 from niso.geometry import trajectories as trajectory
-from niso.geometry.raycast import mipmaps, render
+from niso.geometry.raycast import mipmaps, rays, render
 
 TEXTURES = mipmaps(torch.rand(8, 32, 32, 3, generator=torch.Generator().manual_seed(0)))
 
@@ -70,7 +70,7 @@ def test_other_seeds_and_parts_are_other_clips(photographs):
 
 
 def test_what_cannot_be_made(photographs, tmp_path):
-    for options in ({"count": 0}, {"frames": 0}, {"size": 0}, {"motions": ()}):
+    for options in ({"count": 0}, {"frames": 0}, {"size": 0}, {"motions": ()}, {"rooms": 0}):
         with pytest.raises(ValueError, match="must be positive"):
             make(photographs, **options)
     with pytest.raises(InputError, match="does not exist"):
@@ -108,7 +108,7 @@ def test_neighbouring_frames_are_alike_and_distant_ones_are_not(photographs):
     assert 1 < near < far
 
 
-@pytest.mark.parametrize("path", MOTIONS.values())
+@pytest.mark.parametrize("path", [path for motion, path in MOTIONS.items() if motion != "turn"])
 def test_paths_are_those_of_a_hand(path):
     moves, turns = [], []
     for seed in range(20):
@@ -152,3 +152,32 @@ def test_cameras_keep_clear_of_objects_and_walls():
             outside = local.norm(dim=-1) - half[0] if sphere else (local.abs() - half).amax(-1)
             assert (outside > 0.25).all()
         assert len(scene.centres) > 6 and scene.spheres.any()
+
+
+@pytest.mark.parametrize("motion", MOTIONS)
+def test_rooms_differ_and_share_the_motion(photographs, motion):
+    rooms, plain = make(photographs, 4, motions=(motion,), rooms=2), make(photographs, 2, motions=(motion,))
+    motions = [se3.relative(clip.poses[:1].expand_as(clip.poses), clip.poses) for clip in rooms]
+    assert torch.equal(rooms[0].images, plain[0].images) and torch.equal(rooms[2].images, plain[1].images)
+    torch.testing.assert_close(motions[0], motions[1], atol=1e-12, rtol=0)
+    assert not torch.allclose(motions[0], motions[2], atol=1e-4)
+    assert (rooms[0].images.float() - rooms[1].images.float()).abs().mean() > 10
+
+
+def test_frames_of_a_turn_are_related_by_homographies():
+    """Whatever the depth, a pixel's colour is found where the rotation alone takes its ray."""
+    size, intrinsics = 48, intrinsics_of(48).float()
+    scene, poses = scene_and_path("turn", 9, 3, TEXTURES, room=1)
+    assert torch.equal(se3.translation(poses), se3.translation(poses)[:1].expand(9, 3))
+    first, later = (
+        render(scene, TEXTURES, pose, intrinsics, size, size) for pose in (poses[0].float(), poses[8].float())
+    )
+    turned = se3.rotation(se3.relative(poses[8], poses[0])).float()
+    seen = rays(intrinsics, size, size) @ turned.mT
+    places = (seen[:, :2] / seen[:, 2:] * intrinsics[:2] + size / 2) / (size / 2) - 1
+    inside = (seen[:, 2] > 0) & (places.abs() < 0.95).all(-1)
+    found = torch.nn.functional.grid_sample(later.colours[None], places[None, None], align_corners=False)[0, :, 0]
+    expected = first.colours.flatten(1)
+    assert inside.float().mean() > 0.3 and (places - rays(intrinsics, size, size)[:, :2]).abs().max() > 0.1
+    unmoved = (later.colours.flatten(1) - expected)[:, inside].abs().mean()
+    assert (found - expected)[:, inside].abs().mean() < 0.5 * unmoved

@@ -37,6 +37,11 @@ TINY = replace(
     head=Optimisation(steps=2, batch_size=8, learning_rate=1e-2),
     mlp=MLPConfig(layers=1, channels=8),
     evaluation_pairs=5,
+    clip_frames=12,
+    test_clips=2,
+    shared_clips=4,
+    rooms=2,
+    group=2,
     validation=0.0,
     mirrored=False,
 )
@@ -135,8 +140,13 @@ def clips_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
-@pytest.fixture
-def clips(clips_once: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """Sizes of a few rendered clips, which all tests share."""
+@pytest.fixture(autouse=True)
+def cache(clips_once: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rendered clips, which all tests share, are not the user's."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(clips_once))
+
+
+@pytest.fixture
+def clips() -> dict[str, int]:
+    """Sizes of a few rendered clips."""
     return {"clips": 3, "clip_frames": 12, "test_clips": 2, "test_frames": 30}

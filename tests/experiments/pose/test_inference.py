@@ -125,6 +125,14 @@ def test_true_motions_compose_to_the_truth_across_batches(dtype, tolerance, coun
     assert reported == [*range(64, count, 64), count]
 
 
+@pytest.mark.parametrize("count", [2, 3, 65, 130])
+def test_several_distances_agree_on_the_truth_across_batches(dtype, tolerance, count, generator, random_poses):
+    poses = random_poses(count, generator, dtype=dtype)
+    predicted = predict(oracle(poses), iter(numbered(count)), reach=5)
+    expected = se3.inverse(poses[0].double()) @ poses.double()
+    torch.testing.assert_close(predicted.poses, expected, atol=count * tolerance, rtol=0)
+
+
 def test_tum_files(tmp_path, generator, random_poses):
     poses = random_poses(9, generator, dtype=torch.float64)
     write_tum(tmp_path / "deep/t.txt", PredictedTrajectory([0.04 * n for n in range(9)], poses, ""))
@@ -221,8 +229,11 @@ def test_a_folder_of_frames_and_a_prepared_one(pose, make_run, prepared_frames, 
     assert pose(images(tmp_path / "walk", 12), "--checkpoint", run)[0] == 0
     times, poses = read_tum(Path("poses/walk/trajectory.txt"))
     assert times == [float(number) for number in range(12)] and bool(poses.isfinite().all())
-    assert pose(prepared_frames, "--checkpoint", run, "--sequence", "test0")[0] == 0
-    assert len(read_tum(Path("poses/test0/trajectory.txt"))[0]) == 24
+    for name, words in (("test0", []), ("neighbours", ["--no-average", "--out", "poses/neighbours"])):
+        assert pose(prepared_frames, "--checkpoint", run, "--sequence", "test0", *words)[0] == 0
+        assert len(read_tum(Path(f"poses/{name}/trajectory.txt"))[0]) == 24
+    averaged, composed = (Path(f"poses/{name}/trajectory.txt").read_text() for name in ("test0", "neighbours"))
+    assert averaged != composed
 
 
 def test_without_a_checkpoint_the_model_of_the_package_says_what_to_expect(pose, tmp_path):

@@ -6,7 +6,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from niso import metrics
 from niso.experiments.pose.predictors.predictor import Predictor
 from niso.experiments.pose.presets import PoseConfig
 from niso.geometry import se3
@@ -53,12 +52,10 @@ class MapPredictor(Predictor):
     def numbers(
         self, first: Float[Tensor, "batch rank channels"], second: Float[Tensor, "batch rank channels"]
     ) -> Float[Tensor, "batch 9"]:
-        with torch.no_grad():
-            maps = (self.method.solve(first, second) - self.mean) / self.scale
-        return self.head(maps)
+        return self.head((self.maps(first, second) - self.mean) / self.scale)
 
     @torch.no_grad()
-    def map_errors(
+    def maps(
         self, first: Float[Tensor, "batch rank channels"], second: Float[Tensor, "batch rank channels"]
-    ) -> Float[Tensor, " batch"]:
-        return metrics.equivariance_error(first, second, tau=self.method.solve(first, second))
+    ) -> Float[Tensor, "batch rank rank"]:
+        return self.method.solve(first, second)

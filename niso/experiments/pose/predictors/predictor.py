@@ -41,10 +41,10 @@ class Predictor(nn.Module, ABC):
     ) -> Float[Tensor, "batch 9"]:
         """Offsets of the nine parameters of `niso.geometry.se3.from_parameters`, from the features of both frames."""
 
-    def map_errors(
+    def maps(
         self, first: Float[Tensor, "batch ..."], second: Float[Tensor, "batch ..."]
-    ) -> Float[Tensor, " batch"] | None:
-        """Equivariance errors of the maps between the features of both frames; None where the predictor has no maps."""
+    ) -> Float[Tensor, "batch rank rank"] | None:
+        """Maps τ between the features of both frames, which are coefficients; None where the predictor has none."""
         return None
 
     def forward(

@@ -1,0 +1,81 @@
+"""Whether maps know the motion of the camera alone: maps between frames of one room, tried on another room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from niso import metrics
+from niso.data.video.clips import Motion
+from niso.experiments.pose.evaluation import BATCH
+from niso.experiments.pose.frames import SHARED_VIEWS, Frames, open_held_out_shared
+from niso.experiments.pose.losses import draw_shared
+from niso.experiments.pose.presets import PoseConfig
+from niso.methods.evaluation import RELATIVE_MAP_ERROR
+from niso.methods.method import Method
+from niso.results import Metric
+
+_SAME = (
+    "‖τ′a − b‖² / ‖b‖² of two frames of a rendered room with the τ′ of another room that is seen under the same motion "
+    "of the camera (mean): what a map knows of the motion alone"
+)
+METRICS = (
+    replace(RELATIVE_MAP_ERROR, text=_SAME),
+    Metric("identity_relative_map_error", "the same with the identity in place of τ′"),
+    replace(RELATIVE_MAP_ERROR, key="relative_map_error_turn", text=f"{_SAME}; of cameras that turn and do not move"),
+    Metric("identity_relative_map_error_turn", "the same with the identity in place of τ′"),
+)
+"""Metrics of maps between rooms, where a run has rendered clips."""
+
+
+Rooms = dict[str, Frames]
+"""Held-out clips of which every two show different rooms under one motion, by the suffix of their metrics."""
+
+
+def open_rooms(config: PoseConfig, device: torch.device, cache: Path | None = None) -> Rooms:
+    """The clips that `between_rooms` takes, rendered when they are first needed.
+
+    Raises:
+        InputError: see `open_held_out_shared`.
+    """
+    motions: dict[str, tuple[Motion, ...]] = {"": config.motions, "_turn": ("turn",)}
+    return {key: open_held_out_shared(config, value, device, cache) for key, value in motions.items()}
+
+
+@torch.no_grad()
+def between_rooms(method: Method, rooms: Rooms, count: int, skip: int, seed: int) -> dict[str, float]:
+    """Metrics of maps between rooms, see `METRICS`.
+
+    Args:
+        count: number of pairs of frames.
+        skip: the most frames left out between the two of a pair.
+        seed: of these pairs.
+    """
+    method.model.eval()
+    found = dict[str, float]()
+    for suffix, frames in rooms.items():
+        errors = [_errors(method, *map(method.encode, views)) for views in _views(frames, count, skip, seed)]
+        own, identity = torch.cat(errors).double().mean(0).tolist()
+        found |= {f"relative_map_error{suffix}": own, f"identity_relative_map_error{suffix}": identity}
+    return found
+
+
+def _views(frames: Frames, count: int, skip: int, seed: int) -> Iterator[tuple[Tensor, ...]]:
+    """Batches of both frames of pairs in one room, and of the same in another room."""
+    generator = torch.Generator().manual_seed(seed)
+    pairs = draw_shared(frames.lengths, SHARED_VIEWS, SHARED_VIEWS * count, skip, generator, SHARED_VIEWS)
+    parts = (part.unflatten(0, (-1, SHARED_VIEWS)).split(BATCH) for part in (pairs.sequence, *pairs.frames))
+    for sequence, first, second in zip(*parts, strict=True):
+        here, there = sequence.T
+        yield tuple(frames(room, frame[:, 0]) for room in (here, there) for frame in (first, second))
+
+
+def _errors(method: Method, a: Tensor, b: Tensor, other_a: Tensor, other_b: Tensor) -> Tensor:
+    """(batch, 2): errors with the map of the other room, and with the identity."""
+    tau = method.solve(other_a, other_b)
+    identity = torch.eye(tau.shape[-1], dtype=tau.dtype, device=tau.device).expand_as(tau)
+    return torch.stack([metrics.relative_map_error(a, b, tau_other=tried) for tried in (tau, identity)], dim=1)

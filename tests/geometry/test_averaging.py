@@ -1,0 +1,65 @@
+"""Trajectories averaged over relative poses of frames that are one, two, … apart."""
+
+import numpy as np
+import pytest
+import torch
+
+from niso.data.video.scenes import orbit
+from niso.geometry import se3
+from niso.geometry import trajectories as trajectory
+from niso.geometry.averaging import averaged
+
+
+def motions(poses, most):
+    return {apart: se3.relative(poses[:-apart], poses[apart:]) for apart in range(1, most + 1)}
+
+
+@pytest.fixture(scope="module")
+def poses():
+    found = orbit(40, np.random.default_rng(0))
+    return se3.relative(found[:1].expand_as(found), found)
+
+
+def shaken(given, scale, generator):
+    """Relative poses that are off in proportion to their distance."""
+    return {
+        apart: part @ se3.exp(scale * apart * torch.randn(len(part), 6, generator=generator, dtype=part.dtype))
+        for apart, part in given.items()
+    }
+
+
+def error(found, poses):
+    return float(trajectory.ate_normalised(se3.translation(found), se3.translation(poses)))
+
+
+@pytest.mark.parametrize("most", [1, 2, 7, 39])
+def test_exact_motions_give_the_exact_trajectory(poses, most):
+    found = averaged({apart: part.float() for apart, part in motions(poses, most).items()})
+    assert found.dtype == torch.float64
+    torch.testing.assert_close(found, poses, atol=1e-5, rtol=0)
+
+
+def test_neighbours_alone_are_composed(poses, generator):
+    steps = shaken(motions(poses, 1), 0.05, generator)
+    assert torch.equal(averaged(steps), trajectory.compose(steps[1]))
+    assert torch.equal(averaged({1: steps[1], 5: steps[1][:0]}), trajectory.compose(steps[1]))
+    assert averaged({1: steps[1][:0]}).shape == (1, 4, 4)
+
+
+def test_averages_are_better_than_neighbours_and_ignore_what_is_far_off(poses, generator):
+    steps = shaken(motions(poses, 8), 0.02, generator)
+    assert error(averaged(steps), poses) < 0.5 * error(trajectory.compose(steps[1]), poses)
+    for part in steps.values():
+        wrong = torch.rand(len(part), generator=generator) < 0.1
+        part[wrong] = se3.exp(2 * torch.randn(int(wrong.sum()), 6, generator=generator, dtype=part.dtype))
+    assert error(averaged(steps), poses) < 0.1
+    found = averaged(steps)
+    torch.testing.assert_close(se3.inverse(found) @ found, torch.eye(4, dtype=found.dtype).expand_as(found))
+    assert (torch.linalg.det(se3.rotation(found)) > 0).all()
+
+
+def test_the_scale_of_translations_makes_no_difference(poses, generator):
+    steps = shaken(motions(poses, 4), 0.02, generator)
+    larger = {apart: se3.pose(se3.rotation(part), 7 * se3.translation(part)) for apart, part in steps.items()}
+    one, other = averaged(steps), averaged(larger)
+    torch.testing.assert_close(7 * se3.translation(one), se3.translation(other))
