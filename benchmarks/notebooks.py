@@ -5,12 +5,16 @@ A code cell's tags and settings stand behind its language, as jupytext writes th
 - `tags=["parameters"] small={"steps": 30}` sets values, and which of them a test takes instead;
 - `alt="…"` says in words what the cell's picture shows.
 
-Run: python -m benchmarks.notebooks PAGE… prints how long each took; --small runs them as tests do.
+Shell commands stand indented: jupytext would make cells of fenced ones.
+
+Run: python -m benchmarks.notebooks PAGE… prints what pages print, and their processor time; --small runs them as tests
+do.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
 import io
 import sys
 import time
@@ -18,10 +22,12 @@ from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import jupytext
 from matplotlib import pyplot
+from matplotlib.figure import Figure
 
 
 @dataclass
@@ -46,7 +52,9 @@ def run(text: str, small: bool = False, execute: bool = True) -> Iterator[Cell]:
         small: take the small values of its parameters.
         execute: run its code; otherwise cells are as they stand.
     """
-    names: dict[str, Any] = {"__name__": "__main__"}
+    names = vars(sys.modules.setdefault("notebook", ModuleType("notebook")))  # where registries find its classes
+    names.clear()
+    names.update(__name__="notebook", __builtins__=builtins)
     for number, cell in enumerate(jupytext.reads(text, fmt="md").cells):
         shown = Cell(cell.cell_type, cell.source, cell.metadata.get("alt", ""))
         if cell.cell_type == "code" and execute:
@@ -63,21 +71,26 @@ def _run_cell(cell: Cell, name: str, names: dict[str, Any]) -> None:
         exec(compile(tree, name, "exec"), names)
         if isinstance(last, ast.Expr):
             value = eval(compile(ast.Expression(last.value), name, "eval"), names)
-            if value is not None and not cell.source.rstrip().endswith(";"):
+            if isinstance(value, Figure):
+                cell.pictures.append(_png(value))
+            elif value is not None and not cell.source.rstrip().endswith(";"):
                 print(value)
     cell.printed = out.getvalue().rstrip()
-    for number in pyplot.get_fignums():
-        file = io.BytesIO()
-        pyplot.figure(number).savefig(file, dpi=110, bbox_inches="tight")
-        cell.pictures.append(file.getvalue())
+    cell.pictures += [_png(pyplot.figure(number)) for number in pyplot.get_fignums()]
     pyplot.close("all")
+
+
+def _png(figure: Figure) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, dpi=110, bbox_inches="tight")
+    return file.getvalue()
 
 
 if __name__ == "__main__":
     pages = [page for page in sys.argv[1:] if page != "--small"]
     for page in pages:
-        began = time.perf_counter()
+        began = time.process_time()
         for done in run(Path(page).read_text(encoding="utf-8"), small="--small" in sys.argv):
             if done.printed:
                 print(done.printed)
-        print(f"{page}: {time.perf_counter() - began:.1f} s")
+        print(f"{page}: {time.process_time() - began:.1f} s")
