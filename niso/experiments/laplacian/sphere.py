@@ -150,7 +150,7 @@ FIELD_16 = replace(
     whitened=True,
     multiplicity=0.1,
     eigenvalue_noise=0.1,
-    field=FieldConfig("coordinates", gain=3.0),
+    field=FieldConfig("coordinates", width=192, gain=2.0),
     training=replace(
         FIELD.training,
         steps=5_000,
