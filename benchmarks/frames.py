@@ -144,7 +144,7 @@ def reading(folder: Path, options: Options) -> dict[str, dict[str, float]]:
     }
 
 
-def preparing(videos: Path, out: Path, options: Options) -> dict[str, float]:
+def parts_of_preparing(videos: Path, out: Path, options: Options) -> dict[str, float]:
     """Milliseconds of CPU a frame: of the decoder alone, of decoding, resizing and encoding, and of all of it."""
     paths = sorted(path for folder in videos.iterdir() for path in folder.iterdir())
     settings = frame_preparation.Preparation()
@@ -245,15 +245,15 @@ def main(videos: int = 4, options: Options = Options(device="cpu", threads=(1,))
         frame_preparation.prepare(sequences, folder / "prepared")
         preparing = perf_counter() - start
         access = random_access(folder / "prepared")
-        lengths = [120, 480, 1920]
+        lengths = [120, 480, 960]
         for length in lengths:
             make_video_file(folder / f"{length}.mp4", folder / "videos" / "0", length)
         start = perf_counter()
         frame_preparation.prepare([Video("file", folder / "480.mp4")], folder / "prepared-file")
         decoding = perf_counter() - start
-        peaks = peak_memory(folder, folder / "prepared-again", [4, 16, 64], lengths)
+        peaks = peak_memory(folder, folder / "prepared-again", [4, 16, 32], lengths)
         rates = reading(folder / "prepared", options)
-        parts = preparing(folder / "videos", folder / "timed", options)
+        parts = parts_of_preparing(folder / "videos", folder / "timed", options)
         opened = opening(folder / "prepared", folder)
         index = json.loads((folder / "prepared" / frames.INDEX).read_text())
     bytes_a_frame = sum(one["bytes"] for one in index.values()) / sum(one["frames"] for one in index.values())
