@@ -180,6 +180,48 @@ def start_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..
         yield call
 
 
+# Programs without jaxtyping's import hook, which is on in this suite and does not go with torch.compile
+
+PROGRAMS = """
+import contextlib, io, json, sys, traceback
+import torch
+torch.set_num_threads(1)
+for line in sys.stdin:
+    error, out = "", io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out):
+            exec(compile(json.loads(line), "<program>", "exec"), {"__name__": "program"})
+    except BaseException:
+        error = traceback.format_exc()
+    torch.compiler.reset()
+    print(json.dumps([out.getvalue(), error]), flush=True)
+"""
+
+
+@pytest.fixture(scope="session")
+def outside() -> Iterator[Callable[[str], str]]:
+    """Runs programs in a process of their own, one after the other, for importing the compiler takes seconds.
+
+    Gives what a program prints; what it changes in a module it must put back.
+    """
+    command, settings = [sys.executable, "-c", PROGRAMS], {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        command, env={**os.environ, **settings}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin is not None and process.stdout is not None
+
+    def run(program: str) -> str:
+        print(json.dumps(program), file=process.stdin, flush=True)
+        printed, error = json.loads(process.stdout.readline())
+        assert not error, error
+        return printed
+
+    yield run
+    process.stdin.close()
+    process.wait(60)
+    process.stdout.close()
+
+
 # Figures: axes and pixels would take nine tenths of a tiny run's time
 
 

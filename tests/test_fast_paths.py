@@ -1,8 +1,6 @@
 """Speed is not paid for with accuracy: short runs on the fast paths end where plain ones do, within seed noise."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -11,8 +9,9 @@ from scipy.stats import ttest_ind
 
 SEEDS = 3
 PROGRAM = """
-import functools, json, sys, tempfile
+import functools, json, tempfile
 from pathlib import Path
+from unittest.mock import patch
 import torch
 from torch import nn
 import niso
@@ -23,7 +22,7 @@ from niso.training.run import Run
 from niso.training.loop import train
 from niso.training.processes import make_fabric
 
-nn.Module.compile = functools.partialmethod(nn.Module.compile, backend="aot_eager")  # C++ would take a minute
+compiling = functools.partialmethod(nn.Module.compile, backend="aot_eager")  # C++ would take a minute
 CONV = ConvConfig((8, 8), 1, (8,), blocks=1, latent_channels=8, stem_channels=8, patch=2)
 OPTIMISATION = Optimisation(steps=60, batch_size=8, learning_rate=3e-3, final_learning_rate=0.0, warmup_steps=10)
 
@@ -37,7 +36,7 @@ def run(seed, precision="32-true", compiled=False, whole=False):
     objective = IsometryObjective(niso.NeuralIsometry(ConvEncoder(CONV), ConvDecoder(CONV), spectrum), 0.5, 0.1)
     hardware = Hardware(accelerator="cpu", precision=precision, compile=compiled, whole_step=whole)
     fabric = make_fabric(hardware)
-    folder = Run.create(Path(tempfile.mkdtemp(dir=sys.argv[1])) / "run", {})
+    folder = Run.create(Path(tempfile.mkdtemp(dir=FOLDER)) / "run", {})
     start = held_out(objective)
     train(objective, lambda step: waves(8), OPTIMISATION, folder, fabric, seed=seed, hardware=hardware)
     return start, held_out(objective)
@@ -47,25 +46,20 @@ def held_out(objective):
     torch.manual_seed(99)
     return objective.model(*waves(64)).losses["reconstruction"].item()
 
-SEEDS = int(sys.argv[2])
 PATHS = {
     "plain": ({}, SEEDS),
     "bf16": ({"precision": "bf16-mixed"}, SEEDS),
     "compiled": ({"compiled": True}, 1),
     "whole step": ({"precision": "bf16-mixed", "whole": True}, 1),
 }
-print(json.dumps({name: [run(seed, **path) for seed in range(seeds)] for name, (path, seeds) in PATHS.items()}))
+with patch("torch.nn.Module.compile", compiling):
+    print(json.dumps({name: [run(seed, **path) for seed in range(seeds)] for name, (path, seeds) in PATHS.items()}))
 """
 
 
 @pytest.mark.slow
-def test_fast_paths_end_where_the_plain_one_does(tmp_path):
-    """In a process of its own: jaxtyping's import hook, on in this suite, does not go with torch.compile."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path), str(SEEDS)], capture_output=True, text=True, timeout=600
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    results = json.loads(done.stdout.strip().splitlines()[-1])
+def test_fast_paths_end_where_the_plain_one_does(tmp_path, outside):
+    results = json.loads(outside(f"FOLDER, SEEDS = {str(tmp_path)!r}, {SEEDS}\n{PROGRAM}").splitlines()[-1])
     plain = [end for _, end in results["plain"]]
     untrained = mean(start for start, _ in results["plain"])
     noise = stdev(plain)
@@ -104,33 +98,31 @@ def test_quick_records_agree_with_and_without_the_fast_paths(experiment, metric)
 
 
 HOST = """
-import sys
+from unittest.mock import patch
 import torch
 from torch import nn
 import niso
-from niso import linalg
 from niso.model import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 from niso.training.progress import Meter
 
-linalg._robust_svd = lambda m: torch.linalg.svd(m, full_matrices=False)  # the SVD does wait
 CONV = ConvConfig((8, 8), 1, (8,), blocks=1, latent_channels=8, stem_channels=8, patch=2)
-for kind, rank in (("polar", 8), ("polar", CONV.points), ("rotation", CONV.points)):
-    spectrum = niso.LearnedSpectrum(CONV.points, rank, eigenfunctions=kind)
-    model = niso.NeuralIsometry(ConvEncoder(CONV), ConvDecoder(CONV), spectrum)
-    objective = IsometryObjective(model, 0.5, 0.1, 0.1).to(sys.argv[1])
-    meter = Meter()
-    for progress in (0.1, 0.9):
-        terms = objective(tuple(torch.zeros(2, 4, 1, 8, 8, device=sys.argv[1])), progress)
-        meter.add(terms)
-        terms["loss"].backward()
-        spectrum.retract_()
-    print(kind, rank, flush=True)
+with patch("niso.linalg._robust_svd", lambda m: torch.linalg.svd(m, full_matrices=False)):  # the SVD does wait
+    for kind, rank in (("polar", 8), ("polar", CONV.points), ("rotation", CONV.points)):
+        spectrum = niso.LearnedSpectrum(CONV.points, rank, eigenfunctions=kind)
+        model = niso.NeuralIsometry(ConvEncoder(CONV), ConvDecoder(CONV), spectrum)
+        objective = IsometryObjective(model, 0.5, 0.1, 0.1).to("meta")
+        meter = Meter()
+        for progress in (0.1, 0.9):
+            terms = objective(tuple(torch.zeros(2, 4, 1, 8, 8, device="meta")), progress)
+            meter.add(terms)
+            terms["loss"].backward()
+            spectrum.retract_()
+        print(kind, rank, flush=True)
 """
 
 
 @pytest.mark.slow
-def test_no_step_waits_for_a_gpu():
+def test_no_step_waits_for_a_gpu(outside):
     """Apart from the SVD. On a device whose tensors have no values, whatever asks one for its value fails."""
-    done = subprocess.run([sys.executable, "-c", HOST, "meta"], capture_output=True, text=True, timeout=300)
-    assert done.stdout.split() == ["polar", "8", "polar", "16", "rotation", "16"], done.stderr[-4000:]
+    assert outside(HOST).split() == ["polar", "8", "polar", "16", "rotation", "16"]

@@ -36,7 +36,7 @@ def edit(run: Path, training: dict | None = None, hardware: dict | None = None, 
 def test_killed_at_any_moment(start, niso, images, tmp_path, blank_program, weights):
     """SIGKILL and SIGTERM at random moments while every step saves, then on to the end: not one bit differs."""
     whole, run = tmp_path / "whole", tmp_path / "run"
-    common = [*OPTIONS, images, "--steps", 150, "--batch-size", 1]
+    common = [*OPTIONS, images, "--steps", 100, "--batch-size", 1]
     assert niso("run", "torus", *common, "--out", whole).status == 0
     moments, newest = random.Random(), 0.0
     for number in (signal.SIGKILL, signal.SIGTERM):

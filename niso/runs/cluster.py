@@ -1,8 +1,9 @@
-"""Runs as jobs of a cluster, through submitit: each in its own folder, resumed by the machine that takes it up again."""
+"""Runs as jobs of a cluster, through submitit: each in its own folder, and resumed by whatever machine takes it up."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -96,7 +97,7 @@ def submit(jobs: Sequence[Job], launcher: Launcher, out: Path) -> str:
     for job in waiting:
         if not (job.folder / "config.yaml").exists():
             create(job)
-    with executor.batch():
+    with executor.batch() if waiting else nullcontext():
         submitted = [executor.submit(Resume(job.folder)) for job in waiting]
     lines = [f"{job.label}: job {one.job_id}" for job, one in zip(waiting, submitted, strict=True)]
     summary = f"{len(waiting)} of {len(jobs)} runs submitted"

@@ -1,6 +1,4 @@
 import math
-import subprocess
-import sys
 from dataclasses import replace
 
 import hypothesis.strategies as st
@@ -157,9 +155,8 @@ torch.testing.assert_close(exported(image), results[0][0])
 
 
 @pytest.mark.slow
-def test_compile_and_export():
-    """In a process of its own: jaxtyping's import hook, on in this suite, does not go with torch.compile."""
-    subprocess.run([sys.executable, "-c", COMPILE], check=True)
+def test_compile_and_export(outside):
+    outside(COMPILE)
 
 
 def test_initial_weights_are_lecun_normal():

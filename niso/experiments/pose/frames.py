@@ -143,7 +143,8 @@ class Frames:
             images = self.resident[(self._starts[source] + frame).to(self.device, non_blocking=True)]
         else:
             pairs, size = zip(source.tolist(), frame.tolist(), strict=True), self.size
-            images = torch.cat([resized(self._read(*pair)[None], size) for pair in pairs])
+            frames = [resized(self._read(*pair)[None], size)[0].permute(1, 2, 0) for pair in pairs]
+            images = torch.stack(frames).permute(0, 3, 1, 2)  # pixel by pixel, as decoded: blocks that are copied whole
         if bool(mirrored.any()):
             flipped = mirrored.to(images.device, non_blocking=True)[:, None, None, None]
             images = torch.where(flipped, images.flip(-1), images)

@@ -6,10 +6,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Complex, Float
+from jaxtyping import Bool, Complex, Float, Int
 from scipy.optimize import minimize
 from scipy.sparse import coo_array, csc_array, diags_array
-from scipy.sparse.linalg import splu
+from scipy.sparse.linalg import SuperLU, splu
 from torch import Tensor
 
 from niso.errors import InputError
@@ -82,6 +82,10 @@ def conformal_flow(mesh: Mesh, weights: Literal["delaunay", "uniform"] = "delaun
     stiffness = _STEP * (
         laplacian(current, delaunay=True).stiffness if weights == "delaunay" else _uniform_stiffness(mesh)
     )
+    order = _elimination_order(current, stiffness)  # of all steps: which entries are zero does not change
+    place = np.argsort(order)
+    faces, stiffness = place[mesh.faces], csc_array(stiffness[order][:, order])
+    current = Mesh(current.vertices[order], faces)
     for done in range(1, _ROUNDS + 1):
         for _ in range(_STEPS):
             current = _flow_step(current, stiffness)
@@ -90,18 +94,28 @@ def conformal_flow(mesh: Mesh, weights: Literal["delaunay", "uniform"] = "delaun
         if done == _ROUNDS or (done > 1 and error <= _TOLERANCE):
             break
         try:
-            current = unit_area(Mesh(_spread(Mesh(directions, mesh.faces)), mesh.faces))
+            current = unit_area(Mesh(_spread(Mesh(directions, faces)), faces))
         except InputError as failure:
             raise InputError("the conformal flow broke down: half of all vertices are at one point") from failure
-    return SphericalMap(directions, error, done * _STEPS)
+    return SphericalMap(directions[place], error, done * _STEPS)
+
+
+def _elimination_order(mesh: Mesh, stiffness: csc_array) -> Int[np.ndarray, " vertices"]:
+    """An order of the vertices in which the factors of a step's matrix are sparse, by minimum degree."""
+    return np.argsort(_factors(_consistent_mass(mesh) + stiffness, "MMD_AT_PLUS_A").perm_c)
+
+
+def _factors(matrix: csc_array, order: str) -> SuperLU:
+    """Of a symmetric positive definite matrix, which needs no pivots: twice as fast as with them."""
+    try:
+        return splu(csc_array(matrix), permc_spec=order, diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    except RuntimeError as failure:  # SuperLU's only word for a singular matrix
+        raise InputError(f"the conformal flow broke down ({failure})") from failure
 
 
 def _flow_step(mesh: Mesh, stiffness: csc_array) -> Mesh:
     mass = _consistent_mass(mesh)
-    try:
-        moved = splu(csc_array(mass + stiffness)).solve(mass @ mesh.vertices)
-    except RuntimeError as failure:  # SuperLU's only word for a singular matrix
-        raise InputError(f"the conformal flow broke down ({failure})") from failure
+    moved = _factors(mass + stiffness, "NATURAL").solve(mass @ mesh.vertices)
     if not np.isfinite(moved).all() or not np.ptp(moved) > 0:
         raise InputError("the conformal flow broke down: the surface is not finite")
     return unit_area(Mesh(moved, mesh.faces))
