@@ -128,13 +128,13 @@ def crops(
             pixels = f"{image.width}×{image.height} pixels"
             raise InputError(f"{name} ({pixels}) is too small for {size}×{size} crops: remove it")
     generator = np.random.default_rng(seed)
-    pool = np.empty((count, size * size, 3), np.float32)
+    pool = np.empty((count, size * size, 3), np.uint8)
     for index in range(count):
         image = images[index % len(images)]
         shortest = min(image.size)
         smallest_side = min(smallest * size, shortest)
         side = smallest_side * (shortest / smallest_side) ** generator.random()
-        left, top = generator.random(2) * (np.array(image.size) - side)
+        left, top = (number * (length - side) for number, length in zip(generator.random(2), image.size, strict=True))
         crop = image.resize((size, size), Image.Resampling.BOX, (left, top, left + side, top + side))
-        pool[index] = np.asarray(crop, np.float32).reshape(-1, 3)
-    return torch.from_numpy(pool / 127.5 - 1)
+        pool[index] = np.frombuffer(crop.tobytes(), np.uint8).reshape(-1, 3)
+    return torch.from_numpy(pool / np.float32(127.5) - 1)

@@ -11,11 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from matplotlib.axes import Axes
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure, FigureBase
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from niso.figures.themes import darken
 from niso.files import write_atomically, write_json
@@ -97,9 +99,16 @@ def dark_file(file: Path) -> Path:
 
 def as_png(figure: Figure) -> bytes:
     """A figure as the content of a PNG file, which keeps as text where panels begin and what they show."""
-    buffer = io.BytesIO()
-    metadata = {PANELS: json.dumps(_panels(figure), ensure_ascii=False)}
-    figure.savefig(buffer, format="png", dpi=DPI, facecolor=figure.get_facecolor(), metadata=metadata)
+    about, buffer = PngInfo(), io.BytesIO()
+    about.add_text(PANELS, json.dumps(_panels(figure), ensure_ascii=False))
+    # `Figure.savefig` would draw twice, the first time for sizes that are of no use here
+    canvas, dpi = FigureCanvasAgg(figure), figure.dpi
+    figure.dpi = DPI
+    try:
+        canvas.draw()
+    finally:
+        figure.dpi = dpi
+    Image.fromarray(np.asarray(canvas.buffer_rgba())).save(buffer, format="png", pnginfo=about, dpi=(DPI, DPI))
     return buffer.getvalue()
 
 
@@ -114,7 +123,8 @@ def _panels(figure: Figure) -> list[tuple[float, str]]:
 
 def _about(part: FigureBase) -> str:
     """Titles of its axes; of those that have none, their labels."""
-    every = [axes for axes in part.findobj(Axes) if axes.get_label() != "<colorbar>" and axes.axison]
+    every: list[Any] = [axes for outer in part.axes for axes in (outer, *(outer.child_axes or ()))]
+    every = [axes for axes in every if axes.get_label() != "<colorbar>" and axes.axison]
     names = [
         axes.get_title() or f"{axes.get_ylabel()} against {axes.get_xlabel()}"
         for axes in every

@@ -1,15 +1,16 @@
 """What holds of every experiment: its presets train, a run leaves all its files, in every precision."""
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import get_args, get_type_hints
 
 import pytest
 import torch
 
-from niso.config import Hardware
+from niso.config import Hardware, read_yaml, to_yaml
 from niso.errors import InputError
 from niso.experiments import EXPERIMENTS
+from niso.runs import runner
 from niso.training import checkpoint
 from niso.training.loop import train
 from niso.training.processes import make_fabric
@@ -124,3 +125,25 @@ def test_experiments_are_found_and_say_what_they_are(name):
 def test_an_unknown_experiment_is_named():
     with pytest.raises(InputError, match="unknown experiment 'tours'; did you mean torus"):
         EXPERIMENTS.find("tours")
+
+
+def test_a_run_keeps_its_choice(tiny_settings, tmp_path, monkeypatch):
+    facts = {"precision": "bf16-mixed", "compile": False, "threads": 1}
+    seen = []
+
+    def fastest(objective, sampler, optimisation, hardware, device):
+        seen.append(hardware)
+        return replace(hardware, precision="bf16-mixed"), facts
+
+    monkeypatch.setattr(runner, "choose", fastest)
+    settings, out = tiny_settings("homnist"), tmp_path / "run"
+    runner.run(replace(settings, hardware=replace(settings.hardware, speed="auto")), out, report=False)
+    run = Run.open(out)
+    assert len(seen) == 1 and run.facts["speed"] == facts
+    assert run.settings["hardware"]["precision"] == "bf16-mixed"
+    assert {"start", "data", "speed", "training", "evaluation"} <= run.facts["times"].keys()
+    values = read_yaml(out / "config.yaml")
+    values["config"]["training"]["steps"] += 1
+    (out / "config.yaml").write_text(to_yaml(values))
+    runner.resume(out)
+    assert len(seen) == 1 and Run.open(out).settings["hardware"]["precision"] == "bf16-mixed"

@@ -1,17 +1,14 @@
 """`--speed auto`: what is chosen, from what was measured, and that measuring leaves no trace."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
 from niso.cli.run import parse_run
-from niso.config import Hardware, Optimisation, read_yaml, to_yaml
-from niso.runs import runner
+from niso.config import Hardware, Optimisation
 from niso.training import speed
-from niso.training.run import Run
 from niso.training.speed import Way, choose
 
 CPU = torch.device("cpu")
@@ -47,6 +44,7 @@ def seconds(monkeypatch):
     times = {Way(): 1.0, Way(threads=2): 0.9, Way("bf16-mixed"): 0.5, Way("bf16-mixed", threads=2): 0.6}
     times[Way("bf16-mixed", True)] = 0.25
     calls = []
+    monkeypatch.setattr(speed, "COMPILING", float("inf"))
 
     def step(self, way):
         calls.append(way)
@@ -65,9 +63,9 @@ def chosen(steps, objective=None, **optimisation):
 
 
 def test_the_fastest_way_is_taken_and_remembered(seconds, capsys, folder):
-    times, calls = seconds
+    calls = seconds[1]
     assert chosen(1000)[0] == Way("bf16-mixed")
-    assert "bf16-mixed, eager, 500 ms a step, 2.0× as fast as 32-true, eager" in capsys.readouterr().err
+    assert "bf16-mixed, eager, 2.0× as fast as 32-true, eager" in capsys.readouterr().err
     calls.clear()
     way, facts = chosen(1000)
     assert (way, calls, facts["measured"]) == (Way("bf16-mixed"), [], False)
@@ -85,6 +83,7 @@ def test_what_is_hardly_faster_is_not_taken(seconds):
 
 
 def test_compilation_must_pay(seconds, monkeypatch):
+    monkeypatch.setattr(speed, "COMPILING", 600.0)
     monkeypatch.setattr(speed._Trial, "compiled", lambda self, way: (200.0, 0.25))
     assert chosen(1000)[0] == Way("bf16-mixed")  # 500 s: not tried
     assert chosen(1300)[0] == Way("bf16-mixed", True)
@@ -139,29 +138,3 @@ def test_the_command_line(tmp_path):
         assert parse_run(["homnist", *words]).settings.hardware == Hardware(), words
     (tmp_path / "file.yaml").write_text("hardware: {precision: bf16-mixed}")
     assert parse_run(["homnist", "--config", str(tmp_path / "file.yaml")]).settings.hardware.speed == "exact"
-
-
-def test_a_run_keeps_its_choice(tiny_settings, tmp_path, monkeypatch):
-    facts = {"precision": "bf16-mixed", "compile": False, "threads": 1}
-    seen = []
-
-    def fastest(objective, sampler, optimisation, hardware, device):
-        seen.append(hardware)
-        return replace(hardware, precision="bf16-mixed"), facts
-
-    monkeypatch.setattr(runner, "choose", fastest)
-    settings, out = tiny_settings("homnist"), tmp_path / "run"
-    runner.run(replace(settings, hardware=replace(settings.hardware, speed="auto")), out, report=False)
-    run = Run.open(out)
-    assert len(seen) == 1 and run.facts["speed"] == facts
-    assert run.settings["hardware"]["precision"] == "bf16-mixed"
-    assert {"start", "data", "speed", "training", "evaluation"} <= run.facts["times"].keys()
-    more_steps(out)
-    runner.resume(out)
-    assert len(seen) == 1 and Run.open(out).settings["hardware"]["precision"] == "bf16-mixed"
-
-
-def more_steps(out: Path) -> None:
-    settings = read_yaml(out / "config.yaml")
-    settings["config"]["training"]["steps"] += 1
-    (out / "config.yaml").write_text(to_yaml(settings))
