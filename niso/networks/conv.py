@@ -83,6 +83,10 @@ class Pointwise(nn.Linear):
         return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
+WIDE = 6
+"""Side of squares from which one pass over memory is faster than torch's two (benchmarks/results/shape_grids.json)."""
+
+
 class ToPatches(nn.Module):
     """`nn.PixelUnshuffle` in one pass over memory, to a channels-last view: what a `Pointwise` layer reads."""
 
@@ -165,7 +169,7 @@ class ConvEncoder(nn.Module):
         super().__init__()
         self.config = config
         layers: list[nn.Module] = [
-            *([ToPatches(config.patch)] if config.patch > 1 else []),
+            *([(ToPatches if config.patch >= WIDE else nn.PixelUnshuffle)(config.patch)] if config.patch > 1 else []),
             Pointwise(config.image_channels * config.patch**2, config.stem_channels),
             nn.SiLU(inplace=True),
         ]
@@ -201,7 +205,7 @@ class ConvDecoder(nn.Module):
             layers += _level(width, channels, config)
             width = channels
         layers += [NORMS[config.normalised](width), Pointwise(width, config.image_channels * config.patch**2)]
-        layers += [FromPatches(config.patch)] if config.patch > 1 else []
+        layers += [(FromPatches if config.patch >= WIDE else nn.PixelShuffle)(config.patch)] if config.patch > 1 else []
         self.layers = nn.Sequential(*layers)
         _initialise(self)
 
