@@ -189,7 +189,7 @@ def test_a_wrong_call_is_refused(refused, tmp_path):
     folder = prepared(tmp_path, {"train-a": "moves"})
     words = ["run", "pose", "--data-dir", folder, "--out", tmp_path / "run"]
     assert "did you mean vit?" in refused(*words, "--method", "dit")
-    assert "must be a multiple of group (3)" in refused(*words, "--group", 3)
+    assert "must be a multiple of head_group (3)" in refused(*words, "--head-group", 3)
     assert "no sequence of the split test" in refused(*words, "--size", 8, "--rank", 1)
     assert not (tmp_path / "run").exists()
 
