@@ -11,7 +11,15 @@ A table of a benchmark names the benchmark, whose results are in benchmarks/resu
     <!-- benchmark: polar 0 -->
     <!-- end of benchmark -->
 
-A cell is mean ± standard error over seeds. What each seed gave stands on a page of its own, which names the documents
+A table of headlines has a line for each result: what it is, records, a metric of theirs, and the published method that
+it is compared with, or —:
+
+    <!-- headlines
+    Digits under homographies | results/homnist/homnist-small-niso-seed*.json | accuracy | NIso
+    -->
+    <!-- end of headlines -->
+
+Otherwise a cell is mean ± standard error over seeds. What each seed gave stands on a page of its own, which names the documents
 whose tables it repeats, by names or patterns:
 
     <!-- seeds: README.md docs/**/*.md -->
@@ -34,7 +42,7 @@ from niso.errors import InputError
 from niso.experiments.known import known
 from niso.report.groups import Group, grouped
 from niso.report.methods import ELSEWHERE, MethodsTable
-from niso.report.numbers import MISSING
+from niso.report.numbers import MISSING, number
 from niso.results import Known
 from niso.runs import Run
 
@@ -46,6 +54,9 @@ RUNS = re.compile(
 )
 BENCHMARK = re.compile(
     r"(?P<head><!-- benchmark: (?P<name>\w+) (?P<number>\d+) -->\n).*?(?P<end><!-- end of benchmark -->)", re.DOTALL
+)
+HEADLINES = re.compile(
+    r"(?P<head><!-- headlines\n(?P<lines>.*?)\n-->\n).*?(?P<end><!-- end of headlines -->)", re.DOTALL
 )
 SEEDS = re.compile(r"(?P<head><!-- seeds: (?P<documents>[^>]+?) -->\n).*?(?P<end><!-- end of seeds -->)", re.DOTALL)
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -78,7 +89,11 @@ def fill(text: str, root: Path = ROOT, ask: Callable[[str], Known] = known, fold
         path = root / "benchmarks" / "results" / f"{match['name']}.json"
         return match["head"] + table_of_benchmark(path, int(match["number"])) + match["end"]
 
-    return SEEDS.sub(seeds, BENCHMARK.sub(benchmark, RUNS.sub(runs, text)))
+    def headlines(match: re.Match[str]) -> str:
+        entries = [[part.strip() for part in line.split("|")] for line in match["lines"].splitlines()]
+        return match["head"] + table_of_headlines(entries, root, ask) + match["end"]
+
+    return SEEDS.sub(seeds, BENCHMARK.sub(benchmark, RUNS.sub(runs, HEADLINES.sub(headlines, text))))
 
 
 def table_of_runs(paths: Sequence[Path], metrics: Sequence[str], ask: Callable[[str], Known], published: bool) -> str:
@@ -94,6 +109,25 @@ def table_of_runs(paths: Sequence[Path], metrics: Sequence[str], ask: Callable[[
     for entry in shown.quoted:
         lines.append([f"*{ELSEWHERE}*", f"*{entry.name}*", MISSING, *(_quote(entry.values, key) for key in metrics)])
     return _markdown(lines) + (f"\n{shown.sources}\n" if shown.sources else "")
+
+
+def table_of_headlines(entries: Sequence[Sequence[str]], root: Path, ask: Callable[[str], Known]) -> str:
+    """One number a cell: ours, the mean over seeds, and the published one.
+
+    Args:
+        entries: title, pattern of records, metric and published method of each line.
+    """
+    lines = [["", "metric", "ours", "seeds", "the paper's"], ["---"] * 5]
+    for title, pattern, metric, name in entries:
+        shown = _methods(_records(root, pattern), [metric], ask, published=True)
+        if len(shown.groups) != 1:
+            raise InputError(f"{pattern} holds {len(shown.groups)} configurations, not one")
+        group = shown.groups[0]
+        values = next((entry.values for entry in shown.known.published if entry.name == name), {})
+        about, ours = shown.metric(metric), number(group.estimates[metric].mean)
+        published = values[metric].partition(" ")[0] if metric in values else MISSING
+        lines.append([title, f"`{metric}`{ARROWS[about.better]}", ours, str(len(group.seeds)), published])
+    return _markdown(lines)
 
 
 def tables_of_seeds(document: Path, root: Path, ask: Callable[[str], Known], folder: str) -> str:

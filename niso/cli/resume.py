@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import ClassVar
 
 from niso.cli.metrics import print_metrics
 from niso.cli.parsing import RunFolder, check_run
@@ -14,6 +15,11 @@ from niso.errors import InputError
 @dataclass(frozen=True)
 class Options:
     """Continue an interrupted run, or the folder of several seeds or methods, from the last checkpoints."""
+
+    examples: ClassVar[dict[str, str]] = {
+        "niso resume runs/torus-quick-niso-seed0": "goes on from its last checkpoint",
+        "niso resume runs/all --parallel 2": "a folder of several, two at a time",
+    }
 
     run: RunFolder
     """The run folder, or the folder of several runs."""
