@@ -19,8 +19,8 @@ it is compared with, or —:
     -->
     <!-- end of headlines -->
 
-Otherwise a cell is mean ± standard error over seeds. What each seed gave stands on a page of its own, which names the documents
-whose tables it repeats, by names or patterns:
+Otherwise a cell is mean ± standard error over seeds. What each seed gave stands on a page of its own, which names the
+documents whose tables it repeats, by names or patterns:
 
     <!-- seeds: README.md docs/**/*.md -->
     <!-- end of seeds -->
