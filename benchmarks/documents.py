@@ -112,7 +112,7 @@ def table_of_runs(paths: Sequence[Path], metrics: Sequence[str], ask: Callable[[
 
 
 def table_of_headlines(entries: Sequence[Sequence[str]], root: Path, ask: Callable[[str], Known]) -> str:
-    """One number a cell: ours, the mean over seeds, and the published one.
+    """One number a cell: ours, the mean over seeds, and the published one, where any line has one.
 
     Args:
         entries: title, pattern of records, metric and published method of each line.
@@ -127,7 +127,8 @@ def table_of_headlines(entries: Sequence[Sequence[str]], root: Path, ask: Callab
         about, ours = shown.metric(metric), number(group.estimates[metric].mean)
         published = values[metric].partition(" ")[0] if metric in values else MISSING
         lines.append([title, f"`{metric}`{ARROWS[about.better]}", ours, str(len(group.seeds)), published])
-    return _markdown(lines)
+    columns = 5 if any(line[4] != MISSING for line in lines[2:]) else 4
+    return _markdown([line[:columns] for line in lines])
 
 
 def tables_of_seeds(document: Path, root: Path, ask: Callable[[str], Known], folder: str) -> str:
