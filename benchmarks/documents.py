@@ -139,7 +139,7 @@ def tables_of_seeds(document: Path, root: Path, ask: Callable[[str], Known], fol
     """
     text = document.read_text(encoding="utf-8")
     name = document.relative_to(root).as_posix()
-    parts = []
+    parts, shown_heading = [], ""
     for match in RUNS.finditer(text):
         paths, metrics = _records(root, match["pattern"]), match["metrics"].split()
         shown = _methods(paths, metrics, ask, published=False)
@@ -151,7 +151,9 @@ def tables_of_seeds(document: Path, root: Path, ask: Callable[[str], Known], fol
         ]
         if rows:
             heading = [found[1] for found in HEADING.finditer(text, 0, match.start())][-1]
-            title = f"## {heading}\n\nOf [{name}]({os.path.relpath(name, folder)}), `{match['pattern']}`.\n\n"
+            title = "" if heading == shown_heading else f"## {heading}\n\n"
+            title += f"Of [{name}]({os.path.relpath(name, folder)}), `{match['pattern']}`.\n\n"
+            shown_heading = heading
             parts.append(title + _markdown([*_head(paths, shown, "seed"), *rows]) + "\n")
     return "".join(parts)
 
