@@ -3,7 +3,7 @@
 # pip decides where packages come from: point it at an index of torch's CPU builds and torch takes one of those.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs gpu test check unit lint style types layers format install clean distclean
+.PHONY: help demo docs site gpu test check unit lint style types layers words format install clean distclean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -19,12 +19,13 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 
 help:
 	@echo "make demo     install into $(VENV), train the torus experiment, write a report under runs/"
-	@echo "make test     install the test extra, run ruff, mypy, import-linter and the whole test suite"
+	@echo "make test     install the test extra, run ruff, mypy, import-linter, codespell and the whole test suite"
 	@echo "              (make test COVERAGE=1: with a report of the lines that it covers; half as long again)"
 	@echo "make check    the same without whole runs, processes and compilation, in about a minute: to be run often"
-	@echo "make lint     only ruff, mypy and import-linter"
+	@echo "make lint     only ruff, mypy, import-linter and codespell"
 	@echo "make gpu      on a machine with a GPU: tests, speeds and a run of the paper's, in nine minutes (docs/how-to/gpu.md)"
 	@echo "make docs     fill the tables of the documents from results/"
+	@echo "make site     run the tutorials and build the site: site/index.html"
 	@echo "make format   let ruff rewrite the code"
 	@echo "make clean    remove caches (make distclean: and $(VENV)); never runs/"
 
@@ -45,7 +46,7 @@ unit: $(VENV)/.stamp-test
 check: lint $(VENV)/.stamp-test
 	$(PYTEST) -m 'not slow'
 
-lint: style types layers
+lint: style types layers words
 
 style: $(VENV)/.stamp-test
 	$(VENV)/bin/ruff check .
@@ -57,12 +58,19 @@ types: $(VENV)/.stamp-test
 layers: $(VENV)/.stamp-test
 	$(VENV)/bin/lint-imports --no-logo
 
+words: $(VENV)/.stamp-test
+	$(VENV)/bin/codespell
+
 format: $(VENV)/.stamp-test
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
 docs: $(VENV)/.stamp-niso
 	$(VENV)/bin/python -m benchmarks.documents README.md $(shell find docs -name '*.md')
+
+site: $(VENV)/.stamp-docs
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict --quiet
+	@echo "open site/index.html in a browser"
 
 # Installs and downloads nothing: a machine with a GPU may have no network. Settings: make gpu GPU_PYTHON=python3 GPU="--minutes 5"
 GPU_PYTHON ?= $(if $(wildcard $(VENV)/bin/python),$(VENV)/bin/python,python3)
@@ -93,8 +101,13 @@ $(VENV)/.stamp-test: pyproject.toml constraints.txt $(VENV)/.stamp-niso
 	@$(PIP_INSTALL) --quiet --editable '.[test]'
 	@touch $@
 
+$(VENV)/.stamp-docs: pyproject.toml constraints.txt $(VENV)/.stamp-niso
+	@echo "installing niso's docs extra ..."
+	@$(PIP_INSTALL) --quiet --editable '.[docs]'
+	@touch $@
+
 clean:
-	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks \
+	rm -rf site .site-cache build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks \
 		.coverage .coverage.* htmlcov
 	find niso tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 

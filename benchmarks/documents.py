@@ -11,8 +11,16 @@ A table of a benchmark names the benchmark, whose results are in benchmarks/resu
     <!-- benchmark: polar 0 -->
     <!-- end of benchmark -->
 
-A cell is mean ± standard error over seeds. What each seed gave stands on a page of its own, which names the documents
-whose tables it repeats, by names or patterns:
+A table of headlines has a line for each result: what it is, records, a metric of theirs, and the published method that
+it is compared with, or —:
+
+    <!-- headlines
+    Digits under homographies | results/homnist/homnist-small-niso-seed*.json | accuracy | NIso
+    -->
+    <!-- end of headlines -->
+
+Otherwise a cell is mean ± standard error over seeds. What each seed gave stands on a page of its own, which names the
+documents whose tables it repeats, by names or patterns:
 
     <!-- seeds: README.md docs/**/*.md -->
     <!-- end of seeds -->
@@ -34,7 +42,7 @@ from niso.errors import InputError
 from niso.experiments.known import known
 from niso.report.groups import Group, grouped
 from niso.report.methods import ELSEWHERE, MethodsTable
-from niso.report.numbers import MISSING
+from niso.report.numbers import MISSING, number
 from niso.results import Known
 from niso.runs import Run
 
@@ -46,6 +54,9 @@ RUNS = re.compile(
 )
 BENCHMARK = re.compile(
     r"(?P<head><!-- benchmark: (?P<name>\w+) (?P<number>\d+) -->\n).*?(?P<end><!-- end of benchmark -->)", re.DOTALL
+)
+HEADLINES = re.compile(
+    r"(?P<head><!-- headlines\n(?P<lines>.*?)\n-->\n).*?(?P<end><!-- end of headlines -->)", re.DOTALL
 )
 SEEDS = re.compile(r"(?P<head><!-- seeds: (?P<documents>[^>]+?) -->\n).*?(?P<end><!-- end of seeds -->)", re.DOTALL)
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -78,7 +89,11 @@ def fill(text: str, root: Path = ROOT, ask: Callable[[str], Known] = known, fold
         path = root / "benchmarks" / "results" / f"{match['name']}.json"
         return match["head"] + table_of_benchmark(path, int(match["number"])) + match["end"]
 
-    return SEEDS.sub(seeds, BENCHMARK.sub(benchmark, RUNS.sub(runs, text)))
+    def headlines(match: re.Match[str]) -> str:
+        entries = [[part.strip() for part in line.split("|")] for line in match["lines"].splitlines()]
+        return match["head"] + table_of_headlines(entries, root, ask) + match["end"]
+
+    return SEEDS.sub(seeds, BENCHMARK.sub(benchmark, RUNS.sub(runs, HEADLINES.sub(headlines, text))))
 
 
 def table_of_runs(paths: Sequence[Path], metrics: Sequence[str], ask: Callable[[str], Known], published: bool) -> str:
@@ -96,6 +111,26 @@ def table_of_runs(paths: Sequence[Path], metrics: Sequence[str], ask: Callable[[
     return _markdown(lines) + (f"\n{shown.sources}\n" if shown.sources else "")
 
 
+def table_of_headlines(entries: Sequence[Sequence[str]], root: Path, ask: Callable[[str], Known]) -> str:
+    """One number a cell: ours, the mean over seeds, and the published one, where any line has one.
+
+    Args:
+        entries: title, pattern of records, metric and published method of each line.
+    """
+    lines = [["", "metric", "ours", "seeds", "the paper's"], ["---"] * 5]
+    for title, pattern, metric, name in entries:
+        shown = _methods(_records(root, pattern), [metric], ask, published=True)
+        if len(shown.groups) != 1:
+            raise InputError(f"{pattern} holds {len(shown.groups)} configurations, not one")
+        group = shown.groups[0]
+        values = next((entry.values for entry in shown.known.published if entry.name == name), {})
+        about, ours = shown.metric(metric), number(group.estimates[metric].mean)
+        published = values[metric].partition(" ")[0] if metric in values else MISSING
+        lines.append([title, f"`{metric}`{ARROWS[about.better]}", ours, str(len(group.seeds)), published])
+    columns = 5 if any(line[4] != MISSING for line in lines[2:]) else 4
+    return _markdown([line[:columns] for line in lines])
+
+
 def tables_of_seeds(document: Path, root: Path, ask: Callable[[str], Known], folder: str) -> str:
     """What each seed gave, for the tables of a document that have several seeds in a line: a table and its heading.
 
@@ -104,7 +139,7 @@ def tables_of_seeds(document: Path, root: Path, ask: Callable[[str], Known], fol
     """
     text = document.read_text(encoding="utf-8")
     name = document.relative_to(root).as_posix()
-    parts = []
+    parts, shown_heading = [], ""
     for match in RUNS.finditer(text):
         paths, metrics = _records(root, match["pattern"]), match["metrics"].split()
         shown = _methods(paths, metrics, ask, published=False)
@@ -116,7 +151,9 @@ def tables_of_seeds(document: Path, root: Path, ask: Callable[[str], Known], fol
         ]
         if rows:
             heading = [found[1] for found in HEADING.finditer(text, 0, match.start())][-1]
-            title = f"## {heading}\n\nOf [{name}]({os.path.relpath(name, folder)}), `{match['pattern']}`.\n\n"
+            title = "" if heading == shown_heading else f"## {heading}\n\n"
+            title += f"Of [{name}]({os.path.relpath(name, folder)}), `{match['pattern']}`.\n\n"
+            shown_heading = heading
             parts.append(title + _markdown([*_head(paths, shown, "seed"), *rows]) + "\n")
     return "".join(parts)
 

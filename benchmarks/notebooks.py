@@ -27,6 +27,7 @@ from typing import Any
 
 import jupytext
 from matplotlib import pyplot
+from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
 
@@ -73,7 +74,7 @@ def _run_cell(cell: Cell, name: str, names: dict[str, Any]) -> None:
             value = eval(compile(ast.Expression(last.value), name, "eval"), names)
             if isinstance(value, Figure):
                 cell.pictures.append(_png(value))
-            elif value is not None and not cell.source.rstrip().endswith(";"):
+            elif value is not None and not isinstance(value, Artist):
                 print(value)
     cell.printed = out.getvalue().rstrip()
     cell.pictures += [_png(pyplot.figure(number)) for number in pyplot.get_fignums()]

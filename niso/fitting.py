@@ -63,7 +63,8 @@ def fit(
         group: (n,) number of the transformation of each pair, where several pairs share one: the best there is.
         label: (n,) classes, for metrics of features.
         source: (n,) number of the recording or picture that each is a part of: those of one are held out together.
-        points: (N, 2 or 3) coordinates of the points of functions, for figures; `weights` (N,) their areas.
+        points: (N, 2 or 3) coordinates of the points of functions, for figures.
+        weights: (N,) their areas, which the learned mass starts from.
         transform: instead of `tx`, what niso applies to x: shift, rotation, affine, homography, colour or elastic of
             images, shift or warp of signals.
         method: see `niso.methods.METHODS`; by default niso-group where transformations are shared, and niso.
@@ -75,6 +76,9 @@ def fit(
         seed: of everything random. The state of torch's generators is left alone.
         out: run folder to keep, with report and figures; by default one that is removed.
         **settings: other settings of `niso run pairs`, e.g. rank=16.
+
+    Returns:
+        The trained model, with metrics of held-out observations and a diagnosis.
 
     Raises:
         InputError: the data or a setting cannot be used; one line says why and what to do.

@@ -41,6 +41,10 @@ def isometric_map(
         eigenvalues: diagonal of Λ, in any order; not read where `mask` is None.
         special: rotations only, det τ = +1; "exact" applies it to every block.
         damping: damping of the derivative, see `niso.polar`.
+        mask: which maps are admitted, see above.
+
+    Returns:
+        Orthogonal maps τ with τ a ≈ b, one for each pair.
 
     Raises:
         TypeError: not tensors of floating-point numbers.
@@ -55,6 +59,12 @@ def cross_covariance(
     a: Float[Tensor, "*batch rank channels"], b: Float[Tensor, "*batch rank channels"]
 ) -> Float[Tensor, "*batch rank rank"]:
     """b aᵀ, which determines the orthogonal map of a pair; its sum over pairs determines the map that they share.
+
+    Args:
+        a, b: coefficients of an observation and of the transformed one.
+
+    Returns:
+        One matrix for each pair.
 
     Raises:
         TypeError: not tensors of floating-point numbers.
@@ -72,7 +82,20 @@ def isometric_map_from_covariance(
     special: bool = False,
     damping: float = 0.0,
 ) -> Float[Tensor, "*batch rank rank"]:
-    """`isometric_map` from b aᵀ, or from the sum of b aᵀ over pairs that share their transformation; errors alike."""
+    """`isometric_map` from b aᵀ, or from the sum of b aᵀ over pairs that share their transformation.
+
+    Args:
+        covariance: b aᵀ, or its sum.
+        eigenvalues, mask, special, damping: as in `isometric_map`.
+
+    Returns:
+        Orthogonal maps τ, one for each matrix.
+
+    Raises:
+        TypeError: not tensors of floating-point numbers.
+        ValueError: shapes that do not fit, an unknown mask, or a negative damping.
+        FloatingPointError: a covariance, or an eigenvalue that is read, is NaN or infinite.
+    """
     check_tensors(covariance=(covariance, "* rank rank"), eigenvalues=(eigenvalues, "rank"))
     check_choice("mask", mask, Mask)
     if mask is None:
@@ -85,6 +108,12 @@ def isometric_map_from_covariance(
 @full_precision
 def multiplicity_mask(eigenvalues: Float[Tensor, " rank"]) -> Float[Tensor, "rank rank"]:
     """Soft multiplicity mask P = exp(−|λᵢ − λⱼ|) (paper eq. 8).
+
+    Args:
+        eigenvalues: diagonal of Λ, in any order.
+
+    Returns:
+        Entries in (0, 1]: 1 where two eigenvalues are equal.
 
     Raises:
         TypeError: not a tensor of floating-point numbers.
@@ -117,6 +146,9 @@ def exact_isometric_map(
             one eigenvalue.
         special: rotations in every block; the block of a simple eigenvalue is then +1.
         damping: damping of the derivative, see `niso.polar`.
+
+    Returns:
+        Orthogonal maps that commute with Λ, one for each matrix.
 
     Raises:
         TypeError: not tensors of floating-point numbers.
@@ -159,6 +191,9 @@ def least_squares_map(
         a, b: coefficients of an observation and of the transformed one.
         ridge: r as a share of the mean diagonal entry of a aᵀ; it keeps the system regular where channels < rank.
 
+    Returns:
+        Maps τ with τ a ≈ b, one for each pair.
+
     Raises:
         TypeError: not tensors of floating-point numbers.
         ValueError: shapes that do not fit, or a negative ridge.
@@ -192,6 +227,9 @@ def commuting_map(
         a, b: coefficients of the same functions in the bases of the two surfaces.
         eigenvalues, other_eigenvalues: Λ of the basis of a, and Λ′ of that of b.
         weight: w, positive.
+
+    Returns:
+        Maps C from the first basis to the second.
 
     Raises:
         TypeError: an argument is not a tensor of floating-point numbers, or a weight not a number.

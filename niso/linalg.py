@@ -82,6 +82,9 @@ def polar(m: Float[Tensor, "*batch n k"], special: bool = False, damping: float 
             x ↦ x / (x² + δ), as in the released code with δ = 1e-8; 0 is exact. A damped derivative cannot be
             differentiated again.
 
+    Returns:
+        Q, of the shape of m.
+
     Raises:
         TypeError: not a tensor of floating-point numbers.
         ValueError: not matrices, `special` with matrices that are not square, or a negative damping.
@@ -113,6 +116,9 @@ def inverse_root(g: Float[Tensor, "*batch k k"]) -> Float[Tensor, "*batch k k"]:
     Args:
         g: symmetric matrices, any leading batch shape, float32 or float64; only the lower triangle is read, and the
             gradient is symmetric.
+
+    Returns:
+        g^(−1/2), symmetric.
 
     Raises:
         TypeError: not a tensor of floating-point numbers.

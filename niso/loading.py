@@ -43,6 +43,9 @@ def load(
         encoder, decoder: your own modules, where the model was trained with such ones.
         device: where it is to compute.
 
+    Returns:
+        The model, in evaluation mode.
+
     Raises:
         InputError: there is no trained model, or it cannot be built again; one line says why.
         CheckpointError: weights are missing, damaged, or of another model.

@@ -53,6 +53,11 @@ def equivariance(
         whitened: weigh each eigenfunction by one over the mean size of its coefficients in the batch, so that weak
             ones count as much as strong ones (not in the paper). Eigenfunctions of high frequency are weak in natural
             images, and their errors otherwise drown. The weights pass no gradient.
+        directions: both maps, or the one from a to b alone.
+        norm: mean absolute or mean square error.
+
+    Returns:
+        The loss, a scalar.
 
     Raises:
         TypeError: not tensors of floating-point numbers.
@@ -76,7 +81,19 @@ def transport(
     """`equivariance` from the products `forward` = τ a and `backward` = τᵀ b, which a model needs anyway.
 
     With `relative` or `whitened`, and several processes, this is a collective operation: all processes must call it.
-    Errors as in `equivariance`.
+
+    Args:
+        a, b: coefficients of an observation and of the transformed one.
+        forward, backward: τ a, and τᵀ b for both directions.
+        norm: mean absolute or mean square error.
+        relative, whitened: as in `equivariance`.
+
+    Returns:
+        The loss, a scalar.
+
+    Raises:
+        TypeError: not tensors of floating-point numbers.
+        ValueError: shapes that do not fit, or an unknown norm.
     """
     check_tensors(a=(a, "* rank channels"), b=(b, "* rank channels"), forward=(forward, "* rank channels"))
     if backward is not None:
@@ -101,6 +118,14 @@ def reconstruction(
     prediction: Shaped[Tensor, "*p"], target: Shaped[Tensor, "*t"], norm: Norm = "l1"
 ) -> Shaped[Tensor, ""]:
     """Reconstruction loss |D(τ E(ψ)) − Tψ| in one direction (one half of paper eq. 10), a mean over entries.
+
+    Args:
+        prediction: D(τ E(ψ)), of any shape.
+        target: Tψ.
+        norm: mean absolute or mean square error.
+
+    Returns:
+        The loss, a scalar.
 
     Raises:
         TypeError: not tensors.
@@ -129,6 +154,9 @@ def contrastive(
     Args:
         a, b: coefficients of the observations and of the transformed ones.
         temperature: divisor of the cosines.
+
+    Returns:
+        The loss, a scalar; log(batch) where invariants carry nothing.
 
     Raises:
         TypeError: not tensors of floating-point numbers.
@@ -163,6 +191,9 @@ def vicreg(
         a, b: coefficients of at least three observations and of the transformed ones.
         spread: standard deviation of G, relative to its norm of 1, below which the first term acts; in (0, 1).
 
+    Returns:
+        The loss, a scalar.
+
     Raises:
         TypeError: not tensors of floating-point numbers.
         ValueError: shapes that do not fit, fewer than three observations, or a spread that is not positive.
@@ -194,6 +225,14 @@ def completion(
 
     With several processes this is a collective operation: all processes must call it.
 
+    Args:
+        seen: coefficients of covered observations.
+        whole: those of the same without a cover.
+        norm: mean absolute or mean square error.
+
+    Returns:
+        The loss, a scalar.
+
     Raises:
         TypeError: not tensors of floating-point numbers.
         ValueError: shapes that do not fit, or an unknown norm.
@@ -208,7 +247,15 @@ def completion(
 
 @full_precision
 def visibility(logits: Float[Tensor, "*batch"], seen: Bool[Tensor, "*batch"]) -> Float[Tensor, ""]:
-    """Mean cross-entropy of predictions, as logits, of which pixels are seen (not in the paper)."""
+    """Mean cross-entropy of predictions, as logits, of which pixels are seen (not in the paper).
+
+    Args:
+        logits: predictions.
+        seen: the truth.
+
+    Returns:
+        The loss, a scalar.
+    """
     return torch.nn.functional.binary_cross_entropy_with_logits(logits, seen.to(logits.dtype))
 
 
@@ -232,7 +279,17 @@ def composition(
 
 
 def decayed(weight: float, factor: float, progress: float, share: float = 0.3) -> float:
-    """A weight after the share `progress` of training: over the last `share` it decays geometrically by `factor`."""
+    """A weight after the share `progress` of training: over the last `share` it decays geometrically by `factor`.
+
+    Args:
+        weight: before the decay.
+        factor: what it is multiplied with in the end.
+        progress: share of the training that is done, 0 … 1.
+        share: of the training in which it decays, its end.
+
+    Returns:
+        The weight now.
+    """
     return weight * float(factor ** (max(0.0, progress - (1 - share)) / max(share, 1e-9)))
 
 
@@ -243,6 +300,12 @@ def multiplicity(eigenvalues: Float[Tensor, " rank"]) -> Float[Tensor, ""]:
     It is √(k − 1) for a fully degenerate spectrum and 1e-4 / k for a spectrum whose eigenvalues lie far apart.
     The Frobenius norm, the division by k and the 1e-8 under the root, which keeps the gradient at 0 finite, are those
     of the released code.
+
+    Args:
+        eigenvalues: diagonal of Λ, in any order.
+
+    Returns:
+        The loss, a scalar.
 
     Raises:
         TypeError: not a tensor of floating-point numbers.

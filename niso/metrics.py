@@ -39,6 +39,10 @@ def equivariance_error(
 
     Returns:
         One ratio for each pair; 0 is perfect.
+
+    Raises:
+        TypeError: not tensors of floating-point numbers.
+        ValueError: shapes that do not fit.
     """
     check_tensors(a=(a, "* rank channels"), b=(b, "* rank channels"), tau=(tau, "* rank rank"))
     if common is not None:
@@ -60,6 +64,13 @@ def relative_map_error(
         a, b: coefficients of ψ and Tψ, from which `tau_other` was not solved.
         tau_other: maps solved from other observations under the same transformations T; to be given by name.
         common: as in `equivariance_error`.
+
+    Returns:
+        One ratio for each pair; 0 is perfect.
+
+    Raises:
+        TypeError: not tensors of floating-point numbers.
+        ValueError: shapes that do not fit.
     """
     return equivariance_error(a, b, tau=tau_other, common=common)
 
@@ -91,6 +102,13 @@ def eigenspace_energy(
         eigenfunctions: learned eigenfunctions, in the columns.
         true_functions: bases of all true subspaces, in the columns.
         true_spaces: number (0, 1, …) of the subspace of each column of `true_functions`.
+
+    Returns:
+        Shares in [0, 1]: a row for each eigenfunction, a column for each subspace.
+
+    Raises:
+        TypeError: not tensors of the right kind of numbers.
+        ValueError: shapes that do not fit.
     """
     check_tensors(
         mass=(mass, "points"),
@@ -115,11 +133,16 @@ def block_energy(
     """Share of ‖τ‖² between eigenfunctions of the same subspace, and the share that chance would give.
 
     Args:
+        tau: maps in the eigenbasis.
         spaces: subspace of each eigenfunction, see `matched_spaces`.
 
     Returns:
         The share, and its expectation for labels `spaces` permuted at random, in closed form: the diagonal always
         counts, any other entry counts with the probability that two eigenfunctions have the same label.
+
+    Raises:
+        TypeError: not tensors of the right kind of numbers.
+        ValueError: shapes that do not fit.
     """
     check_tensors(tau=(tau, "* rank rank"))
     check_tensors("integers", {"rank": tau.shape[-1]}, spaces=(spaces, "rank"))
@@ -136,7 +159,19 @@ def block_energy(
 def constant_part(
     spectrum: Spectrum, z: Float[Tensor, "*batch points channels"]
 ) -> Float[Tensor, "*batch rank channels"]:
-    """Coefficients of each function's mean in the M-inner product, for `equivariance_error(common=…)`."""
+    """Coefficients of each function's mean in the M-inner product, for `equivariance_error(common=…)`.
+
+    Args:
+        spectrum: with its mass and eigenfunctions.
+        z: latent functions.
+
+    Returns:
+        Coefficients of functions that are constant.
+
+    Raises:
+        TypeError: not a spectrum, or not tensors of floating-point numbers.
+        ValueError: shapes that do not fit.
+    """
     check_instance("spectrum", spectrum, Spectrum, "niso.Spectrum")
     check_tensors(sizes={"points": len(spectrum.mass)}, z=(z, "* points channels"))
     weight = spectrum.mass / spectrum.mass.sum()
@@ -154,7 +189,11 @@ def matched_spaces(energy: Float[Tensor, "rank spaces"], dimensions: Int[Tensor,
         energy: shares from `eigenspace_energy`.
         dimensions: dimension of each true subspace.
 
+    Returns:
+        Number of the subspace of each eigenfunction.
+
     Raises:
+        TypeError: not tensors of the right kind of numbers.
         ValueError: there are more eigenfunctions than the dimensions add up to.
     """
     from scipy.optimize import linear_sum_assignment
@@ -173,6 +212,17 @@ def clusters(eigenvalues: Float[Tensor, " rank"], gap: float = math.log(2)) -> I
     """Cluster (0, 1, … in ascending order) of every eigenvalue.
 
     Neighbours at most `gap` apart are in the same cluster. By default, these have an entry of P_Λ of at least ½.
+
+    Args:
+        eigenvalues: diagonal of Λ, in any order.
+        gap: the largest distance between neighbours of one cluster.
+
+    Returns:
+        Number of the cluster of each eigenvalue.
+
+    Raises:
+        TypeError: not tensors of floating-point numbers.
+        ValueError: eigenvalues that are not (rank,).
     """
     check_tensors(eigenvalues=(eigenvalues, "rank"))
     values, order = eigenvalues.sort()
@@ -185,6 +235,13 @@ def is_cluster(labels: Int[Tensor, " rank"], members: Bool[Tensor, " rank"]) -> 
     Args:
         labels: clusters from `clusters`.
         members: mask of the eigenvalues in question.
+
+    Returns:
+        Whether they are all of one cluster, and no others are in it.
+
+    Raises:
+        TypeError: not tensors of whole numbers and of booleans.
+        ValueError: shapes that do not fit.
     """
     check_tensors("integers", labels=(labels, "rank"))
     check_tensors("booleans", {"rank": len(labels)}, members=(members, "rank"))
@@ -200,6 +257,17 @@ def principal_angles(
     """Principal angles between the spans of two sets of functions in the M-inner product, in radians, ascending.
 
     There are as many angles as the smaller set has functions. Small angles are as accurate as large ones.
+
+    Args:
+        mass: diagonal of M.
+        eigenfunctions, true_functions: the two sets, in the columns.
+
+    Returns:
+        Angles in [0, π/2].
+
+    Raises:
+        TypeError: not tensors of floating-point numbers.
+        ValueError: shapes that do not fit.
 
     Source: Björck and Golub 1973.
     """

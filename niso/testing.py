@@ -15,6 +15,13 @@ from niso.spectrum import Spectrum
 def relative_error(value: Float[Tensor, "*shape"], reference: Float[Tensor, "*shape"]) -> float:
     """‖value − reference‖ / max(‖reference‖, 1e-30), in float64.
 
+    Args:
+        value: what was computed.
+        reference: what it should be, of the same shape.
+
+    Returns:
+        The relative error; 0 is perfect.
+
     Raises:
         TypeError: not tensors.
         ValueError: the shapes differ (they would broadcast).
@@ -38,6 +45,12 @@ def assert_equivariant(
 
     The default `act_out`, the identity, asserts invariance.
 
+    Args:
+        function: what is tested.
+        x: its input.
+        act_in, act_out: the transformation of its inputs, and that of its outputs.
+        tolerance: the largest relative error allowed.
+
     Raises:
         AssertionError: the relative error exceeds `tolerance` or is not a number; the message states it.
     """
@@ -51,6 +64,11 @@ def assert_isometry(
     tolerance: float = 1e-4,
 ) -> None:
     """Assert that τᵀτ = I and, where a spectrum is given, that τ commutes with its eigenvalues (paper eq. 3).
+
+    Args:
+        tau: maps in the eigenbasis.
+        spectrum: whose eigenvalues they should commute with.
+        tolerance: the largest relative error allowed.
 
     Raises:
         AssertionError: one of the two fails; the message says which, and by how much.

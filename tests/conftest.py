@@ -66,6 +66,21 @@ def seeded():
 
 
 @pytest.fixture
+def registries():
+    """What a test registers is forgotten after it."""
+    from niso.data.digits import DIGITS
+    from niso.experiments import EXPERIMENTS
+    from niso.geometry import ACTIONS
+    from niso.methods import METHODS
+
+    kept = [(registry, dict(registry)) for registry in (ACTIONS, DIGITS, EXPERIMENTS, METHODS)]
+    yield
+    for registry, entries in kept:
+        registry.clear()
+        registry.update(entries)
+
+
+@pytest.fixture
 def generator():
     return torch.Generator().manual_seed(0)
 

@@ -18,10 +18,6 @@ import tyro
 import niso as niso_package
 from benchmarks import retrieval
 from niso.cli.run import parse_run
-from niso.data.digits import DIGITS
-from niso.experiments import EXPERIMENTS
-from niso.geometry import ACTIONS
-from niso.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -110,16 +106,6 @@ def test_readme_shows_the_library_and_both_commands():
     shown = [command.words[:2] for command in COMMANDS]
     assert ["make", "demo"] in shown
     assert ["make", "test"] in shown
-
-
-@pytest.fixture
-def registries():
-    """What a block registers is forgotten after it."""
-    kept = [(registry, dict(registry)) for registry in (ACTIONS, DIGITS, EXPERIMENTS, METHODS)]
-    yield
-    for registry, entries in kept:
-        registry.clear()
-        registry.update(entries)
 
 
 @pytest.mark.usefixtures("registries")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from niso.cli.metrics import print_metrics
 from niso.cli.parsing import RunFolder, check_run
@@ -12,6 +13,11 @@ from niso.cli.parsing import RunFolder, check_run
 class Options:
     """Evaluate the weights of a trained run again, or of each run in a folder of several seeds or methods, and write
     metrics, figures and reports anew."""
+
+    examples: ClassVar[dict[str, str]] = {
+        "niso evaluate runs/torus-quick-niso-seed0": "metrics, figures and report anew",
+        "niso evaluate runs/all": "each run of a folder of several",
+    }
 
     run: RunFolder
     """The run folder, or the folder of several runs."""

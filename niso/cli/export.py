@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import tyro
 
@@ -21,6 +21,11 @@ class Options:
     decode is the way back; map takes observations and transformed ones and gives maps (n, rank, rank). ONNX has no
     singular value decomposition, so that map is there as pt2 only; `import niso` before `torch.export.load` reads it.
     """
+
+    examples: ClassVar[dict[str, str]] = {
+        "niso export photographs": "encode, decode and map as .pt2 in exported/",
+        "niso export runs/mine --format onnx -o mine": "encode and decode for ONNX runtimes",
+    }
 
     run: ModelName
     """A finished run folder, a model that `Fitted.save` wrote, the name of one that comes with niso (`niso models`), or

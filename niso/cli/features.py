@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
@@ -20,6 +20,11 @@ class Options:
     It holds `coefficients` (n, rank, channels) and, where the method has maps, `invariants` (n, features), which
     isometries do not change; `eigenvalues` of the operator; `names` of pictures, or `label`, where DATA has them.
     """
+
+    examples: ClassVar[dict[str, str]] = {
+        "niso features photographs pictures": "a folder of pictures, by a model that comes with niso",
+        "niso features runs/mine x.npz -o mine.npz": "an array file, by a run",
+    }
 
     run: ModelName
     """A finished run folder, a model that `Fitted.save` wrote, the name of one that comes with niso (`niso models`), or

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
@@ -21,6 +21,11 @@ class Options:
     one, `error` (n,), ‖τa − b‖² / ‖b‖², and `applied`, C as it would look transformed. Pictures of C are also written
     as PNG files beside it.
     """
+
+    examples: ClassVar[dict[str, str]] = {
+        "niso map photographs a.png b.png --apply c.png": "map.npz, and c transformed: map-c.png",
+        "niso map runs/mine x.npz tx.npz -o maps.npz": "a map for each pair",
+    }
 
     run: ModelName
     """A finished run folder, a model that `Fitted.save` wrote, the name of one that comes with niso (`niso models`), or

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
@@ -18,6 +18,11 @@ class Options:
 
     `niso.load("NAME")` loads one, and `niso features`, `map` and `export` take its name in place of a run.
     """
+
+    examples: ClassVar[dict[str, str]] = {
+        "niso models": "all of them, with what each can do",
+        "niso models pose": "the card of one",
+    }
 
     name: Annotated[str, Positional, arg(metavar="[NAME]")] = ""
     """The model whose card is shown; by default all are listed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, is_dataclass
@@ -11,12 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hin
 import tyro
 from tyro.conf import Positional, arg
 
+from niso.cli import short
 from niso.errors import InputError, nearest
 
 if TYPE_CHECKING:
     from niso.runs.cluster import Launcher
 
 C = TypeVar("C")
+HELP_ALL = "--help-all"
+"""Prints all settings where `--help` shows those that people change."""
 
 RunFolder = Annotated[Path, Positional, arg(metavar="RUN")]
 """Type of an option: the run folder that a command works on."""
@@ -92,12 +96,22 @@ def parse(kind: type[C], program: str, arguments: Sequence[str], default: C | No
         default: the options that hold where no flag changes them, if not the defaults of the class.
         about: what the help says the command does, if not the docstring of the class.
 
+    Help shows the class's `examples`, calls and what each does. Where it has `main_settings`, `--help` shows these
+    options alone, and `--help-all` everything.
+
     Raises:
         InputError: anything wrong with the arguments, in one line.
         SystemExit: help was asked for, and printed.
     """
+    if {"-h", "--help"} & set(arguments) and hasattr(kind, "main_settings"):
+        print(short.of_command(kind, program))
+        raise SystemExit(0)
     start: Any = tyro.MISSING_NONPROP if default is None else default
-    options: C = _call_tyro(kind, program, arguments, default=start, description=about or None)
+    about = about or inspect.getdoc(kind) or ""
+    if examples := getattr(kind, "examples", {}):
+        about += "\n\n" + "\n\n".join(f"{call}   # {does}" for call, does in examples.items())
+    words = ["--help" if word == HELP_ALL else word for word in arguments]
+    options: C = _call_tyro(kind, program, words, default=start, description=about)
     return options
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
@@ -29,6 +29,11 @@ class Options:
     Timestamps are seconds of a video file, numbers of frames otherwise. The exit status is 3 where the video could be
     read only in part.
     """
+
+    examples: ClassVar[dict[str, str]] = {
+        "niso pose walk.mp4": "by the model that comes with niso, to poses/walk",
+        "niso pose frames --checkpoint runs/mine --skip 2": "a folder of frames, by a run",
+    }
 
     video: Annotated[Path, Positional, arg(metavar="VIDEO")]
     """A video file, a folder of frames, or what `niso data prepare` wrote."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from niso.cli.parsing import Runs
 from niso.files import check_place
@@ -12,6 +13,11 @@ from niso.files import check_place
 @dataclass(frozen=True)
 class Options(Runs):
     """Keep settings, facts and metrics of finished runs as small JSON files."""
+
+    examples: ClassVar[dict[str, str]] = {
+        "niso record runs/torus-quick-niso-seed0": "to results/",
+        "niso record runs/all --to results/mine": "each run of a folder of several",
+    }
 
     to: Path = Path("results")
     """Folder to write to."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from niso.cli.parsing import Runs
 from niso.errors import InputError
@@ -14,6 +15,11 @@ from niso.files import check_place
 @dataclass(frozen=True)
 class Options(Runs):
     """Write a run's report.html again, or compare several runs, records, or folders of them in one page."""
+
+    examples: ClassVar[dict[str, str]] = {
+        "niso report runs/torus-quick-niso-seed0": "its report.html again",
+        "niso report results/homnist": "records beside each other, in comparison.html",
+    }
 
     out: Path | None = None
     """File to write a comparison to; by default comparison.html, or report.html in the folder of several runs."""

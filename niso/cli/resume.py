@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from tyro.conf import arg
 
@@ -17,6 +17,11 @@ from niso.errors import InputError
 @dataclass(frozen=True)
 class Options:
     """Continue an interrupted run, or the folder of several seeds or methods, from the last checkpoints."""
+
+    examples: ClassVar[dict[str, str]] = {
+        "niso resume runs/torus-quick-niso-seed0": "goes on from its last checkpoint",
+        "niso resume runs/all --parallel 2": "a folder of several, two at a time",
+    }
 
     run: RunFolder
     """The run folder, or the folder of several runs."""

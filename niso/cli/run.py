@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from tyro.conf import arg, create_mutex_group
 
+from niso.cli import short
 from niso.cli.metrics import print_metrics
-from niso.cli.parsing import make_launcher, named_options, parse, parse_known, refuse_unread
+from niso.cli.parsing import HELP_ALL, make_launcher, named_options, parse, parse_known, refuse_unread
 from niso.config import Hardware, read_yaml, require
 from niso.errors import InputError, nearest
 from niso.experiments import EXPERIMENTS
@@ -77,9 +78,12 @@ class Call(NamedTuple):
 def main(arguments: list[str], began: float | None = None) -> None:
     """`niso run …`, of a command that began at a time of `time.monotonic`."""
     if arguments[:1] in (["-h"], ["--help"]):
+        print(short.of_run(tuple(EXPERIMENTS)))
+        return
+    if arguments[:1] == [HELP_ALL]:
         about = "Train and evaluate an experiment in a new run folder, and write a report.\n\n"
-        about += "`niso run EXPERIMENT --help` lists presets, methods and all settings of an experiment: "
-        parse(Options, "niso run EXPERIMENT", arguments, about=about + ", ".join(EXPERIMENTS))
+        about += "`niso run EXPERIMENT --help-all` lists all settings of an experiment: " + ", ".join(EXPERIMENTS)
+        parse(Options, "niso run EXPERIMENT", arguments, about=about)
     call = parse_run(arguments)
     if call.seeds > 1 or len(call.methods) > 1 or call.launcher:
         from niso.runs.sweep import run_sweep
@@ -96,6 +100,7 @@ def parse_run(arguments: list[str]) -> Call:
 
     Raises:
         InputError: anything wrong with them, in one line.
+        SystemExit: help was asked for, and printed.
     """
     if not arguments or arguments[0].startswith("-"):
         raise InputError(f"`niso run` needs an experiment{nearest('', EXPERIMENTS)}")
@@ -103,8 +108,10 @@ def parse_run(arguments: list[str]) -> Call:
     kind, program = EXPERIMENTS.find(experiment), f"niso run {experiment}"
     first = parse_known(Options, program, rest)
     given = _before_flags(kind, first.preset, first.config)
-    settings_field = ("settings", Annotated[kind.config_class, arg(name="")])
-    every = make_dataclass("Options", [settings_field], bases=(Options,), frozen=True, kw_only=True)
+    if {"-h", "--help"} & set(rest):
+        print(short.of_experiment(kind, given.preset, given.config))
+        raise SystemExit(0)
+    every = make_options(kind)
     shared = {name: getattr(given, name) for name in ("preset", "method", "seed", "data_dir", "hardware")}
     about = f"{kind.summary}\n\nPresets: {', '.join(kind.presets)}\n\nMethods: {', '.join(kind.methods())}"
     options: Any = parse(every, program, rest, every(**shared, settings=given.config), about)
@@ -126,6 +133,12 @@ def parse_run(arguments: list[str]) -> Call:
     out = options.out or RUNS / f"{kind.name}-{given.preset}-{'all' if every_method else '+'.join(methods)}-{which}"
     launcher = make_launcher(options.launcher, options.job, options.parallel)
     return Call(settings, out, options.seeds, methods, options.parallel, launcher)
+
+
+def make_options(kind: type[Experiment]) -> type[Any]:
+    """The dataclass of all options of an experiment, its settings among them."""
+    settings_field = ("settings", Annotated[kind.config_class, arg(name="")])
+    return make_dataclass("Options", [settings_field], bases=(Options,), frozen=True, kw_only=True)
 
 
 def _before_flags(kind: type[Experiment], preset: str | None, path: Path | None) -> Settings:

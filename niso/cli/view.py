@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import ClassVar
 
 from niso.cli.parsing import Runs
 
@@ -16,6 +17,11 @@ class Options(Runs):
     Ctrl-C. Predictions are brought nearest to the truth by a similarity without reflection; the field of view of the
     cameras drawn is not that of the real ones.
     """
+
+    examples: ClassVar[dict[str, str]] = {
+        "niso view runs/pose-small-niso-seed0": "its trajectories",
+        "niso view runs/pose-small-niso-seed0 runs/pose-small-nft-seed0": "side by side",
+    }
 
     port: int = 8080
     """Port of the page, or the first free one after it."""

@@ -66,6 +66,12 @@ class Experiment(ABC):
     """A paragraph for the report: what is done and what is to be seen."""
     config_class: ClassVar[type[Any]]
     presets: ClassVar[dict[str, Any]]
+    preset_notes: ClassVar[dict[str, str]] = {}
+    """Of each preset, in a line: what it costs, and what to expect."""
+    examples: ClassVar[dict[str, str]] = {}
+    """Two calls for the help, and what each does."""
+    main_settings: ClassVar[dict[str, str]] = {}
+    """Flags of its own that people change, and what they do."""
     metrics: ClassVar[tuple[Metric, ...]]
     figures: ClassVar[str]
     """The module whose `FIGURES` draw a result: functions of it, each giving one picture or several, in reading order.

@@ -43,7 +43,11 @@ def on_grid(encoder: nn.Module, decoder: nn.Module, grid: tuple[int, int]) -> tu
     (batch, height · width, channels) in between, as `NeuralIsometry` takes them.
 
     Args:
+        encoder, decoder: modules to, and from, latent images.
         grid: height and width of the latent images. The encoder raises ValueError for latents of another size.
+
+    Returns:
+        The encoder and the decoder, as modules.
 
     Raises:
         TypeError: an encoder or decoder that is not a module, or a grid that is not two whole numbers.

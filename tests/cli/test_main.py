@@ -12,7 +12,7 @@ import tyro
 
 from niso.cli.main import COMMANDS
 from niso.cli.parsing import _flags, parse
-from niso.cli.run import parse_run
+from niso.cli.run import make_options, parse_run
 from niso.config import SPECTRAL
 from niso.errors import InputError
 from niso.experiments import EXPERIMENTS
@@ -75,7 +75,7 @@ def test_version(niso):
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_help_of_an_experiment_shows_its_settings(niso, experiment):
-    status, out, _ = niso("run", experiment, "--help")
+    status, out, _ = niso("run", experiment, "--help-all")
     assert status == 0
     for flag in (
         "--preset",
@@ -92,8 +92,27 @@ def test_help_of_an_experiment_shows_its_settings(niso, experiment):
     assert f"usage: niso run {experiment}" in out
 
 
-def test_help_shows_the_values_of_the_preset(niso):
-    out = " ".join(niso(*TORUS, "--preset", "released", "--help").out.replace("│", " ").split())
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_short_help_of_an_experiment(niso, experiment):
+    """A screen: what it is, two examples that can be called, presets with what they cost, what people change."""
+    status, out, _ = niso("run", experiment, "--preset", next(reversed(EXPERIMENTS.find(experiment).presets)), "--help")
+    kind, lines = EXPERIMENTS.find(experiment), out.splitlines()
+    assert status == 0 and len(lines) <= 40 and max(map(len, lines)) <= 110
+    assert all(kind.preset_notes.get(preset) for preset in kind.presets), "a line about each preset"
+    assert len(kind.examples) == 2 and all(call.startswith(f"niso run {experiment}") for call in kind.examples)
+    flags = dict(_flags(make_options(kind)))
+    assert {f"--{flag}" for flag in kind.main_settings} <= set(flags)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_fits_a_screen(niso, command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    out = niso(*command.split(), "--help").out
+    assert len(out.splitlines()) <= 40 and out.count("niso ") >= 3, "with two examples"
+
+
+def test_help_all_shows_the_values_of_the_preset(niso):
+    out = " ".join(niso(*TORUS, "--preset", "released", "--help-all").out.replace("│", " ").split())
     assert "(default: released)" in out and "(default: 1000000)" in out
 
 

@@ -130,6 +130,26 @@ def test_a_method_may_lack_a_metric_but_its_seeds_must_agree(tmp_path):
         fill(TEXT, tmp_path)
 
 
+def test_headlines_have_one_number_a_cell(tmp_path):
+    for seed, accuracy in enumerate([0.5, 0.7]):
+        add(tmp_path, seed, accuracy=accuracy, seconds=1)
+    entries = (Published("same", {"accuracy": "0.90 ± 0.01"}, "a paper", "niso"),)
+    about = Known(("quick",), ("niso",), (Metric("accuracy", "", "higher"),), entries)
+    line = "Digits | results/quick-*.json | {} | {}"
+    text = "<!-- headlines\n{}\n-->\n<!-- end of headlines -->"
+    filled = fill(text.format(line.format("accuracy", "same")), tmp_path, lambda name: about)
+    assert filled.splitlines()[3:6] == [
+        "|  | metric | ours | seeds | the paper's |",
+        "| --- | --- | --- | --- | --- |",
+        "| Digits | `accuracy` ↑ | 0.6000 | 2 | 0.90 |",
+    ]
+    assert fill(filled, tmp_path, lambda name: about) == filled
+    assert "the paper's" not in fill(text.format(line.format("seconds", "—")), tmp_path, lambda name: about)
+    add(tmp_path, 0, "quick-2", accuracy=0.9, seconds=1)
+    with pytest.raises(InputError, match="holds 2 configurations, not one"):
+        fill(text.format(line.format("accuracy", "same")), tmp_path, lambda name: about)
+
+
 def test_published_values_stand_below_ours_where_the_marker_asks(tmp_path):
     add(tmp_path, 0, accuracy=0.5, seconds=1)
     entries = (Published("same", {"accuracy": "0.90"}, "a paper", "niso"), Published("net", {"accuracy": "0.95"}, "b"))

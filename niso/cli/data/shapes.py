@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
@@ -17,6 +17,11 @@ from niso.files import check_place
 @dataclass(frozen=True)
 class Options:
     """Make closed meshes of genus 0, a folder of .off files for each class, as input of `niso data prepare shapes`."""
+
+    examples: ClassVar[dict[str, str]] = {
+        "niso data shapes family": "ten classes of its own",
+        "niso data shapes family --originals meshes": "yours, each deformed into a class",
+    }
 
     out: Annotated[Path, Positional, arg(metavar="OUT")]
     """Folder to write to."""

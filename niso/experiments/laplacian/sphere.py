@@ -231,6 +231,21 @@ class Sphere(LaplacianExperiment):
         "field-16": FIELD_16,
         "paper": PAPER,
     }
+    preset_notes: ClassVar[dict[str, str]] = {
+        "quick": "8×8, degrees below 4: a minute or so on one core; all blocks found",
+        "standard": "16×16, degrees below 8, the paper's size: four minutes; all blocks found",
+        "field": "8×8 as functions of the place: half a minute; all blocks found, on any sampling",
+        "field-16": "16×16 likewise: a minute or two; all blocks found, on any sampling",
+        "paper": "the paper's text, 100,000 steps: hours on a CPU; not run here",
+    }
+    examples: ClassVar[dict[str, str]] = {
+        "niso run sphere": "8×8, a minute or so, with a report",
+        "niso run sphere --preset field-16": "16×16, read on other grids, points and a mesh",
+    }
+    main_settings: ClassVar[dict[str, str]] = {
+        "data-dir": "a folder of photographs instead of those that come with scikit-image",
+        "rotations": "exact, or resampled on the grid",
+    }
     metrics: ClassVar[tuple[Metric, ...]] = (
         *LaplacianExperiment.metrics,
         Metric(

@@ -162,6 +162,22 @@ class Torus(LaplacianExperiment):
         "standard": {"eigenspace_energy": "≥ 0.95", "map_block_energy": "≥ 0.95"},
     }
 
+    preset_notes: ClassVar[dict[str, str]] = {
+        "quick": "8×8, k = 64: a minute or so on one core; eigenspace_energy 0.99",
+        "standard": "16×16, k = 256, the paper's size: ten minutes or so; eigenspace_energy 0.99",
+        "field": "8×8 as functions of the place: a minute or two; every plane found",
+        "field-16": "16×16 likewise: five minutes; a few planes stay mixed (worst 0.42)",
+        "paper": "the paper's text, 100,000 steps: hours to days on a CPU; not run here",
+        "released": "the released settings, 1,000,000 steps: days on a CPU; not run here",
+    }
+    examples: ClassVar[dict[str, str]] = {
+        "niso run torus": "8×8, a minute or so, with a report",
+        "niso run torus --preset standard --seeds 3 --parallel 2": "three runs with mean and standard error",
+    }
+    main_settings: ClassVar[dict[str, str]] = {
+        "data-dir": "a folder of photographs instead of those that come with scikit-image",
+        "size": "side n of the grid",
+    }
     metrics: ClassVar[tuple[Metric, ...]] = (
         *LaplacianExperiment.metrics,
         Metric("eigenspace_energy_finer", "eigenspace_energy of a field, read on a grid twice as fine", "higher"),

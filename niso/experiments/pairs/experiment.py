@@ -126,6 +126,21 @@ class Pairs(Experiment):
     )
     config_class = PairsConfig
     presets = PRESETS
+    preset_notes: ClassVar[dict[str, str]] = {
+        "quick": "a first look: two minutes or so on two cores",
+        "standard": "wider networks, larger groups and batches, more steps: for patience or a GPU",
+        "large": "pictures of 64×64 pixels, 30,000 steps: for a GPU",
+    }
+    examples: ClassVar[dict[str, str]] = {
+        "niso run pairs --data pictures --transform homography": "a folder of pictures",
+        "niso run pairs --data pairs.npz": "arrays x and tx, or folders a/ and b/, or clips",
+    }
+    main_settings: ClassVar[dict[str, str]] = {
+        "data-dir": "or --data: arrays, pictures or clips",
+        "transform": "what niso applies to single observations itself",
+        "size": "pictures are shrunk to this side",
+        "encoder": "module:Class of your own, with --decoder",
+    }
     metrics: ClassVar[tuple[Metric, ...]] = (
         RELATIVE_MAP_ERROR,
         EQUIVARIANCE_ERROR,

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
@@ -24,6 +24,11 @@ class Options(Preparing):
     are there. What has to be refused is listed, and written to OUT/refused.json; the exit status is then 3. `niso run
     pose --data-dir OUT` trains on the result.
     """
+
+    examples: ClassVar[dict[str, str]] = {
+        "niso data prepare co3d CO3D prepared": "the best quarter by quality score",
+        "niso run pose --data-dir prepared": "then",
+    }
 
     source: Annotated[Path, Positional, arg(metavar="IN")]
     """The folder that holds CO3Dv2's categories."""

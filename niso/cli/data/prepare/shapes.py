@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
@@ -23,6 +23,24 @@ class Options(Preparing):
     OUT/refused.json; the exit status is then 3. A line for each shape says how good its map is, and what the grid keeps
     of its signature; a table at the end says so for each class.
     """
+
+    examples: ClassVar[dict[str, str]] = {
+        "niso data prepare shapes meshes prepared": "a folder of meshes for each class",
+        "niso data prepare shapes meshes prepared --height 24 --width 48 --maps shared": "coarse and quick",
+    }
+    takes: ClassVar[str] = "IN OUT"
+    main_settings: ClassVar[dict[str, str]] = {
+        "leave-out": "classes to leave out",
+        "labels": "CSV file with the header file,label, for meshes without class folders",
+        "height": "rows of the grid, 96; with --width 192",
+        "variants": "conformal variants of each shape, 30",
+        "eigenpairs": "of the Laplacian in the signature, 128",
+        "times": "times of the heat kernel signature, 16",
+        "maps": "own: each variant by its own flow; shared: centred anew, 30 times faster",
+        "tolerance": "of maps; worse ones are refused",
+        "workers": "processes; one for each core",
+        "seed": "of the variants",
+    }
 
     source: Annotated[Path, Positional, arg(metavar="IN")]
     """Folder with a folder of .off, .obj or .ply files for each class; or a CSV file with the header "file,label"; or

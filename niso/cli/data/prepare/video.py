@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
@@ -23,6 +23,11 @@ class Options(Preparing):
     pre-training only. After an interruption, the same command continues. What has to be refused is listed, and written
     to OUT/refused.json; the exit status is then 3. `niso run pose --data-dir OUT` trains on the result.
     """
+
+    examples: ClassVar[dict[str, str]] = {
+        "niso data prepare video walk.mp4 prepared": "one video, without cameras",
+        "niso run pose --data-dir prepared --rendered 0.5": "then",
+    }
 
     source: Annotated[Path, Positional, arg(metavar="IN")]
     """A video file; a folder of frames, or with transforms.json, or with `images` and COLMAP's `sparse`; or a folder of

@@ -1,0 +1,120 @@
+"""Help that fits a screen: what a command does, examples, presets, and the settings that people change."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from niso.experiments.experiment import Experiment
+
+WIDTH = 100
+COMMON = {
+    "preset": "named settings; every other option changes one of them",
+    "method": "what is trained; --methods A B … or all trains several",
+    "seeds": "how many runs, from --seed N on; --parallel N of them at a time",
+    "data-dir": "your data instead of what comes with the libraries",
+    "out": "run folder; runs/EXPERIMENT-PRESET-METHOD-seedN by default",
+    "steps": "optimiser steps",
+    "rank": "eigenfunctions k, and size of the maps",
+    "multiplicity": "weight β of the loss that splits the spectrum",
+    "spectrum": "table: one number a point; field: a function of the place",
+    "precision": "32-true, bf16-mixed or 64-true; --compile makes steps faster",
+    "devices": "processes on this machine, each with a GPU of its own; --nodes N machines",
+}
+"""Options of every experiment that people change, and what they do."""
+
+
+def of_run(experiments: Sequence[str]) -> str:
+    """Help of `niso run` without an experiment."""
+    lines = [
+        "usage: niso run EXPERIMENT [--preset PRESET] [--SETTING VALUE …]",
+        "",
+        "Train and evaluate an experiment in a new run folder, and write a report.",
+        "",
+        *_examples(
+            {
+                "niso run torus": "the paper's smallest experiment, a minute or so",
+                "niso run pairs --data pictures --transform homography": "your own pictures",
+            }
+        ),
+        "",
+        f"experiments: {', '.join(experiments)}",
+        "",
+        *_table("options that people change", {f"--{flag}": text for flag, text in COMMON.items()}),
+        "",
+        "`niso run EXPERIMENT --help` has its presets with what they cost; `--help-all` lists every option.",
+    ]
+    return "\n".join(lines)
+
+
+def of_experiment(kind: type[Experiment], preset: str, config: Any) -> str:
+    """Help of one experiment.
+
+    Args:
+        preset: whose values are shown.
+        config: its settings.
+    """
+    values = dict(_values(config))
+    shown = {
+        f"--{flag}" + (f" {values[flag]}" if flag in values and values[flag] is not None else ""): text
+        for flag, text in {**COMMON, **kind.main_settings}.items()
+        if flag in values or flag not in ("rank", "multiplicity", "spectrum", "steps")
+    }
+    name = kind.name
+    lines = [
+        f"usage: niso run {name} [--preset PRESET] [--SETTING VALUE …]",
+        "",
+        *textwrap.wrap(kind.summary, WIDTH, max_lines=4, placeholder=" …"),
+        "",
+        *_examples(kind.examples),
+        "",
+        *_table("presets", {preset: kind.preset_notes.get(preset, "") for preset in kind.presets}),
+        "",
+        *textwrap.wrap(f"methods: {', '.join(kind.methods())}", WIDTH, subsequent_indent="  ", break_on_hyphens=False),
+        "",
+        *_table(f"settings that people change, with values of {preset}", shown),
+        "",
+        f"`niso run {name} --help-all` lists every setting.",
+    ]
+    return "\n".join(lines)
+
+
+def of_command(kind: type[Any], program: str) -> str:
+    """Help of a command with many options: its docstring, `examples` and `main_settings`."""
+    paragraphs = (inspect.getdoc(kind) or "").split("\n\n")
+    lines = [
+        f"usage: {program} {kind.takes} [--OPTION VALUE …]",
+        "",
+        *(line for text in paragraphs for line in [*textwrap.wrap(" ".join(text.split()), WIDTH), ""]),
+        *_examples(kind.examples),
+        "",
+        *_table("options that people change", {f"--{flag}": text for flag, text in kind.main_settings.items()}),
+        "",
+        f"`{program} --help-all` lists every option.",
+    ]
+    return "\n".join(lines)
+
+
+def _examples(examples: Mapping[str, str]) -> list[str]:
+    return _table("examples", examples)
+
+
+def _table(title: str, entries: Mapping[str, str]) -> list[str]:
+    width = max(map(len, entries), default=0)
+    return [f"{title}:", *(f"  {entry:<{width}}  {text}".rstrip() for entry, text in entries.items())]
+
+
+def _values(config: Any, prefix: str = "") -> list[tuple[str, Any]]:
+    """Flags and values of a configuration; those of its first group of training have no prefix on the command line."""
+    found = list[tuple[str, Any]]()
+    for field in fields(config):
+        value, flag = getattr(config, field.name), f"{prefix}{field.name.replace('_', '-')}"
+        if is_dataclass(value):
+            found += _values(value, "" if field.name in ("training", "reading") else f"{flag}.")
+        else:
+            found.append((flag, value))
+    return found

@@ -1,0 +1,40 @@
+"""The site builds without a warning and fetches nothing, and its tutorials run."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.notebooks import run
+
+ROOT = Path(__file__).parents[1]
+NOTEBOOKS = [ROOT / "docs" / "concepts" / "method.md", *sorted((ROOT / "docs" / "tutorials").glob("*.md"))]
+FETCHED = re.compile(r"<(?:script|img|iframe|link)\b[^>]*?(?:src|href)=\"?(?:https?:)?//[^>]*|url\([\"']?https?:[^)]*")
+"""What a browser would load from the network by itself."""
+
+
+def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path):
+    """Pages, links and anchors between them, and names in the API reference; notebooks are not run here."""
+    environment = {**os.environ, "NISO_NOTEBOOKS": "no", "NO_MKDOCS_2_WARNING": "1"}
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert built.returncode == 0 and not built.stderr, built.stderr
+    pages = sorted(tmp_path.rglob("*.html"))
+    assert len(pages) > 40
+    for page in [*pages, *tmp_path.rglob("*.css")]:
+        assert not FETCHED.findall(page.read_text(encoding="utf-8")), page
+    assert "<math" in (tmp_path / "concepts" / "method.html").read_text(encoding="utf-8")
+    assert "isometric_map_from_covariance" in (tmp_path / "reference" / "maps.html").read_text(encoding="utf-8")
+    assert "equivariance_error" in (tmp_path / "reference" / "metrics.html").read_text(encoding="utf-8")
+    assert "--eigenvalue-noise" in (tmp_path / "reference" / "settings.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda page: page.stem)
+def test_a_notebook_runs(page, tmp_path, monkeypatch, registries):
+    monkeypatch.chdir(tmp_path)
+    cells = list(run(page.read_text(encoding="utf-8"), small=True))
+    assert any(cell.pictures for cell in cells) or page.stem == "extending"
+    assert all(cell.alt for cell in cells if cell.pictures), "a picture needs words for those who do not see it"
