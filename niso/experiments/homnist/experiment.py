@@ -107,7 +107,7 @@ class Homnist(Experiment):
         "released": "the released settings where they differ: for a GPU; not run here",
     }
     examples: ClassVar[dict[str, str]] = {
-        "niso run homnist": "digits of scikit-learn, no download",
+        "niso run homnist": "no download",
         "niso run homnist --preset small --methods niso niso-group --data-dir MNIST": "pairs beside groups",
     }
     main_settings: ClassVar[dict[str, str]] = {
