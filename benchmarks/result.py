@@ -1,4 +1,4 @@
-"""Where the seconds from `niso run` to `metrics.json` went in finished runs: start, data, training, evaluation, pictures.
+"""Where the seconds from `niso run` to `metrics.json` went, in finished runs.
 
 Run: python -m benchmarks.result RUN…
 """
@@ -13,7 +13,6 @@ import tyro
 from tyro.conf import Positional
 
 from benchmarks.common import Named, table, write
-
 from niso.training.run import Run
 
 PARTS = ("start", "data", "speed", "compilation", "training", "evaluation", "pictures")
