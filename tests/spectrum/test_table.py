@@ -51,7 +51,7 @@ def test_orthonormal_after_any_optimiser_step(points, rank, optimiser, eigenvalu
     assert any(not torch.equal(p, q) for p, q in zip(before, spectrum.parameters(), strict=True))
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # torch's own, at the first torch.func.jvp
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is:DeprecationWarning")  # torch.func.jvp
 @pytest.mark.parametrize("points, rank", [(7, 7), (7, 3), (5, 1), (1, 1)])
 def test_the_rotation_is_the_cayley_map(points, rank, dtype):
     """Turned by blocks as by the whole skew matrix, and where it is 0, with the same first derivatives."""
