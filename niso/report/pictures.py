@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -123,8 +123,9 @@ def _panels(figure: Figure) -> list[tuple[float, str]]:
 
 def _about(part: FigureBase) -> str:
     """Titles of its axes; of those that have none, their labels."""
-    every: list[Any] = [axes for outer in part.axes for axes in (outer, *(outer.child_axes or ()))]
-    every = [axes for axes in every if axes.get_label() != "<colorbar>" and axes.axison]
+    outer = cast(list[Any], part.axes)
+    inner = [child for axes in outer for child in axes.child_axes]
+    every = [axes for axes in (*outer, *inner) if axes.get_label() != "<colorbar>" and axes.axison]
     names = [
         axes.get_title() or f"{axes.get_ylabel()} against {axes.get_xlabel()}"
         for axes in every

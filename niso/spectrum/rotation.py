@@ -74,8 +74,8 @@ class _Unturned(torch.autograd.Function):
         return None, torch.cat([(inner - inner.mT) / 2, turn[turn.shape[1] :]])
 
     @staticmethod
-    def jvp(ctx: Any, _: None, tangent: Tensor) -> Tensor:
-        (frame,) = ctx.saved_tensors
+    def jvp(ctx: Any, frame_tangent: Tensor | None, tangent: Tensor) -> Tensor:
+        (frame,) = ctx.saved_tensors  # a buffer, which has no tangent but 0
         rank = tangent.shape[1]
         inner = (tangent[:rank] - tangent[:rank].mT) / 2
         return frame @ torch.cat([inner, tangent[rank:]])

@@ -95,9 +95,9 @@ def choose(
 
 
 def _eager(device: torch.device) -> list[Way]:
-    most = 1
-    if device.type == "cpu":
-        most = min(cores(), int(os.environ.get("OMP_NUM_THREADS") or cores()))
+    allowed = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    most = min(cores(), int(allowed) if allowed.isdecimal() and int(allowed) else cores())
+    most = most if device.type == "cpu" else 1
     return [Way(precision, False, n) for n in sorted({1, most}) for precision in ("32-true", "bf16-mixed")]
 
 

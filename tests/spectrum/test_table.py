@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
 
 import niso
-from niso.spectrum import LearnedSpectrum, Spectrum
+from niso.spectrum import LearnedSpectrum, Spectrum, rotation
 
 PARAMETRISATIONS = ["cumulative", "sorted", "shifted"]
 
@@ -49,6 +49,36 @@ def test_orthonormal_after_any_optimiser_step(points, rank, optimiser, eigenvalu
     assert orthonormality_error(s) < (1e-5 if dtype == torch.float32 else 1e-12)
     assert (s.mass > 0).all() and (s.eigenvalues >= 0).all()
     assert any(not torch.equal(p, q) for p, q in zip(before, spectrum.parameters(), strict=True))
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is:DeprecationWarning")  # torch.func.jvp
+@pytest.mark.parametrize("points, rank", [(7, 7), (7, 3), (5, 1), (1, 1)])
+def test_the_rotation_is_the_cayley_map(points, rank, dtype):
+    """Turned by blocks as by the whole skew matrix, and where it is 0, with the same first derivatives."""
+    frame = torch.linalg.qr(torch.randn(points, points, dtype=torch.float64)).Q
+    basis = torch.randn(points, rank, dtype=torch.float64)
+
+    def whole(basis):
+        w = torch.cat([torch.cat([basis[:rank] / 2, basis[rank:]]), basis.new_zeros(points, points - rank)], dim=1)
+        w, identity = w - w.mT, torch.eye(points, dtype=w.dtype)
+        return frame @ torch.linalg.solve(identity - w / 2, identity + w / 2)
+
+    tolerance = {"atol": 1e-5, "rtol": 0} if dtype == torch.float32 else {"atol": 1e-12, "rtol": 0}
+    turned = rotation.rotated(frame.to(dtype), basis.to(dtype))
+    torch.testing.assert_close(turned.double(), whole(basis)[:, :rank], **tolerance)
+    moved, angles = frame.to(dtype), basis.to(dtype)
+    rotation.retract_(moved, angles)
+    torch.testing.assert_close(moved.double(), whole(basis), **tolerance)
+    assert not angles.any()
+    g, zero = torch.randn(points, rank, dtype=torch.float64), torch.zeros_like(basis, requires_grad=True)
+    (expected,) = torch.autograd.grad(whole(zero)[:, :rank], zero, g)
+    start = torch.zeros(points, rank, dtype=dtype, requires_grad=True)
+    value = rotation.rotated(frame.to(dtype), start)
+    torch.testing.assert_close(value.double(), frame[:, :rank], **tolerance)
+    (found,) = torch.autograd.grad(value, start, g.to(dtype))
+    torch.testing.assert_close(found.double(), expected, **tolerance)
+    tangent = torch.func.jvp(lambda b: rotation.rotated(frame, b), (torch.zeros_like(basis),), (basis,))[1]
+    torch.testing.assert_close((tangent * g).sum(), (expected * basis).sum())
 
 
 def test_zero_parameters_still_give_a_spectrum():

@@ -1,0 +1,51 @@
+"""Where the seconds from `niso run` to `metrics.json` went, in finished runs.
+
+Run: python -m benchmarks.result RUN…
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from tyro.conf import Positional
+
+from benchmarks.common import Named, table, write
+from niso.training.run import Run
+
+PARTS = ("start", "data", "speed", "compilation", "training", "evaluation", "pictures")
+
+
+@dataclass(frozen=True)
+class ResultOptions(Named):
+    """Options of the table."""
+
+    runs: Annotated[tuple[Path, ...], Positional] = ()
+    """Finished runs, or folders of them."""
+
+
+def main(options: ResultOptions) -> None:
+    """Read what runs tell of themselves."""
+    results = []
+    for run in [run for path in options.runs for run in Run.find(path)]:
+        facts, (experiment, preset, method) = run.facts, run.kind
+        if "times" in facts:
+            case = {"experiment": experiment, "preset": preset, "method": method, "seed": run.seed}
+            where = {name: facts.get(name) for name in ("hardware", "cores", "threads", "commit", "torch", "started")}
+            results.append({**case, "times": facts["times"], "speed": facts.get("speed"), **where})
+    rows = []
+    for result in results:
+        times = result["times"]
+        total = sum(times.values())
+        inside = sum(times.get(part, 0.0) for part in ("training", "compilation"))
+        seconds = (f"{times[part]:.1f}" if part in times else "—" for part in PARTS)
+        name = f"{result['experiment']} {result['preset']}"
+        rows.append((name, f"{total:.1f}", *seconds, f"{1 - inside / total:.0%}"))
+    table("Seconds from the command to the metrics", ("run", "total", *PARTS, "outside training"), rows)
+    write("result", Named(options.name), {"results": results})
+
+
+if __name__ == "__main__":
+    main(tyro.cli(ResultOptions, description=__doc__))
