@@ -38,10 +38,10 @@ from niso.experiments.pose.frames import Frames, _opened
 from niso.training.ahead import Ahead
 
 SOURCE = (540, 720)  # height and width of the frames that are prepared
-READS = 3_000
-BATCH, BATCHES = 16, 40
+READS = 500
+BATCH, BATCHES = 16, 20
 """Of a timed series of reading."""
-OPENED = (500, 2_000, 8_000)
+OPENED = (500, 3_000)
 """Sequences of the folders that are opened, of 30 frames each."""
 PLANNED = {"sequences": 100_000, "frames": 10_000_000}
 
@@ -245,13 +245,13 @@ def main(videos: int = 4, options: Options = Options(device="cpu", threads=(1,))
         frame_preparation.prepare(sequences, folder / "prepared")
         preparing = perf_counter() - start
         access = random_access(folder / "prepared")
-        lengths = [120, 480, 960]
+        lengths = [60, 120, 240]
         for length in lengths:
             make_video_file(folder / f"{length}.mp4", folder / "videos" / "0", length)
         start = perf_counter()
-        frame_preparation.prepare([Video("file", folder / "480.mp4")], folder / "prepared-file")
+        frame_preparation.prepare([Video("file", folder / "120.mp4")], folder / "prepared-file")
         decoding = perf_counter() - start
-        peaks = peak_memory(folder, folder / "prepared-again", [4, 16, 32], lengths)
+        peaks = peak_memory(folder, folder / "prepared-again", [2, 4, 8], lengths)
         rates = reading(folder / "prepared", options)
         parts = parts_of_preparing(folder / "videos", folder / "timed", options)
         opened = opening(folder / "prepared", folder)
@@ -263,7 +263,7 @@ def main(videos: int = 4, options: Options = Options(device="cpu", threads=(1,))
         "source_pixels": list(SOURCE),
         "render_and_write_ms_a_frame": 1e3 * rendering / (30 * videos),
         "prepare_ms_a_frame": 1e3 * preparing / (30 * videos),
-        "decode_and_prepare_ms_a_frame": 1e3 * decoding / 480,
+        "decode_and_prepare_ms_a_frame": 1e3 * decoding / 120,
         "random_access": access,
         "peak_memory_mib": peaks,
         "reading": rates,

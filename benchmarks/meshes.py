@@ -1,4 +1,4 @@
-"""The mesh pipeline on real meshes: how good the spherical maps are, and the seconds of every stage.
+"""The mesh pipeline on real meshes: how good the spherical maps are, the CPU seconds of every stage, and libigl's own.
 
 Run: python -m benchmarks.meshes FOLDER
 """
@@ -6,14 +6,15 @@ Run: python -m benchmarks.meshes FOLDER
 from __future__ import annotations
 
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import tyro
 
 from benchmarks.common import Options, table, write
 
-import numpy as np  # isort: skip  # after benchmarks.common, which sets how threads wait
+import igl  # isort: skip  # after benchmarks.common, which sets how threads wait
+import numpy as np
 import torch
 
 from niso.geometry.mesh import space_mobius, spherical_map
@@ -27,14 +28,14 @@ RANK = 128
 
 
 class Stages:
-    """Seconds between calls, by name."""
+    """CPU seconds between calls, by name."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
-        self.last = perf_counter()
+        self.last = process_time()
 
     def done(self, name: str) -> None:
-        now = perf_counter()
+        now = process_time()
         self.seconds[name] = now - self.last
         self.last = now
 
@@ -64,22 +65,37 @@ def prepare(path: Path) -> tuple[Mesh, np.ndarray, np.ndarray, dict[str, Any]]:
     signature = mesh_spectrum.heat_kernel_signature(pairs, np.geomspace(1e-2, 1.0, 16))
     rasterise(centred, mesh.faces, signature)
     stages.done("raster")
+    libigl = libigl_alone(mesh, centred)
     quality = spherical_map.quality(mesh, centred)
     convergence = {name: value for name, value in flow._asdict().items() if name != "directions"}
     size = {"name": path.stem, "vertices": len(mesh.vertices), "faces": len(mesh.faces)}
-    return mesh, centred, signature, {**size, **convergence, **quality._asdict(), "seconds": stages.seconds}
+    found = {**size, **convergence, **quality._asdict(), "seconds": stages.seconds, "libigl_seconds": libigl}
+    return mesh, centred, signature, found
+
+
+def libigl_alone(mesh: Mesh, directions: np.ndarray) -> float:
+    """CPU seconds of what libigl computes of one mesh: manifoldness, intrinsic Delaunay Laplacian, closest points."""
+    faces, (theta, phi) = mesh.faces.astype(np.int64), np.meshgrid(np.linspace(0, np.pi, 96), np.linspace(0, 6.25, 192))
+    grid = np.stack([np.sin(theta) * np.cos(phi), np.sin(theta) * np.sin(phi), np.cos(theta)], -1).reshape(-1, 3)
+    start = process_time()
+    igl.is_vertex_manifold(faces)
+    lengths, flipped, *_ = igl.intrinsic_delaunay_triangulation(igl.edge_lengths(mesh.vertices, faces), faces)
+    igl.cotmatrix_intrinsic(lengths, flipped)
+    igl.massmatrix_intrinsic(lengths, flipped, igl.MASSMATRIX_TYPE_BARYCENTRIC)
+    igl.point_mesh_squared_distance(grid, np.ascontiguousarray(directions), faces)
+    return process_time() - start
 
 
 def variants(mesh: Mesh, centred: np.ndarray, signature: np.ndarray, count: int) -> dict[str, Any]:
     """Prepare conformal variants; compare their maps with the mesh's, up to Möbius transformations."""
     areas, spent, rows = meshes.vertex_areas(mesh), 0.0, []
     for transformation in space_mobius.sample(count, np.random.default_rng(0)):
-        start = perf_counter()
+        start = process_time()
         variant = space_mobius.transform(mesh, transformation)
         flow = spherical_map.conformal_flow(variant)
         moved = spherical_map.centre(flow.directions, meshes.vertex_areas(variant))[0]
         rasterise(moved, mesh.faces, signature)
-        spent += perf_counter() - start
+        spent += process_time() - start
         again = spherical_map.centre(flow.directions, areas)[0]
         flipped = spherical_map.quality(variant, moved).flipped
         rows.append((flow.radius_error, flipped, *geodesic_residual(centred, again, areas)))
@@ -105,12 +121,18 @@ def sphere_signature() -> list[dict[str, float]]:
     return errors
 
 
-def main(folder: tyro.conf.Positional[Path], variant_count: int = 3, options: Options = Options(device="cpu")) -> None:  # noqa: B008  # frozen
+def main(
+    folder: tyro.conf.Positional[Path],
+    variant_count: int = 3,
+    largest_count: int = 30,
+    options: Options = Options(device="cpu"),  # noqa: B008  # frozen
+) -> None:
     """Prepare all .off, .obj and .ply meshes of a folder.
 
     Args:
         folder: where the meshes are.
-        variant_count: conformal variants of each mesh; the first of the largest ones gets 30, as the data set has.
+        variant_count: conformal variants of each mesh.
+        largest_count: of the first of the largest ones: 30, as the data set has.
         options: of every benchmark.
     """
     torch.set_num_threads(1)
@@ -119,7 +141,7 @@ def main(folder: tyro.conf.Positional[Path], variant_count: int = 3, options: Op
     largest = max(range(len(paths)), key=lambda number: prepared[number][3]["vertices"])
     results = []
     for number, (mesh, centred, signature, record) in enumerate(prepared):
-        count = 30 if number == largest else variant_count
+        count = largest_count if number == largest else variant_count
         results.append({**record, "conformal_variants": variants(mesh, centred, signature, count)})
     columns = ("mesh", "vertices", "radius error", "flipped", "K mean", "K 99 %", "K max", "seconds", "residual")
     rows = [
@@ -131,6 +153,15 @@ def main(folder: tyro.conf.Positional[Path], variant_count: int = 3, options: Op
         for r in results
     ]
     table("Spherical maps of real meshes", columns, rows)
+    stages = tuple(results[0]["seconds"])
+    rows = []
+    for r in results:
+        whole, variant = sum(r["seconds"].values()), r["conformal_variants"]
+        each = variant["seconds"] / variant["variants"]
+        minute = (60 / whole, 60 / each, r["libigl_seconds"] / whole)
+        rows.append((r["name"], *(1e3 * r["seconds"][stage] for stage in stages), 1e3 * r["libigl_seconds"], *minute))
+    columns = ("mesh", *stages, "libigl alone", "meshes a minute", "variants a minute", "libigl / all")
+    table("CPU milliseconds of preparing a mesh, and of libigl's part of it", columns, rows)
     write("meshes", options, {"results": results, "sphere_signature": sphere_signature()})
 
 
