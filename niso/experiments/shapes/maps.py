@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from jaxtyping import Float, Float16, Int
@@ -70,11 +72,12 @@ class ShapeMaps:
         mean, deviation = (part.float().to(device)[:, None, None] for part in statistics(shapes, members))
         self.mean = mean
         self.range = (clip * deviation).clamp_min(torch.finfo(torch.float32).tiny)
-        size = 2 * len(shapes.names) * shapes.variants * shapes.channels * shapes.height * shapes.width
+        size = (len(shapes.names), shapes.variants, shapes.channels, shapes.height, shapes.width)
         self.resident: Tensor | None = None
-        if size <= gigabytes * 1e9:
-            parts = [torch.from_numpy(np.array(shapes.maps(shape))) for shape in range(len(shapes.names))]
-            self.resident = self._checked(torch.stack(parts)).to(device)
+        if 2 * math.prod(size) <= gigabytes * 1e9:
+            self.resident = torch.empty(size, dtype=torch.float16, device=device)
+            for shape, kept in enumerate(self.resident):  # one by one: no second copy of all
+                kept.copy_(self._checked(torch.from_numpy(np.array(shapes.maps(shape)))))
 
     def read(
         self, shape: Int[Tensor, " batch"], variant: Int[Tensor, " batch"]
