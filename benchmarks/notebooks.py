@@ -19,7 +19,7 @@ import io
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -29,6 +29,13 @@ import jupytext
 from matplotlib import pyplot
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
+
+from niso.data.digits import DIGITS
+from niso.experiments import EXPERIMENTS
+from niso.geometry import ACTIONS
+from niso.methods import METHODS
+
+REGISTRIES = (ACTIONS, DIGITS, EXPERIMENTS, METHODS)
 
 
 @dataclass
@@ -46,7 +53,7 @@ class Cell:
 
 
 def run(text: str, small: bool = False, execute: bool = True) -> Iterator[Cell]:
-    """Run a page in the working directory, cell by cell.
+    """Run a page in the working directory, cell by cell. What it registers is forgotten after it.
 
     Args:
         text: of the page.
@@ -56,12 +63,24 @@ def run(text: str, small: bool = False, execute: bool = True) -> Iterator[Cell]:
     names = vars(sys.modules.setdefault("notebook", ModuleType("notebook")))  # where registries find its classes
     names.clear()
     names.update(__name__="notebook", __builtins__=builtins)
-    for number, cell in enumerate(jupytext.reads(text, fmt="md").cells):
-        shown = Cell(cell.cell_type, cell.source, cell.metadata.get("alt", ""))
-        if cell.cell_type == "code" and execute:
-            _run_cell(shown, f"<cell {number}>", names)
-            names.update(cell.metadata.get("small", {}) if small else {})
-        yield shown
+    with _registries():
+        for number, cell in enumerate(jupytext.reads(text, fmt="md").cells):
+            shown = Cell(cell.cell_type, cell.source, cell.metadata.get("alt", ""))
+            if cell.cell_type == "code" and execute:
+                _run_cell(shown, f"<cell {number}>", names)
+                names.update(cell.metadata.get("small", {}) if small else {})
+            yield shown
+
+
+@contextmanager
+def _registries() -> Iterator[None]:
+    kept = [dict(registry) for registry in REGISTRIES]
+    try:
+        yield
+    finally:
+        for registry, entries in zip(REGISTRIES, kept, strict=True):
+            registry.clear()
+            registry.update(entries)
 
 
 def _run_cell(cell: Cell, name: str, names: dict[str, Any]) -> None:

@@ -132,7 +132,7 @@ LONG = replace(
     test_digits=None,
     test_copies=COPIES,
 )
-"""The network of `small` with the published losses, eigenvalues, learning rate and numbers of steps; the whole test set.
+"""The network of `small` with the published losses, eigenvalues, learning rate and steps; the whole test set.
 
 `niso run homnist --preset long --method niso --data-dir MNIST --precision bf16-mixed --compile`, two to three hours on
 one core. Not yet run to its end."""

@@ -126,11 +126,10 @@ FIELD_16 = replace(
         eigenvalue_learning_rate=0.5,
     ),
 )
-"""The same on 16×16, k = 225, with an equivariance loss in which all eigenfunctions count alike: without it the worst of
-them has an energy of 0.42.
+"""The same on 16×16, k = 225, with an equivariance loss in which all eigenfunctions count alike.
 
-`niso run torus --preset field-16`: eight minutes of one core. Expected: every plane, eigenspace_energy_worst above 0.95.
-Records: results/torus/torus-field-16-niso-*.json."""
+`niso run torus --preset field-16`: eight minutes of one core. Expected: every plane, eigenspace_energy_worst above
+0.95. Records: results/torus/torus-field-16-niso-*.json."""
 
 
 class Torus(LaplacianExperiment):
@@ -166,7 +165,7 @@ class Torus(LaplacianExperiment):
         "quick": "8×8, k = 64: a minute or so on one core; eigenspace_energy 0.99",
         "standard": "16×16, k = 256, the paper's size: ten minutes or so; eigenspace_energy 0.99",
         "field": "8×8 as functions of the place: a minute or two; every plane found",
-        "field-16": "16×16 likewise: five minutes; a few planes stay mixed (worst 0.42)",
+        "field-16": "16×16 likewise: eight minutes; every plane, also between grid points",
         "paper": "the paper's text, 100,000 steps: hours to days on a CPU; not run here",
         "released": "the released settings, 1,000,000 steps: days on a CPU; not run here",
     }
