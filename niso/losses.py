@@ -268,6 +268,13 @@ def composition(
     """Mean of ‖τ_ac − τ_bc τ_ab‖² / k, which is 0 where maps of size k compose as transformations do, and at most 4
     where they are orthogonal.
 
+    Args:
+        map_ab, map_bc, map_ac: maps from the first observation to the second, from that to the third, and from the
+            first to the third.
+
+    Returns:
+        The loss, a scalar.
+
     Raises:
         TypeError: not tensors of floating-point numbers.
         ValueError: shapes that do not fit.

@@ -81,7 +81,19 @@ def composition_error(
     map_bc: Float[Tensor, "*batch rank rank"],
     map_ac: Float[Tensor, "*batch rank rank"],
 ) -> Float[Tensor, " *batch"]:
-    """‖τ_ac − τ_bc τ_ab‖² / ‖τ_ac‖² of the maps between three observations; NaN where τ_ac is 0."""
+    """‖τ_ac − τ_bc τ_ab‖² / ‖τ_ac‖² of the maps between three observations; NaN where τ_ac is 0.
+
+    Args:
+        map_ab, map_bc, map_ac: maps from the first observation to the second, from that to the third, and from the
+            first to the third.
+
+    Returns:
+        An error for each.
+
+    Raises:
+        TypeError: not tensors of floating-point numbers.
+        ValueError: shapes that do not fit.
+    """
     check_tensors(map_ab=(map_ab, "* k k"), map_bc=(map_bc, "* k k"), map_ac=(map_ac, "* k k"))
     return (map_ac - map_bc @ map_ab).square().sum((-2, -1)) / map_ac.square().sum((-2, -1))
 

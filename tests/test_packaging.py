@@ -130,7 +130,7 @@ def test_the_source_distribution_can_be_tested(distributions):
     tracked = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "niso").rglob("*.html")]
     tracked += models()
     wanted = {path.relative_to(ROOT).as_posix() for path in tracked}
-    wanted |= {"tests/conftest.py", "constraints.txt", "Makefile", "CONTRIBUTING.md", "docs/images/torus.png"}
+    wanted |= {"tests/conftest.py", "constraints.txt", "Makefile", "CONTRIBUTING.md", "docs/images/sphere.png"}
     wanted |= {"tests/fixtures/run-before/config.yaml", "benchmarks/common.py", ".github/workflows/tests.yml"}
     assert not wanted - names
     assert not [name for name in names if "__pycache__" in name]
@@ -149,7 +149,7 @@ def test_the_wheel_has_all_files_and_links_that_work_on_an_index(distributions):
     assert {name.partition("/")[0] for name in names} == {"niso", f"niso-{niso.__version__}.dist-info"}
     targets = re.findall(r"\]\(([^)]+)\)", metadata)
     assert targets and all(target.startswith("https://") for target in targets)
-    assert f"{PYPROJECT['project']['urls']['Source']}/raw/main/docs/images/torus.png" in targets
+    assert f"{PYPROJECT['project']['urls']['Source']}/raw/main/docs/images/sphere.png" in targets
     assert all(f"Project-URL: {name}, {url}" in metadata for name, url in PYPROJECT["project"]["urls"].items())
 
 

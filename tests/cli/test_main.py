@@ -127,7 +127,7 @@ def test_help_all_shows_the_values_of_the_preset(niso):
         (["run", "tor"], "unknown experiment 'tor'; did you mean torus?"),
         (["resume"], "`niso resume` needs RUN; see `niso resume --help`"),
         (["evaluate", "a", "b"], "unexpected argument 'b'"),
-        (["resume", "--forec"], "unknown option '--forec'; `niso resume --help` lists all"),
+        (["resume", "--xyzzyx"], "unknown option '--xyzzyx'; `niso resume --help` lists all"),
         (["resume", "a", "--paralel", "2"], "unknown option '--paralel'; did you mean --parallel?"),
         (["record", "a", "--too=b"], "unknown option '--too'; did you mean --to?"),
         (["--qqqq"], "unknown command '--qqqq'; choose from run, resume"),
