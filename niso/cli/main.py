@@ -50,7 +50,7 @@ commands:
 {commands}
 
 experiments: {experiments}
-`niso COMMAND --help` lists the options of a command, `niso run EXPERIMENT --help` all settings of an experiment.
+`niso COMMAND --help` shows what a command does and its main options, `--help-all` every option.
 Exit status: 0 finished, 2 wrong call or bad input, 3 some shapes or videos were refused (the others are prepared)."""
 
 
