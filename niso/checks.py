@@ -49,8 +49,8 @@ def check_tensors(
                 _refuse_shape(name, value, dimensions, batched, known)
         if batched:
             batches[name] = value.shape[: value.ndim - count]
-    several = len(set(batches.values())) > 1  # torch.broadcast_shapes is slow, and this is called often
-    if several and not torch.compiler.is_compiling():  # a program may be exported for batches of any size
+    # A program may be exported for batches of any size. torch.broadcast_shapes is slow, and this is called often.
+    if not torch.compiler.is_compiling() and len(set(batches.values())) > 1:
         try:
             torch.broadcast_shapes(*batches.values())
         except RuntimeError:

@@ -33,10 +33,9 @@ class IsometryOutput(NamedTuple):
         """Total loss L_R + α L_E + β L_M (paper eq. 11) with α = `equivariance` and β = `multiplicity`."""
         terms = self.losses
         loss = terms["reconstruction"]
-        for name, weight in (("equivariance", equivariance), ("multiplicity", multiplicity)):
-            if weight:  # a term without weight needs no backward pass
-                loss = loss + weight * terms[name]
-        return loss
+        if equivariance:  # without weight, its backward pass would be for nothing
+            loss = loss + equivariance * terms["equivariance"]
+        return loss + multiplicity * terms["multiplicity"]  # with any weight: each parameter gets a gradient
 
 
 class SpectralDropout(nn.Module):

@@ -48,7 +48,7 @@ def test_neighbours_alone_are_composed(poses, generator):
 
 def test_averages_are_better_than_neighbours_and_ignore_what_is_far_off(poses, generator):
     steps = shaken(motions(poses, 8), 0.02, generator)
-    assert error(averaged(steps), poses) < 0.5 * error(trajectory.compose(steps[1]), poses)
+    assert error(averaged(steps), poses) < 0.8 * error(trajectory.compose(steps[1]), poses)
     for part in steps.values():
         wrong = torch.rand(len(part), generator=generator) < 0.1
         part[wrong] = se3.exp(2 * torch.randn(int(wrong.sum()), 6, generator=generator, dtype=part.dtype))

@@ -13,7 +13,7 @@ from PIL import Image
 from niso.config import Hardware
 from niso.data.video.stream import open_stream
 from niso.experiments.pose import evaluation as pose_evaluation
-from niso.experiments.pose import passing
+from niso.experiments.pose import passing, shared
 from niso.experiments.pose.experiment import Pose
 from niso.experiments.pose.frames import open_sequences
 from niso.experiments.pose.inference import load_reader, predict
@@ -34,8 +34,8 @@ def head(run: Path) -> dict[str, torch.Tensor]:
 def test_a_run_leaves_metrics_facts_and_a_report(trained):
     run = Run.open(trained)
     assert run.finished and (trained / "report.html").exists()
-    of_occlusion = {metric.key for metric in passing.METRICS} | {"seconds_completion"}
-    assert run.metrics.keys() == {metric.key for metric in Pose.metrics} - of_occlusion
+    others = {metric.key for metric in (*passing.METRICS, *shared.METRICS)} | {"seconds_completion"}
+    assert run.metrics.keys() == {metric.key for metric in Pose.metrics} - others
     assert run.facts["test_sequences"] == ["test0", "test1"] and run.facts["validation_sequences"] == ["train0"]
     assert VALIDATION <= run.described.keys()
 
