@@ -22,6 +22,9 @@ Direction = Literal["both", "forward"]
 Norm = Literal["l1", "l2"]
 """Mean absolute error, or mean square error."""
 
+FAINTEST = 1e-4
+"""Least size of an eigenfunction's coefficients, relative to the mean, at which a whitened loss counts it in full."""
+
 
 def _mean_error(error: Tensor, norm: Norm) -> Tensor:
     check_choice("norm", norm, Norm)
@@ -52,7 +55,8 @@ def equivariance(
             loss has no weight.
         whitened: weigh each eigenfunction by one over the mean size of its coefficients in the batch, so that weak
             ones count as much as strong ones (not in the paper). Eigenfunctions of high frequency are weak in natural
-            images, and their errors otherwise drown. The weights pass no gradient.
+            images, and their errors otherwise drown. Sizes below `FAINTEST` of their mean, which may be rounding, count as
+            if they were that. The weights pass no gradient.
         directions: both maps, or the one from a to b alone.
         norm: mean absolute or mean square error.
 
@@ -105,7 +109,8 @@ def transport(
             views = global_batch(views)
         if whitened:
             size = views.detach().abs().mean((0, 2))
-            weights = (size.mean() / size.clamp_min(torch.finfo(size.dtype).tiny))[:, None]
+            floor = (FAINTEST * size.mean()).clamp_min(torch.finfo(size.dtype).tiny)
+            weights = (size.mean() / size.maximum(floor))[:, None]
             errors, views = [weights * error for error in errors], weights * views
     error = torch.stack([_mean_error(part, norm) for part in errors]).sum()
     if not relative:

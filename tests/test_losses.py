@@ -56,6 +56,11 @@ def test_in_a_whitened_loss_all_eigenfunctions_count_alike(dtype, relative):
     unit = 1 if relative else (sizes * strengths).mean()
     scaled = loss(sizes[:, None] * a, sizes[:, None] * b, whitened=True)
     torch.testing.assert_close(scaled, unit * loss(even_a, even_b))
+    unused = torch.ones(4, 1, dtype=dtype).index_fill_(0, torch.tensor(2), 0)
+    noise = 1e-9 * torch.ones(3, 4, 5, dtype=dtype)  # rounding, where nothing is: it stays that
+    assert (
+        loss(unused * a + noise, unused * b, whitened=True) - loss(unused * a, unused * b, whitened=True)
+    ).abs() < 1e-4
     empty = torch.zeros(3, 4, 5, dtype=dtype, requires_grad=True)
     loss(empty, empty, whitened=True).backward()
     assert empty.grad.isfinite().all()
