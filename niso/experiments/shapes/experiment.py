@@ -267,7 +267,11 @@ class Shapes(Experiment):
             return ClassificationObjective(method.model, self.head, encode, frozen=False), labelled
         if config.tuning == "labels-and-pairs":
             related, pretraining = self._related(config.head.steps), method.objective()
-            also = lambda views, progress: pretraining(views, 1.0)  # noqa: E731  # weights as they were at its end
+
+            def also(views: tuple[Tensor, ...], progress: float) -> dict[str, Tensor]:
+                terms: dict[str, Tensor] = pretraining(views, 1.0)  # weights as they were at the end of pre-training
+                return terms
+
             objective = ClassificationObjective(method.model, self.head, encode, False, also, config.tuning_weight)
             return objective, lambda step: (*labelled(step), *related(step))
         if method.augmented_head or config.head.steps * config.head.batch_size < len(self.train) * self.shapes.variants:
