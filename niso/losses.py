@@ -55,8 +55,8 @@ def equivariance(
             loss has no weight.
         whitened: weigh each eigenfunction by one over the mean size of its coefficients in the batch, so that weak
             ones count as much as strong ones (not in the paper). Eigenfunctions of high frequency are weak in natural
-            images, and their errors otherwise drown. Sizes below `FAINTEST` of their mean, which may be rounding, count as
-            if they were that. The weights pass no gradient.
+            images, and their errors otherwise drown. Sizes below `FAINTEST` of their mean, which may be rounding, count
+            as if they were that. The weights pass no gradient.
         directions: both maps, or the one from a to b alone.
         norm: mean absolute or mean square error.
 

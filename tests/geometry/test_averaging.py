@@ -47,8 +47,10 @@ def test_neighbours_alone_are_composed(poses, generator):
 
 
 def test_averages_are_better_than_neighbours_and_ignore_what_is_far_off(poses, generator):
-    steps = shaken(motions(poses, 8), 0.02, generator)
-    assert error(averaged(steps), poses) < 0.8 * error(trajectory.compose(steps[1]), poses)
+    draws = [shaken(motions(poses, 8), 0.02, generator) for _ in range(10)]
+    by_neighbours = np.mean([error(trajectory.compose(steps[1]), poses) for steps in draws])
+    assert np.mean([error(averaged(steps), poses) for steps in draws]) < 0.65 * by_neighbours
+    steps = draws[0]
     for part in steps.values():
         wrong = torch.rand(len(part), generator=generator) < 0.1
         part[wrong] = se3.exp(2 * torch.randn(int(wrong.sum()), 6, generator=generator, dtype=part.dtype))
