@@ -6,6 +6,7 @@ A pixel that is known to be unseen is NaN; otherwise it shows the occluder, see 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import cast
 
 import torch
@@ -37,13 +38,14 @@ class RandomOcclusion:
         self.share = share
         self.mark = mark
         self.views = views
+        # Compiled code would draw other numbers. Not a decorator: it takes seconds to import, and few runs occlude.
+        self.occluder: Callable[[Tensor], Occluder] = torch.compiler.disable(self._occluder)
 
     def __call__(self, x: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch channels height width"]:
         """Covered images."""
         return self.occluder(x).over(x, self.mark)
 
-    @torch.compiler.disable  # compiled code would draw other numbers
-    def occluder(self, x: Float[Tensor, "batch channels height width"]) -> Occluder:
+    def _occluder(self, x: Float[Tensor, "batch channels height width"]) -> Occluder:
         """What covers images."""
         rank, world = process()
         count = math.ceil(len(x) / self.views)
