@@ -60,9 +60,9 @@ def torus(device: torch.device) -> Case:
     return Case(phase.objective, phase.sampler, phase.optimisation)
 
 
-def convolutional(name: str, device: torch.device) -> Case:
-    """Networks, operator and batch of a `small` preset. Only homNIST's data is drawn and warped."""
-    config = EXPERIMENTS.find(name).presets["small"]
+def convolutional(name: str, preset: str, device: torch.device) -> Case:
+    """Networks, operator and batch of a preset. Only homNIST's data is drawn and warped."""
+    config = EXPERIMENTS.find(name).presets[preset]
     conv, batch = config.conv, config.training.batch_size
     spectrum = niso.LearnedSpectrum(conv.points, config.rank, config.eigenvalues)
     model = niso.NeuralIsometry(ConvEncoder(conv), ConvDecoder(conv), spectrum).to(device)
@@ -194,7 +194,7 @@ def main(options: Options) -> None:
     rate = {"matmul": matmul_rate(1024, options, factory), "bandwidth": bandwidth(options)}
     device = torch.device(options.device)
     cases = {"torus 16×16": torus(device)}
-    cases |= {f"{name} small": convolutional(name, device) for name in ("homnist", "shapes", "pose")}
+    cases |= {f"{name} small": convolutional(name, "small", device) for name in ("homnist", "shapes", "pose")}
     results = {name: measure(case, options, rate) for name, case in cases.items()}
     rows = [
         (

@@ -1,20 +1,27 @@
-"""What `--speed auto` measures of the networks' steps at `small`, on random images, in one run.
+"""What `--speed auto` measures of the networks' steps, on random images, in one run, and the memory that they take.
 
 Run: python -m benchmarks.speed
+At the paper's sizes, with --compile: python -m benchmarks.speed --cases "homnist released" "shapes paper" --name speed_released
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import resource
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import tyro
 
-from benchmarks.common import Named, table, write
+from benchmarks.common import Named, Options, table, write
 from benchmarks.profile import convolutional
+from benchmarks.step import conv_rate
 
 import torch  # isort: skip  # after benchmarks.common, which sets how its threads wait
+from torch.utils.flop_counter import FlopCounterMode
 
 from niso.config import Hardware
 from niso.training import speed
@@ -27,34 +34,83 @@ class SpeedOptions(Named):
 
     device: str = "cuda" if torch.cuda.is_available() else "cpu"
     """cpu or cuda."""
-    experiments: tuple[str, ...] = ("homnist", "shapes", "pose")
-    """Whose steps are measured."""
+    cases: tuple[str, ...] = ("homnist small", "shapes small", "pose small")
+    """Experiments and presets whose steps are measured."""
     repeats: int = 5
     """Timed steps of each way, of which the fastest counts."""
     compile: bool = False
     """Measure compiled networks too, whatever the length of the run."""
 
 
-def main(options: SpeedOptions) -> None:
-    """Let it choose, without what it has measured before."""
+def measured(case: str, options: SpeedOptions) -> dict[str, Any]:
+    """What `--speed auto` finds for a step, on one thread; its arithmetic, and the rates of its convolutions alone."""
     torch.set_num_threads(1)
     if options.device == "cpu":
         keep_freed_memory()
+    os.environ["OMP_NUM_THREADS"] = "1"  # of all that it may use, `--speed auto` tries this alone
     speed.REPEATS = options.repeats
     speed.COMPILING = 0.0 if options.compile else speed.COMPILING
-    device, results, rows = torch.device(options.device), {}, []
+    device = torch.device(options.device)
+    torch.manual_seed(0)
+    step = convolutional(*case.split(), device)
+    with FlopCounterMode(display=False) as counter:
+        step.objective(step.sampler(0), 0.0)["loss"].backward()
+    step.objective.zero_grad()
+    _, found = speed.choose(step.objective, step.sampler, step.optimisation, Hardware(speed="auto"), device)
+    assert step.conv is not None
+    images, timing = 2 * step.optimisation.batch_size, Options(device=options.device, repeats=options.repeats)
+    rates = {
+        precision: conv_rate(step.conv, images, timing, {"device": device, "dtype": dtype})[1]
+        for precision, dtype in {"32-true": torch.float32, "bf16-mixed": torch.bfloat16}.items()
+    }
+    return {
+        **found,
+        "parameters": sum(parameter.numel() for parameter in step.objective.parameters()),
+        "gflop": counter.get_total_flops() / 1e9,
+        "conv_gflop_per_second": rates,
+    }
+
+
+def peak_memory(case: str, way: speed.Way, device: str) -> float:
+    """GiB that a process takes at most which makes two steps, networks and imports included."""
+    torch.set_num_threads(way.threads)
+    if device == "cpu":
+        keep_freed_memory()
+    step = convolutional(*case.split(), torch.device(device))
+    for _ in range(2):
+        with torch.autocast(device, torch.bfloat16, enabled=way.precision == "bf16-mixed"):
+            loss = step.objective(step.sampler(0), 0.0)["loss"]
+        loss.backward()
+    if device == "cuda":
+        return torch.cuda.max_memory_allocated() / 2**30
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def alone(function: Any, *arguments: Any) -> Any:
+    """What a function returns in a process of its own."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def main(options: SpeedOptions) -> None:
+    """Let it choose, without what it has measured before."""
+    results, rows = {}, []
     with tempfile.TemporaryDirectory() as folder:
         os.environ["NISO_SPEED_CACHE"] = folder
-        for name in options.experiments:
-            torch.manual_seed(0)
-            case = convolutional(name, device)
-            asked = Hardware(speed="auto")
-            _, results[name] = speed.choose(case.objective, case.sampler, case.optimisation, asked, device)
-    for name, found in results.items():
+        for case in options.cases:
+            found = results[case] = alone(measured, case, options)
+            eager = [speed.Way(), speed.Way("bf16-mixed")]
+            found["peak_gib"] = {str(way): alone(peak_memory, case, way, options.device) for way in eager}
+    for case, found in results.items():
         seconds = found["seconds_per_step"]
         plain = seconds[str(speed.Way())]
-        rows += [(f"{name} small", way, 1e3 * one, plain / one) for way, one in seconds.items() if one is not None]
-    columns = ("step", "way", "milliseconds", "times as fast as float32, eager, one thread")
+        for way, one in seconds.items():
+            if one is not None:
+                rate = found["conv_gflop_per_second"][way.split(",")[0]]
+                share = f"{found['gflop'] / one / rate:.0%}"
+                peak = found["peak_gib"].get(way)
+                rows.append((case, way, 1e3 * one, plain / one, share, "—" if peak is None else peak))
+    columns = ("step", "way", "milliseconds", "times as fast", "/ conv", "peak GiB")
     table(f"Forward and backward pass of a step, {options.device}", columns, rows)
     write("speed", options, {"results": results})
 
