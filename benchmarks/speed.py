@@ -1,7 +1,7 @@
 """What `--speed auto` measures of the networks' steps, on random images, in one run, and the memory that they take.
 
 Run: python -m benchmarks.speed
-At the paper's sizes, with --compile: python -m benchmarks.speed --cases "homnist released" "shapes paper" --name speed_released
+At the paper's sizes: python -m benchmarks.speed --compile --cases "homnist released" "shapes paper"
 """
 
 from __future__ import annotations
