@@ -20,8 +20,10 @@ def number(value: object) -> str:
 
 
 def with_error(mean: float, error: float) -> str:
-    """A mean and its standard error, both to the error's second digit: "0.647 ± 0.016"."""
-    if not (math.isfinite(mean) and math.isfinite(error)) or error == 0:
+    """A mean and its standard error, both to the error's second digit: "0.647 ± 0.016"; no error of 0."""
+    if error == 0:
+        return number(mean)
+    if not (math.isfinite(mean) and math.isfinite(error)):
         return f"{number(mean)} ± {number(error)}"
     decimals = max(0, 1 - math.floor(math.log10(error)))
     return f"{mean:,.{decimals}f} ± {error:,.{decimals}f}"
