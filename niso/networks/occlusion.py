@@ -42,9 +42,13 @@ class RandomOcclusion:
         """Covered images."""
         return self.occluder(x).over(x, self.mark)
 
-    @torch.compiler.disable  # compiled code would draw other numbers
     def occluder(self, x: Float[Tensor, "batch channels height width"]) -> Occluder:
         """What covers images."""
+        if torch.compiler.is_compiling():  # compiled code would draw other numbers
+            return cast(Occluder, torch.compiler.disable(self._occluder)(x))  # not a decorator: it imports the compiler
+        return self._occluder(x)
+
+    def _occluder(self, x: Float[Tensor, "batch channels height width"]) -> Occluder:
         rank, world = process()
         count = math.ceil(len(x) / self.views)
         place = torch.arange(len(x))
