@@ -36,8 +36,9 @@ demo: $(VENV)/.stamp-niso
 test: lint unit
 
 # One OpenMP thread a worker, sleeping while it waits: batched small SVDs collapse when cores are oversubscribed.
-# Each file stays in one worker, so that what its tests share is made once; files that take long come first.
-PYTEST = OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1 MPLBACKEND=Agg \
+# Bytecode is kept, which each worker and each process of a test would else compile anew. Each file stays in one
+# worker, so that what its tests share is made once; files that take long come first.
+PYTEST = OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1 MPLBACKEND=Agg PYTHONDONTWRITEBYTECODE= \
 	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 unit: $(VENV)/.stamp-test

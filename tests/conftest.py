@@ -20,6 +20,8 @@ import yaml
 from hypothesis import HealthCheck, settings
 from PIL import Image
 
+import tests.checks  # noqa: F401 (pyproject.toml names it, and niso is imported later)
+
 settings.register_profile(
     "niso",
     deadline=None,
@@ -41,17 +43,19 @@ SLOW = (
     "test_readme.py",
     "training/test_processes.py",
 )
-"""Tests of whole runs and of processes of their own: `make check` leaves them out, and `make test` begins with them."""
+"""Tests of whole runs and of processes of their own: `make check` leaves them out, as those that are marked slow.
+
+`make test` begins with files that have such tests.
+"""
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are selected by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    def slow(item: pytest.Item) -> bool:
-        return item.path.relative_to(Path(__file__).parent).as_posix().startswith(SLOW)
-
-    for item in filter(slow, items):
-        item.add_marker("slow")
-    items.sort(key=slow, reverse=True)  # else one worker would be left with the last of them
+    for item in items:
+        if item.path.relative_to(Path(__file__).parent).as_posix().startswith(SLOW):
+            item.add_marker("slow")
+    first = {item.path for item in items if item.get_closest_marker("slow") or item.path.name == "test_site.py"}
+    items.sort(key=lambda item: item.path in first, reverse=True)  # else one worker would be left with the last of them
 
 
 @pytest.fixture(autouse=True, scope="session")

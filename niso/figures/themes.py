@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -63,16 +64,21 @@ def _on_dark(colour: Any) -> Any:
     """The colour that plays the same part on dark paper; opacity stays."""
     if isinstance(colour, str) and colour in ("none", "auto"):
         return colour
-    *channels, alpha = colors.to_rgba(colour)
+    red, green, blue, alpha = colors.to_rgba(colour)
+    return (*_lightened(red, green, blue), alpha)
+
+
+@lru_cache(4096)  # a figure has thousands of artists, and few colours
+def _lightened(*channels: float) -> tuple[float, float, float]:
     rgb = np.array(channels)
     paper, ink = (np.array(colors.to_rgb(name)) for name in (PAPER, INK))
     if np.ptp(rgb) < 0.12:
-        return (*(ink + rgb.mean() * (paper - ink)), alpha)
+        return tuple(ink + rgb.mean() * (paper - ink))
     for share in np.linspace(0, 1, 41):
         lighter = rgb + share * (1 - rgb)
         if contrast(lighter, paper) >= CONTRAST:
             break
-    return (*lighter, alpha)
+    return tuple(lighter)
 
 
 def contrast(first: Any, second: Any) -> float:

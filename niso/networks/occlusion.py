@@ -6,7 +6,6 @@ A pixel that is known to be unseen is NaN; otherwise it shows the occluder, see 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import cast
 
 import torch
@@ -38,15 +37,18 @@ class RandomOcclusion:
         self.share = share
         self.mark = mark
         self.views = views
-        # Compiled code would draw other numbers. Not a decorator: it takes seconds to import, and few runs occlude.
-        self.occluder: Callable[[Tensor], Occluder] = torch.compiler.disable(self._occluder)
 
     def __call__(self, x: Float[Tensor, "batch channels height width"]) -> Float[Tensor, "batch channels height width"]:
         """Covered images."""
         return self.occluder(x).over(x, self.mark)
 
-    def _occluder(self, x: Float[Tensor, "batch channels height width"]) -> Occluder:
+    def occluder(self, x: Float[Tensor, "batch channels height width"]) -> Occluder:
         """What covers images."""
+        if torch.compiler.is_compiling():  # compiled code would draw other numbers
+            return cast(Occluder, torch.compiler.disable(self._occluder)(x))  # not a decorator: it imports the compiler
+        return self._occluder(x)
+
+    def _occluder(self, x: Float[Tensor, "batch channels height width"]) -> Occluder:
         rank, world = process()
         count = math.ceil(len(x) / self.views)
         place = torch.arange(len(x))

@@ -42,7 +42,7 @@ def test_occlusion_is_trained_with_and_measured(make_tiny, train_phases, drawn, 
     elif confidence == "learned":
         assert views.confidence.shape == views.visible.shape
         assert views.confidence.amin() > 0 and views.confidence.amax() <= 1
-    assert {"covered", "seen_in_part"} <= set(drawn(type(experiment), result))
+    assert {"covered", "seen_in_part"} == set(drawn(type(experiment), result, "covered", "seen_in_part"))
 
 
 @EVERY

@@ -95,3 +95,23 @@ def test_what_is_not_seen_is_learned_and_kept_from_the_encoder():
     hidden = nn.functional.avg_pool2d(occluder.covered.float(), 2).flatten(1)[..., None]
     assert share[hidden == 1].mean() < 0.5 < share[hidden == 0].mean()
     assert latents[hidden == 1].mean() < 0 < latents[hidden == 0].mean()
+
+
+COMPILED = """
+import torch
+from niso.networks.occlusion import RandomOcclusion
+
+def cover(x):
+    return occlusion(2 * x) + 1
+
+def seeded(function):
+    torch.manual_seed(0)
+    return function(x)
+
+occlusion, x = RandomOcclusion(0.5), torch.rand(4, 3, 8, 8)
+print(torch.equal(seeded(cover), seeded(torch.compile(cover, backend="aot_eager"))), seeded(cover).unique().numel() > 1)
+"""
+
+
+def test_compiled_code_draws_the_same_numbers(outside):
+    assert outside(COMPILED).split() == ["True", "True"]

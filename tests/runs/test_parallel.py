@@ -196,7 +196,10 @@ def test_real_processes_interrupted_and_resumed_equal_a_run_by_itself(
     assert (status, printed) == (143, "")
     assert re.search(rf"niso: interrupted, [01] of 2 runs are finished; `niso resume {out}` continues", err)
     assert "`niso resume" in (out / "seed1" / "output.log").read_text()
-
+    for run in ("seed0", "seed1"):  # no file at each step anymore
+        settings = Run(out / run).settings
+        settings["hardware"]["checkpoint_seconds"] = 60.0
+        (out / run / "config.yaml").write_text(yaml.safe_dump(settings))
     status, printed, _ = niso("resume", out)
     assert status == 0 and printed.startswith("quick · niso, seeds 0, 1\n")
     assert niso(*common, "--seed", 1, "--out", tmp_path / "alone").status == 0
