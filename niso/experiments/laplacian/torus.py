@@ -66,12 +66,12 @@ QUICK = TorusConfig(
     norm="l2",
     multiplicity=0.04,
     multiplicity_decay=0.003,
-    training=replace(recipes.DOMAIN, steps=16_000, warmup_steps=1_600, mass_learning_rate=1e-3, eigenvalues_frozen=0.1),
+    training=replace(recipes.DOMAIN, steps=10_000, warmup_steps=1_000, mass_learning_rate=1e-3, eigenvalues_frozen=0.1),
 )
 """8×8, k = 64, with the settings that docs/experiments/torus.md explains ("What the torus presets change").
 
-`niso run torus`: one core of a 2-core AMD EPYC (Zen 5), about 70 s on a busy machine. Mean of seeds 0–4:
-eigenspace_energy 0.995 (worst 0.987), map_block_energy 0.986 (worst 0.969), equivariance_error 0.7 % (worst 1.8 %).
+`niso run torus`: two minutes on one core of an AMD EPYC (Zen 3), two runs at a time. Mean of seeds 0–4:
+eigenspace_energy 0.999 (worst 0.998), map_block_energy 0.995 (worst 0.992), equivariance_error 0.4 % (worst 0.6 %).
 Records: results/torus/torus-quick-*.json.
 """
 
@@ -162,7 +162,7 @@ class Torus(LaplacianExperiment):
     }
 
     preset_notes: ClassVar[dict[str, str]] = {
-        "quick": "8×8, k = 64: a minute or so on one core; eigenspace_energy 0.99",
+        "quick": "8×8, k = 64: a minute or two on one core; eigenspace_energy 0.99",
         "standard": "16×16, k = 256, the paper's size: ten minutes or so; eigenspace_energy 0.99",
         "field": "8×8 as functions of the place: a minute or two; every plane found",
         "field-16": "16×16 likewise: ten minutes or so; nearly every plane, also between grid points",

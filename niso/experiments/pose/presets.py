@@ -177,8 +177,8 @@ SMALL = PoseConfig(
 )
 """The rendered clips, or other data, on one core: a network of 0.37 million parameters on 64×64 pixels.
 
-`niso run pose --preset small --precision bf16-mixed --compile`: four minutes on one core of an AMD EPYC, two runs at a
-time, and the rendering of the clips before the first. Records, from before the validation split: results/pose. The
+`niso run pose --preset small`: four minutes on one core of an AMD EPYC (Zen 5, bfloat16) to fourteen (Zen 3), two runs
+at a time, and the rendering of the clips before the first. Records: results/pose/pose-small-*.json. The
 weight of the multiplicity loss was chosen on test clips, and again at quick on validation clips
 (docs/experiments/index.md, "How settings are chosen")."""
 
