@@ -129,6 +129,7 @@ def test_a_row_is_one_configuration_and_names_the_settings_that_differ(tmp_path,
         ("training.steps = 6", [0], 0.9),
     ]
     page = words(runs, tmp_path / "c.html")
+    assert "quick niso training.steps = 3 2 0.5000 ±" not in page
     assert "quick niso training.steps = 3 2 0.5000" in page and "quick niso training.steps = 6 1 0.9000" in page
     assert "niso (training.steps = 6)" in comparison_text(runs, ask)
     assert [row["settings"] for row in comparison_table(runs[:2])] == [""]
