@@ -20,7 +20,7 @@ import yaml
 from hypothesis import HealthCheck, settings
 from PIL import Image
 
-import tests.checks  # noqa: F401 (pyproject.toml names it, and niso is imported later)
+import tests.checks  # noqa: F401 (from here on functions of niso check types and shapes)
 
 settings.register_profile(
     "niso",
@@ -199,7 +199,7 @@ def start_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..
         yield call
 
 
-# Programs without jaxtyping's import hook, which is on in this suite and does not go with torch.compile
+# Programs without the check of types, which is on in this suite and does not go with torch.compile
 
 PROGRAMS = """
 import contextlib, io, json, sys, traceback

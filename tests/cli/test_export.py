@@ -1,4 +1,4 @@
-"""`niso export`: in processes of their own, for jaxtyping's import hook, on in this suite, does not go with exports."""
+"""`niso export`: in processes of their own, for the check of types, on in this suite, does not go with exports."""
 
 import subprocess
 import sys

@@ -135,6 +135,7 @@ TINY: dict[str, dict[str, Any]] = {
         **_METHOD,
         "digits": "embedded",
         "conv": _CONV,
+        "validation": 0.01,
         "test_digits": 5,
         "test_copies": 2,
         "completion": _COMPLETION,

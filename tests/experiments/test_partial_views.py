@@ -14,13 +14,13 @@ from niso.training.run import Run
 EVERY = pytest.mark.parametrize("name", ["homnist", "pose"])
 METRIC = {"homnist": "accuracy", "pose": "rotation_error_deg"}
 CURVE = {"homnist": "accuracy_by_covered_share", "pose": "rotation_error_by_covered_share"}
-VALIDATION = {"homnist": 0.01, "pose": 0.34}
+VALIDATION = {"homnist": {}, "pose": {"validation": 0.34}}
 
 
 @EVERY
 @pytest.mark.parametrize("confidence", ["none", "given", "learned"])
 def test_occlusion_is_trained_with_and_measured(make_tiny, train_phases, drawn, name, confidence):
-    experiment = make_tiny(name, occlusion=0.4, confidence=confidence, validation=VALIDATION[name])
+    experiment = make_tiny(name, occlusion=0.4, confidence=confidence, **VALIDATION[name])
     *_, pretrained, completed = train_phases(experiment)[:2]
     for key, weights in completed.items():  # after the same pretraining, only the encoder learns
         assert torch.equal(weights, pretrained[key]) or key.startswith("encoder."), key

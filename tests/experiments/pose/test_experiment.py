@@ -56,9 +56,9 @@ def test_results_are_those_described(make, method):
     assert result.metrics.keys() == (described if method in METHODS else described - of_maps)
     assert all(math.isfinite(value) and value >= 0 for value in result.metrics.values())
     assert all(result.metrics[f"sequences_skip{skip}"] == 2 for skip in SKIPS)
-    torch.manual_seed(5)
-    again = experiment.evaluate()
-    assert again.metrics == result.metrics
+    if method in ("niso", "vit"):
+        torch.manual_seed(5)
+        assert experiment.evaluate().metrics == result.metrics
     assert (result.pairs is None) == (method not in METHODS)
     assert set(result.maps) == (set(MAP_SKIPS) if method in METHODS else set())
     assert (result.operator is not None) == method.startswith("niso") * (method != "niso-no-basis")
