@@ -4,11 +4,13 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.notebooks import run
+from niso.experiments.pairs.presets import PRESETS
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = [ROOT / "docs" / "concepts" / "method.md", *sorted((ROOT / "docs" / "tutorials").glob("*.md"))]
@@ -35,6 +37,7 @@ def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path):
 @pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda page: page.stem)
 def test_a_notebook_runs(page, tmp_path, monkeypatch, registries):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(PRESETS, "quick", replace(PRESETS["quick"], evaluation_pairs=16))  # of `niso.fit`
     cells = list(run(page.read_text(encoding="utf-8"), small=True))
     assert any(cell.pictures for cell in cells) or page.stem == "extending"
     assert all(cell.alt for cell in cells if cell.pictures), "a picture needs words for those who do not see it"
