@@ -1,0 +1,54 @@
+"""The suite checks what it says it checks: a check that is off would be seen nowhere else."""
+
+import sys
+
+import pytest
+import torch
+from jaxtyping import Float, TypeCheckError
+from torch import Tensor
+
+from niso import losses
+from niso.config import Optimisation
+from niso.networks import MLP
+from tests.checks import checked
+
+
+def test_functions_methods_and_dataclasses_of_niso_are_checked():
+    with pytest.raises(TypeCheckError, match="parameter progress"):
+        losses.decayed(1.0, 0.1, "half")
+    with pytest.raises(TypeCheckError, match="parameter inputs"):
+        MLP("two", 3)
+    with pytest.raises(TypeCheckError, match="parameter steps"):
+        Optimisation(steps="many")
+    unchecked = [
+        name
+        for name, module in sys.modules.items()
+        if name.partition(".")[0] == "niso"
+        and getattr(module, "__file__", None)
+        and not hasattr(module, "checked by the suite")
+    ]
+    assert not unchecked
+
+
+def test_sizes_agree_within_a_call_alone():
+    @checked
+    def doubled(a: Float[Tensor, "batch n"], b: "Float[Tensor, 'batch']", longer: int = 0) -> Float[Tensor, " batch"]:
+        return torch.cat([b, b[:longer]])
+
+    for batch in (2, 3):  # which a size of the call before would forbid
+        assert doubled(torch.ones(batch, 4), torch.ones(batch)).shape == (batch,)
+    with pytest.raises(TypeCheckError, match="parameter b"):
+        doubled(torch.ones(2, 4), torch.ones(3))
+    with pytest.raises(TypeCheckError, match="return"):
+        doubled(torch.ones(2, 4), torch.ones(2), longer=1)
+    with pytest.raises(TypeCheckError, match="parameter a"):
+        doubled(torch.ones(2, 4).int(), torch.ones(2))
+
+
+def test_names_for_type_checkers_alone_are_not_checked():
+    def known_later(a: "OnlyWhileChecking", b: int) -> None:
+        pass
+
+    checked(known_later)(object(), 1)
+    with pytest.raises(TypeCheckError, match="parameter b"):
+        checked(known_later)(object(), "one")
