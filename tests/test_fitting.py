@@ -9,7 +9,7 @@ import niso
 from benchmarks import fit as benchmark
 from niso.errors import InputError
 
-FEW = {"steps": 3, "rank": 4, "batch_size": 4, "progress": False}
+FEW = {"steps": 3, "rank": 4, "batch_size": 4, "evaluation_pairs": 16, "progress": False}
 
 
 def shifted(count=40, length=16, channels=2, seed=0):
