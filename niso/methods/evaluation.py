@@ -24,6 +24,11 @@ RELATIVE_MAP_ERROR = Metric(
     "the transformation alone",
     "lower",
 )
+RELATIVE_MAP_ERROR_CENTRED = Metric(
+    "relative_map_error_centred",
+    "the same, relative to what is left of b without the mean over all pairs: above 1, a map is worse than that mean",
+    "lower",
+)
 EQUIVARIANCE_ERROR = Metric(
     "equivariance_error", "‖τa − b‖² / ‖b‖² with the τ that is fitted to the same held-out pair (mean)", "lower"
 )
@@ -48,7 +53,13 @@ LATENT_METRICS = (
         "higher",
     ),
 )
-PAIR_METRICS = (RELATIVE_MAP_ERROR, EQUIVARIANCE_ERROR, EQUIVARIANCE_ERROR_CENTRED, RECONSTRUCTION_ERROR)
+PAIR_METRICS = (
+    RELATIVE_MAP_ERROR,
+    RELATIVE_MAP_ERROR_CENTRED,
+    EQUIVARIANCE_ERROR,
+    EQUIVARIANCE_ERROR_CENTRED,
+    RECONSTRUCTION_ERROR,
+)
 
 
 class Maps(NamedTuple):
@@ -155,10 +166,10 @@ def evaluate_pairs(method: Method, batches: Iterable[tuple[Tensor, ...]], shown:
         return PairEvaluation(means, kept, None, {})
     a, b, own, *other = (torch.cat(part) for part in zip(*coefficients, strict=True))
     common = b.mean(0, keepdim=True)
-    if other:
-        means["relative_map_error"] = metrics.relative_map_error(a, b, tau_other=other[0]).mean().item()
-    means["equivariance_error"] = metrics.equivariance_error(a, b, tau=own).mean().item()
-    means["equivariance_error_centred"] = metrics.equivariance_error(a, b, tau=own, common=common).mean().item()
+    errors_of = {"equivariance_error": own} | ({"relative_map_error": other[0]} if other else {})
+    for name, tau in errors_of.items():
+        means[name] = metrics.equivariance_error(a, b, tau=tau).mean().item()
+        means[f"{name}_centred"] = metrics.equivariance_error(a, b, tau=tau, common=common).mean().item()
     ordered = [in_ascending_order(method, tau[:shown]) for tau in (own, *other)]
     maps = Maps(ordered[0], ordered[1] if other else None, method.map_text)
     return PairEvaluation(means, kept, maps, latent_metrics(a))

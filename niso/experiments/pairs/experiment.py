@@ -41,6 +41,7 @@ from niso.methods.evaluation import (
     LATENT_METRICS,
     RECONSTRUCTION_ERROR,
     RELATIVE_MAP_ERROR,
+    RELATIVE_MAP_ERROR_CENTRED,
     Operator,
     PairEvaluation,
     evaluate_pairs,
@@ -143,6 +144,7 @@ class Pairs(Experiment):
     }
     metrics: ClassVar[tuple[Metric, ...]] = (
         RELATIVE_MAP_ERROR,
+        RELATIVE_MAP_ERROR_CENTRED,
         EQUIVARIANCE_ERROR,
         EQUIVARIANCE_ERROR_CENTRED,
         replace(

@@ -39,6 +39,7 @@ from niso.methods.evaluation import (
     LATENT_METRICS,
     RECONSTRUCTION_ERROR,
     RELATIVE_MAP_ERROR,
+    RELATIVE_MAP_ERROR_CENTRED,
     Operator,
     PairEvaluation,
     evaluate_pairs,
@@ -121,6 +122,7 @@ class Shapes(Experiment):
             text="‖τ′a − b‖² / ‖b‖² with the τ′ of another held-out shape under the same random Möbius transformation "
             "of the sphere, before the encoder is trained on with the head (mean)",
         ),
+        RELATIVE_MAP_ERROR_CENTRED,
         replace(EQUIVARIANCE_ERROR, text=f"{EQUIVARIANCE_ERROR.text}, of variants of held-out shapes, likewise"),
         EQUIVARIANCE_ERROR_CENTRED,
         *LATENT_METRICS,
@@ -130,6 +132,7 @@ class Shapes(Experiment):
         ),
         Metric("equivariance_error_tuned_centred", "the same, centred", "lower"),
         Metric("relative_map_error_tuned", "relative_map_error likewise after it", "lower"),
+        Metric("relative_map_error_tuned_centred", "the same, centred", "lower"),
         Metric(
             "accuracy_val",
             "accuracy on validation shapes: of the training shapes, some that nothing trained on",
@@ -382,7 +385,8 @@ class Shapes(Experiment):
             "test_maps": correct.numel(),
         }
         if method.has_maps:
-            metrics["relative_map_error"] = warped.metrics["relative_map_error"]
+            for name in ("relative_map_error", "relative_map_error_centred"):
+                metrics[name] = warped.metrics[name]
         if method.has_maps and self.config.tuning != "none":
             tuned, warped_tuned = (
                 evaluate_pairs(self.method, batches).metrics
@@ -391,6 +395,7 @@ class Shapes(Experiment):
             metrics["equivariance_error_tuned"] = tuned["equivariance_error"]
             metrics["equivariance_error_tuned_centred"] = tuned["equivariance_error_centred"]
             metrics["relative_map_error_tuned"] = warped_tuned["relative_map_error"]
+            metrics["relative_map_error_tuned_centred"] = warped_tuned["relative_map_error_centred"]
         if len(self.validation):
             validated = self.correct(self.validation)
             metrics["accuracy_val"] = validated.mean().item()
