@@ -1,4 +1,4 @@
-"""Remedies for plain pairs that published runs lack, each tried alone on homNIST. Runs and records one of them.
+"""Remedies for plain pairs of homNIST, each beside `none`. Runs and records one of them.
 
     python -m benchmarks.remedies average --data-dir MNIST
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,13 +17,14 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.utils.hooks import RemovableHandle
 
 from niso.cli.main import main as niso
 from niso.methods import METHODS
 from niso.methods.isometry import Isometry
 from niso.model import IsometryObjective
+from niso.training.run import Run
 
-STEPS = 3_000
 COMMON = (
     "--preset small --method niso --conv.channels 64 --conv.patch 4 --conv.stem-channels 64 --speed exact "
     "--learning-rate 2e-3 --head.steps 800"
@@ -36,13 +36,13 @@ def parameters(optimizer: Optimizer) -> list[Tensor]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
-def clip(norm: float = 1.0) -> None:
+def clip(norm: float = 1.0) -> RemovableHandle:
     """Clip the gradient of every step to this norm."""
 
     def before(optimizer: Optimizer, *_: object) -> None:
         nn.utils.clip_grad_norm_(parameters(optimizer), norm)
 
-    register_optimizer_step_pre_hook(before)
+    return register_optimizer_step_pre_hook(before)
 
 
 class Average:
@@ -51,7 +51,7 @@ class Average:
     def __init__(self, steps: int, decay: float = 0.999) -> None:
         self.steps, self.decay = steps, decay
         self.done, self.means = 0, list[Tensor]()
-        register_optimizer_step_post_hook(self)
+        self.handle = register_optimizer_step_post_hook(self)
 
     @torch.no_grad()
     def __call__(self, optimizer: Optimizer, *_: object) -> None:
@@ -84,24 +84,27 @@ def grow() -> None:
     METHODS["niso"] = f"{__name__}.{Growing.__name__}"
 
 
-REMEDIES: dict[str, tuple[str, Callable[[], object]]] = {
-    "none": ("", lambda: None),
-    "average": ("", lambda: Average(STEPS)),
-    "clipping": ("", clip),
-    "batch-64": (f"--batch-size 64 --steps {STEPS // 4} --warmup-steps 75", lambda: None),
-    "rank-16-channels-64": ("--rank 16 --conv.latent-channels 64", lambda: None),
-    "growing-multiplicity": ("--multiplicity 0.1 --multiplicity-decay 1", grow),
-    "constant-multiplicity": ("--multiplicity 0.1 --multiplicity-decay 1", lambda: None),
+REMEDIES: dict[str, tuple[str, Callable[[int], object]]] = {
+    "none": ("", lambda steps: None),
+    "average": ("", Average),
+    "clipping": ("", lambda steps: clip()),
+    "batch-64": ("--batch-size 64", lambda steps: None),
+    "rank-16-channels-64": ("--rank 16 --conv.latent-channels 64", lambda steps: None),
+    "growing-multiplicity": ("--multiplicity 0.1 --multiplicity-decay 1", lambda steps: grow()),
+    "constant-multiplicity": ("--multiplicity 0.1 --multiplicity-decay 1", lambda steps: None),
 }
+"""Options of `niso run`, and what is done before it, given its steps. The last one has the published weight."""
+FEWER = {"batch-64": 4}
+"""Remedies that take so many times fewer steps, of as many pairs in all."""
 
 
 def call(words: list[str]) -> None:
-    """A command of niso; RuntimeError where it fails."""
+    """A command of niso; where it fails, its exit status is ours."""
     try:
         niso(words)
     except SystemExit as end:
         if end.code:
-            raise RuntimeError(f"niso {' '.join(words)}: exit status {end.code}") from end
+            raise
 
 
 def main() -> None:
@@ -109,15 +112,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("remedy", choices=REMEDIES)
     parser.add_argument("--seed", default="0")
+    parser.add_argument("--steps", type=int, default=3_000, help="steps of pre-training on 16 pairs")
     options, more = parser.parse_known_args()  # what is left goes to niso run
+    run = Run(Path("runs/remedies") / f"{options.remedy}-seed{options.seed}")
+    if run.path.exists():
+        parser.error(f"{run.path} is there already: remove it first (an average cannot be resumed)")
     flags, start = REMEDIES[options.remedy]
-    out = Path("runs/remedies") / f"{options.remedy}-seed{options.seed}"
-    if out.exists():
-        shutil.rmtree(out)  # not resumed: an average would begin anew
-    start()
-    words = f"{COMMON} --steps {STEPS} {flags}".split()
-    call(["run", "homnist", *words, *more, "--seed", options.seed, "--out", str(out)])
-    call(["record", str(out), "--to", f"results/homnist-remedies/{options.remedy}"])
+    steps = options.steps // FEWER.get(options.remedy, 1)
+    start(steps)
+    words = f"{COMMON} --steps {steps} --warmup-steps {steps // 10} {flags}".split()
+    call(["run", "homnist", *words, *more, "--seed", options.seed, "--out", str(run.path)])
+    run.write("facts", {**run.facts, "remedy": options.remedy})
+    call(["record", str(run.path), "--to", f"results/homnist-remedies/{options.remedy}"])
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def main(options: ResultOptions) -> None:
         total = sum(times.values())
         inside = sum(times.get(part, 0.0) for part in ("training", "compilation"))
         seconds = (f"{times[part]:.1f}" if part in times else "—" for part in PARTS)
-        name = f"{result['experiment']} {result['preset']}"
+        name = f"{result['experiment']} {result['preset']}, {result['method']}, seed {result['seed']}"
         rows.append((name, f"{total:.1f}", *seconds, f"{1 - inside / total:.0%}"))
     table("Seconds from the command to the metrics", ("run", "total", *PARTS, "outside training"), rows)
     write("result", Named(options.name), {"results": results})

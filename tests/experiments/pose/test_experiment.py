@@ -56,7 +56,7 @@ def test_results_are_those_described(make, method):
     assert result.metrics.keys() == (described if method in METHODS else described - of_maps)
     assert all(math.isfinite(value) and value >= 0 for value in result.metrics.values())
     assert all(result.metrics[f"sequences_skip{skip}"] == 2 for skip in SKIPS)
-    if method in ("niso", "vit"):
+    if method in ("niso", "niso-group", "nft", "vit"):  # of each kind one: a second evaluation takes long
         torch.manual_seed(5)
         assert experiment.evaluate().metrics == result.metrics
     assert (result.pairs is None) == (method not in METHODS)
