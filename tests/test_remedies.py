@@ -1,0 +1,42 @@
+"""What `benchmarks.remedies` does to an optimiser: a hook that no longer works would be seen nowhere else."""
+
+import pytest
+import torch
+from torch import nn
+
+from benchmarks.remedies import Average, clip
+
+
+@pytest.fixture
+def step():
+    """Takes a step of SGD on a weight, whose gradient is given; the weight after it."""
+    weight = nn.Parameter(torch.zeros(2))
+    optimiser = torch.optim.SGD([weight], lr=1.0)
+
+    def take(*gradient: float) -> list[float]:
+        weight.grad = torch.tensor(gradient, dtype=weight.dtype)
+        optimiser.step()
+        return weight.tolist()
+
+    return take
+
+
+def test_the_average_replaces_the_weights_at_the_last_step(step):
+    average = Average(steps=3, decay=0.75)
+    try:
+        assert step(-1, 0) == [1, 0]
+        assert step(-1, 0) == [2, 0]
+        mean = 0.75 * (0.75 * 1 + 0.25 * 2) + 0.25 * 3
+        assert step(-1, 0) == [pytest.approx(mean), 0]
+        assert step(-1, 0) == [pytest.approx(mean + 1), 0]  # later phases are left alone
+    finally:
+        average.handle.remove()
+
+
+def test_gradients_are_clipped_to_a_norm(step):
+    handle = clip(norm=1.0)
+    try:
+        assert step(-3, 4) == [pytest.approx(0.6, rel=1e-4), pytest.approx(-0.8, rel=1e-4)]
+    finally:
+        handle.remove()
+    assert step(-3, 0)[0] == pytest.approx(3.6, rel=1e-4)
