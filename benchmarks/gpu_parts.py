@@ -349,7 +349,8 @@ def ddp(call: Call, kept: Kept) -> None:
     pairs = 2 if call.rehearse else options.batch
     kept.measure("1 process", lambda: scaling.measure(1, pairs, options))
     kept.measure("2 processes, the same batch", lambda: scaling.measure(2, pairs // 2, options))
-    kept.measure("2 processes, twice the batch", lambda: scaling.measure(2, pairs, options))
+    if not call.rehearse:  # it would try nothing new
+        kept.measure("2 processes, twice the batch", lambda: scaling.measure(2, pairs, options))
 
 
 PARTS = {"polar": polars, "steps": steps, "ddp": ddp}

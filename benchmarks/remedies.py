@@ -20,9 +20,11 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from torch.utils.hooks import RemovableHandle
 
 from niso.cli.main import main as niso
+from niso.files import write_json
 from niso.methods import METHODS
 from niso.methods.isometry import Isometry
 from niso.model import IsometryObjective
+from niso.runs.record import record_of, write_record
 from niso.training.run import Run
 
 COMMON = (
@@ -98,15 +100,6 @@ FEWER = {"batch-64": 4}
 """Remedies that take so many times fewer steps, of as many pairs in all."""
 
 
-def call(words: list[str]) -> None:
-    """A command of niso; where it fails, its exit status is ours."""
-    try:
-        niso(words)
-    except SystemExit as end:
-        if end.code:
-            raise
-
-
 def main() -> None:
     """Parse the arguments, run and record one remedy."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -121,9 +114,13 @@ def main() -> None:
     steps = options.steps // FEWER.get(options.remedy, 1)
     start(steps)
     words = f"{COMMON} --steps {steps} --warmup-steps {steps // 10} {flags}".split()
-    call(["run", "homnist", *words, *more, "--seed", options.seed, "--out", str(run.path)])
-    run.write("facts", {**run.facts, "remedy": options.remedy})
-    call(["record", str(run.path), "--to", f"results/homnist-remedies/{options.remedy}"])
+    try:
+        niso(["run", "homnist", *words, *more, "--seed", options.seed, "--out", str(run.path)])
+    except SystemExit as end:
+        if end.code:
+            raise  # its exit status is ours
+    record = write_record(run, Path("results/homnist-remedies", options.remedy))
+    write_json(record, {"remedy": options.remedy, **record_of(run)})  # what is no setting is told nowhere else
 
 
 if __name__ == "__main__":

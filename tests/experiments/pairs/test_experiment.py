@@ -167,6 +167,7 @@ def test_networks_of_the_user_are_imported_from_the_working_directory(run, refus
     [
         ({"relative_map_error": 0.9}, "maps carry content", True),
         ({"relative_map_error": 0.1}, "maps know the transformation", False),
+        ({"relative_map_error": 0.1, "relative_map_error_centred": 0.9}, "maps carry content", True),
         ({"equivariance_error": 0.1}, "cannot be measured", None),
         ({"invariants_common": 0.999}, "invariants collapse", True),
         ({"mask_mean": 0.99}, "still degenerate", True),
