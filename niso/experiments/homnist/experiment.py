@@ -100,8 +100,8 @@ class Homnist(Experiment):
     config_class = HomnistConfig
     presets = PRESETS
     preset_notes: ClassVar[dict[str, str]] = {
-        "quick": "scikit-learn's digits: a minute or two on one core; 94 % by niso-group",
-        "small": "MNIST, 0.37 M parameters: five minutes on one core; 97 % by niso-group",
+        "quick": "scikit-learn's digits: two to five minutes on one core; 94 % by niso-group",
+        "small": "MNIST, 0.37 M parameters: 5 to 15 minutes on one core; 97 % by niso-group",
         "medium": "MNIST, twice the steps: ten minutes or so; 97 % by triplets",
         "long": "the same network, published losses and 50,000 steps: hours; not run to its end here",
         "paper": "the paper's text, 50,000 steps: for a GPU; not run here",

@@ -105,9 +105,11 @@ SMALL = HomnistConfig(
 )
 """MNIST on one core: a network of 0.37 million parameters on half the resolution, and a test set of 20,000 images.
 
-`niso run homnist --preset small --data-dir MNIST --precision bf16-mixed --compile`, about 5 minutes on one core of an
-AMD EPYC. Records, all methods and three seeds: results/homnist/homnist-small-*.json. They are from before the
-validation split; settings were chosen on test digits, see docs/experiments/index.md ("How settings are chosen")."""
+`niso run homnist --preset small --data-dir MNIST`, about 5 minutes on one core of an AMD EPYC with --precision
+bf16-mixed and --compile (Zen 5), 10 and more in float32 (Zen 3). Records: results/homnist-spectrum/field, in float32.
+Those of results/homnist have the operator as a table and are from before the validation split; settings were chosen on
+test digits, see docs/experiments/index.md ("How settings are chosen"). Plain pairs are better with
+`--rank 16 --conv.latent-channels 64`, groups worse: results/homnist-channels."""
 
 MEDIUM = replace(
     SMALL,
@@ -118,7 +120,7 @@ MEDIUM = replace(
 """Like `small`, for longer; 40,000 test images.
 
 `niso run homnist --preset medium --data-dir MNIST --precision bf16-mixed --compile`, about 9 minutes on one core of an
-AMD EPYC. Records, from before the validation split: results/homnist/homnist-medium-*.json."""
+AMD EPYC. Records, with a table and from before the validation split: results/homnist/homnist-medium-*.json."""
 
 LONG = replace(
     SMALL,
@@ -149,8 +151,8 @@ QUICK = replace(
 )
 """scikit-learn's digits, on 24×24 pixels: no network, a few minutes.
 
-`niso run homnist`, about 3 minutes on one core of an AMD EPYC. Records, from before the validation split:
-results/homnist/homnist-quick-*.json."""
+`niso run homnist`, about 3 minutes on one core of an AMD EPYC. Records, with a table and from before the validation
+split: results/homnist/homnist-quick-*.json."""
 
 PRESETS: dict[str, Any] = {
     "quick": QUICK,
