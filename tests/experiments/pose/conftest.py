@@ -34,7 +34,7 @@ TINY = replace(
     nft_epochs=1,
     nft_maps=8,
     training=Optimisation(steps=2, batch_size=4, learning_rate=1e-3),
-    head=Optimisation(steps=2, batch_size=8, learning_rate=1e-2),
+    head=Optimisation(steps=2, batch_size=32, learning_rate=1e-2),
     mlp=MLPConfig(layers=1, channels=8),
     evaluation_pairs=5,
     clip_frames=12,
