@@ -215,6 +215,16 @@ def test_accuracy_by_strength_has_a_point_for_every_bin():
     np.testing.assert_allclose([np.ptp(line[:, 1]) for line in errors], [0, 50])
 
 
+@pytest.mark.parametrize("count", [1, 4, 9])
+def test_a_legend_of_long_labels_stays_in_its_figure(count):
+    x = np.arange(3.0)
+    labels = [f"{n}\nof two lines" if n < 2 else f"{n}" for n in range(count)]
+    figure = figures.bands([figures.Band(label, x, x) for label in labels], "x", "y")
+    figure.draw_without_rendering()
+    (legend,) = figure.findobj(Legend)
+    assert legend.get_window_extent().y0 >= 0
+
+
 def test_bands_have_a_line_each_and_a_band_where_there_is_an_error():
     x = np.arange(3.0)
     curves = [figures.Band("a", x, x, 0.1 * x, colour=1), figures.Band("b", torch.tensor(x), torch.ones(3))]

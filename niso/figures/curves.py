@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -46,8 +47,8 @@ def bands(curves: Sequence[Band], x_label: str, y_label: str) -> Figure:
         raise ValueError("there are no curves to draw")
     titles = list(dict.fromkeys(curve.panel for curve in curves))
     columns = max(1, 3 // len(titles))
-    most = max(sum(curve.panel == title for curve in curves) for title in titles)
-    figure = Figure((10, 3.6 + (below := 0.2 * math.ceil(most / columns) + 0.25)))
+    lines = max(_lines([curve.label for curve in curves if curve.panel == title], columns) for title in titles)
+    figure = Figure((10, 3.6 + (below := 0.2 * lines + 0.25)))
     panels = [above_and_below(part, 3.6, below) for part in parts(figure, len(titles))]
     panels_of_titles = [above.subplots() for above, _ in panels]
     first = panels_of_titles[0]
@@ -65,6 +66,11 @@ def bands(curves: Sequence[Band], x_label: str, y_label: str) -> Figure:
     for (_, lower), axes in zip(panels, panels_of_titles, strict=True):
         lower.legend(*axes.get_legend_handles_labels(), loc="upper center", ncols=columns, frameon=False, fontsize=9)
     return figure
+
+
+def _lines(labels: Sequence[str], columns: int) -> int:
+    """Lines of text of the longest column of a legend, whose first columns have one label more where need be."""
+    return max(sum(1 + label.count("\n") for label in column) for column in np.array_split(labels, columns))
 
 
 def _looks(colour: int) -> Iterator[tuple[int, int, int]]:
