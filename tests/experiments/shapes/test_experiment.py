@@ -149,7 +149,7 @@ def test_what_is_trained_on_with_the_head_is_chosen(folder, train_phases, method
         assert ("spectrum.eigenvalue_root" in changed) == (method == "niso")
     keys = experiment.evaluate().metrics.keys()
     tuned = {key for key in keys if "_tuned" in key}
-    assert len(tuned) == (3 if tuning == "labels-and-pairs" and method != "autoencoder" else 0)
+    assert len(tuned) == (4 if tuning == "labels-and-pairs" and method != "autoencoder" else 0)
 
 
 def test_frozen_features_are_those_of_the_maps(folder):
