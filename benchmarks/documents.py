@@ -210,9 +210,9 @@ def _quote(values: Mapping[str, str], metric: str) -> str:
     return f"*{values[metric]}*" if metric in values else MISSING
 
 
-def _value(group: Group, metric: str, number: int) -> str:
+def _value(group: Group, metric: str, place: int) -> str:
     estimate = group.estimates.get(metric)
-    return MISSING if estimate is None else f"{estimate.values[number]:.4g}"
+    return MISSING if estimate is None else number(estimate.values[place])
 
 
 def _cell(group: Group, metric: str) -> str:

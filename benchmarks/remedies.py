@@ -20,11 +20,10 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from torch.utils.hooks import RemovableHandle
 
 from niso.cli.main import main as niso
-from niso.files import write_json
 from niso.methods import METHODS
 from niso.methods.isometry import Isometry
 from niso.model import IsometryObjective
-from niso.runs.record import record_of, write_record
+from niso.runs.record import write_record
 from niso.training.run import Run
 
 COMMON = (
@@ -109,7 +108,7 @@ def main() -> None:
     options, more = parser.parse_known_args()  # what is left goes to niso run
     run = Run(Path("runs/remedies") / f"{options.remedy}-seed{options.seed}")
     if run.path.exists():
-        parser.error(f"{run.path} is there already: remove it first (an average cannot be resumed)")
+        parser.error(f"{run.path} is there already: remove it first (remedies are not resumed)")
     flags, start = REMEDIES[options.remedy]
     steps = options.steps // FEWER.get(options.remedy, 1)
     start(steps)
@@ -119,8 +118,7 @@ def main() -> None:
     except SystemExit as end:
         if end.code:
             raise  # its exit status is ours
-    record = write_record(run, Path("results/homnist-remedies", options.remedy))
-    write_json(record, {"remedy": options.remedy, **record_of(run)})  # what is no setting is told nowhere else
+    write_record(run, Path("results/homnist-remedies", options.remedy), remedy=options.remedy)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks.remedies import Average, clip
+from benchmarks.remedies import Average, GrowingObjective, clip
+from niso.model import IsometryObjective
 
 
 @pytest.fixture
@@ -40,3 +41,11 @@ def test_gradients_are_clipped_to_a_norm(step):
     finally:
         handle.remove()
     assert step(-3, 0)[0] == pytest.approx(3.6, rel=1e-4)
+
+
+def test_the_weight_grows_from_zero(monkeypatch):
+    monkeypatch.setattr(GrowingObjective, "__init__", lambda self: nn.Module.__init__(self))
+    objective = GrowingObjective()
+    objective.multiplicity = 0.1
+    assert [objective.multiplicity_at(progress) for progress in (0.0, 0.5, 1.0)] == [0.0, 0.05, 0.1]
+    assert GrowingObjective.multiplicity_at is not IsometryObjective.multiplicity_at  # what training asks for

@@ -57,11 +57,11 @@ MAPS = Check(
     "maps know the transformation",
     "maps carry content, not the transformation alone",
     lambda m: m.get("relative_map_error_centred"),
-    0.5,
+    0.5,  # half of what the mean of all observations leaves
     True,
     "relative_map_error_centred",
     "share each T among several observations (--transform, or group) and train niso-group; a larger --group-size; "
-    "with pairs alone a smaller --rank with more latent channels, or niso-vicreg",
+    "with pairs alone a smaller --rank with more latent channels makes it smaller",
 )
 
 CHECKS = (

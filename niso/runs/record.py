@@ -56,13 +56,16 @@ def record_of(run: Run) -> dict[str, Any]:
     }
 
 
-def write_record(run: Run, folder: Path) -> Path:
+def write_record(run: Run, folder: Path, **more: str) -> Path:
     """Write `<experiment>-<preset>-<method>-seed<n>.json` of a finished run into a folder of records.
+
+    Args:
+        more: what the run itself does not know, to stand first.
 
     Raises:
         InputError: the run is not finished, or the folder has a record of that name with other settings.
     """
-    record = record_of(run)
+    record = {**more, **record_of(run)}
     path = folder / "{experiment}-{preset}-{method}-seed{seed}.json".format(**record)
     if path.exists() and Run.read(path).settings["config"] != record["settings"]["config"]:
         raise InputError(f"{path} is the record of a run with other settings: choose another folder, or remove it")

@@ -66,9 +66,18 @@ def test_a_map_of_another_transformation_has_a_relative_error():
     assert metrics["equivariance_error"] == pytest.approx(0, abs=1e-6)
 
 
+def test_what_all_observations_share_makes_no_centred_error_small():
+    apart, common = (list(batches(16, wrong=True)) for _ in range(2))
+    common = [tuple(view + 10 for view in views) for views in common]
+    without, shared = (evaluate_pairs(make(), views).metrics for views in (apart, common))
+    assert shared["relative_map_error"] < 0.1 * without["relative_map_error"]
+    assert shared["relative_map_error_centred"] > 0.5 * without["relative_map_error_centred"] > 0.25
+
+
 def test_the_relative_map_error_needs_other_observations():
     evaluation = evaluate_pairs(make(), batches(3, others=False))
-    assert "relative_map_error" not in evaluation.metrics and "equivariance_error" in evaluation.metrics
+    assert not [key for key in evaluation.metrics if key.startswith("relative")]
+    assert "equivariance_error" in evaluation.metrics
     assert evaluation.maps.other is None
     assert list(evaluation.views) == ["ψ", "Tψ", "D E(ψ)", "D τ E(ψ)"]
 
