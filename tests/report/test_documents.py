@@ -57,7 +57,7 @@ def test_what_each_seed_gave_has_a_page_of_its_own(tmp_path):
     filled = fill(page, tmp_path, folder="docs")
     assert "old" not in filled and "`paper`" not in filled
     assert "## What came out\n\nOf [docs/all.md](all.md), `results/*.json`.\n" in filled
-    assert "| `quick` | `niso` | 2 | 0.75 | 10 |" in filled.splitlines()
+    assert "| `quick` | `niso` | 2 | 0.7500 | 10 |" in filled.splitlines()
     assert fill(filled, tmp_path, folder="docs") == filled
 
 
