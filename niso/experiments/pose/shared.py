@@ -15,7 +15,7 @@ from niso.experiments.pose.evaluation import BATCH
 from niso.experiments.pose.frames import SHARED_VIEWS, Frames, open_held_out_shared
 from niso.experiments.pose.losses import draw_shared
 from niso.experiments.pose.presets import PoseConfig
-from niso.methods.evaluation import RELATIVE_MAP_ERROR
+from niso.methods.evaluation import RELATIVE_MAP_ERROR, RELATIVE_MAP_ERROR_CENTRED
 from niso.methods.method import Method
 from niso.results import Metric
 
@@ -23,12 +23,19 @@ _SAME = (
     "‖τ′a − b‖² / ‖b‖² of two frames of a rendered room with the τ′ of another room that is seen under the same motion "
     "of the camera (mean): what a map knows of the motion alone"
 )
-METRICS = (
-    replace(RELATIVE_MAP_ERROR, text=_SAME),
-    Metric("identity_relative_map_error", "the same with the identity in place of τ′"),
-    replace(RELATIVE_MAP_ERROR, key="relative_map_error_turn", text=f"{_SAME}; of cameras that turn and do not move"),
-    Metric("identity_relative_map_error_turn", "the same with the identity in place of τ′"),
-)
+_IDENTITY = "the same with the identity in place of τ′"
+
+
+def _metrics(suffix: str, text: str) -> tuple[Metric, ...]:
+    return (
+        replace(RELATIVE_MAP_ERROR, key=f"relative_map_error{suffix}", text=text),
+        Metric(f"identity_relative_map_error{suffix}", _IDENTITY),
+        replace(RELATIVE_MAP_ERROR_CENTRED, key=f"relative_map_error{suffix}_centred"),
+        Metric(f"identity_relative_map_error{suffix}_centred", _IDENTITY),
+    )
+
+
+METRICS = _metrics("", _SAME) + _metrics("_turn", f"{_SAME}; of cameras that turn and do not move")
 """Metrics of maps between rooms, where a run has rendered clips."""
 
 
@@ -58,9 +65,13 @@ def between_rooms(method: Method, rooms: Rooms, count: int, skip: int, seed: int
     method.model.eval()
     found = dict[str, float]()
     for suffix, frames in rooms.items():
-        errors = [_errors(method, *map(method.encode, views)) for views in _views(frames, count, skip, seed)]
-        own, identity = torch.cat(errors).double().mean(0).tolist()
-        found |= {f"relative_map_error{suffix}": own, f"identity_relative_map_error{suffix}": identity}
+        parts = [_solved(method, *map(method.encode, views)) for views in _views(frames, count, skip, seed)]
+        a, b, tau = (torch.cat(part) for part in zip(*parts, strict=True))
+        still = torch.eye(tau.shape[-1], dtype=tau.dtype, device=tau.device).expand_as(tau)
+        for centred, common in (("", None), ("_centred", b.mean(0, keepdim=True))):
+            for identity, tried in (("", tau), ("identity_", still)):
+                error = metrics.relative_map_error(a, b, tau_other=tried, common=common).double().mean().item()
+                found[f"{identity}relative_map_error{suffix}{centred}"] = error
     return found
 
 
@@ -74,8 +85,6 @@ def _views(frames: Frames, count: int, skip: int, seed: int) -> Iterator[tuple[T
         yield tuple(frames(room, frame[:, 0]) for room in (here, there) for frame in (first, second))
 
 
-def _errors(method: Method, a: Tensor, b: Tensor, other_a: Tensor, other_b: Tensor) -> Tensor:
-    """(batch, 2): errors with the map of the other room, and with the identity."""
-    tau = method.solve(other_a, other_b)
-    identity = torch.eye(tau.shape[-1], dtype=tau.dtype, device=tau.device).expand_as(tau)
-    return torch.stack([metrics.relative_map_error(a, b, tau_other=tried) for tried in (tau, identity)], dim=1)
+def _solved(method: Method, a: Tensor, b: Tensor, other_a: Tensor, other_b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Coefficients of both frames, and the map of the other room."""
+    return a, b, method.solve(other_a, other_b)

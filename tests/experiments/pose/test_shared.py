@@ -146,8 +146,11 @@ def test_maps_of_the_motion_alone_have_no_error_between_rooms(tiny_pose):
         frames.__class__ = Posed
     found = shared.between_rooms(Known(True), rooms, 70, 4, EVALUATION_SEED)
     assert found.keys() == {metric.key for metric in shared.METRICS}
-    for suffix in rooms:
+    for suffix in (*rooms, "_centred", "_turn_centred"):
         assert found[f"relative_map_error{suffix}"] < 1e-20 < 1e-4 < found[f"identity_relative_map_error{suffix}"]
+    for suffix in rooms:  # less is left without what all frames share
+        whole, centred = (found[f"identity_relative_map_error{suffix}{part}"] for part in ("", "_centred"))
+        assert whole < centred
     assert found == shared.between_rooms(Known(True), rooms, 70, 4, EVALUATION_SEED)
     constant = shared.between_rooms(Known(False), rooms, 70, 4, EVALUATION_SEED)
     assert constant["identity_relative_map_error"] == 0 < constant["relative_map_error"]
