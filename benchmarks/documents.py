@@ -19,6 +19,14 @@ it is compared with, or —:
     -->
     <!-- end of headlines -->
 
+A table of differences names its metrics, and in each line what it is and two configurations, of which the second is
+taken from the first, seed by seed:
+
+    <!-- differences: accuracy_val accuracy
+    NIso less NFT | results/shapes/shapes-small-niso-seed*.json | results/shapes/shapes-small-nft-seed*.json
+    -->
+    <!-- end of differences -->
+
 Otherwise a cell is mean ± standard error over seeds. What each seed gave stands on a page of its own, which names the
 documents whose tables it repeats, by names or patterns:
 
@@ -40,7 +48,7 @@ from pathlib import Path
 
 from niso.errors import InputError
 from niso.experiments.known import known
-from niso.report.groups import Group, grouped
+from niso.report.groups import Group, difference, grouped
 from niso.report.methods import ELSEWHERE, MethodsTable
 from niso.report.numbers import MISSING, number
 from niso.results import Known
@@ -57,6 +65,10 @@ BENCHMARK = re.compile(
 )
 HEADLINES = re.compile(
     r"(?P<head><!-- headlines\n(?P<lines>.*?)\n-->\n).*?(?P<end><!-- end of headlines -->)", re.DOTALL
+)
+DIFFERENCES = re.compile(
+    r"(?P<head><!-- differences: (?P<metrics>[^\n]+)\n(?P<lines>.*?)\n-->\n).*?(?P<end><!-- end of differences -->)",
+    re.DOTALL,
 )
 SEEDS = re.compile(r"(?P<head><!-- seeds: (?P<documents>[^>]+?) -->\n).*?(?P<end><!-- end of seeds -->)", re.DOTALL)
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -89,11 +101,25 @@ def fill(text: str, root: Path = ROOT, ask: Callable[[str], Known] = known, fold
         path = root / "benchmarks" / "results" / f"{match['name']}.json"
         return match["head"] + table_of_benchmark(path, int(match["number"])) + match["end"]
 
-    def headlines(match: re.Match[str]) -> str:
-        entries = [[part.strip() for part in line.split("|")] for line in match["lines"].splitlines()]
-        return match["head"] + table_of_headlines(entries, root, ask) + match["end"]
+    def entries(match: re.Match[str]) -> list[list[str]]:
+        return [[part.strip() for part in line.split("|")] for line in match["lines"].splitlines()]
 
-    return SEEDS.sub(seeds, BENCHMARK.sub(benchmark, RUNS.sub(runs, HEADLINES.sub(headlines, text))))
+    def headlines(match: re.Match[str]) -> str:
+        return match["head"] + table_of_headlines(entries(match), root, ask) + match["end"]
+
+    def differences(match: re.Match[str]) -> str:
+        table = table_of_differences(entries(match), match["metrics"].split(), root, ask)
+        return match["head"] + table + match["end"]
+
+    for form, filled in (
+        (HEADLINES, headlines),
+        (DIFFERENCES, differences),
+        (RUNS, runs),
+        (BENCHMARK, benchmark),
+        (SEEDS, seeds),
+    ):
+        text = form.sub(filled, text)
+    return text
 
 
 def table_of_runs(paths: Sequence[Path], metrics: Sequence[str], ask: Callable[[str], Known], published: bool) -> str:
@@ -120,15 +146,42 @@ def table_of_headlines(entries: Sequence[Sequence[str]], root: Path, ask: Callab
     lines = [["", "metric", "ours", "seeds", "the paper's"], ["---"] * 5]
     for title, pattern, metric, name in entries:
         shown = _methods(_records(root, pattern), [metric], ask, published=True)
-        if len(shown.groups) != 1:
-            raise InputError(f"{pattern} holds {len(shown.groups)} configurations, not one")
-        group = shown.groups[0]
+        group = _only(shown, pattern)
         values = next((entry.values for entry in shown.known.published if entry.name == name), {})
         about, ours = shown.metric(metric), number(group.estimates[metric].mean)
         published = values[metric].partition(" ")[0] if metric in values else MISSING
         lines.append([title, f"`{metric}`{ARROWS[about.better]}", ours, str(len(group.seeds)), published])
     columns = 5 if any(line[4] != MISSING for line in lines[2:]) else 4
     return _markdown([line[:columns] for line in lines])
+
+
+def table_of_differences(
+    entries: Sequence[Sequence[str]], metrics: Sequence[str], root: Path, ask: Callable[[str], Known]
+) -> str:
+    """Mean ± standard error of the differences between runs of the same seed.
+
+    Args:
+        entries: title, pattern of records, and pattern of the records that they are compared with, of each line.
+    """
+    lines = list[list[str]]()
+    for title, *patterns in entries:
+        tables = [_methods(_records(root, pattern), metrics, ask, published=False) for pattern in patterns]
+        first, second = (_only(table, pattern) for table, pattern in zip(tables, patterns, strict=True))
+        if not lines:
+            names = [f"`{key}`{ARROWS[tables[0].metric(key).better]}" for key in metrics]
+            lines += [["", "seeds", *names], ["---"] * (2 + len(names))]
+        found = {key: difference(first, second, key) for key in metrics}
+        seeds = max((len(estimate.seeds) for estimate in found.values() if estimate), default=0)
+        if not seeds:
+            raise InputError(f"{patterns[0]} and {patterns[1]} have no two seeds in common")
+        lines.append([title, str(seeds), *(str(estimate or MISSING) for estimate in found.values())])
+    return _markdown(lines)
+
+
+def _only(table: MethodsTable, pattern: str) -> Group:
+    if len(table.groups) != 1:
+        raise InputError(f"{pattern} holds {len(table.groups)} configurations, not one")
+    return table.groups[0]
 
 
 def tables_of_seeds(document: Path, root: Path, ask: Callable[[str], Known], folder: str) -> str:

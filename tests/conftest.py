@@ -7,8 +7,10 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,6 +56,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.relative_to(Path(__file__).parent).as_posix().startswith(SLOW):
             item.add_marker("slow")
+    for item in items:  # what shares fixtures stays in one worker: a file, and programs outside
+        item.add_marker(pytest.mark.xdist_group("outside" if "outside" in item.fixturenames else str(item.path)))
     first = {item.path for item in items if item.get_closest_marker("slow") or item.path.name == "test_site.py"}
     items.sort(key=lambda item: item.path in first, reverse=True)  # else one worker would be left with the last of them
 
@@ -62,6 +66,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def one_thread():
     """Batched small SVDs collapse when cores are oversubscribed."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_power_cuts():
+    """A disk that is asked to write at once, file by file, would take a tenth of the suite's time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: None)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_commit():
+    """git is asked once: hundreds of runs would start two processes each."""
+    from niso.training import environment
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(environment, "_commit", cache(environment._commit))
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -197,6 +219,27 @@ def start_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..
     """The same for all tests of a module."""
     with processes(tmp_path_factory.mktemp("processes")) as call:
         yield call
+
+
+@pytest.fixture
+def when() -> Iterator[Callable[[list[Path], Callable[[], object]], None]]:
+    """Does something, in a thread, when all of these files exist."""
+    threads, ended = list[threading.Thread](), threading.Event()
+
+    def watch(files: list[Path], act: Callable[[], object]) -> None:
+        while not all(file.exists() for file in files):
+            if ended.wait(0.01):
+                return
+        act()
+
+    def begin(files: list[Path], act: Callable[[], object]) -> None:
+        threads.append(threading.Thread(target=watch, args=(files, act)))
+        threads[-1].start()
+
+    yield begin
+    ended.set()
+    for thread in threads:
+        thread.join()
 
 
 # Programs without the check of types, which is on in this suite and does not go with torch.compile

@@ -1,6 +1,7 @@
 """Runs in processes of their own: killed at any moment and resumed, or several that share the work."""
 
 import json
+import os
 import random
 import shutil
 import signal
@@ -33,7 +34,7 @@ def edit(run: Path, training: dict | None = None, hardware: dict | None = None, 
 
 
 @pytest.mark.slow
-def test_terminated_at_any_moment(start, niso, images, tmp_path, blank_program, weights):
+def test_terminated_at_any_moment(niso, images, tmp_path, weights, when):
     """SIGTERM at a random moment while every step saves, then on to the end: not one bit differs.
 
     SIGKILL is in tests/test_endurance.py.
@@ -41,13 +42,14 @@ def test_terminated_at_any_moment(start, niso, images, tmp_path, blank_program, 
     whole, run = tmp_path / "whole", tmp_path / "run"
     common = [*OPTIONS, images, "--steps", 100, "--batch-size", 1]
     assert niso("run", "torus", *common, "--out", whole).status == 0
-    words = ["run", "torus", *common, "--checkpoint-seconds", 0, "--out", run]
-    process = start(*words, program=blank_program)
-    wait_for_a_checkpoint(process, run / CHECKPOINT)
-    time.sleep(random.uniform(0, 0.1))
-    process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=240)
-    assert process.returncode == 143 and out == ""
+
+    def terminate():
+        time.sleep(random.uniform(0, 0.1))
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    when([run / CHECKPOINT], terminate)
+    status, out, err = niso("run", "torus", *common, "--checkpoint-seconds", 0, "--out", run)
+    assert (status, out) == (143, "")
     assert "interrupted and saved" in err and f"`niso resume {run}` goes on" in err
     assert not (run / "metrics.json").exists()
     edit(run, hardware={"checkpoint_seconds": 60.0})

@@ -96,15 +96,23 @@ def wrapped(text: str, width: int) -> str:
     return "\n".join(textwrap.fill(line, width) for line in text.splitlines())
 
 
-def show(axes: Axes, values: np.ndarray, limit: float | None = None, signed: bool | None = None) -> AxesImage:
+def show(
+    axes: Axes,
+    values: np.ndarray,
+    limit: float | None = None,
+    signed: bool | None = None,
+    extent: tuple[float, float, float, float] | None = None,
+) -> AxesImage:
     """A matrix as an image, up to `limit` or its own largest magnitude; values that are not finite stay blank.
 
     Args:
         signed: whether colours diverge from zero; by default where a value is negative.
+        extent: left, right, bottom and top; by default a unit for each entry.
     """
     finite = np.isfinite(values)
     shown = np.ma.array(np.where(finite, values, 0.0), mask=~finite)  # matplotlib computes with what is masked too
     limit = largest(values) if limit is None else limit
     signed = bool((shown < 0).any()) if signed is None else signed
     axes.spines[:].set_visible(True)
-    return axes.imshow(shown, cmap=DIVERGING if signed else SEQUENTIAL, vmin=-limit if signed else 0.0, vmax=limit)
+    colours = DIVERGING if signed else SEQUENTIAL
+    return axes.imshow(shown, cmap=colours, vmin=-limit if signed else 0.0, vmax=limit, extent=extent)

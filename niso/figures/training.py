@@ -11,7 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import NullFormatter
 
-from niso.figures.style import BLUE, GREY, Array, as_numpy, largest, parts, show, styled, wrapped
+from niso.figures.style import BLUE, GREY, Array, add_bar, as_numpy, largest, parts, show, styled, wrapped
+
+_GAP = 0.04
+"""Between images, as a share of their width."""
 
 
 @styled
@@ -33,24 +36,26 @@ def image_rows(
     if count == 0:
         raise ValueError("there are no images to show")
     across = min(1.3, 8.2 / count)
-    height = sum(across * shape[0] / shape[1] + 0.06 for shape in (as_numpy(images).shape[1:3] for _, images in rows))
+    drawn = [(title, as_numpy(images)) for title, images in rows]
+    heights = [values.shape[1] / values.shape[2] for _, values in drawn]  # in images' widths
     tight = ConstrainedLayoutEngine(w_pad=0.02, h_pad=0.02, wspace=0, hspace=0, rect=(0.005, 0, 0.99, 1))
-    figure = Figure((across * count + 1.9, height + 0.1), layout=tight)
-    cells = figure.subplots(len(rows), count, squeeze=False)
-    for cell in cells.flat:
-        cell.axis("off")
-    for line, (title, images) in zip(cells, rows, strict=True):
-        values = as_numpy(images)
-        for axes, values_of_one in zip(line, values, strict=False):
+    figure = Figure((across * count + 1.9, sum(across * high + 0.06 for high in heights) + 0.1), layout=tight)
+    # axes are what takes time: a row has one, whose unit is an image's width
+    lines = figure.subplots(len(rows), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, (title, values), high in zip(lines, drawn, heights, strict=True):
+        axes.axis("off")
+        for place, values_of_one in enumerate(values):
+            left = place * (1 + _GAP)
+            extent = (left, left + 1.0, high, 0.0)
             if values.ndim == 4:
                 black, white = limits
-                colours = np.nan_to_num((values_of_one - black) / (white - black)).clip(0, 1)
-                image = axes.imshow(colours)
+                axes.imshow(np.nan_to_num((values_of_one - black) / (white - black)).clip(0, 1), extent=extent)
             else:
-                image = show(axes, values_of_one, largest(values), bool((values < 0).any()))
+                image = show(axes, values_of_one, largest(values), bool((values < 0).any()), extent)
+        axes.set(xlim=(0, count * (1 + _GAP) - _GAP), ylim=(high, 0), anchor="W")
         if values.ndim == 3:
-            figure.colorbar(image, ax=list(line), shrink=0.85, pad=0.01, aspect=12)
-        line[0].text(-0.08, 0.5, wrapped(title, 20), transform=line[0].transAxes, ha="right", va="center")
+            add_bar(image, axes, shrink=0.85, pad=0.01, aspect=12, panchor="W")
+        axes.text(-0.08 / count, 0.5, wrapped(title, 20), transform=axes.transAxes, ha="right", va="center")
     return figure
 
 

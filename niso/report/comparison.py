@@ -10,7 +10,7 @@ from pathlib import Path
 from niso.files import write_atomically
 from niso.report import methods
 from niso.report.curves import curve_pictures
-from niso.report.groups import Group, grouped
+from niso.report.groups import Estimate, Group, difference, grouped
 from niso.report.html import render
 from niso.report.methods import MethodsTable
 from niso.report.pictures import Embedded, embed, embed_drawn
@@ -40,6 +40,19 @@ class Section:
     @property
     def notes(self) -> list[str]:
         return [note for note in (self.table.sources, methods.fitting_note(self.table.metrics)) if note]
+
+    @cached_property
+    def differences(self) -> list[tuple[Group, Group, dict[str, Estimate]]]:
+        """Each configuration against the first of its preset, where they have seeds in common."""
+        firsts: dict[str, Group] = {}
+        found = []
+        for group in self.groups:
+            first = firsts.setdefault(group.preset, group)
+            estimates = {key: difference(group, first, key) for key in self.table.metrics}
+            known = {key: estimate for key, estimate in estimates.items() if estimate is not None}
+            if first is not group and known:
+                found.append((group, first, known))
+        return found
 
     @cached_property
     def curves(self) -> list[Embedded]:

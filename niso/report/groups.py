@@ -109,6 +109,21 @@ class Group:
         return estimates
 
 
+def difference(first: Group, second: Group, metric: str) -> Estimate | None:
+    """A metric of `first` less that of `second`, seed by seed; None where they have no two seeds in common.
+
+    Runs of one seed have the same data, split in the same way: what makes a seed easy or hard for both is left out.
+    """
+    ours, theirs = (
+        dict(zip(estimate.seeds, estimate.values, strict=True)) if estimate is not None else {}
+        for estimate in (first.estimates.get(metric), second.estimates.get(metric))
+    )
+    seeds = [seed for seed in ours if seed is not None and seed in theirs]
+    if len(seeds) < 2:
+        return None
+    return Estimate(first.estimates[metric].metric, seeds, [ours[seed] - theirs[seed] for seed in seeds])
+
+
 def described(runs: Sequence[Run], known: Known) -> dict[str, Metric]:
     """What runs say of their metrics; where they are of an older version, what the experiment declares.
 

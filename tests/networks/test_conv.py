@@ -135,28 +135,21 @@ def test_autocast_stays_close_and_trains():
     assert all(p.grad.isfinite().all() for p in [*encoder.parameters(), *decoder.parameters()])
 
 
-COMPILE = """
+EXPORT = """
 import torch
 from niso.networks import ConvConfig, ConvEncoder
 
 torch.set_num_threads(1)
 config = ConvConfig((8, 12), image_channels=3, channels=(4, 6), blocks=1, latent_channels=5, stem_channels=3)
 encoder, image = ConvEncoder(config), torch.randn(2, 3, 8, 12)
-compiled = torch.compile(encoder, fullgraph=True, backend="aot_eager")  # needs no C++ compiler
-exported = torch.export.export(encoder, (image,)).module()
-results = []
-for network in (encoder, compiled):
-    z = network(image)
-    gradients = torch.autograd.grad(z.square().sum(), list(encoder.parameters()))
-    results.append([z, *gradients])
-torch.testing.assert_close(*results, rtol=1e-4, atol=1e-4)
-torch.testing.assert_close(exported(image), results[0][0])
+exported = torch.export.export(encoder, (image,)).module()  # one graph, without a break
+torch.testing.assert_close(exported(image), encoder(image))
 """
 
 
 @pytest.mark.slow
-def test_compile_and_export(outside):
-    outside(COMPILE)
+def test_export(outside):
+    outside(EXPORT)
 
 
 def test_initial_weights_are_lecun_normal():

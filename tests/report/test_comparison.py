@@ -65,6 +65,17 @@ def words(runs, out, known=ask):
     return " ".join(re.sub(r"<[^>]*>", " ", text).split())
 
 
+def test_differences_of_the_same_seeds(tmp_path):
+    paths = [record(tmp_path / "results", seed, accuracy=a) for seed, a in enumerate((0.5, 0.8, 0.9))]
+    paths += [record(tmp_path / "results", seed, "nft", accuracy=a) for seed, a in enumerate((0.4, 0.6), start=0)]
+    page = words(paths, tmp_path / "c.html")
+    assert "Differences, seed by seed" in page
+    # −0.1 and −0.2; seed 2 has no counterpart
+    assert "quick · nft quick · niso -0.150 ± 0.050 2 seeds" in page
+    alone = words([record(tmp_path / "other", 0, accuracy=0.5), *paths[-1:]], tmp_path / "d.html")
+    assert "seed by seed" not in alone
+
+
 def test_records_and_folders_together_beside_published_figures(tmp_path, comparison_table):
     paths = [record(tmp_path / "results", seed, accuracy=a) for seed, a in enumerate((0.8, 0.9))]
     paths += [run(tmp_path / "run", 2, accuracy=1.0), record(tmp_path / "results", 0, "nft", accuracy=0.4)]

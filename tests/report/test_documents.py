@@ -61,6 +61,28 @@ def test_what_each_seed_gave_has_a_page_of_its_own(tmp_path):
     assert fill(filled, tmp_path, folder="docs") == filled
 
 
+def test_differences_are_taken_seed_by_seed(tmp_path):
+    for seed, (ours, theirs) in enumerate([(0.5, 0.4), (0.8, 0.6), (0.9, 0.6)]):
+        add(tmp_path, seed, accuracy=ours)
+        add(tmp_path, seed, "paper", accuracy=theirs)
+    add(tmp_path, 3, accuracy=0.1)  # a seed that the other lacks
+    line = "quick less paper | results/{} | results/{}\n-->\nold\n<!-- end of differences -->\n"
+    line = f"<!-- differences: accuracy\n{line}"
+    filled = fill(line.format("quick-*.json", "paper-*.json"), tmp_path)
+    # 0.1, 0.2 and 0.3: standard deviation 0.1, which is far less than that of either
+    assert filled.splitlines()[3:] == [
+        "|  | seeds | `accuracy` |",
+        "| --- | --- | --- |",
+        "| quick less paper | 3 | 0.200 ± 0.058 |",
+        "<!-- end of differences -->",
+    ]
+    assert fill(filled, tmp_path) == filled
+    with pytest.raises(InputError, match=r"quick-3\.json and results/paper-.* have no two seeds in common"):
+        fill(line.format("quick-3.json", "paper-*.json"), tmp_path)
+    with pytest.raises(InputError, match="holds 2 configurations, not one"):
+        fill(line.format("*.json", "paper-*.json"), tmp_path)
+
+
 def test_filling_twice_changes_nothing(tmp_path):
     add(tmp_path, 0, accuracy=0.25, seconds=1)
     once = fill(TEXT, tmp_path)

@@ -6,7 +6,6 @@ import re
 import shutil
 import signal
 import sys
-import threading
 import time
 from dataclasses import replace
 from subprocess import Popen
@@ -92,27 +91,6 @@ def heeded():
     yield
     for number, handler in previous.items():
         signal.signal(number, handler)
-
-
-@pytest.fixture
-def when():
-    """Does something, in a thread, when all of these files exist."""
-    threads, ended = [], threading.Event()
-
-    def watch(files, act):
-        while not all(file.exists() for file in files):
-            if ended.wait(0.01):
-                return
-        act()
-
-    def begin(files, act):
-        threads.append(threading.Thread(target=watch, args=(files, act)))
-        threads[-1].start()
-
-    yield begin
-    ended.set()
-    for thread in threads:
-        thread.join()
 
 
 class Unresponsive(Exception):
