@@ -43,10 +43,10 @@ class Section:
 
     @cached_property
     def differences(self) -> list[tuple[Group, Group, dict[str, Estimate]]]:
-        """Each configuration against the first of its preset, where they have seeds in common."""
+        """Each configuration of several seeds against the first such of its preset, where seeds are the same."""
         firsts: dict[str, Group] = {}
         found = []
-        for group in self.groups:
+        for group in (group for group in self.groups if len(group.seeds) > 1):
             first = firsts.setdefault(group.preset, group)
             estimates = {key: difference(group, first, key) for key in self.table.metrics}
             known = {key: estimate for key, estimate in estimates.items() if estimate is not None}

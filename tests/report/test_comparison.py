@@ -68,8 +68,9 @@ def words(runs, out, known=ask):
 def test_differences_of_the_same_seeds(tmp_path):
     paths = [record(tmp_path / "results", seed, accuracy=a) for seed, a in enumerate((0.5, 0.8, 0.9))]
     paths += [record(tmp_path / "results", seed, "nft", accuracy=a) for seed, a in enumerate((0.4, 0.6), start=0)]
+    paths.append(record(tmp_path / "results", 0, "ablation", accuracy=0.1))  # of one seed: nothing to compare
     page = words(paths, tmp_path / "c.html")
-    assert "Differences, seed by seed" in page
+    assert "Differences, seed by seed" in page and "quick · ablation quick" not in page
     # −0.1 and −0.2; seed 2 has no counterpart
     assert "quick · nft quick · niso -0.150 ± 0.050 2 seeds" in page
     alone = words([record(tmp_path / "other", 0, accuracy=0.5), *paths[-1:]], tmp_path / "d.html")
