@@ -54,10 +54,11 @@ SLOW = (
 @pytest.hookimpl(tryfirst=True)  # before tests are selected by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.relative_to(Path(__file__).parent).as_posix().startswith(SLOW):
+        file = item.path.relative_to(Path(__file__).parent).as_posix()
+        if file.startswith(SLOW):
             item.add_marker("slow")
-    for item in items:  # what shares fixtures stays in one worker: a file, and programs outside
-        item.add_marker(pytest.mark.xdist_group("outside" if "outside" in item.fixturenames else str(item.path)))
+        # what shares fixtures stays in one worker: a file, and programs outside
+        item.add_marker(pytest.mark.xdist_group("outside" if "outside" in item.fixturenames else file))
     first = {item.path for item in items if item.get_closest_marker("slow") or item.path.name == "test_site.py"}
     items.sort(key=lambda item: item.path in first, reverse=True)  # else one worker would be left with the last of them
 

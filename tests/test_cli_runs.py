@@ -118,11 +118,13 @@ def test_a_run_that_another_process_works_on(refused, unfinished, command):
 
 
 def test_evaluation_gives_the_same_metrics(niso, finished):
-    before = Run(finished).metrics
+    before, facts = Run(finished).metrics, Run(finished).facts
     for name in ("metrics.json", "report.html"):
         (finished / name).unlink()
     assert niso("evaluate", finished).status == 0
     assert Run(finished).metrics == before
+    after = Run(finished).facts
+    assert after.pop("evaluated").keys() == {"commit", "started"} and after == facts  # of its training
     assert (finished / "report.html").is_file()
 
 

@@ -51,7 +51,8 @@ def record_of(run: Run) -> dict[str, Any]:
         **{key: settings.pop(key) for key in ("experiment", "preset", "method", "seed")},
         "metrics": run.metrics,
         "curves": run.curves,
-        "facts": {name: facts.get(name) for name in FACTS},
+        "facts": {name: facts.get(name) for name in FACTS}
+        | {name: value for name, value in facts.items() if name == "evaluated"},  # later than its training
         "settings": settings,
     }
 

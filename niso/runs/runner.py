@@ -210,6 +210,9 @@ def _train_and_evaluate(
     took: dict[str, Any] = {name: totals[name] for name in ("seconds", "seconds_wall") if name in totals}
     if training:
         took["times"] = times.seconds
+    else:  # the other facts are of the training
+        now = environment(fabric.device)
+        took["evaluated"] = {key: now[key] for key in ("commit", "started")}
     said = [*result.notes, *map(str, kind.findings(metrics))]
     notes = {"notes": said} if said else {}
     folder.write("facts", {**facts, **_meaning(settings, kind), **took, **notes, "settings": _determining(folder)})

@@ -36,6 +36,13 @@ def test_a_record_has_settings_facts_and_metrics(run, tmp_path, niso):
     assert str(tmp_path) not in path.read_text()
 
 
+def test_a_later_evaluation_is_noted(run, tmp_path):
+    assert "evaluated" not in Run.read(write_record(run, tmp_path)).facts
+    later = {"commit": "f67af1c6552e", "started": "2026-11-23T07:41:47+00:00"}
+    run.write("facts", {**run.facts, "evaluated": later})
+    assert Run.read(write_record(run, tmp_path)).facts["evaluated"] == later
+
+
 def test_the_data_folder_is_named_without_its_path(run, tmp_path):
     record = Run.read(write_record(edit(run, "data_dir: null", "data_dir: secret/place/photos"), tmp_path))
     assert record.settings["data_dir"] == "photos"
