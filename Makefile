@@ -37,7 +37,8 @@ test: lint unit
 
 # One OpenMP thread a worker, sleeping while it waits: batched small SVDs collapse when cores are oversubscribed.
 # Bytecode is kept, which each worker and each process of a test would else compile anew. Each file stays in one
-# worker, so that what its tests share is made once (tests/conftest.py); files that take long come first.
+# worker, so that what its tests share is made once, and so do tests of compiled programs (tests/conftest.py); files that
+# take long come first.
 PYTEST = OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1 MPLBACKEND=Agg PYTHONDONTWRITEBYTECODE= \
 	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 

@@ -27,8 +27,8 @@ taken from the first, seed by seed:
     -->
     <!-- end of differences -->
 
-Otherwise a cell is mean ± standard error over seeds. What each seed gave stands on a page of its own, which names the
-documents whose tables it repeats, by names or patterns:
+But for headlines, a cell is mean ± standard error over seeds. What each seed gave stands on a page of its own, which
+names the documents whose tables it repeats, by names or patterns:
 
     <!-- seeds: README.md docs/**/*.md -->
     <!-- end of seeds -->
@@ -165,16 +165,18 @@ def table_of_differences(
     """
     lines = list[list[str]]()
     for title, *patterns in entries:
+        if len(patterns) != 2:
+            raise InputError(f"{title} must name two patterns of records, not {len(patterns)}")
         tables = [_methods(_records(root, pattern), metrics, ask, published=False) for pattern in patterns]
         first, second = (_only(table, pattern) for table, pattern in zip(tables, patterns, strict=True))
         if not lines:
-            names = [f"`{key}`{ARROWS[tables[0].metric(key).better]}" for key in metrics]
+            names = [_column(tables[0], key) for key in metrics]
             lines += [["", "seeds", *names], ["---"] * (2 + len(names))]
         found = {key: difference(first, second, key) for key in metrics}
-        seeds = max((len(estimate.seeds) for estimate in found.values() if estimate), default=0)
-        if not seeds:
-            raise InputError(f"{patterns[0]} and {patterns[1]} have no two seeds in common")
-        lines.append([title, str(seeds), *(str(estimate or MISSING) for estimate in found.values())])
+        counts = {len(estimate.seeds) if estimate else 0 for estimate in found.values()}
+        if len(counts) > 1 or counts == {0}:
+            raise InputError(f"{patterns[0]} and {patterns[1]} have no two seeds in common that have all metrics")
+        lines.append([title, str(*counts), *map(str, found.values())])
     return _markdown(lines)
 
 
@@ -246,9 +248,13 @@ def _head(paths: Sequence[Path], shown: MethodsTable, seeds: str) -> tuple[list[
     """Names of the columns, with units and arrows towards what is better, and the line under them."""
     names = ["variant" if len({path.parent for path in paths}) > 1 else "preset", "method", seeds]
     for key in shown.metrics:
-        metric = shown.metric(key)
-        names.append(f"`{key}`{ARROWS[metric.better]}{f' ({metric.unit})' if metric.unit else ''}")
+        names.append(_column(shown, key))
     return names, ["---"] * len(names)
+
+
+def _column(shown: MethodsTable, key: str) -> str:
+    metric = shown.metric(key)
+    return f"`{key}`{ARROWS[metric.better]}{f' ({metric.unit})' if metric.unit else ''}"
 
 
 def _names(group: Group) -> tuple[str, str]:

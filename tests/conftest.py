@@ -4,6 +4,7 @@ import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -71,7 +72,7 @@ def one_thread():
 
 @pytest.fixture(autouse=True, scope="session")
 def no_power_cuts():
-    """A disk that is asked to write at once, file by file, would take a tenth of the suite's time."""
+    """Files are not flushed to the disk one by one, which would take a tenth of the suite's time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda file: None)
         yield
@@ -79,7 +80,7 @@ def no_power_cuts():
 
 @pytest.fixture(autouse=True, scope="session")
 def one_commit():
-    """git is asked once: hundreds of runs would start two processes each."""
+    """The commit is looked up once: hundreds of runs would start two processes of git each."""
     from niso.training import environment
 
     with pytest.MonkeyPatch.context() as patch:
@@ -220,6 +221,16 @@ def start_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..
     """The same for all tests of a module."""
     with processes(tmp_path_factory.mktemp("processes")) as call:
         yield call
+
+
+@pytest.fixture
+def heeded() -> Iterator[None]:
+    """SIGTERM and SIGHUP are not ignored, as below nohup; one that comes too early or too late does nothing."""
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    previous = {number: signal.signal(number, lambda *_: None) for number in numbers}
+    yield
+    for number, handler in previous.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

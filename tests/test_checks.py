@@ -1,6 +1,7 @@
 """The suite checks what it says it checks: a check that is off would be seen nowhere else."""
 
 import sys
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -43,6 +44,24 @@ def test_sizes_agree_within_a_call_alone():
         doubled(torch.ones(2, 4), torch.ones(2), longer=1)
     with pytest.raises(TypeCheckError, match="parameter a"):
         doubled(torch.ones(2, 4).int(), torch.ones(2))
+
+
+def test_a_call_unlike_those_that_passed_is_checked():
+    @checked
+    def first(
+        values: dict[str, Float[Tensor, " n"]], of: Callable[[Tensor], object], more: list[int]
+    ) -> Float[Tensor, ""]:
+        return of(values["a"])
+
+    good = torch.ones(2)
+    for _ in range(2):
+        assert first({"a": good}, torch.sum, [1]) == 2
+    with pytest.raises(TypeCheckError, match="parameter values"):
+        first({"a": good[None]}, torch.sum, [1])
+    with pytest.raises(TypeCheckError, match="parameter more"):
+        first({"a": good}, torch.sum, ["1"])
+    with pytest.raises(TypeCheckError, match="return"):
+        first({"a": good}, torch.neg, [1])
 
 
 def test_names_for_type_checkers_alone_are_not_checked():

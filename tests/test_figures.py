@@ -142,6 +142,8 @@ def test_rows_of_images(count, height, width, seed):
     rows = [("image", torch.tensor(colours)), ("difference", difference), ("error", difference**2)]
     axes = panels(figures.image_rows(rows, limits=(-1.0, 1.0)))
     assert [len(line.images) for line in axes] == [count] * 3
+    ends = [end for image in axes[0].images for end in image.get_extent()[:2]]
+    assert ends == sorted(ends) and len(set(ends)) == 2 * count  # one beside the other
     for image, colour in zip(axes[0].images, colours, strict=True):
         np.testing.assert_allclose(image.get_array(), ((colour + 1) / 2).clip(0, 1))
     signed, magnitude = axes[1].images[0].get_clim(), axes[2].images[0].get_clim()

@@ -1,4 +1,4 @@
-"""Runs in processes of their own: killed at any moment and resumed, or several that share the work."""
+"""Runs that are terminated at any moment and resumed, and several processes that share the work."""
 
 import json
 import os
@@ -34,6 +34,8 @@ def edit(run: Path, training: dict | None = None, hardware: dict | None = None, 
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("heeded")
+@pytest.mark.skipif(os.name == "nt", reason="there SIGTERM ends a process at once")
 def test_terminated_at_any_moment(niso, images, tmp_path, weights, when):
     """SIGTERM at a random moment while every step saves, then on to the end: not one bit differs.
 

@@ -43,7 +43,7 @@ class Section:
 
     @cached_property
     def differences(self) -> list[tuple[Group, Group, dict[str, Estimate]]]:
-        """Each configuration of several seeds against the first such of its preset, where seeds are the same."""
+        """Each configuration of several seeds less the first such one of its preset, where they share two seeds."""
         firsts: dict[str, Group] = {}
         found = []
         for group in (group for group in self.groups if len(group.seeds) > 1):

@@ -112,7 +112,8 @@ class Group:
 def difference(first: Group, second: Group, metric: str) -> Estimate | None:
     """A metric of `first` less that of `second`, seed by seed; None where they have no two seeds in common.
 
-    Runs of one seed have the same data, split in the same way: what makes a seed easy or hard for both is left out.
+    What both draw from a seed in the same way, such as the split of the data, is as easy or hard for either, and left
+    out.
     """
     ours, theirs = (
         dict(zip(estimate.seeds, estimate.values, strict=True)) if estimate is not None else {}

@@ -52,7 +52,7 @@ def record_of(run: Run) -> dict[str, Any]:
         "metrics": run.metrics,
         "curves": run.curves,
         "facts": {name: facts.get(name) for name in FACTS}
-        | {name: value for name, value in facts.items() if name == "evaluated"},  # later than its training
+        | ({"evaluated": facts["evaluated"]} if "evaluated" in facts else {}),  # only where it was evaluated again
         "settings": settings,
     }
 

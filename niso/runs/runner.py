@@ -190,6 +190,7 @@ def _train_and_evaluate(
         return folder.metrics
     checkpoint.save(folder.path / "weights.safetensors", phase.objective.state_dict(), _origin(settings))
     times.end("data")
+    now = environment(fabric.device)
     result = experiment.evaluate()
     times.end("evaluation")
     if began is not None:
@@ -206,12 +207,11 @@ def _train_and_evaluate(
     folder.write("curves", result.curves)
     for name, tensors in result.tensors.items():
         checkpoint.save(folder.path / f"{name}.safetensors", tensors, _origin(settings))
-    facts = {key: value for key, value in folder.facts.items() if key != "metric_descriptions"}
+    facts = {key: value for key, value in folder.facts.items() if key not in ("metric_descriptions", "evaluated")}
     took: dict[str, Any] = {name: totals[name] for name in ("seconds", "seconds_wall") if name in totals}
     if training:
         took["times"] = times.seconds
     else:  # the other facts are of the training
-        now = environment(fabric.device)
         took["evaluated"] = {key: now[key] for key in ("commit", "started")}
     said = [*result.notes, *map(str, kind.findings(metrics))]
     notes = {"notes": said} if said else {}

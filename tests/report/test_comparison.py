@@ -67,7 +67,7 @@ def words(runs, out, known=ask):
 
 def test_differences_of_the_same_seeds(tmp_path):
     paths = [record(tmp_path / "results", seed, accuracy=a) for seed, a in enumerate((0.5, 0.8, 0.9))]
-    paths += [record(tmp_path / "results", seed, "nft", accuracy=a) for seed, a in enumerate((0.4, 0.6), start=0)]
+    paths += [record(tmp_path / "results", seed, "nft", accuracy=a) for seed, a in enumerate((0.4, 0.6))]
     paths.append(record(tmp_path / "results", 0, "ablation", accuracy=0.1))  # of one seed: nothing to compare
     page = words(paths, tmp_path / "c.html")
     assert "Differences, seed by seed" in page and "quick · ablation quick" not in page

@@ -83,16 +83,6 @@ def ended(monkeypatch):
             process.wait()
 
 
-@pytest.fixture
-def heeded():
-    """SIGTERM and SIGHUP are not ignored, as below nohup; one that comes too early or too late does nothing."""
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    previous = {number: signal.signal(number, lambda *_: None) for number in numbers}
-    yield
-    for number, handler in previous.items():
-        signal.signal(number, handler)
-
-
 class Unresponsive(Exception):
     pass
 

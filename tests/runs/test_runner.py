@@ -80,7 +80,11 @@ def test_another_seed_is_refused(finished, refused, command):
 def test_a_changed_evaluation_is_done_again(finished):
     before = Run.open(finished).metrics
     edit(finished, None, evaluation_pairs=4)
+    runner.evaluate(finished)
+    assert "evaluated" in Run.open(finished).facts
+    (finished / "metrics.json").unlink()
     assert runner.resume(finished)["equivariance_error"] != before["equivariance_error"]
+    assert "evaluated" not in Run.open(finished).facts
 
 
 def test_metrics_are_those_declared_in_their_order(finished):

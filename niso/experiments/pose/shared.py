@@ -23,15 +23,15 @@ _SAME = (
     "‖τ′a − b‖² / ‖b‖² of two frames of a rendered room with the τ′ of another room that is seen under the same motion "
     "of the camera (mean): what a map knows of the motion alone"
 )
-_IDENTITY = "the same with the identity in place of τ′"
+_IDENTITY = "with the identity in place of τ′"
 
 
 def _metrics(suffix: str, text: str) -> tuple[Metric, ...]:
     return (
         replace(RELATIVE_MAP_ERROR, key=f"relative_map_error{suffix}", text=text),
-        Metric(f"identity_relative_map_error{suffix}", _IDENTITY),
         replace(RELATIVE_MAP_ERROR_CENTRED, key=f"relative_map_error{suffix}_centred"),
-        Metric(f"identity_relative_map_error{suffix}_centred", _IDENTITY),
+        Metric(f"identity_relative_map_error{suffix}", f"relative_map_error{suffix} {_IDENTITY}"),
+        Metric(f"identity_relative_map_error{suffix}_centred", f"relative_map_error{suffix}_centred {_IDENTITY}"),
     )
 
 
