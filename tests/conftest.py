@@ -59,7 +59,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if file.startswith(SLOW):
             item.add_marker("slow")
         # what shares fixtures stays in one worker: a file, and programs outside
-        item.add_marker(pytest.mark.xdist_group("outside" if "outside" in item.fixturenames else file))
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group("outside" if "outside" in item.fixturenames else file))
     first = {item.path for item in items if item.get_closest_marker("slow") or item.path.name == "test_site.py"}
     items.sort(key=lambda item: item.path in first, reverse=True)  # else one worker would be left with the last of them
 

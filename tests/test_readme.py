@@ -106,6 +106,7 @@ def test_readme_shows_the_library_and_both_commands():
     assert ["make", "test"] in shown
 
 
+@pytest.mark.xdist_group("outside")
 @pytest.mark.usefixtures("registries")
 @pytest.mark.parametrize("block", PYTHON)
 def test_python_block_runs(block, request, tmp_path, monkeypatch):
