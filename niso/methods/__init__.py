@@ -17,6 +17,7 @@ METHODS: Registry[type[Method]] = Registry(
         "niso-group": "niso.methods.isometry.Groups",
         "niso-contrastive": "niso.methods.isometry.Contrastive",
         "niso-vicreg": "niso.methods.isometry.Vicreg",
+        "niso-group-vicreg": "niso.methods.isometry.VicregGroups",
         "niso-no-equivariance": "niso.methods.isometry.NoEquivariance",
         "niso-no-multiplicity": "niso.methods.isometry.NoMultiplicity",
         "niso-no-operator": "niso.methods.isometry.NoOperator",

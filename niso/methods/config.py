@@ -149,8 +149,8 @@ class MethodConfig(IsometryConfig):
     contrastive: float = 0.1
     """Weight of the contrastive loss in the method niso-contrastive, see `niso.losses.contrastive`."""
     vicreg: float = 0.3
-    """Weight of the variance, invariance and covariance of invariants in the method niso-vicreg, see
-    `niso.losses.vicreg`."""
+    """Weight of the variance, invariance and covariance of invariants in the methods niso-vicreg and
+    niso-group-vicreg, see `niso.losses.vicreg`."""
     complete: bool = False
     """In the method niso-no-basis, solve for the whole orthogonal matrix that an SVD makes of b aᵀ, an arbitrary
     rotation where b aᵀ is zero; otherwise τ is zero there. It takes an SVD of N × N for every pair."""
@@ -174,7 +174,7 @@ class MethodConfig(IsometryConfig):
     def unread_weight(self, relative: bool = False) -> dict[str, str]:
         """The same for the two weights that there are."""
         if not (self.relative_pairs or relative):
-            return {"relative_equivariance": "here it is for niso-triplet, niso-group and niso-vicreg"}
+            return {"relative_equivariance": "here it is for triplets, groups and niso-vicreg"}
         if self.relative_equivariance is None:
             return {}
         given = f"--relative-equivariance, here {self.relative_equivariance:g},"
@@ -217,9 +217,9 @@ class GroupConfig(ClassifierConfig):
     """The same where several observations can share one transformation."""
 
     group: int = 4
-    """Observations that share one T in the method niso-group; the batch is a multiple of it."""
+    """Observations that share one T in the methods niso-group; the batch is a multiple of it."""
     leave_one_out: bool = True
-    """In niso-group, solve each member's map from the others alone."""
+    """In the methods niso-group, solve each member's map from the others alone."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

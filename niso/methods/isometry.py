@@ -164,6 +164,12 @@ class Vicreg(Isometry):
         return self.config.vicreg
 
 
+class VicregGroups(Groups, Vicreg):
+    """NIso from groups, whose invariants must vary as well (not in the paper)."""
+
+    reads = Groups.reads | Vicreg.reads
+
+
 class NoEquivariance(Isometry):
     """The paper's ablation without the equivariance loss: α = 0."""
 

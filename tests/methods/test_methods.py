@@ -149,7 +149,7 @@ def test_the_objective_has_gradients_for_every_view(name, dtype):
 def test_methods_need_the_views_and_groups_that_they_say():
     kinds = {name: (METHODS.find(name).views, METHODS.find(name).grouped, make(name).group) for name in METHODS}
     assert kinds.pop("niso-triplet") == kinds.pop("nft-triplet") == (3, False, 1)
-    assert kinds.pop("niso-group") == (2, True, 2)
+    assert kinds.pop("niso-group") == kinds.pop("niso-group-vicreg") == (2, True, 2)
     assert set(kinds.values()) == {(2, False, 1)}
 
 
@@ -179,6 +179,7 @@ def test_ablations_leave_one_term_out():
         "niso-group": (0.5, 0.1, 0.0, 0.0, "soft"),
         "niso-contrastive": (0.5, 0.1, 0.1, 0.0, "soft"),
         "niso-vicreg": (0.5, 0.1, 0.0, 0.3, "soft"),
+        "niso-group-vicreg": (0.5, 0.1, 0.0, 0.3, "soft"),
         "niso-no-equivariance": (0.0, 0.1, 0.0, 0.0, "soft"),
         "niso-no-multiplicity": (0.5, 0.0, 0.0, 0.0, "soft"),
         "niso-no-operator": (0.5, 0.0, 0.0, 0.0, None),
@@ -190,7 +191,7 @@ def test_a_relative_loss_replaces_the_absolute_one_where_it_is_meant_for(of_pair
     """In pairs only where the experiment says so; always where maps are solved from other observations."""
     monkeypatch.setattr(GroupConfig, "relative_pairs", of_pairs)
     of_pairs_alone = ("niso", "niso-contrastive", "niso-no-basis", "niso-no-equivariance")
-    for name in (*of_pairs_alone, "niso-triplet", "niso-group", "niso-vicreg"):
+    for name in (*of_pairs_alone, "niso-triplet", "niso-group", "niso-vicreg", "niso-group-vicreg"):
         objective = make(name, relative_equivariance=0.03).objective()
         relative = of_pairs or name not in of_pairs_alone
         assert objective.model.relative is relative
@@ -310,9 +311,10 @@ def test_methods_are_found_by_name():
 
 
 def test_data_decides_which_methods_suit():
-    pairs = {name for name in METHODS if "triplet" not in name and name != "niso-group"}
+    grouped = {"niso-group", "niso-group-vicreg"}
+    pairs = {name for name in METHODS if "triplet" not in name} - grouped
     assert set(methods_of()) == pairs
-    assert set(methods_of(views=3)) == set(METHODS) - {"niso-group"}
+    assert set(methods_of(views=3)) == set(METHODS) - grouped
     assert methods_of(views=3, grouped=True) == tuple(METHODS)
     assert set(methods_of(maps=True)) == pairs - {"autoencoder"}
     assert methods_of()[0] == "niso"

@@ -21,7 +21,7 @@ Architecture = Literal["conv", "vit"]
 class HomnistConfig(PartialViewsConfig, GroupConfig):
     """Settings of the homNIST experiment.
 
-    `relative_equivariance` is for niso-triplet and niso-group, whose maps transport other observations than they are
+    `relative_equivariance` is for triplets and groups, whose maps transport other observations than they are
     solved from, and for niso-vicreg: in other pairs it drives what a digit is from its invariants into its map.
     """
 

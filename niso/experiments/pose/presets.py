@@ -37,7 +37,7 @@ class PoseConfig(PartialViewsConfig, MethodConfig):
     """Motions of the cameras in rendered clips, in turn. "free" is the nearest to hand-held footage."""
     shared: float | None = None
     """Share of the examples of pre-training that come from other rendered clips, in which different rooms are seen
-    under the same camera motion; by default all in the method niso-group, which takes these rooms in groups, and none
+    under the same camera motion; by default all in the methods niso-group, which take these rooms in groups, and none
     in other methods."""
     shared_clips: int = 384
     """Number of these clips, of `clip_frames` frames each."""
@@ -46,9 +46,9 @@ class PoseConfig(PartialViewsConfig, MethodConfig):
     rooms: int = 4
     """Rooms that each of these motions is seen in."""
     group: int = 4
-    """In the method niso-group, rooms that are drawn for a motion."""
+    """In the methods niso-group, rooms that are drawn for a motion."""
     leave_one_out: bool = True
-    """In niso-group, solve each room's map from the others alone."""
+    """In the methods niso-group, solve each room's map from the others alone."""
     composition: float = 0.0
     """Weight of the composition loss, see `niso.losses.composition`."""
     quality: float = 0.25

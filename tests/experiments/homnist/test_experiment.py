@@ -241,6 +241,7 @@ def test_the_ablations_leave_one_term_out():
         "niso-group": (True, True, False, 4, True),
         "niso-contrastive": (True, True, True, 1, False),
         "niso-vicreg": (True, True, False, 1, True),
+        "niso-group-vicreg": (True, True, False, 4, True),
         "niso-no-equivariance": (False, True, False, 1, False),
         "niso-no-multiplicity": (True, False, False, 1, False),
         "niso-no-operator": (True, False, False, 1, False),
