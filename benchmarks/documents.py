@@ -247,8 +247,7 @@ def _methods(
 def _head(paths: Sequence[Path], shown: MethodsTable, seeds: str) -> tuple[list[str], list[str]]:
     """Names of the columns, with units and arrows towards what is better, and the line under them."""
     names = ["variant" if len({path.parent for path in paths}) > 1 else "preset", "method", seeds]
-    for key in shown.metrics:
-        names.append(_column(shown, key))
+    names += [_column(shown, key) for key in shown.metrics]
     return names, ["---"] * len(names)
 
 

@@ -73,7 +73,7 @@ def one_thread():
 
 @pytest.fixture(autouse=True, scope="session")
 def no_power_cuts():
-    """Files are not flushed to the disk one by one, which would take a tenth of the suite's time."""
+    """Files are not flushed to the disk one by one: no test cuts the power."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda file: None)
         yield

@@ -190,7 +190,7 @@ def _train_and_evaluate(
         return folder.metrics
     checkpoint.save(folder.path / "weights.safetensors", phase.objective.state_dict(), _origin(settings))
     times.end("data")
-    now = environment(fabric.device)
+    now = {} if training else environment(fabric.device)
     result = experiment.evaluate()
     times.end("evaluation")
     if began is not None:

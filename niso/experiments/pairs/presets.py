@@ -66,7 +66,7 @@ class PairsConfig(Strict):
     contrastive: float = 0.1
     """Weight of the contrastive loss in the method niso-contrastive."""
     vicreg: float = 0.3
-    """Weight of the variance, invariance and covariance of invariants in the methods niso-vicreg and niso-group-vicreg."""
+    """Weight of the variance, invariance and covariance of invariants in niso-vicreg and niso-group-vicreg."""
     nft_epochs: int = 50
     """Epochs of the block diagonalisation in the methods nft."""
     nft_maps: int = 3_200

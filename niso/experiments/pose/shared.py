@@ -65,7 +65,10 @@ def between_rooms(method: Method, rooms: Rooms, count: int, skip: int, seed: int
     method.model.eval()
     found = dict[str, float]()
     for suffix, frames in rooms.items():
-        parts = [_solved(method, *map(method.encode, views)) for views in _views(frames, count, skip, seed)]
+        parts = []
+        for views in _views(frames, count, skip, seed):
+            a, b, other_a, other_b = map(method.encode, views)
+            parts.append((a, b, method.solve(other_a, other_b)))
         a, b, tau = (torch.cat(part) for part in zip(*parts, strict=True))
         still = torch.eye(tau.shape[-1], dtype=tau.dtype, device=tau.device).expand_as(tau)
         for centred, common in (("", None), ("_centred", b.mean(0, keepdim=True))):
@@ -83,8 +86,3 @@ def _views(frames: Frames, count: int, skip: int, seed: int) -> Iterator[tuple[T
     for sequence, first, second in zip(*parts, strict=True):
         here, there = sequence.T
         yield tuple(frames(room, frame[:, 0]) for room in (here, there) for frame in (first, second))
-
-
-def _solved(method: Method, a: Tensor, b: Tensor, other_a: Tensor, other_b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Coefficients of both frames, and the map of the other room."""
-    return a, b, method.solve(other_a, other_b)
