@@ -110,7 +110,7 @@ def frozen(method: Method) -> Method:
     parametrised."""
     method = copy.copy(method)
     method.precision = nullcontext
-    method.model = copy.deepcopy(method.model).cpu().eval()
+    method.model = copy.deepcopy(method.model).cpu().eval().requires_grad_(False)
     if (spectrum := method.spectrum()) is not None:
         method.model.spectrum = FixedSpectrum(*spectrum)
     return method

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,7 +19,7 @@ from niso.data.pairs.sampling import BATCH, as_tensor, scaled, unscaled
 from niso.data.pairs.table import BYTES, Scaling
 from niso.errors import InputError
 from niso.experiments.diagnosis import Finding
-from niso.experiments.saved import CONFIG, FORMAT, MODEL
+from niso.experiments.saved import CONFIG, FORMAT, MODEL, REBUILT
 from niso.experiments.settings import Settings
 from niso.files import write_atomically, write_new
 from niso.hub import SCHEME, repository
@@ -32,8 +33,6 @@ OUTSIDE = 0.5
 """How far observations may lie outside of the range of the data, as a share of its width."""
 PIXELS = (0.0, 255.0)
 """A range in which floats −1 … 1 are taken for pixels in other units."""
-REBUILT = ("data", "chosen")
-"""Facts of a run that say how its model is built."""
 
 
 class Head(NamedTuple):
@@ -90,6 +89,7 @@ class Fitted:
         """Of one observation."""
         self._channels_first = data["kind"] == "images"
         self._any_channels = bool(data.get("any_channels"))
+        self._hides = getattr(settings.config, "confidence", "none") == "given"  # NaN are pixels that are not seen
         self.clip: float | None = data.get("clip")
         """Scaled values are clipped to ± this."""
         offset, scale = (tuple(float(value) for value in data["scaling"][part]) for part in Scaling._fields)
@@ -103,7 +103,7 @@ class Fitted:
         elif self._channels_first and self.clip is None:  # of older versions, which scaled images from it to −1 … 1
             self.range = offset[0] - scale[0], offset[0] + scale[0]
             self.facts["data"] = {**data, "range": list(self.range)}
-        method.model.eval().requires_grad_(False)
+        method.model.eval()
 
     @property
     def spectrum(self) -> Spectrum | None:
@@ -115,7 +115,8 @@ class Fitted:
         """Coefficients (n, k, d) of observations (n, …) in the learned eigenbasis.
 
         Raises:
-            ValueError: observations of another shape than those trained on, or in other units.
+            TypeError: values that are no real numbers.
+            ValueError: observations of another shape than those trained on, in other units, or NaN or infinite.
         """
         return self._like(x, self._encoded(x))
 
@@ -260,7 +261,7 @@ class Fitted:
         """Observations as the networks take them: of order one, with an axis of channels, on the model's device.
 
         Raises:
-            ValueError: as in `encode`.
+            TypeError, ValueError: as in `encode`.
         """
         observed = self._tensor(x)
         if observed.ndim == len(self.shape):  # without the axis of a single channel
@@ -270,8 +271,9 @@ class Fitted:
         if observed.ndim != len(self.shape) + 1 or tuple(observed.shape[1:])[: len(shape)] != shape:
             expected = ", ".join([*map(str, shape), *["any"] * free])
             raise ValueError(f"observations must be (n, {expected}), as those trained on, not {tuple(x.shape)}")
-        if observed.numel():
-            low, high = (float(value) for value in observed.aminmax())
+        seen = observed[~observed.isnan()] if self._hides else observed
+        if seen.numel():
+            low, high = (float(value) for value in seen.aminmax())
             self._check_range(low, high, observed.is_floating_point())
         values = self._by_channel(lambda part: scaled(part, self.scaling), observed)
         return values if self.clip is None else values.clamp(-self.clip, self.clip)
@@ -282,8 +284,10 @@ class Fitted:
         Values may lie outside of their range by half of its width.
 
         Raises:
-            ValueError: they are not.
+            ValueError: they are not, or are not finite.
         """
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise ValueError("observations hold NaN or infinite values: repair or remove them")
         least, most = self.range or (0.0, 0.0)
         if least == most:
             return
@@ -305,7 +309,9 @@ class Fitted:
         return change(x)
 
     def _tensor(self, values: Array) -> Tensor:
-        tensor = as_tensor(np.ascontiguousarray(values)) if isinstance(values, np.ndarray) else values
+        tensor = as_tensor(values) if isinstance(values, np.ndarray) else values
+        if tensor.is_complex():
+            raise TypeError(f"values must be real numbers, not of type {tensor.dtype}")
         return tensor.to(next(self.method.model.parameters()).device)
 
     @staticmethod

@@ -6,9 +6,9 @@ It trains by the same experiment, recipes and loop as `niso run pairs`.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import fields, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from niso.config import Hardware
+from niso.config import Hardware, parse
 from niso.data.pairs.table import make_table
 from niso.errors import InputError, Interrupted, nearest
 from niso.experiments.experiment import Own
-from niso.experiments.pairs.experiment import Given, Pairs, PairsResult, default_for
+from niso.experiments.pairs.experiment import OF_OWN, Given, Pairs, PairsResult, default_for
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
 from niso.experiments.settings import Settings, check_choice
 from niso.fitted import Array, Fitted
@@ -29,6 +29,7 @@ from niso.runs import runner
 from niso.training.progress import quiet
 
 NAME = "the data"
+COMMAND = "niso.fit(…)  # of a program"
 
 
 def fit(
@@ -68,7 +69,8 @@ def fit(
         transform: instead of `tx`, what niso applies to x: shift, rotation, affine, homography, colour or elastic of
             images, shift or warp of signals.
         method: see `niso.methods.METHODS`; by default niso-group where transformations are shared, and niso.
-        encoder, decoder: your own modules; latents (batch, points, channels) or (batch, channels, height, width).
+        encoder, decoder: your own modules, trained in place from what they are; latents (batch, points, channels) or
+            (batch, channels, height, width).
         preset: quick, standard or large.
         steps: instead of the preset's.
         device: "cpu" or "cuda"; a GPU where there is one by default.
@@ -85,7 +87,10 @@ def fit(
         TrainingError: the loss is not finite.
     """
     check_choice("preset", preset, PRESETS)
-    config = _config(PRESETS[preset], transform, steps, settings)
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise InputError(f"seed must be a whole number from 0 on, not {seed!r}")
+    given = {name: value for name, value in (("transform", transform), ("steps", steps)) if value is not None}
+    config = _config(PRESETS[preset], {**settings, **given, "in_memory": True})
     arrays = _arrays(x, tx)
     others = {"ttx": ttx, "group": group, "label": label, "source": source, "points": points, "weights": weights}
     for name, values in others.items():
@@ -94,22 +99,23 @@ def fit(
     if (encoder is None) != (decoder is None):
         raise InputError("encoder and decoder go together: give both")
     own = None if encoder is None or decoder is None else Own(encoder, decoder)
-    given = Given(make_table(NAME, arrays, config.reading), own)
+    table = make_table(NAME, arrays, config.reading)
     if method is None:
         method = default_for(arrays.keys())
     check_choice("method", method, Pairs.methods())
+    _refuse_unread(settings, Pairs.unread(config, method, None) | (OF_OWN if own else {}))
     made = list[_Kept]()
 
     def make(*words: Any) -> Pairs:
-        kind = partial(_Kept, given=given)
+        kind = partial(_Kept, given=Given(table, own))
         made.append(kind(*words))
         return made[0]
 
     hardware = Hardware(accelerator=_accelerator(device))
-    all_settings = Settings("pairs", preset, config, method, seed, hardware=hardware)
+    all_settings = Settings("pairs", preset, config, method, int(seed), hardware=hardware)
     with _folder(out) as folder, _left_alone(hardware), nullcontext() if progress else quiet():
         try:
-            metrics = runner.run(all_settings, folder, make=make, tune=False, report=out is not None)
+            metrics = runner.run(all_settings, folder, make=make, tune=False, report=out is not None, command=COMMAND)
         except Interrupted as error:
             if out is None:
                 raise KeyboardInterrupt from error
@@ -130,31 +136,28 @@ class _Kept(Pairs):
         return self.result
 
 
-def _config(preset: PairsConfig, transform: str | None, steps: int | None, settings: Mapping[str, Any]) -> PairsConfig:
+def _config(preset: PairsConfig, settings: Mapping[str, Any]) -> PairsConfig:
     """The preset with what a call asks for.
 
     Raises:
         InputError: there is no such setting, or its value is not allowed.
     """
-    parts: dict[str, tuple[Any, dict[str, Any]]] = {
-        "reading": (preset.reading, {} if transform is None else {"transform": transform}),
-        "training": (preset.training, {} if steps is None else {"steps": steps}),
-        "": (preset, {}),
-    }
+    values = asdict(preset)
+    places = {name: part for part in (values, values["training"], values["reading"]) for name in part}
     for name, value in settings.items():
-        for part, changes in parts.values():
-            if name in {field.name for field in fields(part)}:
-                changes[name] = value
-                break
-        else:
-            known = [field.name for part, _ in parts.values() for field in fields(part)]
-            raise InputError(f"unknown setting {name!r}{nearest(name, known)}")
-    try:
-        parts["reading"][1]["in_memory"] = True
-        nested = {name: replace(part, **changes) for name, (part, changes) in parts.items() if name}
-        return replace(preset, **nested, **parts[""][1])
-    except ValueError as error:
-        raise InputError(str(error)) from error
+        if name not in places:
+            raise InputError(f"unknown setting {name!r}{nearest(name, places)}")
+        nested = isinstance(places[name][name], dict) and isinstance(value, Mapping)
+        places[name][name] = {**places[name][name], **value} if nested else value
+    return parse(PairsConfig, values, "niso.fit")
+
+
+def _refuse_unread(named: Iterable[str], unread: Mapping[str, str]) -> None:
+    """InputError for a setting that would change nothing."""
+    reasons = {path.removeprefix("reading."): why for path, why in unread.items()}
+    for name in named:
+        if name in reasons:
+            raise InputError(f"{name} has no effect, leave it out: {reasons[name]}")
 
 
 def _arrays(x: Any, tx: Array | None) -> dict[str, np.ndarray]:
@@ -180,11 +183,15 @@ def _arrays(x: Any, tx: Array | None) -> dict[str, np.ndarray]:
 
 
 def _numpy(values: Any) -> np.ndarray:
+    """As an array; InputError where that cannot be."""
     if isinstance(values, Tensor):
         values = values.detach().cpu()
         values = values.float() if values.dtype == torch.bfloat16 else values
         return values.numpy()
-    return np.asarray(values)
+    try:
+        return np.asanyarray(values)
+    except ValueError as error:
+        raise InputError(f"arrays must be alike: {error}: bring them to one shape") from error
 
 
 def _accelerator(device: str | torch.device | None) -> Any:
@@ -192,7 +199,10 @@ def _accelerator(device: str | torch.device | None) -> Any:
         return "auto"
     kinds = {"cpu": "cpu", "cuda": "gpu"}
     try:
-        return kinds[torch.device(device).type]
+        chosen = torch.device(device)
+        if chosen.index:
+            raise InputError(f"device must be the first GPU, not {device}: set CUDA_VISIBLE_DEVICES={chosen.index}")
+        return kinds[chosen.type]
     except (KeyError, RuntimeError) as error:
         raise InputError(f"device must be cpu or cuda, not {device}") from error
 

@@ -60,6 +60,7 @@ def test_metrics_diagnosis_and_run_folder(fitted, tmp_path, refused):
     assert kept.run == tmp_path / "run" and (kept.run / "report.html").exists()
     assert kept.metrics["equivariance_error"] == model.metrics["equivariance_error"]
     assert "niso.fit on arrays in memory" in refused("evaluate", kept.run)
+    assert "<code>niso.fit(…)" in (kept.run / "report.html").read_text()
 
 
 def test_a_data_set_of_pairs_and_pictures_that_niso_transforms():
@@ -74,10 +75,13 @@ def test_a_data_set_of_pairs_and_pictures_that_niso_transforms():
 @pytest.mark.parametrize("method", ["autoencoder", "niso-no-basis"])
 def test_a_method_without_a_basis_has_networks_to_train(method):
     x, tx = shifted()
-    model = niso.fit(x, tx, method=method, **FEW, latent_channels=4)
+    few = {name: value for name, value in FEW.items() if name != "rank"}
+    model = niso.fit(x, tx, method=method, **few, latent_channels=4)
     assert model.encode(x).shape == (40, 16, 4)
     with pytest.raises(InputError, match=f"identity leaves {method} nothing to train"):
-        niso.fit(x, tx, method=method, **FEW, architecture="identity")
+        niso.fit(x, tx, method=method, **few, architecture="identity")
+    with pytest.raises(InputError, match=f"rank has no effect, leave it out: the method {method} does not read it"):
+        niso.fit(x, tx, method=method, **FEW)
 
 
 def test_modules_of_the_user():
@@ -85,8 +89,24 @@ def test_modules_of_the_user():
     encoder, decoder = nn.Linear(2, 6), nn.Linear(6, 2)
     model = niso.fit(x, tx, encoder=encoder, decoder=decoder, **FEW)
     assert model.encode(x).shape == (40, 4, 6) and model.method.model.encoder is encoder
+    trained = encoder.weight.detach().clone()
+    niso.fit(x, tx, encoder=encoder, decoder=decoder, **FEW)  # as in a notebook, where a cell is run again
+    assert not torch.equal(encoder.weight, trained)
+    with pytest.raises(InputError, match="latent_channels has no effect, leave it out: the networks are your own"):
+        niso.fit(x, tx, encoder=encoder, decoder=decoder, **FEW, latent_channels=4)
+    with pytest.raises(InputError, match="the networks do not take observations"):
+        niso.fit(x, tx, encoder=encoder.double(), decoder=decoder.double(), **FEW)
     with pytest.raises(InputError, match="give both"):
         niso.fit(x, tx, encoder=encoder, **FEW)
+
+
+def test_sources_are_held_out_together_and_values_are_those_of_numpy():
+    x, tx = shifted()
+    source = np.arange(40) // 4
+    model = niso.fit(x[:, ::-1], tx[:, ::-1], source=source, **{**FEW, "rank": np.int64(4)}, seed=3)
+    assert model.settings.config.rank == 4
+    with pytest.raises(InputError, match="name a transformation"):
+        niso.fit(x, source=source, **FEW)
 
 
 def test_the_generators_and_threads_of_the_program_are_left_alone():
@@ -115,6 +135,14 @@ def test_progress_is_silent_where_it_is_not_wanted(capsys):
         ({"rnk": 3}, "unknown setting 'rnk'; did you mean rank"),
         ({"transform": "shift"}, "leave --transform out"),
         ({"device": "quantum"}, "device must be cpu or cuda"),
+        ({"device": "cuda:1"}, "set CUDA_VISIBLE_DEVICES=1"),
+        ({"rank": "many"}, "niso.fit: rank: Input should be a valid integer"),
+        ({"head": {"step": 3}}, "niso.fit: unknown setting 'step'; did you mean steps"),
+        ({"kind": "image"}, "niso.fit: reading.kind: Input should be 'auto', 'images', 'signals' or 'points'"),
+        ({"seed": -1}, "seed must be a whole number from 0 on, not -1"),
+        ({"skip": 3}, "skip has no effect, leave it out: it is not for a file .npz"),
+        ({"tx": np.ma.masked_greater(shifted()[1], 1)}, "some values of tx are masked"),
+        ({"x": [[1.0], [2.0, 3.0]]}, "arrays must be alike"),
         ({"x": 3, "tx": None}, "x must be an array"),
         ({"x": [1, 2], "tx": None}, "must be pairs"),
     ],
@@ -130,6 +158,15 @@ def test_other_observations_are_refused(fitted):
     model, x, tx = fitted
     with pytest.raises(ValueError, match=r"observations must be \(n, 16, 2\)"):
         model.encode(x[:, :8])
+    one = x.copy()
+    one[3, 2, 1] = np.nan
+    with pytest.raises(ValueError, match="hold NaN or infinite values"):
+        model.encode(one)
+    with pytest.raises(ValueError, match="some values are masked"):
+        model.encode(np.ma.masked_greater(x, 1))
+    for values in (x.astype(complex), torch.from_numpy(x.astype(complex))):
+        with pytest.raises(TypeError, match="must be real numbers"):
+            model.encode(values)
     with pytest.raises(ValueError, match="as many transformed"):
         model.map(x, tx[1:])
 

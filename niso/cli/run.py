@@ -107,7 +107,8 @@ def parse_run(arguments: list[str]) -> Call:
     experiment, *rest = arguments
     kind, program = EXPERIMENTS.find(experiment), f"niso run {experiment}"
     first = parse_known(Options, program, rest)
-    given = _before_flags(kind, first.preset, first.config)
+    file = read_yaml(first.config) if first.config else {}
+    given = _before_flags(kind, first.preset, first.config, file)
     if {"-h", "--help"} & set(rest):
         print(short.of_experiment(kind, given.preset, given.config))
         raise SystemExit(0)
@@ -115,7 +116,7 @@ def parse_run(arguments: list[str]) -> Call:
     shared = {name: getattr(given, name) for name in ("preset", "method", "seed", "data_dir", "hardware")}
     about = f"{kind.summary}\n\nPresets: {', '.join(kind.presets)}\n\nMethods: {', '.join(kind.methods())}"
     options: Any = parse(every, program, rest, every(**shared, settings=given.config), about)
-    if first.method is None and first.methods is None and first.config is None:
+    if first.method is None and first.methods is None and "method" not in file:
         options = replace(options, method=kind.default_method(options.settings, options.data_dir))
     methods, last = _methods(kind, options), options.seed + options.seeds - 1
     values = {"method": methods[0], "seed": options.seed, "data_dir": options.data_dir}
@@ -141,9 +142,8 @@ def make_options(kind: type[Experiment]) -> type[Any]:
     return make_dataclass("Options", [settings_field], bases=(Options,), frozen=True, kw_only=True)
 
 
-def _before_flags(kind: type[Experiment], preset: str | None, path: Path | None) -> Settings:
-    """A preset overlaid by a configuration file, which may name the preset."""
-    file = read_yaml(path) if path else {}
+def _before_flags(kind: type[Experiment], preset: str | None, path: Path | None, file: Mapping[Any, Any]) -> Settings:
+    """A preset overlaid by what a configuration file holds, which may name the preset."""
     if file.get("experiment", kind.name) != kind.name:
         raise InputError(f"{path} is a configuration of {file['experiment']!r}, not of {kind.name!r}")
     for key in ("config", "hardware"):

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
+from niso.data.video.sequences import natural
 from niso.errors import InputError
 
 TRAIN = (
@@ -53,7 +54,7 @@ def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[I
     if not data_dir.is_dir():
         problem = "is not a folder" if data_dir.exists() else "does not exist"
         raise InputError(f"data folder {data_dir} {problem}: give --data-dir a folder of images")
-    files = sorted(path for path in data_dir.rglob("*") if path.suffix.lower() in EXTENSIONS and path.is_file())
+    files = sorted(pictures_in(data_dir))
     if len(files) < 2:
         raise InputError(
             f"data folder {data_dir} holds {len(files)} images ({', '.join(sorted(EXTENSIONS))}): "
@@ -76,6 +77,14 @@ def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[I
     held_out = set(files[4::5] or files[-1:])
     train = [image for file, image in images.items() if file not in held_out]
     return train, [image for file, image in images.items() if file in held_out]
+
+
+def pictures_in(folder: Path) -> list[Path]:
+    """All pictures in a folder and below, but hidden ones, in the natural order of their names."""
+    found = [path for path in folder.rglob("*") if path.suffix.lower() in EXTENSIONS and path.is_file()]
+    named = ((path, path.relative_to(folder)) for path in found)
+    shown = [(path, name) for path, name in named if not any(part.startswith(".") for part in name.parts)]
+    return [path for path, name in sorted(shown, key=lambda pair: natural(pair[1].as_posix()))]
 
 
 def shipped() -> list[Path]:

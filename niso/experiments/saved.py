@@ -18,6 +18,8 @@ from niso.files import parse_json
 CONFIG, MODEL = "config.json", "model.safetensors"
 """Files of a saved model."""
 FORMAT = "niso-model-1"
+REBUILT = ("data", "chosen")
+"""Facts of a run that say how its model is built."""
 
 
 class Saved(NamedTuple):

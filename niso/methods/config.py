@@ -100,12 +100,12 @@ class IsometryConfig(Strict):
         return {f"field.{name}": f"--field.features are {self.field.features}" for name in unread}
 
     def unread_weight(self, relative: bool = False) -> dict[str, str]:
-        """Which weights of the equivariance loss are not read, and why: none here, where there is one.
+        """Which settings of the equivariance loss are not read, and why.
 
         Args:
             relative: whether the method takes a relative weight whatever the experiment says, see `Isometry`.
         """
-        return {}
+        return {} if self.equivariance else {"whitened": "--equivariance is 0"}
 
 
 @dataclass(frozen=True)
@@ -174,9 +174,10 @@ class MethodConfig(IsometryConfig):
     def unread_weight(self, relative: bool = False) -> dict[str, str]:
         """The same for the two weights that there are."""
         if not (self.relative_pairs or relative):
-            return {"relative_equivariance": "here it is for triplets, groups and niso-vicreg"}
+            here = "here it is for triplets, groups and niso-vicreg"
+            return super().unread_weight() | {"relative_equivariance": here}
         if self.relative_equivariance is None:
-            return {}
+            return super().unread_weight()
         given = f"--relative-equivariance, here {self.relative_equivariance:g},"
         return {"equivariance": f"{given} replaces it; change that, or set it to None"}
 

@@ -64,11 +64,15 @@ def write_record(run: Run, folder: Path, **more: str) -> Path:
         more: what the run itself does not know, to stand first.
 
     Raises:
-        InputError: the run is not finished, or the folder has a record of that name with other settings.
+        InputError: the run is not finished, or the folder has a record of that name with other settings, or of
+            other data.
     """
     record = {**more, **record_of(run)}
     path = folder / "{experiment}-{preset}-{method}-seed{seed}.json".format(**record)
-    if path.exists() and Run.read(path).settings["config"] != record["settings"]["config"]:
-        raise InputError(f"{path} is the record of a run with other settings: choose another folder, or remove it")
+    if path.exists():
+        old = Run.read(path).settings
+        for key, what in (("config", "with other settings"), ("data_dir", "on other data")):
+            if old.get(key) != record["settings"][key]:
+                raise InputError(f"{path} is the record of a run {what}: choose another folder, or remove it")
     write_json(path, record)
     return path

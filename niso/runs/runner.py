@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from niso.errors import InputError
 from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.known import known
+from niso.experiments.saved import REBUILT
 from niso.experiments.settings import Settings
 from niso.files import locked, write_atomically
 from niso.random import step_seed
@@ -44,6 +45,7 @@ def run(
     make: Make | None = None,
     tune: bool = True,
     report: bool = True,
+    command: str | None = None,
 ) -> dict[str, float]:
     """Run an experiment in a new folder and return its metrics.
 
@@ -52,6 +54,7 @@ def run(
         make: makes the experiment; by default its class.
         tune: see `make_fabric`.
         report: draw figures and write the report.
+        command: the call that made the run, for its record; by default that of this program.
 
     Raises:
         NisoError: see `Run.create` and `train`.
@@ -59,6 +62,8 @@ def run(
     began = time.monotonic() if began is None else began
     fabric = make_fabric(settings.hardware, lambda: Run.create(out, settings.dump()), tune)
     new = Run.open(out)
+    if command and fabric.is_global_zero:
+        new.write("facts", {"command": command})
     try:
         return _execute(new, settings, fabric, began, make, report)
     except Exception:
@@ -150,8 +155,11 @@ def _train_and_evaluate(
         experiment = (make or kind)(*words, precision)
         if fabric.is_global_zero and training and experiment.announcement:
             say(f"{settings.experiment}: {experiment.announcement}")
-        if fabric.is_global_zero and training and (drawn := experiment.facts()):
-            folder.write("facts", {**folder.facts, **drawn})
+        if fabric.is_global_zero:
+            drawn = experiment.facts()
+            _check_split(folder, drawn)
+            if training and drawn:
+                folder.write("facts", {**folder.facts, **drawn})
     totals: dict[str, float] = {"steps": 0, "seconds": 0.0}
     before = 0.0  # seconds of training that an interrupted command did
     trained = False
@@ -220,6 +228,17 @@ def _train_and_evaluate(
     if report:
         write_report(folder, known(settings.experiment))
     return metrics
+
+
+def _check_split(folder: Run, drawn: Mapping[str, Any]) -> None:
+    """InputError where a run would be tested on what it was trained on, since its data has changed."""
+    facts = folder.facts
+    for key in drawn.keys() - set(REBUILT):
+        if facts.get(key, drawn[key]) != drawn[key]:
+            raise InputError(
+                f"{folder.path}: its data has changed since it was trained, and is split in another way: bring back "
+                "what it was trained on, or start a new run"
+            )
 
 
 def _fastest(folder: Run, settings: Settings, phase: Phase, fabric: Fabric) -> tuple[Settings, Fabric]:

@@ -206,6 +206,11 @@ UNREAD = {
     "pose --method dinov2 --transformer.encoder-blocks 2": "the method dinov2 does not read it; vit does",
     "pose --dinov2 X": "the method niso does not read it; dinov2 does",
     "torus --field.width 8": "--spectrum is table",
+    "torus --whitened": "--equivariance is 0",
+    "pairs --skip 3": "it is not for a folder of pictures, with --transform",
+    "pairs --kind images": "it is not for a folder of pictures",
+    "pairs --encoder a:A --decoder a:B --latent-channels 3": "the networks are your own",
+    "pairs --architecture identity --latent-channels 3": "--architecture identity has the channels",
     "homnist --spectrum field --field.features coordinates --field.scale 2": "--field.features are coordinates",
     "homnist --spectrum field --field.features periodic --field.scale 2": "--field.features are periodic",
     "homnist --spectral-head.layers 2": "--classifier is vector-neurons",
@@ -246,7 +251,8 @@ def test_an_option_that_one_of_the_runs_reads_is_taken(call):
 def test_settings_of_files_and_presets_may_be_for_other_methods(tmp_path):
     file = tmp_path / "c.yaml"
     file.write_text("data_dir: /nowhere\nconfig: {nft_maps: 3, vit: {patch: 2}, group: 2}\n")
-    assert parse_run(["homnist", "--config", str(file)]).settings.config.nft_maps == 3
+    given = parse_run(["homnist", "--config", str(file)]).settings
+    assert given.config.nft_maps == 3 and given.method == parse_run(["homnist"]).settings.method
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)

@@ -54,6 +54,9 @@ def test_writing_again_is_allowed_for_the_same_settings_only(run, tmp_path):
     before = path.read_text()
     with pytest.raises(InputError, match="other settings"):
         write_record(edit(run, "images: 3", "images: 5"), tmp_path)
+    edit(run, "images: 5", "images: 3")
+    with pytest.raises(InputError, match="on other data"):
+        write_record(edit(run, "data_dir: null", "data_dir: photos"), tmp_path)
     assert path.read_text() == before
 
 

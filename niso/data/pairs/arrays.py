@@ -21,6 +21,7 @@ class ArrayReader(Reader):
     """Arrays x, tx and, where there are any, ttx, group, label, points and weights."""
 
     takes = "a file .npz or .safetensors, or a folder of .npy, with x and tx"
+    reads = frozenset({"kind"})
 
     @classmethod
     def fits(cls, path: Path, reading: Reading) -> bool:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from niso.data.pairs.squares import check_memory, pictures_in
+from niso.data.pairs.squares import check_memory
 from niso.data.pairs.table import FEWEST, Reader, Reading, Table
-from niso.data.photographs import EXTENSIONS
+from niso.data.photographs import EXTENSIONS, pictures_in
 from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.data.video.footage import Footage, find_footage
 from niso.data.video.stream import open_stream
@@ -19,6 +19,7 @@ class ClipReader(Reader):
     """A video, a folder of videos, or a folder with a folder of frames for each clip."""
 
     takes = "a folder of clips (videos, or a folder of frames each)"
+    reads = frozenset({"size", "skip"})
 
     @classmethod
     def fits(cls, path: Path, reading: Reading) -> bool:
@@ -64,4 +65,5 @@ def _frames(footage: Footage, size: int) -> tuple[np.ndarray, str]:
 
 
 def _has_pictures(folder: Path) -> bool:
-    return any(file.suffix.lower() in EXTENSIONS for file in folder.iterdir() if file.is_file())
+    shown = (file for file in folder.iterdir() if not file.name.startswith("."))
+    return any(file.suffix.lower() in EXTENSIONS for file in shown if file.is_file())

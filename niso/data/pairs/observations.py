@@ -11,9 +11,9 @@ import numpy as np
 from PIL import Image
 
 from niso.data.pairs.arrays import columns_of
-from niso.data.pairs.squares import pictures_in, read_pictures
+from niso.data.pairs.squares import read_pictures
 from niso.data.pairs.table import check_finite, check_numbers
-from niso.data.photographs import EXTENSIONS
+from niso.data.photographs import EXTENSIONS, pictures_in
 from niso.errors import InputError
 from niso.files import write_atomically
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from niso.data.pairs.squares import check_memory, pictures_in, read_pictures
+from niso.data.pairs.squares import check_memory, read_pictures
 from niso.data.pairs.table import FEWEST, VIEWS, Reader, Reading, Table
+from niso.data.photographs import pictures_in
 from niso.errors import InputError
 
 _FOLDERS = dict(zip("abc", VIEWS, strict=True))
@@ -15,6 +16,7 @@ class PairedReader(Reader):
     """Pictures in folders a, b and perhaps c; names are compared without their extensions."""
 
     takes = "a folder with a/ and b/, pictures of the same names"
+    reads = frozenset({"size"})
 
     @classmethod
     def fits(cls, path: Path, reading: Reading) -> bool:

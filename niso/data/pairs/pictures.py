@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from niso.data.pairs.squares import check_memory, pictures_in, read_pictures
+from niso.data.pairs.squares import check_memory, read_pictures
 from niso.data.pairs.table import FEWEST, Reader, Reading, Table
-from niso.data.photographs import crops, open_photograph, shipped
+from niso.data.photographs import crops, open_photograph, pictures_in, shipped
 from niso.errors import InputError
 from niso.random import step_seed
 
@@ -25,6 +25,7 @@ class PictureReader(Reader):
     """Pictures in a folder and below it. Folders of classes label them."""
 
     takes = "a folder of pictures, with --transform"
+    reads = frozenset({"size", "crops"})
 
     @classmethod
     def fits(cls, path: Path, reading: Reading) -> bool:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from niso.data.pairs.split import Parts, split
+from niso.data.pairs.split import Parts, fingerprint, split
 from niso.data.pairs.table import Scaling, Table, range_of, scaling_of
 from niso.data.pairs.transforms import make_transformations
 from niso.data.pairs.variation import Variation
@@ -42,22 +42,26 @@ class PairData(ABC):
         grouped: whether several examples can share one T.
         scaling: how values become numbers of order one; by the training part.
         range: smallest and largest value of all observations, as the user has them.
+        fingerprint: a word for the rows and their parts, see `split.fingerprint`.
     """
 
     views: int = 2
     grouped: bool = False
+    paired: str
+    """How pairs arise, in words."""
 
     def __init__(self, table: Table, parts: Parts, memory: float, device: torch.device) -> None:
         self.table, self.device = table, device
         self.rows: dict[Part, Int[Tensor, " rows"]] = {
             part: torch.from_numpy(np.ascontiguousarray(getattr(parts, part))) for part in PARTS
         }
+        self.fingerprint = fingerprint(table, parts)
         self.note = "; ".join(filter(None, [table.note, parts.note]))
         self.scaling: Scaling = scaling_of(table, parts.train)
-        self.range = range_of(table)
+        self.range = range_of(table, self.scaling)
         self._resident: dict[str, Tensor] = {}
         if sum(values.nbytes for values in table.views.values()) <= memory * 1e9:
-            self._resident = {key: as_tensor(np.asarray(values)).to(device) for key, values in table.views.items()}
+            self._resident = {key: as_tensor(values).to(device) for key, values in table.views.items()}
 
     # What experiments call
 
@@ -134,7 +138,7 @@ class PairData(ABC):
         if name in self._resident:
             return self.scaled(self._resident[name][self._sent(rows)])
         order = rows.argsort()  # of a file that is not in memory
-        values = as_tensor(np.ascontiguousarray(self.table.views[name][rows[order].numpy()]))
+        values = as_tensor(self.table.views[name][rows[order].numpy()])
         return self.scaled(self._sent(values[order.argsort()]))
 
     def _sent(self, values: Tensor) -> Tensor:
@@ -194,20 +198,19 @@ def pair_data(
             "give pairs (arrays x and tx, folders a/ and b/, or a folder for the frames of each clip)"
         )
     action = make_transformations(transform, table.kind, table.shape)
-    return TransformedObservations(table, parts, memory, device, action)
+    return TransformedObservations(table, parts, memory, device, action, transform)
 
 
 class RecordedPairs(PairData):
     """Pairs or triplets as the user has them, perhaps with the number of the T that each has."""
 
+    paired = "paired as given"
+
     def __init__(self, table: Table, parts: Parts, memory: float, device: torch.device) -> None:
         super().__init__(table, parts, memory, device)
         self.views = len(table.views)
-        self._members: dict[Part, Int[Tensor, "groups members"]] = {}
-        self._sizes: dict[Part, Int[Tensor, " groups"]] = {}
-        for part, rows in self.rows.items():
-            self._members[part], self._sizes[part] = _by_group(rows, table.group)
-        self.grouped = bool((self._sizes["train"] > 1).any())
+        self._groups = {part: _Groups.of(rows, table.group) for part, rows in self.rows.items()}
+        self.grouped = bool((self._groups["train"].sizes > 1).any())
 
     def sample(self, size: int, views: int = 2, group: int = 1) -> tuple[Float[Tensor, "local ..."], ...]:
         rows = self.draw(size) if group == 1 else self._draw_groups(size, group)
@@ -221,20 +224,20 @@ class RecordedPairs(PairData):
     @property
     def most_in_group(self) -> int:
         """How many examples the middle one of the groups to train on has."""
-        sizes = self._sizes["train"]
+        sizes = self._groups["train"].sizes
         return int(sizes[sizes > 1].median()) if self.grouped else 1
 
     def _draw_groups(self, size: int, group: int) -> Int[Tensor, " local"]:
-        members, sizes = self._members["train"], self._sizes["train"]
+        ordered, start, sizes = self._groups["train"]
         fitting = (sizes >= group).nonzero()[:, 0]
         if not len(fitting):
             raise InputError(
                 f"no T is shared by {group} pairs to train on, at most by {int(sizes.max())}: lower --group-size"
             )
         chosen = fitting[local_part(torch.multinomial(sizes[fitting].double(), size // group, replacement=True))]
-        order = local_part(torch.rand(size // group, members.shape[1]))
-        order[members[chosen] < 0] = 2.0
-        return members[chosen].gather(1, order.argsort(1)[:, :group]).flatten()
+        order = local_part(torch.rand(size // group, int(sizes.max())))
+        order[torch.arange(order.shape[1]) >= sizes[chosen][:, None]] = 2.0
+        return ordered[start[chosen][:, None] + order.argsort(1)[:, :group]].flatten()
 
     def pairs(
         self, part: Part, count: int, generator: torch.Generator
@@ -245,14 +248,12 @@ class RecordedPairs(PairData):
 
     def _with_partner(self, part: Part, count: int) -> tuple[Int[Tensor, " rows"], ...]:
         """Rows of a part, and for each another one of its group; those without are left out unless all are."""
-        members, sizes = self._members[part], self._sizes[part]
-        several = sizes > 1
-        if not several.any():
+        ordered, start, sizes = self._groups[part]
+        if not (sizes > 1).any():
             return (self.spread(part, count),)
-        members, sizes = members[several], sizes[several]
-        before = (torch.arange(members.shape[1]) - 1) % sizes[:, None]
-        there = members >= 0
-        rows, others = members[there], members.gather(1, before)[there]
+        start, sizes = start.repeat_interleave(sizes), sizes.repeat_interleave(sizes)
+        before = start + (torch.arange(len(ordered)) - start - 1) % sizes
+        rows, others = ordered[sizes > 1], ordered[before][sizes > 1]
         count = min(count, len(rows))
         chosen = torch.arange(count) * len(rows) // max(count, 1)
         return rows[chosen], others[chosen]
@@ -270,10 +271,10 @@ class TransformedObservations(PairData):
     grouped = True
 
     def __init__(
-        self, table: Table, parts: Parts, memory: float, device: torch.device, action: Transformations
+        self, table: Table, parts: Parts, memory: float, device: torch.device, action: Transformations, name: str
     ) -> None:
         super().__init__(table, parts, memory, device)
-        self.action = action
+        self.action, self.paired = action, f"paired by {name}"
         self._variation: Variation | None = None
         self.views = 3 if isinstance(action, Action) else 2  # T² needs a composition
 
@@ -323,8 +324,9 @@ class NeighbouringFrames(PairData):
 
     def __init__(self, table: Table, parts: Parts, memory: float, device: torch.device, skip: int) -> None:
         super().__init__(table, parts, memory, device)
-        self.skip = skip
         assert table.clip is not None
+        clips = len(np.unique(table.clip))
+        self.skip, self.paired = skip, f"frames of {clips} clip{'s' * (clips > 1)}, paired at most {skip} apart"
         clip = torch.from_numpy(table.clip)
         self._last: dict[Part, Int[Tensor, " rows"]] = {}
         """For each row of a part, the last row of its stretch: consecutive rows of one clip in one part."""
@@ -366,21 +368,34 @@ class NeighbouringFrames(PairData):
         return iter(())
 
 
-def _by_group(rows: Int[Tensor, " rows"], group: np.ndarray | None) -> tuple[Tensor, Tensor]:
-    """Rows of each group, filled up by −1, and how many each has."""
-    numbers = torch.arange(len(rows)) if group is None else torch.from_numpy(group)[rows]
-    names, inverse, sizes = numbers.unique(return_inverse=True, return_counts=True)
-    order = inverse.argsort(stable=True)
-    start = sizes.cumsum(0) - sizes
-    members = torch.full((len(names), int(sizes.max())), -1, dtype=torch.long)
-    members[inverse[order], torch.arange(len(rows)) - start[inverse[order]]] = rows[order]
-    return members, sizes
+class _Groups(NamedTuple):
+    """Rows in the order of their groups, and where each group starts there and how many rows it has."""
+
+    rows: Int[Tensor, " rows"]
+    start: Int[Tensor, " groups"]
+    sizes: Int[Tensor, " groups"]
+
+    @classmethod
+    def of(cls, rows: Int[Tensor, " rows"], group: np.ndarray | None) -> _Groups:
+        """Those of the numbers of groups; without, each row is one."""
+        numbers = torch.arange(len(rows)) if group is None else torch.from_numpy(group)[rows]
+        _, inverse, sizes = numbers.unique(return_inverse=True, return_counts=True)
+        return cls(rows[inverse.argsort(stable=True)], sizes.cumsum(0) - sizes, sizes)
 
 
 def as_tensor(values: np.ndarray) -> Tensor:
-    """An array of any real type as a tensor; unsigned integers that torch lacks, and half precision, as float32."""
+    """An array of any real type as a tensor; unsigned integers that torch lacks, and half precision, as float32.
+
+    Raises:
+        TypeError: the values are no real numbers.
+        ValueError: some are masked.
+    """
+    if np.ma.is_masked(values):
+        raise ValueError("some values are masked: fill them")
+    if values.dtype.kind not in "buif":
+        raise TypeError(f"values must be real numbers, not of type {values.dtype}")
     native = values.dtype.newbyteorder("=")
-    values = values.astype(native, copy=False)
+    values = np.ascontiguousarray(values, native)
     return torch.from_numpy(
         values if values.dtype in _KEPT and values.flags.writeable else values.astype(_kept(native))
     )

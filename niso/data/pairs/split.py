@@ -26,24 +26,33 @@ class Parts(NamedTuple):
 
 
 def split(table: Table, validation: float, test: float) -> Parts:
-    """Rows of each part. No observation is in two of them, nor a picture that crops are of, nor a clip.
+    """Rows of each part. Rows of one source, e.g. crops of one picture, are in one part, and so is a clip.
 
-    Rows of one transformation (`table.group`) stay together, too, where that leaves enough to be drawn from.
+    Without sources no observation is in two parts, and rows of one transformation (`table.group`) stay together, too,
+    where that leaves enough to be drawn from.
 
     Args:
         validation, test: shares of the units, at least one unit each.
 
     Raises:
-        InputError: a part would be empty.
+        InputError: a part would have fewer than two rows: maps are tested on another one's.
     """
     parts = _parts(table, validation, test)
     for rows, what in zip(parts[:3], ("train on", "validate on", "hold out"), strict=True):
-        if not len(rows):
+        if len(rows) < 2:
             raise InputError(
-                f"{table.name}: no observation is left to {what} that occurs in no other part: give more that "
-                "differ, or other shares by --validation and --test"
+                f"{table.name}: fewer than two observations are left to {what} that occur in no other part: give more "
+                "that differ, or other shares by --validation and --test"
             )
     return parts
+
+
+def fingerprint(table: Table, parts: Parts) -> str:
+    """A word that changes where rows come to the data or leave it, or parts have other rows."""
+    digest = hashlib.blake2b(repr([(key, view.shape) for key, view in table.views.items()]).encode(), digest_size=8)
+    for rows in (*parts[:3], table.group, table.label, table.source, table.clip):
+        digest.update(b"-" if rows is None else np.ascontiguousarray(rows, np.int64).tobytes())
+    return digest.hexdigest()
 
 
 def _parts(table: Table, validation: float, test: float) -> Parts:

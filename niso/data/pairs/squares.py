@@ -7,18 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from niso.data.photographs import EXTENSIONS
 from niso.data.squares import read_square
-from niso.data.video.sequences import natural
 from niso.errors import InputError
-
-
-def pictures_in(folder: Path) -> list[Path]:
-    """All pictures in a folder and below, in the natural order of their names."""
-    found = (path for path in folder.rglob("*") if path.suffix.lower() in EXTENSIONS and path.is_file())
-    return sorted(
-        (p for p in found if not p.name.startswith(".")), key=lambda p: natural(p.relative_to(folder).as_posix())
-    )
 
 
 def read_pictures(files: Sequence[Path], size: int) -> np.ndarray:

@@ -18,8 +18,8 @@ Kind = Literal["images", "signals", "points"]
 """Observations: images (C, H, W), signals (L, C), functions on points (N, C)."""
 
 VIEWS = ("x", "tx", "ttx")
-FEWEST = 10
-"""Examples that can be cut into parts to train, validate and test on."""
+FEWEST = 15
+"""Examples that can be cut into parts to train, validate and test on, of two or more each."""
 _ROWS = 4_096
 """Rows that are looked at together."""
 _MANY_CHANNELS = 16
@@ -65,6 +65,8 @@ class Scaling(NamedTuple):
 
 BYTES = Scaling((127.5,), (127.5,))
 """Of values 0 … 255 to −1 … 1."""
+_BRIGHT = 32
+"""Pictures in bytes have values as large; masks, labels and counts in bytes have not, and are scaled by their own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +119,8 @@ class Reader(ABC):
 
     takes: ClassVar[str]
     """What it reads, for messages."""
+    reads: ClassVar[frozenset[str]]
+    """Which of the settings `kind`, `size`, `skip` and `crops` it heeds."""
 
     @classmethod
     @abstractmethod
@@ -226,6 +230,8 @@ def canonical(x: np.ndarray, kind: Kind) -> np.ndarray:
 
 def check_numbers(name: str, key: str, values: np.ndarray) -> None:
     """InputError unless these are numbers, and some."""
+    if np.ma.is_masked(values):
+        raise InputError(f"{name}: some values of {key} are masked: fill them, or leave their observations out")
     if values.dtype == object:
         raise InputError(f"{name}: {key} holds Python objects, which are not read: save one array of numbers")
     if values.dtype.kind not in "uif":
@@ -251,21 +257,24 @@ def integers(name: str, key: str, values: np.ndarray) -> tuple[np.ndarray, tuple
     if values.dtype.kind not in "uibUS":
         raise InputError(f"{name}: {key} is of type {values.dtype}: give whole numbers or words")
     names, numbers = np.unique(values, return_inverse=True)
-    return numbers.astype(np.int64), tuple(n.decode() if isinstance(n, bytes) else str(n) for n in names.tolist())
+    return numbers.astype(np.int64), tuple(
+        n.decode(errors="backslashreplace") if isinstance(n, bytes) else str(n) for n in names.tolist()
+    )
 
 
 def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
-    """How values are scaled: images to −1 … 1, all channels alike; others to mean 0 and deviation 1 of each channel.
+    """How values are scaled: images to −1 … 1, all channels alike, from 0 … 255 where they are pictures in bytes and
+    else from their own range; others to mean 0 and deviation 1 of each channel.
 
     Args:
         rows: to train on; what is scaled depends on no others.
     """
     x = table.views["x"]
-    if x.dtype == np.uint8:
-        return BYTES
     chosen = x[np.sort(rows[np.linspace(0, len(rows) - 1, min(_ROWS, len(rows))).astype(int)])].astype(np.float64)
     if table.kind == "images":
         low, high = float(chosen.min()), float(chosen.max())
+        if x.dtype == np.uint8 and high >= _BRIGHT:
+            return BYTES
         return Scaling(((low + high) / 2,), ((high - low) / 2 or 1.0,))
     axes = tuple(range(chosen.ndim - 1))
     offset, deviation = chosen.mean(axes), chosen.std(axes)
@@ -273,9 +282,9 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
     return Scaling(tuple(offset.tolist()), tuple(np.where(constant, 1.0, deviation).tolist()))
 
 
-def range_of(table: Table) -> tuple[float, float]:
+def range_of(table: Table, scaling: Scaling) -> tuple[float, float]:
     """Smallest and largest value of all views, by which observations in other units are told from these."""
-    if table.views["x"].dtype == np.uint8:
+    if scaling == BYTES:
         return 0.0, 255.0
     parts = [values[start : start + _ROWS] for values in table.views.values() for start in range(0, len(values), _ROWS)]
     return min(float(part.min()) for part in parts), max(float(part.max()) for part in parts)

@@ -11,7 +11,7 @@ from typing import Any
 import roma
 import torch
 
-from niso.data.photographs import EXTENSIONS
+from niso.data.photographs import EXTENSIONS, pictures_in
 from niso.data.video.sequences import Sequence, natural
 from niso.errors import InputError
 from niso.files import parse_json
@@ -122,7 +122,7 @@ def nerfstudio(path: Path, name: str | None = None) -> Sequence:
 def _images(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder: give one that holds frames")
-    paths = [path for path in folder.rglob("*") if path.suffix.lower() in EXTENSIONS and path.is_file()]
+    paths = pictures_in(folder)
     if not paths:
         raise InputError(f"{folder} holds no images ({', '.join(sorted(EXTENSIONS))})")
     return paths

@@ -87,10 +87,10 @@ def said(chosen: Chosen, data: PairData, points: int, method: str) -> str:
     size = "×".join(map(str, table.shape))
     drawn = ", ".join(f"{data.count(part)} {word}" for part, word in _PARTS)
     words = [
-        f"{len(table):,} {table.kind} of {size} ({drawn})",
+        f"{len(table):,} {table.kind} of {size} ({drawn}), {data.paired}",
         f"{_NETWORKS[chosen.architecture]}, {points} latent points, {chosen.latent_channels} channels",
         f"rank {chosen.rank}",
-        f"method {method}{f' in groups of {chosen.group}' if method == 'niso-group' else ''}",
+        f"method {method}{f' in groups of {chosen.group}' if METHODS.find(method).grouped else ''}",
         f"{chosen.training.steps:,} steps of {chosen.training.batch_size}",
     ]
     return "; ".join([*words, *filter(None, [data.note])])
@@ -169,15 +169,17 @@ def _sizes(chosen: Chosen, data: PairData) -> dict[str, Any]:
 
 def _stride(sides: tuple[int, ...], aim: int, kind: str) -> int:
     """The stride that divides the sides and makes the latent grid's nearest to the aim."""
-    possible = [
+    coarse = [
         stride
         for stride in (1, 2, 4, 8, 16, 32, 64)
-        if all(side % stride == 0 for side in sides) and math.prod(side // stride for side in sides) <= MOST_POINTS
+        if math.prod(math.ceil(side / stride) for side in sides) <= MOST_POINTS
     ]
+    possible = [stride for stride in coarse if all(side % stride == 0 for side in sides)]
     if not possible:
+        remedy = f"pad or crop their sides to multiples of {coarse[0]}" if coarse else "make them smaller"
         raise InputError(
             f"{kind} of {' × '.join(map(str, sides))} cannot be divided into a latent grid of at most {MOST_POINTS} "
-            "points: pad or crop them to a multiple of 8, or give your own --encoder and --decoder"
+            f"points: {remedy}, or give your own --encoder and --decoder"
         )
     middle = math.exp(sum(map(math.log, sides)) / len(sides))
     return min(possible, key=lambda stride: abs(math.log(middle / stride / aim)))

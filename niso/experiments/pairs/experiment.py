@@ -19,10 +19,11 @@ from torch import Tensor, nn
 
 from niso import metrics
 from niso.config import parse
+from niso.data.pairs.arrays import ArrayReader
 from niso.data.pairs.find import find_reader
-from niso.data.pairs.pictures import shipped_photographs
+from niso.data.pairs.pictures import PictureReader, shipped_photographs
 from niso.data.pairs.sampling import BATCH, PairData, Part, pair_data
-from niso.data.pairs.table import Kind, Table
+from niso.data.pairs.table import Kind, Reader, Table
 from niso.data.pairs.transforms import composes
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError
@@ -61,6 +62,10 @@ PROBED = 2_000
 DEFAULT_TRANSFORM = "homography"
 """Of the photographs that are used where there is no DATA."""
 GROUPED = "niso-group"
+OF_READERS = frozenset({"kind", "size", "skip", "crops"})
+"""Settings that only some readers heed."""
+OF_OWN = dict.fromkeys(("architecture", "latent_channels"), "the networks are your own")
+"""Settings that are not read where encoder and decoder are the user's own, and why."""
 
 
 class Given(NamedTuple):
@@ -207,7 +212,7 @@ class Pairs(Experiment):
         reading = wishes.reading
         table = self._table(wishes)
         transform = reading.transform
-        if table.source is not None and transform is None and self.data_dir is None:
+        if transform is None and self.given is None and self.data_dir is None:
             transform = DEFAULT_TRANSFORM
         self.data: PairData = pair_data(
             table, transform, reading.skip, wishes.validation, wishes.test, reading.memory, self.device
@@ -237,7 +242,7 @@ class Pairs(Experiment):
         size = wishes.reading.size or recipe(wishes.effort, "conv").size
         if self.data_dir is None:
             return shipped_photographs(wishes.reading, size)
-        return find_reader(self.data_dir, wishes.reading).read(self.data_dir, wishes.reading, size)
+        return _reader(wishes, self.data_dir).read(self.data_dir, wishes.reading, size)
 
     def _own(self, wishes: PairsConfig) -> Own | None:
         if self.given is not None and self.given.own is not None:
@@ -267,7 +272,13 @@ class Pairs(Experiment):
     def unread(cls, config: PairsConfig, method: str, data_dir: Path | None) -> dict[str, str]:
         unread = super().unread(LATENT, method, data_dir)  # the recipe has the settings that methods ask for
         renamed = {"group_size" if name == "group" else name: reason for name, reason in unread.items()}
-        return {field.name: renamed[field.name] for field in fields(config) if field.name in renamed}
+        unread = {field.name: renamed[field.name] for field in fields(config) if field.name in renamed}
+        reader = _reader(config, data_dir)
+        for name in OF_READERS - reader.reads:
+            unread[f"reading.{name}"] = f"it is not for {reader.takes}"
+        if config.architecture == "identity":
+            unread["latent_channels"] = "--architecture identity has the channels of the observations"
+        return unread | (OF_OWN if config.encoder else {})
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:
@@ -299,6 +310,7 @@ class Pairs(Experiment):
                 **{f"{part}_observations": data.count(part) for part in data.rows},
             },
             "chosen": asdict(self.config),
+            "split": data.fingerprint,
         }
 
     @classmethod
@@ -457,6 +469,13 @@ class Pairs(Experiment):
 def default_for(names: Set[str]) -> str:
     """The method for data with these parts, see `Reader.names`: groups, where T can be shared, are by far the best."""
     return "niso" if names & {"tx", "clip"} and "group" not in names else GROUPED
+
+
+def _reader(config: PairsConfig, data_dir: Path | None) -> type[Reader]:
+    """What reads DATA: arrays that a program gives, niso's own photographs, or a path."""
+    if config.reading.in_memory:
+        return ArrayReader
+    return PictureReader if data_dir is None else find_reader(data_dir, config.reading)
 
 
 def _names(config: PairsConfig, data_dir: Path | None) -> set[str]:

@@ -114,7 +114,7 @@ def _own(own: Own, shape: tuple[int, ...]) -> Networks:
     """The user's networks, with what their latents are found by a try."""
     encoder, decoder = own
     parameter = next(encoder.parameters(), torch.zeros(()))
-    x = torch.zeros(2, *shape, dtype=parameter.dtype, device=parameter.device)
+    x = torch.zeros(2, *shape, device=parameter.device)  # as observations are: networks of another type fail here
     modes = encoder.training, decoder.training
     with torch.no_grad():
         try:

@@ -69,7 +69,9 @@ def test_a_chain_of_observations_is_cut_into_stretches_that_share_none():
 
 def test_a_part_that_would_be_empty_is_refused():
     same = np.broadcast_to(signals(1), (40, 8))
-    with pytest.raises(InputError, match="DATA: no observation is left to train on that occurs in no other part"):
+    with pytest.raises(
+        InputError, match="DATA: fewer than two observations are left to train on that occur in no other part"
+    ):
         paired(x=same, tx=signals())
 
 
@@ -84,6 +86,17 @@ def test_groups_share_their_transformation():
     with pytest.raises(InputError, match="lower --group-size"):
         data.sample(10, group=5)
     for x, _, other, _ in data.pairs("test", 100, torch.Generator()):
+        assert all(group[a] == group[b] and a != b for a, b in zip(numbers(data, x), numbers(data, other), strict=True))
+
+
+def test_one_group_may_be_much_larger_than_the_others():
+    """As where rows whose T is not known have one number: memory grows with the rows, not with groups × members."""
+    group = np.concatenate([np.zeros(400, int), np.arange(1, 61).repeat(2)])
+    data = paired(x=signals(520), tx=signals(520) + 100, group=group)
+    x, _ = data.sample(400, group=2)
+    drawn = [{group[member] for member in members} for members in torch.tensor(numbers(data, x)).view(-1, 2).tolist()]
+    assert all(len(names) == 1 for names in drawn) and 200 < sum(names == {0} for names in drawn) * 2
+    for x, _, other, _ in data.pairs("train", 10_000, torch.Generator()):
         assert all(group[a] == group[b] and a != b for a, b in zip(numbers(data, x), numbers(data, other), strict=True))
 
 
@@ -180,7 +193,7 @@ def read(path, **reading):
 
 
 def test_paired_folders_are_matched_by_name(tmp_path):
-    for number in range(12):
+    for number in range(16):
         write(tmp_path / "a" / f"{number}.png", number)
         write(tmp_path / "b" / f"{number}.bmp", 100 + number)
     table = read(tmp_path)
@@ -223,15 +236,15 @@ def test_one_clip_is_cut_into_stretches(tmp_path):
 
 
 def test_folders_of_pictures_are_classes_and_large_pictures_are_cut(tmp_path):
-    for number in range(12):
+    for number in range(16):
         write(tmp_path / "small" / ("even", "odd")[number % 2] / f"{number}.png", number)
         write(tmp_path / "large" / f"{number}.png", number, 40)
     table = read(tmp_path / "small", transform="rotation")
     assert table.classes == ("even", "odd") and (table.label == table.views["x"][:, 0, 0, 0] % 2).all()
-    cut = read(tmp_path / "small", transform="rotation", crops=24)
-    assert cut.classes == table.classes and (cut.label == cut.views["x"][:, 0, 0, 0] % 2).all() and len(cut) == 24
+    cut = read(tmp_path / "small", transform="rotation", crops=32)
+    assert cut.classes == table.classes and (cut.label == cut.views["x"][:, 0, 0, 0] % 2).all() and len(cut) == 32
     crops = read(tmp_path / "large", transform="rotation", crops=60)
-    assert crops.views["x"].shape == (60, 3, 8, 8) and (np.bincount(crops.source) == 5).all()
+    assert crops.views["x"].shape == (64, 3, 8, 8) and (np.bincount(crops.source) == 4).all()
     parts = split(crops, 0.1, 0.1)
     assert_apart(*(crops.source[part] for part in parts[:3]))
     with pytest.raises(InputError, match="name a transformation"):

@@ -1,6 +1,7 @@
 """What arrays are read as, and that whatever cannot be used is refused in one line."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,10 +10,10 @@ from safetensors.numpy import save_file
 
 from niso.data.pairs.arrays import ArrayReader
 from niso.data.pairs.find import find_reader
-from niso.data.pairs.table import Reading, make_table, scaling_of
+from niso.data.pairs.table import Reading, make_table, range_of, scaling_of
 from niso.errors import InputError
 
-N = 12
+N = 16
 
 
 def noise(*shape, dtype=np.float32):
@@ -50,7 +51,7 @@ X = noise(30, 2)
 NAN = X.copy()
 NAN[7, 3, 1] = np.nan
 BAD = {
-    "different lengths": ({"x": X, "tx": X[1:]}, "x has 12 observations and tx 11"),
+    "different lengths": ({"x": X, "tx": X[1:]}, "x has 16 observations and tx 15"),
     "different shapes": ({"x": X, "tx": X[:, :-1]}, "both views must have one shape"),
     "different types": ({"x": X, "tx": X.astype(np.float64)}, "x is of type float32 and tx of float64"),
     "NaN": ({"x": X, "tx": NAN}, r"tx\[7\] holds NaN or infinite values"),
@@ -58,13 +59,14 @@ BAD = {
     "one class": ({"x": X, "label": np.zeros(N, int)}, "all labels are 0: give two classes or more"),
     "labels of another number": ({"x": X, "label": np.arange(5)}, "give one for each observation"),
     "labels that are no classes": ({"x": X, "label": np.linspace(0, 1, N)}, "whole numbers or words"),
-    "too few": ({"x": X[:5], "tx": X[:5]}, "at least 10 are needed"),
+    "too few": ({"x": X[:5], "tx": X[:5]}, "at least 15 are needed"),
     "nothing": ({"x": X[:0]}, "x is empty"),
     "no x": ({"tx": X}, "has no x"),
     "a misspelt name": ({"x": X, "lable": np.arange(N)}, "'lable', which is not known; did you mean label"),
     "channels last": ({"x": noise(16, 16, 3)}, r"give \(n, C, H, W\), in NumPy x.transpose"),
     "objects": ({"x": np.array([{}] * N)}, "Python objects"),
     "words": ({"x": np.array(["a"] * N)}, "give integers or floating-point"),
+    "masked": ({"x": np.ma.masked_greater(X, 1)}, "some values of x are masked"),
     "complex": ({"x": X.astype(complex)}, "give integers or floating-point"),
     "five axes": ({"x": noise(2, 3, 4, 5)}, r"give images \(n, C, H, W\)"),
     "ttx alone": ({"x": X, "ttx": X}, "no tx"),
@@ -85,6 +87,12 @@ def test_images_are_scaled_to_minus_one_to_one_and_signals_channel_by_channel():
     rows = np.arange(N)
     pixels = np.full((N, 8, 8), 255, np.uint8)
     assert scaling_of(table(x=pixels), rows) == ((127.5,), (127.5,))
+    masks = np.zeros((N, 8, 8), np.uint8)
+    masks[0] = 1
+    read = table(x=masks)
+    assert scaling_of(read, rows) == ((0.5,), (0.5,)) and range_of(read, scaling_of(read, rows)) == (0, 1)
+    counts = table(Reading(kind="signals"), x=np.arange(N * 50, dtype=np.uint8).reshape(N, 50) % 9)
+    assert scaling_of(counts, rows) == scaling_of(replace(counts, views={"x": counts.views["x"].astype(int)}), rows)
     low, high = np.zeros((N, 8, 8)), np.ones((N, 8, 8))
     low[0] = high[0]
     assert scaling_of(table(x=low), rows) == ((0.5,), (0.5,))

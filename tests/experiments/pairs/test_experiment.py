@@ -13,7 +13,7 @@ from niso.data.pairs.table import Reading
 from niso.experiments.diagnosis import CHECKS, diagnose
 from niso.experiments.pairs.experiment import Pairs
 
-SHORT = "--steps 2 --batch-size 4 --rank 4 --latent-channels 4 --evaluation-pairs 4 --head.steps 2".split()
+SHORT = "--steps 2 --batch-size 4 --rank 4 --evaluation-pairs 4 --head.steps 2".split()
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def arrays(path: Path, *shape: int, **others: np.ndarray) -> Path:
     return path
 
 
-def pictures(folder: Path, count: int = 12, size: int = 16) -> Path:
+def pictures(folder: Path, count: int = 16, size: int = 16) -> Path:
     folder.mkdir(parents=True)
     for number in range(count):
         pixels = np.random.default_rng(number).integers(256, size=(size, size, 3), dtype=np.uint8)
@@ -44,17 +44,32 @@ def pictures(folder: Path, count: int = 12, size: int = 16) -> Path:
 
 def test_arrays(run, tmp_path):
     out, err, folder = run(arrays(tmp_path / "pairs.npz", 16, 2))
-    assert "24 signals of 16×2" in err and "method niso;" in err and "equivariance_error" in out
+    assert "24 signals of 16×2" in err and "paired as given; " in err
+    assert "method niso;" in err and "equivariance_error" in out
     facts = json.loads((folder / "run.json").read_text())
     assert facts["data"]["shape"] == [16, 2] and facts["chosen"]["rank"] == 4
     assert any("predictions" in note for note in facts["notes"])
     assert "Diagnosis" in (folder / "report.html").read_text()
 
 
+def test_data_that_has_grown_is_refused(run, refused, niso, tmp_path):
+    """Its rows are in other parts now: what is held out was trained on."""
+    data = arrays(tmp_path / "pairs.npz", 16, 2)
+    folder = run(data)[2]
+    with np.load(data) as file:
+        columns = dict(file)
+    np.savez(data, **{name: np.concatenate([values, values[:1] + 1]) for name, values in columns.items()})
+    before = (folder / "metrics.json").read_text()
+    assert "its data has changed since it was trained" in refused("evaluate", folder)
+    assert (folder / "metrics.json").read_text() == before
+    np.savez(data, **columns)
+    assert niso("evaluate", folder).status == 0
+
+
 def test_paired_folders(run, tmp_path):
     for name in "ab":
         pictures(tmp_path / "data" / name)
-    assert "12 images of 3×8×8" in run(tmp_path / "data", "--size", "8")[1]
+    assert "16 images of 3×8×8" in run(tmp_path / "data", "--size", "8")[1]
 
 
 def test_clips(run, tmp_path):
@@ -132,7 +147,11 @@ def test_what_does_not_fit_is_refused(refused, tmp_path):
     assert "go together" in refused(*words, "--encoder", "mine:Encoder")
     assert "does not exist" in refused("run", "pairs", "--data", tmp_path / "nothing")
     odd = arrays(tmp_path / "odd.npz", 3, 41, 37)
-    assert "cannot be divided" in refused("run", "pairs", "--data", odd, "--out", tmp_path / "run")
+    message = refused("run", "pairs", "--data", odd, "--out", tmp_path / "run")
+    assert "cannot be divided" in message and "to multiples of 2," in message
+    large = arrays(tmp_path / "large.npz", 1, 600, 9)
+    message = refused("run", "pairs", "--data", large, "--out", tmp_path / "run")
+    assert "to multiples of 8," in message
 
 
 NETWORKS = """
