@@ -128,7 +128,7 @@ def test_niso_command_runs(command, images, niso, request, tmp_path, monkeypatch
     words = shortened(command.words[1:], run, tmp_path)
     if "--data" in words:
         np.savez(tmp_path / "pairs.npz", x=np.random.rand(40, 8, 8), tx=np.random.rand(40, 8, 8))
-        for copy in range(4):
+        for copy in range(5):
             shutil.copytree(images, tmp_path / "pictures" / str(copy))
     elif words[:1] == ["run"] and "--help" not in words:  # the shipped photographs take a second each time
         words += ["--data-dir", str(images)]
