@@ -185,7 +185,7 @@ def eigenvalue_blocks(eigenvalues: Float[Tensor, " rank"], tolerance: float = 1e
 def least_squares_map(
     a: Float[Tensor, "*batch rank channels"], b: Float[Tensor, "*batch rank channels"], ridge: float = 1e-6
 ) -> Float[Tensor, "*batch rank rank"]:
-    """Unconstrained map b aᵀ (a aᵀ + r I)⁻¹, the minimiser of ‖τ a − b‖² + r ‖τ‖².
+    """Unconstrained map b aᵀ (a aᵀ + r I)⁻¹, the minimiser of ‖τ a − b‖² + r ‖τ‖², solved in float64.
 
     Args:
         a, b: coefficients of an observation and of the transformed one.
@@ -202,12 +202,14 @@ def least_squares_map(
     """
     check_tensors(a=(a, "* rank channels"), b=(b, "* rank channels"))
     check_number("ridge", ridge)
+    dtype = a.dtype
+    a, b = a.double(), b.double()  # in float32 the normal equations have no correct digits along small singular values
     gram = a @ a.mT
     size = gram.shape[-1]
     mean = gram.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
     identity = torch.eye(size, dtype=gram.dtype, device=gram.device)
     regular = gram + (ridge * mean + torch.finfo(gram.dtype).tiny) * identity
-    return torch.linalg.solve(regular, cross_covariance(a, b), left=False)
+    return torch.linalg.solve(regular, cross_covariance(a, b), left=False).to(dtype)
 
 
 @full_precision
@@ -221,7 +223,8 @@ def commuting_map(
     """The classical functional map between two surfaces: C a ≈ b that nearly commutes with their Laplacians.
 
     The minimiser of ‖C a − b‖² + w ‖Λ′C − CΛ‖², row by row, with both terms relative to the size of a and of the
-    largest eigenvalue. Ovsjanikov et al., "Functional maps: a flexible representation of maps between shapes", 2012.
+    largest eigenvalue, in float64. Ovsjanikov et al., "Functional maps: a flexible representation of maps between
+    shapes", 2012.
 
     Args:
         a, b: coefficients of the same functions in the bases of the two surfaces.
@@ -242,6 +245,8 @@ def commuting_map(
         other_eigenvalues=(other_eigenvalues, "to"),
     )
     check_number("weight", weight, positive=True)
+    dtype = a.dtype
+    a, b, eigenvalues, other_eigenvalues = (part.double() for part in (a, b, eigenvalues, other_eigenvalues))
     gram = a @ a.mT
     mean = gram.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None, None]
     largest = torch.maximum(eigenvalues.max(), other_eigenvalues.max()).clamp_min(torch.finfo(a.dtype).tiny)
@@ -249,4 +254,4 @@ def commuting_map(
     identity = torch.eye(len(eigenvalues), dtype=a.dtype, device=a.device)
     regular = gram[..., None, :, :] + mean * (weight * torch.diag_embed(apart) + 1e-9 * identity)
     regular = regular + torch.finfo(a.dtype).tiny * identity  # C is 0 where a is
-    return torch.linalg.solve(regular, (b @ a.mT)[..., None])[..., 0]
+    return torch.linalg.solve(regular, (b @ a.mT)[..., None])[..., 0].to(dtype)

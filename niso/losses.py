@@ -104,7 +104,7 @@ def transport(
         check_tensors(a=(a, "* rank channels"), backward=(backward, "* rank channels"))
     errors = [forward - b] if backward is None else [forward - b, backward - a]
     if relative or whitened:
-        views = torch.stack([a, b]).flatten(0, -3)
+        views = torch.stack(torch.broadcast_tensors(a, b)).flatten(0, -3)
         if views.requires_grad:  # sizes are those of the global batch
             views = global_batch(views)
         if whitened:
@@ -224,14 +224,14 @@ def vicreg(
 
 @full_precision
 def completion(
-    seen: Float[Tensor, "*batch rank channels"], whole: Float[Tensor, "*batch rank channels"], norm: Norm = "l1"
+    seen: Float[Tensor, "*batch n rank channels"], whole: Float[Tensor, "*batch n rank channels"], norm: Norm = "l1"
 ) -> Float[Tensor, ""]:
     """|a′ − a| of coefficients a′ of covered observations, relative to the spread of those of whole ones, a.
 
     With several processes this is a collective operation: all processes must call it.
 
     Args:
-        seen: coefficients of covered observations.
+        seen: coefficients of covered observations, two or more.
         whole: those of the same without a cover.
         norm: mean absolute or mean square error.
 
@@ -245,7 +245,7 @@ def completion(
     Source: not in the paper.
     """
     check_tensors(seen=(seen, "* rank channels"), whole=(whole, "* rank channels"))
-    views = global_batch(whole)
+    views = global_batch(whole.flatten(0, -3))
     spread = _mean_error(views - views.mean(0), norm).clamp_min(torch.finfo(views.dtype).tiny)
     return _mean_error(seen - whole, norm) / spread
 

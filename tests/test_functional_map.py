@@ -289,3 +289,18 @@ def test_the_classical_map_recovers_a_diagonal_map_and_obeys_the_commutator():
     torch.testing.assert_close(close, target, atol=1e-4, rtol=1e-4)
     with pytest.raises(ValueError, match="weight must be positive, got 0"):
         niso.commuting_map(full, full, values, values, weight=0.0)
+
+
+def test_unconstrained_maps_are_solved_in_float64():
+    """Two functions on forty eigenfunctions: the Gram matrix is singular up to its regulariser."""
+    torch.manual_seed(0)
+    values = torch.arange(7.0).repeat_interleave(torch.tensor([1, 3, 5, 7, 9, 11, 4]))
+    a, b = torch.randn(2, 40, 2).unbind()
+    a[:, 0] *= 1e3
+    wide = a.double(), b.double()
+    for found, exact in (
+        (niso.least_squares_map(a, b), niso.least_squares_map(*wide)),
+        (niso.commuting_map(a, b, values, values), niso.commuting_map(*wide, values.double(), values.double())),
+    ):
+        assert found.dtype == torch.float32
+        torch.testing.assert_close(found, exact.float())

@@ -157,3 +157,10 @@ def test_float32_under_autocast():
     plain = losses.equivariance(a, b, tau=tau), losses.multiplicity(values)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert (losses.equivariance(a, b, tau=tau), losses.multiplicity(values)) == plain
+
+
+def test_any_number_of_batch_axes_makes_no_difference():
+    torch.manual_seed(0)
+    seen, whole = torch.randn(2, 2, 3, 5, 4).unbind()
+    flat = losses.completion(seen.flatten(0, 1), whole.flatten(0, 1))
+    torch.testing.assert_close(losses.completion(seen, whole), flat)

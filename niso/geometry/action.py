@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable
+from functools import wraps
+from typing import Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
+
+A = TypeVar("A")
 
 
 @runtime_checkable
@@ -97,3 +101,14 @@ class Action(Transformations, Protocol):
 def on_device_of(x: Tensor, t: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
     """Transformations on the device of observations, copied there without making the host wait for the device."""
     return t.to(x.device, non_blocking=x.is_cuda)
+
+
+def in_single_precision(act: Callable[[A, Tensor, Tensor], Tensor]) -> Callable[[A, Tensor, Tensor], Tensor]:
+    """Decorate the `act` of transformations that interpolate or mix values: observations in half precision are moved in
+    float32, since the places that they are read at have no digits to lose, and come back in half precision."""
+
+    @wraps(act)
+    def wrapped(self: A, x: Tensor, t: Tensor) -> Tensor:
+        return act(self, x.to(torch.promote_types(x.dtype, torch.float32)), t).to(x.dtype)
+
+    return wrapped

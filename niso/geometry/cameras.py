@@ -23,6 +23,7 @@ def from_world_to_camera(
         Poses, NaN for cameras that are not rigid motions; and what is wrong with each of these, by number, as a clause
         for an error message.
     """
+    rotations, translations = rotations.double(), translations.double()
     finite = rotations.isfinite().all(-1).all(-1) & translations.isfinite().all(-1)
     matrices = rotations.where(finite[:, None, None], 0)
     distance = (matrices.mT @ matrices - torch.eye(3, dtype=rotations.dtype)).abs().amax((-2, -1))
@@ -38,5 +39,5 @@ def from_world_to_camera(
             problems[number] = "its camera is a reflection (determinant −1)"
     poses = torch.full((len(rotations), 4, 4), torch.nan, dtype=torch.float64)
     if good.any():
-        poses[good] = se3.inverse(se3.pose(roma.special_procrustes(rotations[good]), translations[good])).double()
+        poses[good] = se3.inverse(se3.pose(roma.special_procrustes(rotations[good]), translations[good]))
     return poses.numpy(), problems

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from niso.geometry.action import on_device_of
+from niso.geometry.action import in_single_precision, on_device_of
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class ColourMaps:
         logarithm[:, -1] = 0
         return torch.linalg.matrix_exp(logarithm)
 
+    @in_single_precision
     def act(
         self, x: Float[Tensor, "batch channels height width"], t: Float[Tensor, "#batch size size"]
     ) -> Float[Tensor, "batch channels height width"]:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from niso.geometry.action import on_device_of
+from niso.geometry.action import in_single_precision, on_device_of
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class ElasticWarps:
         shape = count, 2, self.control, self.control
         return self.deviation * torch.randn(*shape, generator=generator, dtype=torch.float32, device="cpu")
 
+    @in_single_precision
     def act(
         self, x: Float[Tensor, "batch channels height width"], t: Float[Tensor, "#batch 2 control control"]
     ) -> Float[Tensor, "batch channels height width"]:

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from niso.geometry.action import on_device_of
+from niso.geometry.action import in_single_precision, on_device_of
 
 SCALES = (0.15, 0.35, 0.17, 0.35, 0.15, 0.17, 0.15, 0.15)
 """Standard deviations s of the coefficients in pre-training, in the order of the basis."""
@@ -48,6 +48,7 @@ class Homographies:
     def sample(self, count: int, generator: torch.Generator | None = None) -> Float[Tensor, "count 3 3"]:
         return matrix((walk_coefficients if self.walk else sample_coefficients)(count, generator))
 
+    @in_single_precision
     def act(
         self, x: Float[Tensor, "batch channels height width"], t: Float[Tensor, "#batch 3 3"]
     ) -> Float[Tensor, "batch channels height width"]:
@@ -70,7 +71,7 @@ class Homographies:
         batch, _, height, width = x.shape
         if min(height, width) < 2:
             raise ValueError(f"a {height}×{width} image is too small for a homography: at least 2×2 pixels are needed")
-        back = self.inverse(on_device_of(x, t).to(torch.promote_types(x.dtype, torch.float32)))
+        back = self.inverse(on_device_of(x, t).to(x.dtype))
         nearest = _HORIZON * back.norm(dim=(-2, -1))[:, None, None, None]
         rows = torch.linspace(-1, 1, height, dtype=back.dtype, device=back.device)
         columns = torch.linspace(-1, 1, width, dtype=back.dtype, device=back.device)
@@ -81,7 +82,7 @@ class Homographies:
         depth, plane = points[:, :1], points[:, 1:]
         seen = depth > nearest
         places = (plane / depth.where(seen, 1)).where(seen, _FAR).clamp(-_FAR, _FAR)
-        places = places.to(x.dtype).permute(0, 2, 3, 1).expand(batch, height, width, 2)
+        places = places.permute(0, 2, 3, 1).expand(batch, height, width, 2)
         shifted = x - self.background
         return torch.nn.functional.grid_sample(shifted, places, align_corners=True) + self.background
 

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from niso.geometry.action import on_device_of
+from niso.geometry.action import in_single_precision, on_device_of
 from niso.geometry.domains import equirectangular, sphere
 from niso.geometry.se3 import hat
 
@@ -43,6 +43,7 @@ class Rotations:
     def sample(self, count: int, generator: torch.Generator | None = None) -> Float[Tensor, "count 3 3"]:
         return rotation_matrices(torch.randn(count, 4, generator=generator, dtype=torch.float32, device="cpu"))
 
+    @in_single_precision
     def act(
         self, x: Float[Tensor, "batch points channels"], t: Float[Tensor, "#batch 3 3"]
     ) -> Float[Tensor, "batch points channels"]:

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from niso.geometry.action import on_device_of
+from niso.geometry.action import in_single_precision, on_device_of
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class TimeWarps:
         speeds = self.deviation * noise
         return torch.cat([shift, speeds * (0.9 / speeds.abs().sum(1, keepdim=True)).clamp(max=1)], 1)
 
+    @in_single_precision
     def act(
         self, x: Float[Tensor, "batch length channels"], t: Float[Tensor, "#batch numbers"]
     ) -> Float[Tensor, "batch length channels"]:

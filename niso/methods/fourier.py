@@ -8,7 +8,7 @@ take either method: coefficients Hᵀ (batch, a, s), whose vectors live along ax
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Shaped
@@ -21,9 +21,6 @@ from niso.methods.block_diagonal import block_diagonalise
 from niso.methods.config import ClassifierConfig
 from niso.methods.heads import invariant_head
 from niso.methods.method import Batches, Method, Networks
-
-Norm = Literal["absolute", "squared"]
-"""Pixel error: mean absolute, as NIso is trained with, or mean squared."""
 
 
 class FourierOutput(NamedTuple):
@@ -56,8 +53,6 @@ class NeuralFourierTransform(nn.Module):
         rank: size a of the maps.
         points: number N of points, to be reduced to `rank`; none to leave them.
         ridge: added to the diagonal of HᵀH, as a share of its mean entry.
-        double_solve: solve for the maps in float64. In float32 the normal equations of a square latent have no correct
-            digits along the small singular values of H.
 
     Raises:
         ValueError: a rank below 1 or above `points`.
@@ -74,7 +69,6 @@ class NeuralFourierTransform(nn.Module):
         rank: int,
         points: int | None = None,
         ridge: float = 1e-6,
-        double_solve: bool = True,
     ) -> None:
         super().__init__()
         if rank < 1 or (points is not None and rank > points):
@@ -85,7 +79,6 @@ class NeuralFourierTransform(nn.Module):
         self.rank = rank
         self.points = points
         self.ridge = ridge
-        self.double_solve = double_solve
         if points is not None:
             orthonormal = nn.init.orthogonal_(torch.empty(rank, points))
             self.reduction = nn.Parameter(orthonormal)
@@ -97,7 +90,7 @@ class NeuralFourierTransform(nn.Module):
         x: Shaped[Tensor, "batch ..."],
         tx: Shaped[Tensor, "batch ..."],
         ttx: Shaped[Tensor, "batch ..."] | None = None,
-        norm: Norm = "absolute",
+        norm: losses.Norm = "l1",
         directions: losses.Direction = "forward",
     ) -> FourierOutput:
         """Reconstruction error and maps of observations ψ, Tψ and, for triplets, T²ψ; the basis is not applied.
@@ -124,16 +117,14 @@ class NeuralFourierTransform(nn.Module):
             moved = [matmul(tau, b)] + ([matmul(self.solve(b, latents[2]), a)] if both else [])
             targets = (ttx, tx) if both else (ttx,)
         predictions = self.decoder(self._lift(torch.cat(moved))).chunk(len(moved))
-        terms = [_ERRORS[norm](p, t) for p, t in zip(predictions, targets, strict=True)]
+        terms = [losses.reconstruction(p, t, norm) for p, t in zip(predictions, targets, strict=True)]
         return FourierOutput(torch.stack(terms).sum(), tau, latents)
 
     def solve(
         self, a: Float[Tensor, "batch rank channels"], b: Float[Tensor, "batch rank channels"]
     ) -> Float[Tensor, "batch rank rank"]:
         """Maps τ = M*ᵀ, M* = (H₀ᵀH₀ + r I)⁻¹ H₀ᵀH₁, between coefficients a = H₀ᵀ and b = H₁ᵀ; differentiable."""
-        if not self.double_solve:
-            return least_squares_map(a, b, self.ridge)
-        return least_squares_map(a.double(), b.double(), self.ridge).to(torch.promote_types(a.dtype, torch.float32))
+        return least_squares_map(a, b, self.ridge)
 
     def encode(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch rank channels"]:
         """Coefficients (H U)ᵀ in the basis of the diagonalisation: the input of equivariant heads."""
@@ -147,7 +138,7 @@ class NeuralFourierTransform(nn.Module):
         self, x: Shaped[Tensor, "batch ..."], tx: Shaped[Tensor, "batch ..."]
     ) -> Float[Tensor, "batch rank rank"]:
         """Maps τ from `encode(x)` to `encode(tx)`: Vᵀ for V = U⁻¹ M U."""
-        return self.solve_in_basis(*self.encode(torch.cat([x, tx])).chunk(2))
+        return self.solve_in_basis(*self.encode(torch.cat([x, tx])).split([len(x), len(tx)]))
 
     def solve_in_basis(
         self, a: Float[Tensor, "batch rank channels"], b: Float[Tensor, "batch rank channels"]
@@ -181,12 +172,6 @@ class NeuralFourierTransform(nn.Module):
 
 
 @full_precision
-def squared_reconstruction(prediction: Shaped[Tensor, "*p"], target: Shaped[Tensor, "*p"]) -> Float[Tensor, ""]:
-    """Mean squared pixel error, the published NFT's."""
-    return (prediction - target).square().mean()
-
-
-@full_precision
 def _solve_left(m: Tensor, a: Tensor) -> Tensor:
     return torch.linalg.solve(m, a)
 
@@ -196,26 +181,23 @@ def _solve_right(a: Tensor, m: Tensor) -> Tensor:
     return torch.linalg.solve(m, a, left=False)
 
 
-_ERRORS = {"absolute": losses.reconstruction, "squared": squared_reconstruction}
-
-
 class FourierObjective(nn.Module):
     """A `NeuralFourierTransform` and the form of its loss: what the training loop pre-trains.
 
     Args:
-        norm: mean absolute pixel error, as NIso's, or mean squared.
+        norm: mean absolute pixel error, as NIso's, or mean squared, as published.
         directions: "forward" as published; "both" sees as many reconstructions a step as NIso does.
     """
 
     def __init__(
         self,
         model: NeuralFourierTransform,
-        norm: Norm = "absolute",
+        norm: losses.Norm = "l1",
         directions: losses.Direction = "forward",
     ) -> None:
         super().__init__()
         self.model = model
-        self.norm: Norm = norm
+        self.norm: losses.Norm = norm
         self.directions: losses.Direction = directions
 
     def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
@@ -244,7 +226,7 @@ class Fourier(Method):
         return NeuralFourierTransform(encoder, decoder, self.config.rank or points, points)
 
     def objective(self) -> nn.Module:
-        return FourierObjective(self.model, "absolute" if self.config.norm == "l1" else "squared", "both")
+        return FourierObjective(self.model, self.config.norm, "both")
 
     def solve(
         self, a: Float[Tensor, "batch rank channels"], b: Float[Tensor, "batch rank channels"]

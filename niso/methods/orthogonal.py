@@ -12,7 +12,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from niso import losses
-from niso.linalg import full_precision, polar
+from niso.linalg import full_precision, matmul, polar
 from niso.methods.config import ClassifierConfig
 from niso.methods.heads import invariant_head
 from niso.methods.method import Method, Networks
@@ -33,7 +33,7 @@ class OrthogonalParts(NamedTuple):
 
     def move(self, a: Float[Tensor, "*batch points columns"]) -> Float[Tensor, "*batch points columns"]:
         """τ a, without τ itself."""
-        return self.end @ (self.core @ (self.start.mT @ a))
+        return matmul(self.end, matmul(self.core, matmul(self.start.mT, a)))
 
     def inverse(self) -> OrthogonalParts:
         """τᵀ."""
@@ -41,7 +41,7 @@ class OrthogonalParts(NamedTuple):
 
     def matrix(self) -> Float[Tensor, "*batch points points"]:
         """τ."""
-        return self.end @ self.core @ self.start.mT
+        return matmul(matmul(self.end, self.core), self.start.mT)
 
 
 @full_precision
@@ -56,8 +56,8 @@ def orthogonal_parts(
     if a.shape[-1] > a.shape[-2]:
         points = torch.eye(a.shape[-2], dtype=a.dtype, device=a.device).expand(*a.shape[:-2], -1, -1)
         return OrthogonalParts(points, polar(b @ a.mT), points)
-    (start, right), (end, left) = torch.linalg.qr(a), torch.linalg.qr(b)
-    return OrthogonalParts(start, polar(left @ right.mT), end)
+    start, end = polar(a), polar(b)  # not by QR, whose derivative is NaN where a channel is zero
+    return OrthogonalParts(start, polar((end.mT @ b) @ (start.mT @ a).mT), end)
 
 
 @full_precision
@@ -103,10 +103,10 @@ class OrthogonalAutoencoder(nn.Module):
 
     def forward(self, x: Shaped[Tensor, "batch ..."], tx: Shaped[Tensor, "batch ..."]) -> dict[str, Float[Tensor, ""]]:
         """Losses "reconstruction" and "equivariance" of observations ψ and Tψ, each in both directions."""
-        a, b = self.encode(torch.cat([x, tx])).chunk(2)
+        a, b = self.encode(torch.cat([x, tx])).split([len(x), len(tx)])
         tau = orthogonal_parts(a, b)
         moved = tau.move(a), tau.inverse().move(b)
-        predictions = self.decode(torch.cat(moved)).chunk(2)
+        predictions = self.decode(torch.cat(moved)).split([len(part) for part in moved])
         errors = [losses.reconstruction(p, t, self.norm) for p, t in zip(predictions, (tx, x), strict=True)]
         equivariance = losses.transport(a, b, *moved, self.norm, self.relative)
         return {"reconstruction": errors[0] + errors[1], "equivariance": equivariance}
@@ -124,7 +124,7 @@ class OrthogonalAutoencoder(nn.Module):
         self, x: Shaped[Tensor, "batch ..."], tx: Shaped[Tensor, "batch ..."]
     ) -> Float[Tensor, "batch points points"]:
         """Maps τ from `encode(x)` to `encode(tx)`."""
-        a, b = self.encode(torch.cat([x, tx])).chunk(2)
+        a, b = self.encode(torch.cat([x, tx])).split([len(x), len(tx)])
         return orthogonal_map(a, b, self.complete)
 
 

@@ -86,4 +86,4 @@ class TwoViewTransformer(nn.Module):
         first: Float[Tensor, "batch channel height width"],
         second: Float[Tensor, "batch channel height width"],
     ) -> Float[Tensor, "batch output"]:
-        return self.decoder(*self.encoder(torch.cat([first, second])).chunk(2))
+        return self.decoder(*self.encoder(torch.cat([first, second])).split([len(first), len(second)]))

@@ -89,8 +89,8 @@ class FieldSpectrum(SpectrumModule):
         check_choice("eigenfunctions", eigenfunctions, Eigenfunctions)
         self.eigenvalue_kind: Eigenvalues = eigenvalues
         self.eigenfunction_kind: Eigenfunctions = eigenfunctions
-        self.register_buffer("places", places)
-        self.register_buffer("weights", weights)
+        self.register_buffer("places", places.detach().clone())
+        self.register_buffer("weights", weights.detach().clone())
         dimensions = places.shape[1]
         self.features = PointFeatures(features, dimensions, frequencies, scale)
         span = 1 + (width if layers else self.features.count)

@@ -32,11 +32,17 @@ def rotated(frame: Float[Tensor, "points points"], basis: Float[Tensor, "points 
 def retract_(frame: Float[Tensor, "points points"], basis: Float[Tensor, "points rank"]) -> None:
     """Move the rotation from the basis into the frame, which leaves `rotated` unchanged."""
     turned = torch.cat(_turned(frame, basis), dim=1)
-    # a Newton–Schulz step stops rounding errors from accumulating
-    torch.addmm(turned, turned, turned.mT @ turned, beta=1.5, alpha=-0.5, out=frame)
+    frame.copy_(_nearer_to_orthonormal(turned))
     basis.zero_()
 
 
+@full_precision
+def _nearer_to_orthonormal(frame: Float[Tensor, "points points"]) -> Float[Tensor, "points points"]:
+    """A Newton–Schulz step, which stops rounding errors from accumulating."""
+    return torch.addmm(frame, frame, frame.mT @ frame, beta=1.5, alpha=-0.5)
+
+
+@full_precision
 def _turned(frame: Float[Tensor, "points points"], basis: Float[Tensor, "points rank"]) -> tuple[Tensor, Tensor]:
     """F cayley(W) = 2 F (I − W/2)⁻¹ − F, its first `rank` columns and the others.
 

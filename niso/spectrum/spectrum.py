@@ -40,7 +40,7 @@ class Spectrum(NamedTuple):
         Args:
             confidence: how far each point is seen, in [0, 1].
             ridge: r, positive: what is not seen is taken to be small.
-            smooth: R = Λ / mean Λ, which asks for smooth functions, instead of the identity.
+            smooth: R = Λ / mean Λ + 0.001, which asks for smooth functions, instead of the identity.
 
         Raises:
             TypeError: not tensors of floating-point numbers.
@@ -54,7 +54,7 @@ class Spectrum(NamedTuple):
         if confidence.shape != z.shape[:-1]:
             raise ValueError(f"a confidence must be {tuple(z.shape[:-1])}, not {tuple(confidence.shape)}")
         check_number("ridge", ridge, positive=True)
-        return _least_squares(self, z, confidence, ridge, smooth)
+        return _least_squares(*self, z, confidence, ridge, smooth)
 
     def unproject(self, a: Float[Tensor, "*batch rank channels"]) -> Float[Tensor, "*batch points channels"]:
         """Latent functions Φ a with the given coefficients.
@@ -85,13 +85,14 @@ class Spectrum(NamedTuple):
 
 @full_precision
 def _least_squares(
-    spectrum: Spectrum,
+    mass: Float[Tensor, " points"],
+    functions: Float[Tensor, "points rank"],
+    eigenvalues: Float[Tensor, " rank"],
     z: Float[Tensor, "*batch points channels"],
     confidence: Float[Tensor, "*batch points"],
     ridge: float,
     smooth: bool,
 ) -> Float[Tensor, "*batch rank channels"]:
-    mass, functions, eigenvalues = spectrum
     weighted = (functions * mass[:, None]).mT * confidence[..., None, :]
     penalty = eigenvalues / eigenvalues.mean().clamp_min(1e-6) + 1e-3 if smooth else torch.ones_like(eigenvalues)
     normal = weighted @ functions + ridge * torch.diag(penalty)

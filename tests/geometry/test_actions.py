@@ -103,6 +103,19 @@ def assert_equal_up_to_interpolation(example: Example, value: Tensor, expected: 
     assert error < example.interpolation + rounding
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_that_of_the_values_not_of_the_places(example, t, dtype):
+    x = example.observe(6).to(dtype)
+    torch.testing.assert_close(example.action.act(x, t), example.action.act(x.float(), t).to(dtype))
+
+
+@pytest.mark.parametrize("name", ["homography", "elastic"])
+def test_large_images_in_half_precision_stay_as_they_are(name, generator):
+    x = torch.rand(1, 1, 256, 256, generator=generator).bfloat16()
+    nothing = torch.eye(3)[None] if name == "homography" else torch.zeros(1, 2, 4, 4)
+    torch.testing.assert_close(make(name).act(x, nothing), x, atol=0.01, rtol=0)
+
+
 def test_every_action_has_an_example():
     assert {name.partition("-")[0] for name in EXAMPLES} | {"elastic", "warp"} == set(ACTIONS)
 

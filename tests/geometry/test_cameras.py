@@ -49,3 +49,10 @@ def test_rounded_rotations_become_exact():
     found = torch.from_numpy(poses)[:, :3, :3]
     torch.testing.assert_close(found.mT @ found, torch.eye(3, dtype=F64).expand(5, 3, 3), atol=1e-12, rtol=0)
     torch.testing.assert_close(found.mT, rotation, atol=2e-4, rtol=0)
+
+
+def test_cameras_in_float32_become_exact_rotations(generator):
+    rigid = random_poses(4, generator, scale=1000.0, dtype=torch.float32)
+    poses, _ = cameras.from_world_to_camera(se3.rotation(rigid), se3.translation(rigid))
+    rotations = poses[:, :3, :3]
+    np.testing.assert_allclose(rotations.swapaxes(1, 2) @ rotations, np.broadcast_to(np.eye(3), (4, 3, 3)), atol=1e-14)

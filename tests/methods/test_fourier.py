@@ -82,23 +82,20 @@ def test_solve_gradcheck():
     assert torch.autograd.gradcheck(identity(3, ridge=1e-2).solve, (a, b))
 
 
-def test_float64_solve_saves_ill_conditioned_float32_latents():
+def test_ill_conditioned_float32_latents_are_solved_in_float64():
     torch.manual_seed(0)
     u, v = (torch.linalg.qr(torch.randn(4, 32, 32, dtype=torch.float64))[0] for _ in range(2))
     a = (u * torch.logspace(0, -5, 32, dtype=torch.float64)) @ v.mT
     b = torch.randn(4, 32, 32, dtype=torch.float64) @ a
     exact = identity(32).solve(a, b)
-    errors = [
-        relative_error(identity(32, double_solve=double).solve(a.float(), b.float()), exact) for double in (True, False)
-    ]
-    assert errors[0] < 1e-3 and errors[0] < errors[1]
+    tau = identity(32).solve(a.float(), b.float())
+    assert tau.dtype == torch.float32 and relative_error(tau, exact) < 1e-3
 
 
-@pytest.mark.parametrize("double", [True, False])
-def test_gradients_are_finite_where_latents_are_degenerate(double):
+def test_gradients_are_finite_where_latents_are_degenerate():
     for a in (torch.zeros(2, 8, 8), torch.ones(2, 8, 8), torch.randn(2, 8, 2)):
         a = a.clone().requires_grad_()
-        tau = identity(8, double_solve=double).solve(a, torch.ones_like(a))
+        tau = identity(8).solve(a, torch.ones_like(a))
         tau.square().sum().backward()
         assert tau.isfinite().all() and a.grad.isfinite().all()
 
@@ -112,7 +109,7 @@ def small(tall: bool = False) -> NeuralFourierTransform:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("tall", [False, True])
 @pytest.mark.parametrize("views", [2, 3])
-@pytest.mark.parametrize("norm", ["absolute", "squared"])
+@pytest.mark.parametrize("norm", ["l1", "l2"])
 def test_objective_has_a_finite_gradient_for_every_parameter(norm, views, tall, dtype):
     torch.manual_seed(0)
     objective = FourierObjective(small(tall), norm).to(dtype)
@@ -129,7 +126,7 @@ def test_norms():
     out = model(x, tx)
     prediction = (out.map_ab @ x.mT).mT
     torch.testing.assert_close(out.reconstruction, (prediction - tx).abs().mean())
-    torch.testing.assert_close(model(x, tx, norm="squared").reconstruction, (prediction - tx).square().mean())
+    torch.testing.assert_close(model(x, tx, norm="l2").reconstruction, (prediction - tx).square().mean())
 
 
 def test_sizes_are_those_of_neural_isometries():

@@ -74,3 +74,20 @@ def test_the_losses_are_those_without_a_mask_in_the_basis_of_points() -> None:
         torch.testing.assert_close(found["loss"], wanted.loss(0.5, 0.0))
         gradient = [torch.autograd.grad(loss, encoder.weight)[0] for loss in (found["loss"], wanted.loss(0.5, 0.0))]
         torch.testing.assert_close(*gradient, rtol=1e-6, atol=1e-9)
+
+
+def test_gradients_are_finite_where_latents_lack_directions():
+    """As those of blank images at the start of training."""
+    dead = torch.randn(2, 16, 4)
+    dead[..., 1] = 0
+    for a in (dead, torch.zeros(2, 16, 4), torch.ones(2, 16, 4)):
+        a, b = a.requires_grad_(), torch.randn(2, 16, 4)
+        orthogonal_parts(a, b).move(a).square().sum().backward()
+        assert a.grad.isfinite().all()
+
+
+def test_maps_are_applied_in_full_precision_under_autocast():
+    a = torch.randn(2, 16, 4)
+    b = torch.linalg.qr(torch.randn(16, 16)).Q @ a
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(orthogonal_parts(a, b).move(a), b, atol=1e-4, rtol=0)

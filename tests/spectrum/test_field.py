@@ -250,3 +250,13 @@ def test_export_and_compilation(field, tmp_path):
     torch.export.save(exported, tmp_path / "maps.pt2")
     read = torch.export.load(tmp_path / "maps.pt2").module()
     torch.testing.assert_close(read(x, tx), model.map_between(x, tx))
+
+
+def test_the_points_of_the_caller_are_copied():
+    places, weights = torch.rand(12, 2), torch.ones(12)
+    one, other = (FieldSpectrum(places, 4, weights) for _ in range(2))
+    before = other().eigenfunctions
+    one.load_state_dict(FieldSpectrum(torch.rand(12, 2), 4, 2 * weights).state_dict())
+    places.zero_()
+    weights.zero_()
+    torch.testing.assert_close(other().eigenfunctions, before)

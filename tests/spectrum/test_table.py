@@ -170,6 +170,23 @@ def test_full_precision_under_autocast_and_in_half_precision_modules():
     assert {part.dtype for part in low} == {torch.float32}
     assert orthonormality_error(low) < 1e-5
     assert s.project(z.double()).dtype == torch.float64
+    seen = torch.rand(2, 40)
+    weighted = s.project(z.double(), seen)
+    assert weighted.dtype == torch.float64
+    torch.testing.assert_close(weighted.float(), s.project(z, seen))
+
+
+def test_rotations_are_retracted_under_autocast_and_in_half_precision():
+    spectrum = LearnedSpectrum(20, 6, eigenfunctions="rotation")
+    with torch.no_grad():
+        spectrum.basis.normal_(std=0.1)
+    before = spectrum().eigenfunctions
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        spectrum.retract_()
+    torch.testing.assert_close(spectrum().eigenfunctions, before)
+    half = spectrum.bfloat16()
+    half.retract_()
+    torch.testing.assert_close(half().eigenfunctions, before, atol=0.02, rtol=0)
 
 
 def test_wrong_arguments():

@@ -70,6 +70,7 @@ def sample(
     height, width = images.shape[-2:]
     if min(height, width) < 2:
         raise ValueError(f"a {height}×{width} grid is too small for interpolation: at least 2×2 points are needed")
+    dtype, images = images.dtype, images.to(torch.promote_types(images.dtype, torch.float32))  # places need the digits
     x, y, z = places.unbind(-1)
     radius = (x.square() + y.square()).clamp_min(torch.finfo(places.dtype).tiny)  # finite gradients at the poles
     on_axis = radius <= 1e-20 * z.square()
@@ -87,7 +88,8 @@ def sample(
     last = torch.tensor([images.shape[-1] - 1, images.shape[-2] - 1], dtype=places.dtype, device=places.device)
     grid = (2 * torch.stack((column, row), dim=-1) / last - 1).to(images.dtype)
     grid = grid.expand(len(images), *grid.shape[1:])
-    return torch.nn.functional.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=True)
+    found = torch.nn.functional.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=True)
+    return found.to(dtype)
 
 
 def _centred(layout: Layout) -> bool:

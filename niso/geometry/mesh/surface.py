@@ -86,8 +86,8 @@ def _shape_problem(mesh: Mesh) -> str | None:
 def _surface_problem(mesh: Mesh, closed: bool) -> str | None:
     import igl  # here: training on prepared shapes does without it
 
-    count = len(mesh.vertices)
-    starts, ends = mesh.faces.ravel(), np.roll(mesh.faces, -1, axis=1).ravel()
+    count, faces = len(mesh.vertices), mesh.faces.astype(np.int64)  # vertex numbers are multiplied below
+    starts, ends = faces.ravel(), np.roll(faces, -1, axis=1).ravel()
     edges, edge_of, uses = np.unique(
         np.minimum(starts, ends) * count + np.maximum(starts, ends), return_inverse=True, return_counts=True
     )
@@ -100,17 +100,17 @@ def _surface_problem(mesh: Mesh, closed: bool) -> str | None:
     adjacency = coo_array((np.ones(len(starts), dtype=np.int8), (starts, ends)), shape=(count, count))
     if (components := connected_components(adjacency, directed=False, return_labels=False)) > 1:
         return f"has {components} components; keep one"
-    if bad := int((~igl.is_vertex_manifold(mesh.faces.astype(np.int64))).sum()):
+    if bad := int((~igl.is_vertex_manifold(faces)).sum()):
         return f"is not a manifold: fans of faces touch at {counted(bad, 'vertex', 'vertices')}; split these"
     if not closed:
         return None
-    genus = (2 - (count - len(edges) + len(mesh.faces))) // 2
+    genus = (2 - (count - len(edges) + len(faces))) // 2
     return f"has genus {genus}: a surface with handles cannot be mapped to the sphere" if genus else None
 
 
 def face_normals(mesh: Mesh) -> Float[np.ndarray, "faces 3"]:
     """Normals of the faces, of length twice the area."""
-    corner, second, third = (mesh.vertices[mesh.faces[:, k]] for k in range(3))
+    corner, second, third = _corners(mesh)
     return np.cross(second - corner, third - corner)
 
 
@@ -126,14 +126,20 @@ def vertex_areas(mesh: Mesh) -> Float[np.ndarray, " vertices"]:
 
 def volume(mesh: Mesh) -> float:
     """Volume inside a closed mesh, negative if its faces are clockwise seen from outside."""
-    corner, second, third = (mesh.vertices[mesh.faces[:, k]] for k in range(3))
+    corner, second, third = _corners(mesh)
     return float(np.einsum("fi,fi->", corner, np.cross(second, third)) / 6)
 
 
 def edge_lengths(mesh: Mesh) -> Float[np.ndarray, "faces 3"]:
     """Lengths of the edges opposite to each corner of each face."""
-    corners = mesh.vertices[mesh.faces]
-    return np.linalg.norm(np.roll(corners, -1, axis=1) - np.roll(corners, -2, axis=1), axis=-1)
+    first, second, third = _corners(mesh)
+    return np.stack([np.linalg.norm(edge, axis=-1) for edge in (third - second, first - third, second - first)], 1)
+
+
+def _corners(mesh: Mesh) -> tuple[np.ndarray, ...]:
+    """The three corners of every face, in float64 whatever the vertices are."""
+    vertices = np.asarray(mesh.vertices, np.float64)
+    return tuple(vertices[mesh.faces[:, k]] for k in range(3))
 
 
 def unit_area(mesh: Mesh) -> Mesh:

@@ -115,3 +115,16 @@ def test_unit_area_does_not_depend_on_place_and_size():
     np.testing.assert_allclose(one.vertices, other.vertices, atol=1e-14)
     assert meshes.face_areas(one).sum() == pytest.approx(1)
     np.testing.assert_allclose(meshes.vertex_areas(one) @ one.vertices, 0, atol=1e-14)
+
+
+def test_vertices_in_float32_and_faces_in_int32_are_widened():
+    sphere = meshes.icosphere(2)
+    far = Mesh((sphere.vertices + 1000).astype(np.float32), sphere.faces.astype(np.int32))
+    wide = Mesh(far.vertices.astype(np.float64), sphere.faces)
+    assert meshes.volume(far) == meshes.volume(wide) > 4
+    np.testing.assert_array_equal(meshes.edge_lengths(far), meshes.edge_lengths(wide))
+    large = torus(300, 160)
+    order = np.random.default_rng(0).permutation(len(large.vertices))
+    vertices = np.empty_like(large.vertices)
+    vertices[order] = large.vertices
+    meshes.check_surface(Mesh(vertices, order[large.faces].astype(np.int32)))
