@@ -162,25 +162,25 @@ def _train_and_evaluate(
                 folder.write("facts", {**folder.facts, **drawn})
     totals: dict[str, float] = {"steps": 0, "seconds": 0.0}
     before = 0.0  # seconds of training that an interrupted command did
-    trained = False
+    trained, seen = False, list[str]()
     for phase in _built_together(experiment.phases()):
         path, steps = folder.checkpoint(phase.name), phase.optimisation.steps
         with together():
             reached = 0
-            if path.exists() and not trained:  # later phases build on those trained now
-                stored = checkpoint.open_phase(path, phase.objective, steps)[1]
+            if path.exists():
+                stored = checkpoint.open_phase(path, phase.objective, phase.optimisation)[1]
                 reached, before = stored["step"], before + stored["seconds"]
             if reached < steps and not training:
                 remedy = f"finish it by `niso resume {folder.path}`"
                 raise InputError(f"{folder.path}: phase {phase.name} stands at step {reached} of {steps}: {remedy}")
+        seen.append(phase.name)
         with together():
-            if fabric.is_global_zero and reached < steps and finished:
-                if not trained:
+            if fabric.is_global_zero and reached < steps:
+                if finished and not trained:
                     (folder.path / "metrics.json").unlink()
                     _write_facts(folder, settings, kind, fabric)
-                else:
-                    path.unlink(missing_ok=True)
-        trained |= finished and reached < steps
+                folder.forget_phases(seen)  # those to come build on this one
+        trained |= reached < steps
         times.end("data")
         if training and settings.hardware.speed == "auto" and "speed" not in folder.facts:
             settings, fabric = _fastest(folder, settings, phase, fabric)

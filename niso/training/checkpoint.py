@@ -6,6 +6,7 @@ It holds no pickle, so that a checkpoint from anywhere can be opened safely.
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as serialize
 from torch import Tensor, nn, optim
 
+from niso.config import Optimisation
 from niso.errors import CheckpointError, InputError
 from niso.files import parse_json, write_atomically
 
@@ -69,13 +71,25 @@ def training_state(module: nn.Module, optimizer: optim.Optimizer) -> dict[str, T
     return tensors
 
 
-def open_phase(path: Path, module: nn.Module, steps: int) -> tuple[dict[str, Tensor], Facts]:
-    """Load the weights of a phase of so many steps into its module; tensors and facts of the checkpoint.
+def determining(objective: nn.Module, optimisation: Optimisation) -> Facts:
+    """What a phase is trained with, but for its length: the optimisation, and the weights of the objective."""
+    weights = {name: value for name, value in vars(objective).items() if type(value) in (bool, int, float, str)}
+    own = {name: value for name, value in weights.items() if name != "training" and not name.startswith("_")}
+    return own | {name: value for name, value in asdict(optimisation).items() if name not in _LENGTH}
+
+
+_LENGTH = ("steps", "cosine_steps", "accumulation")
+"""Settings that may change where a run goes on; the last is a matter of memory."""
+
+
+def open_phase(path: Path, module: nn.Module, optimisation: Optimisation) -> tuple[dict[str, Tensor], Facts]:
+    """Load the weights of a phase into its module; tensors and facts of the checkpoint.
 
     Raises:
         CheckpointError: the checkpoint is damaged or of another model.
-        InputError: it lies beyond the steps.
+        InputError: it lies beyond the steps, or was trained with other settings.
     """
+    steps = optimisation.steps
     tensors, facts = load(path)
     if not (isinstance(facts.get("step"), int) and isinstance(facts.get("seconds"), int | float)):
         raise CheckpointError(f"checkpoint {path} does not say how long it was trained: delete it to start anew")
@@ -85,6 +99,13 @@ def open_phase(path: Path, module: nn.Module, steps: int) -> tuple[dict[str, Ten
             f"{path}: config.yaml asks for {steps} steps of phase {path.stem}, but {facts['step']} are trained: "
             "ask for as many or more, or start a new run"
         )
+    trained, now = facts.get("determining", {}), determining(module, optimisation)
+    for name in trained.keys() & now.keys():
+        if trained[name] != now[name]:
+            raise InputError(
+                f"{path}: config.yaml has {name} {now[name]} for phase {path.stem}, which was trained with "
+                f"{trained[name]}: undo that, or start a new run"
+            )
     return tensors, facts
 
 

@@ -82,7 +82,7 @@ def train(
         compile_networks(objective)
     module, optimizer_handle = fabric.setup(objective, optimizer)
     with together():
-        start, seconds = _restore(path, objective, optimizer, phase, seed, steps)
+        start, seconds = _restore(path, objective, optimizer, phase, seed, optimisation)
     if start == steps:
         objective.eval()
         return seconds
@@ -140,7 +140,9 @@ def train(
                     _check_weights(objective)
                     if fabric.is_global_zero:
                         state = checkpoint.training_state(objective, optimizer)
-                        checkpoint.save(path, state, {"phase": phase, "step": done, "seconds": seconds, "seed": seed})
+                        facts = {"phase": phase, "step": done, "seconds": seconds, "seed": seed}
+                        facts["determining"] = checkpoint.determining(objective, optimisation)
+                        checkpoint.save(path, state, facts)
                         if stop:
                             saved = f"interrupted and saved at step {done} of {steps}"
                             raise Interrupted(f"{phase}: {saved}; {resumption}", stop)
@@ -151,12 +153,17 @@ def train(
 
 
 def _restore(
-    path: Path, objective: nn.Module, optimizer: torch.optim.Optimizer, phase: str, seed: int, steps: int
+    path: Path,
+    objective: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    phase: str,
+    seed: int,
+    optimisation: Optimisation,
 ) -> tuple[int, float]:
     """Step and seconds of the checkpoint that training goes on from; zeros where there is none."""
     if not path.exists():
         return 0, 0.0
-    tensors, facts = checkpoint.open_phase(path, objective, steps)
+    tensors, facts = checkpoint.open_phase(path, objective, optimisation)
     for name, value in {"phase": phase, "seed": seed}.items():
         if facts.get(name) != value:
             raise CheckpointError(f"checkpoint {path} is of another run: its {name} is {facts.get(name)}, not {value}")

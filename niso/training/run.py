@@ -6,7 +6,7 @@ import contextlib
 import csv
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -130,6 +130,12 @@ class Run:
     def checkpoint(self, phase: str) -> Path:
         """Where the checkpoint of a phase is or will be."""
         return self.path / "checkpoints" / f"{phase}.safetensors"
+
+    def forget_phases(self, kept: Collection[str]) -> None:
+        """Remove the checkpoints of all other phases."""
+        for file in (self.path / "checkpoints").glob("*.safetensors"):
+            if file.stem not in kept:
+                file.unlink()
 
     def write(self, part: str, values: Mapping[str, Any]) -> None:
         """Write one of `FILES`, in one step."""

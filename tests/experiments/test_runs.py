@@ -1,7 +1,9 @@
 """What holds of every experiment: its presets train, a run leaves all its files, in every precision."""
 
 import json
+import shutil
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import get_args, get_type_hints
 
 import pytest
@@ -56,6 +58,35 @@ def test_a_run_goes_to_its_end_in_every_precision(finished_once, experiment, pre
         assert about["step"] == 3
         dtypes = {value.dtype for value in tensors.values() if value.is_floating_point()}
         assert torch.float64 in dtypes if precision == "64-true" else torch.float64 not in dtypes
+
+
+def test_a_lengthened_run_that_is_interrupted_does_not_take_the_old_head(finished_once, tmp_path, monkeypatch):
+    """The head is of the encoder that was trained for fewer steps, and the checkpoint has that encoder, too."""
+    runs = [Path(shutil.copytree(finished_once("homnist"), tmp_path / name)) for name in ("whole", "cut")]
+    for run in runs:
+        settings = read_yaml(run / "config.yaml")
+        settings["config"]["training"]["steps"] = 5
+        (run / "config.yaml").write_text(to_yaml(settings))
+    whole = runner.resume(runs[0])
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="cut"):
+        patch.setattr(runner, "train", cut_after(runner.train, "pretrain"))
+        runner.resume(runs[1])
+    again = runner.resume(runs[1])
+    assert {key: value for key, value in again.items() if "seconds" not in key} == {
+        key: value for key, value in whole.items() if "seconds" not in key
+    }
+
+
+def cut_after(train, phase):
+    """Training that ends a command after a phase, as a signal does."""
+
+    def call(*words):
+        seconds = train(*words)
+        if words[5] == phase:
+            raise RuntimeError("cut")
+        return seconds
+
+    return call
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)

@@ -71,6 +71,19 @@ def test_fewer_steps_and_another_model_are_refused(finished, refused, command):
 
 
 @pytest.mark.parametrize("command", ["resume", "evaluate"])
+@pytest.mark.parametrize(
+    ("section", "changes", "words"),
+    [
+        ("training", {"learning_rate": 0.5}, "has learning_rate 0.5 for phase pretrain, which was trained with 0.01"),
+        (None, {"multiplicity": 9.0}, "has multiplicity 9.0 for phase pretrain, which was trained with 0.04"),
+    ],
+)
+def test_other_settings_than_those_trained_with_are_refused(finished, refused, command, section, changes, words):
+    edit(finished, section, **changes)
+    assert words in refused(command, finished)
+
+
+@pytest.mark.parametrize("command", ["resume", "evaluate"])
 def test_another_seed_is_refused(finished, refused, command):
     config = finished / "config.yaml"
     config.write_text(config.read_text().replace("seed: 0", "seed: 1"))

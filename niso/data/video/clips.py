@@ -75,7 +75,9 @@ def clips(
         raise ValueError(f"all numbers must be positive, got {numbers}")
     report(0)
     textures = photograph_textures(seed, held_out, photograph_dir)
-    part, made = "held out" if held_out else "train", list[Clip]()
+    # no room repeats a clip for one room alone: some of these validate what is trained on rooms
+    part = "held out" if held_out else "train" if rooms == 1 else "train in rooms"
+    made = list[Clip]()
     for number in range(count):
         path, room = divmod(number, rooms)
         stream = step_seed(seed, path, f"clip, {part}")

@@ -325,7 +325,7 @@ def _rendered(config: PoseConfig, cache: Path, training: str = TRAIN, tested: bo
 def _stored(wanted: Clips, size: int, cache: Path) -> Source:
     """Clips from the cache, rendered when they are first needed."""
     split, count, length, motions, rooms = wanted
-    recipe = repr((_VERSION, split, count, length, size, motions) + ((rooms,) if rooms > 1 else ()))
+    recipe = repr((_VERSION, split, count, length, size, motions) + ((f"{rooms} rooms",) if rooms > 1 else ()))
     path = cache / f"{hashlib.sha256(recipe.encode()).hexdigest()[:16]}.safetensors"
     if not path.is_file():
         with _writable(cache), locked(cache, wait=True):

@@ -158,7 +158,7 @@ def test_cameras_keep_clear_of_objects_and_walls():
 def test_rooms_differ_and_share_the_motion(photographs, motion):
     rooms, plain = make(photographs, 4, motions=(motion,), rooms=2), make(photographs, 2, motions=(motion,))
     motions = [se3.relative(clip.poses[:1].expand_as(clip.poses), clip.poses) for clip in rooms]
-    assert torch.equal(rooms[0].images, plain[0].images) and torch.equal(rooms[2].images, plain[1].images)
+    assert not any(torch.equal(room.images, clip.images) for room in rooms for clip in plain)  # some of these validate
     torch.testing.assert_close(motions[0], motions[1], atol=1e-12, rtol=0)
     assert not torch.allclose(motions[0], motions[2], atol=1e-4)
     assert (rooms[0].images.float() - rooms[1].images.float()).abs().mean() > 10
