@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -41,6 +42,31 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def files_below(folder: Path, suffixes: Collection[str]) -> list[Path]:
+    """Files with one of these endings in a folder and below, in the order of their paths.
+
+    Hidden files and folders are passed over. Links to folders are followed, each folder once.
+    """
+    found, seen = list[Path](), set[str]()
+    for place, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        if (real := os.path.realpath(place)) in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        shown = (Path(place, name) for name in names if not name.startswith("."))
+        found += [path for path in shown if path.suffix.lower() in suffixes and path.is_file()]
+    return sorted(found)
+
+
+def digest(*parts: bytes) -> str:
+    """A short word for content: it changes where any part does."""
+    result = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        result.update(len(part).to_bytes(8, "big") + part)
+    return result.hexdigest()
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -88,7 +88,7 @@ def _of_run(run: Run, own: Own | None, device: torch.device) -> Fitted:
     kind = EXPERIMENTS.find(settings.experiment)
     if kind.not_loaded:
         raise InputError(f"{run.path} is a run of {kind.name}, which is not loaded: {kind.not_loaded}")
-    if not (run.path / WEIGHTS).is_file():
+    if not (run.finished and (run.path / WEIGHTS).is_file()):
         raise InputError(f"{run.path} is not trained to its end: finish it by `niso resume {run.path}`")
     weights = run.checkpoint("pretrain") if kind.tunes_encoder else run.path / WEIGHTS
     tensors = checkpoint.load(weights, f"`niso evaluate {run.path}` writes {WEIGHTS} anew from the checkpoints")[0]

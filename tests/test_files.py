@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from niso.errors import InputError
-from niso.files import locked, write_atomically
+from niso.files import digest, files_below, locked, write_atomically
 
 
 def test_a_file_is_replaced_and_its_folders_are_made(tmp_path: Path) -> None:
@@ -66,3 +66,17 @@ def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
             process.kill()
     with locked(tmp_path):
         pass
+
+
+def test_files_below_a_folder_are_found_through_links_each_once(tmp_path: Path) -> None:
+    for name in ("top/b.off", "top/.hidden.off", "top/.folder/a.off", "top/a.txt", "elsewhere/C.OFF"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "top" / "linked").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "back").symlink_to(tmp_path / "top")
+    found = files_below(tmp_path / "top", {".off"})
+    assert [path.relative_to(tmp_path / "top").as_posix() for path in found] == ["b.off", "linked/C.OFF"]
+
+
+def test_a_digest_tells_where_parts_end() -> None:
+    assert digest(b"ab", b"c") == digest(b"ab", b"c") != digest(b"a", b"bc")

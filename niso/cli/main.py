@@ -75,11 +75,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # of `niso … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 128 + getattr(signal, "SIGPIPE", 13)  # Windows has no such signal
+    except UnicodeEncodeError as error:
+        name = error.object.encode(errors="backslashreplace").decode()
+        print(f"niso: {name!r} holds bytes that are no text: rename the file or folder", file=sys.stderr)
+        status = 2
     except OSError as error:
         print(f"niso: {_refusal(error)}", file=sys.stderr)
         status = 2
     except KeyboardInterrupt:
-        print("niso: interrupted; `niso resume RUN` continues from the last checkpoint", file=sys.stderr)
+        print("niso: interrupted; give the command again, or `niso resume` the run that it has begun", file=sys.stderr)
         status = 128 + signal.SIGINT
     sys.exit(status)
 

@@ -125,6 +125,9 @@ def parse_run(arguments: list[str]) -> Call:
     if any(f"hardware.{name}" in named for name in FIXING):
         settings = replace(settings, hardware=replace(settings.hardware, speed="exact"))
     refuse_unread(named, [kind.unread(options.settings, method, options.data_dir) for method in methods])
+    for path in filter(None, (options.out, options.data_dir)):
+        if not str(path).isprintable():  # config.yaml and records could not name it
+            raise InputError(f"{str(path)!r} holds bytes that are no text: rename it")
     if options.parallel > 1 and settings.hardware.devices * settings.hardware.nodes > 1:
         raise InputError("--parallel trains each run in one process: leave --devices and --nodes at 1")
     if options.parallel > 1 and options.seeds == len(methods) == 1 and not options.launcher:

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Float
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from niso.data.video.sequences import natural
 from niso.errors import InputError
+from niso.files import files_below
 
 TRAIN = (
     "skimage/astronaut.png",
@@ -81,10 +82,7 @@ def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[I
 
 def pictures_in(folder: Path) -> list[Path]:
     """All pictures in a folder and below, but hidden ones, in the natural order of their names."""
-    found = [path for path in folder.rglob("*") if path.suffix.lower() in EXTENSIONS and path.is_file()]
-    named = ((path, path.relative_to(folder)) for path in found)
-    shown = [(path, name) for path, name in named if not any(part.startswith(".") for part in name.parts)]
-    return [path for path, name in sorted(shown, key=lambda pair: natural(pair[1].as_posix()))]
+    return sorted(files_below(folder, EXTENSIONS), key=lambda path: natural(path.relative_to(folder).as_posix()))
 
 
 def shipped() -> list[Path]:
@@ -103,6 +101,7 @@ def open_photograph(path: Path) -> Image.Image:
     """An image file in RGB; InputError where it cannot be read."""
     try:
         with Image.open(path) as image:
+            ImageOps.exif_transpose(image, in_place=True)  # upright, as viewers show it
             if image.mode == "F":
                 raise ValueError("its values are floating-point numbers")
             if image.mode.startswith("I"):  # grey in 16 bits, of which Pillow would clip values above 255

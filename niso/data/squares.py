@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import UInt8
-from PIL import Image
+from PIL import Image, ImageOps
+from PIL.ExifTags import Base
 from torch import Tensor
 
 from niso.errors import InputError
@@ -34,8 +35,11 @@ def as_tensor(image: Image.Image) -> UInt8[Tensor, "3 height width"]:
     return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
 
 
-def read_square(path: Path, size: int) -> tuple[Image.Image, tuple[int, int]]:
+def read_square(path: Path, size: int, upright: bool = True) -> tuple[Image.Image, tuple[int, int]]:
     """The square of an image file, and the height and width that the image had.
+
+    Args:
+        upright: turned as viewers show it, not as its pixels are stored, which is what cameras are known for.
 
     Raises:
         InputError: it is missing, damaged, or not of 8 bits.
@@ -46,6 +50,9 @@ def read_square(path: Path, size: int) -> tuple[Image.Image, tuple[int, int]]:
             if image.mode[0] in "IF":
                 raise InputError(f"{path.name} is not of 8 bits")
             image.draft(None, (3 * size // 2, 3 * size // 2))  # JPEG at ½, ¼ …: faster, and storing it loses far more
+            if upright and (orientation := image.getexif().get(Base.Orientation, 1)) > 1:
+                ImageOps.exif_transpose(image, in_place=True)
+                width, height = (height, width) if orientation > 4 else (width, height)
             return square(image, size), (height, width)
     except FileNotFoundError as error:
         raise InputError(f"{path.name} is missing") from error

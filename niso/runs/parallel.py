@@ -46,8 +46,9 @@ def create(job: Job) -> Run:
 
 
 def is_done(job: Job) -> bool:
-    """Whether the job's run is finished, with its report."""
-    return Run(job.folder).finished and (job.folder / "report.html").exists()
+    """Whether the job's run is finished, as its config.yaml asks for now, and has its report."""
+    run = Run(job.folder)
+    return run.finished and run.up_to_date and (job.folder / "report.html").exists()
 
 
 def run_side_by_side(jobs: Sequence[Job], count: int, out: Path) -> list[str]:

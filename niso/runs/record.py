@@ -48,7 +48,7 @@ def record_of(run: Run) -> dict[str, Any]:
     settings, facts = dict(run.settings), run.facts
     settings["data_dir"] = Path(settings["data_dir"]).name if settings.get("data_dir") else None
     return {
-        **{key: settings.pop(key) for key in ("experiment", "preset", "method", "seed")},
+        **{key: settings.pop(key, facts.get(key)) for key in ("experiment", "preset", "method", "seed")},
         "metrics": run.metrics,
         "curves": run.curves,
         "facts": {name: facts.get(name) for name in FACTS}

@@ -86,7 +86,7 @@ def resume(path: Path, began: float | None = None) -> dict[str, float]:
     from niso.report import write_report  # matplotlib is slow to import
 
     old = Run.open(path)
-    if old.finished and old.facts.get("settings") == _determining(old):
+    if old.finished and "settings" in old.facts and old.up_to_date:
         if not (path / "report.html").exists():  # killed just before
             write_report(old, known(old.kind[0]))
         return old.metrics
@@ -223,7 +223,7 @@ def _train_and_evaluate(
         took["evaluated"] = {key: now[key] for key in ("commit", "started")}
     said = [*result.notes, *map(str, kind.findings(metrics))]
     notes = {"notes": said} if said else {}
-    folder.write("facts", {**facts, **_meaning(settings, kind), **took, **notes, "settings": _determining(folder)})
+    folder.write("facts", {**facts, **_meaning(settings, kind), **took, **notes, "settings": folder.determining})
     folder.write("metrics", metrics)
     if report:
         write_report(folder, known(settings.experiment))
@@ -265,11 +265,6 @@ def _built_together(phases: Iterator[Phase]) -> Iterator[Phase]:
 def _origin(settings: Settings) -> dict[str, Any]:
     """What exported weights say of themselves."""
     return {name: getattr(settings, name) for name in ("experiment", "preset", "method", "seed")}
-
-
-def _determining(folder: Run) -> dict[str, Any]:
-    """The settings that determine a run's results."""
-    return {key: value for key, value in folder.settings.items() if key != "hardware"}
 
 
 def _write_facts(folder: Run, settings: Settings, kind: type[Experiment], fabric: Fabric) -> None:

@@ -68,6 +68,11 @@ def resume_sweep(out: Path, parallel: int = 1, launcher: Launcher | None = None)
     Raises:
         NisoError: sweep.yaml is damaged, or as for `runner.resume`.
     """
+    return _go(_jobs_of(out), out, parallel, launcher)
+
+
+def _jobs_of(out: Path) -> list[Job]:
+    """The runs that sweep.yaml asks for; errors as of `resume_sweep`."""
     path = out / FILE
     values = read_yaml(path)
     seeds, settings = values.get("seeds"), values.get("settings")
@@ -78,7 +83,7 @@ def resume_sweep(out: Path, parallel: int = 1, launcher: Launcher | None = None)
     if not isinstance(methods, list) or not methods or not all(method in known for method in methods):
         raise InputError(f"{path} is damaged: methods must be among {', '.join(known)}; start again elsewhere")
     _check(loaded)
-    return _go(_jobs(loaded, seeds, methods, out), out, parallel, launcher)
+    return _jobs(loaded, seeds, methods, out)
 
 
 def evaluate_sweep(out: Path) -> str:
@@ -88,6 +93,9 @@ def evaluate_sweep(out: Path) -> str:
         NisoError: one is not trained to its end, before any is evaluated; or as for `runner.evaluate`.
     """
     runs = Run.find(out)
+    for job in _jobs_of(out) if (out / FILE).is_file() else ():
+        if not (job.folder / "config.yaml").is_file():
+            raise InputError(f"{out}: {job.label} has not been started: train it by `niso resume {out}`")
     for run in runs:
         if run.standing:
             raise InputError(run.standing.replace(f"niso resume {run.path}", f"niso resume {out}"))

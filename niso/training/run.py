@@ -131,6 +131,16 @@ class Run:
         """Where the checkpoint of a phase is or will be."""
         return self.path / "checkpoints" / f"{phase}.safetensors"
 
+    @property
+    def determining(self) -> dict[str, Any]:
+        """The settings that determine the results."""
+        return {key: value for key, value in self.settings.items() if key != "hardware"}
+
+    @property
+    def up_to_date(self) -> bool:
+        """Whether its settings are those that it was finished with; runs of older versions do not say."""
+        return self.facts.get("settings", self.determining) == self.determining
+
     def forget_phases(self, kept: Collection[str]) -> None:
         """Remove the checkpoints of all other phases."""
         for file in (self.path / "checkpoints").glob("*.safetensors"):
@@ -301,7 +311,7 @@ def _not_a_run(path: Path) -> InputError:
 
 def read_log(path: Path) -> list[dict[str, str]]:
     """Rows of log.csv; none where there is no such file. A last line that a kill cut short is left out."""
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True) if path.is_file() else []
+    lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines(keepends=True) if path.is_file() else []
     rows = csv.DictReader(line for line in lines if line.endswith("\n"))
     return [row for row in rows if None not in row and None not in row.values() and row.get("step", "").isdecimal()]
 

@@ -217,6 +217,7 @@ UNREAD = {
     "homnist --method nft --classifier spectral": "the method nft does not read it",
     "descriptors --evaluation-pairs 5": "every held-out surface makes one pair",
     "descriptors --spectral-dropout 0.5": "no coefficients are dropped here",
+    "descriptors --whitened": "all eigenfunctions count by their coefficients here",
     "descriptors --data-dir X --surfaces tori": "--data-dir replaces the surfaces that niso makes",
     "descriptors --data-dir X --vertices 300": "--data-dir replaces the surfaces that niso makes",
     "torus --parallel 2": "there is one run; --seeds and --methods make several",

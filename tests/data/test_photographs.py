@@ -47,7 +47,7 @@ def test_hidden_files_and_folders_are_passed_over(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         Image.new("RGB", (4, 4)).save(tmp_path / name)
     shown = [tmp_path / name for name in ("2.png", "10.png", "more/1.png")]
-    assert pictures_in(tmp_path) == shown and set(frame_folder(tmp_path).images) == set(shown)
+    assert pictures_in(tmp_path) == shown and frame_folder(tmp_path).images == shown[:2]
 
 
 @pytest.mark.parametrize(("count", "words"), [(0, "holds 0 images"), (1, "holds 1 images")])

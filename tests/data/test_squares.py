@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from PIL import Image
+from PIL.ExifTags import Base
 
+from niso.data.photographs import open_photograph
 from niso.data.squares import read_square, square
 from niso.errors import InputError
 
@@ -44,3 +46,15 @@ def test_images_that_cannot_be_used(tmp_path):
     ):
         with pytest.raises(InputError, match=rf"{name}\.png {words}"):
             read_square(tmp_path / f"{name}.png", 8)
+
+
+def test_pictures_are_turned_upright_but_not_where_cameras_are_known(tmp_path):
+    image, exif = Image.new("RGB", (8, 4)), Image.Exif()
+    image.paste((255, 255, 255), (0, 0, 8, 2))
+    exif[Base.Orientation] = 8  # to be turned by a quarter, anticlockwise
+    image.save(tmp_path / "turned.png", exif=exif)
+    upright, size = read_square(tmp_path / "turned.png", 4)
+    assert size == (8, 4) and upright.getpixel((0, 2))[0] > 200 > 50 > upright.getpixel((3, 2))[0]
+    stored, size = read_square(tmp_path / "turned.png", 4, upright=False)
+    assert size == (4, 8) and stored.getpixel((2, 0))[0] > 200 > 50 > stored.getpixel((2, 3))[0]
+    assert open_photograph(tmp_path / "turned.png").size == (4, 8)

@@ -89,3 +89,9 @@ def test_parts_of_a_record_are_objects(run, tmp_path, part):
 def test_record_needs_a_run_and_a_folder(refused, run):
     assert "one or more run folders" in refused("record")
     assert "--to needs a value" in refused("record", run.path, "--to")
+
+
+def test_what_config_leaves_to_its_default_is_known_from_the_facts(run, tmp_path):
+    run.write("facts", {**run.facts, "method": "niso", "preset": "quick"})
+    path = write_record(edit(edit(run, "method: niso\n", ""), "preset: quick\n", ""), tmp_path)
+    assert path.name == "torus-quick-niso-seed0.json"

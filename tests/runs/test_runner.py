@@ -1,11 +1,14 @@
 """A run whose config.yaml was edited: it trains on, or says why it cannot."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
 import yaml
 
+from niso.errors import InputError
+from niso.loading import load
 from niso.runs import Run, runner
 
 
@@ -107,3 +110,25 @@ def test_metrics_are_those_declared_in_their_order(finished):
     metrics, facts = Run.open(finished).metrics, Run.open(finished).facts
     assert list(metrics) == [key for key in declared if key in metrics] and {"steps", "seconds"} <= metrics.keys()
     assert list(facts["metrics"]) == declared and facts["metrics"]["seconds"]["unit"] == "s"
+
+
+def test_photographs_that_are_split_in_another_way_are_refused(niso, small, images, refused, tmp_path):
+    """Every fifth photograph is held out: one more moves the others."""
+    folder = Path(shutil.copytree(images, tmp_path / "photographs"))
+    words = [word if word != str(images) else str(folder) for word in small]
+    assert niso("run", "torus", *words, "--out", tmp_path / "run").status == 0
+    shutil.copy(folder / "0.png", folder / "00.png")
+    assert "its data has changed since it was trained" in refused("evaluate", tmp_path / "run")
+    (folder / "00.png").unlink()
+    assert niso("evaluate", tmp_path / "run").status == 0
+
+
+def test_a_run_that_is_to_be_trained_further_is_not_loaded(finished):
+    edit(finished, steps=6)
+    (finished / "metrics.json").unlink()
+    with pytest.raises(InputError, match="not trained to its end"):
+        load(finished)
+
+
+def test_names_that_are_no_text_are_one_line(refused, small, tmp_path):
+    assert "holds bytes that are no text: rename" in refused("run", "torus", *small, "--out", f"{tmp_path}/o\udce9")

@@ -134,3 +134,17 @@ def test_the_default_folder_names_the_seeds(niso, small, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert niso(*TORUS, *small, "--seed", 1, "--seeds", 2).status == 0
     assert (tmp_path / "runs" / "torus-quick-niso-seeds1-2" / "seed2" / "metrics.json").is_file()
+
+
+def test_a_seed_that_was_never_started_is_named(refused, sweep):
+    shutil.rmtree(sweep / "seed5")
+    assert "seed 5 has not been started: train it by `niso resume" in refused("evaluate", sweep)
+
+
+def test_side_by_side_a_lengthened_run_goes_on_as_by_itself(niso, sweep, blank_processes):
+    config = sweep / "seed4" / "config.yaml"
+    settings = yaml.safe_load(config.read_text())
+    settings["config"]["training"]["steps"] = 5
+    config.write_text(yaml.safe_dump(settings))
+    assert niso("resume", sweep, "--parallel", 2).status == 0
+    assert Run.open(sweep / "seed4").metrics["steps"] == 5

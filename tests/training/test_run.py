@@ -10,7 +10,7 @@ from niso.errors import InputError
 from niso.files import locked
 from niso.results import Metric
 from niso.training.environment import environment
-from niso.training.run import Run
+from niso.training.run import Run, read_log
 
 
 def test_a_new_run(tmp_path):
@@ -168,4 +168,7 @@ def test_the_log_has_a_table_for_each_phase(tmp_path):
         "head": ["step", "accuracy"],
     }
     assert run.log["head"]["step"].tolist() == [1]  # the last line was cut off
+    content = (tmp_path / "log.csv").read_bytes()
+    (tmp_path / "log.csv").write_bytes(b"\xef\xbb\xbf" + content.replace(b"\n", b"\r\n"))  # saved by a spreadsheet
+    assert [row["phase"] for row in read_log(tmp_path / "log.csv")] == ["pre", "pre", "head"]
     np.testing.assert_array_equal(run.log["pre"]["loss"], [0.5, np.nan])

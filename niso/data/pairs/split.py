@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from niso.data.pairs.table import Table
 from niso.errors import InputError
+from niso.files import digest
 
 SEED = 20_241_210
 """Of the split, the same for every run (the paper's conference date)."""
@@ -49,10 +50,11 @@ def split(table: Table, validation: float, test: float) -> Parts:
 
 def fingerprint(table: Table, parts: Parts) -> str:
     """A word that changes where rows come to the data or leave it, or parts have other rows."""
-    digest = hashlib.blake2b(repr([(key, view.shape) for key, view in table.views.items()]).encode(), digest_size=8)
-    for rows in (*parts[:3], table.group, table.label, table.source, table.clip):
-        digest.update(b"-" if rows is None else np.ascontiguousarray(rows, np.int64).tobytes())
-    return digest.hexdigest()
+    columns = (*parts[:3], table.group, table.label, table.source, table.clip)
+    shapes = repr([(key, view.shape) for key, view in table.views.items()]).encode()
+    return digest(
+        shapes, *(b"-" if rows is None else np.ascontiguousarray(rows, np.int64).tobytes() for rows in columns)
+    )
 
 
 def _parts(table: Table, validation: float, test: float) -> Parts:

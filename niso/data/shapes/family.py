@@ -13,6 +13,7 @@ from scipy.spatial.transform import Rotation
 
 from niso.data.shapes.sources import SUFFIXES
 from niso.errors import InputError
+from niso.files import files_below
 from niso.geometry.mesh import surface as meshes
 from niso.geometry.mesh.deformation import deform
 from niso.geometry.mesh.files import read_mesh, write_off
@@ -191,12 +192,16 @@ def write_family(
         classes = {name: partial(shape, name, seed=seed, vertices=vertices, strength=strength) for name in PLANS}
     else:
         strength = DEFORMED_STRENGTH if strength is None else strength
-        files = sorted(path for path in originals.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+        files = files_below(originals, SUFFIXES)
         if not files:
             raise InputError(f"{originals} holds no meshes: give a folder of {', '.join(SUFFIXES)} files")
         classes = {path.stem: partial(deformed, _read(path), path.stem, seed=seed, strength=strength) for path in files}
         if len(classes) < len(files):
             raise InputError(f"{originals} holds meshes of the same name, which classes are named after: rename them")
+    planned = {f"{name}/{name}_{number:03d}.off" for name in classes for number in range(per_class)}
+    others = [file for file in files_below(out, SUFFIXES) if file.relative_to(out).as_posix() not in planned]
+    if others:
+        raise InputError(f"{out} holds {others[0].relative_to(out)}, which is not of this call: choose a new folder")
     try:
         for place, (name, make) in enumerate(classes.items()):
             for number in range(per_class):

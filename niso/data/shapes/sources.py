@@ -65,6 +65,8 @@ def find_sources(given: Path, labels: Path | None = None, leave_out: Sequence[st
         raise InputError(f"{given} lacks one of the folders {', '.join(RELEASED)}: add it")
     root = given / "base" if released else given
     if given.is_file():
+        if labels:
+            raise InputError(f"{given} is a table of labels itself: leave --labels out, or give the folder of meshes")
         named = _of_table(given, given.parent)
     elif labels:
         named = _of_table(labels, root)

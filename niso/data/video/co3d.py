@@ -89,7 +89,7 @@ def read_split(root: Path, path: Path) -> Selection:
         InputError: the file cannot be read, or names a sequence that is unknown, ambiguous, or in both parts.
     """
     try:
-        stated = _SPLIT.validate_json(path.read_bytes())
+        stated = _SPLIT.validate_json(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         problem = 'it must hold {"train": [names], "test": [names]}' if isinstance(error, ValueError) else error
         raise InputError(f"cannot read split file {path} ({problem})") from error

@@ -70,9 +70,9 @@ def find_footage(source: Path) -> list[Footage]:
         raise InputError(f"{source} is prepared already: give the footage itself")
     if any(source.glob(f"*/{co3d.FRAMES}")):
         raise InputError(f"{source} is in CO3Dv2's layout: use `niso data prepare co3d`")
-    if kind := _kind(source):
+    kind, videos = _kind(source), list(_within(source)) if source.is_dir() else []
+    if kind and not (kind == "frames" and videos and _pictures(source) == 1):  # one picture among videos is no video
         return [Footage(_name(source.resolve()), source, kind)]
-    videos = list(_within(source)) if source.is_dir() else []
     names = [video.name for video in videos]
     if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(f"{source} holds {twice[0]} twice, e.g. as a file and a folder: rename one of them")
@@ -145,8 +145,13 @@ def _kind(path: Path) -> Literal["video", "frames", "colmap", "nerfstudio"] | No
         return "nerfstudio"
     if any(_is_model(path / place) for place in _MODELS):
         return "colmap"
-    images = (file for file in path.iterdir() if file.suffix.lower() in EXTENSIONS)
-    return "frames" if any(file.is_file() for file in images) else None
+    return "frames" if _pictures(path) else None
+
+
+def _pictures(folder: Path) -> int:
+    """How many pictures lie in the folder itself."""
+    named = (file for file in folder.iterdir() if file.suffix.lower() in EXTENSIONS and not file.name.startswith("."))
+    return sum(file.is_file() for file in named)
 
 
 def _is_model(folder: Path) -> bool:

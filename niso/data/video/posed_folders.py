@@ -30,12 +30,15 @@ _COLMAP = {
 
 
 def frame_folder(folder: Path, name: str | None = None) -> Sequence:
-    """A folder of frames without cameras, in the natural order of their names (frame2 before frame10).
+    """A folder of frames without cameras, in the natural order of their names (frame2 before frame10). What lies in
+    folders below, such as masks, is left alone.
 
     Raises:
         InputError: the folder is missing or has no images.
     """
-    images = sorted(_images(folder), key=lambda path: natural(path.name))
+    images = [path for path in _images(folder) if path.parent == folder]
+    if not images:
+        raise InputError(f"{folder} holds no images itself, only folders with some: give one of these")
     return Sequence(name or folder.resolve().name, images, list(range(len(images))))
 
 

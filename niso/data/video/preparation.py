@@ -167,7 +167,7 @@ def _encoded(
         if place in problems:
             continue
         try:
-            image, size = read_square(path, preparation.size)
+            image, size = read_square(path, preparation.size, upright=sequence.poses is None)
         except InputError as error:
             problems[place] = str(error)
             continue

@@ -4,7 +4,7 @@
     FOLDER/<name>.frames        a shard: the JPEG files of a sequence's frames, then one record a frame, see RECORD
     FOLDER/<name>.json          facts of one sequence, written after its shard: without them it is not prepared
     FOLDER/index.json           {name: {frames, split, bytes}}, written when all sequences were prepared
-    FOLDER/refused.json         {name: reason} of sequences that were refused, and `notes` on frames left out
+    FOLDER/refused.json         {refused: {name: reason}, notes: {name: note}}: sequences, and frames that were left out
 
 A name is "category/sequence" or one part only. `niso data prepare co3d` and `video` make such a folder.
 """

@@ -60,7 +60,7 @@ def open_stream(path: Path, size: int, every: int = 1, sequence: str | None = No
     if path.is_dir():
         files = frame_folder(path).images[::every]
         read = ((float(number * every), *read_square(file, size)) for number, file in enumerate(files))
-        return Stream(path.resolve().name, _same_size(path.name, read), len(files))
+        return Stream(path.resolve().name, _same_size(path.resolve().name, read), len(files))
     if not path.exists():
         raise InputError(f"{path} does not exist: give a video file, a folder of images, or a prepared folder")
     decoded = ((seconds, square(image, size), image.size[::-1]) for seconds, image in read_video(path, every))

@@ -294,6 +294,7 @@ class Descriptors(Experiment):
             "evaluation_pairs": "every held-out surface makes one pair, see --test-shapes",
             "spectral_dropout": "no coefficients are dropped here",
             "eigenvalue_noise": "maps are solved with the eigenvalues as they are",
+            "whitened": "all eigenfunctions count by their coefficients here",
         }
         if data_dir is not None:
             unread |= dict.fromkeys(("surfaces", "vertices"), "--data-dir replaces the surfaces that niso makes")

@@ -15,6 +15,7 @@ from torch import Tensor
 from niso.data.shapes import family
 from niso.data.shapes.sources import SUFFIXES
 from niso.errors import InputError
+from niso.files import files_below
 from niso.geometry.mesh.classical import fixed_spectrum
 from niso.geometry.mesh.deformation import deform
 from niso.geometry.mesh.descriptors import descriptors, distances
@@ -77,7 +78,7 @@ def base_meshes(kind: Surfaces, count: int, vertices: int, data_dir: Path | None
         InputError: the folder has fewer meshes.
     """
     if data_dir is not None:
-        files = sorted(path for path in data_dir.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+        files = files_below(data_dir, SUFFIXES)
         if len(files) < count:
             raise InputError(f"{data_dir} has {len(files)} meshes, and {count} are needed: add some, or ask for fewer")
         return [(str(path.relative_to(data_dir)), read_mesh(path)) for path in files[:count]]

@@ -208,7 +208,12 @@ class Homnist(Experiment):
                 "--published needs MNIST, all its test digits, and one .mat file in --data-dir, where "
                 f"{len(files)} are: put homNIST's there, or leave --published out to have a test set generated"
             )
-        return PublishedTestSet(files[0], config.test_copies)
+        published = PublishedTestSet(files[0], config.test_copies)
+        sizes = [tuple(images.shape[-2:]) for images in (next(published.batches(1)).images, self.train_images)]
+        if sizes[0] != sizes[1]:
+            theirs, ours = ("×".join(map(str, size)) for size in sizes)
+            raise InputError(f"{files[0]} holds images of {theirs} pixels, not {ours}: give homNIST's own file")
+        return published
 
     # Training
 

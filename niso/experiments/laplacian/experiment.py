@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, cast, runtime_checkable
 
 import torch
@@ -20,6 +21,7 @@ from niso.config import require
 from niso.data.photographs import crops, photographs
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Own, Phase
+from niso.files import digest
 from niso.geometry.action import Action
 from niso.geometry.domains.domain import Sampling
 from niso.methods.config import IsometryConfig, MethodConfig
@@ -185,6 +187,8 @@ class LaplacianExperiment(Experiment):
             raise InputError(str(error)) from error
         self.action = self.make_action()
         train_images, test_images = photographs(data_dir)
+        names = ["\n".join(Path(image.info["path"]).name for image in part) for part in (train_images, test_images)]
+        self.split = digest(*(part.encode(errors="surrogateescape") for part in names))
         self.train_crops = self.observed(crops(train_images, config.pool, config.size, self.seed).to(device))
         self.validation_crops, self.test_crops = (
             self.observed(crops(images, EVALUATION_CROPS, config.size, seed).to(device))
@@ -202,7 +206,8 @@ class LaplacianExperiment(Experiment):
     def facts(self) -> dict[str, Any]:
         config = self.config
         shape, scaling = [config.size**2, 3 * config.images], {"offset": [0.0], "scale": [1.0]}
-        return {"data": {"kind": "points", "shape": shape, "scaling": scaling, "any_channels": True}}
+        data = {"kind": "points", "shape": shape, "scaling": scaling, "any_channels": True}
+        return {"data": data, "split": self.split}
 
     @classmethod
     def rebuild(

@@ -213,8 +213,9 @@ def _read(config: PoseConfig, data_dir: Path, cache: Path) -> Source:
                 f"--data-dir {data_dir} holds neither prepared frames ({PARAMETERS}) nor CO3Dv2 "
                 f"(<category>/{co3d.SEQUENCES}): prepare other footage by `niso data prepare video {data_dir} OUT`"
             )
-        data_dir = _prepared(config, data_dir, cache / "frames")
-    source = _opened(open_frames(data_dir))
+        source = _opened(_prepared(config, data_dir, cache / "frames"))
+    else:
+        source = _opened(open_frames(data_dir))
     if not config.rendered:
         return source
     posed = any(split == TEST and poses is not None for split, poses in zip(source.splits, source.poses, strict=True))
@@ -246,8 +247,8 @@ def _joined(first: Source, second: Source) -> Source:
     )
 
 
-def _prepared(config: PoseConfig, root: Path, cache: Path) -> Path:
-    """The folder in the cache that holds CO3Dv2 prepared for this split and size."""
+def _prepared(config: PoseConfig, root: Path, cache: Path) -> PreparedFrames:
+    """CO3Dv2, prepared in the cache for this split and size."""
     selection = (
         co3d.read_split(root, config.split_file)
         if config.split_file
@@ -267,7 +268,7 @@ def _prepared(config: PoseConfig, root: Path, cache: Path) -> Path:
                 show("prepare", done, total)
 
             prepare(co3d.sequences(root, selection), folder / "prepared", cores(), preparation, report, selection.draw)
-    return folder / "prepared"
+        return open_frames(folder / "prepared")  # before another process looks through it again
 
 
 def open_shared(config: PoseConfig, device: torch.device, cache: Path | None = None) -> Frames:

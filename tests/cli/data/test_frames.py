@@ -224,7 +224,7 @@ def done(out: Path) -> list[Path]:
 
 
 def test_interrupted(niso, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     images(tmp_path / "in")

@@ -75,6 +75,12 @@ def refusal(*given) -> str:
     return str(problem.value)
 
 
+def test_a_table_has_no_other_labels(tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("file,label\n")
+    assert "leave --labels out" in refusal(table, tmp_path / "more.csv")
+
+
 def test_wrong_folders_are_named(tmp_path: Path) -> None:
     assert "does not exist" in refusal(tmp_path / "none")
     assert "holds no meshes" in refusal(tmp_path)

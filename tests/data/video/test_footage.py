@@ -174,3 +174,13 @@ def test_what_holds_no_footage(tmp_path):
     (tmp_path / "done/parameters.json").touch()
     with pytest.raises(InputError, match="prepared already"):
         find_footage(tmp_path / "done")
+
+
+def test_masks_below_frames_and_a_picture_among_videos_are_left_alone(tmp_path):
+    images(tmp_path / "walk")
+    images(tmp_path / "walk" / "masks")
+    (walk,) = find_footage(tmp_path / "walk")
+    assert len(walk.open(1).images) == 6
+    Image.new("RGB", (8, 8)).save(tmp_path / "poster.png")
+    images(tmp_path / "other")
+    assert [video.name for video in find_footage(tmp_path)] == ["other", "walk"]
