@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pooch
 
-from niso.data.prepared import REFUSED, Report
+from niso.data.prepared import REFUSED, Report, read_json
 from niso.data.shapes.family import PLANS, write_family
 from niso.data.shapes.preparation import Preparation, prepare_folder
-from niso.data.shapes.prepared import FORMAT, PreparedShapes, open_shapes
+from niso.data.shapes.prepared import FORMAT, PreparedShapes, open_shapes, prepared_names
 from niso.data.shapes.sources import find_sources
 from niso.files import locked
 
@@ -55,11 +55,17 @@ def embedded_shapes(
     recipe = repr((_VERSION, FORMAT, PLANS, preparation, per_class, vertices, _SEED))
     folder = (cache or cache_folder()) / hashlib.sha256(recipe.encode()).hexdigest()[:16]
     prepared = folder / "prepared"
-    if not (prepared / REFUSED).is_file():
+    if not _complete(prepared, per_class * len(PLANS)):
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder, wait=True):
-            if not (prepared / REFUSED).is_file():
+            if not _complete(prepared, per_class * len(PLANS)):
                 made(0)
                 write_family(folder / "meshes", per_class=per_class, seed=_SEED, vertices=vertices, report=made)
                 prepare_folder(find_sources(folder / "meshes"), prepared, preparation, workers, report)
     return open_shapes(prepared)
+
+
+def _complete(prepared: Path, count: int) -> bool:
+    """Whether so many shapes were prepared or refused, and none was removed since, e.g. a damaged one."""
+    ended = (prepared / REFUSED).is_file()
+    return ended and len(prepared_names(prepared)) + len(read_json(prepared / REFUSED)) == count
