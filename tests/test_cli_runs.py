@@ -37,7 +37,7 @@ def content(folder: Path) -> dict[Path, bytes]:
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        ("missing", "does not exist: give --data-dir a folder of images"),
+        ("missing", "does not exist: give a folder of images, to a run in its config.yaml"),
         ("file", "is not a folder"),
         ("empty", "holds 0 images"),
         ("truncated", "broken.png cannot be read"),

@@ -54,7 +54,7 @@ def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[I
         return [open_photograph(_shipped(name)) for name in TRAIN], [open_photograph(_shipped(name)) for name in TEST]
     if not data_dir.is_dir():
         problem = "is not a folder" if data_dir.exists() else "does not exist"
-        raise InputError(f"data folder {data_dir} {problem}: give --data-dir a folder of images")
+        raise InputError(f"data folder {data_dir} {problem}: give a folder of images, to a run in its config.yaml")
     files = sorted(pictures_in(data_dir))
     if len(files) < 2:
         raise InputError(

@@ -25,7 +25,7 @@ from PIL import Image
 from torch import Tensor
 
 from niso.data.prepared import open_folder, read_json
-from niso.data.video.sequences import Clip
+from niso.data.video.sequences import TEST, TRAIN, Clip
 from niso.errors import InputError
 
 FORMAT = 1
@@ -127,6 +127,12 @@ def open_frames(folder: Path) -> PreparedFrames:
     names = sorted(index)
     if not names:
         raise InputError(f"{folder} has no sequence: all were refused")
+    for name in names:
+        if not (isinstance(index[name], dict) and {"frames", "split", "bytes"} <= index[name].keys()):
+            raise InputError(f"{folder / INDEX} lacks facts of {name}: remove it and give the same command again")
+        if index[name]["split"] not in (TRAIN, TEST):
+            problem = f"{name} is in the part {index[name]['split']!r}, not in {TRAIN} or {TEST}"
+            raise InputError(f"{folder / INDEX}: {problem}: niso splits off validation sequences itself")
     lengths, splits, sizes = ([index[name][key] for name in names] for key in ("frames", "split", "bytes"))
     for name, size in zip(names, sizes, strict=True):
         check_shard(folder, name, size)

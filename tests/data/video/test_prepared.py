@@ -288,6 +288,13 @@ def test_what_cannot_be_opened(tmp_path):
     for number in (-1, 6):
         with pytest.raises(IndexError, match="has 6 frames"):
             prepared.image(0, number)
+    index = json.loads((tmp_path / "out/index.json").read_text())
+    for changes, words in (({"split": "validation"}, "is in the part 'validation'"), ({}, "lacks facts of cup/one")):
+        edited = {"cup/one": {**index["cup/one"], **changes} if changes else {"frames": 6}}
+        (tmp_path / "out/index.json").write_text(json.dumps(edited))
+        with pytest.raises(InputError, match=words):
+            frames.open_frames(tmp_path / "out")
+    (tmp_path / "out/index.json").write_text(json.dumps(index))
     (tmp_path / "out/cup/one.frames").unlink()
     with pytest.raises(InputError, match=r"one\.frames is missing"):
         frames.open_frames(tmp_path / "out")
