@@ -253,9 +253,10 @@ def _write_checkpoint(folder: Path) -> list[Path]:
 
 
 def _read_checkpoint(folder: Path) -> Iterable[str]:
+    from niso.config import Optimisation
     from niso.training import checkpoint
 
-    checkpoint.open_phase(folder / "pretrain.safetensors", torch.nn.Linear(4, 3), 5)
+    checkpoint.open_phase(folder / "pretrain.safetensors", torch.nn.Linear(4, 3), Optimisation(steps=5))
     return ()
 
 
