@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 from benchmarks import corpus, fuzz
+from niso.config import Optimisation
 from niso.data.digits import mnist
 from niso.errors import NisoError
 from niso.training import checkpoint
@@ -57,7 +58,7 @@ def test_a_checkpoint_without_its_facts_is_refused(tmp_path, facts):
     tensors = {f"model.{name}": value for name, value in module.state_dict().items()}
     save_file(tensors, path, metadata={"facts": json.dumps(facts)})
     with pytest.raises(NisoError, match="delete it to start anew"):
-        checkpoint.open_phase(path, module, 5)
+        checkpoint.open_phase(path, module, Optimisation(steps=5))
 
 
 def test_a_video_whose_metadata_is_not_text_is_read(tmp_path):
