@@ -99,8 +99,9 @@ def open_phase(path: Path, module: nn.Module, optimisation: Optimisation) -> tup
             f"{path}: config.yaml asks for {steps} steps of phase {path.stem}, but {facts['step']} are trained: "
             "ask for as many or more, or start a new run"
         )
-    trained, now = facts.get("determining"), determining(module, optimisation)
-    for name in trained.keys() & now.keys() if isinstance(trained, dict) else ():  # older versions do not say
+    said, now = facts.get("determining"), determining(module, optimisation)
+    trained: Facts = said if isinstance(said, dict) else {}  # older versions do not say
+    for name in trained.keys() & now.keys():
         if trained[name] != now[name]:
             raise InputError(
                 f"{path}: config.yaml has {name} {now[name]} for phase {path.stem}, which was trained with "
