@@ -59,7 +59,7 @@ def test_too_few_images(tmp_path, count, words):
 
 
 def test_no_such_folder(tmp_path):
-    with pytest.raises(InputError, match=r"nowhere does not exist: give --data-dir"):
+    with pytest.raises(InputError, match=r"nowhere does not exist: give a folder of images"):
         photographs(tmp_path / "nowhere")
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=r"file is not a folder"):
