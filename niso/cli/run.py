@@ -100,6 +100,7 @@ def parse_run(arguments: list[str]) -> Call:
 
     Raises:
         InputError: anything wrong with them, in one line.
+        UnicodeEncodeError: a path holds bytes that are no text.
         SystemExit: help was asked for, and printed.
     """
     if not arguments or arguments[0].startswith("-"):
@@ -126,8 +127,7 @@ def parse_run(arguments: list[str]) -> Call:
         settings = replace(settings, hardware=replace(settings.hardware, speed="exact"))
     refuse_unread(named, [kind.unread(options.settings, method, options.data_dir) for method in methods])
     for path in filter(None, (options.out, options.data_dir)):
-        if not str(path).isprintable():  # config.yaml and records could not name it
-            raise InputError(f"{str(path)!r} holds bytes that are no text: rename it")
+        str(path).encode()  # config.yaml and records could not name it
     if options.parallel > 1 and settings.hardware.devices * settings.hardware.nodes > 1:
         raise InputError("--parallel trains each run in one process: leave --devices and --nodes at 1")
     if options.parallel > 1 and options.seeds == len(methods) == 1 and not options.launcher:

@@ -85,6 +85,12 @@ def pictures_in(folder: Path) -> list[Path]:
     return sorted(files_below(folder, EXTENSIONS), key=lambda path: natural(path.relative_to(folder).as_posix()))
 
 
+def own_pictures(folder: Path) -> list[Path]:
+    """The same without those in folders below."""
+    shown = (path for path in folder.iterdir() if path.suffix.lower() in EXTENSIONS and not path.name.startswith("."))
+    return sorted(filter(Path.is_file, shown), key=lambda path: natural(path.name))
+
+
 def shipped() -> list[Path]:
     """Files of the photographs shipped inside scikit-image and scikit-learn."""
     return [_shipped(name) for name in (*TRAIN, *TEST)]

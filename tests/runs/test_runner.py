@@ -130,5 +130,6 @@ def test_a_run_that_is_to_be_trained_further_is_not_loaded(finished):
         load(finished)
 
 
-def test_names_that_are_no_text_are_one_line(refused, small, tmp_path):
+def test_names_that_are_no_text_are_one_line(refused, niso, small, tmp_path):
+    assert niso("run", "torus", *small, "--out", tmp_path / "a\u00a0narrow\u202fspace").status == 0
     assert "holds bytes that are no text: rename" in refused("run", "torus", *small, "--out", f"{tmp_path}/o\udce9")

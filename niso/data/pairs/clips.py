@@ -8,7 +8,7 @@ import numpy as np
 
 from niso.data.pairs.squares import check_memory
 from niso.data.pairs.table import FEWEST, Reader, Reading, Table
-from niso.data.photographs import EXTENSIONS, pictures_in
+from niso.data.photographs import own_pictures, pictures_in
 from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.data.video.footage import Footage, find_footage
 from niso.data.video.stream import open_stream
@@ -27,7 +27,7 @@ class ClipReader(Reader):
             return path.suffix.lower() in VIDEOS
         videos = any(file.suffix.lower() in VIDEOS for file in path.iterdir() if file.is_file())
         folders = any(folder.is_dir() and pictures_in(folder) for folder in path.iterdir())
-        return reading.transform is None and (videos or (folders and not _has_pictures(path)))
+        return reading.transform is None and (videos or (folders and not own_pictures(path)))
 
     @classmethod
     def names(cls, path: Path, reading: Reading) -> set[str]:
@@ -62,8 +62,3 @@ def _frames(footage: Footage, size: int) -> tuple[np.ndarray, str]:
     except InputError as error:
         problem = str(error)
     return np.stack(images) if images else np.empty((0, 3, size, size), np.uint8), problem
-
-
-def _has_pictures(folder: Path) -> bool:
-    shown = (file for file in folder.iterdir() if not file.name.startswith("."))
-    return any(file.suffix.lower() in EXTENSIONS for file in shown if file.is_file())

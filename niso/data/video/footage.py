@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from niso.data.photographs import EXTENSIONS
+from niso.data.photographs import EXTENSIONS, own_pictures
 from niso.data.prepared import PARAMETERS
 from niso.data.video import co3d
 from niso.data.video.files import EXTENSIONS as VIDEO_EXTENSIONS
@@ -71,7 +71,8 @@ def find_footage(source: Path) -> list[Footage]:
     if any(source.glob(f"*/{co3d.FRAMES}")):
         raise InputError(f"{source} is in CO3Dv2's layout: use `niso data prepare co3d`")
     kind, videos = _kind(source), list(_within(source)) if source.is_dir() else []
-    if kind and not (kind == "frames" and videos and _pictures(source) == 1):  # one picture among videos is no video
+    stray = kind == "frames" and videos and len(own_pictures(source)) == 1  # one picture among videos is no video
+    if kind and not stray:
         return [Footage(_name(source.resolve()), source, kind)]
     names = [video.name for video in videos]
     if twice := [name for name in names if names.count(name) > 1]:
@@ -145,13 +146,7 @@ def _kind(path: Path) -> Literal["video", "frames", "colmap", "nerfstudio"] | No
         return "nerfstudio"
     if any(_is_model(path / place) for place in _MODELS):
         return "colmap"
-    return "frames" if _pictures(path) else None
-
-
-def _pictures(folder: Path) -> int:
-    """How many pictures lie in the folder itself."""
-    named = (file for file in folder.iterdir() if file.suffix.lower() in EXTENSIONS and not file.name.startswith("."))
-    return sum(file.is_file() for file in named)
+    return "frames" if own_pictures(path) else None
 
 
 def _is_model(folder: Path) -> bool:

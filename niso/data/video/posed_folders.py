@@ -11,7 +11,7 @@ from typing import Any
 import roma
 import torch
 
-from niso.data.photographs import EXTENSIONS, pictures_in
+from niso.data.photographs import EXTENSIONS, own_pictures, pictures_in
 from niso.data.video.sequences import Sequence, natural
 from niso.errors import InputError
 from niso.files import parse_json
@@ -36,8 +36,8 @@ def frame_folder(folder: Path, name: str | None = None) -> Sequence:
     Raises:
         InputError: the folder is missing or has no images.
     """
-    images = [path for path in _images(folder) if path.parent == folder]
-    if not images:
+    images = own_pictures(folder) if folder.is_dir() else []
+    if not images and _images(folder):
         raise InputError(f"{folder} holds no images itself, only folders with some: give one of these")
     return Sequence(name or folder.resolve().name, images, list(range(len(images))))
 
