@@ -115,7 +115,11 @@ def test_truncated(path, keep):
     assert str(path) in str(error.value) and "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("content", [os.urandom(1_000), b"PK\x03\x04" + bytes(500), b"\x80\x02}q\x00.", b"{}" * 50])
+@pytest.mark.parametrize(
+    "content",
+    [os.urandom(1_000), b"PK\x03\x04" + bytes(500), b"\x80\x02}q\x00.", b"{}" * 50],
+    ids=["noise", "zip", "pickle", "braces"],
+)
 def test_not_a_checkpoint(path, content):
     path.parent.mkdir()
     path.write_bytes(content)

@@ -66,7 +66,14 @@ QUICK = TorusConfig(
     norm="l2",
     multiplicity=0.04,
     multiplicity_decay=0.003,
-    training=replace(recipes.DOMAIN, steps=10_000, warmup_steps=1_000, mass_learning_rate=1e-3, eigenvalues_frozen=0.1),
+    training=replace(
+        recipes.DOMAIN,
+        steps=5_000,
+        warmup_steps=500,
+        learning_rate=0.03,
+        mass_learning_rate=1e-3,
+        eigenvalues_frozen=0.1,
+    ),
 )
 """8×8, k = 64, with the settings that docs/experiments/torus.md explains ("What the torus presets change").
 
