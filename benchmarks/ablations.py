@@ -23,7 +23,7 @@ PLAIN_ADAM = "--learning-rate 7e-3 --weight-decay 1e-4 --eigenfunction-beta2 0.9
 ONE_RATE = "--eigenvalue-learning-rate None --mass-learning-rate None --eigenvalues-frozen 0"
 ABSOLUTE = "--relative-equivariance None"
 COMMON = {
-    "torus": "--steps 8000 --warmup-steps 800",
+    "torus": "--steps 8000 --warmup-steps 800 --learning-rate 0.02",
     "torus-field": "--preset field",
     "homnist": "--preset small --steps 500 --conv.channels 64 --conv.patch 4 --conv.stem-channels 64 "
     "--precision bf16-mixed --compile",

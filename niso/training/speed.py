@@ -34,6 +34,8 @@ FEWEST_STEPS = 600
 """In a shorter run nothing is measured: at 12 steps or so, that would cost more than a fiftieth of the run."""
 REPEATS = 2
 """Timed steps of each way, of which the faster counts, after one that is not timed."""
+HOPELESS = 4.0
+"""Times of the fastest first step, which is not warm yet, from which a way is given up."""
 GAIN = 1.1
 """How much faster than float32, eager, one thread another way must be."""
 COMPILING = 600.0
@@ -119,9 +121,15 @@ class _Trial:
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
     def compare(self, ways: Sequence[Way]) -> dict[str, float]:
-        """Seconds of a step of each; they take turns, so that a busy machine slows all alike."""
-        rounds = [{str(way): self.step(way) for way in ways} for _ in range(1 + REPEATS)]
-        return {name: min(one[name] for one in rounds[1:]) for name in rounds[0]}
+        """Seconds of a step of each; they take turns, so that a busy machine slows all alike.
+
+        What is hopeless at first is not tried again: bfloat16 takes ten times as long on CPUs that do not have it.
+        """
+        seconds = {way: self.step(way) for way in ways}
+        hopeful = [way for way in ways if seconds[way] < HOPELESS * min(seconds.values())]
+        rounds = [{way: self.step(way) for way in hopeful} for _ in range(REPEATS)]
+        seconds |= {way: min(one[way] for one in rounds) for way in hopeful}
+        return {str(way): seconds[way] for way in ways}
 
     def compiled(self, way: Way) -> tuple[float, float | None]:
         """Seconds of compilation and of a step; no step where there is no compiler."""

@@ -74,6 +74,13 @@ def test_the_fastest_way_is_taken_and_remembered(seconds, capsys, folder):
     assert chosen(1000, accumulation=2)[1]["measured"]  # another shape
 
 
+def test_what_is_hopeless_is_tried_once(seconds):
+    times, calls = seconds
+    times |= {Way("bf16-mixed"): 10.0, Way("bf16-mixed", threads=2): 9.0}
+    assert chosen(1000)[0] == Way(threads=2)
+    assert [calls.count(way) for way in times] == [3, 3, 1, 1, 0]
+
+
 def test_what_is_hardly_faster_is_not_taken(seconds):
     times, _ = seconds
     times |= {Way("bf16-mixed"): 0.95, Way("bf16-mixed", threads=2): 2.0}
