@@ -201,5 +201,5 @@ def _cut(light: bytes, dark: bytes, name: str, caption: str, widest: int | None)
 def _source(image: Image.Image) -> str:
     """An image as a data URI, without loss; half as long as a PNG."""
     buffer = io.BytesIO()
-    image.save(buffer, format="webp", lossless=True, method=1, quality=50)
+    image.save(buffer, format="webp", lossless=True, method=1, quality=20)
     return f"data:image/webp;base64,{base64.b64encode(buffer.getvalue()).decode()}"

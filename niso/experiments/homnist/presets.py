@@ -97,7 +97,7 @@ SMALL = HomnistConfig(
     multiplicity_decay=0.1,
     training=recipes.LATENT,
     completion=recipes.COMPLETION,
-    head=Optimisation(steps=800, batch_size=64, learning_rate=2e-3, final_learning_rate=0.0, warmup_steps=100),
+    head=Optimisation(steps=2_400, batch_size=64, learning_rate=2e-3, final_learning_rate=0.0, warmup_steps=100),
     vector_neurons=recipes.HEAD,
     test_digits=5_000,
     test_copies=4,
@@ -114,7 +114,7 @@ test digits, see docs/experiments/index.md ("How settings are chosen"). Plain pa
 MEDIUM = replace(
     SMALL,
     training=replace(SMALL.training, steps=3_000),
-    head=replace(SMALL.head, steps=1_500),
+    head=replace(SMALL.head, steps=4_800),
     test_digits=None,
 )
 """Like `small`, for longer; 40,000 test images.

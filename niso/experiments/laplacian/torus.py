@@ -77,9 +77,9 @@ QUICK = TorusConfig(
 )
 """8×8, k = 64, with the settings that docs/experiments/torus.md explains ("What the torus presets change").
 
-`niso run torus`: two minutes on one core of an AMD EPYC (Zen 3), two runs at a time. Mean of seeds 0–4:
-eigenspace_energy 0.999 (worst 0.998), map_block_energy 0.995 (worst 0.992), equivariance_error 0.4 % (worst 0.6 %).
-Records: results/torus/torus-quick-*.json. Of two more seeds (results/torus-steps) one leaves planes mixed: 0.967.
+`niso run torus`: 75 seconds on one idle core of an AMD EPYC (Zen 3). Mean of seeds 0–4: eigenspace_energy 0.998
+(worst 0.992), map_block_energy 0.995 (worst 0.986), equivariance_error 0.4 % (worst 0.6 %).
+Records: results/torus/torus-quick-*.json. Of three more seeds (results/torus-steps) one leaves planes mixed: 0.969.
 """
 
 STANDARD = replace(
