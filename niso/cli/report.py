@@ -36,8 +36,9 @@ class Options(Runs):
             check_place(self.out, "--out", file=True)
 
         from niso.runs.report import report  # torch is slow to import
+        from niso.runs.sweep import unstarted
 
         print(report(self.runs, self.out))
-        for run in runs:
-            if run.standing:
-                print(run.standing, file=sys.stderr)
+        unfinished = [run.standing for run in runs if run.standing]
+        for line in [*unfinished, *(line for path in self.runs for line in unstarted(path))]:
+            print(line, file=sys.stderr)

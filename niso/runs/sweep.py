@@ -93,9 +93,8 @@ def evaluate_sweep(out: Path) -> str:
         NisoError: one is not trained to its end, before any is evaluated; or as for `runner.evaluate`.
     """
     runs = Run.find(out)
-    for job in _jobs_of(out) if (out / FILE).is_file() else ():
-        if not (job.folder / "config.yaml").is_file():
-            raise InputError(f"{out}: {job.label} has not been started: train it by `niso resume {out}`")
+    for missing in unstarted(out):
+        raise InputError(missing)
     for run in runs:
         if run.standing:
             raise InputError(run.standing.replace(f"niso resume {run.path}", f"niso resume {out}"))
@@ -103,6 +102,16 @@ def evaluate_sweep(out: Path) -> str:
         runner.evaluate(run.path)
         print(f"{run.name} is evaluated, {number} of {len(runs)}", file=sys.stderr)
     return compare(Run.find(out), out / "report.html")
+
+
+def unstarted(out: Path) -> list[str]:
+    """A line for each run that sweep.yaml asks for and that was never started; errors as of `resume_sweep`."""
+    jobs = _jobs_of(out) if is_sweep(out) else []
+    return [
+        f"{out}: {job.label} has not been started: train it by `niso resume {out}`"
+        for job in jobs
+        if not (job.folder / "config.yaml").is_file()
+    ]
 
 
 def _jobs(settings: Settings, seeds: int, methods: Sequence[str], out: Path) -> list[Job]:

@@ -136,8 +136,10 @@ def test_the_default_folder_names_the_seeds(niso, small, tmp_path, monkeypatch):
     assert (tmp_path / "runs" / "torus-quick-niso-seeds1-2" / "seed2" / "metrics.json").is_file()
 
 
-def test_a_seed_that_was_never_started_is_named(refused, sweep):
+def test_a_seed_that_was_never_started_is_named(niso, refused, sweep):
     shutil.rmtree(sweep / "seed5")
+    status, _, err = niso("report", sweep)
+    assert status == 0 and "seed 5 has not been started: train it by `niso resume" in err
     assert "seed 5 has not been started: train it by `niso resume" in refused("evaluate", sweep)
 
 
