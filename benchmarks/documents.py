@@ -148,6 +148,7 @@ def table_of_headlines(entries: Sequence[Sequence[str]], root: Path, ask: Callab
         shown = _methods(_records(root, pattern), [metric], ask, published=True)
         group = _only(shown, pattern)
         values = next((entry.values for entry in shown.known.published if entry.name == name), {})
+        _cell(group, metric)  # every seed has it
         about, ours = shown.metric(metric), number(group.estimates[metric].mean)
         published = values[metric].partition(" ")[0] if metric in values else MISSING
         lines.append([title, f"`{metric}`{ARROWS[about.better]}", ours, str(len(group.seeds)), published])
@@ -200,9 +201,9 @@ def tables_of_seeds(document: Path, root: Path, ask: Callable[[str], Known], fol
         shown = _methods(paths, metrics, ask, published=False)
         groups = [group for group in shown.groups if len(group.seeds) > 1]
         rows = [
-            [*_names(group), str(seed), *(_value(group, key, n) for key in metrics)]
+            [*_names(group), str(run.seed), *(number(run.metrics.get(key)) for key in metrics)]
             for group in groups
-            for n, seed in enumerate(group.seeds)
+            for run in group.runs
         ]
         if rows:
             heading = [found[1] for found in HEADING.finditer(text, 0, match.start())][-1]
@@ -239,6 +240,9 @@ def _methods(
     for metric in metrics:
         if not any(metric in run.metrics for run in records):
             raise InputError(f"every record lacks the metric {metric}")
+    experiments = {run.kind[0] for run in records}
+    if len(experiments) > 1:
+        raise InputError(f"records of several experiments in one table: {', '.join(sorted(experiments))}")
     about = ask(records[0].kind[0])
     about = about if published else replace(about, published=())
     return MethodsTable(grouped(records, about), about, metrics)
@@ -266,11 +270,6 @@ def _markdown(lines: Sequence[Sequence[str]]) -> str:
 
 def _quote(values: Mapping[str, str], metric: str) -> str:
     return f"*{values[metric]}*" if metric in values else MISSING
-
-
-def _value(group: Group, metric: str, place: int) -> str:
-    estimate = group.estimates.get(metric)
-    return MISSING if estimate is None else number(estimate.values[place])
 
 
 def _cell(group: Group, metric: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
@@ -34,8 +35,8 @@ class Metric:
     alarm: str = ""
 
     def flags(self, value: object) -> bool:
-        """Whether a value is beyond the limit; what is no number is not."""
-        return self.limit is not None and isinstance(value, int | float) and value > self.limit
+        """Whether a value is not within the limit, as NaN is not; what is no number has none."""
+        return self.limit is not None and isinstance(value, int | float) and not value <= self.limit
 
 
 SECONDS_WALL = Metric(
@@ -80,9 +81,11 @@ def alarms(metrics: Iterable[Metric], values: Mapping[str, int | float]) -> list
     flagged = [metric for metric in metrics if metric.flags(values.get(metric.key))]
     sentences = list[str]()
     for alarm in dict.fromkeys(metric.alarm for metric in flagged):
-        worst = max((metric for metric in flagged if metric.alarm == alarm), key=lambda metric: values[metric.key])
+        raised = [metric for metric in flagged if metric.alarm == alarm]
+        worst = max(raised, key=lambda metric: math.inf if math.isnan(values[metric.key]) else values[metric.key])
         limit, value = f"{worst.limit:g}{worst.unit}", f"{values[worst.key]:.4g}{worst.unit}"
-        sentences.append(f"{alarm}: {worst.key} is {value}, above {limit}")
+        beyond = "not at most" if math.isnan(values[worst.key]) else "above"
+        sentences.append(f"{alarm}: {worst.key} is {value}, {beyond} {limit}")
     return sentences
 
 
@@ -114,6 +117,7 @@ class Known:
         metrics: in the order of a table's columns.
         published: what others report.
         defaults: settings of runs from before there were such, as in their config.yaml.
+        retired: settings that older runs have, and that are ignored.
     """
 
     presets: Sequence[str] = ()
@@ -121,6 +125,7 @@ class Known:
     metrics: Sequence[Metric] = ()
     published: Sequence[Published] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    retired: Sequence[str] = ()
 
     def published_of(self, method: str) -> Mapping[str, str]:
         """Published values of a method of ours."""

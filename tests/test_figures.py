@@ -210,7 +210,7 @@ def test_drawing_leaves_matplotlib_as_it_was():
 
 def test_accuracy_by_strength_has_a_point_for_every_bin():
     curve = {"x": [0.5, 2.5], "y": [1.0, 0.5], "count": [4, 4], "x_label": "pixels", "y_label": "accuracy"}
-    (axes,) = panels(figures.accuracy_by_strength(curve, 4 / 7, 7))
+    (axes,) = panels(figures.accuracy_by_strength(curve, 4 / 7, "57.14 % of 7 images"))
     np.testing.assert_allclose(axes.lines[0].get_xydata(), [[0.5, 100], [2.5, 50]])
     assert axes.get_xlabel() == "pixels" and axes.get_title() == "57.14 % of 7 images"
     (errors,) = (lines.get_segments() for lines in axes.collections)

@@ -14,7 +14,7 @@ from niso.cli.metrics import print_metrics
 from niso.errors import InputError
 from niso.report import Picture, save_pictures, write_comparison, write_report
 from niso.report.numbers import duration, number, verdict, with_error
-from niso.results import Known, Metric, Published
+from niso.results import Known, Metric, Published, alarms
 from niso.runs import Run
 
 VOID = {"meta", "img", "source", "br", "wbr"}
@@ -99,6 +99,16 @@ def test_values_beyond_their_limit_are_flagged_in_page_and_terminal(tmp_path, ca
     assert page.count('<td class="number alarm">') == 2
     print_metrics(values, run.path)
     assert capsys.readouterr().out.count("It is reversed: angle_skip0 is 164°, above 90°") == 1
+
+
+def test_what_is_no_number_is_flagged():
+    limited = Metric("angle", "an angle", "lower", "°", 90.0, "It is reversed")
+    assert alarms([limited], {"angle": math.nan}) == ["It is reversed: angle is nan°, not at most 90°"]
+    assert not limited.flags(90.0) and not limited.flags(None)
+
+
+def test_numbers_that_rounding_or_a_damaged_log_left():
+    assert with_error(0.3, 2.8e-17) == "0.3000" and duration(math.nan) == "nan"
 
 
 def test_report_is_one_file_with_everything_in_it(tmp_path):
@@ -213,7 +223,7 @@ def test_run_that_has_only_begun(tmp_path):
     ):
         assert text in words
     (run / "config.yaml").write_text('{"experiment": "torus", "preset": "quick", "seed": 3}')
-    assert "niso run torus --preset=quick --seed=3" in Page(write_report(Run.open(run), Known())).words
+    assert f"niso run torus --config {run}/config.yaml" in Page(write_report(Run.open(run), Known())).words
 
 
 def test_pictures_without_caption_or_file(tmp_path):

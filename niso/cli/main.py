@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 128 + getattr(signal, "SIGPIPE", 13)  # Windows has no such signal
     except UnicodeEncodeError as error:
-        name = error.object.encode(errors="backslashreplace").decode()
+        name = error.object[max(0, error.start - 60) : error.end + 60].encode(errors="backslashreplace").decode()
         print(f"niso: {name!r} holds bytes that are no text: rename the file or folder", file=sys.stderr)
         status = 2
     except OSError as error:

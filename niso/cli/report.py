@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -27,6 +29,9 @@ class Options(Runs):
     def __call__(self) -> None:
         from niso.training.run import Run
 
+        missing = _unstarted([path for path in self.runs if (path / "sweep.yaml").is_file()])
+        if missing and not any(file for path in self.runs for file in path.glob("*/config.yaml")):
+            raise InputError(missing[0])
         runs = [run for path in self.runs for run in Run.find(path)]
         if self.out is not None:
             if len(self.runs) == 1 and runs[0].path == self.runs[0] and runs[0].record is None:
@@ -34,11 +39,24 @@ class Options(Runs):
                     f"--out has no effect, leave it out: the report of one run is {runs[0].path}/report.html"
                 )
             check_place(self.out, "--out", file=True)
+            if self.out.suffix.lower() not in (".html", ".htm"):
+                raise InputError(f"--out {self.out}: a comparison is a web page, name it *.html")
 
         from niso.runs.report import report  # torch is slow to import
-        from niso.runs.sweep import unstarted
 
         print(report(self.runs, self.out))
-        unfinished = [run.standing for run in runs if run.standing]
-        for line in [*unfinished, *(line for path in self.runs for line in unstarted(path))]:
+        for line in [*(run.standing for run in runs if run.standing), *missing]:
             print(line, file=sys.stderr)
+
+
+def _unstarted(folders: Sequence[Path]) -> list[str]:
+    """A line for each run of these folders of several runs that was never started."""
+    if not folders:
+        return []
+    from niso.runs.sweep import unstarted  # torch is slow to import
+
+    lines = []
+    for folder in folders:
+        with suppress(InputError):  # what runs there are is reported, also where sweep.yaml is damaged
+            lines += unstarted(folder)
+    return lines

@@ -14,4 +14,4 @@ def known(experiment: str) -> Known:
         return Known()
     kind = EXPERIMENTS.find(experiment)
     defaults = {"config": asdict(kind.config_class())}
-    return Known(tuple(kind.presets), kind.methods(), kind.metrics, kind.published, defaults)
+    return Known(tuple(kind.presets), kind.methods(), kind.metrics, kind.published, defaults, kind.retired)

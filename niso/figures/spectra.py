@@ -155,7 +155,7 @@ def energy_histogram(energy: Float[Array, " rank"], label: str) -> Figure:
     figure, (each, histogram) = panels(10, 3.2, 2)
     each.plot(np.ma.masked_invalid(values), linestyle="none", marker="o", markersize=3.5, color=BLUE)
     each.set(xlabel="eigenfunction, in the order of the spectrum", ylabel=wrapped(label, 32))
-    histogram.hist(finite, bins=np.linspace(low, 1, 41).tolist(), color=BLUE)
+    histogram.hist(finite.clip(max=1.0), bins=np.linspace(low, 1, 41).tolist(), color=BLUE)
     histogram.set(xlabel=label, ylabel="eigenfunctions")
     for axes in (each, histogram):
         axes.grid(True)

@@ -31,7 +31,7 @@ class Estimate:
     def mean(self) -> float:
         """NaN where a value is not finite."""
         finite = all(map(math.isfinite, self.values))
-        return math.fsum(self.values) / len(self.values) if finite else math.nan
+        return math.fsum(value / len(self.values) for value in self.values) if finite else math.nan
 
     @property
     def standard_error(self) -> float | None:
@@ -140,7 +140,8 @@ def grouped(runs: Iterable[Run], known: Known) -> list[Group]:
     """Finished runs of each configuration of one experiment, in the order of its presets and methods.
 
     A seed that a configuration has twice makes a group of its own, "repetition 2". Records from several folders are
-    variants: the folder's name takes the place of the preset's, or precedes it where the folder has several presets.
+    variants: the folder's name, with those of the folders around it where two are alike, takes the place of the
+    preset's, or precedes it where the folder has several presets.
     """
     finished = [run for run in {run.path.resolve(): run for run in runs}.values() if run.finished]
     folders: dict[Path, set[str]] = {}
@@ -148,11 +149,12 @@ def grouped(runs: Iterable[Run], known: Known) -> list[Group]:
         if run.record is not None:
             folders.setdefault(run.path.resolve().parent, set()).add(run.kind[1])
     kinds: dict[tuple[str, str], list[Run]] = {}
+    names = told_apart(folders)
     for run in finished:
         _, preset, method = run.kind
         if run.record is not None and len(folders) > 1:
             folder = run.path.resolve().parent
-            preset = f"{folder.name} {preset}" if len(folders[folder]) > 1 else folder.name
+            preset = f"{names[folder]} {preset}" if len(folders[folder]) > 1 else names[folder]
         kinds.setdefault((preset, method), []).append(run)
     presets = list(dict.fromkeys(preset for preset, _ in kinds))
 
@@ -162,16 +164,44 @@ def grouped(runs: Iterable[Run], known: Known) -> list[Group]:
 
     groups = []
     for kind, members in kinds.items():
-        for differences, same in _configurations(members, known.defaults).items():
-            more = [f"{len(differences) - SHOWN} more"] if len(differences) > SHOWN else []
-            groups.append(Group(*kind, ", ".join([*differences[:SHOWN], *more]), same, known))
+        configurations = _configurations(members, known)
+        brief = {
+            full: ", ".join([*full[:SHOWN], *([f"{len(full) - SHOWN} more"] * (len(full) > SHOWN))])
+            for full in configurations
+        }
+        told = brief if len(set(brief.values())) == len(brief) else {full: ", ".join(full) for full in configurations}
+        groups += [Group(*kind, told[full], _in_order(same), known) for full, same in configurations.items()]
     return sorted(groups, key=place)
 
 
-def _configurations(runs: Sequence[Run], defaults: Mapping[str, Any]) -> dict[tuple[str, ...], list[Run]]:
+def told_apart(paths: Iterable[Path]) -> dict[Path, str]:
+    """The shortest ends of different paths that tell them apart."""
+    paths = list(dict.fromkeys(paths))
+    for parts in range(1, max((len(path.parts) for path in paths), default=0) + 1):
+        ends = {path: Path(*path.parts[-parts:]).as_posix() for path in paths}
+        if len(set(ends.values())) == len(paths):
+            return ends
+    return {path: path.as_posix() for path in paths}
+
+
+def _in_order(runs: Sequence[Run]) -> list[Run]:
+    """By their seeds, where these are numbers."""
+    numbered = all(isinstance(run.seed, int) for run in runs)
+    return sorted(runs, key=lambda run: run.seed) if numbered else list(runs)
+
+
+def _settings(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Settings of runs, with their data by the shortest name that tells it apart; records know the last alone."""
+    folders = {run: Path(str(run.settings["data_dir"])) for run in runs if run.settings.get("data_dir")}
+    records = any(run.record is not None for run in runs)
+    names = {path: path.name for path in folders.values()} if records else told_apart(folders.values())
+    return [run.settings | {"data_dir": names[folders[run]] if run in folders else None} for run in runs]
+
+
+def _configurations(runs: Sequence[Run], known: Known) -> dict[tuple[str, ...], list[Run]]:
     """Runs of one preset and method by the settings in which they differ, each seed once."""
     configurations: dict[tuple[str, ...], list[Run]] = {}
-    for run, difference in zip(runs, _differences([run.settings for run in runs], defaults), strict=True):
+    for run, difference in zip(runs, _differences(_settings(runs), known), strict=True):
         key, repetition = difference, 1
         while run.seed in [other.seed for other in configurations.get(key, ())]:
             repetition += 1
@@ -180,19 +210,24 @@ def _configurations(runs: Sequence[Run], defaults: Mapping[str, Any]) -> dict[tu
     return configurations
 
 
-def _differences(settings: Sequence[Mapping[str, Any]], defaults: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def _differences(settings: Sequence[Mapping[str, Any]], known: Known) -> list[tuple[str, ...]]:
     """For each of these settings those that the others have not all alike, as "name = value".
 
-    A setting that an older run does not know has its default there; where that is not known either, it is off.
+    A setting that an older run does not know has its default there; where that is not known either, it is off. One that
+    the experiment has retired tells nothing.
     """
-    default = dict(_flat(defaults))
-    flat = [dict(_flat(values)) for values in settings]
+    default = dict(_flat(known.defaults))
+    retired = tuple(f"config.{name}" for name in known.retired)
+    flat = [
+        {name: value for name, value in _flat(values) if not f"{name}.".startswith(tuple(f"{r}." for r in retired))}
+        for values in settings
+    ]
     names = dict.fromkeys(name for values in flat for name in values)
     optional = {name for name in names if not all(name in values for values in flat)}
 
     def text(values: Mapping[str, Any], name: str) -> str:
         value = values.get(name, default.get(name))
-        return json.dumps((value or None) if name in optional else value, default=str)
+        return json.dumps((value or None) if name in optional and name not in default else value, default=str)
 
     differing = [name for name in names if len({text(values, name) for values in flat}) > 1]
     return [tuple(f"{name.removeprefix('config.')} = {text(values, name)}" for name in differing) for values in flat]
@@ -204,8 +239,6 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
         name = f"{prefix}{key}"
         if isinstance(value, Mapping):
             yield from _flat(value, f"{name}.")
-        elif name == "data_dir":
-            yield name, Path(str(value)).name if value else None
         elif name not in ("experiment", "preset", "method", "seed") and (
             not name.startswith("hardware.") or name == "hardware.precision"
         ):

@@ -20,5 +20,5 @@ ENVIRONMENT.filters |= {"number": number, "verdict": verdict}
 
 
 def render(template: str, **content: Any) -> bytes:
-    """A page from a file of `templates/`."""
-    return ENVIRONMENT.get_template(template).render(content).encode()
+    """A page from a file of `templates/`; bytes of a folder's name that are no text are written as escapes."""
+    return ENVIRONMENT.get_template(template).render(content).encode(errors="backslashreplace")

@@ -67,7 +67,7 @@ def text(shown: MethodsTable, width: int | None = None) -> str:
     """The table in characters, as many columns as fit in `width`; of a single method, a line for each metric."""
     if len(shown.groups) == 1:
         (group,) = shown.groups
-        body = [[shown.head(key), str(group.estimates[key])] for key in shown.metrics]
+        body = [[shown.head(key), _estimate(group, key)] for key in shown.metrics]
         quoted = [f"{key} {value}" for key, value in group.published.items() if key in shown.metrics]
         notes = [f"{QUOTED}\n{', '.join(quoted)}"] if quoted else []
         return "\n".join(
@@ -81,7 +81,7 @@ def text(shown: MethodsTable, width: int | None = None) -> str:
     rows = []
     for group in shown.groups:
         name = f"{group.method} ({group.settings})" if group.settings else group.method
-        cells = (str(group.estimates.get(key, MISSING)) for key in shown.metrics)
+        cells = (_estimate(group, key) for key in shown.metrics)
         rows.append([group.preset, name, str(len(group.runs)), *cells])
     for entry in shown.quoted:
         rows.append([f"({ELSEWHERE})", entry.name, MISSING, *(entry.values.get(key, MISSING) for key in shown.metrics)])
@@ -89,6 +89,15 @@ def text(shown: MethodsTable, width: int | None = None) -> str:
     notes = [f"({ELSEWHERE}) {QUOTED}"] if shown.quoted else []
     notes += [f"{left_out} more column{'s are' if left_out > 1 else ' is'} in the report"] if left_out else []
     return "\n".join([aligned, *notes])
+
+
+def _estimate(group: Group, metric: str) -> str:
+    """Of how many runs it is, where not all have the metric."""
+    if metric not in group.estimates:
+        return MISSING
+    estimate = group.estimates[metric]
+    count = f" ({len(estimate.values)} of {len(group.runs)})" if len(estimate.values) < len(group.runs) else ""
+    return f"{estimate}{count}"
 
 
 def _aligned(lines: Sequence[Sequence[str]], width: int | None = None) -> tuple[str, int]:

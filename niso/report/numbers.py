@@ -21,7 +21,7 @@ def number(value: object) -> str:
 
 def with_error(mean: float, error: float) -> str:
     """A mean and its standard error, both to the error's second digit: "0.647 ± 0.016"; no error of 0."""
-    if error == 0:
+    if error <= 1e-12 * abs(mean):  # what is left by rounding
         return number(mean)
     if not (math.isfinite(mean) and math.isfinite(error)):
         return f"{number(mean)} ± {number(error)}"
@@ -40,6 +40,8 @@ def verdict(value: int | float | None, target: str) -> str:
 
 def duration(seconds: float) -> str:
     """Seconds in words: "45.2 s", "3 min 20 s", "6 h 12 min"."""
+    if not math.isfinite(seconds):
+        return number(seconds)
     if seconds < 60:
         return f"{seconds:.3g} s"
     minutes, rest = divmod(round(seconds), 60)

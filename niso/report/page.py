@@ -62,12 +62,12 @@ def write_report(run: Run, known: Known) -> Path:
         title=run.title,
         summary=[text for text in str(facts.get("summary") or "").split("\n\n") if text.strip()],
         results=_tables(entries),
-        diagnosis=facts.get("notes") or [],
+        diagnosis=(facts.get("notes") or []) * run.finished,  # otherwise of an earlier evaluation, as figures are
         alarms=alarms((entry.metric for entry in entries), run.metrics),
         notes=[*filter(None, [fitting_note(entry.metric.key for entry in entries)])],
         published=_tables(_published(run, known)),
         published_note=f"{QUOTED} This run: preset {preset}, {data}. Source: {sources(published)}.",
-        figures=[embed(file, f"figures/{file.name}", caption) for file, caption in run.pictures],
+        figures=[embed(file, f"figures/{file.name}", caption) for file, caption in run.pictures * run.finished],
         training=[embed_drawn(picture) for picture in _training(run)],
         command=facts.get("command") or _command(run),
         facts={key: fact(value) for key, value in facts.items() if key not in _ELSEWHERE and value is not None},
@@ -127,6 +127,5 @@ def _training(run: Run) -> Iterable[Picture]:
 
 def _command(run: Run) -> str:
     """The call that starts such a run, from its settings."""
-    settings = run.settings
-    options = [f"--{key}={settings[key]}" for key in ("preset", "method", "seed") if settings.get(key) is not None]
-    return shlex.join(["niso", "run", str(settings.get("experiment", "EXPERIMENT")), *options])
+    experiment = str(run.settings.get("experiment", "EXPERIMENT"))
+    return shlex.join(["niso", "run", experiment, "--config", f"{run.path}/config.yaml"])

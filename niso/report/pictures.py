@@ -20,12 +20,16 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from niso.figures.themes import darken
-from niso.files import write_atomically, write_json
+from niso.files import parse_json, write_atomically, write_json
 
 PANELS = "niso-panels"
 """Key of what a PNG file says of its panels: [[share of the width where it begins, what it shows], …]."""
 DPI = 200
 """Resolution of saved pictures: two pixels for each of the page's, whose inch has 100."""
+
+
+WEBP = 16_383
+"""Pixels of a side of a WebP image, at most."""
 
 
 @dataclass(frozen=True)
@@ -75,13 +79,13 @@ def save_pictures(pictures: Iterable[Picture], folder: Path) -> None:
     """Write each picture as `<name>.png` into `folder` (a run's `figures/`), and captions as `captions.json`.
 
     The same for dark pages is `dark/<name>.png`; the figures are left in these colours. Each file is replaced in one
-    step; the captions, which say what the report shows, come last.
+    step; the captions, which say what the report shows, come last. Pictures that only the old ones name are removed.
 
     Raises:
         ValueError: two pictures have the same name.
         OSError: the folder cannot be written.
     """
-    captions: dict[str, str] = {}
+    captions, before = dict[str, str](), _captioned(folder)
     for picture in pictures:
         if picture.name in captions:
             raise ValueError(f"two pictures are named {picture.name!r}")
@@ -90,6 +94,18 @@ def save_pictures(pictures: Iterable[Picture], folder: Path) -> None:
         write_atomically(folder / f"{picture.name}.png", light)
         write_atomically(dark_file(folder / f"{picture.name}.png"), dark)
     write_json(folder / "captions.json", captions)
+    for name in before - captions.keys():
+        (folder / f"{name}.png").unlink(missing_ok=True)
+        dark_file(folder / f"{name}.png").unlink(missing_ok=True)
+
+
+def _captioned(folder: Path) -> set[str]:
+    """Names of the pictures that a folder has captions of."""
+    try:
+        names = parse_json((folder / "captions.json").read_bytes())
+    except (OSError, ValueError):
+        return set()
+    return {name for name in names if isinstance(name, str) and Path(name).name == name}
 
 
 def dark_file(file: Path) -> Path:
@@ -157,7 +173,7 @@ def embed(
     try:
         light, dark = file.read_bytes(), dark_file(file)
         panels = _cut(light, dark.read_bytes() if dark.is_file() else b"", name, caption, widest)
-    except OSError:  # of Pillow, too
+    except (OSError, ValueError):  # of Pillow, too
         panels = []
     return Embedded(name, "" if repeated else caption, panels, origin)
 
@@ -181,8 +197,8 @@ def _cut(light: bytes, dark: bytes, name: str, caption: str, widest: int | None)
     sentence = re.split(r"(?<=[.;])\s", caption or Path(name).stem.replace("_", " "), maxsplit=1)[0].rstrip(".;")
     panels = []
     for number, (left, right) in enumerate(pairwise(edges), 1):
-        factor = min(1.0, (widest or math.inf) * DPI / 100 / (right - left))
-        size = round((right - left) * factor), round(height * factor)
+        factor = min(1.0, (widest or math.inf) * DPI / 100 / (right - left), WEBP / (right - left), WEBP / height)
+        size = max(1, round((right - left) * factor)), max(1, round(height * factor))
         sources = [_source(image.crop((left, 0, right, height)).resize(size)) for image in shown]
         place = f"panel {number} of {len(words)}" if len(words) > 1 else ""
         alt = ": ".join(filter(None, [sentence, place, words[number - 1]]))

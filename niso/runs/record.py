@@ -8,7 +8,7 @@ from typing import Any
 
 from niso.errors import InputError
 from niso.files import write_json
-from niso.training.run import Run
+from niso.training.run import CHANGED, Run
 
 FACTS = (
     "niso",
@@ -30,19 +30,21 @@ def check_recordable(run: Run) -> None:
     """Check that a record can be kept of a run.
 
     Raises:
-        InputError: it is a record itself, or is not finished.
+        InputError: it is a record itself, is not finished, or its settings were changed since.
     """
     if run.record is not None:
         raise InputError(f"{run.path} is not a run folder: it is a record")
     if not run.finished:
         raise InputError(f"{run.path} is not finished: `niso resume {run.path}` first, then record it")
+    if not run.up_to_date:
+        raise InputError(f"{run.path}: {CHANGED}: `niso resume {run.path}` trains it so, or undo the change")
 
 
 def record_of(run: Run) -> dict[str, Any]:
     """The record of a finished run.
 
     Raises:
-        InputError: the run is not finished, or is a record.
+        InputError: as of `check_recordable`.
     """
     check_recordable(run)
     settings, facts = dict(run.settings), run.facts
@@ -64,15 +66,20 @@ def write_record(run: Run, folder: Path, **more: str) -> Path:
         more: what the run itself does not know, to stand first.
 
     Raises:
-        InputError: the run is not finished, or the folder has a record of that name with other settings, or of
-            other data.
+        InputError: as of `check_recordable`, or the folder has a record of that name of another run.
     """
     record = {**more, **record_of(run)}
     path = folder / "{experiment}-{preset}-{method}-seed{seed}.json".format(**record)
     if path.exists():
-        old = Run.read(path).settings
-        for key, what in (("config", "with other settings"), ("data_dir", "on other data")):
-            if old.get(key) != record["settings"][key]:
+        old = Run.read(path)
+        begun = {run.facts.get("started") for run in (old, run)}
+        reasons = {
+            "with other settings": old.settings.get("config") != record["settings"]["config"],
+            "on other data": old.settings.get("data_dir") != record["settings"]["data_dir"],
+            "that began at another time": len(begun - {None}) == 2,
+        }
+        for what, holds in reasons.items():
+            if holds:
                 raise InputError(f"{path} is the record of a run {what}: choose another folder, or remove it")
     write_json(path, record)
     return path

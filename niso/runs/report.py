@@ -26,7 +26,7 @@ def report(paths: Sequence[Path], out: Path | None = None) -> str:
     """
     from niso.report import write_report  # matplotlib is slow to import
 
-    runs = [run for path in paths for run in Run.find(path)]
+    runs = list({run.path.resolve(): run for path in paths for run in Run.find(path)}.values())
     if len(paths) == 1 and runs[0].path == paths[0] and runs[0].record is None:
         return str(write_report(runs[0], known(runs[0].kind[0])))
     inside = len(paths) == 1 and is_sweep(paths[0])

@@ -215,7 +215,9 @@ def _train_and_evaluate(
     folder.write("curves", result.curves)
     for name, tensors in result.tensors.items():
         checkpoint.save(folder.path / f"{name}.safetensors", tensors, _origin(settings))
-    facts = {key: value for key, value in folder.facts.items() if key not in ("metric_descriptions", "evaluated")}
+    facts = {
+        key: value for key, value in folder.facts.items() if key not in ("metric_descriptions", "evaluated", "notes")
+    }
     took: dict[str, Any] = {name: totals[name] for name in ("seconds", "seconds_wall") if name in totals}
     if training:
         took["times"] = times.seconds

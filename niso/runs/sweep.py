@@ -92,9 +92,9 @@ def evaluate_sweep(out: Path) -> str:
     Raises:
         NisoError: one is not trained to its end, before any is evaluated; or as for `runner.evaluate`.
     """
-    runs = Run.find(out)
     for missing in unstarted(out):
         raise InputError(missing)
+    runs = Run.find(out)
     for run in runs:
         if run.standing:
             raise InputError(run.standing.replace(f"niso resume {run.path}", f"niso resume {out}"))

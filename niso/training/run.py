@@ -23,6 +23,7 @@ OUTPUT = "output.log"
 """What a process that trains one of several runs prints."""
 RUNS = Path("runs")
 """Where run folders are by default."""
+CHANGED = "its config.yaml was changed after it was finished"
 KIND = ("experiment", "preset", "method")
 FILES = {
     "facts": "run.json",
@@ -197,9 +198,9 @@ class Run:
 
     @property
     def standing(self) -> str:
-        """Where an unfinished run stands, and how it goes on; empty for a finished one."""
+        """What a run lacks: where an unfinished one stands and how it goes on, or that a finished one was changed."""
         if self.finished:
-            return ""
+            return "" if self.up_to_date else f"{self.path}: {CHANGED}: its results are of the settings before"
         reached = "nothing is trained yet"
         if log := self.log:
             phase, columns = list(log.items())[-1]

@@ -19,6 +19,7 @@ WRONG = {
     "report empty.txt": "cannot read record empty.txt, which must be JSON",
     "report RUN --out x.html": "--out has no effect, leave it out: the report of one run is RUN/report.html",
     "report RUN RUN --out folder": "--out folder is a folder: give the name of a file",
+    "report RUN RUN --out x.yaml": "--out x.yaml: a comparison is a web page, name it *.html",
     "report RUN RUN --out empty.txt/x.html": "is in empty.txt, which is a file, not a folder",
     "record RUN --to empty.txt": "--to empty.txt is a file, not a folder: choose another --to",
     "record RUN --to empty.txt/x": "--to empty.txt/x is in empty.txt, which is a file",

@@ -131,6 +131,48 @@ def test_folders_of_records_are_variants(tmp_path, comparison_table):
     assert [row["preset"] for row in comparison_table(paths)] == ["default", "ablation"]
 
 
+def test_folders_of_one_name_are_told_apart(tmp_path, comparison_table):
+    paths = [record(tmp_path / who / "homnist", seed, accuracy=0.5) for seed, who in enumerate(("mine", "theirs"))]
+    assert [(row["preset"], row["seeds"]) for row in comparison_table(paths)] == [
+        ("mine/homnist", [0]),
+        ("theirs/homnist", [1]),
+    ]
+
+
+def test_runs_on_different_data_are_no_seeds_of_one(tmp_path, comparison_table):
+    places = ("/data/cats/images", "/data/dogs/images")
+    runs = [run(tmp_path / f"r{n}", n, settings={"data_dir": place}, accuracy=0.5) for n, place in enumerate(places)]
+    assert [row["settings"] for row in comparison_table(runs)] == [
+        'data_dir = "cats/images"',
+        'data_dir = "dogs/images"',
+    ]
+    kept = record(tmp_path, 2, settings={"data_dir": "images"}, accuracy=0.5)  # which knows no more
+    assert [row["seeds"] for row in comparison_table([*runs, kept])] == [[0, 1, 2]]
+
+
+def test_nothing_and_zero_differ_beside_an_older_run(tmp_path, comparison_table):
+    values = {0: {"rate": 0.0}, 1: {"rate": None}, 2: {}}
+    runs = [run(tmp_path / f"r{n}", n, settings={"config": config}, accuracy=0.5) for n, config in values.items()]
+    known = Known(defaults={"config": {"rate": None}}, retired=("old",))
+    assert [row["seeds"] for row in comparison_table(runs, lambda _: known)] == [[0], [1, 2]]
+    older = run(tmp_path / "older", 3, settings={"config": {"old": {"layers": 2}}}, accuracy=0.5)
+    assert [row["seeds"] for row in comparison_table([*runs, older], lambda _: known)] == [[0], [1, 2, 3]]
+
+
+def test_names_that_leave_out_what_differs_are_written_in_full(tmp_path, comparison_table):
+    numbers = {0: [0] * 7, 1: [1] * 6 + [2], 2: [1] * 6 + [3]}
+    configs = [{"config": {f"s{n}": value for n, value in enumerate(values)}} for values in numbers.values()]
+    runs = [run(tmp_path / f"r{n}", n, settings=config, accuracy=0.5) for n, config in enumerate(configs)]
+    assert len({row["settings"] for row in comparison_table(runs)}) == 3
+
+
+def test_seeds_are_in_order_and_a_mean_of_fewer_runs_says_so(tmp_path):
+    values = {2: {"other": 0.2}, 10: {}, 0: {}}
+    runs = [run(tmp_path / f"r{n}", n, accuracy=0.5, **more) for n, more in values.items()]
+    text = comparison_text(runs, ask)
+    assert "seeds 0, 2, 10" in text and "0.2000 (1 of 3)" in text
+
+
 def test_a_row_is_one_configuration_and_names_the_settings_that_differ(tmp_path, comparison_table):
     rank, steps = {"config": {"rank": 8, "training": {"steps": 3}}}, {"config": {"rank": 8, "training": {"steps": 6}}}
     runs = [run(tmp_path / f"short{seed}", seed, settings=rank, accuracy=0.5) for seed in (0, 1)]

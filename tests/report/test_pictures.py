@@ -74,3 +74,19 @@ def test_what_is_seen_is_said_of_pictures_without_caption_or_panels(tmp_path):
 def test_what_is_not_a_picture_has_no_panels(content, tmp_path):
     (tmp_path / "a.png").write_bytes(content)
     assert not pictures.embed(tmp_path / "a.png", "name", "caption").panels
+
+
+def test_pictures_of_an_earlier_evaluation_are_removed(plot, tmp_path):
+    save_pictures([Picture(name, "caption", plot) for name in ("kept", "earlier")], tmp_path)
+    (tmp_path / "mine.png").write_bytes((tmp_path / "kept.png").read_bytes())
+    save_pictures([Picture("kept", "caption", plot)], tmp_path)
+    assert sorted(path.name for path in tmp_path.rglob("*.png")) == ["kept.png", "kept.png", "mine.png"]
+
+
+def test_a_picture_taller_than_its_format_permits_is_made_smaller(tmp_path):
+    file = tmp_path / "tall.png"
+    Image.new("RGB", (4, 20_000)).save(file)
+    (panel,) = pictures.embed(file, "tall", "caption").panels
+    assert panel.height <= pictures.WEBP and pixels(panel.light).shape == (pictures.WEBP, 3, 3)
+    Image.new("RGB", (20_000, 2)).save(file)
+    assert len(pictures.embed(file, "wide", "caption", widest=100).panels) == 1

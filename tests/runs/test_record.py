@@ -43,6 +43,22 @@ def test_a_later_evaluation_is_noted(run, tmp_path):
     assert Run.read(write_record(run, tmp_path)).facts["evaluated"] == later
 
 
+def test_settings_that_were_changed_since_are_refused(run, tmp_path, niso):
+    run.write("facts", {**run.facts, "settings": run.determining})
+    write_record(run, tmp_path / "kept")
+    changed = edit(run, "images: 3", "images: 5")
+    with pytest.raises(InputError, match="was changed after it was finished"):
+        write_record(changed, tmp_path / "changed")
+    assert "its results are of the settings before" in niso("report", run.path).err
+
+
+def test_a_record_of_another_run_stays(run, tmp_path):
+    write_record(run, tmp_path)
+    run.write("facts", {**run.facts, "started": "2031-01-01T00:00:00+00:00"})
+    with pytest.raises(InputError, match="began at another time"):
+        write_record(run, tmp_path)
+
+
 def test_the_data_folder_is_named_without_its_path(run, tmp_path):
     record = Run.read(write_record(edit(run, "data_dir: null", "data_dir: secret/place/photos"), tmp_path))
     assert record.settings["data_dir"] == "photos"

@@ -141,6 +141,9 @@ def test_a_seed_that_was_never_started_is_named(niso, refused, sweep):
     status, _, err = niso("report", sweep)
     assert status == 0 and "seed 5 has not been started: train it by `niso resume" in err
     assert "seed 5 has not been started: train it by `niso resume" in refused("evaluate", sweep)
+    shutil.rmtree(sweep / "seed4")
+    for command in ("report", "evaluate"):
+        assert "seed 4 has not been started: train it by `niso resume" in refused(command, sweep)
 
 
 def test_side_by_side_a_lengthened_run_goes_on_as_by_itself(niso, sweep, blank_processes):

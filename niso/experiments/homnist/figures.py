@@ -19,7 +19,9 @@ def accuracy(result: HomnistResult) -> Picture:
         "Accuracy on the perturbed test set against the strength of the transformation, in twenty bins of equally many "
         "images. The head was trained on digits as they are, of strength zero (the autoencoder's: on randomly "
         "transformed ones); a method whose latents are equivariant keeps its accuracy as transformations grow.",
-        figures.accuracy_by_strength(result.curves["accuracy_by_strength"], accuracy, len(correct)),
+        figures.accuracy_by_strength(
+            result.curves["accuracy_by_strength"], accuracy, f"{100 * accuracy:.2f} % of {len(correct):,} images"
+        ),
     )
 
 
@@ -30,8 +32,12 @@ def covered(result: HomnistResult) -> Iterator[Picture]:
         yield Picture(
             "covered",
             "Accuracy on perturbed test digits against the share of the image that an occluder covers: a rectangle or "
-            "a blob, grey or textured.",
-            figures.accuracy_by_strength(curve, curve["y"][0], sum(curve["count"])),
+            "a blob, grey or textured. Dashed: with nothing covered.",
+            figures.accuracy_by_strength(
+                curve,
+                curve["y"][0],
+                f"{100 * curve['y'][0]:.2f} % of {curve['count'][0]:,} images with nothing covered",
+            ),
         )
 
 
