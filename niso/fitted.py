@@ -153,10 +153,16 @@ class Fitted:
 
         Args:
             tau: (n, k, k) maps, a map for each, or (1, k, k), one for all.
+
+        Raises:
+            TypeError, ValueError: as in `encode`, or maps of another shape.
         """
         with torch.no_grad():
-            a = self._encoded(other)
-            moved = self._tensor(tau).to(a.dtype) @ a
+            a, maps = self._encoded(other), self._tensor(tau)
+            if maps.ndim != 3 or len(maps) not in (1, len(a)) or maps.shape[1:] != (a.shape[1], a.shape[1]):
+                expected = f"({len(a)} or 1, {a.shape[1]}, {a.shape[1]})"
+                raise ValueError(f"maps must be {expected}, not {tuple(maps.shape)}")
+            moved = maps.to(a.dtype) @ a
             parts = [self.method.decode(part) for part in moved.split(BATCH)]
         observed = self._observed(torch.cat(parts))
         if other.ndim < observed.ndim:  # as given, without the axis of a single channel
@@ -164,7 +170,14 @@ class Fitted:
         return self._like(other, observed)
 
     def invariants(self, x: Array) -> Any:
-        """Features (n, d(d + 1)/2) that isometries do not change: the inner products aᵀa of the latent channels."""
+        """Features (n, d(d + 1)/2) that isometries do not change: the inner products aᵀa of the latent channels.
+
+        Raises:
+            TypeError: the method's maps are no isometries, as those of NFT, or it has none.
+            ValueError: as in `encode`.
+        """
+        if not self.method.isometric:
+            raise TypeError(f"{self.settings.method} has no isometries, and so no invariants: take coefficients")
         return self._like(x, inner_products(self._encoded(x)))
 
     def read(self, path: str | Path) -> Observed:
@@ -173,19 +186,26 @@ class Fitted:
         Raises:
             InputError: they cannot be read, or are not what the model takes.
         """
-        read = read_observations(Path(path), self.shape, self.scaling == BYTES, self._channels_first)
+        read = read_observations(Path(path), self.shape, self.scaling == BYTES, self._channels_first, self._hides)
+        if not len(read.values):
+            raise InputError(f"{path} holds no observations")
         try:
-            self.scaled(read.values[:1])
-            self._check_range(float(read.values.min()), float(read.values.max()), read.values.dtype.kind == "f")
+            self._shaped(as_tensor(read.values[:1]))
+            smallest, largest = (np.nanmin, np.nanmax) if self._hides else (np.min, np.max)
+            low, high = float(smallest(read.values)), float(largest(read.values))
+            self._check_range(low, high, read.values.dtype.kind == "f")
         except ValueError as error:
             raise InputError(f"{path}: {error}") from error
         return read
 
     def features(self, observed: Observed) -> dict[str, np.ndarray]:
-        """Arrays by name: `coefficients`, `invariants` where the method has maps, `eigenvalues`, `names`, `label`."""
-        parts = [self._encoded(observed.values[i : i + BATCH]) for i in range(0, len(observed.values), BATCH)]
+        """Arrays by name: `coefficients`, `invariants` where the method's maps are isometries, `eigenvalues`, `names`,
+        `label`. The range of the values is that which `read` has checked."""
+        chunks = (observed.values[i : i + BATCH] for i in range(0, len(observed.values), BATCH))
+        with torch.no_grad():
+            parts = [self.method.encode(self._in_units(self._shaped(self._tensor(chunk)))) for chunk in chunks]
         arrays = {"coefficients": torch.cat([part.cpu() for part in parts]).numpy()}
-        if self.method.has_maps:
+        if self.method.isometric:
             arrays["invariants"] = torch.cat([inner_products(part).cpu() for part in parts]).numpy()
         if (spectrum := self.spectrum) is not None:
             arrays["eigenvalues"] = spectrum.eigenvalues.numpy()
@@ -263,18 +283,29 @@ class Fitted:
         Raises:
             TypeError, ValueError: as in `encode`.
         """
-        observed = self._tensor(x)
+        observed = self._shaped(self._tensor(x))
+        seen = observed[~observed.isnan()] if self._hides else observed
+        if seen.numel():
+            low, high = (float(value) for value in seen.aminmax())
+            self._check_range(low, high, observed.is_floating_point())
+        return self._in_units(observed)
+
+    def _shaped(self, observed: Tensor) -> Tensor:
+        """Observations with an axis of channels; ValueError where they have another shape."""
+        given = tuple(observed.shape)
         if observed.ndim == len(self.shape):  # without the axis of a single channel
             observed = observed.unsqueeze(1 if self._channels_first else -1)
         free = 1 if self._any_channels else 0
         shape = self.shape[: len(self.shape) - free]
         if observed.ndim != len(self.shape) + 1 or tuple(observed.shape[1:])[: len(shape)] != shape:
             expected = ", ".join([*map(str, shape), *["any"] * free])
-            raise ValueError(f"observations must be (n, {expected}), as those trained on, not {tuple(x.shape)}")
-        seen = observed[~observed.isnan()] if self._hides else observed
-        if seen.numel():
-            low, high = (float(value) for value in seen.aminmax())
-            self._check_range(low, high, observed.is_floating_point())
+            raise ValueError(f"observations must be (n, {expected}), as those trained on, not {given}")
+        if not len(observed):
+            raise ValueError("give at least one observation")
+        return observed
+
+    def _in_units(self, observed: Tensor) -> Tensor:
+        """Observations of order one."""
         values = self._by_channel(lambda part: scaled(part, self.scaling), observed)
         return values if self.clip is None else values.clamp(-self.clip, self.clip)
 
@@ -310,6 +341,8 @@ class Fitted:
 
     def _tensor(self, values: Array) -> Tensor:
         tensor = as_tensor(values) if isinstance(values, np.ndarray) else values
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"give a numpy array or a torch tensor, not {type(values).__name__}")
         if tensor.is_complex():
             raise TypeError(f"values must be real numbers, not of type {tensor.dtype}")
         return tensor.to(next(self.method.model.parameters()).device)

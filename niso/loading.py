@@ -55,8 +55,17 @@ def load(
     own = None if encoder is None or decoder is None else Own(encoder, decoder)
     folder = model_folder(path)
     if (folder / "config.yaml").is_file():
-        return _of_run(Run.open(folder), own, torch.device(device))
-    return _of_saved(folder, own, torch.device(device))
+        return _of_run(Run.open(folder), own, _device(device))
+    return _of_saved(folder, own, _device(device))
+
+
+def _device(name: str | torch.device) -> torch.device:
+    """A device of this machine, or InputError."""
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise InputError(f"this machine has no device {name} for torch ({reason})") from error
 
 
 def model_folder(path: str | Path) -> Path:

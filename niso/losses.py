@@ -165,12 +165,14 @@ def contrastive(
 
     Raises:
         TypeError: not tensors of floating-point numbers.
-        ValueError: shapes that do not fit, or a temperature that is not positive.
+        ValueError: shapes that do not fit, no observation, or a temperature that is not positive.
 
     Source: not in the paper; the loss is that of van den Oord et al. 2018 and Chen et al. 2020.
     """
     check_tensors(a=(a, "batch rank channels"), b=(b, "batch rank channels"))
     check_number("temperature", temperature, positive=True)
+    if not len(a):
+        raise ValueError("a and b need at least one observation")
     views = torch.stack([matmul(a.mT, a), matmul(b.mT, b)]).flatten(2)
     first, second = torch.nn.functional.normalize(views - views.mean((0, 1)), dim=-1)
     scores = matmul(first, second.mT) / temperature
@@ -240,12 +242,14 @@ def completion(
 
     Raises:
         TypeError: not tensors of floating-point numbers.
-        ValueError: shapes that do not fit, or an unknown norm.
+        ValueError: shapes that do not fit, fewer than two observations, or an unknown norm.
 
     Source: not in the paper.
     """
     check_tensors(seen=(seen, "* rank channels"), whole=(whole, "* rank channels"))
     views = global_batch(whole.flatten(0, -3))
+    if len(views) < 2:
+        raise ValueError(f"seen and whole need at least 2 observations, got {len(views)}")
     spread = _mean_error(views - views.mean(0), norm).clamp_min(torch.finfo(views.dtype).tiny)
     return _mean_error(seen - whole, norm) / spread
 

@@ -25,7 +25,7 @@ def equivariance_error(
     tau: Float[Tensor, "*batch rank rank"],
     common: Float[Tensor, "*#batch rank #channels"] | None = None,
 ) -> Float[Tensor, " *batch"]:
-    """Relative squared error ‖τ a − b‖² / ‖b‖² of each pair (paper, equivariance errors); NaN where b is 0.
+    """Relative squared error ‖τ a − b‖² / ‖b‖² of each pair (paper, equivariance errors); not finite where b is 0.
 
     Where τ was solved from the same pair, a method whose maps fit any pair scores well whether or not it is
     equivariant: report `relative_map_error` with it.
@@ -81,7 +81,7 @@ def composition_error(
     map_bc: Float[Tensor, "*batch rank rank"],
     map_ac: Float[Tensor, "*batch rank rank"],
 ) -> Float[Tensor, " *batch"]:
-    """‖τ_ac − τ_bc τ_ab‖² / ‖τ_ac‖² of the maps between three observations; NaN where τ_ac is 0.
+    """‖τ_ac − τ_bc τ_ab‖² / ‖τ_ac‖² of the maps between three observations; not finite where τ_ac is 0.
 
     Args:
         map_ab, map_bc, map_ac: maps from the first observation to the second, from that to the third, and from the

@@ -169,6 +169,28 @@ def test_other_observations_are_refused(fitted):
             model.encode(values)
     with pytest.raises(ValueError, match="as many transformed"):
         model.map(x, tx[1:])
+    with pytest.raises(TypeError, match="list"):
+        model.encode(x.tolist())
+    with pytest.raises(ValueError, match="at least one observation"):
+        model.encode(x[:0])
+    for maps in (np.eye(4)[None].repeat(2, 0), np.eye(3)[None], np.eye(4)):
+        with pytest.raises(ValueError, match="maps must be"):
+            model.transport(x, maps)
+
+
+def test_maps_that_are_no_isometries_leave_no_invariants(tmp_path):
+    x, tx = shifted()
+    model = niso.fit(x, tx, method="nft", **FEW)
+    with pytest.raises(TypeError, match="nft has no isometries"):
+        model.invariants(x)
+    np.savez(tmp_path / "x.npz", x=x)
+    assert sorted(model.features(model.read(tmp_path / "x.npz"))) == ["coefficients"]
+
+
+def test_a_device_that_is_not_there(fitted, tmp_path):
+    folder = fitted[0].save(tmp_path / "model")
+    with pytest.raises(InputError, match="this machine has no device nowhere"):
+        niso.load(folder, device="nowhere")
 
 
 def test_the_benchmark_measures_the_energy_in_fourier_planes():

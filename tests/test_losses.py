@@ -164,3 +164,10 @@ def test_any_number_of_batch_axes_makes_no_difference():
     seen, whole = torch.randn(2, 2, 3, 5, 4).unbind()
     flat = losses.completion(seen.flatten(0, 1), whole.flatten(0, 1))
     torch.testing.assert_close(losses.completion(seen, whole), flat)
+
+
+def test_losses_that_compare_observations_need_them():
+    with pytest.raises(ValueError, match="at least 2 observations"):
+        losses.completion(torch.rand(1, 4, 3), torch.rand(1, 4, 3))
+    with pytest.raises(ValueError, match="at least one observation"):
+        losses.contrastive(torch.rand(0, 4, 3), torch.rand(0, 4, 3))

@@ -83,8 +83,8 @@ def from_parameters(parameters: Float[Tensor, "*batch 9"]) -> Float[Tensor, "*ba
     """Pose of the nine outputs of a head: a translation t and two vectors a, b (paper, appendix on pose estimation).
 
     The columns of the rotation are x = a/|a|, z × x, and z = (a × b)/|a × b|. The result is a rotation for any nine
-    numbers: the x axis replaces a vector a of length 0, and one of the axes replaces b where a × b vanishes. The
-    gradient with respect to a replaced vector is zero.
+    numbers whose norms are finite: the x axis replaces a vector a of length 0, and one of the axes replaces b where
+    a × b vanishes. The gradient with respect to a replaced vector is zero.
     """
     place, a, b = parameters.unflatten(-1, (3, 3)).unbind(-2)
     axes = torch.eye(3, dtype=parameters.dtype, device=parameters.device)

@@ -56,6 +56,7 @@ class Reconstruction(Method):
     """The autoencoder baseline as a method. It has no maps; its head learns invariance from transformed examples."""
 
     has_maps = False
+    isometric = False
     augmented_head = True
     reads = Method.reads | {"mlp"}
     model: Autoencoder

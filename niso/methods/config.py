@@ -200,6 +200,13 @@ class ClassifierConfig(MethodConfig):
     mlp: MLPConfig = field(default_factory=MLPConfig)
     """The autoencoder's head."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.classifier != "vector-neurons" and self.head.batch_size < 2 * self.head.accumulation:
+            raise ValueError(f"classifier {self.classifier} standardises its features over a batch: take a larger one")
+        if self.classifier != "vector-neurons" and self.head.accumulation > 1:
+            raise ValueError(f"classifier {self.classifier} standardises its features over a batch: accumulate none")
+
     def heads_unread(self, spectral: bool) -> dict[str, str]:
         """Settings of the invariant heads that are not taken, and of the variant that is not, and why.
 

@@ -210,6 +210,7 @@ class Fourier(Method):
     """NFT from pairs as a method, with the size of maps and head tensor that NIso has (paper appendix "Baselines")."""
 
     map_text = "|V| after the block diagonalisation"
+    isometric = False
     reads = Method.reads | {"rank", "vector_neurons", "nft_tall", "nft_epochs", "nft_maps"}
     model: NeuralFourierTransform
 

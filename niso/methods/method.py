@@ -99,6 +99,8 @@ class Method(ABC):
     """Whether several examples share one T: `group` consecutive ones of a batch."""
     has_maps: ClassVar[bool] = True
     """Whether it relates the latents of two observations by a map; `solve` is there only then."""
+    isometric: ClassVar[bool] = True
+    """Whether its maps are orthogonal, so that they leave the inner products of latent channels as they are."""
     map_text: ClassVar[str] = "|τ|"
     """What a picture of its maps shows."""
     augmented_head: ClassVar[bool] = False

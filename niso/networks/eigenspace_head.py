@@ -12,6 +12,7 @@ from niso.config import Strict, require
 from niso.linalg import full_precision
 from niso.networks.mlp import MLP, MLPConfig
 from niso.networks.spectral_head import check_sizes
+from niso.networks.standardise import Standardise
 from niso.networks.vector_neurons import inner_products
 
 
@@ -31,6 +32,7 @@ class EigenspaceHeadConfig(Strict):
         require(self, "eigenspaces", "hidden", positive=True)
 
 
+@full_precision
 def soft_eigenspaces(eigenvalues: Float[Tensor, " rank"], count: int) -> Float[Tensor, "eigenspaces rank"]:
     """How far each eigenvalue belongs to each of so many soft eigenspaces: shares, which add up to 1.
 
@@ -69,7 +71,7 @@ class EigenspaceHead(nn.Module):
         self.config = config = config or EigenspaceHeadConfig()
         self.register_buffer("shares", soft_eigenspaces(eigenvalues.detach(), config.eigenspaces))
         count = len(self.shares) * inputs * (inputs + 1) // 2
-        self.standardise = nn.BatchNorm1d(count, eps=1e-12, momentum=None, affine=False)
+        self.standardise = Standardise(count, eps=1e-12, momentum=None)
         self.scores = MLP(count, classes, MLPConfig(config.layers, config.hidden))
 
     @full_precision  # half precision has too few digits for what varies

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from niso.config import Strict, require
 from niso.networks.mlp import MLP, MLPConfig
+from niso.networks.standardise import Standardise
 from niso.networks.vector_neurons import NormalisedVectorNeuron, VectorLinear, inner_products
 
 
@@ -105,7 +106,7 @@ class SpectralHead(nn.Module):
         self.vectors = VectorLinear(widths[-1], config.invariant_channels)
         self.soft_eigenspaces = Diffusion(config.times - 1, config.longest)
         count = config.times * config.invariant_channels * (config.invariant_channels + 1) // 2
-        self.standardise = nn.BatchNorm1d(count, affine=False)
+        self.standardise = Standardise(count)
         self.scores = MLP(count, classes, MLPConfig(layers=1, channels=config.hidden))
 
     def forward(self, a: Float[Tensor, "batch rank channels"]) -> Float[Tensor, "batch classes"]:

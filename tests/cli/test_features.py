@@ -27,6 +27,13 @@ def test_features_of_arrays_with_labels_and_of_a_run(niso, model_folder, finishe
     assert "coefficients 4×16×6" in niso("features", finished, tmp_path / "crops.npy", "-o", tmp_path / "g.npz").out
 
 
+def test_some_of_the_pictures_may_be_dark(niso, model_folder, tmp_path):
+    values = np.full((257, 3, 8, 8), 9.0)
+    values[[0, -1]] = 0.5
+    np.save(tmp_path / "x.npy", values)
+    assert niso("features", model_folder, tmp_path / "x.npy", "-o", tmp_path / "f.npz").status == 0
+
+
 def test_bad_data_is_refused_in_one_line(refused, model_folder, model_pictures, finished, tmp_path):
     def answer(array, run=model_folder):
         np.save(tmp_path / "x.npy", array)
@@ -39,6 +46,7 @@ def test_bad_data_is_refused_in_one_line(refused, model_folder, model_pictures, 
     assert "observations lie between 0.5 and 0.5, but those trained on between 0 and 255" in answer(half)
     assert "x[1] holds NaN" in answer(np.stack([np.full((3, 8, 8), 9.0), np.full((3, 8, 8), np.nan)]))
     assert "x is empty" in answer(np.ones((0, 3, 8, 8)))
+    assert "x has 0 axes: give observations along the first" in answer(np.float32(3))
     assert "never unpickled" in answer(np.array([{}]))
     assert "arrays of 16 × 9: give such arrays" in refused("features", finished, model_pictures)
     assert "nowhere does not exist" in refused("features", model_folder, "nowhere")

@@ -37,7 +37,9 @@ class Observed:
     label: np.ndarray | None = None
 
 
-def read_observations(path: Path, shape: tuple[int, ...], of_bytes: bool, images: bool) -> Observed:
+def read_observations(
+    path: Path, shape: tuple[int, ...], of_bytes: bool, images: bool, hides: bool = False
+) -> Observed:
     """Observations for a model.
 
     Args:
@@ -45,6 +47,7 @@ def read_observations(path: Path, shape: tuple[int, ...], of_bytes: bool, images
         shape: of one observation, as the model takes them.
         of_bytes: whether the model takes values 0 … 255.
         images: whether it takes images.
+        hides: whether NaN stands for what is not seen.
 
     Raises:
         InputError: they cannot be read, or are not what the model takes; one line says why.
@@ -52,7 +55,7 @@ def read_observations(path: Path, shape: tuple[int, ...], of_bytes: bool, images
     if not path.exists():
         raise InputError(f"{path} does not exist: give an array file, a picture, or a folder of pictures")
     if path.suffix.lower() in ARRAYS or (path.is_dir() and any(path.glob("*.npy"))):
-        return _arrays(path)
+        return _arrays(path, hides)
     files = [path] if path.suffix.lower() in EXTENSIONS else pictures_in(path) if path.is_dir() else []
     if not files:
         raise InputError(f"{path} holds no observations: give {', '.join(ARRAYS)}, a picture, or a folder of pictures")
@@ -66,13 +69,18 @@ def read_observations(path: Path, shape: tuple[int, ...], of_bytes: bool, images
     return Observed(values, tuple(file.relative_to(folder).as_posix() for file in files))
 
 
-def _arrays(path: Path) -> Observed:
+def _arrays(path: Path, hides: bool) -> Observed:
     arrays = columns_of(path)
     if "x" not in arrays:
         raise InputError(f"{path} has no x: name the observations x")
     values = np.asanyarray(arrays["x"])
     check_numbers(str(path), "x", values)
-    check_finite(str(path), {"x": values})
+    if values.ndim < 2:
+        raise InputError(f"{path}: x has {values.ndim} axes: give observations along the first of two or more")
+    if not hides:
+        check_finite(str(path), {"x": values})
+    elif values.dtype.kind == "f" and np.isinf(values).any():
+        raise InputError(f"{path}: x holds infinite values: repair or remove them")
     label = np.asanyarray(arrays["label"]) if "label" in arrays else None
     if label is not None and (label.dtype == object or label.shape != (len(values),)):
         raise InputError(f"{path}: label must be one number or word for each of the {len(values)} observations")
