@@ -140,7 +140,7 @@ def test_folders_of_one_name_are_told_apart(tmp_path, comparison_table):
 
 
 def test_runs_on_different_data_are_no_seeds_of_one(tmp_path, comparison_table):
-    places = ("/data/cats/images", "/data/dogs/images")
+    places = [str(tmp_path / animal / "images") for animal in ("cats", "dogs")]
     runs = [run(tmp_path / f"r{n}", n, settings={"data_dir": place}, accuracy=0.5) for n, place in enumerate(places)]
     assert [row["settings"] for row in comparison_table(runs)] == [
         'data_dir = "cats/images"',

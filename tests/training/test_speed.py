@@ -81,6 +81,12 @@ def test_what_is_hopeless_is_tried_once(seconds):
     assert [calls.count(way) for way in times] == [3, 3, 1, 1, 0]
 
 
+def test_the_first_way_is_tried_again_whatever_its_first_step_takes(seconds, monkeypatch):
+    cold, step = [100.0], speed._Trial.step
+    monkeypatch.setattr(speed._Trial, "step", lambda self, way: step(self, way) + (cold.pop() if cold else 0.0))
+    assert chosen(1000)[1]["seconds_per_step"][str(Way())] == 1.0
+
+
 def test_what_is_hardly_faster_is_not_taken(seconds):
     times, _ = seconds
     times |= {Way("bf16-mixed"): 0.95, Way("bf16-mixed", threads=2): 2.0}

@@ -101,7 +101,7 @@ class Homnist(Experiment):
     presets = PRESETS
     preset_notes: ClassVar[dict[str, str]] = {
         "quick": "scikit-learn's digits: two to five minutes on one core; 94 % by niso-group",
-        "small": "MNIST, 0.37 M parameters: 6 to 17 minutes on one core; 98 % by niso-group",
+        "small": "MNIST, 0.37 M parameters: a quarter of an hour on one core; 98 % by niso-group",
         "medium": "MNIST, twice the steps: ten minutes or so; 97 % by triplets",
         "long": "the same network, published losses and 50,000 steps: hours; not run to its end here",
         "paper": "the paper's text, 50,000 steps: for a GPU; not run here",

@@ -105,8 +105,8 @@ SMALL = HomnistConfig(
 )
 """MNIST on one core: a network of 0.37 million parameters on half the resolution, and a test set of 20,000 images.
 
-`niso run homnist --preset small --data-dir MNIST`, about 6 minutes on one core of an AMD EPYC with --precision
-bf16-mixed and --compile (Zen 5), 14 and more in float32 (Zen 3). Records: results/homnist-small, in float32; with a
+`niso run homnist --preset small --data-dir MNIST`, about a quarter of an hour in float32 on one core of an
+AMD EPYC (Zen 3), two runs at a time. Records: results/homnist-small, in float32; with a
 head of 800 steps, results/homnist-spectrum/field. Those of results/homnist have the operator as a table, too, and are
 from before the validation split; settings were chosen on test digits, see docs/experiments/index.md ("How settings are
 chosen"). Plain pairs are better with `--rank 16 --conv.latent-channels 64`, groups worse: results/homnist-channels."""
