@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, get_args, get_type_hints
@@ -115,6 +115,15 @@ class Hardware(Strict):
     def __post_init__(self) -> None:
         require(self, "devices", "nodes", "threads", positive=True)
         require(self, "checkpoint_seconds")
+
+
+def overlaid(config: C, changes: Mapping[str, Any]) -> C:
+    """A configuration with nested changes, checked anew."""
+    nested = {
+        name: overlaid(getattr(config, name), value) if is_dataclass(getattr(config, name)) else value
+        for name, value in changes.items()
+    }
+    return replace(config, **nested)  # type: ignore[type-var]
 
 
 def require(config: object, *names: str, positive: bool = False, most: float = math.inf) -> None:

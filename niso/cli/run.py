@@ -64,15 +64,23 @@ class Options:
 class Call(NamedTuple):
     """What `niso run` is asked for: one run, or several seeds and methods."""
 
-    settings: Settings
-    """Of the first run."""
+    several: tuple[Settings, ...]
+    """Of the first seed, for each method."""
     out: Path
     seeds: int
-    methods: tuple[str, ...]
     parallel: int
     """How many runs at a time."""
     launcher: Launcher | None
     """Who starts the runs, if not this process."""
+
+    @property
+    def settings(self) -> Settings:
+        """Of the first run."""
+        return self.several[0]
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        return tuple(settings.method for settings in self.several)
 
 
 def main(arguments: list[str], began: float | None = None) -> None:
@@ -88,7 +96,7 @@ def main(arguments: list[str], began: float | None = None) -> None:
     if call.seeds > 1 or len(call.methods) > 1 or call.launcher:
         from niso.runs.sweep import run_sweep
 
-        print(run_sweep(call.settings, call.seeds, call.methods, call.out, call.parallel, call.launcher))
+        print(run_sweep(call.several, call.seeds, call.out, call.parallel, call.launcher))
         return
     from niso.runs.runner import run
 
@@ -109,26 +117,35 @@ def parse_run(arguments: list[str]) -> Call:
     kind, program = EXPERIMENTS.find(experiment), f"niso run {experiment}"
     first = parse_known(Options, program, rest)
     file = read_yaml(first.config) if first.config else {}
-    given = _before_flags(kind, first.preset, first.config, file)
+    given = _before_flags(kind, first.preset, first.config, file, first.method)
     if {"-h", "--help"} & set(rest):
         print(short.of_experiment(kind, given.preset, given.config))
         raise SystemExit(0)
     every = make_options(kind)
-    shared = {name: getattr(given, name) for name in ("preset", "method", "seed", "data_dir", "hardware")}
     about = f"{kind.summary}\n\nPresets: {', '.join(kind.presets)}\n\nMethods: {', '.join(kind.methods())}"
-    options: Any = parse(every, program, rest, every(**shared, settings=given.config), about)
+
+    def with_flags(given: Settings) -> Any:
+        shared = {name: getattr(given, name) for name in ("preset", "method", "seed", "data_dir", "hardware")}
+        return parse(every, program, rest, every(**shared, settings=given.config), about)
+
+    options = with_flags(given)
     if first.method is None and first.methods is None and "method" not in file:
         options = replace(options, method=kind.default_method(options.settings, options.data_dir))
     methods, last = _methods(kind, options), options.seed + options.seeds - 1
-    values = {"method": methods[0], "seed": options.seed, "data_dir": options.data_dir}
-    settings = replace(given, **values, hardware=options.hardware, config=options.settings)
     named = {path.removeprefix("settings."): flag for path, flag in named_options(every, rest).items()}
+    hardware = options.hardware
     if any(f"hardware.{name}" in named for name in FIXING):
-        settings = replace(settings, hardware=replace(settings.hardware, speed="exact"))
-    refuse_unread(named, [kind.unread(options.settings, method, options.data_dir) for method in methods])
+        hardware = replace(hardware, speed="exact")
+    values = {"seed": options.seed, "data_dir": options.data_dir, "hardware": hardware}
+    several = []
+    for method in methods:
+        base = _before_flags(kind, first.preset, first.config, file, method)
+        config = options.settings if base.config == given.config else with_flags(base).settings
+        several.append(replace(given, **values, method=method, config=config))
+    refuse_unread(named, [kind.unread(run.config, run.method, run.data_dir) for run in several])
     for path in filter(None, (options.out, options.data_dir)):
         str(path).encode()  # config.yaml and records could not name it
-    if options.parallel > 1 and settings.hardware.devices * settings.hardware.nodes > 1:
+    if options.parallel > 1 and hardware.devices * hardware.nodes > 1:
         raise InputError("--parallel trains each run in one process: leave --devices and --nodes at 1")
     if options.parallel > 1 and options.seeds == len(methods) == 1 and not options.launcher:
         raise InputError("--parallel has no effect, leave it out: there is one run; --seeds and --methods make several")
@@ -136,7 +153,7 @@ def parse_run(arguments: list[str]) -> Call:
     every_method = len(methods) > 1 and methods == kind.available(options.settings, options.data_dir)
     out = options.out or RUNS / f"{kind.name}-{given.preset}-{'all' if every_method else '+'.join(methods)}-{which}"
     launcher = make_launcher(options.launcher, options.job, options.parallel)
-    return Call(settings, out, options.seeds, methods, options.parallel, launcher)
+    return Call(tuple(several), out, options.seeds, options.parallel, launcher)
 
 
 def make_options(kind: type[Experiment]) -> type[Any]:
@@ -145,8 +162,13 @@ def make_options(kind: type[Experiment]) -> type[Any]:
     return make_dataclass("Options", [settings_field], bases=(Options,), frozen=True, kw_only=True)
 
 
-def _before_flags(kind: type[Experiment], preset: str | None, path: Path | None, file: Mapping[Any, Any]) -> Settings:
-    """A preset overlaid by what a configuration file holds, which may name the preset."""
+def _before_flags(
+    kind: type[Experiment], preset: str | None, path: Path | None, file: Mapping[Any, Any], method: str | None
+) -> Settings:
+    """A preset, with what a method has in its place, overlaid by what a configuration file holds.
+
+    The file may name the preset and, unless one is given, the method.
+    """
     if file.get("experiment", kind.name) != kind.name:
         raise InputError(f"{path} is a configuration of {file['experiment']!r}, not of {kind.name!r}")
     for key in ("config", "hardware"):
@@ -156,12 +178,14 @@ def _before_flags(kind: type[Experiment], preset: str | None, path: Path | None,
     speed = "exact" if any(name in hardware for name in FIXING) else "auto"
     preset = preset or file.get("preset", next(iter(kind.presets)))
     check_choice("preset", preset, kind.presets)
+    method = method or file.get("method")
+    base = kind.settings_of(preset, method if isinstance(method, str) else None)
     values = {
         "method": kind.methods()[0],
         **file,
         "experiment": kind.name,
         "preset": preset,
-        "config": _overlay(asdict(kind.presets[preset]), file.get("config")),
+        "config": _overlay(asdict(base), file.get("config")),
         "hardware": _overlay({**asdict(Hardware()), "speed": speed}, hardware),
     }
     return Settings.load(values, path or Path("options"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,8 @@ COMMON = {
     "devices": "processes on this machine, each with a GPU of its own; --nodes N machines",
 }
 """Options of every experiment that people change, and what they do."""
+UNNAMED = ("training", "reading")
+"""Groups of settings whose flags have no prefix."""
 
 
 def of_run(experiments: Sequence[str]) -> str:
@@ -75,6 +77,7 @@ def of_experiment(kind: type[Experiment], preset: str, config: Any) -> str:
         *_table("presets", {preset: kind.preset_notes.get(preset, "") for preset in kind.presets}),
         "",
         *textwrap.wrap(f"methods: {', '.join(kind.methods())}", WIDTH, subsequent_indent="  ", break_on_hyphens=False),
+        *_of_methods(kind, preset),
         "",
         *_table(f"settings that people change, with values of {preset}", shown),
         "",
@@ -108,13 +111,32 @@ def _table(title: str, entries: Mapping[str, str]) -> list[str]:
     return [f"{title}:", *(f"  {entry:<{width}}  {text}".rstrip() for entry, text in entries.items())]
 
 
+def _of_methods(kind: type[Experiment], preset: str) -> list[str]:
+    """Which methods have settings of their own."""
+    methods: dict[str, list[str]] = {}
+    for method, values in kind.method_settings.get(preset, {}).items():
+        methods.setdefault(" ".join(f"--{flag} {value}" for flag, value in _flags(values)), []).append(method)
+    named = {", ".join(names): flags for flags, names in methods.items()}
+    return ["", *_table(f"methods with values of their own in {preset}", named)] * bool(named)
+
+
+def _flags(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Flags and values of nested settings."""
+    for name, value in values.items():
+        flag = f"{prefix}{name.replace('_', '-')}"
+        if isinstance(value, Mapping):
+            yield from _flags(value, "" if name in UNNAMED else f"{flag}.")
+        else:
+            yield flag, value
+
+
 def _values(config: Any, prefix: str = "") -> list[tuple[str, Any]]:
     """Flags and values of a configuration; those of its first group of training have no prefix on the command line."""
     found = list[tuple[str, Any]]()
     for field in fields(config):
         value, flag = getattr(config, field.name), f"{prefix}{field.name.replace('_', '-')}"
         if is_dataclass(value):
-            found += _values(value, "" if field.name in ("training", "reading") else f"{flag}.")
+            found += _values(value, "" if field.name in UNNAMED else f"{flag}.")
         else:
             found.append((flag, value))
     return found

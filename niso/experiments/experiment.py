@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import torch
 from torch import nn
 
-from niso.config import Optimisation
+from niso.config import Optimisation, overlaid
 from niso.errors import InputError
 from niso.experiments.diagnosis import Finding, diagnose
 from niso.methods import METHODS
@@ -68,6 +68,8 @@ class Experiment(ABC):
     presets: ClassVar[dict[str, Any]]
     preset_notes: ClassVar[dict[str, str]] = {}
     """Of each preset, in a line: what it costs, and what to expect."""
+    method_settings: ClassVar[dict[str, dict[str, dict[str, Any]]]] = {}
+    """Settings that a method has in place of its preset's: preset → method → nested values."""
     examples: ClassVar[dict[str, str]] = {}
     """Two calls for the help, and what each does."""
     main_settings: ClassVar[dict[str, str]] = {}
@@ -127,6 +129,12 @@ class Experiment(ABC):
         method.precision = self.precision
         method.model.to(self.device)
         return method
+
+    @classmethod
+    def settings_of(cls, preset: str, method: str | None = None) -> Any:
+        """Settings of a preset, with those that this method has in their place."""
+        own = cls.method_settings.get(preset, {}).get(method or "", {})
+        return overlaid(cls.presets[preset], own)
 
     @classmethod
     @abstractmethod

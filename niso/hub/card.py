@@ -62,7 +62,8 @@ def card(
     kind = EXPERIMENTS.find(settings.experiment)
     described = next(metric for metric in known(settings.experiment).metrics if metric.key == kind.model_metric)
     value = metrics.get(kind.model_metric)
-    preset, own = (dict(_flat(asdict(config))) for config in (kind.presets[settings.preset], settings.config))
+    preset = kind.settings_of(settings.preset, settings.method)
+    preset, own = (dict(_flat(asdict(config))) for config in (preset, settings.config))
     changed = [name for name in own if own[name] != preset.get(name)]
     data = facts["data"]
     of = f", {data['kind']}, values {' … '.join(f'{part:g}' for part in data['range'])}" if "range" in data else ""

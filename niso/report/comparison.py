@@ -39,7 +39,10 @@ class Section:
 
     @property
     def notes(self) -> list[str]:
-        return [note for note in (self.table.sources, methods.fitting_note(self.table.metrics)) if note]
+        """What the table leaves unsaid."""
+        versions = "; ".join(filter(None, (group.versions for group in self.groups)))
+        told = f"Seeds trained by different commits of the code. {versions}." if versions else ""
+        return [note for note in (self.table.sources, methods.fitting_note(self.table.metrics), told) if note]
 
     @cached_property
     def differences(self) -> list[tuple[Group, Group, dict[str, Estimate]]]:

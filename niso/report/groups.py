@@ -17,6 +17,8 @@ from niso.training.run import Run
 
 SHOWN = 6
 """Settings that the name of a configuration states at most."""
+SHORT = 8
+"""Characters of a commit that are shown."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,15 @@ class Group:
     @property
     def seeds(self) -> list[Any]:
         return [run.seed for run in self.runs]
+
+    @property
+    def versions(self) -> str:
+        """Which seeds were trained by which commit of the code, in words; empty where all were by the same."""
+        seeds: dict[str, list[Any]] = {}
+        for run in self.runs:
+            seeds.setdefault(str(run.facts.get("commit") or "unknown")[:SHORT], []).append(run.seed)
+        parts = (f"{commit} (seed {', '.join(map(str, same))})" for commit, same in seeds.items())
+        return f"{self.name}: {'; '.join(parts)}" if len(seeds) > 1 else ""
 
     @property
     def published(self) -> Mapping[str, str]:

@@ -1,6 +1,7 @@
 """Several seeds and methods of one run: each in a run folder of its own, and a report that compares them.
 
-The folder holds `sweep.yaml` (the settings of the first seed, how many there are, and the methods), `seed0`, `seed1`, …
+The folder holds `sweep.yaml` (the settings of the first seed, how many there are, and the methods, with those of their
+settings that are not the first's), `seed0`, `seed1`, …
 or, with several methods, `niso-seed0`, …, and `report.html`. Whatever interrupts it, `niso resume` continues the runs
 that are not finished.
 """
@@ -33,27 +34,26 @@ def is_sweep(path: Path) -> bool:
 
 
 def run_sweep(
-    settings: Settings,
-    seeds: int,
-    methods: Sequence[str],
-    out: Path,
-    parallel: int = 1,
-    launcher: Launcher | None = None,
+    several: Sequence[Settings], seeds: int, out: Path, parallel: int = 1, launcher: Launcher | None = None
 ) -> str:
     """Train and evaluate `seeds` seeds, from that of the settings on, of each method; their results as text.
 
-    `parallel` runs are trained at a time; if more than one, each is a process of its own. With a `launcher` all become
-    jobs, and what was submitted is the text. Errors as in `runner.run`.
+    The settings are one for each method, and differ in nothing else but their config. `parallel` runs are trained at a
+    time; if more than one, each is a process of its own. With a `launcher` all become jobs, and what was submitted is
+    the text. Errors as in `runner.run`.
     The new folder `out` is removed where nothing could begin.
     """
-    _check(settings)
+    first = several[0]
+    _check(first)
     if is_sweep(out):
         raise InputError(
             f"{out} already holds several runs: continue them by `niso resume {out}`, or choose another --out"
         )
-    write_new(out, FILE, to_yaml({"seeds": seeds, "methods": list(methods), "settings": settings.dump()}))
+    own = {settings.method: settings.dump()["config"] for settings in several if settings.config != first.config}
+    content = {"seeds": seeds, "methods": [settings.method for settings in several], "settings": first.dump()}
+    write_new(out, FILE, to_yaml({**content, **({"own": own} if own else {})}))
     try:
-        return _go(_jobs(settings, seeds, methods, out), out, parallel, launcher)
+        return _go(_jobs(several, seeds, out), out, parallel, launcher)
     except Exception:
         if not any(out.glob("*/config.yaml")):  # no run has begun
             (out / FILE).unlink(missing_ok=True)
@@ -83,7 +83,14 @@ def _jobs_of(out: Path) -> list[Job]:
     if not isinstance(methods, list) or not methods or not all(method in known for method in methods):
         raise InputError(f"{path} is damaged: methods must be among {', '.join(known)}; start again elsewhere")
     _check(loaded)
-    return _jobs(loaded, seeds, methods, out)
+    own = values.get("own") or {}
+    if not isinstance(own, dict):
+        raise InputError(f"{path} is damaged: own must be settings of methods; start again elsewhere")
+    several = [
+        Settings.load({**settings, "method": method, "config": own.get(method, settings["config"])}, path)
+        for method in methods
+    ]
+    return _jobs(several, seeds, out)
 
 
 def evaluate_sweep(out: Path) -> str:
@@ -114,15 +121,15 @@ def unstarted(out: Path) -> list[str]:
     ]
 
 
-def _jobs(settings: Settings, seeds: int, methods: Sequence[str], out: Path) -> list[Job]:
+def _jobs(several: Sequence[Settings], seeds: int, out: Path) -> list[Job]:
     """All methods of the first seed, then of the second, …"""
     jobs = []
-    for seed in range(settings.seed, settings.seed + seeds):
-        for method in methods:
+    for seed in range(several[0].seed, several[0].seed + seeds):
+        for settings in several:
             name, label = f"seed{seed}", f"seed {seed}"
-            if len(methods) > 1:
-                name, label = f"{method}-{name}", f"{method}, {label}"
-            jobs.append(Job(label, replace(settings, seed=seed, method=method), out / name))
+            if len(several) > 1:
+                name, label = f"{settings.method}-{name}", f"{settings.method}, {label}"
+            jobs.append(Job(label, replace(settings, seed=seed), out / name))
     return jobs
 
 

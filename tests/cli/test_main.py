@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -355,6 +355,22 @@ def test_wrong_configuration_files(refused, text, message, tmp_path, monkeypatch
     line = refused(*TORUS, "--config", path)
     assert message in line
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_method_has_settings_of_its_own_which_files_and_flags_override(tmp_path):
+    pairs, nft = parse_run(["homnist", "--preset", "small", "--methods", "niso", "nft"]).several
+    assert (pairs.config.rank, pairs.config.conv.latent_channels, pairs.method) == (16, 64, "niso")
+    assert (nft.config.rank, nft.config.conv.latent_channels, nft.method) == (32, 32, "nft")
+    assert pairs.config == parse_run(["homnist", "--preset", "small", "--method", "niso"]).settings.config
+    assert [run.config.rank for run in parse_run(["homnist", "--methods", "niso", "nft", "--rank", "8"]).several] == [
+        8,
+        8,
+    ]
+    path = tmp_path / "c.yaml"
+    path.write_text("preset: small\nmethod: niso\nconfig: {rank: 12}\n")
+    assert parse_run(["homnist", "--config", str(path)]).settings.config == replace(pairs.config, rank=12)
+    assert parse_run(["homnist", "--config", str(path), "--method", "nft"]).settings.config.conv.latent_channels == 32
+    assert parse_run(["homnist", "--preset", "paper", "--method", "niso"]).settings.config.rank == 32  # as published
 
 
 def test_flags_override_the_file_and_the_file_the_preset(tmp_path):

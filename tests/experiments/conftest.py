@@ -1,8 +1,7 @@
 """Data and tiny settings of the experiments, finished runs, a short training, and figures that are drawn."""
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import is_dataclass, replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from niso.config import Hardware
+from niso.config import Hardware, overlaid
 from niso.data.prepared import PARAMETERS, REFUSED
 from niso.data.shapes.prepared import FORMAT, Surface, write_shape
 from niso.data.video.preparation import Preparation, prepare
@@ -162,15 +161,6 @@ TINY: dict[str, dict[str, Any]] = {
     "pairs": {**_METHOD, "latent_channels": 4, "training": {"steps": 3, "batch_size": 4}},
 }
 """What makes any preset of an experiment a matter of a second; an experiment to come adds its own line."""
-
-
-def overlaid(config: Any, changes: Mapping[str, Any]) -> Any:
-    """A configuration with nested changes."""
-    nested = {
-        name: overlaid(getattr(config, name), value) if is_dataclass(getattr(config, name)) else value
-        for name, value in changes.items()
-    }
-    return replace(config, **nested)
 
 
 @pytest.fixture(scope="session")

@@ -150,6 +150,9 @@ def test_experiments_are_found_and_say_what_they_are(name):
     assert kind.name == name and kind.summary.endswith(".") and next(iter(kind.presets)) == "quick"
     assert all(isinstance(config, kind.config_class) for config in kind.presets.values())
     assert len({field.name for field in fields(kind.config_class)}) == len(fields(kind.config_class))
+    for preset, own in kind.method_settings.items():
+        assert set(own) <= set(kind.methods())
+        assert all(kind.settings_of(preset, method) != kind.presets[preset] for method in own)
     assert kind.methods()[0] == "niso" and set(kind.available(kind.presets["quick"])) <= set(kind.methods())
 
 

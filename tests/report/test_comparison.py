@@ -38,10 +38,20 @@ def curve(y, x=(1.0, 2.0)):
     return {"by": {"x": list(x), "y": list(y), "count": [5] * len(x), "x_label": "pixels", "y_label": "share"}}
 
 
-def record(folder, seed=0, method="niso", preset="quick", experiment="homnist", settings=None, curves=None, **metrics):
+def record(
+    folder,
+    seed=0,
+    method="niso",
+    preset="quick",
+    experiment="homnist",
+    settings=None,
+    curves=None,
+    commit=None,
+    **metrics,
+):
     folder.mkdir(parents=True, exist_ok=True)
     content = {"experiment": experiment, "preset": preset, "method": method, "seed": seed, "metrics": metrics}
-    content |= {"facts": {}, "settings": settings or {}, "curves": curves or {}}
+    content |= {"facts": {"commit": commit}, "settings": settings or {}, "curves": curves or {}}
     path = folder / f"{preset}-{method}-{seed}.json"
     path.write_text(json.dumps(content))
     return Run.read(path)
@@ -295,3 +305,14 @@ def test_the_command_compares_records(niso, refused, tmp_path, monkeypatch):
     assert niso("report", *Path("results").glob("*.json"), "--out", "c.html").status == 0 and Path("c.html").is_file()
     (tmp_path / "results" / "broken.json").write_text("{")
     assert "cannot read record results/broken.json" in refused("report", "results")
+
+
+def test_seeds_of_different_commits_are_named(tmp_path):
+    """A mean over versions of the code is shown, and said to be one."""
+    folder, out = tmp_path / "records", tmp_path / "report.html"
+    runs = [record(folder, seed, commit="a" * 40, accuracy=0.5) for seed in (0, 1)]
+    assert "different commits" not in write_comparison(runs, out, ask).read_text()
+    runs.append(record(folder, 2, commit="b" * 40 + "+changes", accuracy=0.5))
+    page = write_comparison(runs, out, ask).read_text()
+    assert "different commits" in page
+    assert "quick · niso: aaaaaaaa (seed 0, 1); bbbbbbbb (seed 2)." in page

@@ -188,6 +188,7 @@ def test_methods_in_one_sweep(niso, tmp_path):
     assert sorted(path.name for path in out.iterdir()) == [*names, "report.html", "sweep.yaml"]
     assert yaml.safe_load((out / "sweep.yaml").read_text())["methods"] == ["niso", "autoencoder"]
     assert [Run(out / name).settings["method"] for name in names] == ["autoencoder", "niso"]
+    assert [Run(out / name).settings["config"]["conv"]["latent_channels"] for name in names] == [32, 64]
     assert "niso, seed 1 is finished, 1 of 2" in err and all(method in printed for method in options[1:3])
     report = (out / "report.html").read_bytes()
     metrics = json.loads((out / "niso-seed1" / "metrics.json").read_text())
@@ -195,6 +196,7 @@ def test_methods_in_one_sweep(niso, tmp_path):
     status, _, err = niso("resume", out)
     assert status == 0, err
     again = json.loads((out / "niso-seed1" / "metrics.json").read_text())
+    assert Run(out / "niso-seed1").settings["config"]["conv"]["latent_channels"] == 64
     assert all(again[name] == metrics[name] for name in metrics if not name.startswith("seconds"))
     assert niso("report", out).status == 0
     assert len((out / "report.html").read_bytes()) == pytest.approx(len(report), rel=0.1)
@@ -216,6 +218,13 @@ def test_damaged_methods(refused, trained_sweep, tmp_path, methods):
     content = yaml.safe_load((trained_sweep / "sweep.yaml").read_text())
     (tmp_path / "sweep.yaml").write_text(yaml.safe_dump({**content, "methods": methods}))
     assert "sweep.yaml is damaged: methods must be among niso" in refused("resume", tmp_path)
+
+
+@pytest.mark.parametrize("own", ["niso", {"niso": "rank"}, {"niso": {"rnak": 3}}])
+def test_damaged_settings_of_a_method(refused, trained_sweep, tmp_path, own):
+    content = yaml.safe_load((trained_sweep / "sweep.yaml").read_text())
+    (tmp_path / "sweep.yaml").write_text(yaml.safe_dump({**content, "own": own}))
+    assert "sweep.yaml" in refused("resume", tmp_path)
 
 
 def test_a_sweep_from_before_there_were_methods(niso, trained_sweep, tmp_path):

@@ -25,7 +25,7 @@ from niso.data.transformed import labelled, related
 from niso.errors import InputError
 from niso.experiments import partial_views
 from niso.experiments.experiment import BYTES, Experiment, Own, Phase, check_groups
-from niso.experiments.homnist.presets import PRESETS, Architecture, HomnistConfig
+from niso.experiments.homnist.presets import METHOD_SETTINGS, PRESETS, Architecture, HomnistConfig
 from niso.experiments.homnist.published import PUBLISHED
 from niso.experiments.partial_views import PartialViews
 from niso.geometry import ACTIONS
@@ -99,6 +99,7 @@ class Homnist(Experiment):
     )
     config_class = HomnistConfig
     presets = PRESETS
+    method_settings = METHOD_SETTINGS
     preset_notes: ClassVar[dict[str, str]] = {
         "quick": "scikit-learn's digits: two to five minutes on one core; 94 % by niso-group",
         "small": "MNIST, 0.37 M parameters: a quarter of an hour on one core; 98 % by niso-group",

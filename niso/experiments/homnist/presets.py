@@ -154,6 +154,18 @@ QUICK = replace(
 `niso run homnist`, about 3 minutes on one core of an AMD EPYC. Records, with a table and from before the validation
 split: results/homnist/homnist-quick-*.json."""
 
+_FEWER = {"rank": 16, "conv": {"latent_channels": 64}}
+_OWN: dict[str, dict[str, Any]] = {
+    "niso": _FEWER,
+    "niso-no-equivariance": _FEWER,
+    "niso-no-multiplicity": _FEWER,
+    "niso-contrastive": {"contrastive": 1.0},
+    "niso-group-vicreg": {"relative_equivariance": 0.3},
+}
+METHOD_SETTINGS = {"quick": _OWN, "small": _OWN, "medium": _OWN}
+"""What is better for one method alone, chosen on validation digits (docs/experiments/homnist.md). Maps of fewer
+eigenfunctions carry less of what a pair shows; other methods lose by them."""
+
 PRESETS: dict[str, Any] = {
     "quick": QUICK,
     "small": SMALL,
