@@ -25,8 +25,8 @@ ABSOLUTE = "--relative-equivariance None"
 COMMON = {
     "torus": "--steps 8000 --warmup-steps 800 --learning-rate 0.02",
     "torus-field": "--preset field",
-    "homnist": "--preset small --steps 500 --conv.channels 64 --conv.patch 4 --conv.stem-channels 64 "
-    "--precision bf16-mixed --compile",
+    "homnist": "--preset small --rank 32 --conv.latent-channels 32 --steps 500 --conv.channels 64 --conv.patch 4 "
+    "--conv.stem-channels 64 --precision bf16-mixed --compile",
 }
 VARIANTS = {
     "torus": {

@@ -27,8 +27,8 @@ from niso.runs.record import write_record
 from niso.training.run import Run
 
 COMMON = (
-    "--preset small --method niso --conv.channels 64 --conv.patch 4 --conv.stem-channels 64 --speed exact "
-    "--learning-rate 2e-3 --head.steps 800"
+    "--preset small --method niso --rank 32 --conv.latent-channels 32 --conv.channels 64 --conv.patch 4 "
+    "--conv.stem-channels 64 --speed exact --learning-rate 2e-3 --head.steps 800"
 )
 
 

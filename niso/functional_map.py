@@ -14,6 +14,9 @@ from torch import Tensor
 from niso.checks import check_choice, check_number, check_tensors
 from niso.linalg import full_precision, matmul, polar
 
+_FAINT = 1e-24
+"""Mean square of coefficients below which maps are 0."""
+
 Mask = Literal["soft", "exact"] | None
 """Which maps are admitted: softly masked by eigenvalue pairs, exactly Λ-commuting, or all orthogonal ones."""
 
@@ -181,6 +184,14 @@ def eigenvalue_blocks(eigenvalues: Float[Tensor, " rank"], tolerance: float = 1e
     ]
 
 
+def _visible(a: Float[Tensor, "*batch rank channels"]) -> tuple[Tensor, Float[Tensor, "*batch 1 1"]]:
+    """Coefficients, and the mean of the diagonal of a aᵀ; where that is too small to divide by, both are 0 without a
+    gradient, and so are maps."""
+    mean = a.square().sum(-1).mean(-1)[..., None, None]
+    seen = mean > _FAINT
+    return a.where(seen, 0), mean.where(seen, 0)
+
+
 @full_precision
 def least_squares_map(
     a: Float[Tensor, "*batch rank channels"], b: Float[Tensor, "*batch rank channels"], ridge: float = 1e-6
@@ -203,12 +214,10 @@ def least_squares_map(
     check_tensors(a=(a, "* rank channels"), b=(b, "* rank channels"))
     check_number("ridge", ridge)
     dtype = a.dtype
-    a, b = a.double(), b.double()  # in float32 the normal equations have no correct digits along small singular values
-    gram = a @ a.mT
-    size = gram.shape[-1]
-    mean = gram.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
-    identity = torch.eye(size, dtype=gram.dtype, device=gram.device)
-    regular = gram + (ridge * mean + torch.finfo(gram.dtype).tiny) * identity
+    a, mean = _visible(a.double())  # in float32 the normal equations have no correct digits along small singular values
+    gram, b = a @ a.mT, b.double()
+    identity = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
+    regular = gram + (ridge * mean + _FAINT * (mean == 0)) * identity
     return torch.linalg.solve(regular, cross_covariance(a, b), left=False).to(dtype)
 
 
@@ -247,11 +256,11 @@ def commuting_map(
     check_number("weight", weight, positive=True)
     dtype = a.dtype
     a, b, eigenvalues, other_eigenvalues = (part.double() for part in (a, b, eigenvalues, other_eigenvalues))
-    gram = a @ a.mT
-    mean = gram.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None, None]
+    a, size = _visible(a)
+    gram, mean = a @ a.mT, size[..., None]
     largest = torch.maximum(eigenvalues.max(), other_eigenvalues.max()).clamp_min(torch.finfo(a.dtype).tiny)
     apart = ((other_eigenvalues[:, None] - eigenvalues[None, :]) / largest).square()
     identity = torch.eye(len(eigenvalues), dtype=a.dtype, device=a.device)
     regular = gram[..., None, :, :] + mean * (weight * torch.diag_embed(apart) + 1e-9 * identity)
-    regular = regular + torch.finfo(a.dtype).tiny * identity  # C is 0 where a is
+    regular = regular + _FAINT * (mean == 0) * identity
     return torch.linalg.solve(regular, (b @ a.mT)[..., None])[..., 0].to(dtype)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -22,6 +22,16 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 LinAlgError = torch.linalg.LinAlgError
+
+
+def autocasts(device: str) -> bool:
+    """Whether autocast is on for a type of device."""
+    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+
+
+def without_autocast(device: str) -> AbstractContextManager[object]:
+    """A context without autocast on a type of device; none at all where it is off, which is cheaper."""
+    return torch.autocast(device, enabled=False) if autocasts(device) else nullcontext()
 
 
 def full_precision(function: Callable[P, R]) -> Callable[P, R]:
@@ -41,14 +51,13 @@ def full_precision(function: Callable[P, R]) -> Callable[P, R]:
         for tensor in tensors:
             dtype = torch.promote_types(dtype, tensor.dtype)
         device = tensors[0].device.type
-        autocast = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
-        if not autocast and all(tensor.dtype == dtype for tensor in tensors):  # the usual call, kept cheap
+        if not autocasts(device) and all(tensor.dtype == dtype for tensor in tensors):  # the usual call, kept cheap
             return function(*args, **kwargs)
 
         def raised(value: object) -> object:
             return value.to(dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
 
-        with torch.autocast(device, enabled=False) if autocast else nullcontext():
+        with without_autocast(device):
             return call(*map(raised, args), **{name: raised(value) for name, value in kwargs.items()})
 
     return wrapped

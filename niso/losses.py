@@ -28,7 +28,15 @@ FAINTEST = 1e-4
 
 def _mean_error(error: Tensor, norm: Norm) -> Tensor:
     check_choice("norm", norm, Norm)
+    if not error.numel():
+        raise ValueError("there are no observations to take a mean over")
     return (error.abs() if norm == "l1" else error.square()).mean()
+
+
+def _directions(vectors: Float[Tensor, "... size"]) -> Float[Tensor, "... size"]:
+    """Unit vectors; 0 for those that are far smaller than the others."""
+    size = vectors.detach().square().mean().sqrt().clamp_min(torch.finfo(vectors.dtype).tiny)
+    return torch.nn.functional.normalize(vectors / size, dim=-1)
 
 
 @map_last
@@ -174,7 +182,7 @@ def contrastive(
     if not len(a):
         raise ValueError("a and b need at least one observation")
     views = torch.stack([matmul(a.mT, a), matmul(b.mT, b)]).flatten(2)
-    first, second = torch.nn.functional.normalize(views - views.mean((0, 1)), dim=-1)
+    first, second = _directions(views - views.mean((0, 1)))
     scores = matmul(first, second.mT) / temperature
     partner = torch.arange(len(a), device=a.device)
     entropy = torch.nn.functional.cross_entropy
@@ -213,7 +221,7 @@ def vicreg(
     if len(a) < 3:
         raise ValueError(f"a and b need at least 3 observations, got {len(a)}")
     views = torch.stack([matmul(a.mT, a), matmul(b.mT, b)]).flatten(2)
-    views = torch.nn.functional.normalize(views, dim=-1)
+    views = _directions(views)
     views = views - views.mean(1, keepdim=True)
     among = matmul(views, views.mT) / (len(a) - 1)  # n × n: it has the non-zero eigenvalues of C
     total = among.diagonal(dim1=1, dim2=2).sum(1).clamp_min(1e-8)  # of unit vectors: far below any that is of use
@@ -247,6 +255,8 @@ def completion(
     Source: not in the paper.
     """
     check_tensors(seen=(seen, "* rank channels"), whole=(whole, "* rank channels"))
+    if seen.shape != whole.shape:
+        raise ValueError(f"seen {tuple(seen.shape)} and whole {tuple(whole.shape)} differ in shape")
     views = global_batch(whole.flatten(0, -3))
     if len(views) < 2:
         raise ValueError(f"seen and whole need at least 2 observations, got {len(views)}")

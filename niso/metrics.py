@@ -128,6 +128,8 @@ def eigenspace_energy(
         true_functions=(true_functions, "points true"),
     )
     check_tensors("integers", {"true": true_functions.shape[1]}, true_spaces=(true_spaces, "true"))
+    if (true_spaces < 0).any():
+        raise ValueError("subspaces are numbered from 0 on")
     weight = mass.double()[:, None]
     phi, truth = eigenfunctions.double(), true_functions.double()
     total = (phi * weight * phi).sum(0)
@@ -212,7 +214,7 @@ def matched_spaces(energy: Float[Tensor, "rank spaces"], dimensions: Int[Tensor,
 
     check_tensors(energy=(energy, "rank spaces"))
     check_tensors("integers", {"spaces": energy.shape[1]}, dimensions=(dimensions, "spaces"))
-    energy, dimensions = energy.detach().cpu(), dimensions.cpu()
+    energy, dimensions = energy.detach().double().cpu(), dimensions.cpu()
     places = torch.arange(len(dimensions)).repeat_interleave(dimensions)
     if len(energy) > len(places):
         raise ValueError(f"{len(energy)} eigenfunctions do not fit into subspaces of {len(places)} dimensions")
@@ -234,9 +236,11 @@ def clusters(eigenvalues: Float[Tensor, " rank"], gap: float = math.log(2)) -> I
 
     Raises:
         TypeError: not tensors of floating-point numbers.
-        ValueError: eigenvalues that are not (rank,).
+        ValueError: eigenvalues that are not (rank,), or not finite.
     """
     check_tensors(eigenvalues=(eigenvalues, "rank"))
+    if not eigenvalues.isfinite().all():
+        raise ValueError("eigenvalues must be finite")
     values, order = eigenvalues.sort()
     return (values.diff(prepend=values[:1]) > gap).long().cumsum(0)[order.argsort()]
 
@@ -279,7 +283,7 @@ def principal_angles(
 
     Raises:
         TypeError: not tensors of floating-point numbers.
-        ValueError: shapes that do not fit.
+        ValueError: shapes that do not fit, or functions that are linearly dependent.
 
     Source: Björck and Golub 1973.
     """
@@ -289,9 +293,17 @@ def principal_angles(
         true_functions=(true_functions, "points others"),
     )
     root = mass.double().sqrt()[:, None]
-    first, second = (torch.linalg.qr(root * part.double()).Q for part in (eigenfunctions, true_functions))
+    first, second = (_orthonormal(root * part.double()) for part in (eigenfunctions, true_functions))
     if first.shape[1] > second.shape[1]:
         first, second = second, first
     cosines = torch.linalg.svdvals(second.mT @ first).clamp(max=1)
     sines = torch.linalg.svdvals(first - second @ (second.mT @ first)).clamp(max=1).flip(0)
     return torch.where(cosines.square() < 0.5, cosines.acos(), sines.asin())
+
+
+def _orthonormal(functions: Float[Tensor, "points some"]) -> Float[Tensor, "points some"]:
+    q, r = torch.linalg.qr(functions)
+    sizes = r.diagonal().abs()
+    if (sizes <= 1e-10 * functions.norm(dim=0)).any():  # a direction of rounding errors
+        raise ValueError("functions must be linearly independent")
+    return q

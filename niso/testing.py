@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Inexact
 from torch import Tensor
 
 from niso.checks import check_instance, check_tensor, check_tensors
 from niso.spectrum import Spectrum
 
 
-def relative_error(value: Float[Tensor, "*shape"], reference: Float[Tensor, "*shape"]) -> float:
-    """‖value − reference‖ / max(‖reference‖, 1e-30), in float64.
+def relative_error(value: Inexact[Tensor, "*shape"], reference: Inexact[Tensor, "*shape"]) -> float:
+    """‖value − reference‖ / max(‖reference‖, 1e-30), in float64 or complex128.
 
     Args:
         value: what was computed.
@@ -30,7 +30,9 @@ def relative_error(value: Float[Tensor, "*shape"], reference: Float[Tensor, "*sh
     check_tensor("reference", reference)
     if value.shape != reference.shape:
         raise ValueError(f"value {tuple(value.shape)} and reference {tuple(reference.shape)} differ in shape")
-    value, reference = value.detach().double(), reference.detach().double()
+    complex_ = value.is_complex() or reference.is_complex()
+    dtype = torch.complex128 if complex_ else torch.float64
+    value, reference = value.detach().to(dtype), reference.detach().to(dtype)
     return float((value - reference).norm() / reference.norm().clamp_min(1e-30))
 
 

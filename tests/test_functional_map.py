@@ -304,3 +304,15 @@ def test_unconstrained_maps_are_solved_in_float64():
     ):
         assert found.dtype == torch.float32
         torch.testing.assert_close(found, exact.float())
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-30, 1e-13])
+def test_maps_of_nothing_are_zero_with_finite_gradients(dtype, size):
+    a = torch.full((2, 3, 4), size, dtype=dtype)
+    a[1] = torch.randn(3, 4, dtype=dtype)
+    a.requires_grad_()
+    b = torch.randn(2, 3, 4, dtype=dtype)
+    values = torch.arange(3, dtype=dtype)
+    for tau in (niso.least_squares_map(a, b), niso.commuting_map(a, b, values, values)):
+        (gradient,) = torch.autograd.grad(tau.sum(), a)
+        assert not tau[0].any() and tau[1].any() and gradient.isfinite().all()

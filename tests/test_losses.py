@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from jaxtyping import TypeCheckError
 from torch.autograd import gradcheck
 
 from niso import losses
@@ -171,3 +172,22 @@ def test_losses_that_compare_observations_need_them():
         losses.completion(torch.rand(1, 4, 3), torch.rand(1, 4, 3))
     with pytest.raises(ValueError, match="at least one observation"):
         losses.contrastive(torch.rand(0, 4, 3), torch.rand(0, 4, 3))
+
+
+@pytest.mark.parametrize("size", [1e-12, 1e-7, 1e6])
+def test_the_size_of_coefficients_makes_no_difference_to_losses_of_invariants(generator, size):
+    a = torch.randn(6, 5, 4, generator=generator, dtype=torch.float64)
+    b = a + 0.1 * torch.randn(6, 5, 4, generator=generator, dtype=torch.float64)
+    for loss in (losses.contrastive, losses.vicreg):
+        torch.testing.assert_close(loss(size * a, size * b), loss(a, b))
+        zero = torch.zeros(4, 5, 3, requires_grad=True)
+        loss(zero, zero).backward()
+        assert zero.grad.isfinite().all()
+
+
+def test_nothing_has_no_mean():
+    a = torch.zeros(0, 3, 2)
+    with pytest.raises(ValueError, match="no observations"):
+        losses.equivariance(a, a, tau=torch.zeros(0, 3, 3))
+    with pytest.raises((ValueError, TypeCheckError)):  # they would broadcast
+        losses.completion(torch.zeros(1, 4, 3), torch.zeros(5, 4, 3))

@@ -162,3 +162,15 @@ def test_principal_angles_are_ascending_symmetric_and_accurate_when_small():
     torch.testing.assert_close(angles, metrics.principal_angles(mass, true @ torch.randn(3, 3).double(), other))
     assert 1e-12 < metrics.principal_angles(mass, true + tilt, true).max() < 1e-8
     assert metrics.principal_angles(mass, true, true).max() < 1e-14
+
+
+def test_dependent_functions_have_no_angles_and_nothing_else_is_made_up():
+    functions = torch.randn(6, 3)
+    with pytest.raises(ValueError, match="linearly independent"):
+        metrics.principal_angles(torch.ones(6), torch.ones(6, 2), functions)
+    with pytest.raises(ValueError, match="must be finite"):
+        metrics.clusters(torch.tensor([0.0, math.nan, 3.0]))
+    with pytest.raises(ValueError, match="numbered from 0"):
+        metrics.eigenspace_energy(torch.ones(6), functions, functions, torch.tensor([0, -1, 1]))
+    energy, dimensions = torch.eye(3), torch.ones(3, dtype=torch.long)
+    assert metrics.matched_spaces(energy.bfloat16(), dimensions).tolist() == [0, 1, 2]

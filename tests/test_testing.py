@@ -45,3 +45,9 @@ def test_isometry():
     with pytest.raises(AssertionError):
         assert_isometry(torch.stack([rotation, 1.01 * rotation]))
     assert_isometry(1.01 * rotation, tolerance=0.1)
+
+
+def test_complex_numbers_are_compared_as_they_are():
+    assert relative_error(torch.tensor([1j, 2j]), torch.tensor([5j, 7j])) > 0.5
+    with pytest.raises(AssertionError):
+        assert_equivariant(lambda x: x * 1j, torch.randn(3) + 0j, lambda x: 2 * x)

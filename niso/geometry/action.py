@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
+from niso.linalg import without_autocast
+
 A = TypeVar("A")
 
 
@@ -105,10 +107,12 @@ def on_device_of(x: Tensor, t: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*sha
 
 def in_single_precision(act: Callable[[A, Tensor, Tensor], Tensor]) -> Callable[[A, Tensor, Tensor], Tensor]:
     """Decorate the `act` of transformations that interpolate or mix values: observations in half precision are moved in
-    float32, since the places that they are read at have no digits to lose, and come back in half precision."""
+    float32, since the places that they are read at have no digits to lose, and come back in half precision. Autocast
+    changes nothing."""
 
     @wraps(act)
     def wrapped(self: A, x: Tensor, t: Tensor) -> Tensor:
-        return act(self, x.to(torch.promote_types(x.dtype, torch.float32)), t).to(x.dtype)
+        with without_autocast(x.device.type):
+            return act(self, x.to(torch.promote_types(x.dtype, torch.float32)), t).to(x.dtype)
 
     return wrapped

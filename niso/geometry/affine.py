@@ -34,6 +34,11 @@ class AffineMaps(Homographies):
     shift: float = 0.1
     aspect: float = 1.0
 
+    def inverse(self, t: Float[Tensor, "batch 3 3"]) -> Float[Tensor, "batch 3 3"]:
+        """Affine maps as well; not finite for a singular matrix."""
+        back = super().inverse(t)
+        return back / back[:, 2:, 2:]
+
     def sample(self, count: int, generator: torch.Generator | None = None) -> Float[Tensor, "count 3 3"]:
         noise = torch.randn(count, 5, generator=generator, dtype=torch.float64, device="cpu")
         turn = torch.rand(count, generator=generator, dtype=torch.float64, device="cpu")

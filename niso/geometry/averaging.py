@@ -21,6 +21,9 @@ GROWTH = 1.5
 """Errors of relative poses are taken to grow as the distance of their frames to this power: chosen on validation clips,
 on which they grow a little more slowly than the distance."""
 
+LEAST = 0.1
+"""Residuals below this share of their root mean square are no outliers, be half of all relative poses exact."""
+
 _TINY = 1e-12
 
 
@@ -37,8 +40,17 @@ def averaged(motions: Mapping[int, Float[Tensor, "_pairs 4 4"]]) -> Float[Tensor
 
     Returns:
         Poses from the identity on, in float64 on the CPU; with the distance 1 alone, those of `compose`.
+
+    Raises:
+        ValueError: no motions between neighbours, or one that is not finite.
     """
     steps = {apart: part.detach().double().cpu() for apart, part in sorted(motions.items()) if len(part)}
+    if steps and 1 not in steps:
+        raise ValueError(
+            f"motions between neighbours are needed, got those of frames {', '.join(map(str, steps))} apart"
+        )
+    if not all(part.isfinite().all() for part in steps.values()):
+        raise ValueError("a motion is not finite")
     if set(steps) <= {1}:
         return compose(steps.get(1, torch.empty(0, 4, 4, dtype=torch.float64)))
     first = torch.cat([torch.arange(len(part)) for part in steps.values()])
@@ -66,11 +78,12 @@ def _reweighted(
     solve: Callable[[Tensor], tuple[Tensor, Tensor]], expected: Float[Tensor, " edges"]
 ) -> Float[Tensor, "frames ..."]:
     """Solutions by weights that depend on the residuals of the last one."""
-    weights = expected.square().reciprocal()
+    weights = torch.ones_like(expected)  # else nothing could outvote a neighbour that is far off
     for _ in range(ROUNDS):
         found, residuals = solve(weights)
         relative = residuals / expected
-        outlying = relative / relative.median().clamp_min(_TINY)
+        scale = relative.median().maximum(LEAST * relative.square().mean().sqrt()).clamp_min(_TINY)
+        outlying = relative / scale
         weights = (expected.square() * (1 + outlying.square())).reciprocal()
     return found
 

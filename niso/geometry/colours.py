@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from niso.geometry.action import in_single_precision, on_device_of
+from niso.linalg import matmul
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class ColourMaps:
     def compose(
         self, second: Float[Tensor, "batch size size"], first: Float[Tensor, "batch size size"]
     ) -> Float[Tensor, "batch size size"]:
-        return second @ first
+        return matmul(second, first)
 
     def inverse(self, t: Float[Tensor, "batch size size"]) -> Float[Tensor, "batch size size"]:
         return torch.linalg.inv(t)

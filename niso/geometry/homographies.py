@@ -18,6 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from niso.geometry.action import in_single_precision, on_device_of
+from niso.linalg import matmul
 
 SCALES = (0.15, 0.35, 0.17, 0.35, 0.15, 0.17, 0.15, 0.15)
 """Standard deviations s of the coefficients in pre-training, in the order of the basis."""
@@ -71,7 +72,8 @@ class Homographies:
         batch, _, height, width = x.shape
         if min(height, width) < 2:
             raise ValueError(f"a {height}×{width} image is too small for a homography: at least 2×2 pixels are needed")
-        back = self.inverse(on_device_of(x, t).to(x.dtype))
+        t = on_device_of(x, t).to(x.dtype)
+        back = self.inverse(t / t.detach().abs().amax((-2, -1), keepdim=True).clamp_min(torch.finfo(t.dtype).tiny))
         nearest = _HORIZON * back.norm(dim=(-2, -1))[:, None, None, None]
         rows = torch.linspace(-1, 1, height, dtype=back.dtype, device=back.device)
         columns = torch.linspace(-1, 1, width, dtype=back.dtype, device=back.device)
@@ -89,7 +91,7 @@ class Homographies:
     def compose(
         self, second: Float[Tensor, "batch 3 3"], first: Float[Tensor, "batch 3 3"]
     ) -> Float[Tensor, "batch 3 3"]:
-        return second @ first
+        return matmul(second, first)
 
     def inverse(self, t: Float[Tensor, "batch 3 3"]) -> Float[Tensor, "batch 3 3"]:
         """No solver. Up to a positive factor where the determinant is not ±1; 0 for a singular matrix."""

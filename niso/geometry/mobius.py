@@ -22,6 +22,7 @@ from torch import Tensor
 from niso.geometry.action import on_device_of
 from niso.geometry.domains import equirectangular
 from niso.geometry.domains.equirectangular import Layout
+from niso.linalg import matmul
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ class MobiusTransformations:
         """A boost in a uniform direction, then a uniform (Haar) rotation: invariant under rotations from both sides."""
         noise = torch.randn(count, 8, generator=generator, dtype=torch.float32, device="cpu")
         direction = noise[:, :3] / noise[:, :3].norm(dim=-1, keepdim=True)
-        return rotation(noise[:, 4:]) @ boost(direction * (self.deviation / 2 * noise[:, 3:4]).tanh())
+        strength = (self.deviation / 2 * noise[:, 3:4]).double().tanh()  # 1 − tanh² has no digits left in float32
+        return (rotation(noise[:, 4:].double()) @ boost(direction * strength)).to(torch.complex64)
 
     def act(
         self, x: Float[Tensor, "batch channels height width"], t: Complex[Tensor, "#batch 2 2"]
@@ -115,10 +117,14 @@ def lorentz(matrices: Complex[Tensor, "*batch 2 2"]) -> Float[Tensor, "*batch 4 
 def act(
     matrices: Complex[Tensor, "*batch 2 2"], directions: Float[Tensor, "*#batch points 3"]
 ) -> Float[Tensor, "*batch points 3"]:
-    """Images of unit vectors; smooth in both arguments everywhere."""
-    transform = lorentz(matrices)
-    moved = transform[..., None, :, 0] + directions @ transform[..., 1:].mT
-    return moved[..., 1:] / moved[..., :1]
+    """Images of unit vectors, as unit vectors; smooth in both arguments everywhere.
+
+    In float64 inside: of what a strong boost moves away from the antipode, float32 has no digits left.
+    """
+    transform = lorentz(matrices.to(torch.complex128))
+    moved = transform[..., None, :, 0] + matmul(directions.double(), transform[..., 1:].mT)
+    moved = moved[..., 1:] / moved[..., :1]
+    return (moved / moved.norm(dim=-1, keepdim=True)).to(directions.dtype)
 
 
 @lru_cache

@@ -12,6 +12,7 @@ from torch import Tensor
 from niso.geometry.action import in_single_precision, on_device_of
 from niso.geometry.domains import equirectangular, sphere
 from niso.geometry.se3 import hat
+from niso.linalg import matmul
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Rotations:
     def compose(
         self, second: Float[Tensor, "batch 3 3"], first: Float[Tensor, "batch 3 3"]
     ) -> Float[Tensor, "batch 3 3"]:
-        return second @ first
+        return matmul(second, first)
 
     def inverse(self, t: Float[Tensor, "batch 3 3"]) -> Float[Tensor, "batch 3 3"]:
         return t.mT
@@ -73,5 +74,5 @@ class Rotations:
 def rotation_matrices(quaternions: Float[Tensor, "*batch 4"]) -> Float[Tensor, "*batch 3 3"]:
     """Rotations about v = (x, y, z) by the angle 2 atan2(|v|, w), of quaternions (w, x, y, z) of any length but 0."""
     w, cross = quaternions[..., :1], hat(quaternions[..., 1:])
-    turn = 2 * (w[..., None] * cross + cross @ cross) / quaternions.square().sum(-1)[..., None, None]
+    turn = 2 * (w[..., None] * cross + matmul(cross, cross)) / quaternions.square().sum(-1)[..., None, None]
     return torch.eye(3, dtype=turn.dtype, device=turn.device) + turn

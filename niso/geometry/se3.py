@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from niso.linalg import matmul
+
 PARAMETERS = 9
 """Number of outputs of a pose head: a translation, and two vectors that become a rotation."""
 
@@ -37,7 +39,7 @@ def translation(poses: Float[Tensor, "*batch 4 4"]) -> Float[Tensor, "*batch 3"]
 def inverse(poses: Float[Tensor, "*batch 4 4"]) -> Float[Tensor, "*batch 4 4"]:
     """(R, t)⁻¹ = (Rᵀ, −Rᵀt); no solver."""
     transposed = rotation(poses).mT
-    return pose(transposed, -(transposed @ translation(poses)[..., None])[..., 0])
+    return pose(transposed, -matmul(transposed, translation(poses)[..., None])[..., 0])
 
 
 def relative(first: Float[Tensor, "*batch 4 4"], second: Float[Tensor, "*batch 4 4"]) -> Float[Tensor, "*batch 4 4"]:
@@ -45,7 +47,7 @@ def relative(first: Float[Tensor, "*batch 4 4"], second: Float[Tensor, "*batch 4
 
     It does not depend on the coordinates of the world.
     """
-    return inverse(first) @ second
+    return matmul(inverse(first), second)
 
 
 def hat(vectors: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch 3 3"]:
@@ -94,6 +96,9 @@ def from_parameters(parameters: Float[Tensor, "*batch 9"]) -> Float[Tensor, "*ba
     limit = _TINY + 10 * torch.finfo(b.dtype).eps * b.norm(dim=-1, keepdim=True)
     instead = x.cross(axes[x.abs().argmin(-1)], dim=-1)
     normal = normal.where(normal.norm(dim=-1, keepdim=True) > limit, instead)
+    for _ in range(2):  # where a and b are nearly parallel, rounding leaves a × b far from orthogonal to a
+        normal = normal / normal.norm(dim=-1, keepdim=True)
+        normal = normal - (normal * x).sum(-1, keepdim=True) * x
     z = normal / normal.norm(dim=-1, keepdim=True)
     return pose(torch.stack((x, z.cross(x, dim=-1), z), dim=-1), place)
 

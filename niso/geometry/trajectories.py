@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from niso.geometry import se3
+from niso.linalg import matmul
 
 SKIPS = (0, 1, 3, 5, 7, 9)
 """Numbers of frames skipped between neighbours, in the table of the paper."""
@@ -54,7 +55,7 @@ def compose(motions: Float[Tensor, "*batch pairs 4 4"]) -> Float[Tensor, "*batch
     """Trajectory with these relative poses from the identity on; inverse of `relative_poses`."""
     poses = [torch.eye(4, dtype=motions.dtype, device=motions.device).expand(*motions.shape[:-3], 4, 4)]
     for motion in motions.unbind(-3):
-        poses.append(poses[-1] @ motion)
+        poses.append(matmul(poses[-1], motion))
     return torch.stack(poses, dim=-3)
 
 

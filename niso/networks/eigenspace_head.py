@@ -13,7 +13,7 @@ from niso.linalg import full_precision
 from niso.networks.mlp import MLP, MLPConfig
 from niso.networks.spectral_head import check_sizes
 from niso.networks.standardise import Standardise
-from niso.networks.vector_neurons import inner_products
+from niso.networks.vector_neurons import in_own_precision, inner_products
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class EigenspaceHead(nn.Module):
         self.standardise = Standardise(count, eps=1e-12, momentum=None)
         self.scores = MLP(count, classes, MLPConfig(config.layers, config.hidden))
 
-    @full_precision  # half precision has too few digits for what varies
+    @in_own_precision
     def forward(self, a: Float[Tensor, "batch rank channels"]) -> Float[Tensor, "batch classes"]:
         roots = self.shares.to(a.dtype).sqrt()
         products = [inner_products(a * root[:, None]) for root in roots.unbind(0)]

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from niso.config import Strict, require
 from niso.networks.mlp import MLP, MLPConfig
 from niso.networks.standardise import Standardise
-from niso.networks.vector_neurons import NormalisedVectorNeuron, VectorLinear, inner_products
+from niso.networks.vector_neurons import NormalisedVectorNeuron, VectorLinear, in_own_precision, inner_products
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,7 @@ class SpectralHead(nn.Module):
         self.standardise = Standardise(count)
         self.scores = MLP(count, classes, MLPConfig(layers=1, channels=config.hidden))
 
+    @in_own_precision
     def forward(self, a: Float[Tensor, "batch rank channels"]) -> Float[Tensor, "batch classes"]:
         eigenvalues = self.eigenvalues.to(a.dtype)
         for diffuse, layer in zip(self.diffusions, self.layers, strict=True):

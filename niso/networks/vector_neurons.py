@@ -6,15 +6,20 @@ entries, so it commutes with every τ in O(rank) acting on axis 1; inner product
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from itertools import pairwise
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from niso.config import Strict, require
+from niso.linalg import without_autocast
+
+M = TypeVar("M", bound=nn.Module)
 
 Variant = Literal["paper", "released"]
 """Which of the two published heads: the paper's text, or the released code."""
@@ -56,6 +61,21 @@ def inner_products(vectors: Float[Tensor, "batch rank channels"]) -> Float[Tenso
     gram = vectors.mT @ vectors
     rows, columns = torch.triu_indices(gram.shape[-1], gram.shape[-1], device=gram.device)
     return gram[:, rows, columns]
+
+
+def in_own_precision(forward: Callable[[M, Tensor], Tensor]) -> Callable[[M, Tensor], Tensor]:
+    """Decorate the `forward` of a head on invariants to run in the precision of its weights, also under autocast.
+
+    Invariants may differ from observation to observation by a hundredth of themselves, of which bfloat16 keeps no
+    digit.
+    """
+
+    @wraps(forward)
+    def wrapped(self: M, a: Tensor) -> Tensor:
+        with without_autocast(a.device.type):
+            return forward(self, a.to(next(self.parameters()).dtype))
+
+    return wrapped
 
 
 class VectorLinear(nn.Linear):
@@ -145,6 +165,7 @@ class VectorNeuronHead(nn.Module):
             hidden = config.expansion * config.invariants
             self.scores = nn.Sequential(nn.Linear(config.invariants, hidden), nn.SiLU(), nn.Linear(hidden, classes))
 
+    @in_own_precision
     def forward(self, a: Float[Tensor, "batch rank channels"]) -> Float[Tensor, "batch classes"]:
         features = inner_products(self.vectors(a))
         return self.scores(features / a.shape[1] if self.config.variant == "paper" else features)

@@ -19,9 +19,15 @@ def start_frame(points: int) -> Float[Tensor, "points points"]:
     return torch.linalg.qr(torch.randn(points, points)).Q
 
 
-@full_precision
 def rotated(frame: Float[Tensor, "points points"], basis: Float[Tensor, "points rank"]) -> Float[Tensor, "points rank"]:
-    """First columns of the frame, rotated by cayley(W) for the skew matrix W of the basis."""
+    """First columns of the frame, rotated by cayley(W) for the skew matrix W of the basis; in float32 at least."""
+    return _rotated(_orthonormal(frame), basis)
+
+
+@full_precision
+def _rotated(
+    frame: Float[Tensor, "points points"], basis: Float[Tensor, "points rank"]
+) -> Float[Tensor, "points rank"]:
     # on the CPU only: the host would wait for a GPU's answer
     if not torch.compiler.is_compiling() and basis.device.type == "cpu" and not basis.any():
         return _Unturned.apply(frame, basis)
@@ -31,9 +37,14 @@ def rotated(frame: Float[Tensor, "points points"], basis: Float[Tensor, "points 
 @torch.no_grad()
 def retract_(frame: Float[Tensor, "points points"], basis: Float[Tensor, "points rank"]) -> None:
     """Move the rotation from the basis into the frame, which leaves `rotated` unchanged."""
-    turned = torch.cat(_turned(frame, basis), dim=1)
+    turned = torch.cat(_turned(_orthonormal(frame), basis), dim=1)
     frame.copy_(_nearer_to_orthonormal(turned))
     basis.zero_()
+
+
+def _orthonormal(frame: Float[Tensor, "points points"]) -> Float[Tensor, "points points"]:
+    """A frame that is stored in half precision, and rounded, made orthonormal in float32."""
+    return frame if torch.finfo(frame.dtype).bits >= 32 else _nearer_to_orthonormal(frame)
 
 
 @full_precision

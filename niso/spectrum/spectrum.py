@@ -44,11 +44,13 @@ class Spectrum(NamedTuple):
 
         Raises:
             TypeError: not tensors of floating-point numbers.
-            ValueError: latents that are not (…, points, channels), a confidence that is not (…, points), or a ridge
-                that is not positive.
+            ValueError: latents that are not (…, points, channels), a confidence that is not (…, points), a ridge
+                that is not positive, or smooth without a confidence.
         """
         check_tensors(sizes={"points": len(self.mass)}, latents=(z, "* points channels"))
         if confidence is None:
+            if smooth:
+                raise ValueError("smooth needs a confidence")
             return matmul((self.eigenfunctions * self.mass[:, None]).mT, z)
         check_tensors(confidence=(confidence, "* points"))
         if confidence.shape != z.shape[:-1]:

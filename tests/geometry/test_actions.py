@@ -109,6 +109,14 @@ def test_half_precision_is_that_of_the_values_not_of_the_places(example, t, dtyp
     torch.testing.assert_close(example.action.act(x, t), example.action.act(x.float(), t).to(dtype))
 
 
+def test_autocast_changes_nothing(example, t):
+    x = example.observe(6).float()
+    expected = example.action.act(x, t), example.action.compose(t, t)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = example.action.act(x, t), example.action.compose(t, t)
+    assert all(map(torch.equal, found, expected))
+
+
 @pytest.mark.parametrize("name", ["homography", "elastic"])
 def test_large_images_in_half_precision_stay_as_they_are(name, generator):
     x = torch.rand(1, 1, 256, 256, generator=generator).bfloat16()
@@ -260,3 +268,9 @@ def test_the_example_of_the_protocol_is_an_action(generator):
 def test_unknown_actions_are_refused_with_the_nearest_name():
     with pytest.raises(InputError, match="unknown action 'homograpy'; did you mean homography"):
         ACTIONS.find("homograpy")
+
+
+def test_the_inverse_of_an_affine_map_is_one(generator):
+    maps = make("affine")
+    t = maps.sample(5, generator)
+    torch.testing.assert_close(maps.inverse(t), torch.linalg.inv(t))

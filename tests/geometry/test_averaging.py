@@ -65,3 +65,32 @@ def test_the_scale_of_translations_makes_no_difference(poses, generator):
     larger = {apart: se3.pose(se3.rotation(part), 7 * se3.translation(part)) for apart, part in steps.items()}
     one, other = averaged(steps), averaged(larger)
     torch.testing.assert_close(7 * se3.translation(one), se3.translation(other))
+
+
+@pytest.mark.parametrize("most", [2, 3, 5])
+@pytest.mark.parametrize("scale", [0.0, 1e-3])
+def test_one_neighbour_that_is_far_off_is_outvoted(poses, generator, most, scale):
+    """Also where all others are exact, so that the median of the residuals is 0."""
+    for wrong in (1, 17, 37):  # not at an end, around which there is no other way
+        steps = shaken(motions(poses, most), scale, generator)
+        steps[1][wrong] = steps[1][wrong] @ se3.exp(torch.ones(6, dtype=torch.float64))
+        assert error(averaged(steps), poses) < 0.1 * error(trajectory.compose(steps[1]), poses)
+
+
+def test_a_camera_that_stands_still_for_long_and_then_moves(poses, generator):
+    still = torch.eye(4, dtype=torch.float64).expand(30, 4, 4)
+    path = torch.cat([still, poses[:20]])
+    steps = {
+        apart: torch.cat([part[: 31 - apart], shaken({apart: part[31 - apart :]}, 0.01, generator)[apart]])
+        for apart, part in motions(path, 3).items()
+    }
+    assert error(averaged(steps), path) < 0.2
+
+
+def test_neighbours_are_needed_and_numbers(poses):
+    steps = motions(poses, 3)
+    with pytest.raises(ValueError, match="between neighbours are needed"):
+        averaged({2: steps[2], 3: steps[3]})
+    steps[2][0, 0, 0] = torch.nan
+    with pytest.raises(ValueError, match="not finite"):
+        averaged(steps)

@@ -292,3 +292,10 @@ def test_inverse_is_that_of_linear_algebra_up_to_a_positive_factor() -> None:
     for factor in (-2.0, 3.0):
         scaled = Homographies().inverse(factor * h)
         torch.testing.assert_close(scaled / abs(factor) ** 3, torch.linalg.inv(factor * h))
+
+
+def test_any_positive_factor_makes_no_difference(generator):
+    x, homographies = torch.rand(4, 1, 8, 8, generator=generator), Homographies()
+    t = homographies.sample(4, generator)
+    for factor in (1e-12, 1e-4, 1e10, 1e18):
+        torch.testing.assert_close(homographies.act(x, factor * t), homographies.act(x, t), atol=1e-5, rtol=0)

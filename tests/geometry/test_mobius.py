@@ -216,3 +216,21 @@ def test_the_action_computes_in_the_precision_of_the_images():
     for dtype, kind in ((torch.float32, torch.complex64), (torch.float64, torch.complex128)):
         warped = MobiusTransformations(layout="poles").act(images.to(dtype), g)
         assert torch.equal(warped, warp(images.to(dtype), g.to(kind), "poles"))
+
+
+@pytest.mark.parametrize("length", [0.9, 0.999, 0.99999, 1 - 1e-7])
+def test_strong_boosts_move_unit_vectors_to_unit_vectors(length):
+    axis = torch.tensor([0.6, 0.0, 0.8], dtype=torch.float64)
+    boost = mobius.boost(length * axis).to(torch.complex64)
+    directions = torch.cat([-axis[None], axis[None], torch.randn(50, 3, dtype=torch.float64)]).float()
+    directions = directions / directions.norm(dim=-1, keepdim=True)
+    moved = mobius.act(boost, directions)
+    torch.testing.assert_close(moved.norm(dim=-1), torch.ones(52))
+    assert (moved[1:] @ axis.float() > -1 + 1e-6).all()
+
+
+def test_transformations_of_any_strength_have_determinant_1(generator):
+    drawn = MobiusTransformations(deviation=4.0).sample(500, generator)
+    assert drawn.isfinite().all() and drawn.dtype == torch.complex64
+    size = drawn.abs().square().sum((-2, -1))
+    assert ((torch.linalg.det(drawn.to(torch.complex128)) - 1).abs() < 1e-6 * size).all()

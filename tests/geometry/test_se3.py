@@ -105,3 +105,19 @@ def test_nine_numbers_follow_the_first_vector_and_ignore_lengths(dtype, toleranc
     torch.testing.assert_close(found[:, :3, 0], first, atol=tolerance, rtol=0)
     assert ((found[:, :3, 1] * nine[:, 6:]).sum(-1) > 0).all()
     assert torch.autograd.gradcheck(se3.from_parameters, nine[:3].double().requires_grad_())
+
+
+@pytest.mark.parametrize("apart", [1e-2, 1e-3, 1e-4, 1e-5, 3e-6, 1e-7])
+def test_parameters_of_nearly_parallel_vectors_give_a_rotation(dtype, generator, apart):
+    a, noise = torch.randn(2, 200, 3, generator=generator).to(dtype)
+    parameters = torch.cat([a, a, 3 * a + apart * noise], dim=-1)
+    rotation = se3.rotation(se3.from_parameters(parameters))
+    identity = torch.eye(3, dtype=dtype).expand_as(rotation)
+    torch.testing.assert_close(rotation.mT @ rotation, identity, rtol=0, atol=8 * torch.finfo(dtype).eps)
+
+
+def test_autocast_changes_no_pose(generator):
+    poses = se3.exp(torch.randn(5, 6, generator=generator))
+    expected = se3.relative(poses[:-1], poses[1:]), se3.inverse(poses)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert all(map(torch.equal, (se3.relative(poses[:-1], poses[1:]), se3.inverse(poses)), expected))

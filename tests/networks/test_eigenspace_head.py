@@ -48,3 +48,8 @@ def test_invariants_that_hardly_vary_are_told_apart_also_in_half_precision():
 def test_what_is_empty_is_refused(inputs, classes, rank):
     with pytest.raises(ValueError, match="at least one"):
         EigenspaceHead(inputs, classes, torch.rand(rank))
+
+
+def test_a_head_may_be_in_half_precision():
+    head = EigenspaceHead(6, 10, torch.arange(8.0)).eval().bfloat16()
+    assert head(torch.randn(4, 8, 6).bfloat16()).dtype == torch.bfloat16

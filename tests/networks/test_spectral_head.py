@@ -69,3 +69,11 @@ def test_any_size(rank, inputs, classes, times, batch):
 def test_what_is_empty_is_refused(inputs, classes, rank):
     with pytest.raises(ValueError, match="at least one"):
         SpectralHead(inputs, classes, torch.rand(rank))
+
+
+def test_what_hardly_varies_is_not_lost_under_autocast():
+    head = SpectralHead(8, 3, torch.arange(16.0)).eval()
+    a = torch.randn(1, 16, 8) + 1e-3 * torch.randn(6, 16, 8)
+    expected = head(a)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(head(a), expected)

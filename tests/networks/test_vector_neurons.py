@@ -173,3 +173,13 @@ def test_bad_configurations_are_named(bad, message):
 def test_bad_sizes_are_named():
     with pytest.raises(ValueError, match="at least one input channel"):
         VectorNeuronHead(0, 10)
+
+
+@pytest.mark.parametrize("variant", ["paper", "released"])
+def test_what_hardly_varies_is_not_lost_under_autocast(variant):
+    head = VectorNeuronHead(8, 3, VectorNeuronConfig(variant))
+    a = torch.randn(1, 16, 8) + 1e-3 * torch.randn(6, 16, 8)
+    expected = head(a)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(head(a), expected)
+    assert head.bfloat16()(a.bfloat16()).dtype == torch.bfloat16  # asked for

@@ -251,3 +251,16 @@ def test_a_wrong_confidence_is_refused():
         spectrum.project(z, torch.ones(8))
     with pytest.raises(ValueError, match="ridge must be positive"):
         spectrum.project(z, torch.ones(2, 8), ridge=0.0)
+
+
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("eigenfunctions", ["polar", "rotation"])
+def test_half_precision_eigenfunctions_are_orthonormal(half, eigenfunctions):
+    spectrum = LearnedSpectrum(24, 12, eigenfunctions=eigenfunctions).to(half)()
+    gram = (spectrum.eigenfunctions * spectrum.mass[:, None]).mT @ spectrum.eigenfunctions
+    torch.testing.assert_close(gram, torch.eye(12), atol=2e-5, rtol=0)
+
+
+def test_smooth_is_for_what_is_partly_seen():
+    with pytest.raises(ValueError, match="smooth needs a confidence"):
+        LearnedSpectrum(6, 3)().project(torch.randn(6, 2), smooth=True)

@@ -102,9 +102,16 @@ def _reading(path: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # NumPy, zipfile and safetensors raise errors of many kinds for damaged files
-        if any(words in str(error) for words in ("Object arrays", "allow_pickle", "Python objects")):
+        problem = " ".join(str(error).split())
+        if "pickled" in problem and path.is_file() and not _pickled(path):  # what NumPy says of any file
+            problem = "it is no NumPy file"
+        if any(words in problem for words in ("Object arrays", "allow_pickle", "Python objects")):
             raise InputError(
                 f"{path} holds Python objects, which are never unpickled: save arrays of numbers, np.savez(path, x=…)"
             ) from error
-        problem = " ".join(str(error).split())
         raise InputError(f"{path} cannot be read ({problem}): save it again") from error
+
+
+def _pickled(path: Path) -> bool:
+    with open(path, "rb") as file:
+        return file.read(1) == b"\x80"

@@ -22,7 +22,8 @@ def read_pictures(files: Sequence[Path], size: int) -> np.ndarray:
         try:
             place[:] = np.asarray(read_square(file, size)[0]).transpose(2, 0, 1)
         except InputError as error:
-            raise InputError(f"{file.parent}: {error}: repair or remove it") from error
+            where = f"{file.parent}: " if file.parent.name else ""
+            raise InputError(f"{where}{error}: repair or remove it") from error
     return pixels
 
 

@@ -162,6 +162,9 @@ def test_damaged_and_missing_files_are_named(tmp_path):
     file.write_bytes(file.read_bytes()[:-40])
     with pytest.raises(InputError, match=r"pairs.npz cannot be read"):
         ArrayReader.read(file, Reading(), 32)
+    (tmp_path / "text.npy").write_text("1 2 3")
+    with pytest.raises(InputError, match=r"text.npy cannot be read \(it is no NumPy file\): save it again"):
+        ArrayReader.read(tmp_path / "text.npy", Reading(), 32)
     with pytest.raises(InputError, match=r"does not exist: give --data a file \.npz"):
         find_reader(tmp_path / "nowhere", Reading())
     with pytest.raises(InputError, match="nothing that can be paired"):

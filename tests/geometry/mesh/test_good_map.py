@@ -49,7 +49,7 @@ def test_the_end_of_a_thin_limb_is_unfolded():
     shape = limbed(3.0)
     flow = spherical_map.conformal_flow(shape)
     before = spherical_map.quality(shape, spherical_map.centre(flow.directions, vertex_areas(shape))[0])
-    assert before.coincident and before.flipped_area > 0.01 and not np.isfinite(before.distortion)
+    assert before.coincident and before.flipped_area > 0.005 and not np.isfinite(before.distortion)
     found = good_map.find(shape, LIMITS)
     assert "relaxed" in found.repair and found.quality.coincident == 0
     assert found.quality.flipped_area <= 0.01 and found.quality.distortion < 20
