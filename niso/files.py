@@ -47,12 +47,13 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 def files_below(folder: Path, suffixes: Collection[str]) -> list[Path]:
     """Files with one of these endings in a folder and below, in the order of their paths.
 
-    Hidden files and folders are passed over. Links to folders are followed, each folder once.
+    Hidden files and folders are passed over, and so are run folders. Links to folders are followed, each folder once.
     """
     found, seen = list[Path](), set[str]()
     for place, folders, names in os.walk(folder, followlinks=True):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        if (real := os.path.realpath(place)) in seen:
+        is_run = {"config.yaml", "run.json"} <= set(names)
+        if is_run or (real := os.path.realpath(place)) in seen:
             folders.clear()
             continue
         seen.add(real)

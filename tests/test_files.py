@@ -80,3 +80,11 @@ def test_files_below_a_folder_are_found_through_links_each_once(tmp_path: Path) 
 
 def test_a_digest_tells_where_parts_end() -> None:
     assert digest(b"ab", b"c") == digest(b"ab", b"c") != digest(b"a", b"bc")
+
+
+def test_pictures_of_runs_are_no_data(tmp_path: Path) -> None:
+    """Runs are in a folder of the data where a user works there."""
+    for name in ("cat/1.png", "runs/one/figures/map.png", "runs/one/config.yaml", "runs/one/run.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert files_below(tmp_path, {".png"}) == [tmp_path / "cat/1.png"]

@@ -46,13 +46,15 @@ def check_model(name: str) -> None:
 
 
 def check_observed(run: str, out: Path, *data: Path | None) -> None:
-    """Refuse a model or observations that are not there, and a file to write that is no .npz file, as early."""
+    """Refuse a model or observations that are not there, and a file to write that is no .npz file or is read."""
     check_model(run)
     for path in data:
         if path is not None and not path.exists():
             raise ValueError(f"{path} does not exist: give an array file, a picture, or a folder of pictures")
     if out.suffix != ".npz":
         raise ValueError(f"--out must name an .npz file, not {out}")
+    if out.exists() and any(path is not None and out.samefile(path) for path in data):
+        raise ValueError(f"--out {out} would overwrite what is read: choose another file")
 
 
 def make_launcher(cluster: Literal["slurm", "local"] | None, job: Sequence[str], parallel: int) -> Launcher | None:

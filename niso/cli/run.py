@@ -132,6 +132,10 @@ def parse_run(arguments: list[str]) -> Call:
     if first.method is None and first.methods is None and "method" not in file:
         options = replace(options, method=kind.default_method(options.settings, options.data_dir))
     methods, last = _methods(kind, options), options.seed + options.seeds - 1
+    available = kind.available(options.settings, options.data_dir) if len(methods) > 1 else methods
+    for method in methods:
+        if method not in available:  # before others are trained
+            raise InputError(f"--methods: {method} lacks something in this data or these settings: try it by --method")
     named = {path.removeprefix("settings."): flag for path, flag in named_options(every, rest).items()}
     hardware = options.hardware
     if any(f"hardware.{name}" in named for name in FIXING):
@@ -150,7 +154,7 @@ def parse_run(arguments: list[str]) -> Call:
     if options.parallel > 1 and options.seeds == len(methods) == 1 and not options.launcher:
         raise InputError("--parallel has no effect, leave it out: there is one run; --seeds and --methods make several")
     which = f"seed{options.seed}" if options.seeds == 1 else f"seeds{options.seed}-{last}"
-    every_method = len(methods) > 1 and methods == kind.available(options.settings, options.data_dir)
+    every_method = len(methods) > 1 and methods == available
     out = options.out or RUNS / f"{kind.name}-{given.preset}-{'all' if every_method else '+'.join(methods)}-{which}"
     launcher = make_launcher(options.launcher, options.job, options.parallel)
     return Call(tuple(several), out, options.seeds, options.parallel, launcher)

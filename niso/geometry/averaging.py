@@ -22,13 +22,14 @@ GROWTH = 1.5
 on which they grow a little more slowly than the distance."""
 
 LEAST = 0.1
-"""Residuals below this share of their root mean square are no outliers, be half of all relative poses exact."""
+"""Share of the root mean square of the residuals below which none is an outlier, though half of them be 0."""
 
 _TINY = 1e-12
 
 
 def averaged(motions: Mapping[int, Float[Tensor, "_pairs 4 4"]]) -> Float[Tensor, "frames 4 4"]:
-    """The trajectory that agrees best with relative poses, some of which may be far off.
+    """The trajectory that agrees best with relative poses, some of which may be far off: those of neighbours where
+    frames up to five apart or more are given.
 
     Rotations come first: X minimises Σ w ‖XᵢRᵢⱼ − Xⱼ‖² over all matrices, and the rotations next to them are taken.
     Positions then minimise Σ w |pⱼ − pᵢ − Xᵢtᵢⱼ|². Both problems are linear and sparse. The weights w fall with the
@@ -78,7 +79,7 @@ def _reweighted(
     solve: Callable[[Tensor], tuple[Tensor, Tensor]], expected: Float[Tensor, " edges"]
 ) -> Float[Tensor, "frames ..."]:
     """Solutions by weights that depend on the residuals of the last one."""
-    weights = torch.ones_like(expected)  # else nothing could outvote a neighbour that is far off
+    weights = expected.square().reciprocal()
     for _ in range(ROUNDS):
         found, residuals = solve(weights)
         relative = residuals / expected

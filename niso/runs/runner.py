@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
+MAY_CHANGE = re.compile(r"data_dir|config\.(evaluation_|test_)\w+|.*\.(steps|cosine_steps|accumulation)")
+"""Settings that a run may be resumed or evaluated with though they have changed: where its data lies now, what its
+metrics are computed on, and how long it is trained."""
 Make = Callable[..., Experiment]
 """What makes an experiment of the arguments of its class."""
 
@@ -113,11 +118,26 @@ def _load(old: Run) -> Settings:
     """Settings of a run; InputError where config.yaml is no longer that of the run that was trained."""
     source, facts = old.path / "config.yaml", old.facts
     settings = Settings.load(old.settings, source)
-    for key in ("experiment", "method", "seed"):
-        trained, asked = facts.get(key), getattr(settings, key)
-        if trained is not None and trained != asked:
-            raise InputError(f"{source}: {key} is {asked}, but {trained} was trained: undo that, or start a new run")
+    trained, asked = dict(_flat(facts.get("settings", {}))), dict(_flat(old.determining))
+    for key in ("experiment", "method", "seed"):  # older versions did not keep the others of unfinished runs
+        trained.setdefault(key, facts.get(key, asked[key]))
+    for name in trained.keys() & asked.keys():
+        if trained[name] != asked[name] and not MAY_CHANGE.fullmatch(name):
+            now, before = (json.dumps(values[name], default=str) for values in (asked, trained))
+            raise InputError(
+                f"{source}: {name.removeprefix('config.')} is {now}, but the run was trained with {before}: undo that, "
+                "or start a new run"
+            )
     return settings
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Settings by dotted names."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 def _execute(
@@ -159,7 +179,10 @@ def _train_and_evaluate(
             drawn = experiment.facts()
             _check_split(folder, drawn)
             if training and drawn:
-                folder.write("facts", {**folder.facts, **drawn})
+                begun = any(
+                    (folder.path / "checkpoints").glob("*.safetensors")
+                )  # then networks are as they were chosen
+                folder.write("facts", {**drawn, **folder.facts} if begun else {**folder.facts, **drawn})
     totals: dict[str, float] = {"steps": 0, "seconds": 0.0}
     before = 0.0  # seconds of training that an interrupted command did
     trained, seen = False, list[str]()
@@ -280,6 +303,7 @@ def _write_facts(folder: Run, settings: Settings, kind: type[Experiment], fabric
         "summary": kind.summary,
         **_meaning(settings, kind),
         "command": facts.get("command", command_line()),
+        "settings": folder.determining,
     }
     folder.write("facts", {**facts, **new})
 

@@ -78,8 +78,8 @@ def determining(objective: nn.Module, optimisation: Optimisation) -> Facts:
     return own | {name: value for name, value in asdict(optimisation).items() if name not in _LENGTH}
 
 
-_LENGTH = ("steps", "cosine_steps", "accumulation")
-"""Settings that may change where a run goes on; the last is a matter of memory."""
+_LENGTH = ("steps", "cosine_steps", "warmup_steps", "accumulation")
+"""Settings that may change where a run goes on; a warm-up may follow from the steps, the last is a matter of memory."""
 
 
 def open_phase(path: Path, module: nn.Module, optimisation: Optimisation) -> tuple[dict[str, Tensor], Facts]:

@@ -51,6 +51,12 @@ def test_bad_data_is_refused_in_one_line(refused, model_folder, model_pictures, 
     assert "arrays of 16 × 9: give such arrays" in refused("features", finished, model_pictures)
     assert "nowhere does not exist" in refused("features", model_folder, "nowhere")
     assert "--out must name an .npz file" in refused("features", model_folder, model_pictures, "-o", "f.csv")
+    np.savez(tmp_path / "mine.npz", x=np.full((2, 3, 8, 8), 9.0))
+    before = (tmp_path / "mine.npz").read_bytes()
+    assert "would overwrite what is read" in refused(
+        "features", model_folder, tmp_path / "mine.npz", "-o", tmp_path / "mine.npz"
+    )
+    assert (tmp_path / "mine.npz").read_bytes() == before
     (tmp_path / "empty").mkdir()
     assert "holds no observations" in refused("features", model_folder, tmp_path / "empty")
     assert "neither a run folder nor a saved model" in refused("features", tmp_path / "empty", model_pictures)

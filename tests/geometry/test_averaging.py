@@ -67,7 +67,7 @@ def test_the_scale_of_translations_makes_no_difference(poses, generator):
     torch.testing.assert_close(7 * se3.translation(one), se3.translation(other))
 
 
-@pytest.mark.parametrize("most", [2, 3, 5])
+@pytest.mark.parametrize("most", [5, 8])
 @pytest.mark.parametrize("scale", [0.0, 1e-3])
 def test_one_neighbour_that_is_far_off_is_outvoted(poses, generator, most, scale):
     """Also where all others are exact, so that the median of the residuals is 0."""

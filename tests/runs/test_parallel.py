@@ -16,6 +16,7 @@ import torch
 import yaml
 
 from niso.errors import InputError, Interrupted
+from niso.experiments import EXPERIMENTS
 from niso.experiments.settings import Settings
 from niso.runs import Run, parallel
 from niso.runs.parallel import Job, run_side_by_side
@@ -179,7 +180,9 @@ def test_real_processes_interrupted_and_resumed_equal_a_run_by_itself(
 
 
 @pytest.mark.slow
-def test_methods_in_one_sweep(niso, tmp_path):
+def test_methods_in_one_sweep(niso, tmp_path, monkeypatch):
+    own = {"niso": {"conv": {"latent_channels": 64}}}
+    monkeypatch.setitem(EXPERIMENTS.find("homnist").method_settings, "quick", own)
     out = tmp_path / "sweep"
     options = ["--methods", "niso", "autoencoder", "--batch-size", 4, "--seed", 1, "--out", out]
     status, printed, err = niso(*DIGITS, *options)

@@ -69,7 +69,7 @@ def test_fewer_steps_and_another_model_are_refused(finished, refused, command):
     assert "config.yaml asks for 2 steps of phase pretrain, but 3 are trained: ask for" in refused(command, finished)
     edit(finished, steps=6)
     edit(finished, None, rank=7)
-    assert "is of another model: " in (line := refused(command, finished)) and "undo the change of" in line
+    assert "config.yaml: rank is 7, but the run was trained with null: undo that" in refused(command, finished)
     assert (finished / "metrics.json").read_bytes() == metrics
 
 
@@ -77,20 +77,23 @@ def test_fewer_steps_and_another_model_are_refused(finished, refused, command):
 @pytest.mark.parametrize(
     ("section", "changes", "words"),
     [
-        ("training", {"learning_rate": 0.5}, "has learning_rate 0.5 for phase pretrain, which was trained with 0.01"),
-        (None, {"multiplicity": 9.0}, "has multiplicity 9.0 for phase pretrain, which was trained with 0.04"),
+        ("training", {"learning_rate": 0.5}, "training.learning_rate is 0.5, but the run was trained with 0.01"),
+        (None, {"multiplicity": 9.0}, "multiplicity is 9.0, but the run was trained with 0.04"),
+        (None, {"pool": 49}, "pool is 49, but the run was trained with 50"),
     ],
 )
 def test_other_settings_than_those_trained_with_are_refused(finished, refused, command, section, changes, words):
+    before = (finished / "run.json").read_bytes()
     edit(finished, section, **changes)
     assert words in refused(command, finished)
+    assert (finished / "run.json").read_bytes() == before
 
 
 @pytest.mark.parametrize("command", ["resume", "evaluate"])
 def test_another_seed_is_refused(finished, refused, command):
     config = finished / "config.yaml"
     config.write_text(config.read_text().replace("seed: 0", "seed: 1"))
-    assert "config.yaml: seed is 1, but 0 was trained" in refused(command, finished)
+    assert "config.yaml: seed is 1, but the run was trained with 0" in refused(command, finished)
 
 
 def test_a_changed_evaluation_is_done_again(finished):
