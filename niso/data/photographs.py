@@ -111,9 +111,7 @@ def open_photograph(path: Path) -> Image.Image:
             if image.mode == "F":
                 raise ValueError("its values are floating-point numbers")
             if image.mode.startswith("I"):  # grey in 16 bits, of which Pillow would clip values above 255
-                rgb = Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8)).convert(
-                    "RGB"
-                )
+                rgb = Image.fromarray(_in_8_bits(np.asarray(image))).convert("RGB")
             else:
                 rgb = image.convert("RGB")
     except Exception as error:  # Pillow raises errors of many kinds for damaged files
@@ -121,6 +119,14 @@ def open_photograph(path: Path) -> Image.Image:
         raise InputError(f"image {path} cannot be read ({reason}): repair or remove it") from error
     rgb.info["path"] = str(path)
     return rgb
+
+
+def _in_8_bits(grey: np.ndarray) -> np.ndarray:
+    """Grey values of 16 bits; ValueError where they are of another range, e.g. of 12 bits, and would be black."""
+    low, high = int(grey.min()), int(grey.max())
+    if low < 0 or not 1 << 12 <= high < 1 << 16:
+        raise ValueError(f"its grey values are {low} … {high}, not of full 16 bits: save it in 8 bits")
+    return (grey >> 8).astype(np.uint8)
 
 
 def crops(

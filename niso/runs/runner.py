@@ -260,9 +260,10 @@ def _check_split(folder: Run, drawn: Mapping[str, Any]) -> None:
     facts = folder.facts
     for key in drawn.keys() - set(REBUILT):
         if facts.get(key, drawn[key]) != drawn[key]:
+            what = "" if key == "values" else ", and is split in another way"
             raise InputError(
-                f"{folder.path}: its data has changed since it was trained, and is split in another way: bring back "
-                "what it was trained on, or start a new run"
+                f"{folder.path}: its data has changed since it was trained{what}: bring back what it was trained on, "
+                "or start a new run"
             )
 
 

@@ -103,6 +103,15 @@ def test_16_bits_are_scaled_not_clipped(folder):
     np.testing.assert_array_equal(np.asarray(image)[..., 0], grey >> 8)
 
 
+@pytest.mark.parametrize(("dtype", "most"), [(np.uint16, 4095), (np.int32, 255), (np.int32, 70_000)])
+def test_other_ranges_than_8_and_16_bits_are_refused(folder, dtype, most):
+    Image.fromarray(np.linspace(0, most, 20 * 16).reshape(16, 20).astype(dtype)).save(folder / "4.tif")
+    with pytest.raises(
+        InputError, match=rf"4.tif cannot be read \(its grey values are 0 … {most}, not of full 16 bits"
+    ):
+        photographs(folder)
+
+
 def test_floating_point_images_are_refused(folder):
     Image.fromarray(np.zeros((16, 20), np.float32)).save(folder / "f.tif")
     with pytest.raises(InputError, match="floating-point"):

@@ -26,14 +26,14 @@ class ArrayReader(Reader):
     @classmethod
     def fits(cls, path: Path, reading: Reading) -> bool:
         if path.is_dir():
-            return any(path.glob("*.npy"))
+            return bool(array_files(path))
         return path.suffix.lower() in (".npz", ".safetensors", ".npy")
 
     @classmethod
     def names(cls, path: Path, reading: Reading) -> set[str]:
         with _reading(path):
             if path.is_dir():
-                return {file.stem for file in path.glob("*.npy")}
+                return {file.stem for file in array_files(path)}
             if path.suffix.lower() == ".npz":
                 with zipfile.ZipFile(path) as archive:
                     return {Path(name).stem for name in archive.namelist()}
@@ -49,19 +49,24 @@ class ArrayReader(Reader):
         return make_table(str(path), columns_of(path), reading)
 
 
+def array_files(folder: Path) -> list[Path]:
+    """The .npy files of a folder, but hidden ones, in the order of their names."""
+    return sorted(file for file in folder.glob("*.npy") if not file.name.startswith("."))
+
+
 def columns_of(path: Path) -> Mapping[str, Any]:
     """All arrays: memory-mapped where the file allows it, which a compressed one does not.
 
     Raises:
         InputError: the file is damaged, or holds Python objects.
     """
+    if path.is_dir():
+        return {file.stem: columns_of(file)["x"] for file in array_files(path)}
     with _reading(path):
         return _columns(path)
 
 
 def _columns(path: Path) -> Mapping[str, Any]:
-    if path.is_dir():
-        return {file.stem: np.load(file, mmap_mode="r", allow_pickle=False) for file in sorted(path.glob("*.npy"))}
     if path.suffix.lower() == ".npy":
         return {"x": np.load(path, mmap_mode="r", allow_pickle=False)}
     if path.suffix.lower() == ".safetensors":

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from niso.data.pairs.arrays import columns_of
+from niso.data.pairs.arrays import array_files, columns_of
 from niso.data.pairs.squares import read_pictures
 from niso.data.pairs.table import check_finite, check_numbers
 from niso.data.photographs import EXTENSIONS, pictures_in
@@ -54,7 +54,7 @@ def read_observations(
     """
     if not path.exists():
         raise InputError(f"{path} does not exist: give an array file, a picture, or a folder of pictures")
-    if path.suffix.lower() in ARRAYS or (path.is_dir() and any(path.glob("*.npy"))):
+    if path.suffix.lower() in ARRAYS or (path.is_dir() and array_files(path)):
         return _arrays(path, hides)
     files = [path] if path.suffix.lower() in EXTENSIONS else pictures_in(path) if path.is_dir() else []
     if not files:

@@ -20,7 +20,16 @@ class PairedReader(Reader):
 
     @classmethod
     def fits(cls, path: Path, reading: Reading) -> bool:
-        return (path / "a").is_dir() and (path / "b").is_dir()
+        if not ((path / "a").is_dir() and (path / "b").is_dir()):
+            return False
+        others = (folder for folder in sorted(path.iterdir()) if folder.name not in _FOLDERS and folder.name[0] != ".")
+        other = next((folder for folder in others if folder.is_dir() and pictures_in(folder)), None)
+        if other is not None and not reading.transform and _by_name(path / "a").keys() == _by_name(path / "b").keys():
+            raise InputError(
+                f"{path} holds a/ and b/ with pictures of the same names, and {other.name}/: for pairs leave a/ and b/ "
+                "(and c/) alone there; for classes give --transform; give clips other names than a and b"
+            )
+        return other is None
 
     @classmethod
     def names(cls, path: Path, reading: Reading) -> set[str]:

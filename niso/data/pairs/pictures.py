@@ -9,9 +9,10 @@ import numpy as np
 from PIL import Image
 
 from niso.data.pairs.squares import check_memory, read_pictures
-from niso.data.pairs.table import FEWEST, Reader, Reading, Table
+from niso.data.pairs.table import FEWEST, Reader, Reading, Table, some_of
 from niso.data.photographs import crops, open_photograph, pictures_in, shipped
 from niso.errors import InputError
+from niso.files import digest
 from niso.random import step_seed
 
 CROPS = 10_000
@@ -44,7 +45,8 @@ class PictureReader(Reader):
         label = np.array([classes.index(file.relative_to(path).parts[0]) for file in files]) if classes else None
         if count:
             table = cropped(str(path), files, count, size, reading.memory)
-            return table if label is None else replace(table, label=label[table.source], classes=classes)
+            each = len(table) // len(files)
+            return table if label is None else replace(table, label=label.repeat(each), classes=classes)
         if len(files) < FEWEST:
             raise InputError(
                 f"{path} holds {len(files)} pictures: at least {FEWEST} are needed, or --crops of larger ones"
@@ -54,12 +56,18 @@ class PictureReader(Reader):
 
 
 def shipped_photographs(reading: Reading, size: int) -> Table:
-    """Crops of the photographs that come with scikit-image and scikit-learn."""
-    return cropped(NAME, shipped(), reading.crops or CROPS, size, reading.memory)
+    """Crops of the photographs that come with scikit-image and scikit-learn.
+
+    Raises:
+        InputError: none are asked for, or they take too much memory.
+    """
+    if reading.crops == 0:
+        raise InputError(f"--crops 0 takes pictures whole, and {NAME} are too few: give --data, or another --crops")
+    return cropped(NAME, shipped(), CROPS if reading.crops is None else reading.crops, size, reading.memory)
 
 
 def cropped(name: str, files: list[Path], count: int, size: int, memory: float) -> Table:
-    """Random crops of pictures, as many of each.
+    """Random crops of pictures, as many of each. Those of copies of one picture have one source.
 
     Raises:
         InputError: there are fewer than three pictures, or one cannot be read or is too small.
@@ -69,19 +77,38 @@ def cropped(name: str, files: list[Path], count: int, size: int, memory: float) 
     each = max(2, -(-count // len(files)))
     check_memory("crops", each * len(files), size, memory)
     pixels = np.empty((len(files), each, 3, size, size), np.uint8)
+    source, seen = list[int](), dict[str, int]()
     for number, file in enumerate(files):
-        drawn = crops([open_photograph(file)], each, size, step_seed(0, number, "crops") % (1 << 32))
+        picture = open_photograph(file)
+        source.append(seen.setdefault(digest(repr(picture.size).encode(), picture.tobytes()), len(seen)))
+        drawn = crops([picture], each, size, step_seed(0, number, "crops") % (1 << 32))
         squares = drawn.numpy().reshape(each, size, size, 3).transpose(0, 3, 1, 2)
         pixels[number] = ((squares + 1) * 127.5).round()
-    source = np.arange(len(files)).repeat(each)
-    return Table(name, "images", {"x": pixels.reshape(-1, 3, size, size)}, source=source)
+    x = pixels.reshape(-1, 3, size, size)
+    return Table(name, "images", {"x": x}, source=np.array(source).repeat(each), cropped=True)
 
 
 def _classes(path: Path, files: list[Path]) -> tuple[str, ...]:
-    """Names of the folders of classes; empty where there are not two, or some pictures are in none."""
-    parts = [file.relative_to(path).parts for file in files]
-    names = sorted({part[0] for part in parts})
-    return tuple(names) if len(names) > 1 and all(len(part) > 1 for part in parts) else ()
+    """Names of the folders of classes; empty where there are not two, or some pictures are in none.
+
+    Raises:
+        InputError: all of them hold the same folders of pictures, as train/ and test/ do.
+    """
+    below = dict[str, set[str]]()  # "" for pictures of the folder itself
+    for file in files:
+        first, *others = file.relative_to(path).parts
+        if not others:
+            return ()
+        below.setdefault(first, set()).add(others[0] if len(others) > 1 else "")
+    names, within = sorted(below), below[min(below)]
+    if len(names) < 2:
+        return ()
+    if len(within) > 1 and "" not in within and all(folders == within for folders in below.values()):
+        raise InputError(
+            f"{path}: each of its folders ({some_of(names)}) holds the same folders ({some_of(sorted(within))}), but "
+            "classes are the outermost folders: give one of them as DATA"
+        )
+    return tuple(names)
 
 
 def _shorter_side(file: Path) -> int:

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from niso.data.pairs.split import Parts, fingerprint, split
+from niso.data.pairs.split import Parts, fingerprint, sampled, split
 from niso.data.pairs.table import Scaling, Table, range_of, scaling_of
 from niso.data.pairs.transforms import make_transformations
 from niso.data.pairs.variation import Variation
@@ -43,6 +43,10 @@ class PairData(ABC):
         scaling: how values become numbers of order one; by the training part.
         range: smallest and largest value of all observations, as the user has them.
         fingerprint: a word for the rows and their parts, see `split.fingerprint`.
+        values: a word for the observations, see `split.sampled`.
+
+    Raises:
+        InputError: values are too large to be scaled.
     """
 
     views: int = 2
@@ -55,7 +59,7 @@ class PairData(ABC):
         self.rows: dict[Part, Int[Tensor, " rows"]] = {
             part: torch.from_numpy(np.ascontiguousarray(getattr(parts, part))) for part in PARTS
         }
-        self.fingerprint = fingerprint(table, parts)
+        self.fingerprint, self.values = fingerprint(table, parts), sampled(table)
         self.note = "; ".join(filter(None, [table.note, parts.note]))
         self.scaling: Scaling = scaling_of(table, parts.train)
         self.range = range_of(table, self.scaling)
@@ -157,7 +161,7 @@ class PairData(ABC):
 
 def scaled(values: Tensor, scaling: Scaling) -> Tensor:
     """(values − offset) / scale in float32."""
-    values = values if values.dtype == torch.float64 else values.float()
+    values = values.double() if values.dtype in _WIDE else values.float()
     offset, scale = _tensors(scaling, values.dtype, values.device)
     return ((values - offset) / scale).float()
 
@@ -182,7 +186,8 @@ def pair_data(
     """The pairs that a table gives: recorded ones, frames of clips, or those that niso makes itself.
 
     Raises:
-        InputError: the table has single observations and no transformation is named, or one is named in vain.
+        InputError: the table has single observations and no transformation is named, or one is named in vain; or it
+            cannot be cut into parts or scaled.
     """
     parts = split(table, validation, test)
     if "tx" in table.views or table.clip is not None:
@@ -384,7 +389,7 @@ class _Groups(NamedTuple):
 
 
 def as_tensor(values: np.ndarray) -> Tensor:
-    """An array of any real type as a tensor; unsigned integers that torch lacks, and half precision, as float32.
+    """An array of any real type as a tensor; types that torch lacks, and half precision, as floats that hold them.
 
     Raises:
         TypeError: the values are no real numbers.
@@ -402,7 +407,11 @@ def as_tensor(values: np.ndarray) -> Tensor:
 
 
 _KEPT = (np.uint8, np.int16, np.int32, np.float32, np.float64)
+_WIDE = (torch.int32, torch.int64, torch.float64)
+"""Types whose values have more digits than float32 holds."""
 
 
 def _kept(dtype: np.dtype) -> np.dtype:
-    return dtype if dtype in _KEPT else np.dtype(np.float64 if dtype.itemsize > 4 else np.float32)
+    if dtype in _KEPT:
+        return dtype
+    return np.dtype(np.float64 if dtype.itemsize > 4 or dtype == np.uint32 else np.float32)

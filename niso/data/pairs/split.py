@@ -10,7 +10,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from niso.data.pairs.table import Table
-from niso.errors import InputError
+from niso.errors import InputError, counted
 from niso.files import digest
 
 SEED = 20_241_210
@@ -41,9 +41,14 @@ def split(table: Table, validation: float, test: float) -> Parts:
     parts = _parts(table, validation, test)
     for rows, what in zip(parts[:3], ("train on", "validate on", "hold out"), strict=True):
         if len(rows) < 2:
+            problem, more = f"are left to {what} that occur in no other part", "more that differ"
+            for units, word in ((table.source, "source"), (table.clip, "clip")):
+                if units is not None:
+                    problem = f"of {counted(len(np.unique(units)), word)} are left to {what}"
+                    more = f"more {word}s (3 at least)"
             raise InputError(
-                f"{table.name}: fewer than two observations are left to {what} that occur in no other part: give more "
-                "that differ, or other shares by --validation and --test"
+                f"{table.name}: fewer than two observations {problem}: give {more}, or other shares by --validation "
+                "and --test"
             )
     return parts
 
@@ -55,6 +60,12 @@ def fingerprint(table: Table, parts: Parts) -> str:
     return digest(
         shapes, *(b"-" if rows is None else np.ascontiguousarray(rows, np.int64).tobytes() for rows in columns)
     )
+
+
+def sampled(table: Table) -> str:
+    """A word that changes where values of the observations do, by rows at even distances."""
+    rows = np.unique(np.linspace(0, len(table) - 1, 256).astype(int))
+    return digest(*(np.ascontiguousarray(view[rows]).tobytes() for view in table.views.values()))
 
 
 def _parts(table: Table, validation: float, test: float) -> Parts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
@@ -49,6 +49,8 @@ class Reading(Strict):
 
     def __post_init__(self) -> None:
         require(self, "size", "skip", "memory", positive=True)
+        if self.size == 1:
+            raise ValueError("size must be at least 2, got 1")
         require(self, "crops")
 
 
@@ -67,6 +69,8 @@ BYTES = Scaling((127.5,), (127.5,))
 """Of values 0 … 255 to −1 … 1."""
 _BRIGHT = 32
 """Pictures in bytes have values as large; masks, labels and counts in bytes have not, and are scaled by their own."""
+_LARGEST = float(np.finfo(np.float32).max)
+"""Scaled values are float32, and so is what predictions are scaled back by."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +90,7 @@ class Table:
             own. Rows of one are in one part.
         points: (N, dimensions) coordinates of points; weights: (N,) areas of points or latent masses to start from.
         note: what a user should know of how it was read.
+        cropped: whether rows are random crops of pictures, of which there may be few.
     """
 
     name: str
@@ -99,6 +104,7 @@ class Table:
     points: np.ndarray | None = None
     weights: np.ndarray | None = None
     note: str = ""
+    cropped: bool = False
 
     def __len__(self) -> int:
         return len(self.views["x"])
@@ -203,18 +209,19 @@ def kind_of(name: str, x: np.ndarray, reading: Reading, on_points: bool) -> Kind
         fitting = {"images": (3, 4), "signals": (2, 3), "points": (2, 3)}[reading.kind]
         if x.ndim not in fitting:
             raise InputError(f"{name}: x is {shape}, which are not {reading.kind}: choose another --kind")
+    if x.ndim == 4 and x.shape[3] <= 4 < x.shape[1] and x.shape[3] < x.shape[2]:
+        raise InputError(
+            f"{name}: x is {shape}, with channels last: give (n, C, H, W), in NumPy x.transpose(0, 3, 1, 2)"
+        )
+    if reading.kind != "auto":
         return reading.kind
     if x.ndim == 4:
-        if x.shape[-1] in (1, 3, 4) and x.shape[1] > 4:
-            raise InputError(
-                f"{name}: x is {shape}, with channels last: give (n, C, H, W), in NumPy x.transpose(0, 3, 1, 2)"
-            )
         return "images"
     if on_points:
         return "points"
     if x.ndim == 2:
         return "signals"
-    if x.shape[1] == x.shape[2] or x.dtype == np.uint8:
+    if x.shape[1] == x.shape[2] or (x.dtype == np.uint8 and min(x.shape[1:]) > _MANY_CHANNELS):
         return "images"
     if x.shape[2] <= _MANY_CHANNELS and x.shape[2] < x.shape[1]:
         return "signals"
@@ -268,6 +275,9 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
 
     Args:
         rows: to train on; what is scaled depends on no others.
+
+    Raises:
+        InputError: values are too large to be scaled.
     """
     x = table.views["x"]
     chosen = x[np.sort(rows[np.linspace(0, len(rows) - 1, min(_ROWS, len(rows))).astype(int)])].astype(np.float64)
@@ -275,11 +285,24 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
         low, high = float(chosen.min()), float(chosen.max())
         if x.dtype == np.uint8 and high >= _BRIGHT:
             return BYTES
-        return Scaling(((low + high) / 2,), ((high - low) / 2 or 1.0,))
-    axes = tuple(range(chosen.ndim - 1))
-    offset, deviation = chosen.mean(axes), chosen.std(axes)
-    constant = deviation <= 1e-6 * np.abs(chosen).max(axes, initial=0)
-    return Scaling(tuple(offset.tolist()), tuple(np.where(constant, 1.0, deviation).tolist()))
+        scaling = Scaling(((low + high) / 2,), ((high - low) / 2 or 1.0,))
+    else:
+        axes = tuple(range(chosen.ndim - 1))
+        lowest, highest = chosen.min(axes), chosen.max(axes)
+        with np.errstate(over="ignore", invalid="ignore"):  # which is refused below
+            offset, deviation = chosen.mean(axes), chosen.std(axes)
+        rounding = 1e-6 if x.dtype.kind == "f" and x.dtype.itemsize <= 4 else 1e-13
+        constant = (lowest == highest) | (deviation <= rounding * np.maximum(abs(lowest), abs(highest)))
+        scaling = Scaling(tuple(offset.tolist()), tuple(np.where(constant, 1.0, deviation).tolist()))
+    if not (np.abs(scaling) <= _LARGEST).all():
+        reached = np.abs(chosen).max()
+        raise InputError(f"{table.name}: values of x reach {reached:.0e}: bring them to smaller units")
+    return scaling
+
+
+def some_of(names: Sequence[str]) -> str:
+    """A few names, in words."""
+    return ", ".join([*names[:3], *(["…"] if len(names) > 3 else [])])
 
 
 def range_of(table: Table, scaling: Scaling) -> tuple[float, float]:

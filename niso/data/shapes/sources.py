@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from niso.errors import InputError, nearest
+from niso.files import files_below
 
 SUFFIXES = (".off", ".obj", ".ply")
 RELEASED = ("base", "mobius", "base_sphere", "mobius_sphere")
@@ -54,8 +55,8 @@ def find_sources(given: Path, labels: Path | None = None, leave_out: Sequence[st
         leave_out: classes to leave out.
 
     Raises:
-        InputError: there are no shapes; a label or a file is missing; two files have the same class and name; a class
-            to leave out does not exist.
+        InputError: there are no shapes; a mesh is in no class's folder; a label or a file is missing; two files
+            have the same class and name; a class to leave out does not exist.
     """
     if not given.exists():
         raise InputError(f"{given} does not exist: give a folder of meshes, or a CSV file of labels")
@@ -64,6 +65,8 @@ def find_sources(given: Path, labels: Path | None = None, leave_out: Sequence[st
     if released and not {"base_sphere", "mobius_sphere"} <= folders:
         raise InputError(f"{given} lacks one of the folders {', '.join(RELEASED)}: add it")
     root = given / "base" if released else given
+    if _is_mesh(given):
+        raise InputError(f"{given} is a single mesh: give a folder with a folder of meshes for each class")
     if given.is_file():
         if labels:
             raise InputError(f"{given} is a table of labels itself: leave --labels out, or give the folder of meshes")
@@ -72,6 +75,13 @@ def find_sources(given: Path, labels: Path | None = None, leave_out: Sequence[st
         named = _of_table(labels, root)
     else:
         named = [(path.parent.name, path) for path in root.glob("[!.]*/*") if _is_mesh(path)]
+        outside = [path for path in files_below(root, SUFFIXES) if path.parent.parent != root]
+        if named and outside:
+            raise InputError(
+                f"{outside[0]} is in no class's folder"
+                f"{f', and {len(outside) - 1} more meshes are not' if len(outside) > 1 else ''}: "
+                f"a class is a folder of meshes in {given}; move or remove the others, or give --labels"
+            )
     if unknown := sorted(set(leave_out) - {label for label, _ in named}):
         raise InputError(f"no class {unknown[0]!r} to leave out{nearest(unknown[0], {label for label, _ in named})}")
     kept = [(label, path) for label, path in named if label not in leave_out]

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from niso.data.pairs.sampling import PairData, Part
+from niso.data.pairs.table import some_of
 from niso.errors import InputError
 from niso.experiments.pairs.presets import Architecture, PairsConfig
 from niso.experiments.pairs.recipes import Chosen, recipe
@@ -86,14 +87,16 @@ def said(chosen: Chosen, data: PairData, points: int, method: str) -> str:
     table = data.table
     size = "×".join(map(str, table.shape))
     drawn = ", ".join(f"{data.count(part)} {word}" for part, word in _PARTS)
+    classes = f" in {len(table.classes)} classes ({some_of(table.classes)})" if table.classes else ""
+    varied = f"mirrored, turned and recoloured (variation {chosen.variation:g})" if chosen.variation else ""
     words = [
-        f"{len(table):,} {table.kind} of {size} ({drawn}), {data.paired}",
+        f"{len(table):,} {table.kind} of {size}{classes} ({drawn}), {data.paired}",
         f"{_NETWORKS[chosen.architecture]}, {points} latent points, {chosen.latent_channels} channels",
         f"rank {chosen.rank}",
         f"method {method}{f' in groups of {chosen.group}' if METHODS.find(method).grouped else ''}",
         f"{chosen.training.steps:,} steps of {chosen.training.batch_size}",
     ]
-    return "; ".join([*words, *filter(None, [data.note])])
+    return "; ".join([*words, *filter(None, [varied, data.note])])
 
 
 _PARTS: tuple[tuple[Part, str], ...] = (
@@ -146,9 +149,7 @@ def moves_values(data: PairData, count: int = 512) -> bool:
 def _variation(config: PairsConfig, data: PairData) -> float:
     if config.variation is not None:
         return config.variation
-    table = data.table
-    crops = table.kind == "images" and table.source is not None and "tx" not in table.views
-    return VARIATION if crops else 0.0
+    return VARIATION if data.table.cropped else 0.0
 
 
 def _sizes(chosen: Chosen, data: PairData) -> dict[str, Any]:

@@ -7,8 +7,11 @@ import pytest
 import torch
 from PIL import Image
 
+from niso.data.pairs.clips import ClipReader
 from niso.data.pairs.find import find_reader
-from niso.data.pairs.sampling import PARTS, pair_data, scaled, unscaled
+from niso.data.pairs.paired import PairedReader
+from niso.data.pairs.pictures import PictureReader, shipped_photographs
+from niso.data.pairs.sampling import PARTS, as_tensor, pair_data, scaled, unscaled
 from niso.data.pairs.split import split
 from niso.data.pairs.table import Reading, make_table
 from niso.data.pairs.transforms import make_transformations
@@ -73,6 +76,8 @@ def test_a_part_that_would_be_empty_is_refused():
         InputError, match="DATA: fewer than two observations are left to train on that occur in no other part"
     ):
         paired(x=same, tx=signals())
+    with pytest.raises(InputError, match="observations of 2 sources are left to train on: give more sources"):
+        paired("shift", x=signals(), source=np.arange(40) % 2)
 
 
 def test_groups_share_their_transformation():
@@ -166,6 +171,21 @@ def test_scaling_is_undone():
     torch.testing.assert_close(unscaled(scaled(values, data.scaling), data.scaling), values)
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int64, np.float64])
+def test_large_numbers_keep_their_digits(dtype):
+    times = 1_600_000_000 + np.arange(40, dtype=dtype)[:, None].repeat(8, 1)
+    data = paired("shift", x=times)
+    values = data.view("x", torch.arange(40))
+    assert values.dtype == torch.float32 and len(values.unique()) == 40
+    assert scaled(as_tensor(times), data.scaling).unique().equal(values.unique())
+
+
+def test_other_values_are_told_by_a_word():
+    x = signals(1_000)
+    words = [paired(x=values, tx=x + 1).values for values in (x, x.copy(), x + 1e-3)]
+    assert words[0] == words[1] != words[2]
+
+
 def test_data_that_is_not_in_memory_gives_the_same(tmp_path):
     x = np.random.default_rng(0).standard_normal((40, 8, 2))
     np.save(tmp_path / "x.npy", x)
@@ -205,6 +225,20 @@ def test_paired_folders_are_matched_by_name(tmp_path):
     (tmp_path / "a" / "lonely.png").write_bytes(b"not a picture")
     with pytest.raises(InputError, match=r"lonely.png cannot be read .*: repair or remove it"):
         read(tmp_path)
+
+
+def test_folders_that_are_more_than_a_and_b_are_no_pairs(tmp_path):
+    for folder in "abc":
+        write(tmp_path / folder / "0.png", 0)
+    (tmp_path / "notes").mkdir()
+    write(tmp_path / ".thumbnails" / "0.png", 0)
+    assert find_reader(tmp_path, Reading()) is PairedReader
+    write(tmp_path / "d" / "0.png", 0)
+    with pytest.raises(InputError, match="for pairs leave a/ and b/"):  # or masks beside them
+        find_reader(tmp_path, Reading())
+    assert find_reader(tmp_path, Reading(transform="rotation")) is PictureReader
+    write(tmp_path / "a" / "1.png", 0)
+    assert find_reader(tmp_path, Reading()) is ClipReader
 
 
 def test_clips_are_paired_within_themselves_and_not_across(tmp_path):
@@ -251,3 +285,26 @@ def test_folders_of_pictures_are_classes_and_large_pictures_are_cut(tmp_path):
         pair_data(read(tmp_path / "large"), None, 5, 0.1, 0.1, 1.0, torch.device("cpu"))
     with pytest.raises(InputError, match="allow it by --memory 1, or choose a smaller --size"):
         read(tmp_path / "large", transform="rotation", crops=0, memory=1e-6)
+    with pytest.raises(InputError, match=r"--crops 0 takes pictures whole, and the photographs .* too few"):
+        shipped_photographs(Reading(crops=0), 8)
+
+
+def test_crops_of_copies_of_a_picture_stay_together(tmp_path):
+    for number in range(6):
+        write(tmp_path / f"{number}.png", number, 40)
+        write(tmp_path / f"{number}-copy.bmp", number, 40)
+    (tmp_path / "link.png").symlink_to(tmp_path / "3.png")
+    table = read(tmp_path, transform="rotation", crops=52)
+    values = table.views["x"][:, 0, 0, 0]
+    assert table.cropped and len(np.unique(table.source)) == 6
+    assert all(len(np.unique(values[table.source == source])) == 1 for source in range(6))
+
+
+def test_folders_of_parts_are_not_taken_for_classes(tmp_path):
+    for number in range(32):
+        write(tmp_path / ("test", "train")[number % 2] / ("cat", "dog")[number // 16] / f"{number}.png", number)
+    with pytest.raises(InputError, match=r"\(test, train\) holds the same folders \(cat, dog\).*one of them as DATA"):
+        read(tmp_path, transform="rotation")
+    assert read(tmp_path / "train", transform="rotation").classes == ("cat", "dog")
+    write(tmp_path / "test" / "bird" / "0.png", 0)
+    assert read(tmp_path, transform="rotation").classes == ("test", "train")

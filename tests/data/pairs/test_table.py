@@ -45,6 +45,17 @@ def test_a_kind_that_shape_does_not_tell_is_asked_for():
         table(x=x)
     assert table(Reading(kind="images"), x=x).shape == (1, 30, 40)
     assert table(Reading(kind="signals"), x=x).shape == (30, 40)
+    with pytest.raises(InputError, match="with channels last"):
+        table(Reading(kind="images"), x=noise(16, 16, 3))
+    for small in ((8, 3, 3), (2, 16, 16)):
+        assert table(x=noise(*small)).shape == small
+
+
+def test_bytes_are_pictures_only_where_both_sides_are_large():
+    read = [table(x=np.zeros((N, *shape), np.uint8)) for shape in ((100, 80), (100, 3))]
+    assert [(of.kind, of.shape) for of in read] == [("images", (1, 100, 80)), ("signals", (100, 3))]
+    with pytest.raises(InputError, match="Say so by --kind"):
+        table(x=np.zeros((N, 10, 12), np.uint8))
 
 
 X = noise(30, 2)
@@ -64,6 +75,7 @@ BAD = {
     "no x": ({"tx": X}, "has no x"),
     "a misspelt name": ({"x": X, "lable": np.arange(N)}, "'lable', which is not known; did you mean label"),
     "channels last": ({"x": noise(16, 16, 3)}, r"give \(n, C, H, W\), in NumPy x.transpose"),
+    "two channels last": ({"x": noise(16, 16, 2)}, r"give \(n, C, H, W\), in NumPy x.transpose"),
     "objects": ({"x": np.array([{}] * N)}, "Python objects"),
     "words": ({"x": np.array(["a"] * N)}, "give integers or floating-point"),
     "masked": ({"x": np.ma.masked_greater(X, 1)}, "some values of x are masked"),
@@ -99,6 +111,22 @@ def test_images_are_scaled_to_minus_one_to_one_and_signals_channel_by_channel():
     signals = np.stack([5 + 3 * noise(50), np.full((N, 50), 2.0)], axis=-1)
     (first, second), (deviation, constant) = scaling_of(table(x=signals), rows)
     assert abs(first - 5) < 1 and abs(deviation - 3) < 0.5 and (second, constant) == (2.0, 1.0)
+
+
+def test_what_counts_as_constant_depends_on_the_type():
+    rows = np.arange(N)
+    x = 1.6e9 + 100 * noise(50, dtype=np.float64)
+    for values in (x, x.round().astype(np.int64)):
+        assert 80 < scaling_of(table(x=values), rows).scale[0] < 120
+    assert scaling_of(table(x=x.astype(np.float32)), rows).scale == (1.0,)
+    assert scaling_of(table(x=np.full((N, 50), 0.1)), rows).scale == (1.0,)
+
+
+@pytest.mark.parametrize("shape", [(30, 2), (8, 8)])
+def test_values_too_large_to_be_scaled_are_refused(shape):
+    huge = table(x=1e300 * noise(*shape, dtype=np.float64).clip(-1, 1))
+    with pytest.raises(InputError, match=r"DATA: values of x reach 1e\+300: bring them to smaller units"):
+        scaling_of(huge, np.arange(N))
 
 
 @pytest.fixture(params=["npz", "compressed.npz", "safetensors", "folder"])
@@ -165,10 +193,19 @@ def test_damaged_and_missing_files_are_named(tmp_path):
     (tmp_path / "text.npy").write_text("1 2 3")
     with pytest.raises(InputError, match=r"text.npy cannot be read \(it is no NumPy file\): save it again"):
         ArrayReader.read(tmp_path / "text.npy", Reading(), 32)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    np.save(folder / "x.npy", X)
+    (folder / "._x.npy").write_bytes(b"of macOS")
+    assert ArrayReader.names(folder, Reading()) == {"x"} and len(ArrayReader.read(folder, Reading(), 32)) == N
+    (folder / "tx.npy").write_text("1 2 3")
+    with pytest.raises(InputError, match=r"tx.npy cannot be read \(it is no NumPy file\): save it again"):
+        ArrayReader.read(folder, Reading(), 32)
     with pytest.raises(InputError, match=r"does not exist: give --data a file \.npz"):
         find_reader(tmp_path / "nowhere", Reading())
+    (empty := tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="nothing that can be paired"):
-        find_reader(tmp_path, Reading())
+        find_reader(empty, Reading())
 
 
 def test_bfloat16_tensors_are_read_or_refused_in_one_line(tmp_path):

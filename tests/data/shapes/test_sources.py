@@ -22,7 +22,7 @@ def names(*given) -> list[str]:
 
 
 def test_class_folders(tmp_path: Path) -> None:
-    touch(tmp_path, "dog/b.OFF", "dog/a.ply", "cat/a.obj", "cat/readme.txt", "dog/.a.off", ".git/x.off", "stray.off")
+    touch(tmp_path, "dog/b.OFF", "dog/a.ply", "cat/a.obj", "cat/readme.txt", "dog/.a.off", ".git/x.off")
     assert names(tmp_path) == ["cat/a", "dog/a", "dog/b"]
     assert names(tmp_path, None, ("dog",)) == ["cat/a"]
 
@@ -110,3 +110,11 @@ def test_wrong_tables_are_named(tmp_path: Path, content: str | bytes, message: s
     table = touch(tmp_path, "a.off") / "labels.csv"
     table.write_bytes(content if isinstance(content, bytes) else content.encode())
     assert message in refusal(table)
+
+
+def test_no_mesh_is_left_out_in_silence(tmp_path: Path) -> None:
+    touch(tmp_path, "a/1.off", "b/1.off", "b/sub/deep.off", "lost.off")
+    with pytest.raises(InputError, match=r"deep\.off is in no class's folder, and 1 more meshes are not"):
+        find_sources(tmp_path)
+    with pytest.raises(InputError, match="is a single mesh: give a folder"):
+        find_sources(tmp_path / "lost.off")

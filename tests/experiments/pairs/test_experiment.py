@@ -61,8 +61,14 @@ def test_data_that_has_grown_is_refused(run, refused, niso, tmp_path):
     np.savez(data, **{name: np.concatenate([values, values[:1] + 1]) for name, values in columns.items()})
     before = (folder / "metrics.json").read_text()
     assert "its data has changed since it was trained" in refused("evaluate", folder)
+    np.savez(data, **{name: 2 * values for name, values in columns.items()})
+    assert "its data has changed since it was trained" in refused("evaluate", folder)
     assert (folder / "metrics.json").read_text() == before
     np.savez(data, **columns)
+    assert niso("evaluate", folder).status == 0
+    facts = json.loads((folder / "run.json").read_text())
+    del facts["values"]  # as of older versions
+    (folder / "run.json").write_text(json.dumps(facts))
     assert niso("evaluate", folder).status == 0
 
 
@@ -83,6 +89,16 @@ def test_pictures_under_homographies(run, tmp_path):
     out, err, _ = run(pictures(tmp_path / "data"), "--transform", "homography", "--size", "8", "--group-size", "2")
     assert "method niso-group in groups of 2" in err and "relative_map_error" in out
     assert all(name in out for name in ("retrieval_map ", "retrieval_first_latents", "retrieval_map_raw"))
+
+
+def test_crops_are_varied_and_the_users_own_parts_are_not(run, niso, tmp_path):
+    words = ["--transform", "rotation", "--size", "8", "--crops", "32"]
+    assert "; mirrored, turned and recoloured (variation 0.2)" in run(pictures(tmp_path / "data"), *words)[1]
+    x = np.random.default_rng(0).integers(256, size=(24, 3, 8, 8), dtype=np.uint8)
+    np.savez(tmp_path / "own.npz", x=x, source=np.arange(24) // 2, label=np.arange(24) % 4)
+    words = ["--data", tmp_path / "own.npz", "--transform", "rotation", *SHORT, "--out", tmp_path / "own"]
+    status, _, err = niso("run", "pairs", *words)
+    assert status == 0 and "in 4 classes (0, 1, 2, …)" in err and "variation" not in err
 
 
 def test_functions_on_points_start_from_their_weights_and_are_drawn(tmp_path, niso, drawn):
