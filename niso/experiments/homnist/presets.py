@@ -120,7 +120,8 @@ MEDIUM = replace(
 """Like `small`, for longer; 40,000 test images.
 
 `niso run homnist --preset medium --data-dir MNIST --precision bf16-mixed --compile`, about 9 minutes on one core of an
-AMD EPYC. Records, with a table and from before the validation split: results/homnist/homnist-medium-*.json."""
+AMD EPYC. Records: results/homnist-medium, in float32; with a table and from before the validation split:
+results/homnist/homnist-medium-*.json."""
 
 LONG = replace(
     SMALL,
@@ -151,8 +152,8 @@ QUICK = replace(
 )
 """scikit-learn's digits, on 24×24 pixels: no network, a few minutes.
 
-`niso run homnist`, about 3 minutes on one core of an AMD EPYC. Records, with a table and from before the validation
-split: results/homnist/homnist-quick-*.json."""
+`niso run homnist`, about 3 minutes on one core of an AMD EPYC. Records: results/homnist-quick, in float32; with a table
+and from before the validation split: results/homnist/homnist-quick-*.json."""
 
 _FEWER = {"rank": 16, "conv": {"latent_channels": 64}}
 _OWN: dict[str, dict[str, Any]] = {
