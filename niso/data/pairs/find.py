@@ -16,7 +16,7 @@ def find_reader(path: Path, reading: Reading) -> type[Reader]:
         InputError: there is no such path, or nothing that is read.
     """
     if not path.exists():
-        raise InputError(f"{path} does not exist: give --data {choices()}")
+        raise InputError(f"{path} does not exist: give --data, or to a run in its config.yaml, {choices()}")
     for name in READERS:
         reader = READERS.find(name)
         if reader.fits(path, reading):

@@ -201,7 +201,7 @@ def test_damaged_and_missing_files_are_named(tmp_path):
     (folder / "tx.npy").write_text("1 2 3")
     with pytest.raises(InputError, match=r"tx.npy cannot be read \(it is no NumPy file\): save it again"):
         ArrayReader.read(folder, Reading(), 32)
-    with pytest.raises(InputError, match=r"does not exist: give --data a file \.npz"):
+    with pytest.raises(InputError, match=r"does not exist: give --data, or to a run in its config.yaml, a file \.npz"):
         find_reader(tmp_path / "nowhere", Reading())
     (empty := tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="nothing that can be paired"):
