@@ -51,7 +51,8 @@ class ClipReader(Reader):
             raise InputError(
                 f"{path} holds {len(clip)} frames that can be paired: at least {FEWEST} are needed{reason}"
             )
-        return Table(str(path), "images", {"x": np.concatenate(frames)}, clip=np.array(clip), note="; ".join(problems))
+        views, note = {"x": np.concatenate(frames)}, "; ".join(problems)
+        return Table(str(path), "images", views, clip=np.array(clip), note=note, decoded=True)
 
 
 def _frames(footage: Footage, size: int) -> tuple[np.ndarray, str]:

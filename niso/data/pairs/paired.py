@@ -52,7 +52,7 @@ class PairedReader(Reader):
             raise InputError(f"{path} holds {len(first)} pairs of pictures: at least {FEWEST} are needed")
         check_memory("pictures", len(first) * len(folders), size, reading.memory)
         views = {_FOLDERS[name]: read_pictures([files[name][stem] for stem in first], size) for name in folders}
-        return Table(str(path), "images", views)
+        return Table(str(path), "images", views, decoded=True)
 
 
 def _by_name(folder: Path) -> dict[str, Path]:

@@ -52,7 +52,8 @@ class PictureReader(Reader):
                 f"{path} holds {len(files)} pictures: at least {FEWEST} are needed, or --crops of larger ones"
             )
         check_memory("pictures", len(files), size, reading.memory)
-        return Table(str(path), "images", {"x": read_pictures(files, size)}, label=label, classes=classes)
+        x = read_pictures(files, size)
+        return Table(str(path), "images", {"x": x}, label=label, classes=classes, decoded=True)
 
 
 def shipped_photographs(reading: Reading, size: int) -> Table:
@@ -85,7 +86,7 @@ def cropped(name: str, files: list[Path], count: int, size: int, memory: float) 
         squares = drawn.numpy().reshape(each, size, size, 3).transpose(0, 3, 1, 2)
         pixels[number] = ((squares + 1) * 127.5).round()
     x = pixels.reshape(-1, 3, size, size)
-    return Table(name, "images", {"x": x}, source=np.array(source).repeat(each), cropped=True)
+    return Table(name, "images", {"x": x}, source=np.array(source).repeat(each), cropped=True, decoded=True)
 
 
 def _classes(path: Path, files: list[Path]) -> tuple[str, ...]:

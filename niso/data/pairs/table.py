@@ -91,6 +91,7 @@ class Table:
         points: (N, dimensions) coordinates of points; weights: (N,) areas of points or latent masses to start from.
         note: what a user should know of how it was read.
         cropped: whether rows are random crops of pictures, of which there may be few.
+        decoded: whether values are those of a decoder of pictures or videos, which may differ from machine to machine.
     """
 
     name: str
@@ -105,6 +106,7 @@ class Table:
     weights: np.ndarray | None = None
     note: str = ""
     cropped: bool = False
+    decoded: bool = False
 
     def __len__(self) -> int:
         return len(self.views["x"])

@@ -311,8 +311,7 @@ class Pairs(Experiment):
             },
             "chosen": asdict(self.config),
             "split": data.fingerprint,
-            # decoders of videos differ by a digit from machine to machine
-            **({"values": data.values} if table.clip is None else {}),
+            **({} if table.decoded else {"values": data.values}),
         }
 
     @classmethod
