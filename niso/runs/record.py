@@ -37,7 +37,7 @@ def check_recordable(run: Run) -> None:
     if not run.finished:
         raise InputError(f"{run.path} is not finished: `niso resume {run.path}` first, then record it")
     if not run.up_to_date:
-        raise InputError(f"{run.path}: {CHANGED}: `niso resume {run.path}` trains it so, or undo the change")
+        raise InputError(f"{run.path}: {CHANGED}: undo that, or `niso resume {run.path}` where it asks for more steps")
 
 
 def record_of(run: Run) -> dict[str, Any]:
