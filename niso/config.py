@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -117,13 +117,22 @@ class Hardware(Strict):
         require(self, "checkpoint_seconds")
 
 
-def overlaid(config: C, changes: Mapping[str, Any]) -> C:
+def flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested settings by dotted names, e.g. training.steps."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def overlaid(config: Any, changes: Mapping[str, Any]) -> Any:
     """A configuration with nested changes, checked anew."""
     nested = {
         name: overlaid(getattr(config, name), value) if is_dataclass(getattr(config, name)) else value
         for name, value in changes.items()
     }
-    return replace(config, **nested)  # type: ignore[type-var]
+    return replace(config, **nested)
 
 
 def require(config: object, *names: str, positive: bool = False, most: float = math.inf) -> None:

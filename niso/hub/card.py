@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from niso.config import flat
 from niso.experiments import EXPERIMENTS
 from niso.experiments.known import known
 from niso.experiments.settings import Settings
@@ -62,8 +63,8 @@ def card(
     kind = EXPERIMENTS.find(settings.experiment)
     described = next(metric for metric in known(settings.experiment).metrics if metric.key == kind.model_metric)
     value = metrics.get(kind.model_metric)
-    preset = kind.settings_of(settings.preset, settings.method)
-    preset, own = (dict(_flat(asdict(config))) for config in (preset, settings.config))
+    started = kind.settings_of(settings.preset, settings.method)
+    preset, own = (dict(flat(asdict(config))) for config in (started, settings.config))
     changed = [name for name in own if own[name] != preset.get(name)]
     data = facts["data"]
     of = f", {data['kind']}, values {' … '.join(f'{part:g}' for part in data['range'])}" if "range" in data else ""
@@ -82,15 +83,6 @@ def card(
         summary=kind.summary,
         record=", and record.json, the record of the run" if record else "",
     )
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested settings by their paths, e.g. training.steps."""
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def about_of(text: str) -> str:

@@ -66,8 +66,8 @@ def inner_products(vectors: Float[Tensor, "batch rank channels"]) -> Float[Tenso
 def in_own_precision(forward: Callable[[M, Tensor], Tensor]) -> Callable[[M, Tensor], Tensor]:
     """Decorate the `forward` of a head on invariants to run in the precision of its weights, also under autocast.
 
-    Invariants may differ from observation to observation by a hundredth of themselves, of which bfloat16 keeps no
-    digit.
+    Invariants may differ from observation to observation by a hundredth of themselves, of which bfloat16 keeps next to
+    nothing.
     """
 
     @wraps(forward)

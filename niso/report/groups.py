@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from niso.config import flat
 from niso.report.numbers import number, with_error
 from niso.results import Known, Metric
 from niso.training.run import Run
@@ -227,10 +228,10 @@ def _differences(settings: Sequence[Mapping[str, Any]], known: Known) -> list[tu
     A setting that an older run does not know has its default there; where that is not known either, it is off. One that
     the experiment has retired tells nothing.
     """
-    default = dict(_flat(known.defaults))
+    default = dict(_telling(known.defaults))
     retired = tuple(f"config.{name}" for name in known.retired)
     flat = [
-        {name: value for name, value in _flat(values) if not f"{name}.".startswith(tuple(f"{r}." for r in retired))}
+        {name: value for name, value in _telling(values) if not f"{name}.".startswith(tuple(f"{r}." for r in retired))}
         for values in settings
     ]
     names = dict.fromkeys(name for values in flat for name in values)
@@ -244,13 +245,10 @@ def _differences(settings: Sequence[Mapping[str, Any]], known: Known) -> list[tu
     return [tuple(f"{name.removeprefix('config.')} = {text(values, name)}" for name in differing) for values in flat]
 
 
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _telling(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Settings by dotted names, without what names a run, and of the hardware only what changes its results."""
-    for key, value in settings.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{name}.")
-        elif name not in ("experiment", "preset", "method", "seed") and (
+    for name, value in flat(settings):
+        if name not in ("experiment", "preset", "method", "seed") and (
             not name.startswith("hardware.") or name == "hardware.precision"
         ):
             yield name, value

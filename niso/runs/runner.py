@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from niso.collective import together
-from niso.config import to_yaml
+from niso.config import flat, to_yaml
 from niso.errors import InputError
 from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Experiment, Phase
@@ -118,7 +118,7 @@ def _load(old: Run) -> Settings:
     """Settings of a run; InputError where config.yaml is no longer that of the run that was trained."""
     source, facts = old.path / "config.yaml", old.facts
     settings = Settings.load(old.settings, source)
-    trained, asked = dict(_flat(facts.get("settings", {}))), dict(_flat(old.determining))
+    trained, asked = dict(flat(facts.get("settings", {}))), dict(flat(old.determining))
     for key in ("experiment", "method", "seed"):  # older versions did not keep the others of unfinished runs
         trained.setdefault(key, facts.get(key, asked[key]))
     for name in trained.keys() & asked.keys():
@@ -129,15 +129,6 @@ def _load(old: Run) -> Settings:
                 "or start a new run"
             )
     return settings
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Settings by dotted names."""
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def _execute(
@@ -179,9 +170,8 @@ def _train_and_evaluate(
             drawn = experiment.facts()
             _check_split(folder, drawn)
             if training and drawn:
-                begun = any(
-                    (folder.path / "checkpoints").glob("*.safetensors")
-                )  # then networks are as they were chosen
+                # networks and scaling stay as they were when training began
+                begun = any((folder.path / "checkpoints").glob("*.safetensors"))
                 folder.write("facts", {**drawn, **folder.facts} if begun else {**folder.facts, **drawn})
     totals: dict[str, float] = {"steps": 0, "seconds": 0.0}
     before = 0.0  # seconds of training that an interrupted command did

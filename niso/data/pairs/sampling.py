@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from niso.data.pairs.split import Parts, fingerprint, sampled, split
+from niso.data.pairs.split import Parts, fingerprint, split
 from niso.data.pairs.table import Scaling, Table, range_of, scaling_of
 from niso.data.pairs.transforms import make_transformations
 from niso.data.pairs.variation import Variation
@@ -43,7 +43,6 @@ class PairData(ABC):
         scaling: how values become numbers of order one; by the training part.
         range: smallest and largest value of all observations, as the user has them.
         fingerprint: a word for the rows and their parts, see `split.fingerprint`.
-        values: a word for the observations, see `split.sampled`.
 
     Raises:
         InputError: values are too large to be scaled.
@@ -59,7 +58,7 @@ class PairData(ABC):
         self.rows: dict[Part, Int[Tensor, " rows"]] = {
             part: torch.from_numpy(np.ascontiguousarray(getattr(parts, part))) for part in PARTS
         }
-        self.fingerprint, self.values = fingerprint(table, parts), sampled(table)
+        self.fingerprint = fingerprint(table, parts)
         self.note = "; ".join(filter(None, [table.note, parts.note]))
         self.scaling: Scaling = scaling_of(table, parts.train)
         self.range = range_of(table, self.scaling)

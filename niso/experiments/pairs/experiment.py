@@ -23,6 +23,7 @@ from niso.data.pairs.arrays import ArrayReader
 from niso.data.pairs.find import find_reader
 from niso.data.pairs.pictures import PictureReader, shipped_photographs
 from niso.data.pairs.sampling import BATCH, PairData, Part, pair_data
+from niso.data.pairs.split import sampled
 from niso.data.pairs.table import Kind, Reader, Table
 from niso.data.pairs.transforms import composes
 from niso.data.pairs.variation import Variation
@@ -311,7 +312,7 @@ class Pairs(Experiment):
             },
             "chosen": asdict(self.config),
             "split": data.fingerprint,
-            **({} if table.decoded else {"values": data.values}),
+            **({} if table.decoded else {"values": sampled(table)}),
         }
 
     @classmethod

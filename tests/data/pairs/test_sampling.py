@@ -12,7 +12,7 @@ from niso.data.pairs.find import find_reader
 from niso.data.pairs.paired import PairedReader
 from niso.data.pairs.pictures import PictureReader, shipped_photographs
 from niso.data.pairs.sampling import PARTS, as_tensor, pair_data, scaled, unscaled
-from niso.data.pairs.split import split
+from niso.data.pairs.split import sampled, split
 from niso.data.pairs.table import Reading, make_table
 from niso.data.pairs.transforms import make_transformations
 from niso.data.pairs.variation import Variation
@@ -182,7 +182,7 @@ def test_large_numbers_keep_their_digits(dtype):
 
 def test_other_values_are_told_by_a_word():
     x = signals(1_000)
-    words = [paired(x=values, tx=x + 1).values for values in (x, x.copy(), x + 1e-3)]
+    words = [sampled(paired(x=values, tx=x + 1).table) for values in (x, x.copy(), x + 1e-3)]
     assert words[0] == words[1] != words[2]
 
 
