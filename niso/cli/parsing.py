@@ -195,8 +195,19 @@ def _error_line(event: Any, kind: type, program: str, arguments: Sequence[str]) 
             expected = [words.get(word, word) for word in str(argument.lowered.metavar).split("|")]
             return f"{flag} must be {' or '.join(reversed(expected))}"
         case "InstantiationFailure":
-            return str(event.message)
+            return _with_its_group(str(event.message), given)
     return ""
+
+
+def _with_its_group(message: str, given: Sequence[str]) -> str:
+    """What a dataclass says of its field, with the group that it is in, as `head.` of `--head.steps`.
+
+    tyro does not tell which group it was: a field of that name must be given in one group alone.
+    """
+    name = message.partition(" ")[0]
+    options = {flag.lstrip("-").replace("-", "_") for flag in given}
+    matching = [option for option in options if option.rpartition(".")[2] == name]
+    return message.replace(name, matching[0], 1) if len(matching) == 1 else message
 
 
 def _name(argument: Any) -> str:

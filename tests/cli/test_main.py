@@ -303,7 +303,8 @@ WRONG = {
     "a --rate": "--rate needs a value",
     "a --rate x": "--rate must be a number or None",
     "a --head.kind dig": "--head.kind: unknown value 'dig'; did you mean dog?",
-    "a --head.size 0": "size must be positive",
+    "a --head.size 0": "head.size must be positive",
+    "a --size 2 --head.size 0": "size must be positive",
     "a --size 0": "size must be positive",
 }
 
