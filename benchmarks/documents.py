@@ -61,7 +61,7 @@ RUNS = re.compile(
     re.DOTALL,
 )
 BENCHMARK = re.compile(
-    r"(?P<head><!-- benchmark: (?P<name>\w+) (?P<number>\d+) -->\n).*?(?P<end><!-- end of benchmark -->)", re.DOTALL
+    r"(?P<head><!-- benchmark: (?P<name>[\w-]+) (?P<number>\d+) -->\n).*?(?P<end><!-- end of benchmark -->)", re.DOTALL
 )
 HEADLINES = re.compile(
     r"(?P<head><!-- headlines\n(?P<lines>.*?)\n-->\n).*?(?P<end><!-- end of headlines -->)", re.DOTALL
