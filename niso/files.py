@@ -25,7 +25,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for stale in path.parent.glob(f".{path.name}.*.tmp"):  # of a process killed while it wrote
-        stale.unlink(missing_ok=True)
+        if not _writing(stale):
+            stale.unlink(missing_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "wb") as file:
@@ -42,6 +43,20 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def _writing(temporary: Path) -> bool:
+    """Whether the process that a temporary file of `replacing` is named after lives."""
+    number = temporary.suffixes[-2].removeprefix(".")
+    if os.name != "posix" or not number.isdecimal() or int(number) == os.getpid():
+        return False
+    try:
+        os.kill(int(number), 0)  # sends nothing
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # of another user
+        pass
+    return True
 
 
 def files_below(folder: Path, suffixes: Collection[str]) -> list[Path]:

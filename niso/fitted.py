@@ -93,6 +93,9 @@ class Fitted:
         self.clip: float | None = data.get("clip")
         """Scaled values are clipped to ± this."""
         offset, scale = (tuple(float(value) for value in data["scaling"][part]) for part in Scaling._fields)
+        channels = self.shape[0 if self._channels_first else -1]
+        if len(offset) != len(scale) or len(scale) not in (1, channels):
+            raise ValueError(f"scaling has {len(offset)} offsets and {len(scale)} scales for {channels} channels")
         self.scaling = Scaling(offset, scale)
         """By which observations become what networks take."""
         self.range: tuple[float, float] | None = None
@@ -233,14 +236,19 @@ class Fitted:
             "facts": self.facts,
             "metrics": self.metrics,
         }
-        write_new(folder, CONFIG, json.dumps(config, indent=2, ensure_ascii=False) + "\n")
         model = {f"{self._head.prefix}{name}": tensor for name, tensor in self.method.model.state_dict().items()}
         tensors = {
             name: tensor.half() if half and tensor.is_floating_point() and "spectrum" not in name.split(".") else tensor
             for name, tensor in (model | dict(self._head.tensors)).items()
         }
         stored = {name: tensor.cpu().contiguous().clone() for name, tensor in tensors.items()}
-        write_atomically(folder / MODEL, serialize(stored, metadata={"format": "pt"}))
+        content = serialize(stored, metadata={"format": "pt"})
+        write_new(folder, CONFIG, json.dumps(config, indent=2, ensure_ascii=False) + "\n")
+        try:
+            write_atomically(folder / MODEL, content)
+        except OSError as error:
+            (folder / CONFIG).unlink()
+            raise InputError(f"{folder / MODEL} cannot be written: {error.strerror or error}") from error
         return folder
 
     def push_to_hub(self, name: str, about: str = "", private: bool = False) -> str:

@@ -154,9 +154,19 @@ def _built(
         head = _restore(weights, tensors, method)
         method.model.to(device)
         return Fitted(method, settings, facts, metrics, kind.findings(metrics), run, head if kind.keeps_head else None)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         problem = " ".join(str(error).split())
         raise InputError(f"{source} does not say how its model is built ({problem}): train it again") from error
+
+
+PRECISIONS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def _check_tensor(weights: Path, name: str, expected: Tensor, given: Tensor) -> None:
+    if expected.is_floating_point() and given.dtype not in PRECISIONS:
+        raise CheckpointError(f"{weights}: {name} holds {given.dtype}, no weights: restore it from a copy")
+    if expected.is_floating_point() and not given.isfinite().all():
+        raise CheckpointError(f"{weights}: {name} holds values that are not finite: restore it from a copy")
 
 
 def _restore(weights: Path, tensors: dict[str, Tensor], method: Method) -> Head:
@@ -168,6 +178,7 @@ def _restore(weights: Path, tensors: dict[str, Tensor], method: Method) -> Head:
     if prefix is None:
         raise CheckpointError(f"{weights} does not hold the weights of the model that its settings describe")
     for name, tensor in expected.items():
+        _check_tensor(weights, name, tensor, tensors[f"{prefix}{name}"])
         tensor.data = tensor.data.to(tensors[f"{prefix}{name}"].dtype)
     held = {f"model.{key.removeprefix(prefix)}": value for key, value in tensors.items() if key.startswith(prefix)}
     checkpoint.restore_weights(weights, held, method.model)

@@ -21,6 +21,17 @@ def test_a_file_is_replaced_and_its_folders_are_made(tmp_path: Path) -> None:
     assert [p.name for p in path.parent.iterdir()] == ["file"]
 
 
+def test_what_another_process_is_writing_stays(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        theirs = tmp_path / f".file.{other.pid}.tmp"
+        theirs.touch()
+        write_atomically(tmp_path / "file", b"ours")
+        assert theirs.exists()
+        other.communicate(b"\n")
+    write_atomically(tmp_path / "file", b"ours")  # that process was killed while it wrote
+    assert not theirs.exists()
+
+
 def test_a_locked_folder_is_refused_until_it_is_free(tmp_path: Path) -> None:
     with locked(tmp_path):
         with pytest.raises(InputError, match="another process works on"), locked(tmp_path):

@@ -23,12 +23,17 @@ class Options(Runs):
     """Folder to write to."""
 
     def __call__(self) -> None:
-        from niso.runs.record import check_recordable, write_record
+        from niso.errors import InputError
+        from niso.runs.record import check_place_of_record, check_recordable, write_record
+        from niso.runs.sweep import unstarted
         from niso.training.run import Run
 
         check_place(self.to, "--to")
+        for missing in (line for path in self.runs for line in unstarted(path)):
+            raise InputError(missing)
         runs = [run for path in self.runs for run in Run.find(path)]
         for run in runs:
             check_recordable(run)
+            check_place_of_record(run, self.to)
         for run in runs:
             print(write_record(run, self.to))

@@ -32,6 +32,7 @@ class Section:
     name: str
     table: MethodsTable
     unfinished: Sequence[str]
+    changed: Sequence[str]
 
     @property
     def groups(self) -> Sequence[Group]:
@@ -94,7 +95,8 @@ def sections(runs: Sequence[Run], known: Ask) -> list[Section]:
     for name, members in experiments.items():
         about = known(name)
         unfinished = [run.name for run in members if not run.finished]
-        made.append(Section(name, MethodsTable(grouped(members, about), about), unfinished))
+        changed = [run.standing for run in members if run.finished and run.standing]
+        made.append(Section(name, MethodsTable(grouped(members, about), about), unfinished, changed))
     return made
 
 

@@ -151,7 +151,8 @@ def described(runs: Sequence[Run], known: Known) -> dict[str, Metric]:
 def grouped(runs: Iterable[Run], known: Known) -> list[Group]:
     """Finished runs of each configuration of one experiment, in the order of its presets and methods.
 
-    A seed that a configuration has twice makes a group of its own, "repetition 2". Records from several folders are
+    Where a configuration has a seed twice, the second run of it makes a group "repetition 2", together with the other
+    runs of its folder. Records from several folders are
     variants: the folder's name, with those of the folders around it where two are alike, takes the place of the
     preset's, or precedes it where the folder has several presets.
     """
@@ -207,19 +208,36 @@ def _settings(runs: Sequence[Run]) -> list[dict[str, Any]]:
     folders = {run: Path(str(run.settings["data_dir"])) for run in runs if run.settings.get("data_dir")}
     records = any(run.record is not None for run in runs)
     names = {path: path.name for path in folders.values()} if records else told_apart(folders.values())
-    return [run.settings | {"data_dir": names[folders[run]] if run in folders else None} for run in runs]
+    return [run.settings_of_results | {"data_dir": names[folders[run]] if run in folders else None} for run in runs]
 
 
 def _configurations(runs: Sequence[Run], known: Known) -> dict[tuple[str, ...], list[Run]]:
     """Runs of one preset and method by the settings in which they differ, each seed once."""
-    configurations: dict[tuple[str, ...], list[Run]] = {}
+    alike: dict[tuple[str, ...], list[Run]] = {}
     for run, difference in zip(runs, _differences(_settings(runs), known), strict=True):
-        key, repetition = difference, 1
-        while run.seed in [other.seed for other in configurations.get(key, ())]:
-            repetition += 1
-            key = (f"repetition {repetition}", *difference)
-        configurations.setdefault(key, []).append(run)
-    return configurations
+        alike.setdefault(difference, []).append(run)
+    return {
+        (f"repetition {number}", *difference) if number > 1 else difference: repetition
+        for difference, same in alike.items()
+        for number, repetition in enumerate(_repetitions(same), start=1)
+    }
+
+
+def _repetitions(runs: Sequence[Run]) -> list[list[Run]]:
+    """Runs of one configuration, each seed once in a repetition.
+
+    Where a seed is repeated, those of one folder stay together: a seed that one sweep lacks is not taken from another.
+    """
+    if len({run.seed for run in runs}) == len(runs):
+        return [list(runs)]
+    folders: dict[Path, list[list[Run]]] = {}
+    for run in runs:
+        own = folders.setdefault(run.path.resolve().parent, [])
+        lacking = next((same for same in own if run.seed not in [other.seed for other in same]), None)
+        if lacking is None:
+            own.append(lacking := [])
+        lacking.append(run)
+    return [same for own in folders.values() for same in own]
 
 
 def _differences(settings: Sequence[Mapping[str, Any]], known: Known) -> list[tuple[str, ...]]:

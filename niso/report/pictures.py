@@ -173,7 +173,7 @@ def embed(
     try:
         light, dark = file.read_bytes(), dark_file(file)
         panels = _cut(light, dark.read_bytes() if dark.is_file() else b"", name, caption, widest)
-    except (OSError, ValueError):  # of Pillow, too
+    except (OSError, ValueError, TypeError):  # of Pillow, too
         panels = []
     return Embedded(name, "" if repeated else caption, panels, origin)
 

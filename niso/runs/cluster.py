@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -10,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
 
-from niso.errors import InputError
+from niso.errors import InputError, Interrupted
 from niso.runs import runner
 from niso.runs.parallel import Job, create, is_done
+from niso.training.progress import say
 
 if TYPE_CHECKING:
     from submitit.helpers import DelayedSubmission
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 JOBS = "jobs"
 """Folder of the jobs inside that of their runs: what was submitted, and what they print."""
 DEFAULTS = {"timeout_min": 24 * 60, "cpus_per_task": 1, "name": "niso"}
+PREEMPTED = 600.0
+"""Seconds that a job which has had SIGTERM, and has saved, waits for what comes of it."""
 TIMEOUTS = 1000
 """How often a job may reach its time limit and go back to the queue."""
 
@@ -44,7 +49,14 @@ class Resume:
         self.folder = str(folder.resolve())
 
     def __call__(self) -> dict[str, float]:
-        return runner.resume(Path(self.folder))
+        try:
+            return runner.resume(Path(self.folder))
+        except Interrupted as error:
+            if error.number == signal.SIGTERM:
+                # SLURM announces a preemption so: a job that ended now would have failed, and not go back to the queue
+                say(f"{error}; waiting to be put back into the queue")
+                time.sleep(PREEMPTED)  # until SIGUSR2, which submitit waits for, or SIGKILL
+            raise
 
     def checkpoint(self) -> DelayedSubmission:
         """Called by submitit where the job is preempted or its time is over: the same goes back to the queue.

@@ -59,17 +59,14 @@ def record_of(run: Run) -> dict[str, Any]:
     }
 
 
-def write_record(run: Run, folder: Path, **more: str) -> Path:
-    """Write `<experiment>-<preset>-<method>-seed<n>.json` of a finished run into a folder of records.
-
-    Args:
-        more: what the run itself does not know, to stand first.
+def check_place_of_record(run: Run, folder: Path, **more: str) -> None:
+    """Check that a folder has no record of another run where `write_record` would write.
 
     Raises:
-        InputError: as of `check_recordable`, or the folder has a record of that name of another run.
+        InputError: it has, or as of `check_recordable`.
     """
     record = {**more, **record_of(run)}
-    path = folder / "{experiment}-{preset}-{method}-seed{seed}.json".format(**record)
+    path = _path(record, folder)
     if path.exists():
         old = Run.read(path)
         begun = {run.facts.get("started") for run in (old, run)}
@@ -81,5 +78,23 @@ def write_record(run: Run, folder: Path, **more: str) -> Path:
         for what, holds in reasons.items():
             if holds:
                 raise InputError(f"{path} is the record of a run {what}: choose another folder, or remove it")
+
+
+def write_record(run: Run, folder: Path, **more: str) -> Path:
+    """Write `<experiment>-<preset>-<method>-seed<n>.json` of a finished run into a folder of records.
+
+    Args:
+        more: what the run itself does not know, to stand first.
+
+    Raises:
+        InputError: as of `check_recordable`, or the folder has a record of that name of another run.
+    """
+    check_place_of_record(run, folder, **more)
+    record = {**more, **record_of(run)}
+    path = _path(record, folder)
     write_json(path, record)
     return path
+
+
+def _path(record: dict[str, Any], folder: Path) -> Path:
+    return folder / "{experiment}-{preset}-{method}-seed{seed}.json".format(**record)

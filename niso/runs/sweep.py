@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from niso.config import read_yaml, to_yaml
+from niso.config import flat, read_yaml, to_yaml
 from niso.errors import InputError, Interrupted, TrainingError
 from niso.experiments import EXPERIMENTS
 from niso.experiments.settings import Settings
@@ -68,7 +68,20 @@ def resume_sweep(out: Path, parallel: int = 1, launcher: Launcher | None = None)
     Raises:
         NisoError: sweep.yaml is damaged, or as for `runner.resume`.
     """
-    return _go(_jobs_of(out), out, parallel, launcher)
+    jobs = _jobs_of(out)
+    for job in jobs:
+        if differing := _differing(job):
+            both = f"{job.folder / 'config.yaml'} and {out / FILE}"
+            print(f"{both} differ in {differing}: {job.label} goes by the first", file=sys.stderr)
+    return _go(jobs, out, parallel, launcher)
+
+
+def _differing(job: Job) -> str:
+    """Settings of a run that was started which are not those that its sweep asks for."""
+    if not (job.folder / "config.yaml").exists():
+        return ""
+    own, asked = (dict(flat(values)) for values in (Run(job.folder).settings, job.settings.dump()))
+    return ", ".join(name for name in asked if own.get(name) != asked[name] and not name.startswith("hardware."))
 
 
 def _jobs_of(out: Path) -> list[Job]:

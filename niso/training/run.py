@@ -142,6 +142,11 @@ class Run:
         """Whether its settings are those that it was finished with; runs of older versions do not say."""
         return self.facts.get("settings", self.determining) == self.determining
 
+    @property
+    def settings_of_results(self) -> dict[str, Any]:
+        """The settings that a finished run was trained with, whatever config.yaml says now."""
+        return self.settings | ({} if self.up_to_date or not self.finished else self.facts["settings"])
+
     def forget_phases(self, kept: Collection[str]) -> None:
         """Remove the checkpoints of all other phases."""
         for file in (self.path / "checkpoints").glob("*.safetensors"):
@@ -224,8 +229,20 @@ class Run:
 
     @property
     def metrics(self) -> dict[str, int | float]:
-        """Values of a finished run by the keys of its metrics."""
-        return {key: value for key, value in self._read("metrics").items() if isinstance(value, int | float)}
+        """Values of a finished run by the keys of its metrics.
+
+        Raises:
+            InputError: the file is damaged, or a value is too large for a number.
+        """
+        metrics = {key: value for key, value in self._read("metrics").items() if isinstance(value, int | float)}
+        for key, value in metrics.items():
+            try:
+                float(value)
+            except OverflowError as error:
+                raise InputError(
+                    f"{self._source('metrics')}: {key} is too large: {self._remedy('metrics')}"
+                ) from error
+        return metrics
 
     @property
     def described(self) -> dict[str, Metric]:

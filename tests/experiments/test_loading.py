@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 import niso
@@ -186,6 +187,42 @@ def test_a_damaged_model_is_refused_in_one_line(fitted, tmp_path, name, change, 
     with pytest.raises((InputError, CheckpointError), match=message) as refused:
         niso.load(tmp_path / "model")
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda weights: weights.round().to(torch.int64), "holds torch.int64, no weights"),
+        (lambda weights: weights.to(torch.complex64), "holds torch.complex64, no weights"),
+        (lambda weights: weights * torch.nan, "values that are not finite"),
+    ],
+)
+def test_weights_that_are_none_are_refused(fitted, tmp_path, change, message):
+    file = fitted[0].save(tmp_path / "model") / "model.safetensors"
+    tensors = {name: change(weights) for name, weights in load_file(file).items()}
+    save_file(tensors, file)
+    with pytest.raises(CheckpointError, match=message):
+        niso.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize(("name", "value"), [("scale", [1.0, 1.0, 1.0]), ("offset", [])])
+def test_a_scaling_of_other_channels_is_refused(fitted, tmp_path, name, value):
+    file = fitted[0].save(tmp_path / "model") / "config.json"
+    content = json.loads(file.read_text())
+    content["facts"]["data"]["scaling"][name] = value
+    file.write_text(json.dumps(content))
+    with pytest.raises(InputError, match="does not say how its model is built"):
+        niso.load(tmp_path / "model")
+
+
+def test_a_model_that_cannot_be_written_leaves_nothing(fitted, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(InputError, match="cannot be written: No space left"):
+        patch.setattr("niso.fitted.write_atomically", full)
+        fitted[0].save(tmp_path / "model")
+    fitted[0].save(tmp_path / "model")  # the folder is free
 
 
 def test_what_is_no_model_is_refused(tmp_path, fitted):

@@ -209,6 +209,28 @@ def test_a_seed_measured_twice_is_a_repetition_and_not_another_seed(tmp_path, co
     assert "niso repetition 2 1 0.4000" in words(runs, tmp_path / "c.html")
 
 
+def test_a_seed_that_a_sweep_lacks_is_not_taken_from_another(tmp_path, comparison_table):
+    before = [run(tmp_path / "before" / "seed1", 1, accuracy=0.3)]
+    after = [run(tmp_path / "after" / f"seed{seed}", seed, accuracy=0.9) for seed in (0, 1)]
+    rows = comparison_table(before + after)
+    assert [(row["settings"], row["seeds"], row["mean"]) for row in rows] == [
+        ("", [1], 0.3),
+        ("repetition 2", [0, 1], 0.9),
+    ]
+    assert [row["seeds"] for row in comparison_table([*before, after[0]])] == [[0, 1]]  # none is repeated
+
+
+def test_a_run_that_was_changed_has_the_settings_it_was_trained_with(tmp_path, comparison_table):
+    trained, wanted = ({"config": {"rank": rank}} for rank in (8, 4))
+    one = run(tmp_path / "one", 0, settings=trained, accuracy=0.5)
+    other = run(tmp_path / "other", 1, settings=trained, accuracy=0.7)
+    one.write("facts", {**one.facts, "settings": one.determining})
+    (one.path / "config.yaml").write_text(yaml.safe_dump({**one.settings, **wanted}))
+    runs = [Run.open(one.path), other]
+    assert [(row["settings"], row["seeds"]) for row in comparison_table(runs)] == [("", [0, 1])]
+    assert "was changed after it was finished" in words(runs, tmp_path / "c.html")
+
+
 def test_settings_that_older_runs_do_not_know(tmp_path, comparison_table):
     a = {"data_dir": "elsewhere/mnist", "hardware": {"threads": 1}, "config": {"rank": 8}}
     b = {"data_dir": "mnist", "hardware": {"threads": 2}, "config": {"rank": 8, "newer": False, "parts": 1}}

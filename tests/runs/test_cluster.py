@@ -52,6 +52,8 @@ def test_a_preempted_job_goes_on_where_it_was(niso, images, tmp_path, weights, m
     saved = run / "checkpoints" / "pretrain.safetensors"
     wait_for(saved.exists, jobs)
     (job,) = wait_for(lambda: children(started[0].pid), jobs)
+    os.kill(job, signal.SIGTERM)  # as SLURM announces a preemption; the job has saved, and does not end
+    wait_for(lambda: any("waiting to be put back" in path.read_text() for path in jobs.glob("*.err")), jobs)
     os.kill(job, signal.SIGUSR2)
     wait_for((run / "report.html").exists, jobs)
     assert started[0].wait(60) == 0

@@ -36,6 +36,16 @@ def test_a_record_has_settings_facts_and_metrics(run, tmp_path, niso):
     assert str(tmp_path) not in path.read_text()
 
 
+def test_nothing_is_recorded_where_one_run_cannot_be(run, tmp_path, refused):
+    """The second has the name of the first, and began at another time."""
+    other = Run.open(shutil.copytree(run.path, tmp_path / "other"))
+    kept = write_record(other, tmp_path / "kept")
+    other.write("facts", {**other.facts, "started": "2031-01-01T00:00:00+00:00"})
+    first = edit(run, "seed: 0", "seed: 3")
+    assert "began at another time" in refused("record", first.path, other.path, "--to", tmp_path / "kept")
+    assert list(kept.parent.iterdir()) == [kept]
+
+
 def test_a_later_evaluation_is_noted(run, tmp_path):
     assert "evaluated" not in Run.read(write_record(run, tmp_path)).facts
     later = {"commit": "f67af1c6552e", "started": "2026-11-23T07:41:47+00:00"}

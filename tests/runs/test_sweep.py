@@ -142,7 +142,7 @@ def test_a_seed_that_was_never_started_is_named(niso, refused, sweep):
     assert status == 0 and "seed 5 has not been started: train it by `niso resume" in err
     assert "seed 5 has not been started: train it by `niso resume" in refused("evaluate", sweep)
     shutil.rmtree(sweep / "seed4")
-    for command in ("report", "evaluate"):
+    for command in ("report", "evaluate", "record"):
         assert "seed 4 has not been started: train it by `niso resume" in refused(command, sweep)
 
 
@@ -151,5 +151,6 @@ def test_side_by_side_a_lengthened_run_goes_on_as_by_itself(niso, sweep, blank_p
     settings = yaml.safe_load(config.read_text())
     settings["config"]["training"]["steps"] = 5
     config.write_text(yaml.safe_dump(settings))
-    assert niso("resume", sweep, "--parallel", 2).status == 0
+    status, _, err = niso("resume", sweep, "--parallel", 2)
+    assert status == 0 and "differ in config.training.steps: seed 4 goes by the first" in err
     assert Run.open(sweep / "seed4").metrics["steps"] == 5

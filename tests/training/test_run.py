@@ -100,6 +100,13 @@ def test_damaged_facts_are_refused(tmp_path, facts, words):
         assert run.described
 
 
+def test_metrics_beyond_floats_are_refused(tmp_path):
+    run = Run.create(tmp_path, {"seed": 1})
+    run.write("metrics", {"loss": 10**400})
+    with pytest.raises(InputError, match=r"loss is too large.*niso evaluate"):
+        assert run.metrics
+
+
 def test_curves_beyond_floats_are_refused(tmp_path):
     run = Run.create(tmp_path, {"seed": 1})
     run.write("curves", {"loss": {"x": [0], "y": [10**400]}})
