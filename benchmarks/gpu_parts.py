@@ -6,6 +6,8 @@ Run: python -m benchmarks.on_gpu, which starts this.
 from __future__ import annotations
 
 import json
+import math
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +19,8 @@ from typing import Any
 from unittest.mock import patch
 
 from benchmarks import polar, scaling
-from benchmarks.common import Options, machine
+from benchmarks.common import machine
+from benchmarks.on_gpu import GRACE, LOST
 
 import torch  # isort: skip  # after benchmarks.common, which sets how its threads wait
 from torch import Tensor, nn
@@ -31,6 +34,14 @@ from niso.training.compilation import compile_networks
 
 TOLERANCE = 2.0
 """Times the SVD's error that a backend of the polar factor may have at condition 1e3."""
+LEAST = 15.0
+"""Seconds that have to be left for a measurement to begin."""
+ENOUGH = 60.0
+"""Seconds after which a measurement that did not end is taken to hang: with fewer, it is made once more."""
+SERIES = 2.0
+"""Most seconds of a series of timings, about."""
+SHAPES = (*polar.SHAPES, (1, 288, 64), (1, 1296, 128))
+"""Those of `benchmarks.polar`, and Φ of shapes and poses at the paper's sizes."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +55,19 @@ class Call:
     """When nothing new is begun, by `time.time`."""
 
 
+class LostError(Exception):
+    """This process can do nothing more on its GPU, as after an illegal memory access."""
+
+
 class Kept:
-    """The results of a part, kept in its file after every measurement; those that are there are not measured again."""
+    """The results of a part, kept in its file after every measurement; those that are there are not measured again.
+
+    What was cut by the clock, or has lost its GPU, is measured once more by a later process, after all others.
+    """
 
     def __init__(self, call: Call) -> None:
-        self.call, self.content = call, {"machine": machine(call.device), "results": {}}
+        self.call, self.later = call, dict[str, Callable[[], Any]]()
+        self.content = {"machine": {**machine(call.device), "rehearse": call.rehearse}, "results": {}}
         if call.file.exists():
             stored = json.loads(call.file.read_text())
             if same_machine(stored["machine"], self.content["machine"]):
@@ -56,14 +75,40 @@ class Kept:
         self.results: dict[str, Any] = self.content["results"]
 
     def measure(self, name: str, function: Callable[[], Any]) -> None:
-        """Keep what a function returns, or why it failed; nothing where there is a result or no time is left."""
-        if name in self.results or time.time() > self.call.until:
+        """Keep what a function returns, or why it failed; nothing where there is a result or little time is left.
+
+        Raises:
+            LostError: the process has lost its GPU, so that whatever followed would fail as well.
+        """
+        if name not in self.results:
+            self._measure(name, function, True)
+        elif isinstance(self.results[name], dict) and self.results[name].get("again"):
+            self.later[name] = function
+
+    def measure_again(self) -> None:
+        """Measure once more what an earlier process could not.
+
+        Raises:
+            LostError: as by `measure`.
+        """
+        while self.later:
+            name = next(iter(self.later))
+            self._measure(name, self.later.pop(name), False)
+
+    def _measure(self, name: str, function: Callable[[], Any], first: bool) -> None:
+        left = self.call.until - time.time()
+        if left < LEAST:
             return
-        self.write(name, {"failed": "it did not end in its time"})  # where the process is killed meanwhile
+        seconds = left + GRACE / 2  # then the process is killed, and this is what it leaves:
+        again = first and seconds < ENOUGH
+        self.write(name, {"failed": "it did not end in its time", "seconds": seconds, "again": again})
         try:
             result = function()
         except Exception as error:  # one that fails must not keep the others from being measured
             result = {"failed": " ".join(f"{type(error).__name__}: {error}".split())[:400]}
+            if lost(error):
+                self.keep(name, {**result, "again": first})
+                raise LostError from error
         self.keep(name, result)
 
     def keep(self, name: str, result: Any) -> None:
@@ -81,8 +126,14 @@ class Kept:
 
 
 def same_machine(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether results were made by the same device, versions and commit."""
-    return all(one[key] == other[key] for key in ("commit", "cpu", "gpu", "torch", "python"))
+    """Whether results were made by the same device, versions and commit, and both in a rehearsal or both not."""
+    return all(one.get(key) == other.get(key) for key in ("commit", "cpu", "gpu", "torch", "python", "rehearse"))
+
+
+def lost(error: Exception) -> bool:
+    """Whether a process that gets this has lost its GPU."""
+    name = type(error).__name__  # older versions of torch have no such class, and raise a RuntimeError
+    return name == "AcceleratorError" or (isinstance(error, RuntimeError) and "CUDA error" in str(error))
 
 
 # Polar factors
@@ -90,44 +141,76 @@ def same_machine(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 def polars(call: Call, kept: Kept) -> None:
     """Each backend at each size: milliseconds eager and as a CUDA graph; their accuracy; the choice."""
-    shapes = polar.SHAPES[:1] + polar.SHAPES[5:6] if call.rehearse else polar.SHAPES
-    options = Options(device=call.device, repeats=2 if call.rehearse else 9)
-    kept.measure("accuracy", lambda: polar.accuracy(call.device, side=16 if call.rehearse else 128))
+    shapes = (SHAPES[0], SHAPES[5]) if call.rehearse else SHAPES
+    side, repeats = (16, 2) if call.rehearse else (128, 9)
+    on_gpu = call.device == "cuda"
+    svds: dict[str, Callable[[Tensor], Tensor]] = {"svd": niso.polar, **(polar.DRIVERS if on_gpu else {})}
+    kept.measure("accuracy", lambda: polar.accuracy(call.device, side))
+    for name, backend in svds.items():
+        kept.measure(
+            f"orthogonality at half the rank, {name}", partial(polar.orthogonality, backend, call.device, side)
+        )
     for shape in shapes:
-        kept.measure(" × ".join(map(str, shape)), partial(one_size, shape, options))
-    names = [" × ".join(map(str, shape)) for shape in shapes]
-    if all("failed" not in kept.results.get(name, {"failed": ""}) for name in names):
-        exact = next(r["error"] for r in kept.results["accuracy"] if r["condition"] == 1e3)
-        unstable = "autograd of svd"  # where singular values are nearly equal
-        most = TOLERANCE * exact["svd"]
-        allowed = [n for n, error in exact.items() if n != unstable and error is not None and error <= most]
-        choices = {name: choose(kept.results[name], allowed) for name in names}
-        kept.keep("choice", {"accurate enough": allowed, **choices})
+        for name, backend in polar.CALLS.items():
+            kept.measure(timing(shape, name, "eager"), partial(one_backend, backend, shape, call.device, repeats))
+            if on_gpu and name.startswith("products"):  # the others wait for the host
+                captured = partial(one_backend, backend, shape, call.device, repeats, graph=True)
+                kept.measure(timing(shape, name, "graph"), captured)
+        for name, backend in svds.items() if on_gpu else ():  # cuSOLVER's algorithms, which have no gradient here
+            forward = partial(one_backend, backend, shape, call.device, repeats, gradient=False)
+            kept.measure(timing(shape, name, "forward"), forward)
+        kept.write("choice", choice(kept.results, shapes))  # now, as this process may be killed
+    kept.measure_again()
+    kept.keep("choice", choice(kept.results, shapes))
 
 
-def one_size(shape: tuple[int, ...], options: Options) -> dict[str, dict[str, Any]]:
-    """Milliseconds of each backend, forward and backward; cuSOLVER's other algorithms forward."""
+def timing(shape: tuple[int, ...], backend: str, kind: str) -> str:
+    """The name of a measurement of time."""
+    return f"{' × '.join(map(str, shape))}, {backend}, {kind}"
+
+
+def one_backend(
+    backend: Callable[[Tensor], Tensor],
+    shape: tuple[int, ...],
+    device: str,
+    repeats: int,
+    graph: bool = False,
+    gradient: bool = True,
+) -> dict[str, float]:
+    """Milliseconds of a backend, forward and, where asked for, backward."""
     torch.manual_seed(0)
-    m = torch.randn(shape, device=options.device, requires_grad=True)
-    upstream, results = torch.randn_like(m), dict[str, dict[str, Any]]()
-    calls = {n: lambda f=f: torch.autograd.grad(f(m), m, upstream) for n, f in polar.CALLS.items()}
-    if options.device == "cuda":
-        calls |= {f"{n}, forward": lambda f=f: f(m) for n, f in {"svd": niso.polar, **polar.DRIVERS}.items()}
-    for name, function in calls.items():
-        results[name] = {"eager": milliseconds(function, options.device, options.repeats)}
-        if options.device == "cuda" and name.startswith("products"):  # the others wait for the host
-            results[name]["graph"] = milliseconds(graphed(function), options.device, options.repeats)
-    return results
+    m = torch.randn(shape, device=device, requires_grad=gradient)
+    upstream = torch.randn_like(m)
+
+    def function() -> Any:
+        return torch.autograd.grad(backend(m), m, upstream) if gradient else backend(m)
+
+    return {"milliseconds": milliseconds(graphed(function) if graph else function, device, repeats)}
 
 
-def choose(times: dict[str, dict[str, Any]], allowed: list[str]) -> dict[str, Any]:
-    """The fastest of the backends that are accurate enough: eager, and of those that can be captured."""
+def choice(results: dict[str, Any], shapes: tuple[tuple[int, ...], ...]) -> dict[str, Any]:
+    """For each size the fastest of the backends that are accurate enough: eager, and of those that can be captured.
 
-    def fastest(kind: str) -> str | None:
-        known = {name: times[name][kind] for name in allowed if isinstance(times[name].get(kind), float)}
+    It is of what has been measured: None where nothing has.
+    """
+    accuracy = results.get("accuracy")
+    rows = accuracy if isinstance(accuracy, list) else []  # it failed, or there was no time for it
+    exact: dict[str, float | None] = next((row["error"] for row in rows if row["condition"] == 1e3), {})
+    svd = exact.get("svd")
+    if svd is None:
+        return {"left out": "nothing is known of the accuracy"}
+    unstable = "autograd of svd"  # where singular values are nearly equal
+    allowed = [n for n, error in exact.items() if n != unstable and error is not None and error <= TOLERANCE * svd]
+
+    def fastest(shape: tuple[int, ...], kind: str) -> str | None:
+        found = {name: results.get(timing(shape, name, kind), {}).get("milliseconds") for name in allowed}
+        known = {name: time for name, time in found.items() if time is not None}
         return min(known, key=lambda name: known[name]) if known else None
 
-    return {"eager": fastest("eager"), "graph": fastest("graph")}
+    choices = {
+        " × ".join(map(str, shape)): {kind: fastest(shape, kind) for kind in ("eager", "graph")} for shape in shapes
+    }
+    return {"accurate enough": allowed, **choices}
 
 
 # Whole steps
@@ -324,17 +407,24 @@ def graphed(function: Callable[[], Any]) -> Callable[[], None]:
 
 
 def milliseconds(function: Callable[[], Any], device: str, repeats: int) -> float:
-    """Of one call: the median of three series, in each of which nothing waits for the device but the end."""
-    seconds = []
-    for series in range(4):  # the first warms up
+    """Of one call: the median of three series, in each of which nothing waits for the device but the end.
+
+    A series has fewer calls where so many would take more than `SERIES` seconds.
+    """
+
+    def series(calls: int) -> float:
         began = time.perf_counter()
-        for _ in range(repeats):
+        for _ in range(calls):
             function()
         if device == "cuda":
             torch.cuda.synchronize()
-        if series:
-            seconds.append((time.perf_counter() - began) / repeats)
-    return 1e3 * sorted(seconds)[1]
+        return (time.perf_counter() - began) / calls
+
+    alone = list[float]()  # to warm up, and to know how many calls a series can have
+    while len(alone) < repeats and math.fsum(alone) < SERIES:
+        alone.append(series(1))
+    calls = max(1, min(repeats, int(SERIES / min(alone))))
+    return 1e3 * sorted(series(calls) for _ in range(3))[1]
 
 
 # Several devices
@@ -362,8 +452,12 @@ def main(words: list[str]) -> None:
     torch.set_num_threads(1)
     call = Call(device, rehearse == "True", Path(file), float(until))
     kept = Kept(call)
-    PARTS[name](call, kept)
-    if name != "ddp" and time.time() > call.until:
+    try:
+        PARTS[name](call, kept)
+        kept.measure_again()
+    except LostError:
+        os._exit(LOST)  # at once: what torch has on a GPU that is lost may abort the process when it is freed
+    if name != "ddp" and time.time() > call.until - LEAST:
         print("its time is over: the next call goes on", flush=True)
 
 

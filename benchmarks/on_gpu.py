@@ -2,14 +2,14 @@
 
 Run: make gpu, or python -m benchmarks.on_gpu, from the source tree: niso need not be installed, and nothing is
 downloaded. The same call again goes on where the last one ended. With --device cpu --rehearse all of it runs on a CPU,
-at tiny sizes.
+at tiny sizes, in a folder of its own.
 
 - tests: those marked cuda;
 - polar: every backend of the polar factor, eager and as a CUDA graph, and the choice;
 - steps: training steps of the four experiments at the paper's sizes, eager, compiled and as CUDA graphs, and what their
   convolutions and matrix products alone take;
 - ddp: one process and two, where there are two devices;
-- paper: homNIST's `paper` preset with the time that is left, and resumed by the next call.
+- paper: homNIST's `paper` preset by the paper's method, pairs, with the time that is left; the next call resumes it.
 
 Exit status: 0 all parts are done or cut by their time, 1 one went wrong, 3 one was left out.
 """
@@ -49,6 +49,8 @@ SHARES = {"tests": 120.0, "polar": 60.0, "steps": 200.0, "ddp": 60.0, "paper": 6
 """Most seconds of each part."""
 GRACE = 15.0
 """Seconds that a part has to save and to end after its time."""
+LOST = 4
+"""Exit status of measurements whose process has lost its GPU: a new process goes on."""
 PAPER = "--accelerator gpu --precision bf16-mixed --compile --checkpoint-seconds 10".split()
 TINY = (
     "--accelerator cpu --conv.channels 4 --conv.stem-channels 4 --conv.blocks 1 --conv.patch 4 --rank 4"
@@ -106,23 +108,31 @@ def unpack(wheels: Path, site: Path) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
-def child(words: Sequence[str], seconds: float) -> int | None:
+def child(words: Sequence[str], seconds: float, signals: Sequence[int] = (signal.SIGTERM,)) -> int | None:
     """Status of a program of its own, from the source tree: None where its time ended it.
 
-    It first gets SIGTERM, at which a run saves, and is killed `GRACE` seconds later, with all that it has started.
+    It first gets the signals, one after the other, by default SIGTERM, at which a run saves; `GRACE` seconds later it
+    is killed, with all that it has started.
     """
     environment = {**os.environ, "OMP_WAIT_POLICY": "passive", "MPLBACKEND": "Agg", "PYTHONUNBUFFERED": "1"}
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment |= {"PYTHONPATH": os.pathsep.join(paths)}
-    process = subprocess.Popen([sys.executable, *words], cwd=ROOT, env=environment, start_new_session=True)
+    process = subprocess.Popen(
+        [sys.executable, *words],
+        cwd=ROOT,
+        env=environment,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored by jobs in the background
+    )
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:
         return None
     finally:  # also where this program is interrupted
-        process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE)
+        for number in signals:
+            process.send_signal(number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE / len(signals))
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -142,11 +152,12 @@ def tests(call: Call, file: Path) -> tuple[bool, str]:
     words = ["-m", "pytest", "-m", "cuda", "-q", "-x" if call.rehearse else "--continue-on-collection-errors"]
     words += ["-p", "no:cacheprovider", "-p", "no:randomly", f"--junitxml={xml}"]
     words += ["-o", "addopts=--import-mode=importlib", "-o", "filterwarnings=default"]  # without optional plugins
-    status = child([*words, *map(str, marked)], call.left("tests"))
+    # SIGINT, at which pytest writes the results that it has; the second, where a training took the first to save
+    status = child([*words, *map(str, marked)], call.left("tests"), (signal.SIGINT, signal.SIGINT))
     if not xml.exists():
         write(file, {"status": status, "failed": "pytest wrote no results"})
         return False, "pytest wrote no results: see above"
-    cases = ElementTree.parse(xml).getroot().findall(".//testcase")
+    cases = ElementTree.parse(xml).getroot().findall(".//testcase[@name]")  # one that has not ended has no name
     xml.unlink()
     wrong = {}
     for case in cases:
@@ -155,14 +166,17 @@ def tests(call: Call, file: Path) -> tuple[bool, str]:
     skipped = sum(case.find("skipped") is not None for case in cases)
     counts = {"tests": len(cases), "skipped": skipped, "wrong": len(wrong)}
     write(file, {"status": status, **counts, "problems": wrong})
-    return not wrong and status == 0, ", ".join(f"{number} {name}" for name, number in counts.items())
+    said = ", ".join(f"{number} {name}" for name, number in counts.items())
+    return not wrong and status in (0, None), said + (", cut by its time" if status is None else "")
 
 
 def measure(part: str, call: Call, file: Path) -> tuple[bool, str]:
-    """Run a part of `benchmarks.gpu_parts`."""
-    seconds = call.left(part)
-    words = ["-m", "benchmarks.gpu_parts", part, call.device, str(call.rehearse), str(file), str(time.time() + seconds)]
-    status = child(words, seconds + GRACE / 2)
+    """Run a part of `benchmarks.gpu_parts`, in a new process wherever one has lost its GPU."""
+    until = time.time() + call.left(part)
+    words = ["-m", "benchmarks.gpu_parts", part, call.device, str(call.rehearse), str(file), str(until)]
+    status: int | None = LOST
+    while status == LOST and until - time.time() >= GRACE:
+        status = child(words, until - time.time() + GRACE / 2)
     results = json.loads(file.read_text())["results"] if file.exists() else {}
     failed = [name for name, result in results.items() if isinstance(result, dict) and "failed" in result]
     ended = {0: "", None: ", cut by its time"}.get(status, f", ended with status {status}")
@@ -172,7 +186,7 @@ def measure(part: str, call: Call, file: Path) -> tuple[bool, str]:
 def paper(call: Call, file: Path) -> tuple[bool, str]:
     """Start homNIST's `paper` preset, or go on with it, and note where it stands."""
     given = TINY if call.rehearse else [*PAPER, "--data-dir", str(call.data)]
-    words = ["run", "homnist", "--preset", "paper", *given, "--out", str(call.run)]
+    words = ["run", "homnist", "--preset", "paper", "--method", "niso", *given, "--out", str(call.run)]
     if (call.run / "config.yaml").exists():
         words = ["resume", str(call.run)]
     began = time.time()
@@ -204,12 +218,12 @@ def describe(call: Call) -> dict[str, object]:
 def left_out(part: str, call: Call) -> str:
     """Why a part cannot be done, if it cannot."""
     needed = MEASURING if part in ("polar", "steps", "ddp") else (*MEASURING, *dependencies())
-    absent = missing((*needed, "pytest", "hypothesis") if part == "tests" else needed)
+    absent = missing((*needed, "pytest", "hypothesis", "beartype") if part == "tests" else needed)
     if absent:
         return f"it needs {', '.join(dict.fromkeys(absent))}"
     if part == "paper" and call.data is None and not call.rehearse:
         return "name the folder of MNIST's files by --data-dir"
-    return "no time is left, the next call goes on" if call.left(part) < GRACE else ""
+    return "no time is left, the next call goes on" if call.left(part) < 2 * GRACE else ""  # it has to start, too
 
 
 def run(call: Call) -> int:
@@ -241,13 +255,20 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--rehearse", action="store_true", help="tiny sizes")
     parser.add_argument("--minutes", type=float, default=9.0, help="for everything (default: 9)")
     parser.add_argument("--parts", nargs="+", choices=SHARES, default=list(SHARES), metavar="PART")
-    parser.add_argument("--out", type=Path, default=Path("runs/on-gpu"), help="folder of the JSON files")
-    parser.add_argument("--run", type=Path, help="folder of the paper run (default: OUT/paper)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="folder of the JSON files (default: runs/on-gpu, runs/on-gpu-rehearsal for a rehearsal)",
+    )
+    parser.add_argument(
+        "--run", type=Path, help="folder of the paper run (default: OUT/paper, OUT/paper-rehearsal for a rehearsal)"
+    )
     parser.add_argument("--data-dir", type=Path, help="folder of MNIST's files, for the paper run")
     parser.add_argument("--wheels", type=Path, help="folder of wheels to be used for this call")
     options = parser.parse_args(words)
     end = time.time() + 60 * options.minutes
-    out = options.out.resolve()
+    suffix = "-rehearsal" if options.rehearse else ""  # its tiny run must not be taken for the paper's, and resumed
+    out = (options.out or Path(f"runs/on-gpu{suffix}")).resolve()
     out.mkdir(parents=True, exist_ok=True)
     if options.wheels:
         unpack(options.wheels, out / "site")
@@ -262,7 +283,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
         if not torch.cuda.is_available():
             sys.exit("on_gpu: torch sees no CUDA device here: take --device cpu --rehearse to try everything out")
-    folder, data = (options.run or out / "paper").resolve(), options.data_dir and options.data_dir.resolve()
+    folder, data = (options.run or out / f"paper{suffix}").resolve(), options.data_dir and options.data_dir.resolve()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # and so end what has been started
     sys.exit(run(Call(options.device, options.rehearse, tuple(options.parts), out, folder, data, end)))
 

@@ -110,6 +110,14 @@ def accuracy(device: str, side: int = 128) -> list[dict[str, Any]]:
     return results
 
 
+def orthogonality(call: Callable[[Tensor], Tensor], device: str, side: int = 128) -> float:
+    """Largest entry of QᵀQ − I for float32 matrices of rank side / 2, as where latents have too few channels."""
+    torch.manual_seed(0)
+    a, b = torch.randn(2, 8, side, side // 2, device=device)
+    q = call(a @ b.mT)
+    return (q.mT @ q - torch.eye(side, device=device)).abs().max().item()
+
+
 def main(options: Options) -> None:
     """Time forward and backward at the sizes of the experiments, and measure the accuracy in float32."""
     results = []

@@ -1,6 +1,7 @@
 """`make gpu`, rehearsed on the CPU: its parts, what it keeps when it is cut, and what it says of missing packages."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -8,8 +9,9 @@ import sys
 import time
 
 import pytest
+import torch
 
-from benchmarks import gpu_parts, on_gpu
+from benchmarks import gpu_parts, on_gpu, polar
 from niso.experiments import EXPERIMENTS
 
 pytestmark = pytest.mark.slow
@@ -47,26 +49,174 @@ def test_measurements_are_kept_one_by_one_and_not_made_again(tmp_path):
     for part in ("tests", "paper"):
         assert f"== {part}: left out: it needs tyro, pydantic, lightning_fabric, pooch, roma\n" in done.stdout
     polar, steps, ddp = (read(tmp_path, part)["results"] for part in ("polar", "steps", "ddp"))
-    assert not [name for results in (polar, steps, ddp) for name, result in results.items() if "failed" in result]
+    together = {**polar, **steps, **ddp}
+    assert not [name for name, result in together.items() if isinstance(result, dict) and "failed" in result]
     assert polar["choice"]["16 × 32 × 32"]["eager"] in polar["choice"]["accurate enough"]
+    assert polar["16 × 32 × 32, svd, eager"]["milliseconds"] > 0 and polar["orthogonality at half the rank, svd"] < 1e-4
     assert {name.split(",")[0] for name in steps} == {"homnist", "torus"} and len(steps) >= 7
     assert all(0 < r["floor_milliseconds"] < r["milliseconds"] for r in steps.values() if "floor_milliseconds" in r)
     assert ddp["2 processes, the same batch"]["step"] > 0
     machine = read(tmp_path, "machine")
     assert machine["missing"] and machine["torch"]
-    # cut in the middle: what is there stays, what did not end is not tried again
-    content = read(tmp_path, "steps")
-    kept, cut = list(content["results"])[:2]
-    content["results"] = {kept: {"milliseconds": -1.0}, cut: {"failed": "it did not end in its time"}}
-    (tmp_path / "steps.json").write_text(json.dumps(content))
-    call = gpu_parts.Call("cpu", True, tmp_path / "steps.json", time.time() + 60)
-    results = gpu_parts.Kept(call)
-    results.measure(kept, lambda: pytest.fail("measured again"))
-    results.measure("fails", lambda: 1 / 0)
-    gpu_parts.Kept(gpu_parts.Call("cpu", True, call.file, time.time() - 1)).measure("late", lambda: 1)
-    again = read(tmp_path, "steps")["results"]
-    assert again[kept] == {"milliseconds": -1.0} and "ZeroDivisionError" in again["fails"]["failed"]
-    assert "late" not in again
+
+
+# Measurements that are cut, fail, or lose the GPU
+
+
+@pytest.fixture
+def keep(tmp_path):
+    """The results of a part, as a process finds them that has some seconds left."""
+
+    def kept(seconds=600.0, rehearse=True):
+        return gpu_parts.Kept(gpu_parts.Call("cpu", rehearse, tmp_path / "part.json", time.time() + seconds))
+
+    return kept
+
+
+def test_what_is_there_is_not_measured_again_nor_what_failed(keep, tmp_path):
+    kept = keep()
+    kept.measure("fine", lambda: {"milliseconds": -1.0})
+    kept.measure("fails", lambda: 1 / 0)
+    kept = keep()
+    for name in ("fine", "fails"):
+        kept.measure(name, lambda: pytest.fail("measured again"))
+    kept.measure_again()
+    results = read(tmp_path, "part")["results"]
+    assert results["fine"] == {"milliseconds": -1.0} and "ZeroDivisionError" in results["fails"]["failed"]
+
+
+def test_nothing_begins_where_little_time_is_left(keep):
+    kept = keep(gpu_parts.LEAST - 1)
+    kept.measure("late", lambda: 1)
+    assert kept.results == {}
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+def kill():
+    raise Killed
+
+
+@pytest.mark.parametrize(("seconds", "times"), [(30, 2), (600, 1)])
+def test_what_the_clock_cut_is_measured_once_more_after_all_else(keep, seconds, times):
+    """What hangs is cut whatever its time, and must not be tried for ever."""
+    tried = []
+
+    def hang():
+        tried.append("hangs")
+        kill()
+
+    for _ in range(4):
+        kept = keep(seconds)
+        try:
+            kept.measure("hangs", hang)
+            kept.measure("other", lambda: tried.append("other") or 1)
+            kept.measure_again()
+        except Killed:
+            continue
+    assert tried == ["hangs", "other", "hangs"][: times + 1]
+    failed = keep().results["hangs"]
+    assert "did not end" in failed["failed"] and seconds < failed["seconds"] < seconds + on_gpu.GRACE
+
+
+def test_a_measurement_that_was_cut_may_succeed(keep):
+    with pytest.raises(Killed):
+        keep(30).measure("slow", kill)
+    kept = keep()
+    kept.measure("slow", lambda: 1.5)
+    kept.measure_again()
+    assert keep().results == {"slow": 1.5}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.AcceleratorError("an illegal memory access was encountered"),
+        RuntimeError("CUDA error: an illegal memory access was encountered"),
+    ],
+    ids=["AcceleratorError", "RuntimeError"],
+)
+def test_a_process_that_loses_its_gpu_measures_nothing_more(keep, error):
+    def lose():
+        raise error
+
+    with pytest.raises(gpu_parts.LostError):
+        keep().measure("loses", lose)
+    kept = keep()
+    kept.measure("loses", lose)
+    kept.measure("other", lambda: 1)
+    with pytest.raises(gpu_parts.LostError):  # that it was not the fault of another
+        kept.measure_again()
+    kept = keep()
+    kept.measure("loses", lose)
+    kept.measure_again()
+    assert kept.results["other"] == 1 and "illegal memory access" in kept.results["loses"]["failed"]
+
+
+def test_a_new_process_goes_on_after_one_that_lost_its_gpu(rehearse, monkeypatch):
+    statuses = [on_gpu.LOST, on_gpu.LOST, 0]
+    monkeypatch.setattr(on_gpu, "child", lambda words, seconds: statuses.pop(0))
+    assert rehearse("polar") == 0 and not statuses
+
+    def lose(*_):
+        raise gpu_parts.LostError
+
+    monkeypatch.setitem(gpu_parts.PARTS, "polar", lose)
+    monkeypatch.setattr(os, "_exit", lambda status: pytest.exit(str(status)))
+    with pytest.raises(pytest.exit.Exception, match=str(on_gpu.LOST)):
+        gpu_parts.main(["polar", "cpu", "True", "none.json", str(time.time() + 60)])
+
+
+def test_results_of_a_rehearsal_are_not_the_real_ones(keep):
+    keep(rehearse=True).measure("tiny", lambda: 1)
+    assert keep(rehearse=False).results == {}
+
+
+def test_the_choice_is_of_what_was_measured(keep, monkeypatch):
+    """Accuracy and backends that failed, or were cut, take nothing from the others."""
+
+    def fails(*_, **__):
+        raise RuntimeError("no such driver")
+
+    timings = iter([fails, fails, *[lambda *_: 2.0] * 3])
+    monkeypatch.setattr(gpu_parts, "milliseconds", lambda *words: next(timings, fails)(*words))
+    kept = keep()
+    gpu_parts.polars(kept.call, kept)
+    assert kept.results["choice"]["16 × 32 × 32"] == {"eager": "products", "graph": None}
+    assert kept.results["choice"]["1 × 100 × 32"] == {"eager": None, "graph": None}
+    for broken in ({"failed": "cut"}, None, [{"condition": 1e3, "error": {"svd": None}}]):
+        results = {name: result for name, result in kept.results.items() if name != "accuracy"}
+        found = gpu_parts.choice(results | ({"accuracy": broken} if broken else {}), gpu_parts.SHAPES)
+        assert found == {"left out": "nothing is known of the accuracy"}
+
+
+def test_series_of_slow_calls_are_short(monkeypatch):
+    now, calls = [0.0], []
+    monkeypatch.setattr(gpu_parts.time, "perf_counter", lambda: now[0])
+
+    def slow():
+        calls.append(1)
+        now[0] += 0.9
+
+    assert gpu_parts.milliseconds(slow, "cpu", 30) == pytest.approx(900)
+    assert len(calls) <= 3 + 3 * 2 and now[0] < 5 * gpu_parts.SERIES
+
+    def fast():
+        calls.append(1)
+        now[0] += 1e-3
+
+    calls.clear()
+    assert gpu_parts.milliseconds(fast, "cpu", 30) == pytest.approx(1) and len(calls) == 120
+
+
+def test_orthogonality_is_lost_by_products_where_matrices_lack_rank():
+    assert polar.orthogonality(polar.CALLS["svd"], "cpu", 16) < 1e-5
+    assert polar.orthogonality(polar.CALLS["products"], "cpu", 16) > 0.5
+
+
+# Runs and tests
 
 
 def test_the_paper_run_is_resumed(rehearse, tmp_path, niso, monkeypatch):
@@ -81,7 +231,8 @@ def test_the_paper_run_is_resumed(rehearse, tmp_path, niso, monkeypatch):
     monkeypatch.setattr(on_gpu, "child", child)
     assert rehearse("paper") == 0
     assert read(tmp_path, "paper")["metrics"]["steps"] == 4
-    (tmp_path / "paper" / "metrics.json").unlink()  # as if cut before its evaluation
+    assert "method: niso\n" in (tmp_path / "paper-rehearsal" / "config.yaml").read_text()
+    (tmp_path / "paper-rehearsal" / "metrics.json").unlink()  # as if cut before its evaluation
     assert rehearse("paper") == 0
     assert [words[2] for words in calls] == ["run", "resume"]
     assert read(tmp_path, "paper")["last"]["phase"] == "head"
@@ -90,7 +241,7 @@ def test_the_paper_run_is_resumed(rehearse, tmp_path, niso, monkeypatch):
 def test_results_of_the_tests(rehearse, tmp_path, monkeypatch):
     report = '<testsuites><testsuite><testcase classname="a" name="b"/><testcase classname="a" name="c">{}</testcase>'
 
-    def child(words, seconds):
+    def child(words, seconds, signals):
         assert words[:4] == ["-m", "pytest", "-m", "cuda"] and any(word.endswith("test_cuda.py") for word in words)
         path = next(word.partition("=")[2] for word in words if word.startswith("--junitxml="))
         with open(path, "w") as file:
@@ -103,6 +254,52 @@ def test_results_of_the_tests(rehearse, tmp_path, monkeypatch):
     problem = '<failure message="not close"/>'
     assert rehearse("tests") == 1
     assert read(tmp_path, "tests")["problems"] == {"a.c": "not close"}
+
+
+def test_tests_that_are_cut_leave_their_results(tmp_path, monkeypatch):
+    """Also where this program is a job in the background, for which the shell has SIGINT ignored."""
+    folder, begun = tmp_path / "tests", tmp_path / "begun"
+    folder.mkdir()
+    (folder / "test_both.py").write_text(
+        "import pathlib, pytest, time\n"
+        "@pytest.mark.cuda\n"
+        "def test_short(): pass\n"
+        "@pytest.mark.cuda\n"
+        f"def test_long(): pathlib.Path({str(begun)!r}).touch(); time.sleep(60)\n"
+    )
+    wait = subprocess.Popen.wait
+
+    def until_begun(process, timeout=None):
+        if begun.exists():
+            return wait(process, timeout)
+        while not begun.exists() and process.poll() is None:
+            time.sleep(0.05)
+        raise subprocess.TimeoutExpired(process.args, timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", until_begun)
+    monkeypatch.setattr(on_gpu, "ROOT", tmp_path)
+    call = on_gpu.Call("cpu", False, ("tests",), tmp_path, tmp_path / "paper", None, time.time() + 300)
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        fine, said = on_gpu.tests(call, tmp_path / "tests.json")
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    results = read(tmp_path, "tests")
+    assert fine and said.endswith(", cut by its time") and results["status"] is None
+    assert (results["tests"], results["wrong"]) == (1, 0)
+
+
+def test_a_program_that_takes_one_signal_gets_the_next(tmp_path, monkeypatch):
+    monkeypatch.setattr(on_gpu, "GRACE", 4.0)
+    program = (
+        "import signal, sys, time\n"
+        f"note = open({str(tmp_path / 'signals')!r}, 'w', buffering=1)\n"
+        "signal.signal(signal.SIGINT, lambda number, _: note.write('1'))\n"
+        "signal.signal(signal.SIGTERM, lambda number, _: (note.write('2'), sys.exit(0)))\n"
+        "time.sleep(60)\n"
+    )
+    assert on_gpu.child(["-c", program], 3.0, (signal.SIGINT, signal.SIGTERM)) is None
+    assert (tmp_path / "signals").read_text() == "12"
 
 
 def test_a_part_whose_time_is_over_saves_and_ends_with_all_that_it_started(tmp_path):
@@ -129,6 +326,30 @@ def test_wrong_calls(rehearse, tmp_path):
     assert rehearse("paper", words=["--minutes", "0"]) == 3  # no time is left
 
 
+@pytest.mark.parametrize("words", [[], ["--out", "folder"]], ids=["default", "given"])
+def test_a_rehearsal_has_folders_of_its_own(words, monkeypatch, tmp_path):
+    """Else the real call would resume the tiny run, and report it as the paper's."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    calls = []
+    monkeypatch.setattr(on_gpu, "run", lambda call: calls.append(call) or 0)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    for more in ([], ["--rehearse"]):
+        with pytest.raises(SystemExit):
+            on_gpu.main(["--device", "cpu", *words, *more])
+    real, rehearsal = calls
+    assert real.run != rehearsal.run and {real.run.parent, rehearsal.run.parent} == {real.out, rehearsal.out}
+    assert (real.out == rehearsal.out) == bool(words)
+    assert words or rehearsal.out == tmp_path / "runs" / "on-gpu-rehearsal"
+
+
+def test_tests_need_what_checks_them(monkeypatch, tmp_path):
+    call = on_gpu.Call("cpu", True, ("tests",), tmp_path, tmp_path, None, math.inf)
+    monkeypatch.setitem(sys.modules, "beartype", None)
+    assert on_gpu.left_out("tests", call) == "it needs beartype"
+    assert on_gpu.left_out("polar", call) == ""
+
+
 @pytest.mark.parametrize("name", ["homnist", "torus", "shapes", "pose"])
 def test_steps_have_the_sizes_of_the_paper(name):
     preset, size = EXPERIMENTS.find(name).presets["paper"], gpu_parts.SIZES[name]
@@ -137,3 +358,4 @@ def test_steps_have_the_sizes_of_the_paper(name):
         assert (preset.size**2, 3 * preset.images) == (size.rank, gpu_parts.TORUS_CHANNELS)
     else:
         assert (preset.conv, preset.rank) == (size.conv, size.rank)
+        assert (1, preset.conv.points, preset.rank) in gpu_parts.SHAPES  # Φ
