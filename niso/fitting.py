@@ -223,7 +223,8 @@ def _left_alone(hardware: Hardware) -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(hardware.threads)
     try:
-        with torch.random.fork_rng():
+        on_gpu = hardware.accelerator != "cpu" and torch.cuda.is_available()
+        with torch.random.fork_rng([0] if on_gpu else []):  # by default all GPUs, which would start each of them
             yield
     finally:
         torch.set_num_threads(threads)

@@ -1,4 +1,4 @@
-"""The device agrees with the CPU: primitives, a training, checkpoints that move between them.
+"""The device agrees with the CPU: primitives, fields, a training, checkpoints that move between them.
 
 `make gpu` runs the tests marked cuda wherever there is a GPU. Without one they compare the CPU with itself, so that
 they are known to run.
@@ -11,6 +11,7 @@ import torch
 
 import niso
 from niso.config import Hardware, Optimisation
+from niso.experiments.descriptors.experiment import QUICK, Descriptors
 from niso.model import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 from niso.training import checkpoint
@@ -66,6 +67,16 @@ def test_values_and_gradients_are_those_of_the_cpu(name, device, dtype):
         torch.testing.assert_close(here, there, rtol=tolerance, atol=tolerance)
 
 
+def test_maps_of_fewer_channels_than_rank_are_orthogonal(device, dtype):
+    """Their matrices lack rank: singular vectors of the value zero have to be completed."""
+    torch.manual_seed(0)
+    x, y = torch.randn(2, 8, 64, 16, dtype=dtype).to(device)
+    tau = niso.isometric_map(x, y, torch.zeros(64, dtype=dtype, device=device))
+    tolerance = 1e-4 if dtype == torch.float32 else 1e-10
+    identity = torch.eye(64, dtype=dtype, device=device).expand(8, 64, 64)
+    torch.testing.assert_close(tau.mT @ tau, identity, rtol=0, atol=tolerance)
+
+
 @pytest.mark.parametrize("kind", ["polar", "rotation"])
 def test_spectra_are_those_of_the_cpu(kind, device, dtype):
     torch.manual_seed(0)
@@ -77,6 +88,31 @@ def test_spectra_are_those_of_the_cpu(kind, device, dtype):
     torch.testing.assert_close(gram, torch.eye(5, dtype=dtype, device=device), rtol=0, atol=tolerance)
     for a, b in zip(here, there, strict=True):
         torch.testing.assert_close(a, b.cpu(), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("features", ["coordinates", "fourier"])
+@pytest.mark.parametrize("kind", ["polar", "rotation"])
+def test_fields_of_points_on_the_device_are_built_and_computed_there(kind, features, device):
+    points = 2 * torch.rand(40, 3, device=device) - 1
+    field = niso.FieldSpectrum(points, 5, features=features, eigenfunctions=kind)
+    assert {tensor.device.type for tensor in (*field.parameters(), *field.buffers())} == {device.type}
+    here = [field(), field.at(points[:20].cpu()), field.at(points[:20], orthonormal=False)]
+    here[0].eigenfunctions.sum().backward()
+    assert {part.device.type for spectrum in here for part in spectrum} == {device.type}
+    field.cpu()
+    there = [field(), field.at(points[:20].cpu()), field.at(points[:20].cpu(), orthonormal=False)]
+    for one, other in zip(here, there, strict=True):
+        for a, b in zip(one, other, strict=True):
+            torch.testing.assert_close(a.cpu(), b, rtol=1e-3, atol=1e-3)
+
+
+def test_descriptors_of_surfaces_are_learned_on_the_device(device):
+    config = replace(QUICK, surfaces="tori", vertices=150, eigenpairs=20, rank=6)
+    config = replace(config, train_shapes=1, validation_shapes=0, test_shapes=1)
+    experiment = Descriptors(config, "niso", 0, None, device)
+    terms = experiment.objective((torch.tensor([0]),), 0.0)
+    terms["loss"].backward()
+    assert terms["loss"].device.type == device.type and terms["loss"].isfinite()
 
 
 # Training and checkpoints
@@ -134,14 +170,7 @@ def test_networks_in_bfloat16_keep_spectra_in_float32(device, new_run):
 
 
 @ON_GPU
-@pytest.mark.filterwarnings("ignore")
-def test_compiled_networks_train_alike(device, new_run):
-    assert_same(
-        trained(new_run("compiled"), device, 4, "32-true", True), trained(new_run("eager"), device, 4, "32-true"), 1e-2
-    )
-
-
-@ON_GPU
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")  # a prototype, says torch
 def test_a_step_waits_for_svds_alone(device, monkeypatch):
     monkeypatch.setattr("niso.functional_map.polar", lambda m, *_, **__: m)
     monkeypatch.setattr("niso.spectrum.table.polar", lambda m, *_, **__: m)
@@ -155,6 +184,17 @@ def test_a_step_waits_for_svds_alone(device, monkeypatch):
         made(pair, 0.5)["loss"].backward()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+# The slow ones come last: `make gpu` may have to end them
+
+
+@ON_GPU
+@pytest.mark.filterwarnings("ignore")
+def test_compiled_networks_train_alike(device, new_run):
+    assert_same(
+        trained(new_run("compiled"), device, 4, "32-true", True), trained(new_run("eager"), device, 4, "32-true"), 1e-2
+    )
 
 
 @ON_GPU

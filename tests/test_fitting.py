@@ -1,5 +1,7 @@
 """`niso.fit` on arrays, tensors and data sets: what it learns, and what can be done with it."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,9 @@ from torch import nn
 
 import niso
 from benchmarks import fit as benchmark
+from niso.config import Hardware
 from niso.errors import InputError
+from niso.fitting import _left_alone
 
 FEW = {"steps": 3, "rank": 4, "batch_size": 4, "evaluation_pairs": 16, "progress": False}
 
@@ -115,6 +119,15 @@ def test_the_generators_and_threads_of_the_program_are_left_alone():
     state, threads = torch.get_rng_state(), torch.get_num_threads()
     niso.fit(x, tx, **FEW)
     assert torch.equal(torch.get_rng_state(), state) and torch.get_num_threads() == threads
+
+
+@pytest.mark.parametrize(("accelerator", "devices"), [("cpu", []), ("auto", [0]), ("gpu", [0])])
+def test_only_the_gpu_in_use_has_its_generator_kept(accelerator, devices, monkeypatch):
+    kept = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.random, "fork_rng", lambda devices: kept.extend(devices) or nullcontext())
+    with _left_alone(Hardware(accelerator=accelerator)):
+        assert kept == devices
 
 
 def test_progress_is_silent_where_it_is_not_wanted(capsys):

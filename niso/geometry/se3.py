@@ -22,7 +22,7 @@ _TINY = 1e-12  # length below which a vector counts as having no direction
 def pose(rotation: Float[Tensor, "*batch 3 3"], translation: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch 4 4"]:
     """Pose of a rotation and a translation, without any check."""
     upper = torch.cat((rotation, translation[..., None]), dim=-1)
-    last = upper.new_tensor([0.0, 0.0, 0.0, 1.0]).expand_as(upper[..., :1, :])
+    last = torch.eye(4, dtype=upper.dtype, device=upper.device)[3:].expand_as(upper[..., :1, :])
     return torch.cat((upper, last), dim=-2)
 
 

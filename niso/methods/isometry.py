@@ -97,7 +97,7 @@ class Isometry(Method):
         self, a: Float[Tensor, "batch rank channels"], b: Float[Tensor, "batch rank channels"]
     ) -> Float[Tensor, "batch rank rank"]:
         model = self.model
-        return isometric_map(a, b, model.spectrum().eigenvalues, model.mask, model.special, model.damping)
+        return isometric_map(a, b, self._eigenvalues(), model.mask, model.special, model.damping)
 
     def confidence(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch points"] | None:
         return self.latents(x)[..., -1] if self.model.confidence else None
@@ -109,14 +109,17 @@ class Isometry(Method):
         return cast(SpectrumModule, self.model.spectrum).at(*sampling)
 
     def mask(self) -> Float[Tensor, "rank rank"] | None:
-        return None if self.model.mask is None else multiplicity_mask(self.spectrum().eigenvalues)
+        return None if self.model.mask is None else multiplicity_mask(self._eigenvalues())
 
     def head(
         self, config: ClassifierConfig, examples: Float[Tensor, "batch length channels"], classes: int
     ) -> nn.Module:
         if config.classifier in OF_OPERATORS and self.model.mask is not None:
-            return operator_head(config, examples, classes, self.spectrum().eigenvalues)
+            return operator_head(config, examples, classes, self._eigenvalues())
         return invariant_head(config, examples, classes)
+
+    def _eigenvalues(self) -> Float[Tensor, " rank"]:
+        return cast(SpectrumModule, self.model.spectrum).eigenvalues_alone()
 
 
 class Triplets(Isometry):

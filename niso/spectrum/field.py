@@ -111,6 +111,7 @@ class FieldSpectrum(SpectrumModule):
             self.basis = nn.Parameter(torch.zeros(rank, rank))
             if not layers and rank == span:  # U spans all that it ever can, so that the angles alone determine Φ
                 self.functions.requires_grad_(False)
+        self.to(places.device)  # networks and frequencies, too: all of it is drawn on the CPU
         with torch.no_grad():
             mass, u = (part.double().cpu() for part in self._evaluate(self.places, self.weights))
             values = torch.linalg.eigvalsh(u.mT @ (mass[:, None] * u))
@@ -130,13 +131,17 @@ class FieldSpectrum(SpectrumModule):
 
     def forward(self) -> Spectrum:
         mass, functions = self._evaluate(self.places, self.weights)
-        return Spectrum(mass, self._turned(_orthonormal(functions, mass)), self._eigenvalues())
+        return Spectrum(mass, self._turned(_orthonormal(functions, mass)), self.eigenvalues_alone())
+
+    def eigenvalues_alone(self) -> Float[Tensor, " rank"]:
+        return ordered(self.eigenvalue_root, self.eigenvalue_kind)
 
     def at(
         self,
         points: Float[Tensor, "others dimensions"],
         weights: Float[Tensor, " others"] | None = None,
         orthonormal: bool = True,
+        checked: bool = False,
     ) -> Spectrum:
         """The spectrum at any points, differentiable in these, their weights and all parameters.
 
@@ -147,6 +152,8 @@ class FieldSpectrum(SpectrumModule):
             orthonormal: compute G at these points, which makes ΦᵀMΦ = I exact. Otherwise G stays that of the field's
                 own points: Φ are the same functions everywhere, also where the points are too few or cover
                 a part of the domain, and ΦᵀMΦ is I only as far as the weights integrate products of them.
+            checked: points and weights are known to be finite, and weights positive. Otherwise each call looks at their
+                values, and the host waits for a GPU to have computed them.
 
         Raises:
             ValueError: points of another dimension, weights that are not positive, or, where G is computed at them,
@@ -154,7 +161,9 @@ class FieldSpectrum(SpectrumModule):
         """
         if points.ndim == 2 and points.shape[1] != self.places.shape[1]:
             raise ValueError(f"points must have {self.places.shape[1]} coordinates, not {points.shape[1]}")
-        places, weights = _checked(points, weights, float(self.weights.sum()) / max(1, len(points)))
+        if weights is None:
+            weights = points.new_full((len(points),), float(self.weights.sum()) / max(1, len(points)))
+        places, weights = _checked(points, weights, values=not checked)
         if orthonormal and len(places) < self.rank:
             raise ValueError(
                 f"{self.rank} functions cannot be orthonormal on {len(places)} points: take orthonormal=False"
@@ -162,7 +171,7 @@ class FieldSpectrum(SpectrumModule):
         places, weights = places.to(self.places), weights.to(self.weights)
         mass, functions = self._evaluate(places, weights)
         own = (functions, mass) if orthonormal else self._evaluate(self.places, self.weights)[::-1]
-        return Spectrum(mass, self._turned(_orthonormal(functions, mass, *own)), self._eigenvalues())
+        return Spectrum(mass, self._turned(_orthonormal(functions, mass, *own)), self.eigenvalues_alone())
 
     def roles(self) -> dict[Role, list[nn.Parameter]]:
         functions = [self.basis] if self.eigenfunction_kind == "rotation" else list(self.functions.parameters())
@@ -192,9 +201,6 @@ class FieldSpectrum(SpectrumModule):
         """M and U at points."""
         seen = self.features(places)
         return _mass(weights, self.density(seen)[:, 0]), self.functions(seen)
-
-    def _eigenvalues(self) -> Float[Tensor, " rank"]:
-        return ordered(self.eigenvalue_root, self.eigenvalue_kind)
 
     def extra_repr(self) -> str:
         return (
@@ -242,8 +248,8 @@ def _orthonormal(
     return (functions.to(wide) @ inverse_root(u.mT @ (m[:, None] * u))).to(functions.dtype)
 
 
-def _checked(points: Tensor, weights: Tensor | None, each: float = 1.0) -> tuple[Tensor, Tensor]:
-    """Points and weights, `each` where none are given.
+def _checked(points: Tensor, weights: Tensor | None, values: bool = True) -> tuple[Tensor, Tensor]:
+    """Points and weights, 1 where none are given; checked with their values or without.
 
     Raises:
         TypeError: they are not tensors.
@@ -255,10 +261,10 @@ def _checked(points: Tensor, weights: Tensor | None, each: float = 1.0) -> tuple
     if points.ndim != 2 or 0 in points.shape or not points.is_floating_point():
         raise ValueError(f"points must be (points, dimensions) floating-point numbers, not {tuple(points.shape)}")
     if weights is None:
-        weights = points.new_full((len(points),), each)
+        weights = points.new_ones(len(points))
     if weights.shape != points.shape[:1]:
         raise ValueError(f"weights must be ({len(points)},), one for each point, not {tuple(weights.shape)}")
-    if not torch.compiler.is_compiling():
+    if values and not torch.compiler.is_compiling():
         if not bool(points.isfinite().all()):
             raise ValueError("points must be finite")
         if not bool(((weights > 0) & weights.isfinite()).all()):

@@ -34,6 +34,10 @@ class SpectrumModule(nn.Module, ABC):
     def forward(self) -> Spectrum:
         """The spectrum at its own points."""
 
+    def eigenvalues_alone(self) -> Float[Tensor, " rank"]:
+        """Λ of the spectrum, without the work for Φ, which takes a decomposition where it is learned."""
+        return self().eigenvalues
+
     def at(
         self,
         points: Float[Tensor, "others dimensions"],

@@ -65,7 +65,8 @@ def _turned(frame: Float[Tensor, "points points"], basis: Float[Tensor, "points 
     first, others = frame[:, :rank], frame[:, rank:]
     complement = (inner.mT - inner) / 4 + outer.mT @ outer / 4
     complement = complement + torch.eye(rank, dtype=basis.dtype, device=basis.device)
-    solved = torch.linalg.solve(complement, first + others @ outer / 2, left=False)
+    # its symmetric part is I + BᵀB/4, so that it is never singular: the host need not wait for a GPU to find out
+    solved = torch.linalg.solve_ex(complement, first + others @ outer / 2, left=False).result
     return 2 * solved - first, others - solved @ outer.mT
 
 

@@ -90,7 +90,10 @@ class LearnedSpectrum(SpectrumModule):
             orthonormal = rotated(self.frame, self.basis)
         else:
             orthonormal = polar(root * self.basis, damping=self.damping)
-        return Spectrum(mass, orthonormal / root, ordered(self.eigenvalue_root, self.eigenvalue_kind))
+        return Spectrum(mass, orthonormal / root, self.eigenvalues_alone())
+
+    def eigenvalues_alone(self) -> Float[Tensor, " rank"]:
+        return ordered(self.eigenvalue_root, self.eigenvalue_kind)
 
     def roles(self) -> dict[Role, list[nn.Parameter]]:
         return {"eigenfunctions": [self.basis], "eigenvalues": [self.eigenvalue_root], "mass": [self.mass_root]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import torch
 from torch import nn
 
 
@@ -23,6 +24,15 @@ def compile_networks(objective: nn.Module) -> None:
     for module in trained_networks(objective):
         if module._compiled_call_impl is None:
             module.compile()
+
+
+def keep_graphs_whole() -> None:
+    """Compile no graph in pieces where several processes exchange gradients; for all that this process compiles.
+
+    Torch would cut graphs there, to exchange some gradients before others are computed. Its versions differ in what
+    they can cut: some refuse an autograd.Function inside ("Found a higher order op in the graph"), as `polar` has.
+    """
+    torch._dynamo.config.optimize_ddp = False
 
 
 def undo_compilation(objective: nn.Module) -> None:

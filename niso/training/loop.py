@@ -22,7 +22,7 @@ from niso.config import Hardware, Optimisation
 from niso.errors import CheckpointError, InputError, Interrupted, TrainingError
 from niso.random import reseed, step_seed
 from niso.training import checkpoint
-from niso.training.compilation import compile_networks
+from niso.training.compilation import compile_networks, keep_graphs_whole
 from niso.training.interruption import interruption
 from niso.training.optimizer import make_optimizer, set_learning_rates, spectra
 from niso.training.processes import largest, mean
@@ -76,6 +76,8 @@ def train(
             among = f"{fabric.world_size} processes" + (f" in {parts} parts each" if parts > 1 else "")
             raise InputError(f"batch size {optimisation.batch_size} does not divide among {among}: choose a multiple")
     optimizer = make_optimizer(objective, optimisation)
+    if fabric.world_size > 1 and (hardware.compile or hardware.whole_step):
+        keep_graphs_whole()
     if hardware.whole_step:  # not as CUDA graphs: the SVD of the polar factor waits for the host
         objective.compile()
     elif hardware.compile:
@@ -183,6 +185,10 @@ def _numerics(when: str) -> Iterator[None]:
 
 def _check_weights(module: nn.Module) -> None:
     """A gradient can overflow though the loss is finite: such weights must not replace a good checkpoint."""
-    for name, parameter in module.named_parameters():
-        if not parameter.isfinite().all():
+    named = dict(module.named_parameters())
+    if not named:
+        return
+    finite = torch.stack([parameter.isfinite().all() for parameter in named.values()])  # one wait for a GPU, not many
+    for name, good in zip(named, finite.tolist(), strict=True):
+        if not good:
             raise FloatingPointError(f"the update made parameter {name!r} not finite")

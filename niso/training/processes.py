@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 def make_fabric(hardware: Hardware, prepare: Callable[[], object] | None = None, tune: bool = True) -> Fabric:
     """A launched lightning-fabric for this hardware; starts the other processes where there are several.
 
+    From then on float32 means float32 in this process: a GPU's convolutions do not round to TF32, torch's default.
+
     Args:
         prepare: what the first process does before there are others, e.g. checks that may fail.
         tune: set the number of torch's threads and, on a CPU, make the C library keep freed memory. Both hold for the
@@ -39,6 +41,8 @@ def make_fabric(hardware: Hardware, prepare: Callable[[], object] | None = None,
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # not which process is which
     if tune:
         torch.set_num_threads(hardware.threads)
+    # by the old switch: from torch 2.9 on the new one, fp32_precision, and this one must not be mixed
+    torch.backends.cudnn.allow_tf32 = False
     several = hardware.devices * hardware.nodes > 1
     if hardware.nodes > 1 and not any(os.environ.get(name) for name in ("RANK", "SLURM_PROCID", "NODE_RANK")):
         raise InputError(f"{hardware.nodes} nodes need a launcher: start niso on each of them by torchrun or srun")

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -43,16 +44,22 @@ class Meter:
         Raises:
             FloatingPointError: one is not finite; names its term, the total "loss" only where it is no other.
         """
-        bad = [name for name, total in self._sums.items() if not math.isfinite(total.item())]
+        bad = [name for name, total in self._totals().items() if not math.isfinite(total)]
         if bad:
             name = min(bad, key=lambda name: name == "loss")
             raise FloatingPointError(f"the term {name!r} of the loss is not finite")
 
     def flush(self) -> dict[str, float]:
         """Means over the steps added since the last call."""
-        means = {name: total.item() / self._count for name, total in self._sums.items()}
+        means = {name: total / self._count for name, total in self._totals().items()}
         self._sums, self._count = {}, 0
         return means
+
+    def _totals(self) -> dict[str, float]:
+        """All sums, in one transfer: the host waits for a GPU once."""
+        if not self._sums:
+            return {}
+        return dict(zip(self._sums, torch.stack(list(self._sums.values())).tolist(), strict=True))
 
 
 class Log:

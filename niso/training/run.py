@@ -239,9 +239,7 @@ class Run:
             try:
                 float(value)
             except OverflowError as error:
-                raise InputError(
-                    f"{self._source('metrics')}: {key} is too large: {self._remedy('metrics')}"
-                ) from error
+                raise InputError(f"{self._source('metrics')}: {key} is too large: {self._remedy('metrics')}") from error
         return metrics
 
     @property

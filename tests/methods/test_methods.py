@@ -107,6 +107,14 @@ def test_the_map_of_an_observation_to_itself_keeps_it(name, dtype):
     torch.testing.assert_close(method.solve(a, a) @ a, a, rtol=1e-3, atol=1e-3 * a.abs().max().item())
 
 
+def test_maps_are_solved_without_the_eigenfunctions(monkeypatch):
+    method = make("niso")
+    a, b = torch.randn(2, BATCH, RANK, 5)
+    expected = method.solve(a, b), method.mask()
+    monkeypatch.setattr("niso.spectrum.table.polar", None)  # Φ takes a decomposition, also where it is frozen
+    assert all(torch.equal(*pair) for pair in zip(expected, (method.solve(a, b), method.mask()), strict=True))
+
+
 def test_a_method_without_maps_says_so():
     without = [name for name in METHODS if name not in WITH_MAPS]
     assert without == ["autoencoder"]

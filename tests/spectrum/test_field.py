@@ -228,6 +228,27 @@ def test_wrong_arguments(field):
         field()
 
 
+@pytest.mark.parametrize("eigenfunctions", ["polar", "rotation"])
+def test_a_field_is_made_on_the_device_of_its_points(eigenfunctions, monkeypatch):
+    """On a device whose tensors have no values; what would read one is replaced."""
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda tensor: tensor)
+    monkeypatch.setattr(torch.linalg, "eigvalsh", lambda gram: [1.0, 1.0])
+    points = torch.zeros(30, 3, device="meta")
+    field = FieldSpectrum(points, 5, features="fourier", eigenfunctions=eigenfunctions)
+    assert {part.device for part in (*field.parameters(), *field.buffers())} == {points.device}
+
+
+def test_points_that_are_checked_already_are_not_looked_at(field, monkeypatch):
+    """On a device whose tensors have no values, whatever asks one for its value fails."""
+    monkeypatch.setattr("niso.spectrum.field.inverse_root", lambda gram: gram)  # the eigenvalues of G do wait
+    points, weights = torch.zeros(9, 2, device="meta"), torch.zeros(9, device="meta")
+    field.to("meta")
+    assert field.at(points, weights, checked=True).eigenfunctions.shape == (9, 7)
+    with pytest.raises(RuntimeError, match="meta"):
+        field.at(points, weights)
+
+
 def test_description(field):
     assert (field.points, field.rank) == (36, 7)
     assert "points=36, rank=7, eigenvalues='shifted'" in repr(field)

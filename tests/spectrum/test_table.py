@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
 
 import niso
-from niso.spectrum import LearnedSpectrum, Spectrum, rotation
+from niso.spectrum import FieldSpectrum, FixedSpectrum, LearnedSpectrum, Spectrum, rotation
 
 PARAMETRISATIONS = ["cumulative", "sorted", "shifted"]
 
@@ -104,6 +104,18 @@ def test_eigenvalue_parametrisations(eigenvalues):
         "shifted": [4.0, 1.0, 5.0, 2.0, 3.0, 0.0, 2.5, 6.0],
     }[eigenvalues]
     assert spectrum().eigenvalues.tolist() == expected
+
+
+@pytest.mark.parametrize("kind", [LearnedSpectrum, FieldSpectrum, FixedSpectrum])
+def test_eigenvalues_alone_are_those_of_the_spectrum(kind, monkeypatch):
+    if kind is FixedSpectrum:
+        spectrum = FixedSpectrum(*(part.detach() for part in LearnedSpectrum(9, 4)()))
+    else:
+        spectrum = LearnedSpectrum(9, 4) if kind is LearnedSpectrum else FieldSpectrum(torch.rand(9, 2), 4)
+    expected = spectrum().eigenvalues
+    for name in ("table.polar", "field.inverse_root"):  # no decomposition is needed
+        monkeypatch.setattr(f"niso.spectrum.{name}", None)
+    assert torch.equal(spectrum.eigenvalues_alone(), expected)
 
 
 def test_initial_scales():

@@ -6,9 +6,11 @@ import resource
 import signal
 import sys
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 import torch
+from lightning_fabric import Fabric
 from torch import nn
 
 from niso.config import Hardware, Optimisation
@@ -300,3 +302,13 @@ def test_compiling_changes_the_speed_alone(run, fabric, tmp_path, monkeypatch):
     whole = Autoencoder()
     call(whole, Run.create(tmp_path / "whole", {}), fabric, compile=True, whole_step=True)
     assert asked[1:] == [whole]
+
+
+def test_several_processes_compile_no_graph_in_pieces(run, monkeypatch):
+    monkeypatch.setattr("torch._dynamo.config.optimize_ddp", True)
+    monkeypatch.setattr(nn.Module, "compile", lambda module: None)
+    lone, two = (Mock(spec=Fabric, world_size=size, setup=Mock(side_effect=StopIteration)) for size in (1, 2))
+    for fabric, hardware, cuts in ((lone, {"compile": True}, True), (two, {}, True), (two, {"compile": True}, False)):
+        with pytest.raises(StopIteration):
+            call(Regression(), run, fabric, **hardware)
+        assert torch._dynamo.config.optimize_ddp is cuts

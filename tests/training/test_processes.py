@@ -164,6 +164,12 @@ def test_networks_run_in_the_precision_of_the_run(precision):
     assert (context is nullcontext) == (precision != "bf16-mixed")
 
 
+def test_float32_is_float32_in_convolutions(monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    make_fabric(Hardware(accelerator="cpu"), tune=False)
+    assert not torch.backends.cudnn.allow_tf32
+
+
 def test_a_library_caller_keeps_its_settings(monkeypatch):
     changed = []
     monkeypatch.setattr(torch, "set_num_threads", changed.append)

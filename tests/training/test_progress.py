@@ -21,6 +21,14 @@ def test_meter_means_since_the_last_flush():
     assert meter.flush() == {"loss": 8.0}
 
 
+def test_meter_keeps_the_digits_of_each_term():
+    meter = Meter()
+    single, double = torch.tensor(0.1), torch.tensor(0.1, dtype=torch.float64)
+    meter.add({"loss": single, "part": double, "half": single.half()})
+    assert meter.flush() == {"loss": single.item(), "part": 0.1, "half": single.half().item()}
+    assert meter.flush() == {}
+
+
 def test_meter_keeps_no_graph_and_does_not_change_its_input():
     meter, loss = Meter(), torch.tensor(2.0, requires_grad=True)
     for _ in range(3):

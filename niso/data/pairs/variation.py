@@ -27,7 +27,7 @@ class Variation:
     def draw(self, x: Float[Tensor, "local channels height width"], size: int) -> Float[Tensor, "local channels _ _"]:
         """This process's part of a batch of `size` pictures, varied by torch's global generator."""
         colours = ColourMaps(x.shape[1], self.deviation)
-        flips = local_part(torch.rand(size, 3) < 0.5).to(x.device)[..., None, None, None]
+        flips = local_part(torch.rand(size, 3) < 0.5).to(x.device, non_blocking=True)[..., None, None, None]
         maps = local_part(colours.sample(size))
         x = torch.where(flips[:, 0], x.flip(2), x)
         x = torch.where(flips[:, 1], x.flip(3), x)

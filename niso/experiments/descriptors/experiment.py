@@ -132,7 +132,7 @@ class PointModel(nn.Module):
 
     def basis(self, surface: Seen) -> Basis:
         """A surface's eigenfunctions, and the coefficients of its latent functions."""
-        spectrum = self.spectrum.at(*surface)
+        spectrum = self.spectrum.at(*surface, checked=True)  # by `seen`
         latents = self.encoder(surface.points.to(self.spectrum.places))
         return Basis(spectrum, spectrum.project(latents.to(spectrum.eigenfunctions)), surface)
 
@@ -152,7 +152,7 @@ class PointObjective(nn.Module):
     def forward(self, batch: tuple[Int[Tensor, " batch"]], progress: float) -> dict[str, Float[Tensor, ""]]:
         terms = [self._pair(*self.pairs[number]) for number in batch[0].tolist()]
         means = {name: torch.stack([term[name] for term in terms]).mean() for name in terms[0]}
-        multiplicity = losses.multiplicity(self.model.spectrum().eigenvalues)
+        multiplicity = losses.multiplicity(self.model.spectrum.eigenvalues_alone())
         config = self.config
         decayed = losses.decayed(config.multiplicity, config.multiplicity_decay, progress)
         loss = means["reconstruction"] + config.equivariance * means["equivariance"] + decayed * multiplicity

@@ -143,7 +143,13 @@ def seen(
     mean: Float[np.ndarray, " descriptors"],
     deviation: Float[np.ndarray, " descriptors"],
 ) -> Seen:
-    """A surface as networks see it: each descriptor less its mean, in units of 2.5 standard deviations, in [−1, 1]."""
+    """A surface as networks see it: each descriptor less its mean, in units of 2.5 standard deviations, in [−1, 1].
+
+    Raises:
+        InputError: a descriptor that is not finite, or a vertex without an area.
+    """
     areas = vertex_areas(mesh)
     scaled = np.clip((values - mean) / (2.5 * deviation), -1, 1)
+    if not (np.isfinite(scaled).all() and np.isfinite(areas).all() and (areas > 0).all()):
+        raise InputError("descriptors of a mesh must be finite, and the areas of its vertices positive: repair it")
     return Seen(torch.from_numpy(scaled), torch.from_numpy(areas / areas.sum()))

@@ -251,7 +251,7 @@ class Homnist(Experiment):
         features = cache(lambda: self.encode(images))  # in the first step: not where the head is trained already
 
         def encoded(step: int) -> tuple[Tensor, Tensor]:
-            index = local_part(torch.randint(len(images), (size,))).to(self.device)
+            index = local_part(torch.randint(len(images), (size,))).to(self.device, non_blocking=True)
             return features()[index], labels[index]
 
         return ClassificationObjective(method.model, self.head, encode=nn.Identity()), encoded

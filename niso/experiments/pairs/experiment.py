@@ -360,7 +360,7 @@ class Pairs(Experiment):
             return torch.cat(encoded), torch.cat(labels)
 
         def encoded(step: int) -> tuple[Tensor, Tensor]:
-            index = local_part(torch.randint(data.count("train"), (size,))).to(self.device)
+            index = local_part(torch.randint(data.count("train"), (size,))).to(self.device, non_blocking=True)
             return features()[0][index], features()[1][index]
 
         return ClassificationObjective(method.model, self.head, encode=nn.Identity()), encoded

@@ -347,7 +347,7 @@ class Pose(Experiment):
         """True poses of the second cameras of pairs in the coordinates of the first."""
         start = self.starts[pairs.sequence]
         motions = se3.relative(self.poses[start + pairs.first], self.poses[start + pairs.second])
-        return motions.float().to(self.device)
+        return motions.float().to(self.device, non_blocking=True)
 
     def _pretraining_sampler(self) -> Callable[[int], tuple[Tensor, ...]]:
         """A sampler of both frames of pairs, and of a third one where maps are to compose: groups first."""
@@ -443,7 +443,8 @@ class Pose(Experiment):
         def stored_features(step: int) -> tuple[Tensor, ...]:
             pairs = self.head_pairs(step)
             start = place[pairs.sequence]
-            first, second = (features()[(start + frame).to(self.device)] for frame in pairs.frames)
+            places = ((start + frame).to(self.device, non_blocking=True) for frame in pairs.frames)
+            first, second = (features()[place] for place in places)
             return first, second, self.motions(pairs)
 
         return stored_features

@@ -78,7 +78,8 @@ class Passing:
 
     def occluder(self, device: torch.device, sequence: Int[Tensor, " batch"], frame: Int[Tensor, " batch"]) -> Occluder:
         """What is in front of these frames."""
-        share, time = self.share[sequence].to(device), frame.to(device, torch.float32)
+        share = self.share[sequence].to(device, non_blocking=True)
+        time = frame.to(device, torch.float32, non_blocking=True)
         return self.objects.of(sequence, device).at(time, share, (self.frames.size, self.frames.size))
 
 

@@ -285,8 +285,8 @@ class Shapes(Experiment):
 
         def encoded(step: int) -> tuple[Tensor, ...]:
             shape, (variant,) = self.labelled_at(step)
-            index = (place[shape] * self.shapes.variants + variant).to(self.device)
-            return features()[index], self.labels[shape.to(self.device)]
+            index = (place[shape] * self.shapes.variants + variant).to(self.device, non_blocking=True)
+            return features()[index], self.labels[shape.to(self.device, non_blocking=True)]
 
         return ClassificationObjective(method.model, self.head, encode=nn.Identity()), encoded
 
@@ -333,7 +333,7 @@ class Shapes(Experiment):
             (x,) = source(step)
             if self.method.augmented_head:
                 x = self.action.act(x, local_part(self.action.sample(self.config.head.batch_size)))
-            return x, self.labels[self.labelled_at(step).shape.to(self.device)]
+            return x, self.labels[self.labelled_at(step).shape.to(self.device, non_blocking=True)]
 
         return sample
 

@@ -88,7 +88,8 @@ class ShapeMaps:
             InputError: a value that is not finite, or a damaged file.
         """
         if self.resident is not None:
-            return self.resident[shape.to(self.device), variant.to(self.device)]
+            shape, variant = (part.to(self.device, non_blocking=True) for part in (shape, variant))
+            return self.resident[shape, variant]
         pairs = zip(shape.tolist(), variant.tolist(), strict=True)
         maps = self._checked(torch.from_numpy(np.stack([self.shapes.maps(s)[v] for s, v in pairs])))
         return maps.pin_memory() if self.device.type == "cuda" else maps

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Literal, get_args
 
 import torch
@@ -37,6 +38,8 @@ def between(
     return math.pi * (index + 0.5) / count if axis == "colatitude" else 2 * math.pi * index / count
 
 
+@lru_cache
+@torch.inference_mode(False)  # training may use what was first computed for inference
 def directions(
     height: int,
     width: int,
@@ -44,7 +47,7 @@ def directions(
     dtype: torch.dtype = torch.float64,
     device: torch.device | str | None = None,
 ) -> Float[Tensor, "height width 3"]:
-    """Unit vectors (x, y, z) of all grid points, z towards the north pole."""
+    """Unit vectors (x, y, z) of all grid points, z towards the north pole; kept in a cache, so do not change them."""
     theta, phi = colatitudes(height, layout)[:, None], longitudes(width, layout)
     parts = (theta.sin() * phi.cos(), theta.sin() * phi.sin(), theta.cos().expand(-1, width))
     return torch.stack(parts, dim=-1).to(device, dtype)
@@ -77,7 +80,7 @@ def sample(
     phi = torch.atan2(y, x.where(~on_axis, 1)) / (2 * math.pi) % 1
     theta = torch.atan2(radius.sqrt(), z) / math.pi
     if _centred(layout):
-        poles = images[..., [0, -1], :].mean(-1, keepdim=True).expand(*images.shape[:-2], 2, width)
+        poles = images[..., :: height - 1, :].mean(-1, keepdim=True).expand(*images.shape[:-2], 2, width)
         images = torch.cat([poles[..., :1, :], images, poles[..., 1:, :]], dim=-2)
         images = torch.cat([images, images[..., :1]], dim=-1)
         turn = theta * height  # a pole is half a row from the nearest one, but a whole row in the padded image
@@ -85,8 +88,8 @@ def sample(
         column = phi * width
     else:
         row, column = theta * (height - 1), phi * (width - 1)
-    last = torch.tensor([images.shape[-1] - 1, images.shape[-2] - 1], dtype=places.dtype, device=places.device)
-    grid = (2 * torch.stack((column, row), dim=-1) / last - 1).to(images.dtype)
+    ends = ((column, images.shape[-1] - 1), (row, images.shape[-2] - 1))
+    grid = torch.stack([2 * place / last - 1 for place, last in ends], dim=-1).to(images.dtype)
     grid = grid.expand(len(images), *grid.shape[1:])
     found = torch.nn.functional.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=True)
     return found.to(dtype)

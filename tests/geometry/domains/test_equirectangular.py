@@ -31,6 +31,13 @@ def test_directions_are_unit_vectors_with_these_angles(layout, dtype, tolerance)
     torch.testing.assert_close(theta, grid.colatitudes(5, layout)[:, None].expand(5, 7), atol=1e-3, rtol=0)
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_directions_are_computed_once(layout):
+    with torch.inference_mode():
+        points = grid.directions(4, 5, layout, torch.float32)
+    assert grid.directions(4, 5, layout, torch.float32) is points and not points.is_inference()
+
+
 def test_layouts_are_as_stated():
     torch.testing.assert_close(grid.colatitudes(2, "driscoll-healy"), math.pi * torch.tensor([0.25, 0.75]).double())
     torch.testing.assert_close(grid.longitudes(2, "driscoll-healy"), math.pi * torch.tensor([0.0, 1.0]).double())
