@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,10 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from niso.errors import InputError
+
+
+STALE = 3600.0
+"""Seconds after which nobody writes a temporary file any more, though its process seems to live: numbers come again."""
 
 
 @contextmanager
@@ -46,17 +51,17 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def _writing(temporary: Path) -> bool:
-    """Whether the process that a temporary file of `replacing` is named after lives."""
+    """Whether a temporary file of `replacing` is young, and the process that it is named after lives."""
     number = temporary.suffixes[-2].removeprefix(".")
     if os.name != "posix" or not number.isdecimal() or int(number) == os.getpid():
         return False
     try:
         os.kill(int(number), 0)  # sends nothing
-    except (ProcessLookupError, OverflowError):
-        return False
+        return time.time() - temporary.stat().st_mtime < STALE
     except PermissionError:  # of another user
-        pass
-    return True
+        return True
+    except (OSError, OverflowError):  # there is no such process, or the file is gone
+        return False
 
 
 def files_below(folder: Path, suffixes: Collection[str]) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -27,6 +28,10 @@ def test_what_another_process_is_writing_stays(tmp_path: Path) -> None:
         theirs.touch()
         write_atomically(tmp_path / "file", b"ours")
         assert theirs.exists()
+        os.utime(theirs, (0, 0))
+        write_atomically(tmp_path / "file", b"ours")  # another process has that number by now
+        assert not theirs.exists()
+        theirs.touch()
         other.communicate(b"\n")
     write_atomically(tmp_path / "file", b"ours")  # that process was killed while it wrote
     assert not theirs.exists()

@@ -126,7 +126,7 @@ def test_classes_can_be_left_out(folder: Path) -> None:
 
 
 def test_files_of_a_killed_writer_are_not_read(folder: Path) -> None:
-    for name in (".dog2.npy.123.tmp", ".dog9.json.123.tmp"):
+    for name in (".dog2.npy.999999999.tmp", ".dog9.json.999999999.tmp"):
         (folder / "dog" / name).write_bytes(b"half")
     assert open_shapes(folder).names == NAMES
 

@@ -108,7 +108,7 @@ def test_preparation_goes_on_where_it_stopped(tmp_path):
         prepare(interrupted(), tmp_path / "out", preparation=SMALL)
     with pytest.raises(InputError, match="is not finished"):
         frames.open_frames(tmp_path / "out")
-    stale = tmp_path / "out/cup/.2.frames.1.tmp"  # of a process that was killed while it wrote
+    stale = tmp_path / "out/cup/.2.frames.999999999.tmp"  # of a process that was killed while it wrote
     stale.write_bytes(b"half")
     before = (tmp_path / "out/cup/1.frames").stat().st_mtime_ns
     assert prepare(sequences, tmp_path / "out", preparation=SMALL)[:2] == (2, 2)
