@@ -16,7 +16,6 @@ from filelock import FileLock, Timeout
 
 from niso.errors import InputError
 
-
 STALE = 3600.0
 """Seconds after which nobody writes a temporary file any more, though its process seems to live: numbers come again."""
 
