@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -219,8 +219,10 @@ def _folder(out: str | Path | None) -> Iterator[Path]:
 
 @contextmanager
 def _left_alone(hardware: Hardware) -> Iterator[None]:
-    """Torch's generators and number of threads are afterwards as they were; meanwhile small SVDs have one thread."""
-    threads = torch.get_num_threads()
+    """Torch's generators, threads and TF32 are afterwards as they were; meanwhile small SVDs have one thread."""
+    threads, rounded = torch.get_num_threads(), None
+    with suppress(RuntimeError):  # where the program set it for some convolutions alone, by torch's newer switch
+        rounded = torch.backends.cudnn.allow_tf32
     torch.set_num_threads(hardware.threads)
     try:
         on_gpu = hardware.accelerator != "cpu" and torch.cuda.is_available()
@@ -228,3 +230,5 @@ def _left_alone(hardware: Hardware) -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(threads)
+        if rounded is not None:
+            torch.backends.cudnn.allow_tf32 = rounded

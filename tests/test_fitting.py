@@ -116,9 +116,11 @@ def test_sources_are_held_out_together_and_values_are_those_of_numpy():
 def test_the_generators_and_threads_of_the_program_are_left_alone():
     x, tx = shifted()
     torch.manual_seed(3)
+    torch.backends.cudnn.allow_tf32 = True  # torch's default, which runs turn off
     state, threads = torch.get_rng_state(), torch.get_num_threads()
     niso.fit(x, tx, **FEW)
     assert torch.equal(torch.get_rng_state(), state) and torch.get_num_threads() == threads
+    assert torch.backends.cudnn.allow_tf32
 
 
 @pytest.mark.parametrize(("accelerator", "devices"), [("cpu", []), ("auto", [0]), ("gpu", [0])])
