@@ -138,7 +138,7 @@ LONG = replace(
 """The network of `small` with the published losses, eigenvalues, learning rate and steps; the whole test set.
 
 `niso run homnist --preset long --method niso --data-dir MNIST --precision 32-true --compile`, 80 minutes on one core of
-an AMD EPYC (Zen 5). Record: results/homnist-long."""
+an AMD EPYC (Zen 5). Record: results/homnist-long/published."""
 
 QUICK = replace(
     SMALL,
