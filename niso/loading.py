@@ -159,11 +159,9 @@ def _built(
         raise InputError(f"{source} does not say how its model is built ({problem}): train it again") from error
 
 
-PRECISIONS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-
-
 def _check_tensor(weights: Path, name: str, expected: Tensor, given: Tensor) -> None:
-    if expected.is_floating_point() and given.dtype not in PRECISIONS:
+    known = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+    if expected.is_floating_point() and given.dtype not in known:
         raise CheckpointError(f"{weights}: {name} holds {given.dtype}, no weights: restore it from a copy")
     if expected.is_floating_point() and not given.isfinite().all():
         raise CheckpointError(f"{weights}: {name} holds values that are not finite: restore it from a copy")

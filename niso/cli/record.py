@@ -24,16 +24,19 @@ class Options(Runs):
 
     def __call__(self) -> None:
         from niso.errors import InputError
-        from niso.runs.record import check_place_of_record, check_recordable, write_record
+        from niso.runs.record import place_of_record, write_record
         from niso.runs.sweep import unstarted
         from niso.training.run import Run
 
         check_place(self.to, "--to")
         for missing in (line for path in self.runs for line in unstarted(path)):
             raise InputError(missing)
-        runs = [run for path in self.runs for run in Run.find(path)]
+        found = [run for path in self.runs for run in Run.find(path)]
+        runs = list({run.path.resolve(): run for run in found}.values())  # one may be named twice
+        places = dict[Path, Run]()
         for run in runs:
-            check_recordable(run)
-            check_place_of_record(run, self.to)
+            other = places.setdefault(place_of_record(run, self.to), run)
+            if other is not run:
+                raise InputError(f"{other.path} and {run.path} would have one record: give each a folder of its own")
         for run in runs:
             print(write_record(run, self.to))

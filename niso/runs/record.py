@@ -59,14 +59,14 @@ def record_of(run: Run) -> dict[str, Any]:
     }
 
 
-def check_place_of_record(run: Run, folder: Path, **more: str) -> None:
-    """Check that a folder has no record of another run where `write_record` would write.
+def place_of_record(run: Run, folder: Path, **more: str) -> Path:
+    """Where `write_record` writes: a folder's file that is not the record of another run.
 
     Raises:
-        InputError: it has, or as of `check_recordable`.
+        InputError: it is, or as of `check_recordable`.
     """
     record = {**more, **record_of(run)}
-    path = _path(record, folder)
+    path = folder / "{experiment}-{preset}-{method}-seed{seed}.json".format(**record)
     if path.exists():
         old = Run.read(path)
         begun = {run.facts.get("started") for run in (old, run)}
@@ -78,6 +78,7 @@ def check_place_of_record(run: Run, folder: Path, **more: str) -> None:
         for what, holds in reasons.items():
             if holds:
                 raise InputError(f"{path} is the record of a run {what}: choose another folder, or remove it")
+    return path
 
 
 def write_record(run: Run, folder: Path, **more: str) -> Path:
@@ -89,12 +90,6 @@ def write_record(run: Run, folder: Path, **more: str) -> Path:
     Raises:
         InputError: as of `check_recordable`, or the folder has a record of that name of another run.
     """
-    check_place_of_record(run, folder, **more)
-    record = {**more, **record_of(run)}
-    path = _path(record, folder)
-    write_json(path, record)
+    path = place_of_record(run, folder, **more)
+    write_json(path, {**more, **record_of(run)})
     return path
-
-
-def _path(record: dict[str, Any], folder: Path) -> Path:
-    return folder / "{experiment}-{preset}-{method}-seed{seed}.json".format(**record)

@@ -80,8 +80,9 @@ def _differing(job: Job) -> str:
     """Settings of a run that was started which are not those that its sweep asks for."""
     if not (job.folder / "config.yaml").exists():
         return ""
-    own, asked = (dict(flat(values)) for values in (Run(job.folder).settings, job.settings.dump()))
-    return ", ".join(name for name in asked if own.get(name) != asked[name] and not name.startswith("hardware."))
+    run = Settings.load(Run(job.folder).settings, job.folder / "config.yaml")
+    own, asked = (dict(flat(settings.dump())) for settings in (run, job.settings))
+    return ", ".join(name for name in asked if own[name] != asked[name] and not name.startswith("hardware."))
 
 
 def _jobs_of(out: Path) -> list[Job]:

@@ -44,6 +44,9 @@ def test_nothing_is_recorded_where_one_run_cannot_be(run, tmp_path, refused):
     first = edit(run, "seed: 0", "seed: 3")
     assert "began at another time" in refused("record", first.path, other.path, "--to", tmp_path / "kept")
     assert list(kept.parent.iterdir()) == [kept]
+    new = Run.open(shutil.copytree(other.path, tmp_path / "new"))
+    assert "would have one record" in refused("record", other.path, new.path, "--to", tmp_path / "empty")
+    assert not (tmp_path / "empty").exists()
 
 
 def test_a_later_evaluation_is_noted(run, tmp_path):
