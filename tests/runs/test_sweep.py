@@ -5,13 +5,18 @@ import math
 import os
 import shutil
 import signal
+from dataclasses import replace
 
 import pytest
 import torch
 import yaml
 
+from niso.experiments.homnist.presets import PRESETS
+from niso.experiments.settings import Settings
 from niso.model import IsometryObjective
 from niso.runs import Run
+from niso.runs.parallel import Job, create
+from niso.runs.sweep import _differing
 
 TORUS = ("run", "torus")
 
@@ -144,6 +149,15 @@ def test_a_seed_that_was_never_started_is_named(niso, refused, sweep):
     shutil.rmtree(sweep / "seed4")
     for command in ("report", "evaluate", "record"):
         assert "seed 4 has not been started: train it by `niso resume" in refused(command, sweep)
+
+
+def test_what_was_read_from_a_file_differs_in_nothing(tmp_path):
+    """Lists of a file are tuples of settings."""
+    settings = Settings("homnist", "small", PRESETS["small"])
+    job = Job("seed 0", settings, tmp_path / "seed0")
+    create(job)
+    assert _differing(job) == ""
+    assert _differing(job._replace(settings=replace(settings, seed=1))) == "seed"
 
 
 def test_side_by_side_a_lengthened_run_goes_on_as_by_itself(niso, sweep, blank_processes):
