@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import threading
@@ -63,6 +64,9 @@ def make_fabric(hardware: Hardware, prepare: Callable[[], object] | None = None,
     if several:
         _end_with_parent()
     fabric.launch()
+    if several and torch.distributed.get_backend() == "gloo":
+        atexit.unregister(_let_gloo_finish)
+        atexit.register(_let_gloo_finish)
     if tune and fabric.device.type == "cpu":
         keep_freed_memory()
     return fabric
@@ -115,6 +119,14 @@ def mean(fabric: Fabric, terms: dict[str, float]) -> dict[str, float]:
         return terms
     values = torch.tensor(list(terms.values()), dtype=torch.float64, device=fabric.device)
     return dict(zip(terms, cast(Tensor, fabric.all_reduce(values, reduce_op="mean")).tolist(), strict=True))
+
+
+def _let_gloo_finish() -> None:
+    """Before Python ends: gloo's threads take its lock to free what the last collective held.
+
+    One that asks for the lock when Python has begun to end aborts the process, with status 134 (pytorch issue 190489).
+    """
+    time.sleep(0.2)  # without the lock
 
 
 def _end_with_parent() -> None:
