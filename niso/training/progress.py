@@ -140,6 +140,7 @@ class Bar:
         visible = visible and not _quiet.get()
         self.phase, self.steps, self.start, self.unit = phase, steps, start, unit
         self.began = self.printed = time.monotonic()
+        self.timed = False
         console = Console(stderr=True)
         self.plain = visible and not console.is_terminal
         self.progress = bars(console, visible)
@@ -153,16 +154,19 @@ class Bar:
         self.progress.stop()
 
     def show(self, step: int, means: dict[str, float]) -> None:
-        """Show the state after `step` steps."""
+        """Show the state after `step` steps. Rates are since the first call, before which come compilation and data."""
         now = time.monotonic()
         speed = (step - self.start) / max(now - self.began, 1e-9)
-        rate = f"{speed:.1f} {self.unit}/s"
+        known = self.timed or step == self.steps
+        if not self.timed:
+            self.timed, self.start, self.began = True, step, now
+        rate = f"{speed:.1f} {self.unit}/s" if known else ""
         terms = " ".join(f"{name} {value:.4g}" for name, value in means.items())
         self.progress.update(self.task, completed=step, rate=rate, terms=terms)
         if self.plain and (now - self.printed >= 30 or step == self.steps):
             self.printed = now
-            left = (self.steps - step) / max(speed, 1e-9)
-            line = f"{self.phase} {step}/{self.steps} {rate}, {left:.0f} s left: {terms}"
+            left = f" {rate}, {(self.steps - step) / max(speed, 1e-9):.0f} s left" if known else ""
+            line = f"{self.phase} {step}/{self.steps}{left}: {terms}"
             self.progress.console.print(line, highlight=False, soft_wrap=True)
 
 

@@ -1,4 +1,5 @@
 import io
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -118,6 +119,17 @@ def test_bar_prints_one_plain_line_where_nobody_watches(capsys):
     with Bar("pretrain", 3, 0, visible=False) as bar:
         bar.show(3, {"loss": 0.25})
     assert capsys.readouterr().err == ""
+
+
+def test_rates_leave_out_what_comes_before_the_first_call(capsys, monkeypatch):
+    seconds = iter([0.0, 100.0, 101.0, 131.0])
+    monkeypatch.setattr("niso.training.progress.time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    with Bar("head", 100, 0, visible=True) as bar:
+        for step in (1, 2, 32):
+            bar.show(step, {})
+    first, last = capsys.readouterr().err.splitlines()
+    assert first == "head 1/100: "
+    assert last == "head 32/100 1.0 steps/s, 68 s left: "
 
 
 def test_bar_on_a_terminal(monkeypatch):
