@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,10 +22,14 @@ STALE = 3600.0
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
+def replacing(path: Path, new: bool = False) -> Iterator[BinaryIO]:
     """A file that replaces `path` in one step when it is complete, and leaves nothing otherwise.
 
+    Args:
+        new: nothing may be replaced. Of several processes that write at once, one does.
+
     Raises:
+        FileExistsError: with `new`, there is such a file.
         OSError: as the file system does; nothing half-written is left.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -37,7 +42,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        if not (new and _linked(temporary, path)):
+            os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -47,6 +53,18 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def _linked(temporary: Path, path: Path) -> bool:
+    """Give a file its name, if no file has it; False where the file system has no links."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        return False
+    temporary.unlink()
+    return True
 
 
 def _writing(temporary: Path) -> bool:
@@ -87,6 +105,16 @@ def digest(*parts: bytes) -> str:
     for part in parts:
         result.update(len(part).to_bytes(8, "big") + part)
     return result.hexdigest()
+
+
+def digest_of_files(files: Sequence[Path], folder: Path | None = None) -> str:
+    """A short word for files: it changes where one is added, removed or renamed, or has another size.
+
+    Args:
+        folder: where they are; its own place does not count. By default their names alone count.
+    """
+    names = (file.relative_to(folder).as_posix() if folder else file.name for file in files)
+    return digest(*(f"{file.stat().st_size} {name}".encode() for file, name in zip(files, names, strict=True)))
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -131,9 +159,17 @@ def write_new(folder: Path, name: str, content: str) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} exists and is not an empty folder: choose another --out")
     try:
-        write_atomically(folder / name, content.encode())
+        with replacing(folder / name, new=True) as file:
+            file.write(content.encode())
+    except FileExistsError as error:
+        raise InputError(f"another process has just begun to write to {folder}: choose another --out") from error
     except OSError as error:
         raise InputError(f"cannot write to {folder} ({error.strerror}): choose another --out") from error
+
+
+def in_shell(path: Path) -> str:
+    """A path as a command in a message has it: quoted where a shell needs that."""
+    return shlex.quote(str(path))
 
 
 def check_place(path: Path, option: str, file: bool = False) -> None:

@@ -14,6 +14,7 @@ from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Own
 from niso.experiments.saved import CONFIG, MODEL, is_saved, read_saved
 from niso.experiments.settings import Settings
+from niso.files import in_shell
 from niso.fitted import Fitted, Head
 from niso.hub import SCHEME, bundled, repository
 from niso.methods import METHODS
@@ -98,9 +99,11 @@ def _of_run(run: Run, own: Own | None, device: torch.device) -> Fitted:
     if kind.not_loaded:
         raise InputError(f"{run.path} is a run of {kind.name}, which is not loaded: {kind.not_loaded}")
     if not (run.finished and (run.path / WEIGHTS).is_file()):
-        raise InputError(f"{run.path} is not trained to its end: finish it by `niso resume {run.path}`")
+        raise InputError(f"{run.path} is not trained to its end: finish it by `niso resume {in_shell(run.path)}`")
     weights = run.checkpoint("pretrain") if kind.tunes_encoder else run.path / WEIGHTS
-    tensors = checkpoint.load(weights, f"`niso evaluate {run.path}` writes {WEIGHTS} anew from the checkpoints")[0]
+    tensors = checkpoint.load(
+        weights, f"`niso evaluate {in_shell(run.path)}` writes {WEIGHTS} anew from the checkpoints"
+    )[0]
     _check_method(run.path, settings)
     facts = run.facts if "data" in run.facts else _derived(run.path, settings)
     return _built(run.path, weights, settings, facts, tensors, run.metrics, own, device, run.path)

@@ -117,6 +117,19 @@ def test_a_run_that_another_process_works_on(refused, unfinished, command):
     assert content(unfinished) == before
 
 
+def test_commands_in_messages_can_be_copied(refused, unfinished, tmp_path):
+    place = shutil.copytree(unfinished, tmp_path / "müde runs" / "run 1")
+    assert f"niso resume '{place}'" in refused("evaluate", place)
+    assert f"niso resume '{place}'" in refused(*TORUS, "--out", place)
+
+
+def test_a_run_into_the_folder_of_one_that_is_training(refused, unfinished, images):
+    words = [*TORUS, "--data-dir", images, "--out", unfinished]
+    assert "holds an unfinished run: continue it by `niso resume" in refused(*words)
+    with locked(unfinished):
+        assert f"another process works on {unfinished}" in refused(*words)
+
+
 def test_evaluation_gives_the_same_metrics(niso, finished):
     before, facts = Run(finished).metrics, Run(finished).facts
     for name in ("metrics.json", "report.html"):

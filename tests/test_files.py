@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from niso.errors import InputError
-from niso.files import digest, files_below, locked, write_atomically
+from niso.files import digest, files_below, locked, replacing, write_atomically, write_new
 
 
 def test_a_file_is_replaced_and_its_folders_are_made(tmp_path: Path) -> None:
@@ -35,6 +35,30 @@ def test_what_another_process_is_writing_stays(tmp_path: Path) -> None:
         other.communicate(b"\n")
     write_atomically(tmp_path / "file", b"ours")  # that process was killed while it wrote
     assert not theirs.exists()
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_new_file_replaces_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
+    def no_links(*_: object) -> None:
+        raise OSError("this file system has no links")
+
+    if not links:
+        monkeypatch.setattr("os.link", no_links)
+    with replacing(tmp_path / "file", new=True) as file:
+        file.write(b"first")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    if links:
+        with pytest.raises(FileExistsError), replacing(tmp_path / "file", new=True) as file:
+            file.write(b"second")
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"first"]
+
+
+def test_of_two_that_begin_a_folder_at_once_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "iterdir", lambda _: iter(()))  # the folder is still empty when each looks
+    write_new(tmp_path, "config.yaml", "first")
+    with pytest.raises(InputError, match="another process has just begun to write to"):
+        write_new(tmp_path, "config.yaml", "second")
+    assert (tmp_path / "config.yaml").read_text() == "first"
 
 
 def test_a_locked_folder_is_refused_until_it_is_free(tmp_path: Path) -> None:

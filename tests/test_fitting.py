@@ -1,6 +1,7 @@
 """`niso.fit` on arrays, tensors and data sets: what it learns, and what can be done with it."""
 
 from contextlib import nullcontext
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -159,7 +160,14 @@ def test_progress_is_silent_where_it_is_not_wanted(capsys):
         ({"tx": np.ma.masked_greater(shifted()[1], 1)}, "some values of tx are masked"),
         ({"x": [[1.0], [2.0, 3.0]]}, "arrays must be alike"),
         ({"x": 3, "tx": None}, "x must be an array"),
-        ({"x": [1, 2], "tx": None}, "must be pairs"),
+        ({"x": [1, 2], "tx": None}, "must be pairs .*; of single observations give an array"),
+        ({"x": {"x": shifted()[0]}, "tx": None}, r"x is a dictionary: .* niso.fit\(\*\*x\)"),
+        ({"x": "pairs.npz", "tx": None}, "x is a path or a text: give an array"),
+        ({"x": Path("pairs.npz")}, "x is a path or a text: give an array"),
+        ({"encoder": nn.Identity, "decoder": nn.Identity()}, r"encoder is the class Identity: give an instance, Ident"),
+        ({"encoder": nn.Identity(), "decoder": nn.Identity}, r"decoder is the class Identity: give an instance, Ident"),
+        ({"tx": torch.zeros(40, 16, 2, device="meta")}, "on the device meta has no values: give one on the CPU"),
+        ({"x": torch.zeros(40, 16, 2).to_sparse()}, r"a sparse tensor is not read: give its to_dense\(\)"),
     ],
 )
 def test_what_cannot_be_fitted_is_said_in_one_line(changes, message):
@@ -191,6 +199,45 @@ def test_other_observations_are_refused(fitted):
     for maps in (np.eye(4)[None].repeat(2, 0), np.eye(3)[None], np.eye(4)):
         with pytest.raises(ValueError, match="maps must be"):
             model.transport(x, maps)
+
+
+@pytest.mark.parametrize("unread", [torch.zeros(2, 16, 2, device="meta"), torch.zeros(2, 16, 2).to_sparse()])
+def test_tensors_that_cannot_be_read_are_refused(fitted, unread):
+    with pytest.raises(ValueError, match="device meta|sparse"):
+        fitted[0].encode(unread)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64])
+def test_tensors_of_unsigned_integers_are_encoded(fitted, dtype):
+    values = np.abs(fitted[1]).round()
+    np.testing.assert_array_equal(
+        fitted[0].encode(torch.from_numpy(values).long().to(dtype)).numpy(), fitted[0].encode(values)
+    )
+
+
+def test_other_coefficients_and_maps_are_refused(fitted):
+    model, x, tx = fitted
+    a, tau = model.encode(x), model.map(x, tx)
+    assert model.decode(a[:0]).shape == (0, 16, 2)
+    for wrong in (a[:, :, :1], a[:, :3], a[0]):
+        with pytest.raises(ValueError, match=r"coefficients must be \(n, 4, 2\), as encode gives them, not \("):
+            model.decode(wrong)
+    with pytest.raises(ValueError, match="coefficients hold NaN or infinite"):
+        model.decode(a * np.nan)
+    with pytest.raises(ValueError, match="maps hold NaN or infinite"):
+        model.transport(x, tau * np.inf)
+
+
+def test_a_folder_with_files_is_refused_in_the_words_of_a_program(fitted, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="is not an empty folder: choose another folder"):
+        fitted[0].save(tmp_path)
+
+
+def test_all_of_a_wrong_shape_is_said_of_a_file(fitted, tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((20, 17, 2), np.float32))
+    with pytest.raises(InputError, match=r"as those trained on, not \(20, 17, 2\)"):
+        fitted[0].read(tmp_path / "x.npy")
 
 
 def test_maps_that_are_no_isometries_leave_no_invariants(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from jaxtyping import Float
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
+from niso.data.squares import as_rgb
 from niso.data.video.sequences import natural
 from niso.errors import InputError
 from niso.files import files_below
@@ -35,7 +37,10 @@ TEST = ("skimage/coffee.png", "skimage/rocket.jpg", "skimage/grass.png", "sklear
 DAMAGED = 0.01
 """Share of a folder's images that may be unreadable; they are left out with a warning."""
 
-EXTENSIONS = {".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp"}
+EXTENSIONS = {".png", ".jpg", ".jpeg", ".jfif", ".bmp", ".gif", ".pgm", ".ppm", ".tif", ".tiff", ".webp"}
+
+_NOT_READ = {".avif", ".cr2", ".dng", ".heic", ".heif", ".ico", ".jp2", ".nef", ".svg", ".tga"}
+"""Of pictures that are passed over."""
 
 
 def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[Image.Image]]:
@@ -85,6 +90,15 @@ def pictures_in(folder: Path) -> list[Path]:
     return sorted(files_below(folder, EXTENSIONS), key=lambda path: natural(path.relative_to(folder).as_posix()))
 
 
+def passed_over(folder: Path) -> str:
+    """What a user should know of pictures in a folder and below that are not read; empty where there are none."""
+    found = Counter(path.suffix.lower() for path in files_below(folder, _NOT_READ))
+    if not found:
+        return ""
+    counts = ", ".join(f"{count:,} {suffix}" for suffix, count in sorted(found.items()))
+    return f"pictures of other formats are passed over ({counts}): save them as .png or .jpg"
+
+
 def own_pictures(folder: Path) -> list[Path]:
     """The same without those in folders below."""
     shown = (path for path in folder.iterdir() if path.suffix.lower() in EXTENSIONS and not path.name.startswith("."))
@@ -104,29 +118,18 @@ def _shipped(name: str) -> Path:
 
 
 def open_photograph(path: Path) -> Image.Image:
-    """An image file in RGB; InputError where it cannot be read."""
+    """An image file in RGB, see `as_rgb`; InputError where it cannot be read."""
     try:
         with Image.open(path) as image:
             ImageOps.exif_transpose(image, in_place=True)  # upright, as viewers show it
-            if image.mode == "F":
-                raise ValueError("its values are floating-point numbers")
-            if image.mode.startswith("I"):  # grey in 16 bits, of which Pillow would clip values above 255
-                rgb = Image.fromarray(_in_8_bits(np.asarray(image))).convert("RGB")
-            else:
-                rgb = image.convert("RGB")
+            rgb = as_rgb(image).copy()  # the file's own image would be closed
+    except InputError as error:
+        raise InputError(f"image {path} cannot be used: {error}") from error
     except Exception as error:  # Pillow raises errors of many kinds for damaged files
         reason = "it is not an image" if isinstance(error, UnidentifiedImageError) else error
         raise InputError(f"image {path} cannot be read ({reason}): repair or remove it") from error
     rgb.info["path"] = str(path)
     return rgb
-
-
-def _in_8_bits(grey: np.ndarray) -> np.ndarray:
-    """Grey values of 16 bits; ValueError where they are of another range, e.g. of 12 bits, and would be black."""
-    low, high = int(grey.min()), int(grey.max())
-    if low < 0 or not 1 << 12 <= high < 1 << 16:
-        raise ValueError(f"its grey values are {low} … {high}, not of full 16 bits: save it in 8 bits")
-    return (grey >> 8).astype(np.uint8)
 
 
 def crops(

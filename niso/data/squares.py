@@ -19,8 +19,33 @@ def square(image: Image.Image, size: int) -> Image.Image:
     side = min(image.size)
     left, top = (image.width - side) / 2, (image.height - side) / 2
     box = (left, top, left + side, top + side)
-    colours = image if image.mode == "RGB" else image.convert("RGB")  # which would copy it
-    return colours.resize((size, size), Image.Resampling.BICUBIC, box)
+    return as_rgb(image).resize((size, size), Image.Resampling.BICUBIC, box)
+
+
+def as_rgb(image: Image.Image) -> Image.Image:
+    """An image in RGB, over white where it is transparent; grey of 16 bits is scaled to 8.
+
+    Raises:
+        InputError: it has values that are not of 8 or 16 bits, or several frames, as a GIF may have.
+    """
+    if image.format == "GIF" and getattr(image, "is_animated", False):
+        raise InputError("it has several frames: give it as a video, its frames as pictures, or remove it")
+    if image.mode == "F":
+        raise InputError("its values are floating-point numbers: save it in 8 bits")
+    if image.mode.startswith("I"):  # of which Pillow would clip values above 255
+        return Image.fromarray(_in_8_bits(np.asarray(image))).convert("RGB")
+    if image.has_transparency_data:  # colours that nobody sees lie under it
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return image if image.mode == "RGB" else image.convert("RGB")  # which would copy it
+
+
+def _in_8_bits(grey: np.ndarray) -> np.ndarray:
+    """Grey values of 16 bits; InputError where they are of another range, e.g. of 12 bits, and would be black."""
+    low, high = int(grey.min()), int(grey.max())
+    if low < 0 or not 1 << 12 <= high < 1 << 16:
+        raise InputError(f"its grey values are {low} … {high}, not of full 16 bits: save it in 8 bits")
+    return (grey >> 8).astype(np.uint8)
 
 
 def resized(images: UInt8[Tensor, "images 3 side side"], size: int) -> UInt8[Tensor, "images 3 size size"]:
@@ -42,13 +67,11 @@ def read_square(path: Path, size: int, upright: bool = True) -> tuple[Image.Imag
         upright: turned as viewers show it, not as its pixels are stored, which is what cameras are known for.
 
     Raises:
-        InputError: it is missing, damaged, or not of 8 bits.
+        InputError: it is missing or damaged, or see `as_rgb`.
     """
     try:
         with Image.open(path) as image:
             width, height = image.size
-            if image.mode[0] in "IF":
-                raise InputError(f"{path.name} is not of 8 bits")
             image.draft(None, (3 * size // 2, 3 * size // 2))  # JPEG at ½, ¼ …: faster, and storing it loses far more
             if upright and (orientation := image.getexif().get(Base.Orientation, 1)) > 1:
                 ImageOps.exif_transpose(image, in_place=True)
@@ -56,7 +79,8 @@ def read_square(path: Path, size: int, upright: bool = True) -> tuple[Image.Imag
             return square(image, size), (height, width)
     except FileNotFoundError as error:
         raise InputError(f"{path.name} is missing") from error
-    except InputError:
-        raise
+    except InputError as error:
+        raise InputError(f"{path.name} cannot be used: {error}") from error
     except Exception as error:  # Pillow raises errors of many kinds for damaged files
-        raise InputError(f"{path.name} cannot be read ({' '.join(str(error).split())})") from error
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path.name} cannot be read ({reason}): repair or remove it") from error

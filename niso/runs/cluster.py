@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import yaml
 
 from niso.errors import InputError, Interrupted
+from niso.files import in_shell
 from niso.runs import runner
 from niso.runs.parallel import Job, create, is_done
 from niso.training.progress import say
@@ -113,4 +114,4 @@ def submit(jobs: Sequence[Job], launcher: Launcher, out: Path) -> str:
         submitted = [executor.submit(Resume(job.folder)) for job in waiting]
     lines = [f"{job.label}: job {one.job_id}" for job, one in zip(waiting, submitted, strict=True)]
     summary = f"{len(waiting)} of {len(jobs)} runs submitted"
-    return "\n".join([*lines, f"{summary}; they print into {out / JOBS}, and `niso report {out}` shows them"])
+    return "\n".join([*lines, f"{summary}; they print into {out / JOBS}, and `niso report {in_shell(out)}` shows them"])

@@ -22,7 +22,7 @@ from rich.console import Console
 
 from niso.errors import InputError, Interrupted
 from niso.experiments.settings import Settings
-from niso.files import locked
+from niso.files import in_shell, locked
 from niso.training.environment import command_line
 from niso.training.progress import bars
 from niso.training.run import OUTPUT, Run
@@ -81,7 +81,7 @@ def run_side_by_side(jobs: Sequence[Job], count: int, out: Path) -> list[str]:
                 task.interrupt(signal.SIGTERM)
     done = sum(task.state == "finished" for task in tasks)
     if received and done < len(tasks):
-        message = f"interrupted, {done} of {len(tasks)} runs are finished; `niso resume {out}` continues"
+        message = f"interrupted, {done} of {len(tasks)} runs are finished; `niso resume {in_shell(out)}` continues"
         raise Interrupted(message, received[0])
     problems = {task.job.label: task.problem for task in tasks if task.state == "failed"}
     lines = [f"{label}: {problem}" for label, problem in problems.items()]

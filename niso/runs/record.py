@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from niso.errors import InputError
-from niso.files import write_json
+from niso.files import in_shell, write_json
 from niso.training.run import CHANGED, Run
 
 FACTS = (
@@ -35,9 +35,11 @@ def check_recordable(run: Run) -> None:
     if run.record is not None:
         raise InputError(f"{run.path} is not a run folder: it is a record")
     if not run.finished:
-        raise InputError(f"{run.path} is not finished: `niso resume {run.path}` first, then record it")
+        raise InputError(f"{run.path} is not finished: `niso resume {in_shell(run.path)}` first, then record it")
     if not run.up_to_date:
-        raise InputError(f"{run.path}: {CHANGED}: undo that, or `niso resume {run.path}` where it asks for more steps")
+        raise InputError(
+            f"{run.path}: {CHANGED}: undo that, or `niso resume {in_shell(run.path)}` where it asks for more steps"
+        )
 
 
 def record_of(run: Run) -> dict[str, Any]:
@@ -48,7 +50,7 @@ def record_of(run: Run) -> dict[str, Any]:
     """
     check_recordable(run)
     settings, facts = dict(run.settings), run.facts
-    settings["data_dir"] = Path(settings["data_dir"]).name if settings.get("data_dir") else None
+    settings = {**_without_places(settings), "data_dir": Path(settings.get("data_dir") or "").name or None}
     return {
         **{key: settings.pop(key, facts.get(key)) for key in ("experiment", "preset", "method", "seed")},
         "metrics": run.metrics,
@@ -57,6 +59,15 @@ def record_of(run: Run) -> dict[str, Any]:
         | ({"evaluated": facts["evaluated"]} if "evaluated" in facts else {}),  # only where it was evaluated again
         "settings": settings,
     }
+
+
+def _without_places(value: Any) -> Any:
+    """Settings in which absolute paths are names: those of a folder of weights, of a list of sequences."""
+    if isinstance(value, dict):
+        return {key: _without_places(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_without_places(part) for part in value]
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
 
 
 def place_of_record(run: Run, folder: Path, **more: str) -> Path:

@@ -21,7 +21,7 @@ from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.known import known
 from niso.experiments.saved import REBUILT
 from niso.experiments.settings import Settings
-from niso.files import locked, write_atomically
+from niso.files import in_shell, locked, write_atomically
 from niso.random import step_seed
 from niso.training import checkpoint
 from niso.training.environment import command_line, environment
@@ -66,15 +66,10 @@ def run(
     """
     began = time.monotonic() if began is None else began
     fabric = make_fabric(settings.hardware, lambda: Run.create(out, settings.dump()), tune)
-    new = Run.open(out)
+    started = Run.open(out)
     if command and fabric.is_global_zero:
-        new.write("facts", {"command": command})
-    try:
-        return _execute(new, settings, fabric, began, make, report)
-    except Exception:
-        if fabric.is_global_zero:
-            new.withdraw()
-        raise
+        started.write("facts", {"command": command})
+    return _execute(started, settings, fabric, began, make, report, new=True)
 
 
 def resume(path: Path, began: float | None = None) -> dict[str, float]:
@@ -138,13 +133,20 @@ def _execute(
     began: float | None = None,
     make: Make | None = None,
     report: bool = True,
+    new: bool = False,
 ) -> dict[str, float]:
-    """Train and evaluate; without `began`, the time when that started, evaluate only."""
+    """Train and evaluate; without `began`, the time when that started, evaluate only. A `new` run that cannot begin
+    leaves no folder."""
     with ExitStack() as stack:
         with together():
             if fabric.is_global_zero:
                 stack.enter_context(locked(folder.path))
-        return _train_and_evaluate(folder, settings, fabric, began, make, report)
+        try:
+            return _train_and_evaluate(folder, settings, fabric, began, make, report)
+        except Exception:
+            if new and fabric.is_global_zero:
+                folder.withdraw()
+            raise
 
 
 def _train_and_evaluate(
@@ -184,7 +186,7 @@ def _train_and_evaluate(
                 stored = checkpoint.open_phase(path, phase.objective, phase.optimisation)[1]
                 reached, before = stored["step"], before + stored["seconds"]
             if reached < steps and not training:
-                remedy = f"finish it by `niso resume {folder.path}`"
+                remedy = f"finish it by `niso resume {in_shell(folder.path)}`"
                 raise InputError(f"{folder.path}: phase {phase.name} stands at step {reached} of {steps}: {remedy}")
         seen.append(phase.name)
         with together():
@@ -250,7 +252,7 @@ def _check_split(folder: Run, drawn: Mapping[str, Any]) -> None:
     facts = folder.facts
     for key in drawn.keys() - set(REBUILT):
         if facts.get(key, drawn[key]) != drawn[key]:
-            what = "" if key == "values" else ", and is split in another way"
+            what = "" if key == "content" else ", and is split in another way"
             raise InputError(
                 f"{folder.path}: its data has changed since it was trained{what}: bring back what it was trained on, "
                 "or start a new run"

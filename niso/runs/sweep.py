@@ -18,7 +18,7 @@ from niso.config import flat, read_yaml, to_yaml
 from niso.errors import InputError, Interrupted, TrainingError
 from niso.experiments import EXPERIMENTS
 from niso.experiments.settings import Settings
-from niso.files import write_new
+from niso.files import in_shell, write_new
 from niso.runs import Run, runner
 from niso.runs.cluster import JOBS, Launcher, submit
 from niso.runs.comparison import compare
@@ -47,7 +47,7 @@ def run_sweep(
     _check(first)
     if is_sweep(out):
         raise InputError(
-            f"{out} already holds several runs: continue them by `niso resume {out}`, or choose another --out"
+            f"{out} already holds several runs: continue them by `niso resume {in_shell(out)}`, or choose another --out"
         )
     own = {settings.method: settings.dump()["config"] for settings in several if settings.config != first.config}
     content = {"seeds": seeds, "methods": [settings.method for settings in several], "settings": first.dump()}
@@ -118,7 +118,7 @@ def evaluate_sweep(out: Path) -> str:
     runs = Run.find(out)
     for run in runs:
         if run.standing:
-            raise InputError(run.standing.replace(f"niso resume {run.path}", f"niso resume {out}"))
+            raise InputError(run.standing.replace(f"niso resume {in_shell(run.path)}", f"niso resume {in_shell(out)}"))
     for number, run in enumerate(runs, start=1):
         runner.evaluate(run.path)
         print(f"{run.name} is evaluated, {number} of {len(runs)}", file=sys.stderr)
@@ -129,7 +129,7 @@ def unstarted(out: Path) -> list[str]:
     """A line for each run that sweep.yaml asks for and that was never started; errors as of `resume_sweep`."""
     jobs = _jobs_of(out) if is_sweep(out) else []
     return [
-        f"{out}: {job.label} has not been started: train it by `niso resume {out}`"
+        f"{out}: {job.label} has not been started: train it by `niso resume {in_shell(out)}`"
         for job in jobs
         if not (job.folder / "config.yaml").is_file()
     ]
@@ -177,7 +177,7 @@ def _one_by_one(jobs: Sequence[Job], out: Path) -> list[str]:
                 raise
             failed.append(f"{job.label}: {error}")
         except Interrupted as error:
-            message = str(error).replace(f"niso resume {job.folder}", f"niso resume {out}")
+            message = str(error).replace(f"niso resume {in_shell(job.folder)}", f"niso resume {in_shell(out)}")
             raise Interrupted(f"{job.label}: {message}", error.number) from error
     return failed
 

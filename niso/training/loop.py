@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from niso.collective import together
 from niso.config import Hardware, Optimisation
 from niso.errors import CheckpointError, InputError, Interrupted, TrainingError
+from niso.files import in_shell
 from niso.random import reseed, step_seed
 from niso.training import checkpoint
 from niso.training.compilation import compile_networks, keep_graphs_whole
@@ -93,7 +94,7 @@ def train(
     learned, meter, interval = spectra(objective), Meter(), every(steps)
     on_gpu, several = fabric.device.type == "cuda", fabric.world_size > 1
     look_every = min(interval, LOOK_EVERY) if on_gpu else 1
-    resumption = f"`niso resume {run.path}` goes on"
+    resumption = f"`niso resume {in_shell(run.path)}` goes on"
     last_words = f"the last checkpoint stays: {resumption}" if fabric.is_global_zero else ""
     last_saved = time.monotonic()
     began = last_saved - seconds

@@ -16,7 +16,7 @@ import numpy as np
 
 from niso.config import parse, read_yaml, to_yaml
 from niso.errors import InputError
-from niso.files import parse_json, write_json, write_new
+from niso.files import in_shell, locked, parse_json, write_json, write_new
 from niso.results import Curve, Metric
 
 OUTPUT = "output.log"
@@ -57,13 +57,19 @@ class Run:
         """Start a run in a new or empty folder.
 
         Raises:
-            InputError: the folder holds a run, finished or not, or other files, or cannot be written.
+            InputError: the folder holds a run, finished or not, or other files, or another process works on it, or it
+                cannot be written.
         """
         run = cls(path)
         if run.finished:
             raise InputError(f"{path} already holds a finished run: choose another --out, or remove it first")
         if (path / "config.yaml").exists():
-            raise InputError(f"{path} holds an unfinished run: continue it by `niso resume {path}`, or remove it first")
+            if (path / ".lock").exists():
+                with locked(path):
+                    pass
+            raise InputError(
+                f"{path} holds an unfinished run: continue it by `niso resume {in_shell(path)}`, or remove it first"
+            )
         write_new(path, "config.yaml", to_yaml(settings))
         return run
 
@@ -211,7 +217,7 @@ class Run:
             phase, columns = list(log.items())[-1]
             steps = self.steps_of(phase)
             reached = f"{phase} stands at step {int(columns['step'][-1])}" + (f" of {steps}" if steps else "")
-        return f"{self.path} is not finished: {reached}; `niso resume {self.path}` goes on"
+        return f"{self.path} is not finished: {reached}; `niso resume {in_shell(self.path)}` goes on"
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -308,7 +314,7 @@ class Run:
         return self.path / FILES[part] if self.record is None else self.path
 
     def _remedy(self, part: str) -> str:
-        return "remove it" if part == "facts" else f"run `niso evaluate {self.path}`"
+        return "remove it" if part == "facts" else f"run `niso evaluate {in_shell(self.path)}`"
 
 
 def remove_empty(folder: Path) -> None:

@@ -107,7 +107,7 @@ def test_16_bits_are_scaled_not_clipped(folder):
 def test_other_ranges_than_8_and_16_bits_are_refused(folder, dtype, most):
     Image.fromarray(np.linspace(0, most, 20 * 16).reshape(16, 20).astype(dtype)).save(folder / "4.tif")
     with pytest.raises(
-        InputError, match=rf"4.tif cannot be read \(its grey values are 0 … {most}, not of full 16 bits"
+        InputError, match=rf"4.tif cannot be used: its grey values are 0 … {most}, not of full 16 bits: save it in"
     ):
         photographs(folder)
 

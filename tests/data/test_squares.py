@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 from PIL.ExifTags import Base
 
-from niso.data.photographs import open_photograph
+from niso.data.photographs import open_photograph, pictures_in
 from niso.data.squares import read_square, square
 from niso.errors import InputError
 
@@ -34,18 +34,56 @@ def test_all_modes_become_colours(tmp_path, mode):
 
 
 def test_images_that_cannot_be_used(tmp_path):
-    Image.fromarray(np.full((30, 40), 40_000, np.uint16)).save(tmp_path / "deep.png")
+    Image.fromarray(np.full((30, 40), 4_000, np.uint16)).save(tmp_path / "deep.png")
+    Image.fromarray(np.zeros((30, 40), np.float32)).save(tmp_path / "float.tif")
+    black, white = Image.new("RGB", (40, 30)), Image.new("RGB", (40, 30), "white")
+    black.save(tmp_path / "film.gif", save_all=True, append_images=[white])
     Image.new("RGB", (40, 30)).save(tmp_path / "cut.png")
     (tmp_path / "cut.png").write_bytes((tmp_path / "cut.png").read_bytes()[:60])
     (tmp_path / "text.png").write_text("no image")
     for name, words in (
-        ("deep", "is not of 8 bits"),
-        ("cut", "cannot be read"),
-        ("text", "cannot be read"),
-        ("gone", "is missing"),
+        ("deep.png", "cannot be used: its grey values .*: save it in 8 bits$"),
+        ("float.tif", "cannot be used: its values are floating-point numbers: save it in 8 bits$"),
+        ("film.gif", "cannot be used: it has several frames: give it as a video"),
+        ("cut.png", "cannot be read .*: repair or remove it"),
+        ("text.png", "cannot be read .*: repair or remove it"),
+        ("gone.png", "is missing"),
     ):
-        with pytest.raises(InputError, match=rf"{name}\.png {words}"):
-            read_square(tmp_path / f"{name}.png", 8)
+        with pytest.raises(InputError, match=f"{name} {words}"):
+            read_square(tmp_path / name, 8)
+
+
+def test_grey_of_16_bits_is_scaled(tmp_path):
+    Image.fromarray(np.full((30, 40), 200 << 8, np.uint16)).save(tmp_path / "deep.png")
+    assert (np.asarray(read_square(tmp_path / "deep.png", 8)[0]) == 200).all()
+
+
+@pytest.mark.parametrize("suffix", [".gif", ".jfif", ".pgm", ".ppm"])
+def test_less_common_formats_are_read(tmp_path, suffix):
+    path = tmp_path / f"grey{suffix}"
+    Image.new("L" if suffix == ".pgm" else "RGB", (40, 30), 0).save(path)
+    assert pictures_in(tmp_path) == [path] and read_square(path, 8)[1] == (30, 40)
+
+
+def transparent(mode):
+    """Hidden colours in the left half, black in the right one."""
+    pixels = np.zeros((8, 8, 4), np.uint8)
+    pixels[:, :4] = (255, 0, 0, 0)
+    pixels[:, 4:, 3] = 255
+    if mode != "RGB":  # of which one colour is transparent
+        return Image.fromarray(pixels).convert(mode)
+    image = Image.fromarray(pixels[..., :3])
+    image.info["transparency"] = (255, 0, 0)
+    return image
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P", "RGB"])
+def test_what_is_transparent_is_white(tmp_path, mode):
+    path, image = tmp_path / "icon.png", transparent(mode)
+    image.save(path, transparency=image.info["transparency"]) if mode == "RGB" else image.save(path)
+    for read in (read_square(path, 8)[0], open_photograph(path)):
+        assert read.mode == "RGB"
+        assert read.getpixel((0, 0)) == (255, 255, 255) and read.getpixel((7, 0)) == (0, 0, 0)
 
 
 def test_pictures_are_turned_upright_but_not_where_cameras_are_known(tmp_path):

@@ -77,6 +77,11 @@ def test_the_data_folder_is_named_without_its_path(run, tmp_path):
     assert record.settings["data_dir"] == "photos"
 
 
+def test_files_in_settings_are_named_without_their_paths(run, tmp_path):
+    run = edit(run, "images: 3", "images: [/secret/place/list.json, nearby/list.json]")
+    assert Run.read(write_record(run, tmp_path)).settings["config"]["images"] == ["list.json", "nearby/list.json"]
+
+
 def test_writing_again_is_allowed_for_the_same_settings_only(run, tmp_path):
     path = write_record(run, tmp_path)
     assert write_record(run, tmp_path) == path

@@ -1,6 +1,7 @@
 """A run whose config.yaml was edited: it trains on, or says why it cannot."""
 
 import shutil
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,18 @@ def edit(run, section="training", **changes):
     settings = yaml.safe_load((run / "config.yaml").read_text())
     (settings["config"][section] if section else settings["config"]).update(changes)
     (run / "config.yaml").write_text(yaml.safe_dump(settings))
+
+
+def test_a_folder_that_another_process_took_first_is_left_to_it(finished, tmp_path, monkeypatch):
+    @contextmanager
+    def taken(folder):
+        raise InputError("another process works on it")
+        yield
+
+    monkeypatch.setattr(runner, "locked", taken)
+    with pytest.raises(InputError, match="another process"):
+        runner.run(runner._load(Run.open(finished)), tmp_path / "new")
+    assert {"config.yaml"} <= {file.name for file in (tmp_path / "new").iterdir()}
 
 
 def test_a_finished_run_is_left_as_it_is(finished):

@@ -8,11 +8,15 @@ import numpy as np
 
 from niso.data.pairs.squares import check_memory
 from niso.data.pairs.table import FEWEST, Reader, Reading, Table
-from niso.data.photographs import own_pictures, pictures_in
+from niso.data.photographs import EXTENSIONS, own_pictures, passed_over, pictures_in
 from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.data.video.footage import Footage, find_footage
 from niso.data.video.stream import open_stream
 from niso.errors import InputError
+from niso.files import digest_of_files, files_below
+
+_PAIRED = ({"x", "tx"}, {"x", "tx", "ttx"}, {"before", "after"}, {"source", "target"})
+"""Names of folders that speak of pairs. Those of a and b are read as such."""
 
 
 class ClipReader(Reader):
@@ -26,8 +30,13 @@ class ClipReader(Reader):
         if path.is_file():
             return path.suffix.lower() in VIDEOS
         videos = any(file.suffix.lower() in VIDEOS for file in path.iterdir() if file.is_file())
-        folders = any(folder.is_dir() and pictures_in(folder) for folder in path.iterdir())
-        return reading.transform is None and (videos or (folders and not own_pictures(path)))
+        shown = [folder for folder in sorted(path.iterdir()) if folder.is_dir() and not folder.name.startswith(".")]
+        folders = [folder for folder in shown if pictures_in(folder)]
+        if reading.transform is not None or not (videos or (folders and not own_pictures(path))):
+            return False
+        if not videos:
+            _check_clips(path, folders)
+        return True
 
     @classmethod
     def names(cls, path: Path, reading: Reading) -> set[str]:
@@ -51,8 +60,26 @@ class ClipReader(Reader):
             raise InputError(
                 f"{path} holds {len(clip)} frames that can be paired: at least {FEWEST} are needed{reason}"
             )
+        problems += filter(None, [passed_over(path) if path.is_dir() else ""])
         views, note = {"x": np.concatenate(frames)}, "; ".join(problems)
-        return Table(str(path), "images", views, clip=np.array(clip), note=note, decoded=True)
+        files = files_below(path, EXTENSIONS | VIDEOS) if path.is_dir() else [path]
+        word = digest_of_files(files, path if path.is_dir() else path.parent)
+        return Table(str(path), "images", views, clip=np.array(clip), note=note, files=word)
+
+
+def _check_clips(path: Path, folders: list[Path]) -> None:
+    """InputError where folders look like pairs: pictures of the same names, and names that are those of no clips."""
+    if len(folders) not in (2, 3):
+        return
+    first, *others = ({file.stem for file in pictures_in(folder)} for folder in folders)
+    speaking = {folder.name.lower() for folder in folders} in _PAIRED
+    numbered = any(character.isdigit() for name in first for character in name)
+    if all(names == first for names in others) and (speaking or not numbered):
+        listed = " and ".join(f"{folder.name}/" for folder in folders)
+        raise InputError(
+            f"{path}: pictures in {listed} have the same names: for pairs call the folders a and b (and c); for clips "
+            "call the folders clip1, clip2, … and number the frames; for classes give --transform"
+        )
 
 
 def _frames(footage: Footage, size: int) -> tuple[np.ndarray, str]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 from niso.data.pairs import READERS
-from niso.data.pairs.table import Reader, Reading
+from niso.data.pairs.table import Reader, Reading, some_of
+from niso.data.photographs import EXTENSIONS as PICTURES
+from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.errors import InputError
 
 
@@ -21,7 +24,15 @@ def find_reader(path: Path, reading: Reading) -> type[Reader]:
         reader = READERS.find(name)
         if reader.fits(path, reading):
             return reader
-    raise InputError(f"{path} holds nothing that can be paired: give --data {choices()}")
+    read = f"pictures are read of {' '.join(sorted(PICTURES))}, videos of {' '.join(sorted(VIDEOS))}"
+    raise InputError(f"{path} holds nothing that can be paired ({_endings(path)}; {read}): give --data {choices()}")
+
+
+def _endings(path: Path) -> str:
+    """The most frequent endings of the files of a folder, and how many have each."""
+    files = path.rglob("*") if path.is_dir() else [path]
+    found = Counter(file.suffix.lower() or "without ending" for file in files if file.is_file())
+    return "there are " + some_of([f"{count:,} {suffix}" for suffix, count in found.most_common()] or ["no files"])
 
 
 def choices() -> str:

@@ -10,9 +10,9 @@ from PIL import Image
 
 from niso.data.pairs.squares import check_memory, read_pictures
 from niso.data.pairs.table import FEWEST, Reader, Reading, Table, some_of
-from niso.data.photographs import crops, open_photograph, pictures_in, shipped
+from niso.data.photographs import crops, open_photograph, passed_over, pictures_in, shipped
 from niso.errors import InputError
-from niso.files import digest
+from niso.files import digest, digest_of_files
 from niso.random import step_seed
 
 CROPS = 10_000
@@ -43,17 +43,20 @@ class PictureReader(Reader):
         few = len(files) < FEW and not classes and np.median([_shorter_side(file) for file in files]) >= 2 * size
         count = (CROPS if few else 0) if reading.crops is None else reading.crops
         label = np.array([classes.index(file.relative_to(path).parts[0]) for file in files]) if classes else None
+        note = "; ".join(filter(None, [_loose(path, files), passed_over(path)]))
         if count:
             table = cropped(str(path), files, count, size, reading.memory)
             each = len(table) // len(files)
-            return table if label is None else replace(table, label=label.repeat(each), classes=classes)
+            label = None if label is None else label.repeat(each)
+            return replace(table, label=label, classes=classes, note=note)
         if len(files) < FEWEST:
             raise InputError(
                 f"{path} holds {len(files)} pictures: at least {FEWEST} are needed, or --crops of larger ones"
             )
         check_memory("pictures", len(files), size, reading.memory)
         x = read_pictures(files, size)
-        return Table(str(path), "images", {"x": x}, label=label, classes=classes, decoded=True)
+        word = digest_of_files(files, path)
+        return Table(str(path), "images", {"x": x}, label=label, classes=classes, note=note, files=word)
 
 
 def shipped_photographs(reading: Reading, size: int) -> Table:
@@ -86,7 +89,8 @@ def cropped(name: str, files: list[Path], count: int, size: int, memory: float) 
         squares = drawn.numpy().reshape(each, size, size, 3).transpose(0, 3, 1, 2)
         pixels[number] = ((squares + 1) * 127.5).round()
     x = pixels.reshape(-1, 3, size, size)
-    return Table(name, "images", {"x": x}, source=np.array(source).repeat(each), cropped=True, decoded=True)
+    sources, word = np.array(source).repeat(each), digest_of_files(files)
+    return Table(name, "images", {"x": x}, source=sources, cropped=True, files=word)
 
 
 def _classes(path: Path, files: list[Path]) -> tuple[str, ...]:
@@ -110,6 +114,15 @@ def _classes(path: Path, files: list[Path]) -> tuple[str, ...]:
             "classes are the outermost folders: give one of them as DATA"
         )
     return tuple(names)
+
+
+def _loose(path: Path, files: list[Path]) -> str:
+    """That pictures beside folders keep these from being classes; empty where there are none, or no two folders."""
+    loose = [file.name for file in files if file.parent == path]
+    folders = {file.relative_to(path).parts[0] for file in files if file.parent != path}
+    if not loose or len(folders) < 2:
+        return ""
+    return f"there are no labels, for {some_of(loose)} lies beside the folders: move it into one, or remove it"
 
 
 def _shorter_side(file: Path) -> int:

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from niso.data.pairs.split import Parts, fingerprint, split
-from niso.data.pairs.table import Scaling, Table, range_of, scaling_of
+from niso.data.pairs.table import Scaling, Table, extremes_of, range_of, scaling_of
 from niso.data.pairs.transforms import make_transformations
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError
@@ -59,8 +59,8 @@ class PairData(ABC):
             part: torch.from_numpy(np.ascontiguousarray(getattr(parts, part))) for part in PARTS
         }
         self.fingerprint = fingerprint(table, parts)
-        self.note = "; ".join(filter(None, [table.note, parts.note]))
         self.scaling: Scaling = scaling_of(table, parts.train)
+        self.note = "; ".join(filter(None, [table.note, parts.note, extremes_of(table, parts.train, self.scaling)]))
         self.range = range_of(table, self.scaling)
         self._resident: dict[str, Tensor] = {}
         if sum(values.nbytes for values in table.views.values()) <= memory * 1e9:
@@ -101,7 +101,12 @@ class PairData(ABC):
 
     @property
     def most_in_group(self) -> int:
-        """Largest group of examples that share one T that can be drawn; 1 where none do."""
+        """How many examples that share one T a group has by default, at most; 1 where none do."""
+        return self.largest_group
+
+    @property
+    def largest_group(self) -> int:
+        """The most examples to train on that can share one T; 1 where none do."""
         return 1 << 30 if self.grouped else 1
 
     # Rows
@@ -231,13 +236,13 @@ class RecordedPairs(PairData):
         sizes = self._groups["train"].sizes
         return int(sizes[sizes > 1].median()) if self.grouped else 1
 
+    @property
+    def largest_group(self) -> int:
+        return max(1, int(self._groups["train"].sizes.max()))
+
     def _draw_groups(self, size: int, group: int) -> Int[Tensor, " local"]:
         ordered, start, sizes = self._groups["train"]
         fitting = (sizes >= group).nonzero()[:, 0]
-        if not len(fitting):
-            raise InputError(
-                f"no T is shared by {group} pairs to train on, at most by {int(sizes.max())}: lower --group-size"
-            )
         chosen = fitting[local_part(torch.multinomial(sizes[fitting].double(), size // group, replacement=True))]
         order = local_part(torch.rand(size // group, int(sizes.max())))
         order[torch.arange(order.shape[1]) >= sizes[chosen][:, None]] = 2.0

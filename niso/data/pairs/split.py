@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +34,8 @@ def split(table: Table, validation: float, test: float) -> Parts:
     where that leaves enough to be drawn from.
 
     Args:
-        validation, test: shares of the units, at least one unit each.
+        validation, test: shares of the units, and at most about of the rows; at least one unit each, if possible not
+            the largest.
 
     Raises:
         InputError: a part would have fewer than two rows: maps are tested on another one's.
@@ -50,7 +52,10 @@ def split(table: Table, validation: float, test: float) -> Parts:
                 f"{table.name}: fewer than two observations {problem}: give {more}, or other shares by --validation "
                 "and --test"
             )
-    return parts
+    if 2 * len(parts.train) >= len(table):
+        return parts
+    few = f"{len(parts.train):,} of {len(table):,} observations are left to train on"
+    return parts._replace(note="; ".join(filter(None, [parts.note, few])))
 
 
 def fingerprint(table: Table, parts: Parts) -> str:
@@ -62,10 +67,21 @@ def fingerprint(table: Table, parts: Parts) -> str:
     )
 
 
-def sampled(table: Table) -> str:
-    """A word that changes where values of the observations do, by rows at even distances."""
-    rows = np.unique(np.linspace(0, len(table) - 1, 256).astype(int))
-    return digest(*(np.ascontiguousarray(view[rows]).tobytes() for view in table.views.values()))
+def content(table: Table) -> str:
+    """A word that changes where an observation does, or, of decoded pictures, where a file does."""
+    if table.files:
+        return table.files
+    return digest(*(digest(_bytes(rows)).encode() for view in table.views.values() for rows in _blocks_of(view)))
+
+
+def _blocks_of(view: np.ndarray) -> Iterator[np.ndarray]:
+    """The rows of an array, perhaps on the disk, a few megabytes at a time."""
+    many = max(1, (1 << 24) // max(1, view[:1].nbytes))
+    return (view[first : first + many] for first in range(0, len(view), many))
+
+
+def _bytes(rows: np.ndarray) -> bytes:
+    return np.ascontiguousarray(rows).tobytes()
 
 
 def _parts(table: Table, validation: float, test: float) -> Parts:
@@ -98,9 +114,7 @@ def _equal(table: Table) -> list[np.ndarray]:
 
 
 def _digests(values: np.ndarray) -> np.ndarray:
-    return np.array(
-        [hashlib.blake2b(np.ascontiguousarray(row).tobytes(), digest_size=8).digest() for row in values], "V8"
-    ).view("<u8")
+    return np.array([hashlib.blake2b(_bytes(row), digest_size=8).digest() for row in values], "V8").view("<u8")
 
 
 def _joined(views: list[np.ndarray], group: np.ndarray | None = None) -> np.ndarray:
@@ -119,12 +133,28 @@ def _largest(units: np.ndarray) -> float:
 
 
 def _drawn(units: np.ndarray, validation: float, test: float) -> Parts:
-    """Parts of units drawn at random."""
-    names = np.unique(units)
-    order = np.random.default_rng(SEED).permutation(names)
-    ends = np.cumsum([max(1, round(share * len(names))) for share in (validation, test)])
-    members = [np.flatnonzero(np.isin(units, part)) for part in np.split(order, ends)]
-    return Parts(members[2], members[0], members[1])
+    """Parts of units drawn at random. The largest one, of several the last drawn, is left to train on."""
+    names, counts = np.unique(units, return_counts=True)
+    sizes = dict(zip(names.tolist(), counts.tolist(), strict=True))
+    left = np.random.default_rng(SEED).permutation(names).tolist()
+    largest = max(reversed(left), key=sizes.__getitem__)
+    held_out = list[np.ndarray]()
+    for share in (validation, test):
+        part = _taken([unit for unit in left if unit != largest] or left, sizes, max(1, round(share * len(names))))
+        left = [unit for unit in left if unit not in part]
+        held_out.append(np.flatnonzero(np.isin(units, list(part))))
+    return Parts(np.flatnonzero(np.isin(units, left)), held_out[0], held_out[1])
+
+
+def _taken(order: list[int], sizes: dict[int, int], count: int) -> set[int]:
+    """At most `count` units in order, with about as many rows as these have on average; the smallest if none fits."""
+    taken, rows, average = set[int](), 0, sum(sizes.values()) / len(sizes)
+    most = max(2, (count + 0.5) * average)  # sizes that hardly differ make no difference
+    for unit in order:
+        if len(taken) < count and rows + sizes[unit] <= most:
+            taken.add(unit)
+            rows += sizes[unit]
+    return taken or set(sorted(order, key=sizes.__getitem__)[:1])
 
 
 def _blocks(rows: np.ndarray, validation: float, test: float) -> Parts:

@@ -23,7 +23,7 @@ def read_pictures(files: Sequence[Path], size: int) -> np.ndarray:
             place[:] = np.asarray(read_square(file, size)[0]).transpose(2, 0, 1)
         except InputError as error:
             where = f"{file.parent}: " if file.parent.name else ""
-            raise InputError(f"{where}{error}: repair or remove it") from error
+            raise InputError(f"{where}{error}") from error
     return pixels
 
 

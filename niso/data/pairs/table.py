@@ -69,6 +69,8 @@ BYTES = Scaling((127.5,), (127.5,))
 """Of values 0 … 255 to −1 … 1."""
 _BRIGHT = 32
 """Pictures in bytes have values as large; masks, labels and counts in bytes have not, and are scaled by their own."""
+_EXTREME = 100
+"""Times the range of 99.9 % of the values: a range as large is one of extreme values."""
 _LARGEST = float(np.finfo(np.float32).max)
 """Scaled values are float32, and so is what predictions are scaled back by."""
 
@@ -91,7 +93,8 @@ class Table:
         points: (N, dimensions) coordinates of points; weights: (N,) areas of points or latent masses to start from.
         note: what a user should know of how it was read.
         cropped: whether rows are random crops of pictures, of which there may be few.
-        decoded: whether values are those of a decoder of pictures or videos, which may differ from machine to machine.
+        files: a word for the pictures or videos that values are decoded from, by names and sizes: decoders differ from
+            machine to machine. Empty where values are read as they are.
     """
 
     name: str
@@ -106,7 +109,7 @@ class Table:
     weights: np.ndarray | None = None
     note: str = ""
     cropped: bool = False
-    decoded: bool = False
+    files: str = ""
 
     def __len__(self) -> int:
         return len(self.views["x"])
@@ -300,6 +303,17 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
         reached = np.abs(chosen).max()
         raise InputError(f"{table.name}: values of x reach {reached:.0e}: bring them to smaller units")
     return scaling
+
+
+def extremes_of(table: Table, rows: np.ndarray, scaling: Scaling) -> str:
+    """That few values are so large that all images are scaled to nearly one tone; empty where they are not."""
+    if table.kind != "images" or scaling == BYTES:
+        return ""
+    some = table.views["x"][np.sort(rows[np.linspace(0, len(rows) - 1, min(256, len(rows))).astype(int)])]
+    low, high = np.percentile(some.astype(np.float64), (0.05, 99.95))
+    if not 0 < _EXTREME * (high - low) < 2 * scaling.scale[0]:
+        return ""
+    return f"99.9 % of the values are between {low:.3g} and {high:.3g}, and a few far off: clip or remove those"
 
 
 def some_of(names: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +35,14 @@ def frame_folder(folder: Path, name: str | None = None) -> Sequence:
     folders below, such as masks, is left alone.
 
     Raises:
-        InputError: the folder is missing or has no images.
+        InputError: the folder is missing or has no images, or two have one number, as frame3 and frame03 do.
     """
     images = own_pictures(folder) if folder.is_dir() else []
     if not images and _images(folder):
         raise InputError(f"{folder} holds no images itself, only folders with some: give one of these")
+    for first, second in pairwise(images):
+        if natural(first.stem) == natural(second.stem):
+            raise InputError(f"{first.name} and {second.name} have one frame number: rename or remove one of them")
     return Sequence(name or folder.resolve().name, images, list(range(len(images))))
 
 

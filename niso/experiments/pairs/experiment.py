@@ -23,7 +23,7 @@ from niso.data.pairs.arrays import ArrayReader
 from niso.data.pairs.find import find_reader
 from niso.data.pairs.pictures import PictureReader, shipped_photographs
 from niso.data.pairs.sampling import BATCH, PairData, Part, pair_data
-from niso.data.pairs.split import sampled
+from niso.data.pairs.split import content
 from niso.data.pairs.table import Kind, Reader, Table
 from niso.data.pairs.transforms import composes
 from niso.data.pairs.variation import Variation
@@ -231,6 +231,10 @@ class Pairs(Experiment):
             self.data.vary(Variation(self.config.variation))
         if table.weights is not None:
             _start_from(self.method.model, torch.from_numpy(table.weights))
+        if self.method.group > (most := self.data.largest_group):
+            raise InputError(
+                f"no T is shared by {self.method.group} pairs to train on, at most by {most}: lower --group-size"
+            )
         check_groups(self.method, self.config.training.batch_size // process()[1])
         self.head: nn.Module | None = None
         self.announcement = said(self.config, self.data, networks.points, self.method_name)
@@ -312,7 +316,7 @@ class Pairs(Experiment):
             },
             "chosen": asdict(self.config),
             "split": data.fingerprint,
-            **({} if table.decoded else {"values": sampled(table)}),
+            "content": content(table),
         }
 
     @classmethod

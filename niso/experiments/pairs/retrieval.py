@@ -24,11 +24,13 @@ class Retrieved(NamedTuple):
 def similarity(
     queries: Float[Tensor, "queries features"], gallery: Float[Tensor, "gallery features"]
 ) -> Float[Tensor, "queries gallery"]:
-    """Cosines of features, which are centred and scaled by the gallery first."""
+    """Cosines of features, which are centred and scaled by the gallery first; of one alone, less the distance."""
     mean, deviation = gallery.mean(0), gallery.std(0, correction=0)
     used = deviation > 1e-6 * gallery.abs().max().clamp_min(1e-30)
-    scaled = [((part - mean) / deviation)[:, used] for part in (queries, gallery)]
-    first, second = (torch.nn.functional.normalize(part, dim=1) for part in scaled)
+    first, second = (((part - mean) / deviation)[:, used] for part in (queries, gallery))
+    if used.sum() == 1:  # whose cosines are all 1 or −1
+        return -torch.cdist(first, second)
+    first, second = (torch.nn.functional.normalize(part, dim=1) for part in (first, second))
     return first @ second.mT
 
 

@@ -29,7 +29,7 @@ from niso.experiments.pose.predictors.predictor import Predictor
 from niso.experiments.pose.presets import PoseConfig
 from niso.experiments.saved import MODEL, is_saved, read_saved
 from niso.experiments.settings import Settings
-from niso.files import write_atomically
+from niso.files import in_shell, write_atomically
 from niso.geometry import se3
 from niso.geometry.averaging import averaged
 from niso.methods import METHODS
@@ -112,8 +112,8 @@ def _of_run(run: Run) -> tuple[Settings, Path, dict[str, Tensor]]:
     _check_kind(run.path, settings)
     weights = run.path / WEIGHTS
     if not weights.is_file():
-        raise InputError(f"{run.path} is not trained to its end: finish it by `niso resume {run.path}`")
-    remedy = f"`niso evaluate {run.path}` writes it anew from the checkpoints"
+        raise InputError(f"{run.path} is not trained to its end: finish it by `niso resume {in_shell(run.path)}`")
+    remedy = f"`niso evaluate {in_shell(run.path)}` writes it anew from the checkpoints"
     return settings, weights, checkpoint.load(weights, remedy)[0]
 
 

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from niso.errors import CheckpointError, InputError
 from niso.experiments.pose.frames import Frames
+from niso.files import in_shell
 from niso.geometry import se3
 from niso.geometry import trajectories as trajectory
 from niso.geometry.trajectories import FRAMES
@@ -87,7 +88,7 @@ def read(run: Path) -> dict[str, Trajectories]:
         InputError: the run has no such file, or it is damaged; names the remedy.
     """
     path = run / f"{FILE}.safetensors"
-    remedy = f"`niso evaluate {run}` writes it anew"
+    remedy = f"`niso evaluate {in_shell(run)}` writes it anew"
     if not path.is_file():
         raise InputError(f"{run} has no {path.name}, as a finished run of the pose experiment has: {remedy}")
     try:

@@ -12,7 +12,7 @@ from niso.data.pairs.find import find_reader
 from niso.data.pairs.paired import PairedReader
 from niso.data.pairs.pictures import PictureReader, shipped_photographs
 from niso.data.pairs.sampling import PARTS, as_tensor, pair_data, scaled, unscaled
-from niso.data.pairs.split import sampled, split
+from niso.data.pairs.split import content, split
 from niso.data.pairs.table import Reading, make_table
 from niso.data.pairs.transforms import make_transformations
 from niso.data.pairs.variation import Variation
@@ -83,13 +83,11 @@ def test_a_part_that_would_be_empty_is_refused():
 def test_groups_share_their_transformation():
     group = np.arange(60) % 15
     data = paired(x=signals(60), tx=signals(60) + 100, group=group)
-    assert data.grouped and data.most_in_group == 4
+    assert data.grouped and data.most_in_group == data.largest_group == 4
     x, tx = data.sample(12, group=3)
     for members in torch.tensor(numbers(data, x)).view(4, 3).tolist():
         assert len(set(members)) == 3 and len({group[m] for m in members}) == 1
     torch.testing.assert_close(tx - x, torch.full_like(x, 100 / data.scaling.scale[0]), atol=1e-4, rtol=0)
-    with pytest.raises(InputError, match="lower --group-size"):
-        data.sample(10, group=5)
     for x, _, other, _ in data.pairs("test", 100, torch.Generator()):
         assert all(group[a] == group[b] and a != b for a, b in zip(numbers(data, x), numbers(data, other), strict=True))
 
@@ -182,7 +180,7 @@ def test_large_numbers_keep_their_digits(dtype):
 
 def test_other_values_are_told_by_a_word():
     x = signals(1_000)
-    words = [sampled(paired(x=values, tx=x + 1).table) for values in (x, x.copy(), x + 1e-3)]
+    words = [content(paired(x=values, tx=x + 1).table) for values in (x, x.copy(), x + 1e-3)]
     assert words[0] == words[1] != words[2]
 
 

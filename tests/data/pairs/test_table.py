@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 
 from niso.data.pairs.arrays import ArrayReader
 from niso.data.pairs.find import find_reader
-from niso.data.pairs.table import Reading, make_table, range_of, scaling_of
+from niso.data.pairs.table import Reading, extremes_of, make_table, range_of, scaling_of
 from niso.errors import InputError
 
 N = 16
@@ -111,6 +111,15 @@ def test_images_are_scaled_to_minus_one_to_one_and_signals_channel_by_channel():
     signals = np.stack([5 + 3 * noise(50), np.full((N, 50), 2.0)], axis=-1)
     (first, second), (deviation, constant) = scaling_of(table(x=signals), rows)
     assert abs(first - 5) < 1 and abs(deviation - 3) < 0.5 and (second, constant) == (2.0, 1.0)
+
+
+def test_extreme_values_among_images_are_said():
+    rows, x = np.arange(N), noise(3, 16, 16)
+    assert not extremes_of(table(x=x), rows, scaling_of(table(x=x), rows))
+    x[0, 0, 0, 0] = 1e5
+    assert "clip or remove" in extremes_of(table(x=x), rows, scaling_of(table(x=x), rows))
+    x[:] = 1
+    assert not extremes_of(table(x=x), rows, scaling_of(table(x=x), rows))
 
 
 def test_what_counts_as_constant_depends_on_the_type():

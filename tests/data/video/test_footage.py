@@ -176,6 +176,13 @@ def test_what_holds_no_footage(tmp_path):
         find_footage(tmp_path / "done")
 
 
+def test_frames_of_one_number_are_refused(tmp_path):
+    images(tmp_path / "walk")
+    Image.new("RGB", (8, 6)).save(tmp_path / "walk" / "03.png")
+    ((name, problem),) = footage.sequences(find_footage(tmp_path))
+    assert name == "walk" and problem.endswith("have one frame number: rename or remove one of them")
+
+
 def test_masks_below_frames_and_a_picture_among_videos_are_left_alone(tmp_path):
     images(tmp_path / "walk")
     images(tmp_path / "walk" / "masks")

@@ -67,9 +67,39 @@ def test_data_that_has_grown_is_refused(run, refused, niso, tmp_path):
     np.savez(data, **columns)
     assert niso("evaluate", folder).status == 0
     facts = json.loads((folder / "run.json").read_text())
-    del facts["values"]  # as of older versions
+    del facts["content"]  # as of older versions
     (folder / "run.json").write_text(json.dumps(facts))
     assert niso("evaluate", folder).status == 0
+
+
+def test_rows_of_large_arrays_that_have_changed_are_refused(run, refused, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2_000, 16, 2)).astype(np.float32)
+    np.savez(tmp_path / "pairs.npz", x=x, tx=np.roll(x, 1, 1))
+    folder = run(tmp_path / "pairs.npz")[2]
+    x[1_234] += 1
+    np.savez(tmp_path / "pairs.npz", x=x, tx=np.roll(x, 1, 1))
+    assert "its data has changed since it was trained" in refused("evaluate", folder)
+
+
+@pytest.mark.parametrize("change", ["renamed", "other"])
+def test_pictures_that_have_changed_are_refused(run, refused, niso, tmp_path, change):
+    data = pictures(tmp_path / "data")
+    folder = run(data, "--transform", "shift", "--size", "8", "--group-size", "2")[2]
+    assert niso("evaluate", folder).status == 0
+    if change == "renamed":
+        (data / "0.png").rename(data / "00.png")
+    else:
+        Image.new("RGB", (12, 9)).save(data / "0.png")
+    assert "its data has changed since it was trained" in refused("evaluate", folder)
+
+
+def test_larger_groups_than_share_one_t_are_refused(refused, tmp_path):
+    x = np.random.default_rng(0).normal(size=(48, 16, 2))
+    np.savez(tmp_path / "pairs.npz", x=x, tx=-x, group=np.arange(48) // 4)
+    words = ["--data", tmp_path / "pairs.npz", *SHORT, "--out", tmp_path / "run", "--group-size", "7"]
+    assert "no T is shared by 7 pairs to train on, at most by 4: lower --group-size" in refused("run", "pairs", *words)
+    assert not (tmp_path / "run").exists()
 
 
 def test_paired_folders(run, tmp_path):
@@ -211,7 +241,7 @@ def test_networks_of_the_user_are_imported_from_the_working_directory(run, refus
         ({"latent_rank": 1.01}, "nearly one direction", True),
         ({"reconstruction_error": 0.3, "reconstruction_error_train": 0.1}, "too few pairs", True),
         ({"reconstruction_error": 0.3, "identity_error": 0.3}, "no better than doing nothing", True),
-        ({"latent_spread": float("nan")}, "latents shrink", True),
+        ({"latent_spread": float("nan")}, "not finite", True),
     ],
 )
 def test_the_diagnosis_names_threshold_and_remedy(measured, words, bad):

@@ -1,0 +1,82 @@
+"""What is said of folders: pictures that are passed over, loose ones, and folders that look like pairs."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from niso.data.pairs.clips import ClipReader
+from niso.data.pairs.find import find_reader
+from niso.data.pairs.paired import PairedReader
+from niso.data.pairs.pictures import PictureReader
+from niso.data.pairs.table import Reading
+from niso.errors import InputError
+
+TURNED = Reading(transform="rotation")
+
+
+def write(*paths):
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(np.full((8, 8, 3), 100, np.uint8)).save(path)
+
+
+def test_pictures_that_are_not_read_are_counted(tmp_path):
+    write(*(tmp_path / "all" / f"{number}.png" for number in range(16)))
+    for name in ("1.HEIC", "2.heic", "3.avif", "notes.txt"):
+        (tmp_path / "all" / name).touch()
+    note = PictureReader.read(tmp_path / "all", TURNED, 8).note
+    assert note == "pictures of other formats are passed over (1 .avif, 2 .heic): save them as .png or .jpg"
+    (tmp_path / "clips").mkdir()
+    (tmp_path / "all").rename(tmp_path / "clips" / "walk")
+    assert ClipReader.read(tmp_path / "clips", Reading(), 8).note == note
+    write(*(tmp_path / "pairs" / side / f"{number}.png" for side in "ab" for number in range(16)))
+    (tmp_path / "pairs" / "a" / "0.tga").touch()
+    assert "(1 .tga)" in PairedReader.read(tmp_path / "pairs", Reading(), 8).note
+
+
+def test_what_a_folder_holds_is_said_where_none_of_it_is_read(tmp_path):
+    for name in ("1.heic", "2.HEIC", "notes.txt"):
+        (tmp_path / name).touch()
+    with pytest.raises(InputError, match=r"paired \(there are 2 \.heic, 1 \.txt; pictures are read of \.bmp .*\.mp4"):
+        find_reader(tmp_path, TURNED)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="there are no files;"):
+        find_reader(tmp_path / "empty", TURNED)
+
+
+@pytest.mark.parametrize("crops", [0, 40])
+def test_a_loose_picture_takes_the_labels_and_is_named(tmp_path, crops):
+    write(*(tmp_path / ("even", "odd")[number % 2] / f"{number}.png" for number in range(20)))
+    reading = Reading(transform="rotation", crops=crops)
+    labelled = PictureReader.read(tmp_path, reading, 8)
+    assert labelled.classes == ("even", "odd") and not labelled.note
+    write(tmp_path / "cover.png")
+    table = PictureReader.read(tmp_path, reading, 8)
+    assert not table.classes and "no labels, for cover.png lies beside the folders: move it into one" in table.note
+
+
+@pytest.mark.parametrize("names", [("x", "tx"), ("Before", "After"), ("source", "TARGET")])
+def test_folders_that_speak_of_pairs_are_no_clips(tmp_path, names):
+    for name in names:
+        write(*(tmp_path / name / f"{number:04}.png" for number in range(2)))
+    with pytest.raises(InputError, match=r"have the same names: for pairs call the folders a and b \(and c\); for"):
+        find_reader(tmp_path, Reading())
+    assert find_reader(tmp_path, TURNED) is PictureReader
+    write(tmp_path / names[0] / "0002.png")
+    assert find_reader(tmp_path, Reading()) is ClipReader
+
+
+def test_clips_have_numbered_frames(tmp_path):
+    for name in ("one", "two"):
+        write(tmp_path / name / "frame1.png", tmp_path / name / "frame2.png")
+    assert find_reader(tmp_path, Reading()) is ClipReader
+    for name in ("left", "right"):
+        write(tmp_path / "sides" / name / "cat.png", tmp_path / "sides" / name / "dog.png")
+    with pytest.raises(InputError, match="pictures in left/ and right/ have the same names: for pairs"):
+        find_reader(tmp_path / "sides", Reading())
+
+
+def test_capitals_name_pairs_too(tmp_path):
+    write(*(tmp_path / side / f"{number}.png" for side in "Ab" for number in range(15)))
+    assert find_reader(tmp_path, Reading()) is PairedReader
+    assert set(PairedReader.read(tmp_path, Reading(), 8).views) == PairedReader.names(tmp_path, Reading())

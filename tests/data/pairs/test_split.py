@@ -1,0 +1,52 @@
+"""Parts by units of equal and of unequal sizes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from niso.data.pairs.split import SEED, split
+from niso.data.pairs.table import Reading, make_table
+
+SHARES = ((0.1, 0.1), (0.2, 0.1), (0.05, 0.3))
+
+
+def parts_of(sizes, validation=0.1, test=0.1, clips=False):
+    """Parts of units of so many rows each, and the unit of each row."""
+    units = np.arange(len(sizes)).repeat(sizes)
+    table = make_table("DATA", {"x": np.zeros((len(units), 8), np.float32), "source": units}, Reading(kind="signals"))
+    if clips:
+        table = replace(table, source=None, clip=units)
+    return split(table, validation, test), units
+
+
+@pytest.mark.parametrize(("validation", "test"), SHARES)
+@pytest.mark.parametrize("sizes", [[6] * 3, [2] * 10, [5] * 23, [3] * 400, [*[30] * 59, 27]])
+def test_units_of_nearly_equal_sizes_are_drawn_as_they_always_were(sizes, validation, test):
+    """Weights that are committed were trained on parts drawn so."""
+    parts, units = parts_of(sizes, validation, test)
+    order = np.random.default_rng(SEED).permutation(np.arange(len(sizes)))
+    ends = np.cumsum([max(1, round(share * len(sizes))) for share in (validation, test)])
+    validated, tested, trained = (np.flatnonzero(np.isin(units, part)) for part in np.split(order, ends))
+    for actual, expected in zip(parts, (trained, validated, tested), strict=False):
+        np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("sizes", [(12, 7, 30), (30, 7, 12), (7, 30, 12), (900, 30, 30, 30, 30)])
+def test_the_largest_clip_is_trained_on(sizes):
+    parts, clips = parts_of(sizes, clips=True)
+    assert sizes.index(max(sizes)) in clips[parts.train]
+    assert len(parts.train) >= len(clips) / 2 and len(parts.validation) and len(parts.test) and not parts.note
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_parts_have_about_their_share_of_the_rows(seed):
+    sizes = np.random.default_rng(seed).lognormal(3, 1, 100).astype(int) + 1
+    parts, units = parts_of(sizes)
+    assert sorted(np.concatenate(parts[:3]).tolist()) == list(range(len(units)))
+    assert all(0.05 <= len(part) / len(units) <= 0.105 for part in parts[1:3])
+
+
+def test_little_to_train_on_is_said():
+    parts, _ = parts_of([4] * 10, 0.3, 0.3)
+    assert parts.note == "16 of 40 observations are left to train on"
