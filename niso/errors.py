@@ -48,10 +48,14 @@ class OtherProcessError(NisoError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A clause that names the closest known word, for error messages: '; did you mean quick?' or the choices."""
+    """A clause that names the closest known word, for error messages: '; did you mean quick?' or the choices.
+
+    Capital letters count as small ones.
+    """
     choices = list(known)
-    close = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]}?" if close else f"; choose from {', '.join(choices)}"
+    small = {choice.lower(): choice for choice in choices}
+    close = difflib.get_close_matches(name.lower(), small, n=1, cutoff=0.5)
+    return f"; did you mean {small[close[0]]}?" if close else f"; choose from {', '.join(choices)}"
 
 
 def counted(number: int, one: str, several: str | None = None) -> str:

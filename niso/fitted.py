@@ -6,6 +6,7 @@ import json
 import math
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +34,10 @@ OUTSIDE = 0.5
 """How far observations may lie outside of the range of the data, as a share of its width."""
 PIXELS = (0.0, 255.0)
 """A range in which floats −1 … 1 are taken for pixels in other units."""
+
+
+_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
+"""Types that torch can store but not compute with."""
 
 
 class Head(NamedTuple):
@@ -125,8 +130,20 @@ class Fitted:
 
     @torch.no_grad()
     def decode(self, a: Array) -> Any:
-        """Observations (n, …) of coefficients (n, k, d), in the units of those trained on."""
-        parts = (self.method.decode(part) for part in self._tensor(a).float().split(BATCH))
+        """Observations (n, …) of coefficients (n, k, d), in the units of those trained on.
+
+        Raises:
+            TypeError: values that are no real numbers.
+            ValueError: coefficients of another shape than `encode` gives, or NaN or infinite.
+        """
+        coefficients = self._tensor(a).float()
+        rank, channels = self._latent_shape
+        fits = coefficients.ndim == 3 and coefficients.shape[1] == rank
+        if not (fits and (self._any_channels or coefficients.shape[2] == channels)):
+            expected = f"(n, {rank}, {'any' if self._any_channels else channels})"
+            raise ValueError(f"coefficients must be {expected}, as encode gives them, not {tuple(a.shape)}")
+        _check_finite("coefficients", coefficients)
+        parts = (self.method.decode(part) for part in coefficients.split(BATCH))
         return self._like(a, self._observed(torch.cat(list(parts))))
 
     def map(self, x: Array, tx: Array) -> Any:
@@ -145,11 +162,14 @@ class Fitted:
 
         Raises:
             TypeError: the method has no maps.
-            ValueError: another number of the one than of the other.
+            ValueError: another number of the one than of the other, or NaN or infinite values.
         """
         if len(a) != len(b):
             raise ValueError(f"give as many transformed observations as observations, not {len(b)} and {len(a)}")
-        return self._like(a, self._solved(self._tensor(a), self._tensor(b)))
+        both = self._tensor(a), self._tensor(b)
+        for coefficients in both:
+            _check_finite("coefficients", coefficients)
+        return self._like(a, self._solved(*both))
 
     def transport(self, other: Array, tau: Array) -> Any:
         """Other observations (n, …) as they would look transformed: D(τ E(other)), in the shape given.
@@ -158,13 +178,14 @@ class Fitted:
             tau: (n, k, k) maps, a map for each, or (1, k, k), one for all.
 
         Raises:
-            TypeError, ValueError: as in `encode`, or maps of another shape.
+            TypeError, ValueError: as in `encode`, or maps of another shape, or NaN or infinite.
         """
         with torch.no_grad():
             a, maps = self._encoded(other), self._tensor(tau)
             if maps.ndim != 3 or len(maps) not in (1, len(a)) or maps.shape[1:] != (a.shape[1], a.shape[1]):
                 expected = f"({len(a)} or 1, {a.shape[1]}, {a.shape[1]})"
                 raise ValueError(f"maps must be {expected}, not {tuple(maps.shape)}")
+            _check_finite("maps", maps)
             moved = maps.to(a.dtype) @ a
             parts = [self.method.decode(part) for part in moved.split(BATCH)]
         observed = self._observed(torch.cat(parts))
@@ -193,7 +214,7 @@ class Fitted:
         if not len(read.values):
             raise InputError(f"{path} holds no observations")
         try:
-            self._shaped(as_tensor(read.values[:1]))
+            self._shaped(torch.empty(read.values.shape, device="meta"))
             smallest, largest = (np.nanmin, np.nanmax) if self._hides else (np.min, np.max)
             low, high = float(smallest(read.values)), float(largest(read.values))
             self._check_range(low, high, read.values.dtype.kind == "f")
@@ -243,7 +264,10 @@ class Fitted:
         }
         stored = {name: tensor.cpu().contiguous().clone() for name, tensor in tensors.items()}
         content = serialize(stored, metadata={"format": "pt"})
-        write_new(folder, CONFIG, json.dumps(config, indent=2, ensure_ascii=False) + "\n")
+        try:
+            write_new(folder, CONFIG, json.dumps(config, indent=2, ensure_ascii=False) + "\n")
+        except InputError as error:
+            raise InputError(str(error).replace("another --out", "another folder")) from error
         try:
             write_atomically(folder / MODEL, content)
         except OSError as error:
@@ -276,6 +300,14 @@ class Fitted:
         headline = ", ".join(f"{key} {value:.3g}" for key, value in list(self.metrics.items())[:3])
         wrong = sum(finding.bad is True for finding in self.diagnosis)
         return f"Fitted({type(self.method).__name__}, {headline}, {wrong} findings)"
+
+    @cached_property
+    def _latent_shape(self) -> tuple[int, int]:
+        """Rank and channels of the coefficients of an observation."""
+        device = next(self.method.model.parameters()).device
+        with torch.no_grad():
+            _, rank, channels = self.method.encode(torch.zeros(1, *self.shape, device=device)).shape
+        return rank, channels
 
     @torch.no_grad()
     def _encoded(self, x: Array) -> Tensor:
@@ -353,9 +385,25 @@ class Fitted:
             raise TypeError(f"give a numpy array or a torch tensor, not {type(values).__name__}")
         if tensor.is_complex():
             raise TypeError(f"values must be real numbers, not of type {tensor.dtype}")
+        check_dense(tensor)
+        if tensor.dtype in _UNSIGNED:
+            tensor = as_tensor(tensor.cpu().numpy())
         return tensor.to(next(self.method.model.parameters()).device)
 
     @staticmethod
     def _like(given: Array, values: Tensor) -> Any:
         values = values.detach()
         return values.to(given.device) if isinstance(given, Tensor) else values.cpu().numpy()
+
+
+def check_dense(values: Tensor) -> None:
+    """ValueError for a tensor whose entries cannot be read one by one."""
+    if values.is_meta:
+        raise ValueError("a tensor on the device meta has no values: give one on the CPU or a GPU")
+    if values.layout != torch.strided:
+        raise ValueError("a sparse tensor is not read: give its to_dense()")
+
+
+def _check_finite(what: str, values: Tensor) -> None:
+    if not values.isfinite().all():
+        raise ValueError(f"{what} hold NaN or infinite values: repair or remove them")

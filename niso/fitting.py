@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from niso.experiments.experiment import Own
 from niso.experiments.pairs.experiment import OF_OWN, Given, Pairs, PairsResult, default_for
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
 from niso.experiments.settings import Settings, check_choice
-from niso.fitted import Array, Fitted
+from niso.fitted import Array, Fitted, check_dense
 from niso.runs import runner
 from niso.training.progress import quiet
 
@@ -96,9 +97,7 @@ def fit(
     for name, values in others.items():
         if values is not None:
             arrays[name] = _numpy(values)
-    if (encoder is None) != (decoder is None):
-        raise InputError("encoder and decoder go together: give both")
-    own = None if encoder is None or decoder is None else Own(encoder, decoder)
+    own = _own(encoder, decoder)
     table = make_table(NAME, arrays, config.reading)
     if method is None:
         method = default_for(arrays.keys())
@@ -168,13 +167,20 @@ def _arrays(x: Any, tx: Array | None) -> dict[str, np.ndarray]:
     """
     if isinstance(x, np.ndarray | Tensor):
         return {"x": _numpy(x)} if tx is None else {"x": _numpy(x), "tx": _numpy(tx)}
+    if isinstance(x, Mapping):
+        raise InputError("x is a dictionary: give its arrays by name, niso.fit(x=…, tx=…), or as niso.fit(**x)")
+    if isinstance(x, str | bytes | PathLike):
+        raise InputError("x is a path or a text: give an array, such as numpy.load reads from a file")
     if not (hasattr(x, "__len__") and hasattr(x, "__getitem__")):
         raise InputError(f"x must be an array, a tensor or a data set of pairs, not {type(x).__name__}")
     if tx is not None:
         return {"x": _numpy(x), "tx": _numpy(tx)}
     items = [x[index] for index in range(len(x))]
     if not items or not all(isinstance(item, tuple | list) and len(item) in (2, 3) for item in items):
-        raise InputError("items of a data set must be pairs (x, tx) or triplets (x, tx, ttx)")
+        raise InputError(
+            "items of a data set must be pairs (x, tx) or triplets (x, tx, ttx); of single observations give an array, "
+            "numpy.array(x)"
+        )
     try:
         views = [np.stack([_numpy(view) for view in column]) for column in zip(*items, strict=True)]
     except ValueError as error:
@@ -185,6 +191,10 @@ def _arrays(x: Any, tx: Array | None) -> dict[str, np.ndarray]:
 def _numpy(values: Any) -> np.ndarray:
     """As an array; InputError where that cannot be."""
     if isinstance(values, Tensor):
+        try:
+            check_dense(values)
+        except ValueError as error:
+            raise InputError(str(error)) from error
         values = values.detach().cpu()
         values = values.float() if values.dtype == torch.bfloat16 else values
         return values.numpy()
@@ -192,6 +202,16 @@ def _numpy(values: Any) -> np.ndarray:
         return np.asanyarray(values)
     except ValueError as error:
         raise InputError(f"arrays must be alike: {error}: bring them to one shape") from error
+
+
+def _own(encoder: Any, decoder: Any) -> Own | None:
+    """The user's networks, if any; InputError unless they are two modules."""
+    if (encoder is None) != (decoder is None):
+        raise InputError("encoder and decoder go together: give both")
+    for role, network in (("encoder", encoder), ("decoder", decoder)):
+        if isinstance(network, type):
+            raise InputError(f"{role} is the class {network.__name__}: give an instance, {network.__name__}(…)")
+    return None if encoder is None else Own(encoder, decoder)
 
 
 def _accelerator(device: str | torch.device | None) -> Any:

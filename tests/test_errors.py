@@ -24,6 +24,10 @@ def test_nearest_takes_any_iterable():
     assert nearest("steps", iter({"step": 1})) == "; did you mean step?"
 
 
+def test_nearest_takes_capital_letters_for_small_ones():
+    assert nearest("X", ["label", "x"]) == "; did you mean x?" and nearest("la", ["LA", "b"]) == "; did you mean LA?"
+
+
 def test_interrupted_carries_the_signal():
     error = Interrupted("stopped", signal.SIGTERM)
     assert isinstance(error, NisoError) and str(error) == "stopped" and error.number == 15

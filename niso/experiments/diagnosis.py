@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 Measured = Mapping[str, float]
+NOTHING = 1e-6
+"""Mean differences of values of order one that are no more than rounding."""
 
 
 class Finding(NamedTuple):
@@ -53,6 +56,11 @@ def _ratio(over: str, under: str) -> Callable[[Measured], float | None]:
     return lambda m: m[over] / max(m[under], 1e-12) if over in m and under in m else None
 
 
+def _against_nothing(m: Measured) -> float | None:
+    """Error of predictions relative to that of doing nothing; None where doing nothing is right."""
+    return None if m.get("identity_error", 1.0) < NOTHING else _ratio("reconstruction_error", "identity_error")(m)
+
+
 MAPS = Check(
     "maps know the transformation",
     "maps carry content, not the transformation alone",
@@ -66,9 +74,18 @@ MAPS = Check(
 
 CHECKS = (
     Check(
+        "the observations of a pair differ",
+        "the observations of a pair are equal",
+        lambda m: m["identity_error"] if m.get("identity_error", 1.0) < NOTHING else None,
+        NOTHING,
+        False,
+        "identity_error",
+        "see whether the second view is the transformed one",
+    ),
+    Check(
         "predictions beat doing nothing",
         "predictions are no better than doing nothing",
-        _ratio("reconstruction_error", "identity_error"),
+        _against_nothing,
         0.9,
         True,
         "reconstruction_error / identity_error",
@@ -138,13 +155,18 @@ CHECKS = (
 
 
 def diagnose(measured: Measured) -> Iterator[Finding]:
-    """A finding for each check that the metrics allow, what is wrong first."""
+    """A finding for each check that the metrics allow, and one for metrics that are not finite, what is wrong first."""
     findings = []
+    measured = {key: value if math.isfinite(value) else math.nan for key, value in measured.items()}
+    if broken := [key for key, value in measured.items() if math.isnan(value)]:
+        remedy = "a smaller learning rate; observations without values that are far too large"
+        named = ", ".join([*broken[:3], *(["…"] if len(broken) > 3 else [])])
+        findings.append(Finding("metrics are not finite", True, named, remedy))
     for check in CHECKS:
         value = check.value(measured)
-        if value is None:
+        if value is None or math.isnan(value):
             continue
-        bad = not (value <= check.limit if check.above else value >= check.limit)  # NaN is bad
+        bad = not (value <= check.limit if check.above else value >= check.limit)
         sign = "≤" if check.above else "≥"
         measure = f"{check.formula} {value:.3g} ({'not ' if bad else ''}{sign} {check.limit:g})"
         findings.append(Finding(check.bad if bad else check.good, bad, measure, check.remedy if bad else ""))

@@ -49,7 +49,8 @@ LATENT_METRICS = (
     Metric("invariants_common", "share of the mean in aᵀa: 1 where it is the same for all observations", "lower"),
     Metric(
         "invariants_rank",
-        "effective number of directions, (tr C)² / tr C² of the covariance C, in which aᵀa / ‖aᵀa‖ varies",
+        "effective number of directions, (tr C)² / tr C² of the covariance C, in which aᵀa / ‖aᵀa‖ varies; of one "
+        "channel, aᵀa itself",
         "higher",
     ),
 )
@@ -179,16 +180,24 @@ def latent_metrics(a: Float[Tensor, "observations rank channels"]) -> dict[str, 
     """What coefficients are like, see `LATENT_METRICS`: whether they, or the invariants aᵀa, collapse."""
     a = a.double()
     gram = a.mT @ a
-    directions = nn.functional.normalize(gram.flatten(1), dim=1)
-    directions = directions - directions.mean(0)
     several = {"latent_rank": _effective(gram).mean().item()} if min(a.shape[1:]) >= SEVERAL else {}
     return {
         "latent_common": _common(a),
         **several,
         "latent_spread": (a - a.mean(0)).square().mean().sqrt().item(),
         "invariants_common": _common(gram),
-        "invariants_rank": _effective(directions.T @ directions).item(),
+        "invariants_rank": _directions(gram),
     }
+
+
+def _directions(gram: Float[Tensor, "observations channels channels"]) -> float:
+    """Effective number of directions in which invariants vary, see `LATENT_METRICS`."""
+    flat = gram.flatten(1)
+    if flat.shape[1] == 1:  # whose direction is the same for all observations
+        return float(flat.std(correction=0) > 1e-6 * flat.mean())
+    directions = nn.functional.normalize(flat, dim=1)
+    directions = directions - directions.mean(0)
+    return _effective(directions.T @ directions).item()
 
 
 def _common(x: Float[Tensor, "observations ..."]) -> float:

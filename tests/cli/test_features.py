@@ -39,7 +39,7 @@ def test_bad_data_is_refused_in_one_line(refused, model_folder, model_pictures, 
         np.save(tmp_path / "x.npy", array)
         return refused("features", run, tmp_path / "x.npy", "-o", tmp_path / "f.npz")
 
-    assert "observations must be (n, 3, 8, 8), as those trained on, not (1, 3, 9, 9)" in answer(
+    assert "observations must be (n, 3, 8, 8), as those trained on, not (2, 3, 9, 9)" in answer(
         np.full((2, 3, 9, 9), 9.0)
     )
     half = np.full((2, 3, 8, 8), 0.5)

@@ -132,7 +132,8 @@ def test_latents_are_judged_by_their_variation():
 
 def test_latents_of_a_few_directions_have_no_rank():
     assert "latent_rank" not in latent_metrics(torch.randn(5, 6, 2))
-    assert latent_metrics(torch.randn(5, 6, 1))["invariants_rank"] == 0  # one channel: aᵀa / ‖aᵀa‖ is always 1
+    assert latent_metrics(torch.randn(5, 6, 1))["invariants_rank"] == 1  # one channel: aᵀa / ‖aᵀa‖ is always 1
+    assert latent_metrics(torch.randn(1, 6, 1).expand(5, -1, -1))["invariants_rank"] == 0
 
 
 def test_so_many_are_kept_by_default():

@@ -71,7 +71,7 @@ _BRIGHT = 32
 """Pictures in bytes have values as large; masks, labels and counts in bytes have not, and are scaled by their own."""
 _EXTREME = 100
 """Times the range of 99.9 % of the values: a range as large is one of extreme values."""
-_LARGEST = float(np.finfo(np.float32).max)
+_LARGEST, _SMALLEST = float(np.finfo(np.float32).max), float(np.finfo(np.float32).tiny)
 """Scaled values are float32, and so is what predictions are scaled back by."""
 
 
@@ -198,13 +198,15 @@ def make_table(name: str, columns: Mapping[str, Any], reading: Reading, note: st
     if label is not None and len(classes) < 2:
         raise InputError(f"{name}: all labels are {classes[0]}: give two classes or more, or leave label out")
     points, weights = (_geometry(name, key, arrays, first, kind) for key in ("points", "weights"))
+    if label is not None and len(classes) == len(first):
+        raise InputError(f"{name}: every label occurs once: give classes of several observations, or leave label out")
     check_finite(name, views)
     return Table(name, kind, views, group, label, classes, None, source, points, weights, note)
 
 
 def kind_of(name: str, x: np.ndarray, reading: Reading, on_points: bool) -> Kind:
     """What observations are, by their shape; InputError where that does not tell."""
-    shape = " × ".join(map(str, x.shape))
+    shape = " × ".join(map(str, x.shape)) or "a single number"
     if x.ndim not in (2, 3, 4):
         raise InputError(
             f"{name}: x is {shape}: give images (n, C, H, W) or (n, H, W), signals (n, L, C) or (n, L), "
@@ -214,9 +216,10 @@ def kind_of(name: str, x: np.ndarray, reading: Reading, on_points: bool) -> Kind
         fitting = {"images": (3, 4), "signals": (2, 3), "points": (2, 3)}[reading.kind]
         if x.ndim not in fitting:
             raise InputError(f"{name}: x is {shape}, which are not {reading.kind}: choose another --kind")
-    if x.ndim == 4 and x.shape[3] <= 4 < x.shape[1] and x.shape[3] < x.shape[2]:
+    if x.ndim == 4 and _channels_last(x.shape, asked=reading.kind == "auto"):
+        other = "" if _channels_last(x.shape, asked=False) else "; if it is that already, say --kind images"
         raise InputError(
-            f"{name}: x is {shape}, with channels last: give (n, C, H, W), in NumPy x.transpose(0, 3, 1, 2)"
+            f"{name}: x is {shape}, with channels last: give (n, C, H, W), in NumPy x.transpose(0, 3, 1, 2){other}"
         )
     if reading.kind != "auto":
         return reading.kind
@@ -231,6 +234,14 @@ def kind_of(name: str, x: np.ndarray, reading: Reading, on_points: bool) -> Kind
     if x.shape[2] <= _MANY_CHANNELS and x.shape[2] < x.shape[1]:
         return "signals"
     raise InputError(f"{name}: x is {shape}: are these images (n, H, W) or signals (n, L, C)? Say so by --kind")
+
+
+def _channels_last(shape: tuple[int, ...], asked: bool) -> bool:
+    """Whether images look as if channels were last; of those that a user calls images, square colour ones alone."""
+    _, height, width, channels = shape
+    if channels <= 4:
+        return 4 < height and channels < width and (asked or height == width)
+    return asked and channels <= _MANY_CHANNELS and 3 * channels <= min(height, width)
 
 
 def canonical(x: np.ndarray, kind: Kind) -> np.ndarray:
@@ -295,13 +306,18 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
         axes = tuple(range(chosen.ndim - 1))
         lowest, highest = chosen.min(axes), chosen.max(axes)
         with np.errstate(over="ignore", invalid="ignore"):  # which is refused below
-            offset, deviation = chosen.mean(axes), chosen.std(axes)
+            _, power = np.frexp(np.maximum(abs(lowest), abs(highest)))  # squares of what is small would be 0
+            offset, deviation = chosen.mean(axes), np.ldexp(np.ldexp(chosen, -power).std(axes), power)
         rounding = 1e-6 if x.dtype.kind == "f" and x.dtype.itemsize <= 4 else 1e-13
         constant = (lowest == highest) | (deviation <= rounding * np.maximum(abs(lowest), abs(highest)))
         scaling = Scaling(tuple(offset.tolist()), tuple(np.where(constant, 1.0, deviation).tolist()))
     if not (np.abs(scaling) <= _LARGEST).all():
         reached = np.abs(chosen).max()
         raise InputError(f"{table.name}: values of x reach {reached:.0e}: bring them to smaller units")
+    if min(scaling.scale) < _SMALLEST:
+        raise InputError(
+            f"{table.name}: values of x differ by as little as {min(scaling.scale):.0e}: bring them to larger units"
+        )
     return scaling
 
 
@@ -338,7 +354,8 @@ def _geometry(name: str, key: str, arrays: Mapping[str, np.ndarray], x: np.ndarr
     wanted = f"({count}, 2) or ({count}, 3)" if key == "points" else f"({count},)"
     fits = values.shape == (count,) if key == "weights" else values.shape in ((count, 1), (count, 2), (count, 3))
     if kind != "points" or not fits:
-        problem = f"x are {kind}" if kind != "points" else f"it is {values.shape}, not {wanted}"
+        remedy = "say --kind points" if arrays["x"].ndim < 4 else f"leave {key} out"
+        problem = f"x are {kind}, {remedy}" if kind != "points" else f"it is {values.shape}, not {wanted}"
         raise InputError(f"{name}: {key} is of functions on points (n, N, C): {problem}")
     if not np.isfinite(values).all() or (key == "weights" and (values <= 0).any()):
         raise InputError(f"{name}: {key} must be finite{' and positive' if key == 'weights' else ''}")

@@ -47,8 +47,12 @@ def test_a_kind_that_shape_does_not_tell_is_asked_for():
     assert table(Reading(kind="signals"), x=x).shape == (30, 40)
     with pytest.raises(InputError, match="with channels last"):
         table(Reading(kind="images"), x=noise(16, 16, 3))
-    for small in ((8, 3, 3), (2, 16, 16)):
+    for small in ((8, 3, 3), (2, 16, 16), (16, 16, 8)):
         assert table(x=noise(*small)).shape == small
+    for narrow in ((8, 16, 4), (16, 16, 5)):  # with channels last unless a user says otherwise
+        with pytest.raises(InputError, match=r"with channels last: .* say --kind images"):
+            table(x=noise(*narrow))
+        assert table(Reading(kind="images"), x=noise(*narrow)).shape == narrow
 
 
 def test_bytes_are_pictures_only_where_both_sides_are_large():
@@ -76,13 +80,20 @@ BAD = {
     "a misspelt name": ({"x": X, "lable": np.arange(N)}, "'lable', which is not known; did you mean label"),
     "channels last": ({"x": noise(16, 16, 3)}, r"give \(n, C, H, W\), in NumPy x.transpose"),
     "two channels last": ({"x": noise(16, 16, 2)}, r"give \(n, C, H, W\), in NumPy x.transpose"),
+    "five channels last": (
+        {"x": noise(16, 16, 5)},
+        r"transpose\(0, 3, 1, 2\); if it is that already, say --kind images",
+    ),
+    "a single number": ({"x": np.array(3)}, "x is a single number: give images"),
+    "weights alone": ({"x": X, "weights": np.ones(30)}, "x are signals, say --kind points"),
+    "a class for each": ({"x": X, "label": np.arange(N)}, "every label occurs once: give classes of several"),
     "objects": ({"x": np.array([{}] * N)}, "Python objects"),
     "words": ({"x": np.array(["a"] * N)}, "give integers or floating-point"),
     "masked": ({"x": np.ma.masked_greater(X, 1)}, "some values of x are masked"),
     "complex": ({"x": X.astype(complex)}, "give integers or floating-point"),
     "five axes": ({"x": noise(2, 3, 4, 5)}, r"give images \(n, C, H, W\)"),
     "ttx alone": ({"x": X, "ttx": X}, "no tx"),
-    "points of images": ({"x": noise(3, 8, 8), "points": noise(2)}, "x are images"),
+    "points of images": ({"x": noise(3, 8, 8), "points": noise(2)}, "x are images, leave points out"),
     "too many points": ({"x": noise(30, 2), "points": noise(2)}, r"not \(30, 2\)"),
     "weights that vanish": ({"x": X, "points": noise(30, 2)[0], "weights": np.zeros(30)}, "finite and positive"),
 }
@@ -136,6 +147,15 @@ def test_values_too_large_to_be_scaled_are_refused(shape):
     huge = table(x=1e300 * noise(*shape, dtype=np.float64).clip(-1, 1))
     with pytest.raises(InputError, match=r"DATA: values of x reach 1e\+300: bring them to smaller units"):
         scaling_of(huge, np.arange(N))
+
+
+@pytest.mark.parametrize("shape", [(30, 2), (8, 8)])
+def test_values_too_small_to_be_scaled_back_are_refused(shape):
+    x = noise(*shape, dtype=np.float64)
+    with pytest.raises(InputError, match=r"values of x differ by as little as .e-200: bring them to larger units"):
+        scaling_of(table(x=1e-200 * x), np.arange(N))
+    exact = scaling_of(table(x=2.0**-90 * x), np.arange(N))
+    np.testing.assert_array_equal(np.array(exact), 2.0**-90 * np.array(scaling_of(table(x=x), np.arange(N))))
 
 
 @pytest.fixture(params=["npz", "compressed.npz", "safetensors", "folder"])

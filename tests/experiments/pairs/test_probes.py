@@ -30,4 +30,6 @@ def test_what_is_nearest_is_found_and_ties_count_half():
     gallery = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
     assert similarity(3 * gallery + 7, 3 * gallery + 7).argmax(1).tolist() == list(range(6))
     assert similarity(gallery[:, :1], gallery[:, :1]).argmax(1).tolist() == list(range(6))  # all cosines are ±1
+    line = torch.randn(400, 1, generator=torch.Generator().manual_seed(0))
+    assert retrieved(similarity(line, line), torch.arange(400)) == (1, 1)  # of which many are near each other
     assert torch.equal(similarity(torch.ones(2, 3), torch.ones(5, 3)), torch.zeros(2, 5))  # all alike
