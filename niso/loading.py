@@ -63,10 +63,13 @@ def load(
 def _device(name: str | torch.device) -> torch.device:
     """A device of this machine, or InputError."""
     try:
-        return torch.empty(0, device=name).device
+        device = torch.empty(0, device=name).device
     except (RuntimeError, AssertionError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise InputError(f"this machine has no device {name} for torch ({reason})") from error
+    if device.type == "meta":
+        raise InputError("a model on the device meta has no weights: choose cpu or cuda")
+    return device
 
 
 def model_folder(path: str | Path) -> Path:

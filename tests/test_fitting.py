@@ -257,6 +257,8 @@ def test_a_device_that_is_not_there(fitted, tmp_path):
     folder = fitted[0].save(tmp_path / "model")
     with pytest.raises(InputError, match="this machine has no device nowhere"):
         niso.load(folder, device="nowhere")
+    with pytest.raises(InputError, match="meta has no weights"):
+        niso.load(folder, device="meta")
 
 
 def test_the_benchmark_measures_the_energy_in_fourier_planes():

@@ -180,7 +180,7 @@ def _numerics(when: str) -> Iterator[None]:
     try:
         yield
     except FloatingPointError as error:
-        advice = "training stopped and the last good checkpoint is kept: try a lower learning rate"
+        advice = "training stopped; checkpoints from before are kept: try a lower learning rate"
         raise TrainingError(f"{when}: {error}; {advice}") from error
 
 
