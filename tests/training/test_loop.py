@@ -152,7 +152,8 @@ def test_a_bad_loss_stops_and_keeps_the_last_good_checkpoint(run, fabric, bad):
     def spoil(_, terms):
         terms["fit"] = terms["fit"] * bad
 
-    with pytest.raises(TrainingError, match=r"step 6: the term 'fit' of the loss is not finite.*checkpoints from before are kept"):
+    said = r"step 6: the term 'fit' of the loss is not finite.*checkpoints from before are kept"
+    with pytest.raises(TrainingError, match=said):
         call(Regression({6: spoil}), run, fabric)
     tensors, facts = checkpoint.load(run.checkpoint("pretrain"))
     assert facts["step"] == 5 and all(t.isfinite().all() for t in tensors.values())
