@@ -150,21 +150,24 @@ def parse_json(content: str | bytes) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
-def write_new(folder: Path, name: str, content: str) -> None:
+def write_new(folder: Path, name: str, content: str, place: str = "--out") -> None:
     """Write the first file of a new or empty folder.
+
+    Args:
+        place: what a user gives to choose the folder, for messages.
 
     Raises:
         InputError: the folder holds other files, or cannot be written.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} exists and is not an empty folder: choose another --out")
+        raise InputError(f"{folder} exists and is not an empty folder: choose another {place}")
     try:
         with replacing(folder / name, new=True) as file:
             file.write(content.encode())
     except FileExistsError as error:
-        raise InputError(f"another process has just begun to write to {folder}: choose another --out") from error
+        raise InputError(f"another process has just begun to write to {folder}: choose another {place}") from error
     except OSError as error:
-        raise InputError(f"cannot write to {folder} ({error.strerror}): choose another --out") from error
+        raise InputError(f"cannot write to {folder} ({error.strerror}): choose another {place}") from error
 
 
 def in_shell(path: Path) -> str:

@@ -264,10 +264,7 @@ class Fitted:
         }
         stored = {name: tensor.cpu().contiguous().clone() for name, tensor in tensors.items()}
         content = serialize(stored, metadata={"format": "pt"})
-        try:
-            write_new(folder, CONFIG, json.dumps(config, indent=2, ensure_ascii=False) + "\n")
-        except InputError as error:
-            raise InputError(str(error).replace("another --out", "another folder")) from error
+        write_new(folder, CONFIG, json.dumps(config, indent=2, ensure_ascii=False) + "\n", place="folder")
         try:
             write_atomically(folder / MODEL, content)
         except OSError as error:
