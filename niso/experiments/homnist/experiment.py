@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from niso.config import SPECTRAL, Optimisation
 from niso.data.digits import DIGITS, SHIPPED
-from niso.data.digits.homnist import GeneratedTestSet, PerturbedDigits, PublishedTestSet
+from niso.data.digits.homnist import PUBLISHED_DISTRIBUTION, GeneratedTestSet, PerturbedDigits, PublishedTestSet
 from niso.data.digits.mnist import pad, signed
 from niso.data.transformed import labelled, related
 from niso.errors import InputError
@@ -378,11 +378,12 @@ def make_actions(name: str) -> tuple[Transformations, Transformations]:
     """
     kind = ACTIONS.find(name)
     try:
-        return kind(), kind(walk=True) if name == "homography" else kind()  # type: ignore[call-arg]  # it has walk
+        action = kind()
     except TypeError as error:
         others = ", ".join(other for other in ACTIONS if other != name)
         problem = f"--action {name} needs more than its name, e.g. the size of a grid"
         raise InputError(f"{problem}: choose another of {others}") from error
+    return action, PUBLISHED_DISTRIBUTION if name == "homography" else action
 
 
 def make_networks(config: HomnistConfig, side: int) -> Networks:
