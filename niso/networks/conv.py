@@ -16,6 +16,7 @@ from niso.checks import check_choice
 from niso.config import require
 from niso.networks.images import ImageConfig
 from niso.networks.norm import NORMS, Normalised
+from niso.networks.unpool import Unpool
 
 Padding = Literal["zeros", "longitude"]
 """What convolutions see beyond the image: zeros, or, left and right, its other side, as on a grid of the sphere."""
@@ -201,7 +202,7 @@ class ConvDecoder(nn.Module):
         layers: list[nn.Module] = []
         width = config.latent_channels
         for level, channels in enumerate(reversed(config.channels)):
-            layers += [nn.Upsample(scale_factor=2, mode="nearest")] if level else []
+            layers += [Unpool()] if level else []
             layers += _level(width, channels, config)
             width = channels
         layers += [NORMS[config.normalised](width), Pointwise(width, config.image_channels * config.patch**2)]

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from niso.checks import check_choice
 from niso.config import Strict, require
 from niso.networks.norm import ChannelNormSiLU, InstanceNormSiLU, Normalised
+from niso.networks.unpool import Unpool
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class SignalDecoder(nn.Module):
         width = config.latent_channels
         layers: list[nn.Module] = []
         for level, channels in enumerate(reversed(config.channels)):
-            layers += [nn.Upsample(scale_factor=2, mode="nearest")] if level else []
+            layers += [Unpool()] if level else []
             layers += _level(width, channels, config)
             width = channels
         last = nn.ConvTranspose1d(width, config.signal_channels, config.patch, config.patch)
