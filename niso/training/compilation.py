@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+
+WRONG = 0.5
+"""Relative error of a parameter's gradient from which compiled code is wrong; that of rounding is below 0.2."""
+NEGLIGIBLE = 1e-2
+"""Gradients below this share of the largest of their network are not compared: a bias before a norm has none."""
 
 
 def trained_networks(objective: nn.Module) -> Iterator[nn.Module]:
@@ -35,7 +40,42 @@ def keep_graphs_whole() -> None:
     torch._dynamo.config.optimize_ddp = False
 
 
+def wrong_gradient(objective: nn.Module, step: Callable[[], object]) -> str:
+    """What is wrong with the compiled code of an objective; empty where nothing is.
+
+    The gradient of each trained network is compared with that of its eager code: torch's compiler has had bugs that
+    lose parts of gradients in half precision and say nothing (pytorch issue 185517, and the one that `Unpool` avoids).
+
+    Args:
+        step: computes the gradients, the same each time. They are zero, and buffers as before, on return.
+    """
+    found = []
+    for stance in ("force_eager", "default"):
+        buffers = [(buffer, buffer.clone()) for buffer in objective.buffers()]
+        with torch.compiler.set_stance(stance):
+            step()
+        found.append([_gradients(network) for network in trained_networks(objective)])
+        objective.zero_grad()
+        with torch.no_grad():
+            for buffer, value in buffers:
+                buffer.copy_(value)
+    error = float(torch.tensor([0.0, *(_error(*both) for both in zip(*found, strict=True))]).max())
+    return "" if error <= WRONG else f"torch {torch.__version__} compiles a gradient that is {error:.0%} off"
+
+
+def _gradients(network: nn.Module) -> list[Tensor]:
+    return [torch.zeros_like(p) if p.grad is None else p.grad for p in network.parameters()]
+
+
+def _error(true: list[Tensor], compiled: list[Tensor]) -> float:
+    """The largest relative error of a parameter's gradient; those that are zero but for rounding do not count."""
+    norms = [float(gradient.norm()) for gradient in true]
+    pairs = zip(true, compiled, norms, strict=True)
+    errors = [float((c - t).norm()) / n for t, c, n in pairs if n > NEGLIGIBLE * max(norms)]
+    return float(torch.tensor([0.0, *errors]).max())  # NaN where one is
+
+
 def undo_compilation(objective: nn.Module) -> None:
-    """Undo `compile_networks`."""
-    for module in trained_networks(objective):
+    """Undo `compile_networks`, and the compilation of the objective as a whole."""
+    for module in (objective, *trained_networks(objective)):
         module._compiled_call_impl = None

@@ -23,11 +23,11 @@ from niso.errors import CheckpointError, InputError, Interrupted, TrainingError
 from niso.files import in_shell
 from niso.random import reseed, step_seed
 from niso.training import checkpoint
-from niso.training.compilation import compile_networks, keep_graphs_whole
+from niso.training.compilation import compile_networks, keep_graphs_whole, undo_compilation, wrong_gradient
 from niso.training.interruption import interruption
 from niso.training.optimizer import make_optimizer, set_learning_rates, spectra
 from niso.training.processes import largest, mean
-from niso.training.progress import Bar, Log, Meter, every
+from niso.training.progress import Bar, Log, Meter, every, say
 from niso.training.run import Run
 from niso.training.times import Times
 
@@ -99,6 +99,22 @@ def train(
     last_saved = time.monotonic()
     began = last_saved - seconds
     objective.train()
+    if compiled := hardware.compile or hardware.whole_step:
+
+        def trial() -> None:
+            reseed(step_seed(seed, start, phase), fabric.device)
+            part = tuple(tensor.chunk(parts)[0] for tensor in sampler(start))
+            with fabric.no_backward_sync(module), _numerics(f"{phase}: step {start + 1}"):
+                fabric.backward(module(part, start / steps)["loss"])
+
+        with together():
+            wrong = wrong_gradient(objective, trial)
+        if largest(fabric, bool(wrong)):
+            undo_compilation(objective)
+            if fabric.is_global_zero:
+                reason = wrong or "the gradient of another process is wrong where it is compiled"
+                say(f"{phase}: {reason}: training goes on uncompiled")
+                run.write("facts", {**run.facts, "not_compiled": reason})
     with (
         closing(log) if log is not None else nullcontext(),
         interruption(last_words, several) as received,
@@ -128,7 +144,7 @@ def train(
             for spectrum in learned:
                 spectrum.retract_()
             seconds = time.monotonic() - began
-            if step == start and (hardware.compile or hardware.whole_step):
+            if step == start and compiled:
                 times.end("compilation")
 
             if done % interval == 0 or done == steps:

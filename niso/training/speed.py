@@ -23,7 +23,7 @@ from niso.config import Hardware, Optimisation, parse
 from niso.data.workers import cores
 from niso.errors import InputError
 from niso.files import locked, parse_json, write_json
-from niso.training.compilation import compile_networks, trained_networks, undo_compilation
+from niso.training.compilation import compile_networks, trained_networks, undo_compilation, wrong_gradient
 from niso.training.environment import environment
 from niso.training.progress import say
 
@@ -139,6 +139,8 @@ class _Trial:
         try:
             self.step(way)
             seconds = time.monotonic() - began
+            if wrong := wrong_gradient(self.objective, lambda: self.gradients(way)):
+                raise RuntimeError(wrong)
             return seconds, min(self.step(way) for _ in range(REPEATS))
         except Exception as error:  # of many kinds, e.g. where there is no C++ compiler
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
@@ -148,26 +150,32 @@ class _Trial:
 
     def step(self, way: Way) -> float:
         """Seconds of a step, forwards and backwards; parameters, buffers and random numbers stay as they are."""
+        buffers = [(buffer, buffer.clone()) for buffer in self.objective.buffers()]
+        try:
+            self.wait()
+            began = time.perf_counter()
+            self.gradients(way)
+            self.wait()
+            return time.perf_counter() - began
+        finally:
+            self.objective.zero_grad()
+            with torch.no_grad():
+                for buffer, value in buffers:
+                    buffer.copy_(value)
+
+    def gradients(self, way: Way) -> None:
+        """Add those of a step to the parameters; its random numbers are the same each time."""
         objective, kind, threads = self.objective, self.device.type, torch.get_num_threads()
-        buffers = [(buffer, buffer.clone()) for buffer in objective.buffers()]
         training = {module: module.training for module in objective.modules()}
         objective.train()
         torch.set_num_threads(way.threads)
         try:
             with torch.random.fork_rng([self.device] if kind == "cuda" else []):
-                self.wait()
-                began = time.perf_counter()
                 with torch.autocast(kind, torch.bfloat16, enabled=way.precision == "bf16-mixed"):
                     loss: Tensor = objective(self.batch, 0.0)["loss"]
                 loss.backward()
-                self.wait()
-                return time.perf_counter() - began
         finally:
             torch.set_num_threads(threads)
-            objective.zero_grad()
-            with torch.no_grad():
-                for buffer, value in buffers:
-                    buffer.copy_(value)
             for module, was in training.items():
                 module.training = was
 

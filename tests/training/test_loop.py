@@ -305,6 +305,20 @@ def test_compiling_changes_the_speed_alone(run, fabric, tmp_path, monkeypatch):
     assert asked[1:] == [whole]
 
 
+def test_training_goes_on_uncompiled_where_compiled_gradients_are_wrong(run, fabric, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(nn.Module, "compile", lambda module: setattr(module, "_compiled_call_impl", None))
+    plain, compiled = Regression(), Regression()
+    call(plain, run, fabric)
+    monkeypatch.setattr("niso.training.loop.wrong_gradient", lambda objective, step: step() or "a gradient is 70% off")
+    monkeypatch.setattr("niso.training.loop.undo_compilation", undone := Mock())
+    other = Run.create(tmp_path / "compiled", {})
+    call(compiled, other, fabric, compile=True)
+    undone.assert_called_once_with(compiled)
+    torch.testing.assert_close(compiled.state_dict(), plain.state_dict(), rtol=0, atol=0)
+    assert other.facts["not_compiled"] == "a gradient is 70% off" and "not_compiled" not in run.facts
+    assert "pretrain: a gradient is 70% off: training goes on uncompiled" in capsys.readouterr().err
+
+
 def test_several_processes_compile_no_graph_in_pieces(run, monkeypatch):
     monkeypatch.setattr("torch._dynamo.config.optimize_ddp", True)
     monkeypatch.setattr(nn.Module, "compile", lambda module: None)

@@ -116,6 +116,16 @@ def test_without_a_compiler(monkeypatch, capsys):
     assert "cannot be compiled here (no C++ compiler)" in capsys.readouterr().err
 
 
+def test_compiled_code_must_have_the_gradient_of_eager_code(monkeypatch, capsys):
+    monkeypatch.setattr(speed, "COMPILING", 0.0)
+    monkeypatch.setattr(speed, "compile_networks", lambda objective: None)
+    monkeypatch.setattr(speed, "wrong_gradient", lambda objective, step: step() or "a gradient that is 70% off")
+    objective = Objective()
+    way, facts = chosen(1000, objective)
+    assert not way.compile and None in facts["seconds_per_step"].values()
+    assert "cannot be compiled here (a gradient that is 70% off)" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("why", ["a short run", "several processes", "no networks"])
 def test_nothing_is_measured(why, capsys):
     objective = Objective()
