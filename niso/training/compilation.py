@@ -10,7 +10,7 @@ from torch import Tensor, nn
 WRONG = 0.5
 """Relative error of a parameter's gradient from which compiled code is wrong; that of rounding is below 0.2."""
 NEGLIGIBLE = 1e-2
-"""Gradients below this share of the largest of their network are not compared: a bias before a norm has none."""
+"""Gradients below this share of the largest of their module are not compared: a bias before a norm has none."""
 
 
 def trained_networks(objective: nn.Module) -> Iterator[nn.Module]:
@@ -26,9 +26,17 @@ def compile_networks(objective: nn.Module) -> None:
     Whole networks are compiled, so that their norms and activations become one pass over memory each. Networks that are
     compiled already stay so.
     """
+    draw_as_eager_code()
     for module in trained_networks(objective):
         if module._compiled_call_impl is None:
             module.compile()
+
+
+def draw_as_eager_code() -> None:
+    """Make compiled code draw its random numbers from torch's generators; for all that this process compiles."""
+    from torch._inductor import config  # slow to import
+
+    config.fallback_random = True
 
 
 def keep_graphs_whole() -> None:
@@ -43,18 +51,19 @@ def keep_graphs_whole() -> None:
 def wrong_gradient(objective: nn.Module, step: Callable[[], object]) -> str:
     """What is wrong with the compiled code of an objective; empty where nothing is.
 
-    The gradient of each trained network is compared with that of its eager code: torch's compiler has had bugs that
-    lose parts of gradients in half precision and say nothing (pytorch issue 185517, and the one that `Unpool` avoids).
+    Gradients of what is compiled are compared with those of eager code: torch's compiler has had bugs that lose parts
+    of gradients in half precision and say nothing (pytorch issue 185517, and the one that `Unpool` avoids).
 
     Args:
         step: computes the gradients, the same each time. They are zero, and buffers as before, on return.
     """
+    compiled = [m for m in (objective, *trained_networks(objective)) if m._compiled_call_impl is not None]
     found = []
     for stance in ("force_eager", "default"):
         buffers = [(buffer, buffer.clone()) for buffer in objective.buffers()]
         with torch.compiler.set_stance(stance):
             step()
-        found.append([_gradients(network) for network in trained_networks(objective)])
+        found.append([_gradients(module) for module in compiled])
         objective.zero_grad()
         with torch.no_grad():
             for buffer, value in buffers:
@@ -63,8 +72,8 @@ def wrong_gradient(objective: nn.Module, step: Callable[[], object]) -> str:
     return "" if error <= WRONG else f"torch {torch.__version__} compiles a gradient that is {error:.0%} off"
 
 
-def _gradients(network: nn.Module) -> list[Tensor]:
-    return [torch.zeros_like(p) if p.grad is None else p.grad for p in network.parameters()]
+def _gradients(module: nn.Module) -> list[Tensor]:
+    return [torch.zeros_like(p) if p.grad is None else p.grad for p in module.parameters()]
 
 
 def _error(true: list[Tensor], compiled: list[Tensor]) -> float:

@@ -23,7 +23,13 @@ from niso.errors import CheckpointError, InputError, Interrupted, TrainingError
 from niso.files import in_shell
 from niso.random import reseed, step_seed
 from niso.training import checkpoint
-from niso.training.compilation import compile_networks, keep_graphs_whole, undo_compilation, wrong_gradient
+from niso.training.compilation import (
+    compile_networks,
+    draw_as_eager_code,
+    keep_graphs_whole,
+    undo_compilation,
+    wrong_gradient,
+)
 from niso.training.interruption import interruption
 from niso.training.optimizer import make_optimizer, set_learning_rates, spectra
 from niso.training.processes import largest, mean
@@ -80,6 +86,7 @@ def train(
     if fabric.world_size > 1 and (hardware.compile or hardware.whole_step):
         keep_graphs_whole()
     if hardware.whole_step:  # not as CUDA graphs: the SVD of the polar factor waits for the host
+        draw_as_eager_code()
         objective.compile()
     elif hardware.compile:
         compile_networks(objective)

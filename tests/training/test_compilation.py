@@ -22,6 +22,7 @@ class Objective(nn.Module):
 def test_a_wrong_gradient_is_found(share, error, seeded):
     objective, x = Objective(), torch.randn(8, 3)
     state = {name: value.clone() for name, value in objective.state_dict().items()}
+    objective.decoder._compiled_call_impl = objective.decoder._call_impl
     shares, stances = iter((1.0, share)), []
 
     def step():
@@ -36,8 +37,18 @@ def test_a_wrong_gradient_is_found(share, error, seeded):
     assert all(p.grad is None for p in objective.parameters())
 
 
-def test_networks_without_a_gradient():
+def test_only_what_is_compiled_is_compared():
+    objective, signs = Objective(), iter((1.0, -1.0) * 2)
+    for compiled, wrong in ((objective.encoder, False), (objective, True)):
+        compiled._compiled_call_impl = compiled._call_impl
+        assert (
+            bool(wrong_gradient(objective, lambda: (next(signs) * objective.decoder.weight.sum()).backward())) is wrong
+        )
+
+
+def test_what_has_no_gradient():
     objective, z = Objective(), torch.randn(2, 4)
+    objective._compiled_call_impl = objective._call_impl
     assert wrong_gradient(objective, lambda: objective.decoder(z).sum().backward()) == ""
 
 
