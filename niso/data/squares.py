@@ -26,9 +26,9 @@ def as_rgb(image: Image.Image) -> Image.Image:
     """An image in RGB, over white where it is transparent; grey of 16 bits is scaled to 8.
 
     Raises:
-        InputError: it has values that are not of 8 or 16 bits, or several frames, as a GIF may have.
+        InputError: it has values that are not of 8 or 16 bits, or several frames, as GIF, WebP, PNG and TIFF may have.
     """
-    if image.format == "GIF" and getattr(image, "is_animated", False):
+    if image.format != "MPO" and getattr(image, "is_animated", False):  # which is a photograph and its preview
         raise InputError("it has several frames: give it as a video, its frames as pictures, or remove it")
     if image.mode == "F":
         raise InputError("its values are floating-point numbers: save it in 8 bits")

@@ -37,20 +37,28 @@ def test_images_that_cannot_be_used(tmp_path):
     Image.fromarray(np.full((30, 40), 4_000, np.uint16)).save(tmp_path / "deep.png")
     Image.fromarray(np.zeros((30, 40), np.float32)).save(tmp_path / "float.tif")
     black, white = Image.new("RGB", (40, 30)), Image.new("RGB", (40, 30), "white")
-    black.save(tmp_path / "film.gif", save_all=True, append_images=[white])
+    films = ("film.gif", "film.webp", "film.png", "stack.tif")
+    for name in films:
+        black.save(tmp_path / name, save_all=True, append_images=[white])
     Image.new("RGB", (40, 30)).save(tmp_path / "cut.png")
     (tmp_path / "cut.png").write_bytes((tmp_path / "cut.png").read_bytes()[:60])
     (tmp_path / "text.png").write_text("no image")
     for name, words in (
         ("deep.png", "cannot be used: its grey values .*: save it in 8 bits$"),
         ("float.tif", "cannot be used: its values are floating-point numbers: save it in 8 bits$"),
-        ("film.gif", "cannot be used: it has several frames: give it as a video"),
+        *((name, "cannot be used: it has several frames: give it as a video") for name in films),
         ("cut.png", "cannot be read .*: repair or remove it"),
         ("text.png", "cannot be read .*: repair or remove it"),
         ("gone.png", "is missing"),
     ):
         with pytest.raises(InputError, match=f"{name} {words}"):
             read_square(tmp_path / name, 8)
+
+
+def test_a_photograph_with_a_preview_is_read(tmp_path):
+    white, preview = Image.new("RGB", (40, 30), "white"), Image.new("RGB", (8, 6))
+    white.save(tmp_path / "phone.jpg", "MPO", save_all=True, append_images=[preview])
+    assert np.asarray(read_square(tmp_path / "phone.jpg", 8)[0]).min() >= 250
 
 
 def test_grey_of_16_bits_is_scaled(tmp_path):
