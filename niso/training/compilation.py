@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -26,9 +27,9 @@ def compile_networks(objective: nn.Module) -> None:
     Whole networks are compiled, so that their norms and activations become one pass over memory each. Networks that are
     compiled already stay so.
     """
-    draw_as_eager_code()
     for module in trained_networks(objective):
         if module._compiled_call_impl is None:
+            draw_as_eager_code()
             module.compile()
 
 
@@ -48,6 +49,19 @@ def keep_graphs_whole() -> None:
     torch._dynamo.config.optimize_ddp = False
 
 
+@contextmanager
+def no_trace(objective: nn.Module) -> Iterator[None]:
+    """Steps inside change no buffer and leave no gradients."""
+    buffers = [(buffer, buffer.clone()) for buffer in objective.buffers()]
+    try:
+        yield
+    finally:
+        objective.zero_grad()
+        with torch.no_grad():
+            for buffer, value in buffers:
+                buffer.copy_(value)
+
+
 def wrong_gradient(objective: nn.Module, step: Callable[[], object]) -> str:
     """What is wrong with the compiled code of an objective; empty where nothing is.
 
@@ -55,19 +69,16 @@ def wrong_gradient(objective: nn.Module, step: Callable[[], object]) -> str:
     of gradients in half precision and say nothing (pytorch issue 185517, and the one that `Unpool` avoids).
 
     Args:
-        step: computes the gradients, the same each time. They are zero, and buffers as before, on return.
+        step: computes the gradients, the same each time. It leaves no trace.
     """
     compiled = [m for m in (objective, *trained_networks(objective)) if m._compiled_call_impl is not None]
+    if not compiled:
+        return ""
     found = []
     for stance in ("force_eager", "default"):
-        buffers = [(buffer, buffer.clone()) for buffer in objective.buffers()]
-        with torch.compiler.set_stance(stance):
+        with no_trace(objective), torch.compiler.set_stance(stance):
             step()
-        found.append([_gradients(module) for module in compiled])
-        objective.zero_grad()
-        with torch.no_grad():
-            for buffer, value in buffers:
-                buffer.copy_(value)
+            found.append([_gradients(module) for module in compiled])
     error = float(torch.tensor([0.0, *(_error(*both) for both in zip(*found, strict=True))]).max())
     return "" if error <= WRONG else f"torch {torch.__version__} compiles a gradient that is {error:.0%} off"
 

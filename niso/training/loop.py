@@ -106,27 +106,20 @@ def train(
     last_saved = time.monotonic()
     began = last_saved - seconds
     objective.train()
-    if compiled := hardware.compile or hardware.whole_step:
 
-        def trial() -> None:
-            reseed(step_seed(seed, start, phase), fabric.device)
-            part = tuple(tensor.chunk(parts)[0] for tensor in sampler(start))
-            with fabric.no_backward_sync(module), _numerics(f"{phase}: step {start + 1}"):
-                fabric.backward(module(part, start / steps)["loss"])
+    def trial() -> None:  # the gradients of the first step
+        reseed(step_seed(seed, start, phase), fabric.device)
+        part = tuple(tensor.chunk(parts)[0] for tensor in sampler(start))
+        with fabric.no_backward_sync(module), _numerics(f"{phase}: step {start + 1}"):
+            fabric.backward(module(part, start / steps)["loss"])
 
-        with together():
-            wrong = wrong_gradient(objective, trial)
-        if largest(fabric, bool(wrong)):
-            undo_compilation(objective)
-            if fabric.is_global_zero:
-                reason = wrong or "the gradient of another process is wrong where it is compiled"
-                say(f"{phase}: {reason}: training goes on uncompiled")
-                run.write("facts", {**run.facts, "not_compiled": reason})
     with (
         closing(log) if log is not None else nullcontext(),
         interruption(last_words, several) as received,
         Bar(phase, steps, start, fabric.is_global_zero) as bar,
     ):
+        if compiled := hardware.compile or hardware.whole_step:
+            _check_compilation(objective, trial, run, fabric, phase)
         for step in range(start, steps):
             done = step + 1
             due = bool(received()) or done == steps or time.monotonic() - last_saved >= hardware.checkpoint_seconds
@@ -176,6 +169,19 @@ def train(
     objective.eval()
     times.end("training")
     return seconds
+
+
+def _check_compilation(objective: nn.Module, step: Callable[[], None], run: Run, fabric: Fabric, phase: str) -> None:
+    """Undo the compilation of all processes where the gradients of one are wrong, and say so."""
+    with together():
+        wrong = wrong_gradient(objective, step)
+    if not largest(fabric, bool(wrong)):
+        return
+    undo_compilation(objective)
+    if fabric.is_global_zero:
+        reason = wrong or "another process compiles a wrong gradient"
+        say(f"{phase}: {reason}: training goes on uncompiled")
+        run.write("facts", {**run.facts, "not_compiled": reason})
 
 
 def _restore(

@@ -23,7 +23,7 @@ from niso.config import Hardware, Optimisation, parse
 from niso.data.workers import cores
 from niso.errors import InputError
 from niso.files import locked, parse_json, write_json
-from niso.training.compilation import compile_networks, trained_networks, undo_compilation, wrong_gradient
+from niso.training.compilation import compile_networks, no_trace, trained_networks, undo_compilation, wrong_gradient
 from niso.training.environment import environment
 from niso.training.progress import say
 
@@ -150,18 +150,12 @@ class _Trial:
 
     def step(self, way: Way) -> float:
         """Seconds of a step, forwards and backwards; parameters, buffers and random numbers stay as they are."""
-        buffers = [(buffer, buffer.clone()) for buffer in self.objective.buffers()]
-        try:
+        with no_trace(self.objective):
             self.wait()
             began = time.perf_counter()
             self.gradients(way)
             self.wait()
             return time.perf_counter() - began
-        finally:
-            self.objective.zero_grad()
-            with torch.no_grad():
-                for buffer, value in buffers:
-                    buffer.copy_(value)
 
     def gradients(self, way: Way) -> None:
         """Add those of a step to the parameters; its random numbers are the same each time."""

@@ -46,6 +46,10 @@ def test_only_what_is_compiled_is_compared():
         )
 
 
+def test_where_nothing_is_compiled_no_step_is_tried():
+    assert wrong_gradient(Objective(), pytest.fail) == ""
+
+
 def test_what_has_no_gradient():
     objective, z = Objective(), torch.randn(2, 4)
     objective._compiled_call_impl = objective._call_impl
