@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
 from niso import losses
+from niso.autoencoding import Autoencoding
 from niso.checks import check_choice, check_count, check_instance, check_number, check_tensor, check_tensors
 from niso.functional_map import Mask, cross_covariance, isometric_map_from_covariance
 from niso.linalg import matmul
@@ -90,7 +91,7 @@ class SpectralDropout(nn.Module):
         return f"probability={self.probability}"
 
 
-class NeuralIsometry(nn.Module):
+class NeuralIsometry(Autoencoding):
     """Encoder + learned spectrum + decoder, with the losses of the pair, triplet and group regimes.
 
     The encoder maps observations (batch, …) to latent functions (batch, points, channels), and the decoder maps them

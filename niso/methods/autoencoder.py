@@ -7,12 +7,13 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from niso import losses
+from niso.autoencoding import Autoencoding
 from niso.methods.config import ClassifierConfig
 from niso.methods.heads import plain_head
 from niso.methods.method import Method, Networks
 
 
-class Autoencoder(nn.Module):
+class Autoencoder(Autoencoding):
     """Encoder and decoder with nothing in between. Its latents go to a plain `MLP` head, trained with augmentation."""
 
     def __init__(self, encoder: nn.Module, decoder: nn.Module) -> None:
@@ -24,9 +25,9 @@ class Autoencoder(nn.Module):
         """Latent functions E(x), whole: what the head gets."""
         return self.encoder(x)
 
-    def decode(self, z: Float[Tensor, "batch points channels"]) -> Shaped[Tensor, "batch ..."]:
+    def decode(self, a: Float[Tensor, "batch points channels"]) -> Shaped[Tensor, "batch ..."]:
         """Observations from latent functions."""
-        return self.decoder(z)
+        return self.decoder(a)
 
     def forward(self, x: Shaped[Tensor, "batch ..."]) -> Shaped[Tensor, "batch ..."]:
         """Reconstructions D(E(x))."""

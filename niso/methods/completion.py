@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from niso import losses
+from niso.autoencoding import Autoencoding
 from niso.networks.occlusion import RandomOcclusion
 
 
@@ -19,14 +20,14 @@ class CompletionObjective(nn.Module):
     Where the encoder predicts what is seen, it is told in training (not in the paper).
 
     Args:
-        model: has methods `encode` and an attribute `encoder`. Only the latter is trained.
+        model: only its encoder is trained.
         occlusion: covers observations.
         visibility: the part of the encoder that predicts which pixels are seen, if it has one.
         norm: of the loss, see `niso.losses`.
     """
 
     def __init__(
-        self, model: nn.Module, occlusion: RandomOcclusion, visibility: nn.Module | None, norm: losses.Norm = "l1"
+        self, model: Autoencoding, occlusion: RandomOcclusion, visibility: nn.Module | None, norm: losses.Norm = "l1"
     ) -> None:
         super().__init__()
         self.whole = deepcopy(model).requires_grad_(False).eval()
@@ -45,10 +46,10 @@ class CompletionObjective(nn.Module):
         """Loss terms of observations and transformed ones, all alike; "loss" is their sum."""
         views = torch.cat(batch)
         with torch.no_grad():
-            target = self.whole.encode(views)  # type: ignore[operator]  # a module's attribute
+            target = self.whole.encode(views)
         occluder = self.occlusion.occluder(views)
         seen = occluder.over(views, self.occlusion.mark)
-        predicted = self.model.encode(seen)  # type: ignore[operator]  # the same
+        predicted = self.model.encode(seen)
         terms = {"completion": losses.completion(predicted, target, self.norm)}
         if self.visibility is not None:
             terms["visibility"] = losses.visibility(self.visibility(seen), ~occluder.covered)

@@ -15,6 +15,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from niso import losses
+from niso.autoencoding import Autoencoding
 from niso.functional_map import least_squares_map
 from niso.linalg import full_precision, matmul
 from niso.methods.block_diagonal import block_diagonalise
@@ -37,7 +38,7 @@ class FourierOutput(NamedTuple):
     latents: tuple[Float[Tensor, "batch rank channels"], ...]
 
 
-class NeuralFourierTransform(nn.Module):
+class NeuralFourierTransform(Autoencoding):
     """Encoder + least-squares latent map + decoder, from pairs or triplets; nothing but pixel errors trains it.
 
     Encoder and decoder are those of a `NeuralIsometry`, with latents (batch, points N, channels d):

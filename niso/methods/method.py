@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
+from niso.autoencoding import Autoencoding
 from niso.geometry.domains.domain import Domain, Sampling, plane
 from niso.methods.completion import CompletionObjective
 from niso.methods.config import ClassifierConfig, Confidence, MethodConfig
@@ -110,7 +111,7 @@ class Method(ABC):
     """Settings that it reads, of those that not all methods read: names, paths such as "training.steps", or groups such
     as "training". Methods of one experiment name the same groups."""
 
-    model: nn.Module
+    model: Autoencoding
     """What is trained, moved and saved."""
 
     def __init__(self, config: MethodConfig, networks: Networks) -> None:
@@ -135,8 +136,8 @@ class Method(ABC):
         return {}
 
     @abstractmethod
-    def build(self, networks: Networks) -> nn.Module:
-        """The untrained model. It has methods `encode` and `decode`."""
+    def build(self, networks: Networks) -> Autoencoding:
+        """The untrained model."""
 
     @abstractmethod
     def objective(self) -> nn.Module:
@@ -160,13 +161,13 @@ class Method(ABC):
     def encode(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch rank channels"]:
         """Coefficients of observations, never below float32."""
         with self.precision():
-            latents = self.model.encode(self._cast(x))  # type: ignore[operator]  # a module's attribute
+            latents = self.model.encode(self._cast(x))
         return latents.to(torch.promote_types(latents.dtype, torch.float32))
 
     def decode(self, a: Float[Tensor, "batch rank channels"]) -> Shaped[Tensor, "batch ..."]:
         """Observations from coefficients."""
         with self.precision():
-            return self.model.decode(self._cast(a))  # type: ignore[operator]  # a module's attribute
+            return self.model.decode(self._cast(a))
 
     def confidence(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch points"] | None:
         """How far each latent point of observations is trusted, in [0, 1]; None where all are alike."""
@@ -175,7 +176,7 @@ class Method(ABC):
     def latents(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch points channels"]:
         """Latent functions E(x), before any basis."""
         with self.precision():
-            z = self.model.encoder(self._cast(x))  # type: ignore[operator]  # the same
+            z = self.model.encoder(self._cast(x))
         return z.to(torch.promote_types(z.dtype, torch.float32))
 
     def head_features(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch length channels"]:

@@ -12,6 +12,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from niso import losses
+from niso.autoencoding import Autoencoding
 from niso.linalg import full_precision, matmul, polar
 from niso.methods.config import ClassifierConfig
 from niso.methods.heads import invariant_head
@@ -73,7 +74,7 @@ def orthogonal_map(
     return polar(b @ a.mT) if complete else orthogonal_parts(a, b).matrix()
 
 
-class OrthogonalAutoencoder(nn.Module):
+class OrthogonalAutoencoder(Autoencoding):
     """Encoder + orthogonal latent map + decoder, from pairs.
 
     Args:
