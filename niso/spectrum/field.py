@@ -102,9 +102,10 @@ class FieldSpectrum(SpectrumModule):
         with torch.no_grad():
             for parameter in self.functions.layers[0].parameters():
                 parameter.mul_(gain)
-        nn.init.orthogonal_(self.functions.layers[-1].weight)  # type: ignore[arg-type]  # a linear layer's
-        nn.init.zeros_(self.density.layers[-1].weight)  # type: ignore[arg-type]  # a linear layer's
-        nn.init.zeros_(self.density.layers[-1].bias)  # type: ignore[arg-type]  # the same
+        weight, _ = self.functions.layers[-1].parameters()
+        nn.init.orthogonal_(weight)
+        for parameter in self.density.layers[-1].parameters():
+            nn.init.zeros_(parameter)
         self.eigenvalue_root = nn.Parameter(initial_root(eigenvalues, rank))
         if eigenfunctions == "rotation":
             self.register_buffer("frame", start_frame(rank))
@@ -215,12 +216,17 @@ class _Network(nn.Module):
     def __init__(self, inputs: int, widths: list[int], outputs: int) -> None:
         super().__init__()
         sizes = [inputs, *widths, outputs]
-        self.layers = nn.ModuleList(nn.Linear(*pair) for pair in pairwise(sizes))
+        self.layers = nn.ModuleList(_Linear(*pair) for pair in pairwise(sizes))
 
     def forward(self, x: Float[Tensor, "points inputs"]) -> Float[Tensor, "points outputs"]:
         for number, layer in enumerate(self.layers):
-            x = _linear(x if number == 0 else nn.functional.silu(x), layer.weight, layer.bias)  # type: ignore[arg-type]  # a linear layer's
+            x = layer(x if number == 0 else nn.functional.silu(x))
         return x
+
+
+class _Linear(nn.Linear):
+    def forward(self, x: Float[Tensor, "points inputs"]) -> Float[Tensor, "points outputs"]:
+        return _linear(x, self.weight, self.bias)
 
 
 _linear = full_precision(nn.functional.linear)

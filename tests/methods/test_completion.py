@@ -2,11 +2,12 @@ import torch
 from torch import nn
 
 from niso import losses
+from niso.autoencoding import Autoencoding
 from niso.methods.completion import CompletionObjective
 from niso.networks.occlusion import RandomOcclusion
 
 
-class Model(nn.Module):
+class Model(Autoencoding):
     def __init__(self) -> None:
         super().__init__()
         self.encoder = nn.Linear(64, 12)
@@ -14,6 +15,9 @@ class Model(nn.Module):
 
     def encode(self, x: torch.Tensor) -> torch.Tensor:
         return self.encoder(x.flatten(1)).unflatten(1, (4, 3))
+
+    def decode(self, a: torch.Tensor) -> torch.Tensor:
+        return self.decoder(a.flatten(1)).unflatten(1, (1, 8, 8))
 
 
 def test_coefficients_of_covered_images_come_near_those_of_whole_ones():
