@@ -13,6 +13,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
+from niso.autoencoding import Autoencoding
 from niso.config import Optimisation
 from niso.data.digits import DIGITS
 from niso.data.digits.mnist import Digits, signed
@@ -75,7 +76,7 @@ class QuarterTurns:
 # ---------------------------------------------------------------------------------------------------- a method
 
 
-class Linear(nn.Module):
+class Linear(Autoencoding):
     """An autoencoder whose latents any linear map relates."""
 
     def __init__(self, networks: Networks) -> None:
