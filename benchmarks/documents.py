@@ -27,6 +27,14 @@ taken from the first, seed by seed:
     -->
     <!-- end of differences -->
 
+A table that sets sizes side by side names a metric, and in each line a column and its records. It has a row for each
+method, counts of seeds in brackets, and the published values as its last column:
+
+    <!-- side by side: accuracy
+    `small` | results/homnist-small/*.json
+    -->
+    <!-- end of side by side -->
+
 But for headlines, a cell is mean ± standard error over seeds. What each seed gave stands on a page of its own, which
 names the documents whose tables it repeats, by names or patterns:
 
@@ -70,6 +78,10 @@ DIFFERENCES = re.compile(
     r"(?P<head><!-- differences: (?P<metrics>[^\n]+)\n(?P<lines>.*?)\n-->\n).*?(?P<end><!-- end of differences -->)",
     re.DOTALL,
 )
+SIDE_BY_SIDE = re.compile(
+    r"(?P<head><!-- side by side: (?P<metric>\w+)\n(?P<lines>.*?)\n-->\n).*?(?P<end><!-- end of side by side -->)",
+    re.DOTALL,
+)
 SEEDS = re.compile(r"(?P<head><!-- seeds: (?P<documents>[^>]+?) -->\n).*?(?P<end><!-- end of seeds -->)", re.DOTALL)
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 ARROWS = {"higher": " ↑", "lower": " ↓", None: ""}
@@ -111,8 +123,12 @@ def fill(text: str, root: Path = ROOT, ask: Callable[[str], Known] = known, fold
         table = table_of_differences(entries(match), match["metrics"].split(), root, ask)
         return match["head"] + table + match["end"]
 
+    def side_by_side(match: re.Match[str]) -> str:
+        return match["head"] + table_side_by_side(entries(match), match["metric"], root, ask) + match["end"]
+
     for form, filled in (
         (HEADLINES, headlines),
+        (SIDE_BY_SIDE, side_by_side),
         (DIFFERENCES, differences),
         (RUNS, runs),
         (BENCHMARK, benchmark),
@@ -178,6 +194,31 @@ def table_of_differences(
         if len(counts) > 1 or counts == {0}:
             raise InputError(f"{patterns[0]} and {patterns[1]} have no two seeds in common that have all metrics")
         lines.append([title, str(*counts), *map(str, found.values())])
+    return _markdown(lines)
+
+
+def table_side_by_side(entries: Sequence[Sequence[str]], metric: str, root: Path, ask: Callable[[str], Known]) -> str:
+    """A metric of each method, a row, in each of several sets of records, a column; published values come last.
+
+    Args:
+        entries: title and pattern of records of each column.
+    """
+    columns, cells = list[str](), dict[str, dict[str, str]]()
+    for title, pattern in entries:
+        table = _methods(_records(root, pattern), [metric], ask, published=True)
+        columns.append(title)
+        for group in table.groups:
+            of_method = cells.setdefault(group.method, {})
+            if title in of_method:
+                raise InputError(f"{pattern} holds several configurations of {group.method}, not one")
+            of_method[title] = f"{_cell(group, metric)} ({len(group.seeds)})"
+    known, last = table.known, "the paper's"
+    for method, of_method in cells.items():
+        if metric in (values := known.published_of(method)):
+            of_method[last] = f"*{values[metric]}*"
+    lines = [["method", *columns, last], ["---"] * (len(columns) + 2)]
+    for method in sorted(cells, key=lambda method: known.place("", method)):
+        lines.append([f"`{method}`", *(cells[method].get(column, MISSING) for column in (*columns, last))])
     return _markdown(lines)
 
 

@@ -83,6 +83,25 @@ def test_differences_are_taken_seed_by_seed(tmp_path):
         fill(line.format("*.json", "paper-*.json"), tmp_path)
 
 
+def test_sizes_side_by_side_with_published_values(tmp_path):
+    for seed, accuracy in enumerate([0.5, 0.6, 0.7]):
+        add(tmp_path, seed, accuracy=accuracy)
+    add(tmp_path, 0, "paper", accuracy=0.9)
+    about = Known(methods=("niso",), published=(Published("NIso", {"accuracy": "0.95 ± 0.01"}, "they", "niso"),))
+    line = "quick | results/quick-*.json\nlong | results/{}\n-->\nold\n<!-- end of side by side -->\n"
+    line = f"<!-- side by side: accuracy\n{line}"
+    filled = fill(line.format("paper-*.json"), tmp_path, lambda name: about)
+    assert filled.splitlines()[4:] == [
+        "| method | quick | long | the paper's |",
+        "| --- | --- | --- | --- |",
+        "| `niso` | 0.600 ± 0.058 (3) | 0.9000 (1) | *0.95 ± 0.01* |",
+        "<!-- end of side by side -->",
+    ]
+    assert fill(filled, tmp_path, lambda name: about) == filled
+    with pytest.raises(InputError, match=r"results/\*\.json holds several configurations of niso, not one"):
+        fill(line.format("*.json"), tmp_path, lambda name: about)
+
+
 def test_filling_twice_changes_nothing(tmp_path):
     add(tmp_path, 0, accuracy=0.25, seconds=1)
     once = fill(TEXT, tmp_path)
