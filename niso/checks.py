@@ -15,6 +15,9 @@ from torch import Tensor
 P = ParamSpec("P")
 R = TypeVar("R")
 
+ROUNDING = 1e-2
+"""How far a share in half precision may lie outside [0, 1]."""
+
 Kind = Literal["floating-point numbers", "integers", "booleans"]
 
 
@@ -118,6 +121,21 @@ def check_number(name: str, value: float, positive: bool = False, most: float | 
     if not fits:
         rule = "be positive" if positive else "not be negative" if most is None else f"lie in [0, {most:g}]"
         raise ValueError(f"{name} must {rule}, got {value}")
+
+
+def check_shares(name: str, value: Tensor, advice: str) -> None:
+    """Check that all numbers lie in [0, 1], up to rounding; on a CPU, since the host would wait for a GPU's answer.
+
+    NaN passes: numerics report it.
+
+    Raises:
+        ValueError: one does not; the message ends with `advice`.
+    """
+    if torch.compiler.is_compiling() or value.device.type != "cpu" or not value.numel():
+        return
+    low, high = (float(bound) for bound in value.detach().aminmax())
+    if low < -ROUNDING or high > 1 + ROUNDING:
+        raise ValueError(f"{name} must lie in [0, 1], not from {low:.3g} to {high:.3g}: {advice}")
 
 
 def check_count(name: str, value: SupportsIndex) -> int:

@@ -10,7 +10,15 @@ from torch import Tensor, nn
 
 from niso import losses
 from niso.autoencoding import Autoencoding
-from niso.checks import check_choice, check_count, check_instance, check_number, check_tensor, check_tensors
+from niso.checks import (
+    check_choice,
+    check_count,
+    check_instance,
+    check_number,
+    check_shares,
+    check_tensor,
+    check_tensors,
+)
 from niso.functional_map import Mask, cross_covariance, isometric_map_from_covariance
 from niso.linalg import matmul
 from niso.random import batch_rand
@@ -224,10 +232,16 @@ class NeuralIsometry(Autoencoding):
     def encode(
         self, x: Shaped[Tensor, "batch ..."], spectrum: Spectrum | None = None
     ) -> Float[Tensor, "batch rank channels"]:
-        """Coefficients E_Ω(x) in the eigenbasis (paper eq. 6), the input of equivariant heads."""
+        """Coefficients E_Ω(x) in the eigenbasis (paper eq. 6), the input of equivariant heads.
+
+        Raises:
+            TypeError: observations that are no tensor.
+            ValueError: latents that do not fit the spectrum or, on a CPU, a confidence outside [0, 1].
+        """
         _check_views(x)
         spectrum, z = spectrum or self.spectrum(), self.encoder(x)
         if self.confidence:
+            check_shares("the confidence, the encoder's last channel,", z[..., -1], "end it with a sigmoid")
             return spectrum.project(z[..., :-1], z[..., -1], self.ridge)
         return spectrum.project(z)
 

@@ -318,6 +318,20 @@ def test_half_precision_modules(half):
     assert all(p.grad.dtype == half and p.grad.isfinite().all() for p in model.parameters())
 
 
+def test_a_confidence_that_is_no_share_is_refused():
+    spectrum = niso.LearnedSpectrum(POINTS, RANK)
+    model = niso.NeuralIsometry(nn.Identity(), nn.Identity(), spectrum, confidence=True)
+    x = torch.randn(2, POINTS, CHANNELS + 1)
+    x[..., -1] = torch.rand(2, POINTS)
+    assert model.encode(x).shape == (2, RANK, CHANNELS)
+    for wrong in (-0.5, 1.5):
+        x[0, 0, -1] = wrong
+        with pytest.raises(ValueError, match=r"must lie in \[0, 1\], not from .*: end it with a sigmoid"):
+            model.encode(x)
+    x[0, 0, -1] = math.nan
+    assert model.encode(x).isnan().any()  # for what looks at the numerics
+
+
 def test_bad_calls():
     model, (x, tx, ttx) = make(), views(3)
     with pytest.raises(ValueError, match="a batch of 4 observations cannot be cut into groups of 3"):

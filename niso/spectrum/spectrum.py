@@ -98,4 +98,5 @@ def _least_squares(
     weighted = (functions * mass[:, None]).mT * confidence[..., None, :]
     penalty = eigenvalues / eigenvalues.mean().clamp_min(1e-6) + 1e-3 if smooth else torch.ones_like(eigenvalues)
     normal = weighted @ functions + ridge * torch.diag(penalty)
-    return torch.cholesky_solve((1 + ridge) * (weighted @ z), torch.linalg.cholesky(normal))
+    factor = torch.linalg.cholesky_ex(normal).L  # positive definite by the ridge; NaN stays, for maps to refuse
+    return torch.cholesky_solve((1 + ridge) * (weighted @ z), factor)
