@@ -116,6 +116,14 @@ class PairData(ABC):
         """Number of classes; 0 where there are no labels."""
         return len(self.table.classes)
 
+    @property
+    def untaught(self) -> tuple[str, ...]:
+        """Names of the classes of which there is no row to train on."""
+        if self.table.label is None:
+            return ()
+        taught = set(self.table.label[self.rows["train"].numpy()].tolist())
+        return tuple(name for number, name in enumerate(self.table.classes) if number not in taught)
+
     def count(self, part: Part) -> int:
         """Rows of a part."""
         return len(self.rows[part])

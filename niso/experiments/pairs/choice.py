@@ -96,7 +96,12 @@ def said(chosen: Chosen, data: PairData, points: int, method: str) -> str:
         f"method {method}{f' in groups of {chosen.group}' if METHODS.find(method).grouped else ''}",
         f"{chosen.training.steps:,} steps of {chosen.training.batch_size}",
     ]
-    return "; ".join([*words, *filter(None, [varied, data.note])])
+    return "; ".join([*words, *filter(None, [varied, data.note, untaught(data)])])
+
+
+def untaught(data: PairData) -> str:
+    """Which classes no classifier can tell, for want of an example to train on; empty where there are none."""
+    return f"no observation of {some_of(data.untaught)} to train on, so none is recognised" if data.untaught else ""
 
 
 _PARTS: tuple[tuple[Part, str], ...] = (

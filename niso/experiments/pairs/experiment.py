@@ -29,7 +29,7 @@ from niso.data.pairs.transforms import composes
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Own, Phase, check_groups
-from niso.experiments.pairs.choice import choose, said, with_rank
+from niso.experiments.pairs.choice import choose, said, untaught, with_rank
 from niso.experiments.pairs.networks import import_module_class, make_networks
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
 from niso.experiments.pairs.probes import probe
@@ -403,7 +403,9 @@ class Pairs(Experiment):
             method.grid,
             self.config.architecture in ("identity", "pointwise"),
         )
-        return PairsResult(values, pairs, operator, shown)
+        lacking = untaught(data)
+        notes = (f"! classes: {lacking} → give more of them, or other shares by --validation and --test",)
+        return PairsResult(values, pairs, operator, shown, notes=notes if lacking else ())
 
     def _generator(self, part: Part) -> torch.Generator:
         return torch.Generator().manual_seed(step_seed(EVALUATION_SEED, 0, part))

@@ -9,9 +9,11 @@ import pytest
 import torch
 from PIL import Image
 
-from niso.data.pairs.table import Reading
+from niso.data.pairs.split import split
+from niso.data.pairs.table import Reading, make_table
 from niso.experiments.diagnosis import CHECKS, diagnose
 from niso.experiments.pairs.experiment import Pairs
+from niso.experiments.pairs.presets import PairsConfig
 
 SHORT = "--steps 2 --batch-size 4 --rank 4 --evaluation-pairs 4 --head.steps 2".split()
 
@@ -50,6 +52,16 @@ def test_arrays(run, tmp_path):
     assert facts["data"]["shape"] == [16, 2] and facts["chosen"]["rank"] == 4
     assert any("predictions" in note for note in facts["notes"])
     assert "Diagnosis" in (folder / "report.html").read_text()
+
+
+def test_a_class_without_an_observation_to_train_on_is_named(run, tmp_path):
+    label = np.array(["cat", "dog"] * 12)
+    with np.load(arrays(tmp_path / "pairs.npz", 16, 2)) as columns:
+        held_out = split(make_table("pairs", dict(columns), Reading()), PairsConfig.validation, PairsConfig.test).test
+    label[held_out[0]] = "emu"
+    _, err, folder = run(arrays(tmp_path / "pairs.npz", 16, 2, label=label))
+    words = "no observation of emu to train on, so none is recognised"
+    assert words in err and f"! classes: {words}" in "".join(json.loads((folder / "run.json").read_text())["notes"])
 
 
 def test_data_that_has_grown_is_refused(run, refused, niso, tmp_path):
