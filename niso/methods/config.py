@@ -188,6 +188,8 @@ class ClassifierConfig(MethodConfig):
 
     head: Optimisation = field(default_factory=lambda: Optimisation(steps=10_000))
     """Optimisation of the head."""
+    label_smoothing: float = 0.0
+    """Share of each label that goes to all classes alike, in the training of the head. The paper has none."""
     classifier: Classifier = "vector-neurons"
     """The invariant head. "spectral" and "eigenspaces" are for methods whose maps commute with an operator; the others
     keep vector neurons, and the autoencoder a perceptron."""
@@ -202,6 +204,7 @@ class ClassifierConfig(MethodConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        require(self, "label_smoothing", most=1.0)
         if self.classifier != "vector-neurons" and self.head.batch_size < 2 * self.head.accumulation:
             raise ValueError(f"classifier {self.classifier} standardises its features over a batch: take a larger one")
         if self.classifier != "vector-neurons" and self.head.accumulation > 1:

@@ -22,6 +22,8 @@ class ClassificationObjective(nn.Module):
         frozen: train the head alone (homNIST, paper §5.1); otherwise both.
         also: further losses on the backbone, of whatever else a batch holds: (views, progress) → loss terms, whose
             "loss" is added with this `weight`. Its modules are the backbone's.
+        smoothing: of labels, in [0, 1]: the share of each that goes to all classes alike (Szegedy et al., "Rethinking
+            the Inception Architecture", CVPR 2016). The paper has none.
     """
 
     def __init__(
@@ -32,6 +34,7 @@ class ClassificationObjective(nn.Module):
         frozen: bool = True,
         also: Callable[[tuple[Tensor, ...], float], dict[str, Tensor]] | None = None,
         weight: float = 1.0,
+        smoothing: float = 0.0,
     ) -> None:
         super().__init__()
         self.backbone = backbone
@@ -40,6 +43,7 @@ class ClassificationObjective(nn.Module):
         self.given_encode = encode
         self.also = also
         self.weight = weight
+        self.smoothing = smoothing
         if frozen:
             backbone.requires_grad_(False).eval()
 
@@ -58,12 +62,12 @@ class ClassificationObjective(nn.Module):
     def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
         """Softmax cross-entropy and the share of correct classes, "accuracy", of (observations, labels, *views).
 
-        "loss" is the cross-entropy, or its sum with what the further losses make of the views.
+        "loss" is the cross-entropy with smoothed labels, or its sum with what the further losses make of the views.
         """
         x, labels, *views = batch
         scores = self.scores(x)
         accuracy = (scores.detach().argmax(-1) == labels).float().mean()
-        loss = nn.functional.cross_entropy(scores, labels)
+        loss = nn.functional.cross_entropy(scores, labels, label_smoothing=self.smoothing)
         if self.also is None:
             return {"loss": loss, "accuracy": accuracy}
         terms = self.also(tuple(views), progress)

@@ -31,6 +31,14 @@ def test_terms():
     assert set(terms) == {"loss", "accuracy"} and not terms["accuracy"].requires_grad
 
 
+def test_smoothed_labels_are_shared_by_all_classes():
+    objective = objective_on(Backbone(), smoothing=0.3).eval()
+    x, labels = batch()
+    rates = objective.scores(x).log_softmax(-1)
+    shares = 0.7 * nn.functional.one_hot(labels, 3) + 0.3 / 3
+    torch.testing.assert_close(objective((x, labels), 0.0)["loss"], -(shares * rates).sum(-1).mean())
+
+
 def test_a_frozen_backbone_never_moves():
     torch.manual_seed(0)
     backbone = Backbone()

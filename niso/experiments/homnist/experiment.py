@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, get_args
 
@@ -239,6 +239,7 @@ class Homnist(Experiment):
         """Objective and sampler of the head. What a frozen backbone makes of digits as they are is computed once."""
         config, method = self.config, self.method
         images, labels, size = self.train_images, self.train_labels, config.head.batch_size
+        objective = partial(ClassificationObjective, method.model, self.head, smoothing=config.label_smoothing)
         if method.augmented_head or config.occlusion or config.head.steps * size < len(images):
             action = self.action if method.augmented_head else None
             occlusion = make_occlusion(config)
@@ -247,14 +248,14 @@ class Homnist(Experiment):
                 x, classes = labelled(images, labels, size // process()[1], action)
                 return x if occlusion is None else occlusion(x), classes
 
-            return ClassificationObjective(method.model, self.head, encode=method.head_features), drawn
+            return objective(method.head_features), drawn
         features = cache(lambda: self.encode(images))  # in the first step: not where the head is trained already
 
         def encoded(step: int) -> tuple[Tensor, Tensor]:
             index = local_part(torch.randint(len(images), (size,))).to(self.device, non_blocking=True)
             return features()[index], labels[index]
 
-        return ClassificationObjective(method.model, self.head, encode=nn.Identity()), encoded
+        return objective(nn.Identity()), encoded
 
     @torch.no_grad()
     def encode(self, images: UInt8[Tensor, "images side side"]) -> Float[Tensor, "images length channels"]:

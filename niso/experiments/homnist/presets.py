@@ -98,6 +98,7 @@ SMALL = HomnistConfig(
     training=recipes.LATENT,
     completion=recipes.COMPLETION,
     head=Optimisation(steps=2_400, batch_size=64, learning_rate=2e-3, final_learning_rate=0.0, warmup_steps=100),
+    label_smoothing=0.1,
     vector_neurons=recipes.HEAD,
     test_digits=5_000,
     test_copies=4,

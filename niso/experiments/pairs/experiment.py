@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, fields, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -347,14 +347,16 @@ class Pairs(Experiment):
         return self.data.sample(self.config.training.batch_size, self.method.views, self.method.group)
 
     def _head_training(self) -> tuple[nn.Module, Callable[[int], tuple[Tensor, ...]]]:
-        method, data, size = self.method, self.data, self.config.head.batch_size
+        method, data, config = self.method, self.data, self.config
+        size = config.head.batch_size
         assert self.head is not None
+        objective = partial(ClassificationObjective, method.model, self.head, smoothing=config.label_smoothing)
         if method.augmented_head:
 
             def drawn(step: int) -> tuple[Tensor, Tensor]:
                 return data.sample_labelled(size)
 
-            return ClassificationObjective(method.model, self.head, encode=method.head_features), drawn
+            return objective(method.head_features), drawn
 
         @cache  # in the first step: not where the head is trained already
         def features() -> tuple[Tensor, Tensor]:
@@ -367,7 +369,7 @@ class Pairs(Experiment):
             index = local_part(torch.randint(data.count("train"), (size,))).to(self.device, non_blocking=True)
             return features()[0][index], features()[1][index]
 
-        return ClassificationObjective(method.model, self.head, encode=nn.Identity()), encoded
+        return objective(nn.Identity()), encoded
 
     def train_pairs(self, count: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Random pairs to train on, the same in all processes."""

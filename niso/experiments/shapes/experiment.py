@@ -12,7 +12,7 @@ import copy
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -266,8 +266,9 @@ class Shapes(Experiment):
         """Objective and sampler of the head, and of what is trained on together with it."""
         config, method = self.config, self.method
         labelled, encode = self._labelled(), method.head_features
+        objective = partial(ClassificationObjective, method.model, self.head, smoothing=config.label_smoothing)
         if config.tuning == "labels":
-            return ClassificationObjective(method.model, self.head, encode, frozen=False), labelled
+            return objective(encode, frozen=False), labelled
         if config.tuning == "labels-and-pairs":
             related, pretraining = self._related(config.head.steps), method.objective()
 
@@ -275,10 +276,10 @@ class Shapes(Experiment):
                 terms: dict[str, Tensor] = pretraining(views, 1.0)  # weights as they were at the end of pre-training
                 return terms
 
-            objective = ClassificationObjective(method.model, self.head, encode, False, also, config.tuning_weight)
-            return objective, lambda step: (*labelled(step), *related(step))
+            both = objective(encode, False, also, config.tuning_weight)
+            return both, lambda step: (*labelled(step), *related(step))
         if method.augmented_head or config.head.steps * config.head.batch_size < len(self.train) * self.shapes.variants:
-            return ClassificationObjective(method.model, self.head, encode), labelled
+            return objective(encode), labelled
         features = cache(lambda: self._encoded(self.train))  # in the first step: not where the head is trained already
         place = torch.full((len(self.labels),), -1)
         place[self.train] = torch.arange(len(self.train))
@@ -288,7 +289,7 @@ class Shapes(Experiment):
             index = (place[shape] * self.shapes.variants + variant).to(self.device, non_blocking=True)
             return features()[index], self.labels[shape.to(self.device, non_blocking=True)]
 
-        return ClassificationObjective(method.model, self.head, encode=nn.Identity()), encoded
+        return objective(nn.Identity()), encoded
 
     @torch.no_grad()
     def _encoded(self, members: Int[Tensor, " shapes"]) -> Float[Tensor, "maps length channels"]:

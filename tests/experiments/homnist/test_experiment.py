@@ -96,7 +96,8 @@ def test_features_are_computed_once_where_that_is_less_work():
     torch.testing.assert_close(features, experiment.encode(experiment.train_images[index]))
     loss = head.objective((features, labels), 0.0)["loss"]
     experiment.method.model.eval()
-    expected = torch.nn.functional.cross_entropy(experiment.head(features), labels)
+    scores, smoothing = experiment.head(features), experiment.config.label_smoothing
+    expected = torch.nn.functional.cross_entropy(scores, labels, label_smoothing=smoothing)
     torch.testing.assert_close(loss, expected)
 
 
