@@ -107,7 +107,7 @@ SMALL = HomnistConfig(
 """MNIST on one core: a network of 0.37 million parameters on half the resolution, and a test set of 20,000 images.
 
 `niso run homnist --preset small --data-dir MNIST`, about a quarter of an hour in float32 on one core of an
-AMD EPYC (Zen 3), two runs at a time. Records: results/homnist-small, in float32; with a
+AMD EPYC (Zen 3), two runs at a time. Records, without smoothed labels: results/homnist-small, in float32; with a
 head of 800 steps, results/homnist-spectrum/field. Those of results/homnist have the operator as a table, too, and are
 from before the validation split; settings were chosen on test digits, see docs/experiments/index.md ("How settings are
 chosen")."""
@@ -162,7 +162,7 @@ _FEWER = {"rank": 16, "conv": {"latent_channels": 64}}
 _PAIRS: dict[str, dict[str, Any]] = dict.fromkeys(("niso", "niso-no-equivariance", "niso-no-multiplicity"), _FEWER)
 _GROUPS: dict[str, dict[str, Any]] = {"niso-group-vicreg": {"relative_equivariance": 0.3}}
 METHOD_SETTINGS = {"quick": _GROUPS, "small": _PAIRS | _GROUPS, "medium": _PAIRS | _GROUPS, "long": _PAIRS}
-"""What is better for one method alone, chosen on validation digits (docs/experiments/homnist.md). Maps of fewer
+"""What is better for one method alone, chosen on validation digits (docs/experiments/homnist-studies.md). Maps of fewer
 eigenfunctions carry less of what a pair shows; other methods lose by them, and so do pairs at `quick`."""
 
 PRESETS: dict[str, Any] = {
