@@ -86,9 +86,9 @@ RELEASED = HomnistConfig(
 """The released code's settings where they differ: channels 64 and 128 (2,186,385 parameters), SO(k), damped gradient, a
 learning rate that hardly falls, its own head, trained for 20,000 steps.
 
-`niso run homnist --preset released --method niso --data-dir MNIST --precision bf16-mixed --compile`: half a second a step
-on one core of an Intel Xeon with bfloat16 matrix units. Run for 7,058 steps there, and 8,000 of the head: 49 % of the
-perturbed digits (results/homnist-long/released-7058-steps)."""
+`niso run homnist --preset released --method niso --data-dir MNIST --precision bf16-mixed --compile`: half a second a
+step on one core of an Intel Xeon with bfloat16 matrix units. Run for 7,058 steps there, and 8,000 of the head: 49 % of
+the perturbed digits (results/homnist-long/released-7058-steps)."""
 
 SMALL = HomnistConfig(
     rank=32,
