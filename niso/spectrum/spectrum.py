@@ -35,7 +35,8 @@ class Spectrum(NamedTuple):
         """Coefficients ΦᵀM z of latent functions in the eigenbasis (paper eq. 6).
 
         With a confidence C, those of the weighted, regularised least squares over the points that are seen:
-        (ΦᵀMCΦ + rR) a = (1 + r) ΦᵀMC z, the same as ΦᵀM z where C = I and R = I (not in the paper).
+        (ΦᵀMCΦ + rR) a = (1 + r) ΦᵀMC z, the same as ΦᵀM z where C = I and R = I (not in the paper). They are NaN
+        where the left side is not positive definite, as with confidences below 0 or NaN.
 
         Args:
             confidence: how far each point is seen, in [0, 1].
@@ -98,5 +99,6 @@ def _least_squares(
     weighted = (functions * mass[:, None]).mT * confidence[..., None, :]
     penalty = eigenvalues / eigenvalues.mean().clamp_min(1e-6) + 1e-3 if smooth else torch.ones_like(eigenvalues)
     normal = weighted @ functions + ridge * torch.diag(penalty)
-    factor = torch.linalg.cholesky_ex(normal).L  # positive definite by the ridge; NaN stays, for maps to refuse
+    factor, failed = torch.linalg.cholesky_ex(normal)  # unlike cholesky, it does not make the host wait for a GPU
+    factor = factor.masked_fill(failed[..., None, None] > 0, torch.nan)  # maps of NaN are refused
     return torch.cholesky_solve((1 + ridge) * (weighted @ z), factor)

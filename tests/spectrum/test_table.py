@@ -252,8 +252,11 @@ def test_gradients_of_the_weighted_projection(smooth):
     leaves = [part.detach().requires_grad_() for part in spectrum]
     z = torch.randn(2, 8, 2).double().requires_grad_()
     confidence = torch.rand(2, 8).double().requires_grad_()
-    function = lambda m, f, e, z, c: Spectrum(m, f, e).project(z, c, 0.1, smooth)  # noqa: E731
-    assert torch.autograd.gradcheck(function, (*leaves, z, confidence))
+
+    def project(m, f, e, z, c):
+        return Spectrum(m, f, e).project(z, c, 0.1, smooth)
+
+    assert torch.autograd.gradcheck(project, (*leaves, z, confidence))
 
 
 def test_a_wrong_confidence_is_refused():
@@ -263,6 +266,15 @@ def test_a_wrong_confidence_is_refused():
         spectrum.project(z, torch.ones(8))
     with pytest.raises(ValueError, match="ridge must be positive"):
         spectrum.project(z, torch.ones(2, 8), ridge=0.0)
+
+
+@pytest.mark.parametrize("wrong", [-1.0, float("nan")])
+def test_a_projection_that_cannot_be_solved_is_no_number(wrong):
+    spectrum = LearnedSpectrum(8, 3)()
+    confidence = torch.ones(2, 8)
+    confidence[0] = wrong
+    a = spectrum.project(torch.randn(2, 8, 2), confidence)
+    assert a[0].isnan().all() and a[1].isfinite().all()
 
 
 @pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
