@@ -148,6 +148,7 @@ LONG = replace(
     multiplicity_decay=1.0,
     training=Optimisation(steps=50_000, learning_rate=5e-4, final_learning_rate=5e-5, warmup_steps=2_000),
     head=replace(SMALL.head, steps=10_000),
+    label_smoothing=0.0,
     test_digits=None,
     test_copies=COPIES,
 )
