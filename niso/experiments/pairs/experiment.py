@@ -405,9 +405,9 @@ class Pairs(Experiment):
             method.grid,
             self.config.architecture in ("identity", "pointwise"),
         )
-        lacking = untaught(data)
-        notes = (f"! classes: {lacking} → give more of them, or other shares by --validation and --test",)
-        return PairsResult(values, pairs, operator, shown, notes=notes if lacking else ())
+        remedy = "give more of them, or other shares by --validation and --test"
+        notes = (f"! classes: {untaught(data)} → {remedy}",) if data.untaught else ()
+        return PairsResult(values, pairs, operator, shown, notes=notes)
 
     def _generator(self, part: Part) -> torch.Generator:
         return torch.Generator().manual_seed(step_seed(EVALUATION_SEED, 0, part))

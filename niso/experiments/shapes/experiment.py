@@ -276,8 +276,8 @@ class Shapes(Experiment):
                 terms: dict[str, Tensor] = pretraining(views, 1.0)  # weights as they were at the end of pre-training
                 return terms
 
-            both = objective(encode, False, also, config.tuning_weight)
-            return both, lambda step: (*labelled(step), *related(step))
+            tuned = objective(encode, frozen=False, also=also, weight=config.tuning_weight)
+            return tuned, lambda step: (*labelled(step), *related(step))
         if method.augmented_head or config.head.steps * config.head.batch_size < len(self.train) * self.shapes.variants:
             return objective(encode), labelled
         features = cache(lambda: self._encoded(self.train))  # in the first step: not where the head is trained already
