@@ -29,7 +29,7 @@ class HomnistConfig(PartialViewsConfig, GroupConfig):
 
     digits: str = "mnist"
     """Data set, see `niso.data.digits`: MNIST (in --data-dir, or downloaded once), or "embedded", scikit-learn's, which
-    need no network."""
+    need no download."""
     action: str = "homography"
     """Transformations of images, see `niso.geometry.ACTIONS`."""
     architecture: Architecture = "conv"
@@ -170,10 +170,11 @@ QUICK = replace(
     test_copies=8,
     evaluation_pairs=500,
 )
-"""scikit-learn's digits, on 24×24 pixels: no network, a few minutes.
+"""scikit-learn's digits, on 24×24 pixels: no download, a few minutes.
 
-`niso run homnist`, about 3 minutes on one core of an AMD EPYC. Records: results/homnist-quick, in float32; with a table
-and from before the validation split: results/homnist/homnist-quick-*.json."""
+`niso run homnist`, about 3 minutes on one core of an AMD EPYC. Records, in float32: results/homnist-labels/quick-smoothed;
+without smoothed labels results/homnist-quick; with a table and from before the validation split:
+results/homnist/homnist-quick-*.json."""
 
 _FEWER = {"rank": 16, "conv": {"latent_channels": 64}}
 _PAIRS: dict[str, dict[str, Any]] = dict.fromkeys(("niso", "niso-no-equivariance", "niso-no-multiplicity"), _FEWER)
@@ -186,7 +187,7 @@ METHOD_SETTINGS = {
     "long": _PAIRS,
 }
 """What is better for one method alone, chosen on validation digits (docs/experiments/homnist-studies.md). Maps of fewer
-eigenfunctions carry less of what a pair shows; other methods lose by them, and so do pairs at `quick`."""
+eigenfunctions carry less of what a pair shows; other methods lose by them or gain nothing, and pairs lose at `quick`."""
 
 PRESETS: dict[str, Any] = {
     "quick": QUICK,
