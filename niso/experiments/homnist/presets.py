@@ -172,9 +172,9 @@ QUICK = replace(
 )
 """scikit-learn's digits, on 24×24 pixels: no download, a few minutes.
 
-`niso run homnist`, about 3 minutes on one core of an AMD EPYC. Records, in float32: results/homnist-labels/quick-smoothed;
-without smoothed labels results/homnist-quick; with a table and from before the validation split:
-results/homnist/homnist-quick-*.json."""
+`niso run homnist`, about 3 minutes on one core of an AMD EPYC. Records, in float32:
+results/homnist-labels/quick-smoothed; without smoothed labels results/homnist-quick; with a table and from before the
+validation split: results/homnist/homnist-quick-*.json."""
 
 _FEWER = {"rank": 16, "conv": {"latent_channels": 64}}
 _PAIRS: dict[str, dict[str, Any]] = dict.fromkeys(("niso", "niso-no-equivariance", "niso-no-multiplicity"), _FEWER)
@@ -187,7 +187,7 @@ METHOD_SETTINGS = {
     "long": _PAIRS,
 }
 """What is better for one method alone, chosen on validation digits (docs/experiments/homnist-studies.md). Maps of fewer
-eigenfunctions carry less of what a pair shows; other methods lose by them or gain nothing, and pairs lose at `quick`."""
+eigenfunctions carry less of what a pair shows; others lose by them or gain nothing, and pairs lose at `quick`."""
 
 PRESETS: dict[str, Any] = {
     "quick": QUICK,
