@@ -14,9 +14,6 @@ from torch import Tensor
 from niso.checks import check_choice, check_number, check_tensors
 from niso.linalg import full_precision, matmul, polar
 
-_FAINT = 1e-24
-"""Mean square of coefficients below which maps are 0."""
-
 _REGULAR = 1e-9
 """Ridge from which a aᵀ + r I is never singular: for rank 1000, rounding in float64 changes it by 2e-10 at most."""
 
@@ -187,12 +184,18 @@ def eigenvalue_blocks(eigenvalues: Float[Tensor, " rank"], tolerance: float = 1e
     ]
 
 
-def _visible(a: Float[Tensor, "*batch rank channels"]) -> tuple[Tensor, Float[Tensor, "*batch 1 1"]]:
-    """Coefficients, and the mean of the diagonal of a aᵀ; where that is too small to divide by, both are 0 without a
-    gradient, and so are maps."""
-    mean = a.square().sum(-1).mean(-1)[..., None, None]
-    seen = mean > _FAINT
-    return a.where(seen, 0), mean.where(seen, 0)
+def _scaled(
+    a: Float[Tensor, "*batch from channels"], b: Float[Tensor, "*batch to channels"]
+) -> tuple[Tensor, Tensor, Float[Tensor, "*batch 1 1"]]:
+    """Coefficients in float64, both divided by the size of a, on which no map depends, and the mean of the diagonal of
+    a aᵀ. Where a is 0, or so small that gradients would overflow, it is 0 without a gradient, and so are maps."""
+    faint = torch.finfo(a.dtype).tiny ** 0.5
+    a, b = a.double(), b.double()
+    size = torch.linalg.vector_norm(a.detach(), dim=(-2, -1), keepdim=True)
+    faded = size <= faint  # not where it is NaN, which maps must be then
+    size = size.where(~faded, 1)
+    a = (a / size).where(~faded, 0)
+    return a, b / size, a.square().sum(-1).mean(-1)[..., None, None]
 
 
 @full_precision
@@ -211,16 +214,18 @@ def least_squares_map(
     Raises:
         TypeError: not tensors of floating-point numbers.
         ValueError: shapes that do not fit, or a negative ridge.
+        LinAlgError: (of torch.linalg) no ridge, and a matrix a aᵀ that is singular, as of fewer channels than the
+            rank, where rounding does not hide it.
 
     Source: the functional maps of Ovsjanikov et al. 2012, without their regularisers.
     """
     check_tensors(a=(a, "* rank channels"), b=(b, "* rank channels"))
     check_number("ridge", ridge)
     dtype = a.dtype
-    a, mean = _visible(a.double())  # in float32 the normal equations have no correct digits along small singular values
-    gram, b = a @ a.mT, b.double()
+    a, b, mean = _scaled(a, b)  # in float32 the normal equations have no correct digits along small singular values
+    gram = a @ a.mT
     identity = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
-    regular = gram + (ridge * mean + _FAINT * (mean == 0)) * identity
+    regular = gram + (ridge * mean + (mean == 0)) * identity
     covariance = cross_covariance(a, b)
     if ridge >= _REGULAR:  # whether the system is singular need not be looked at: the host would wait for a GPU
         return torch.linalg.solve_ex(regular, covariance, left=False).result.to(dtype)
@@ -261,12 +266,12 @@ def commuting_map(
     )
     check_number("weight", weight, positive=True)
     dtype = a.dtype
-    a, b, eigenvalues, other_eigenvalues = (part.double() for part in (a, b, eigenvalues, other_eigenvalues))
-    a, size = _visible(a)
+    a, b, size = _scaled(a, b)
+    eigenvalues, other_eigenvalues = eigenvalues.double(), other_eigenvalues.double()
     gram, mean = a @ a.mT, size[..., None]
     largest = torch.maximum(eigenvalues.max(), other_eigenvalues.max()).clamp_min(torch.finfo(a.dtype).tiny)
     apart = ((other_eigenvalues[:, None] - eigenvalues[None, :]) / largest).square()
     identity = torch.eye(len(eigenvalues), dtype=a.dtype, device=a.device)
     regular = gram[..., None, :, :] + mean * (weight * torch.diag_embed(apart) + 1e-9 * identity)
-    regular = regular + _FAINT * (mean == 0) * identity
+    regular = regular + (mean == 0) * identity
     return torch.linalg.solve(regular, (b @ a.mT)[..., None])[..., 0].to(dtype)

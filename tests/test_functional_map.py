@@ -306,9 +306,9 @@ def test_unconstrained_maps_are_solved_in_float64():
         torch.testing.assert_close(found, exact.float())
 
 
-@pytest.mark.parametrize("size", [0.0, 1e-30, 1e-13])
-def test_maps_of_nothing_are_zero_with_finite_gradients(dtype, size):
-    a = torch.full((2, 3, 4), size, dtype=dtype)
+@pytest.mark.parametrize("share", [0.0, 0.1])
+def test_maps_of_nothing_are_zero_with_finite_gradients(dtype, share):
+    a = torch.full((2, 3, 4), share * torch.finfo(dtype).tiny ** 0.5, dtype=dtype)
     a[1] = torch.randn(3, 4, dtype=dtype)
     a.requires_grad_()
     b = torch.randn(2, 3, 4, dtype=dtype)
@@ -316,3 +316,20 @@ def test_maps_of_nothing_are_zero_with_finite_gradients(dtype, size):
     for tau in (niso.least_squares_map(a, b), niso.commuting_map(a, b, values, values)):
         (gradient,) = torch.autograd.grad(tau.sum(), a)
         assert not tau[0].any() and tau[1].any() and gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("size", [1e-13, 1e9])
+def test_maps_do_not_depend_on_the_unit_of_coefficients(dtype, size):
+    a, b = torch.randn(2, 5, 3, 4, dtype=dtype)
+    values = torch.arange(3, dtype=dtype)
+    for solve in (niso.least_squares_map, lambda a, b: niso.commuting_map(a, b, values, values)):
+        torch.testing.assert_close(solve(size * a, size * b), solve(a, b))
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_maps_of_nan_are_nan_and_those_of_others_are_not(dtype, which):
+    views = torch.randn(2, 5, 3, 4, dtype=dtype)
+    views[which, 2, 0, 0] = torch.nan
+    values = torch.arange(3, dtype=dtype)
+    for tau in (niso.least_squares_map(*views), niso.commuting_map(*views, values, values)):
+        assert tau.isnan().flatten(1).any(1).tolist() == [False, False, True, False, False]

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from niso.checks import check_number, check_tensors
+from niso.checks import ROUNDING, check_number, check_tensors
 from niso.linalg import full_precision, matmul
 
 
@@ -36,7 +36,7 @@ class Spectrum(NamedTuple):
 
         With a confidence C, those of the weighted, regularised least squares over the points that are seen:
         (ΦᵀMCΦ + rR) a = (1 + r) ΦᵀMC z, the same as ΦᵀM z where C = I and R = I (not in the paper). They are NaN
-        where the left side is not positive definite, as with confidences below 0 or NaN.
+        where a confidence is NaN or outside [0, 1], but for rounding, or the left side is not positive definite.
 
         Args:
             confidence: how far each point is seen, in [0, 1].
@@ -100,5 +100,6 @@ def _least_squares(
     penalty = eigenvalues / eigenvalues.mean().clamp_min(1e-6) + 1e-3 if smooth else torch.ones_like(eigenvalues)
     normal = weighted @ functions + ridge * torch.diag(penalty)
     factor, failed = torch.linalg.cholesky_ex(normal)  # unlike cholesky, it does not make the host wait for a GPU
-    factor = factor.masked_fill(failed[..., None, None] > 0, torch.nan)  # maps of NaN are refused
+    shares = ((confidence >= -ROUNDING) & (confidence <= 1 + ROUNDING)).all(-1)
+    factor = factor.masked_fill(((failed > 0) | ~shares)[..., None, None], torch.nan)  # maps of NaN are refused
     return torch.cholesky_solve((1 + ridge) * (weighted @ z), factor)

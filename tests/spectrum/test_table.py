@@ -268,7 +268,7 @@ def test_a_wrong_confidence_is_refused():
         spectrum.project(z, torch.ones(2, 8), ridge=0.0)
 
 
-@pytest.mark.parametrize("wrong", [-1.0, float("nan")])
+@pytest.mark.parametrize("wrong", [-1.0, -0.05, 1.05, float("nan")])
 def test_a_projection_that_cannot_be_solved_is_no_number(wrong):
     spectrum = LearnedSpectrum(8, 3)()
     confidence = torch.ones(2, 8)
