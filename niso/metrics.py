@@ -17,6 +17,32 @@ from niso.linalg import full_precision
 from niso.spectrum import Spectrum
 
 
+@full_precision
+def transport_error(
+    moved: Float[Tensor, "*batch rank channels"],
+    b: Float[Tensor, "*batch rank channels"],
+    common: Float[Tensor, "*#batch rank #channels"] | None = None,
+) -> Float[Tensor, " *batch"]:
+    """`equivariance_error` from the product `moved` = τ a, where maps are too large to keep.
+
+    Args:
+        moved, b: coefficients that a map predicts, and those of the transformed observation.
+        common: as in `equivariance_error`.
+
+    Returns:
+        One ratio for each pair; 0 is perfect.
+
+    Raises:
+        TypeError: not tensors of floating-point numbers.
+        ValueError: shapes that do not fit.
+    """
+    check_tensors(moved=(moved, "* rank channels"), b=(b, "* rank channels"))
+    if common is not None:
+        check_tensors(b=(b, "* rank channels"), common=(common, "* rank any"))
+    target = b if common is None else b - common
+    return (moved - b).square().sum((-2, -1)) / target.square().sum((-2, -1))
+
+
 @map_last
 @full_precision
 def equivariance_error(
@@ -45,10 +71,7 @@ def equivariance_error(
         ValueError: shapes that do not fit.
     """
     check_tensors(a=(a, "* rank channels"), b=(b, "* rank channels"), tau=(tau, "* rank rank"))
-    if common is not None:
-        check_tensors(b=(b, "* rank channels"), common=(common, "* rank any"))
-    target = b if common is None else b - common
-    return (tau @ a - b).square().sum((-2, -1)) / target.square().sum((-2, -1))
+    return transport_error(tau @ a, b, common)
 
 
 @map_last

@@ -140,6 +140,7 @@ def evaluate_pairs(method: Method, batches: Iterable[tuple[Tensor, ...]], shown:
     method.model.eval()
     errors: list[Tensor] = []
     coefficients: list[tuple[Tensor, ...]] = []
+    maps: list[list[Tensor]] = []
     views: list[dict[str, Tensor]] = []
     kept_so_far = 0
     for x, tx, *others in batches:
@@ -148,12 +149,14 @@ def evaluate_pairs(method: Method, batches: Iterable[tuple[Tensor, ...]], shown:
         if method.has_maps:
             a = method.encode(x)
             taus = [method.solve(a, b), *([method.solve(*map(method.encode, others))] if others else [])]
-            predicted = method.decode(taus[0] @ a)
-            coefficients.append((a, b, *taus))
+            moved = [tau @ a for tau in taus]
+            predicted = method.decode(moved[0])
+            coefficients.append((a, b, *moved))  # not the maps: all of them may not fit into memory
             if kept_so_far < shown:
+                maps.append(taus)
                 rows |= {"D E(ψ)": method.decode(a), "D τ E(ψ)": predicted}
                 if others:
-                    rows["D τ′ E(ψ)"] = method.decode(taus[1] @ a)
+                    rows["D τ′ E(ψ)"] = method.decode(moved[1])
         else:
             predicted = method.decode(b)
             rows |= {"D E(Tψ)": predicted}
@@ -168,12 +171,12 @@ def evaluate_pairs(method: Method, batches: Iterable[tuple[Tensor, ...]], shown:
     a, b, own, *other = (torch.cat(part) for part in zip(*coefficients, strict=True))
     common = b.mean(0, keepdim=True)
     errors_of = {"equivariance_error": own} | ({"relative_map_error": other[0]} if other else {})
-    for name, tau in errors_of.items():
-        means[name] = metrics.equivariance_error(a, b, tau=tau).mean().item()
-        means[f"{name}_centred"] = metrics.equivariance_error(a, b, tau=tau, common=common).mean().item()
-    ordered = [in_ascending_order(method, tau[:shown]) for tau in (own, *other)]
-    maps = Maps(ordered[0], ordered[1] if other else None, method.map_text)
-    return PairEvaluation(means, kept, maps, latent_metrics(a))
+    for name, moved_by in errors_of.items():
+        means[name] = metrics.transport_error(moved_by, b).mean().item()
+        means[f"{name}_centred"] = metrics.transport_error(moved_by, b, common).mean().item()
+    ordered = [in_ascending_order(method, torch.cat(taus)[:shown]) for taus in zip(*maps, strict=True)]
+    own_maps, other_maps = ordered[0], ordered[1] if other else None
+    return PairEvaluation(means, kept, Maps(own_maps, other_maps, method.map_text), latent_metrics(a))
 
 
 def latent_metrics(a: Float[Tensor, "observations rank channels"]) -> dict[str, float]:

@@ -68,12 +68,11 @@ def between_rooms(method: Method, rooms: Rooms, count: int, skip: int, seed: int
         parts = []
         for views in _views(frames, count, skip, seed):
             a, b, other_a, other_b = map(method.encode, views)
-            parts.append((a, b, method.solve(other_a, other_b)))
-        a, b, tau = (torch.cat(part) for part in zip(*parts, strict=True))
-        still = torch.eye(tau.shape[-1], dtype=tau.dtype, device=tau.device).expand_as(tau)
+            parts.append((a, b, method.solve(other_a, other_b) @ a))
+        a, b, moved = (torch.cat(part) for part in zip(*parts, strict=True))
         for centred, common in (("", None), ("_centred", b.mean(0, keepdim=True))):
-            for identity, tried in (("", tau), ("identity_", still)):
-                error = metrics.relative_map_error(a, b, tau_other=tried, common=common).double().mean().item()
+            for identity, predicted in (("", moved), ("identity_", a)):
+                error = metrics.transport_error(predicted, b, common).double().mean().item()
                 found[f"{identity}relative_map_error{suffix}{centred}"] = error
     return found
 
