@@ -28,6 +28,9 @@ SPECTRAL = (
 )
 """The settings of `Optimisation` that are for a learned spectrum alone."""
 
+MOST_THREADS = 1024
+"""CPU threads of a process: far more than that, and the OpenMP library ends it."""
+
 
 class Strict:
     """Base of configuration dataclasses: pydantic, which reads them from YAML, refuses unknown keys."""
@@ -67,7 +70,8 @@ class Optimisation(Strict):
     """Share of the steps, from the first on, in which the eigenvalues stay where they start."""
     accumulation: int = 1
     """Parts that each process computes its examples in, one after the other, to save memory; gradients add up. Losses
-    that compare examples (contrastive ones, groups) see one part at a time, and each part draws its own dropout."""
+    that compare examples (groups, contrastive, vicreg, relative and whitened ones) see one part at a time, and each
+    part draws its own dropout."""
 
     def __post_init__(self) -> None:
         require(self, "steps", "batch_size", "accumulation", "learning_rate", "cosine_steps", positive=True)
@@ -114,6 +118,8 @@ class Hardware(Strict):
 
     def __post_init__(self) -> None:
         require(self, "devices", "nodes", "threads", positive=True)
+        if self.threads > MOST_THREADS:
+            raise ValueError(f"threads must be at most {MOST_THREADS}, got {self.threads}")
         require(self, "checkpoint_seconds")
 
 

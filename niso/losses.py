@@ -33,6 +33,14 @@ def _mean_error(error: Tensor, norm: Norm) -> Tensor:
     return (error.abs() if norm == "l1" else error.square()).mean()
 
 
+def _invariants(
+    a: Float[Tensor, "batch rank channels"], b: Float[Tensor, "batch rank channels"]
+) -> Float[Tensor, "2 global size"]:
+    """Entries of aᵀa and bᵀb of the global batch."""
+    views = torch.stack([matmul(a.mT, a), matmul(b.mT, b)], dim=1).flatten(2)
+    return global_batch(views).transpose(0, 1)
+
+
 def _directions(vectors: Float[Tensor, "... size"]) -> Float[Tensor, "... size"]:
     """Unit vectors; 0 for those that are far smaller than the others."""
     size = vectors.detach().square().mean().sqrt().clamp_min(torch.finfo(vectors.dtype).tiny)
@@ -159,7 +167,8 @@ def contrastive(
 
     An orthogonal map does not change the inner products aᵀa of the channels. They are centred by their mean over the
     batch and compared by their cosine. The loss is the mean of both directions; it is log(batch) where the invariants
-    carry no information. Each of several processes compares within its own part of the batch.
+    carry no information, and 0 for a batch of one. With several processes this is a collective operation over the
+    global batch: all processes must call it.
 
     In the pair regime the other losses allow τ to carry all that an observation shows, with the same invariants for
     every observation. This loss asks for invariants that identify the observation and do not change under T.
@@ -181,10 +190,10 @@ def contrastive(
     check_number("temperature", temperature, positive=True)
     if not len(a):
         raise ValueError("a and b need at least one observation")
-    views = torch.stack([matmul(a.mT, a), matmul(b.mT, b)]).flatten(2)
+    views = _invariants(a, b)
     first, second = _directions(views - views.mean((0, 1)))
     scores = matmul(first, second.mT) / temperature
-    partner = torch.arange(len(a), device=a.device)
+    partner = torch.arange(len(first), device=a.device)
     entropy = torch.nn.functional.cross_entropy
     return (entropy(scores, partner) + entropy(scores.mT, partner)) / 2
 
@@ -200,10 +209,11 @@ def vicreg(
         max(0, 1 − √tr C / spread) + mean ‖G_a − G_b‖² / (2 tr C) + log((n − 1) tr C² / (tr C)²).
 
     The last term is 0 where G varies equally in n − 1 directions, and log(n − 1) where it varies in one. C is that of
-    a and of b, their mean. No two observations are compared but ψ and Tψ.
+    a and of b, their mean. No two observations are compared but ψ and Tψ. With several processes this is a collective
+    operation over the global batch: all processes must call it.
 
     Args:
-        a, b: coefficients of at least three observations and of the transformed ones.
+        a, b: coefficients of observations and of the transformed ones, at least three in all processes together.
         spread: standard deviation of G, relative to its norm of 1, below which the first term acts; in (0, 1).
 
     Returns:
@@ -218,14 +228,14 @@ def vicreg(
     """
     check_tensors(a=(a, "batch rank channels"), b=(b, "batch rank channels"))
     check_number("spread", spread, positive=True)
-    if len(a) < 3:
-        raise ValueError(f"a and b need at least 3 observations, got {len(a)}")
-    views = torch.stack([matmul(a.mT, a), matmul(b.mT, b)]).flatten(2)
+    views = _invariants(a, b)
+    if (count := views.shape[1]) < 3:
+        raise ValueError(f"a and b need at least 3 observations, got {count}")
     views = _directions(views)
     views = views - views.mean(1, keepdim=True)
-    among = matmul(views, views.mT) / (len(a) - 1)  # n × n: it has the non-zero eigenvalues of C
+    among = matmul(views, views.mT) / (count - 1)  # n × n: it has the non-zero eigenvalues of C
     total = among.diagonal(dim1=1, dim2=2).sum(1).clamp_min(1e-8)  # of unit vectors: far below any that is of use
-    even = total.square() / (len(a) - 1)  # the least that tr C² can be
+    even = total.square() / (count - 1)  # the least that tr C² can be
     deviation = (1 - total.sqrt() / spread).clamp_min(0).mean()
     invariance = (views[0] - views[1]).square().sum(1).mean() / total.sum()
     directions = (among.square().sum((1, 2)).maximum(even) / even).log().mean()

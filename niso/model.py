@@ -304,9 +304,8 @@ class IsometryObjective(nn.Module):
     Args:
         model: the model to be trained.
         equivariance, multiplicity: α and β of paper eq. 11.
-        multiplicity_decay: factor by which β decays, geometrically, over the last `multiplicity_decay_share` of
-            training; 1 is the paper's constant β.
-        multiplicity_decay_share: share of training, in (0, 1].
+        multiplicity_decay: factor by which β decays over the end of training, see `niso.losses.decayed`; 1 is the
+            paper's constant β.
         group, leave_one_out: the group regime, see `NeuralIsometry.forward`.
         contrastive, vicreg: weights of `niso.losses.contrastive` and `niso.losses.vicreg` between ψ and Tψ; 0, as in
             the paper, turns them off.
@@ -320,7 +319,6 @@ class IsometryObjective(nn.Module):
         equivariance: float,
         multiplicity: float,
         multiplicity_decay: float = 1.0,
-        multiplicity_decay_share: float = 0.3,
         group: int = 1,
         leave_one_out: bool = True,
         contrastive: float = 0.0,
@@ -332,7 +330,6 @@ class IsometryObjective(nn.Module):
         self.equivariance = equivariance
         self.multiplicity = multiplicity
         self.multiplicity_decay = multiplicity_decay
-        self.multiplicity_decay_share = multiplicity_decay_share
         self.group = group
         self.leave_one_out = leave_one_out
         self.contrastive = contrastive
@@ -344,7 +341,7 @@ class IsometryObjective(nn.Module):
         return self._decayed(self.multiplicity, progress)
 
     def _decayed(self, value: float, progress: float) -> float:
-        return losses.decayed(value, self.multiplicity_decay, progress, self.multiplicity_decay_share)
+        return losses.decayed(value, self.multiplicity_decay, progress)
 
     def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
         """Loss terms of a pair (ψ, Tψ) or triplet (ψ, Tψ, T²ψ) of batches; "loss" is their weighted sum."""

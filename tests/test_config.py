@@ -107,7 +107,9 @@ def test_optimisation_refuses(values):
         Optimisation(**values)
 
 
-@pytest.mark.parametrize("values", [{"devices": 0}, {"nodes": 0}, {"threads": -1}, {"checkpoint_seconds": -1.0}])
+@pytest.mark.parametrize(
+    "values", [{"devices": 0}, {"nodes": 0}, {"threads": -1}, {"threads": 30_000}, {"checkpoint_seconds": -1.0}]
+)
 def test_hardware_refuses(values):
     with pytest.raises(ValueError, match=f"{next(iter(values))} must"):
         Hardware(**values)

@@ -18,6 +18,7 @@ from niso.errors import InputError
 from niso.experiments.diagnosis import Finding, diagnose
 from niso.methods import METHODS
 from niso.methods.method import Method, Networks
+from niso.random import process
 from niso.results import Metric, Published, Result
 from niso.training.loop import Sampler
 
@@ -215,11 +216,21 @@ class Experiment(ABC):
             yield from drawn if isinstance(drawn, Iterable) else [drawn]
 
 
-def check_groups(method: Method, batch: int) -> None:
-    """Refuse batches, of so many examples of one process, that cannot be cut into groups that share one T.
+def check_batch(method: Method, size: int, accumulation: int) -> None:
+    """Refuse batches that a method's losses cannot be computed from.
+
+    Args:
+        size: of the batch of all processes.
+        accumulation: parts that each process computes its examples in.
 
     Raises:
-        InputError: they cannot.
+        InputError: a part cannot be cut into groups that share one T, or has too few observations to compare.
     """
-    if batch < method.group or batch % method.group:
-        raise InputError(f"a batch of {batch} pairs cannot be cut into groups of {method.group}: choose a multiple")
+    part = size // (process()[1] * accumulation)
+    if part < method.group or part % method.group:
+        raise InputError(f"a batch of {part} pairs cannot be cut into groups of {method.group}: choose a multiple")
+    if (compared := size // accumulation) < method.compared:
+        raise InputError(
+            f"the losses of this method compare at least {method.compared} pairs, and a step has {compared}: choose a "
+            "larger --batch-size"
+        )

@@ -87,17 +87,18 @@ class IsometryConfig(Strict):
     def __post_init__(self) -> None:
         require(self, "equivariance", "multiplicity", "eigenvalue_noise", "damping")
         require(self, "multiplicity_decay", "spectral_dropout", most=1.0)
-        for name in ("rank", "evaluation_pairs"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+        if self.rank is not None and self.rank < 1:
+            raise ValueError(f"rank must be at least 1, got {self.rank}")
+        if self.evaluation_pairs < 2:
+            raise ValueError(f"evaluation_pairs must be at least 2, to try maps on others, got {self.evaluation_pairs}")
 
     def spectrum_unread(self) -> dict[str, str]:
         """Settings of the parametrisation of the spectrum that is not taken, and why."""
         if self.spectrum == "table":
             return {"field": "--spectrum is table"}
         unread = {"coordinates": ("frequencies", "scale"), "fourier": (), "periodic": ("scale",)}[self.field.features]
-        return {f"field.{name}": f"--field.features are {self.field.features}" for name in unread}
+        texts = {f"field.{name}": f"--field.features are {self.field.features}" for name in unread}
+        return texts if self.field.layers else texts | {"field.gain": "--field.layers is 0"}
 
     def unread_weight(self, relative: bool = False) -> dict[str, str]:
         """Which settings of the equivariance loss are not read, and why.

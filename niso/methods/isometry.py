@@ -149,6 +149,7 @@ class Groups(Isometry):
 class Contrastive(Isometry):
     """NIso from pairs, with a contrastive term between ψ and Tψ (not in the paper), see `niso.losses.contrastive`."""
 
+    compared = 2
     reads = Isometry.reads | {"contrastive"}
 
     @property
@@ -160,6 +161,7 @@ class Vicreg(Isometry):
     """NIso from pairs, whose invariants must vary over a batch (not in the paper), see `niso.losses.vicreg`."""
 
     takes_relative = True
+    compared = 3
     reads = Isometry.reads | {"vicreg"}
 
     @property

@@ -107,6 +107,8 @@ class Method(ABC):
     augmented_head: ClassVar[bool] = False
     """Whether its head learns invariance from transformed examples, being no invariant function of the latents."""
 
+    compared: ClassVar[int] = 1
+    """Fewest observations that a training step must see, in all processes together: losses compare them."""
     reads: ClassVar[frozenset[str]] = frozenset({"norm", "training", "evaluation_pairs"})
     """Settings that it reads, of those that not all methods read: names, paths such as "training.steps", or groups such
     as "training". Methods of one experiment name the same groups."""

@@ -351,7 +351,7 @@ def test_the_model_has_the_settings_of_the_configuration():
     ("bad", "message"),
     [
         ({"rank": 0}, "rank must be at least 1, got 0"),
-        ({"evaluation_pairs": 0}, "evaluation_pairs must be at least 1"),
+        ({"evaluation_pairs": 0}, "evaluation_pairs must be at least 2"),
         ({"equivariance": -1.0}, "equivariance must not be negative"),
         ({"multiplicity": float("nan")}, "multiplicity must not be negative"),
         ({"multiplicity_decay": 1.5}, "multiplicity_decay must be at most 1"),

@@ -35,7 +35,8 @@ def call(fabric, name, sampler, batch_size=4):
     torch.manual_seed(0)
     spectrum = niso.LearnedSpectrum(4)
     model = niso.NeuralIsometry(nn.Linear(2, 2), nn.Linear(2, 2), spectrum, relative=True)
-    objective, run = IsometryObjective(model, 1.0, 0.1), Run(FOLDER / name)
+    objective = IsometryObjective(model, 1.0, 0.1, contrastive=0.1, vicreg=0.1)
+    run = Run(FOLDER / name)
     optimisation = Optimisation(steps=6, batch_size=batch_size, learning_rate=0.01, warmup_steps=2)
     train(objective, sampler, optimisation, run, fabric, hardware=Hardware(checkpoint_seconds=0.0))
 

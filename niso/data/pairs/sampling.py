@@ -18,7 +18,7 @@ from niso.data.pairs.transforms import make_transformations
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError
 from niso.geometry.action import Action, Transformations
-from niso.random import local_part
+from niso.random import batch_rand, local_part
 
 Part = Literal["train", "validation", "test"]
 PARTS: tuple[Part, ...] = get_args(Part)
@@ -116,13 +116,12 @@ class PairData(ABC):
         """Number of classes; 0 where there are no labels."""
         return len(self.table.classes)
 
-    @property
-    def untaught(self) -> tuple[str, ...]:
-        """Names of the classes of which there is no row to train on."""
+    def lacking(self, part: Part) -> tuple[str, ...]:
+        """Names of the classes of which a part has no row."""
         if self.table.label is None:
             return ()
-        taught = set(self.table.label[self.rows["train"].numpy()].tolist())
-        return tuple(name for number, name in enumerate(self.table.classes) if number not in taught)
+        there = set(self.table.label[self.rows[part].numpy()].tolist())
+        return tuple(name for number, name in enumerate(self.table.classes) if number not in there)
 
     def count(self, part: Part) -> int:
         """Rows of a part."""
@@ -235,8 +234,10 @@ class RecordedPairs(PairData):
 
     def sample_labelled(self, size: int) -> tuple[Float[Tensor, "local ..."], Int[Tensor, " local"]]:
         rows = self.draw(size)
-        half = len(rows) // 2
-        return torch.cat([self.view("x", rows[:half]), self.view("tx", rows[half:])]), self.labels(rows)
+        transformed = batch_rand(len(rows)) < 0.5
+        values = torch.cat([self.view("x", rows[~transformed]), self.view("tx", rows[transformed])])
+        order = transformed.long().argsort(stable=True).argsort()
+        return values[order.to(values.device)], self.labels(rows)
 
     @property
     def most_in_group(self) -> int:
@@ -354,9 +355,8 @@ class NeighbouringFrames(PairData):
             self._last[part] = last[torch.searchsorted(last, rows)]
             before = rows < self._last[part]
             if not before.any():
-                raise InputError(
-                    f"{table.name}: no two frames to {part.replace('train', 'train on')} can be paired: give more"
-                )
+                use = {"train": "to train on", "validation": "to validate on", "test": "held out"}[part]
+                raise InputError(f"{table.name}: no two of the frames {use} can be paired: give more")
             self.rows[part], self._last[part] = rows[before], self._last[part][before]
 
     def sample(self, size: int, views: int = 2, group: int = 1) -> tuple[Float[Tensor, "local ..."], ...]:

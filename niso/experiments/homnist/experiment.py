@@ -24,7 +24,7 @@ from niso.data.digits.mnist import pad, signed
 from niso.data.transformed import labelled, related
 from niso.errors import InputError
 from niso.experiments import partial_views
-from niso.experiments.experiment import BYTES, Experiment, Own, Phase, check_groups
+from niso.experiments.experiment import BYTES, Experiment, Own, Phase, check_batch
 from niso.experiments.homnist.presets import METHOD_SETTINGS, PRESETS, Architecture, HomnistConfig
 from niso.experiments.homnist.published import PUBLISHED
 from niso.experiments.partial_views import PartialViews
@@ -168,7 +168,7 @@ class Homnist(Experiment):
         if self.method.views == 3 and not isinstance(self.action, Action):
             raise InputError(f"--action {config.action} cannot be applied twice, as {self.method_name} needs it")
         self.head: nn.Module = nn.Identity()
-        check_groups(self.method, config.training.batch_size // (process()[1] * config.training.accumulation))
+        check_batch(self.method, config.training.batch_size, config.training.accumulation)
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:

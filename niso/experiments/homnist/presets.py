@@ -55,8 +55,8 @@ class HomnistConfig(PartialViewsConfig, GroupConfig):
                 raise ValueError(f"unknown {name} {getattr(self, name)!r}{nearest(getattr(self, name), known)}")
         if self.published and self.action != "homography":
             raise ValueError(f"published test digits are under homographies, not under {self.action}")
-        if self.test_digits is not None and self.test_digits < 1:
-            raise ValueError(f"test_digits must be at least 1, got {self.test_digits}")
+        if self.test_digits is not None and self.test_digits < 2:
+            raise ValueError(f"test_digits must be at least 2, to try maps on others, got {self.test_digits}")
         if not 1 <= self.test_copies <= COPIES:
             raise ValueError(f"test_copies must lie between 1 and {COPIES}, got {self.test_copies}")
 

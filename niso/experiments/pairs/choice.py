@@ -96,12 +96,17 @@ def said(chosen: Chosen, data: PairData, points: int, method: str) -> str:
         f"method {method}{f' in groups of {chosen.group}' if METHODS.find(method).grouped else ''}",
         f"{chosen.training.steps:,} steps of {chosen.training.batch_size}",
     ]
-    return "; ".join([*words, *filter(None, [varied, data.note, untaught(data)])])
+    return "; ".join([*words, *filter(None, [varied, data.note, lacking(data)])])
 
 
-def untaught(data: PairData) -> str:
-    """Which classes no classifier can tell, for want of an example to train on; empty where there are none."""
-    return f"no observation of {some_of(data.untaught)} to train on, so none is recognised" if data.untaught else ""
+def lacking(data: PairData) -> str:
+    """Which classes accuracies do not speak of, for want of an observation to train on or held out; empty for none."""
+    untaught, untested = data.lacking("train"), data.lacking("test")
+    words = [
+        f"no observation of {some_of(untaught)} to train on, so none is recognised" if untaught else "",
+        f"none of {some_of(untested)} held out, so accuracies leave them out" if untested else "",
+    ]
+    return "; ".join(filter(None, words))
 
 
 _PARTS: tuple[tuple[Part, str], ...] = (

@@ -28,8 +28,8 @@ from niso.data.pairs.table import Kind, Reader, Table
 from niso.data.pairs.transforms import composes
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError
-from niso.experiments.experiment import Experiment, Own, Phase, check_groups
-from niso.experiments.pairs.choice import choose, said, untaught, with_rank
+from niso.experiments.experiment import Experiment, Own, Phase, check_batch
+from niso.experiments.pairs.choice import choose, lacking, said, with_rank
 from niso.experiments.pairs.networks import import_module_class, make_networks
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
 from niso.experiments.pairs.probes import probe
@@ -52,7 +52,7 @@ from niso.methods.evaluation import (
 from niso.methods.method import Networks
 from niso.networks import ClassificationObjective
 from niso.networks.vector_neurons import inner_products
-from niso.random import local_part, process, step_seed
+from niso.random import local_part, step_seed
 from niso.results import SECONDS_WALL, Metric, Result
 from niso.spectrum import LearnedSpectrum
 
@@ -235,7 +235,7 @@ class Pairs(Experiment):
             raise InputError(
                 f"no T is shared by {self.method.group} pairs to train on, at most by {most}: lower --group-size"
             )
-        check_groups(self.method, self.config.training.batch_size // process()[1])
+        check_batch(self.method, self.config.training.batch_size, self.config.training.accumulation)
         self.head: nn.Module | None = None
         self.announcement = said(self.config, self.data, networks.points, self.method_name)
 
@@ -263,15 +263,13 @@ class Pairs(Experiment):
     def _check_method(self, name: str) -> None:
         available = methods_of(self.data.views, self.data.grouped)
         if self.method_name not in available:
-            lacks = (
-                "triplets (ttx)"
-                if METHODS.find(self.method_name).views > self.data.views
-                else "groups that share one T"
-            )
-            raise InputError(
-                f"--method {self.method_name} needs {lacks}, which {name} does not give; "
-                f"choose from {', '.join(available)}"
-            )
+            if METHODS.find(self.method_name).views > self.data.views:
+                lacks = f"triplets (ttx), which {name} does not give;"
+            elif self.data.table.group is None:
+                lacks = f"groups that share one T, which {name} does not give;"
+            else:
+                lacks = f"groups that share one T, and no number in {name}'s group occurs twice: leave group out, or"
+            raise InputError(f"--method {self.method_name} needs {lacks} choose from {', '.join(available)}")
 
     @classmethod
     def unread(cls, config: PairsConfig, method: str, data_dir: Path | None) -> dict[str, str]:
@@ -406,7 +404,7 @@ class Pairs(Experiment):
             self.config.architecture in ("identity", "pointwise"),
         )
         remedy = "give more of them, or other shares by --validation and --test"
-        notes = (f"! classes: {untaught(data)} → {remedy}",) if data.untaught else ()
+        notes = (f"! classes: {lacked} → {remedy}",) if (lacked := lacking(data)) else ()
         return PairsResult(values, pairs, operator, shown, notes=notes)
 
     def _generator(self, part: Part) -> torch.Generator:
@@ -512,4 +510,5 @@ def _start_from(model: nn.Module, weights: Float[Tensor, " points"]) -> None:
     for module in model.modules():
         if isinstance(module, LearnedSpectrum) and module.points == len(weights):
             with torch.no_grad():
-                module.mass_root.copy_((weights / weights.mean()).sqrt())
+                shares = weights / weights.max()  # whose mean does not overflow
+                module.mass_root.copy_((shares / shares.mean()).sqrt())

@@ -22,7 +22,7 @@ from niso.config import SPECTRAL
 from niso.data.video.sequences import TEST, TRAIN
 from niso.errors import InputError
 from niso.experiments import partial_views
-from niso.experiments.experiment import BYTES, Experiment, Own, Phase
+from niso.experiments.experiment import BYTES, Experiment, Own, Phase, check_batch
 from niso.experiments.partial_views import PartialViews
 from niso.experiments.pose import baselines, cases, evaluation, passing, shared, trajectories
 from niso.experiments.pose.frames import RENDERED, Frames, open_sequences, open_shared, sources_unread
@@ -158,6 +158,7 @@ class Pose(Experiment):
         self.predictor: Predictor
         if self.method_name in METHODS:  # before the data, which may take minutes to prepare
             self.method = self.make_method(lambda: frame_networks(config))
+            check_batch(self.method, config.training.batch_size, config.training.accumulation)
         elif config.confidence != "none":
             raise InputError(
                 f"--confidence weighs points where coefficients are computed, and {self.method_name} computes none: "
@@ -226,8 +227,9 @@ class Pose(Experiment):
         if not self.share:
             return
         size, parts = self.config.training.batch_size, process()[1] * self.config.training.accumulation
-        shared = size * self.share / parts
-        if (size // parts) % self.group or shared % self.group:
+        shared = round(size * self.share)  # shares such as 0.07 of 100 are whole up to rounding
+        uneven = abs(shared - size * self.share) > 1e-6 or shared % (parts * self.group)
+        if uneven:
             raise InputError(
                 f"a batch of {size} pairs in {parts} part{'s' * (parts > 1)}, {self.share:g} of them in groups of "
                 f"{self.group}, does not come out even: choose another --batch-size, --shared or --group"

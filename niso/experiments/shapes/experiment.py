@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from niso.config import SPECTRAL
 from niso.data.shapes.prepared import PreparedShapes, open_shapes, split
 from niso.errors import InputError, nearest
-from niso.experiments.experiment import Experiment, Own, Phase, check_groups
+from niso.experiments.experiment import Experiment, Own, Phase, check_batch
 from niso.experiments.shapes.examples import ShapeExample, examples
 from niso.experiments.shapes.maps import ShapeMaps, embedded
 from niso.experiments.shapes.presets import PRESETS, ShapesConfig
@@ -184,7 +184,9 @@ class Shapes(Experiment):
         self.labels = labels.to(self.device)
         self.maps = ShapeMaps(self.shapes, self.train, config.clip, config.memory, self.device)
         self.action = MobiusTransformations(config.mobius, self.shapes.layout)
-        check_groups(self.method, config.training.batch_size // (process()[1] * config.training.accumulation))
+        check_batch(self.method, config.training.batch_size, config.training.accumulation)
+        if config.tuning == "labels-and-pairs":
+            check_batch(self.method, config.training.batch_size, config.head.accumulation)
         self.pretrained = self.method
         self.head: nn.Module = nn.Identity()
 

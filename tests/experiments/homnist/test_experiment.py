@@ -206,6 +206,20 @@ def test_validation_has_metrics_of_its_own_where_there_are_validation_digits():
     assert (result["accuracy_clean"], result["accuracy_clean_val"]) == (7.0, 13.0)
 
 
+def test_accuracies_are_of_the_digits_of_their_part():
+    """A head that takes every digit for a one, where all test digits are ones, and no validation digit is."""
+    experiment = make(validation=0.01, occlusion=0.3)
+    list(experiment.phases())
+    experiment.test_labels.fill_(1)
+    experiment.validation_labels.fill_(0)
+    experiment._scores = lambda features: torch.eye(10)[1].expand(len(features), 10)
+    metrics = experiment.evaluate().metrics
+    accuracies = {name: value for name, value in metrics.items() if name.startswith("accuracy")}
+    assert accuracies == {
+        f"accuracy{kind}{part}": right for kind in ("", "_clean", "_covered") for part, right in (("", 1), ("_val", 0))
+    }
+
+
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_keep_digits_apart_for_validation(preset):
     assert PRESETS[preset].validation == 0.1
@@ -358,12 +372,14 @@ def test_an_interrupted_head_is_trained_as_if_nothing_had_happened(finished_once
     [
         ("--method niso-grop", "did you mean niso-group?"),
         ("--method niso-group --batch-size 6", "a batch of 6 pairs cannot be cut into groups of 4: choose a multiple"),
+        ("--method niso-contrastive --batch-size 1", "compare at least 2 pairs, and a step has 1: choose a larger"),
+        ("--method niso-vicreg --batch-size 4 --accumulation 2", "compare at least 3 pairs, and a step has 2"),
         ("--digits mnist --data-dir nowhere", "data folder nowhere does not exist"),
         ("--rank 1000", "rank 1000 must lie between 1 and the number of points"),
         ("--conv.channels 4 4 4 4 4", "image_size must be a height and a width divisible by 32"),
         ("--published", "--published needs MNIST"),
         ("--test-copies 33", "test_copies must lie between 1 and 32, got 33"),
-        ("--test-digits 0", "test_digits must be at least 1, got 0"),
+        ("--test-digits 1", "test_digits must be at least 2, to try maps on others, got 1"),
         ("--nft-epochs -1", "nft_epochs must not be negative, got -1"),
     ],
 )

@@ -158,7 +158,7 @@ def test_maps_of_the_motion_alone_have_no_error_between_rooms(tiny_pose):
 
 def test_what_cannot_be_grouped(make):
     for changes, words in (
-        ({"training": Optimisation(steps=2, batch_size=3)}, "does not come out even"),
+        ({"training": Optimisation(steps=2, batch_size=3)}, "cannot be cut into groups"),
         ({"shared": 0.25}, "does not come out even"),
         ({"shared": 0.0}, "niso-group needs groups"),
     ):
