@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
-from niso.cli.parsing import ModelName, check_observed
+from niso.cli.parsing import ModelName, check_observed, check_pictures
 from niso.errors import InputError, counted
 from niso.files import check_place
 
@@ -46,7 +46,7 @@ class Options:
     def __call__(self) -> None:
         import torch
 
-        from niso.data.pairs.observations import write_pictures
+        from niso.data.pairs.observations import picture_paths, write_pictures
         from niso.files import write_arrays
         from niso.loading import load
         from niso.metrics import equivariance_error
@@ -65,6 +65,8 @@ class Options:
                 f"{self.apply} has {counted(len(other.values), 'observation')} for {len(x.values)} maps: give one for "
                 "each, or a single pair A and B"
             )
+        pictures = picture_paths(self.out.with_suffix(""), other.names) if other is not None and other.names else []
+        check_pictures(pictures, self.out, self.first, self.second, self.apply)
         a, b = fitted.encode(x.values), fitted.encode(tx.values)
         tau = fitted.solve(a, b)
         error = equivariance_error(torch.from_numpy(a), torch.from_numpy(b), tau=torch.from_numpy(tau)).numpy()
@@ -76,6 +78,6 @@ class Options:
         write_arrays(self.out, arrays)
         size = "×".join(map(str, tau.shape[1:]))
         print(f"{counted(len(tau), 'map')} of {size} in {self.out}; ‖τa − b‖² / ‖b‖² is {error.mean():.3g}")
-        if other is not None and other.names:
-            for path in write_pictures(self.out.with_suffix(""), other.names, arrays["applied"]):
-                print(path)
+        if pictures:
+            write_pictures(pictures, arrays["applied"])
+            print(*pictures, sep="\n")

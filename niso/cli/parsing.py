@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -55,6 +55,19 @@ def check_observed(run: str, out: Path, *data: Path | None) -> None:
         raise ValueError(f"--out must name an .npz file, not {out}")
     if out.exists() and any(path is not None and out.samefile(path) for path in data):
         raise ValueError(f"--out {out} would overwrite what is read: choose another file")
+
+
+def check_pictures(pictures: Iterable[Path], out: Path, *data: Path | None) -> None:
+    """Refuse pictures to write beside `out` that are read, or that are there while `out` is not: another's.
+
+    Raises:
+        InputError: one is.
+    """
+    read = [path.resolve() for path in data if path is not None]
+    for picture in pictures:
+        place = picture.resolve()
+        if picture.exists() and (not out.exists() or place in read or place.parent in read):
+            raise InputError(f"--out {out} would overwrite {picture}, which is there: choose another file")
 
 
 def make_launcher(cluster: Literal["slurm", "local"] | None, job: Sequence[str], parallel: int) -> Launcher | None:

@@ -26,8 +26,8 @@ class Options:
 
     Writes trajectory.txt in TUM's format (lines of: timestamp tx ty tz qx qy qz qw, camera-to-world, x right, y down, z
     forward, from the first frame's camera on) and trajectory.png. The scale is arbitrary: one camera cannot tell it.
-    Timestamps are seconds of a video file, numbers of frames otherwise. The exit status is 3 where the video could be
-    read only in part.
+    Timestamps are seconds of a video file, otherwise frames' places in order, 0, 1, 2 …, whatever their names. The exit
+    status is 3 where the video could be read only in part.
     """
 
     examples: ClassVar[dict[str, str]] = {

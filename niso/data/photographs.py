@@ -13,7 +13,7 @@ from jaxtyping import Float
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-from niso.data.squares import as_rgb
+from niso.data.squares import as_rgb, opened
 from niso.data.video.sequences import natural
 from niso.errors import InputError
 from niso.files import files_below
@@ -120,7 +120,7 @@ def _shipped(name: str) -> Path:
 def open_photograph(path: Path) -> Image.Image:
     """An image file in RGB, see `as_rgb`; InputError where it cannot be read."""
     try:
-        with Image.open(path) as image:
+        with opened(path) as image:
             ImageOps.exif_transpose(image, in_place=True)  # upright, as viewers show it
             rgb = as_rgb(image).copy()  # the file's own image would be closed
     except InputError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +24,16 @@ def square(image: Image.Image, size: int) -> Image.Image:
     return as_rgb(image).resize((size, size), Image.Resampling.BICUBIC, box)
 
 
+@contextmanager
+def opened(path: Path) -> Iterator[Image.Image]:
+    """An image file for `as_rgb`; `info` says whether colours have 16 bits, of which Pillow keeps the upper 8."""
+    with Image.open(path) as image:
+        image.info["deep"] = any(";16" in str(tile[3]) for tile in image.tile)  # `tile` is empty once pixels are read
+        yield image
+
+
 def as_rgb(image: Image.Image) -> Image.Image:
-    """An image in RGB, over white where it is transparent; grey of 16 bits is scaled to 8.
+    """An image in RGB, over white where it is transparent; values of 16 bits are scaled to 8.
 
     Raises:
         InputError: it has values that are not of 8 or 16 bits, or several frames, as GIF, WebP, PNG and TIFF may have.
@@ -34,6 +44,8 @@ def as_rgb(image: Image.Image) -> Image.Image:
         raise InputError("its values are floating-point numbers: save it in 8 bits")
     if image.mode.startswith("I"):  # of which Pillow would clip values above 255
         return Image.fromarray(_in_8_bits(np.asarray(image))).convert("RGB")
+    if image.info.get("deep"):
+        _check_8_bits(image)
     if image.has_transparency_data:  # colours that nobody sees lie under it
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
@@ -46,6 +58,13 @@ def _in_8_bits(grey: np.ndarray) -> np.ndarray:
     if low < 0 or not 1 << 12 <= high < 1 << 16:
         raise InputError(f"its grey values are {low} … {high}, not of full 16 bits: save it in 8 bits")
     return (grey >> 8).astype(np.uint8)
+
+
+def _check_8_bits(colours: Image.Image) -> None:
+    """InputError where the upper 8 of 16 bits are those of values of another range, e.g. of 12 bits, nearly black."""
+    most = max(int(np.asarray(band).max()) for band in colours.convert("RGB").split())
+    if most < 1 << 4:
+        raise InputError(f"its colours are at most {most * 256 + 255}, not of full 16 bits: save it in 8 bits")
 
 
 def resized(images: UInt8[Tensor, "images 3 side side"], size: int) -> UInt8[Tensor, "images 3 size size"]:
@@ -70,7 +89,7 @@ def read_square(path: Path, size: int, upright: bool = True) -> tuple[Image.Imag
         InputError: it is missing or damaged, or see `as_rgb`.
     """
     try:
-        with Image.open(path) as image:
+        with opened(path) as image:
             width, height = image.size
             image.draft(None, (3 * size // 2, 3 * size // 2))  # JPEG at ½, ¼ …: faster, and storing it loses far more
             if upright and (orientation := image.getexif().get(Base.Orientation, 1)) > 1:

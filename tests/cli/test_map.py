@@ -1,5 +1,7 @@
 """`niso map`: the map between observations, and others transformed by it."""
 
+import shutil
+
 import numpy as np
 from PIL import Image
 
@@ -55,3 +57,20 @@ def test_what_does_not_go_together_is_refused(refused, model_folder, model_pictu
     answer = refused("map", model_folder, *[model_pictures / "more"] * 2, "--apply", one)
     assert "has 1 observation for 2 maps: give one for each" in answer
     assert "nowhere does not exist" in refused("map", model_folder, one, one, "--apply", "nowhere")
+
+
+def test_pictures_of_others_are_not_overwritten(niso, refused, model_folder, model_pictures, tmp_path):
+    """Neither what is read nor what was there before; those of an earlier call with the same --out are."""
+    one, folder = model_pictures / "a.png", tmp_path / "pictures"
+    folder.mkdir()
+    for name in ("x.png", "m-x.png"):
+        shutil.copy(one, folder / name)
+    before = (folder / "m-x.png").read_bytes()
+    words = ["map", model_folder, one, one, "--apply", folder / "x.png", "-o"]
+    assert "m-x.png, which is there: choose another file" in refused(*words, folder / "m.npz")
+    assert not (folder / "m.npz").exists()
+    assert niso(*words, tmp_path / "m.npz").status == 0 == niso(*words, tmp_path / "m.npz").status
+    words[2] = folder / "m-x.png"
+    (folder / "m.npz").touch()
+    assert "would overwrite" in refused(*words, folder / "m.npz")
+    assert (folder / "m-x.png").read_bytes() == before

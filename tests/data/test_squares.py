@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -104,3 +107,30 @@ def test_pictures_are_turned_upright_but_not_where_cameras_are_known(tmp_path):
     stored, size = read_square(tmp_path / "turned.png", 4, upright=False)
     assert size == (4, 8) and stored.getpixel((2, 0))[0] > 200 > 50 > stored.getpixel((2, 3))[0]
     assert open_photograph(tmp_path / "turned.png").size == (4, 8)
+
+
+@pytest.mark.parametrize(("colour", "channels"), [(2, 3), (6, 4), (4, 2)])
+def test_colours_of_16_bits_are_scaled_and_those_of_12_refused(tmp_path, colour, channels):
+    """PNG files of RGB, RGBA, and grey with alpha, which Pillow reads but cannot write."""
+    values = np.linspace(0, 65535, 8 * 8 * channels).reshape(8, 8, channels).astype(">u2")
+    values[..., channels - 1 :] |= 0xFFFF if channels % 2 == 0 else 0
+    (tmp_path / "full.png").write_bytes(png_of_16_bits(values, colour))
+    values[..., : channels - (channels % 2 == 0)] >>= 4
+    (tmp_path / "dark.png").write_bytes(png_of_16_bits(values, colour))
+    image, _ = read_square(tmp_path / "full.png", 8)
+    assert np.asarray(image).max() > 240
+    assert np.asarray(open_photograph(tmp_path / "full.png")).max() > 240
+    for read in (lambda path: read_square(path, 8), open_photograph):
+        with pytest.raises(InputError, match="its colours are at most 4095, not of full 16 bits: save it in 8 bits"):
+            read(tmp_path / "dark.png")
+
+
+def png_of_16_bits(values, colour):
+    def chunk(kind, content):
+        body = kind + content
+        return struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
+
+    height, width, _ = values.shape
+    header = struct.pack(">IIBBBBB", width, height, 16, colour, 0, 0, 0)
+    rows = b"".join(b"\0" + row.tobytes() for row in values)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")

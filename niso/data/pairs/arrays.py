@@ -87,14 +87,16 @@ def _columns(path: Path) -> Mapping[str, Any]:
 
 
 def _mapped(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
-    """A memory-mapped array that lies uncompressed in an .npz file."""
+    """A memory-mapped array that lies uncompressed in an .npz file, which is read once to see that it is whole."""
     with archive.open(entry) as file:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = read(file)
         header = file.tell()
-    if dtype.hasobject:
-        raise ValueError("Object arrays cannot be loaded")
+        if dtype.hasobject:
+            raise ValueError("Object arrays cannot be loaded")
+        while file.read(_LARGE):  # which compares the checksum at the end
+            pass
     with open(path, "rb") as raw:
         raw.seek(entry.header_offset + 26)
         lengths = int.from_bytes(raw.read(2), "little") + int.from_bytes(raw.read(2), "little")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,21 +87,23 @@ def _arrays(path: Path, hides: bool) -> Observed:
     return Observed(values, label=label)
 
 
-def write_pictures(stem: Path, names: Sequence[str], values: np.ndarray) -> Iterator[Path]:
-    """Write images (n, 1 or 3, H, W) with values 0 … 255 as PNG files STEM-NAME.png; their paths.
+def picture_paths(stem: Path, names: Sequence[str]) -> list[Path]:
+    """Where pictures of these names are written: STEM-NAME.png, or STEM-NUMBER-NAME.png where two would be alike, e.g.
+    of a.png and a.jpg."""
+    short = [Path(name).with_suffix("").as_posix().replace("/", "-") for name in names]
+    if len(set(short)) < len(short):
+        short = [f"{number}-{name}" for number, name in enumerate(short)]
+    return [stem.with_name(f"{stem.name}-{name}.png") for name in short]
 
-    Names are numbered, STEM-NUMBER-NAME.png, where two would be alike, e.g. of a.png and a.jpg.
+
+def write_pictures(paths: Sequence[Path], values: np.ndarray) -> None:
+    """Write images (n, 1 or 3, H, W) with values 0 … 255 as PNG files.
 
     Raises:
         OSError: one cannot be written.
     """
-    short = [Path(name).with_suffix("").as_posix().replace("/", "-") for name in names]
-    if len(set(short)) < len(short):
-        short = [f"{number}-{name}" for number, name in enumerate(short)]
-    for name, image in zip(short, values, strict=True):
-        path = stem.with_name(f"{stem.name}-{name}.png")
+    for path, image in zip(paths, values, strict=True):
         pixels = image.clip(0, 255).round().astype(np.uint8).transpose(1, 2, 0)
         content = io.BytesIO()
         Image.fromarray(pixels.squeeze(-1) if pixels.shape[-1] == 1 else pixels).save(content, "png")
         write_atomically(path, content.getvalue())
-        yield path

@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
-from niso.data.pairs.arrays import ArrayReader
+from niso.data.pairs.arrays import ArrayReader, columns_of
 from niso.data.pairs.find import find_reader
 from niso.data.pairs.table import Reading, extremes_of, make_table, range_of, scaling_of
 from niso.errors import InputError
@@ -243,3 +243,13 @@ def test_bfloat16_tensors_are_read_or_refused_in_one_line(tmp_path):
     save_tensors({"x": torch.zeros(N, 4, 4, dtype=torch.bfloat16)}, tmp_path / "x.safetensors")
     with pytest.raises(InputError, match=r"x.safetensors"):
         ArrayReader.read(tmp_path / "x.safetensors", Reading(), 32)
+
+
+def test_a_damaged_array_that_would_be_mapped_is_refused(tmp_path):
+    path = tmp_path / "pairs.npz"
+    np.savez(path, x=np.zeros((3000, 128), np.float32))
+    with open(path, "r+b") as file:
+        file.seek(700_000)
+        file.write(b"damage")
+    with pytest.raises(InputError, match=r"cannot be read .*CRC.*: save it again"):
+        columns_of(path)
