@@ -98,6 +98,7 @@ def fit(
         if values is not None:
             arrays[name] = _numpy(values)
     own = _own(encoder, decoder)
+    trainable = {p: p.requires_grad for module in (encoder, decoder) if module is not None for p in module.parameters()}
     table = make_table(NAME, arrays, config.reading)
     if method is None:
         method = default_for(arrays.keys())
@@ -119,6 +120,8 @@ def fit(
             if out is None:
                 raise KeyboardInterrupt from error
             raise
+    for parameter, requires_grad in trainable.items():  # which the training of a head has frozen
+        parameter.requires_grad_(requires_grad)
     experiment = made[0]
     assert experiment.result is not None
     run = None if out is None else Path(out)
@@ -211,6 +214,8 @@ def _own(encoder: Any, decoder: Any) -> Own | None:
     for role, network in (("encoder", encoder), ("decoder", decoder)):
         if isinstance(network, type):
             raise InputError(f"{role} is the class {network.__name__}: give an instance, {network.__name__}(…)")
+        if network is not None and not isinstance(network, nn.Module):
+            raise InputError(f"{role} must be a torch.nn.Module, not {type(network).__name__}")
     return None if encoder is None else Own(encoder, decoder)
 
 

@@ -97,6 +97,8 @@ def test_modules_of_the_user():
     trained = encoder.weight.detach().clone()
     niso.fit(x, tx, encoder=encoder, decoder=decoder, **FEW)  # as in a notebook, where a cell is run again
     assert not torch.equal(encoder.weight, trained)
+    niso.fit(x, tx, encoder=encoder, decoder=decoder, label=np.arange(40) % 2, **FEW)
+    assert encoder.weight.requires_grad  # which the training of the head has frozen
     with pytest.raises(InputError, match="latent_channels has no effect, leave it out: the networks are your own"):
         niso.fit(x, tx, encoder=encoder, decoder=decoder, **FEW, latent_channels=4)
     with pytest.raises(InputError, match="the networks do not take observations"):
@@ -109,6 +111,8 @@ def test_classes_of_networks_are_refused():
     for networks, role in (((nn.Identity, nn.Identity()), "encoder"), ((nn.Identity(), nn.Identity), "decoder")):
         with pytest.raises(InputError, match=rf"{role} is the class Identity: give an instance, Identity\(…\)"):
             _own(*networks)
+    with pytest.raises(InputError, match=r"encoder must be a torch.nn.Module, not function"):
+        _own(lambda x: x, nn.Identity())
 
 
 def test_sources_are_held_out_together_and_values_are_those_of_numpy():

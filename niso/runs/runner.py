@@ -36,9 +36,11 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
-MAY_CHANGE = re.compile(r"data_dir|config\.(evaluation_|test_)\w+|.*\.(steps|cosine_steps|accumulation)")
+MAY_CHANGE = re.compile(
+    r"data_dir|config\.(evaluation_\w+|test_(digits|copies|frames))|.*\.(steps|cosine_steps|accumulation)"
+)
 """Settings that a run may be resumed or evaluated with though they have changed: where its data lies now, what its
-metrics are computed on, and how long it is trained."""
+metrics are computed on (but not which part of the data is held out), and how long it is trained."""
 Make = Callable[..., Experiment]
 """What makes an experiment of the arguments of its class."""
 
@@ -73,7 +75,8 @@ def run(
 
 
 def resume(path: Path, began: float | None = None) -> dict[str, float]:
-    """Continue an interrupted run, or a finished one whose config.yaml now asks for more steps.
+    """Continue an interrupted run, or a finished one whose config.yaml now asks for more steps or that lost a
+    checkpoint.
 
     Args:
         began: as in `run`.
@@ -86,7 +89,8 @@ def resume(path: Path, began: float | None = None) -> dict[str, float]:
     from niso.report import write_report  # matplotlib is slow to import
 
     old = Run.open(path)
-    if old.finished and "settings" in old.facts and old.up_to_date:
+    whole = all(old.checkpoint(phase).exists() for phase in old.log)
+    if old.finished and "settings" in old.facts and old.up_to_date and whole:
         if not (path / "report.html").exists():  # killed just before
             write_report(old, known(old.kind[0]))
         return old.metrics

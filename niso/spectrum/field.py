@@ -100,7 +100,7 @@ class FieldSpectrum(SpectrumModule):
         self.functions = _Network(self.features.count, [width] * layers, rank)
         self.density = _Network(self.features.count, [width] * layers, 1)
         with torch.no_grad():
-            for parameter in self.functions.layers[0].parameters():
+            for parameter in self.functions.layers[0].parameters() if layers else ():
                 parameter.mul_(gain)
         weight, _ = self.functions.layers[-1].parameters()
         nn.init.orthogonal_(weight)

@@ -65,6 +65,19 @@ def test_a_finished_run_is_left_as_it_is(finished):
     assert {file: file.stat().st_mtime_ns for file in before} == before
 
 
+def test_a_lost_checkpoint_is_trained_again(finished, trained, weights):
+    (finished / "checkpoints" / "pretrain.safetensors").unlink()
+    with pytest.raises(InputError, match="pretrain stands at step 0 of 3: finish it by `niso resume"):
+        runner.evaluate(finished)
+    metrics = Run.open(finished).metrics
+    again = runner.resume(finished)
+    assert {key: again[key] for key in metrics if not key.startswith("seconds")} == {
+        key: value for key, value in metrics.items() if not key.startswith("seconds")
+    }
+    for name, tensor in weights(trained(3)).items():
+        torch.testing.assert_close(weights(finished)[name], tensor, rtol=0, atol=0)
+
+
 def test_more_steps_are_trained(finished, trained, weights, refused):
     edit(finished, steps=6)
     assert "pretrain stands at step 3 of 6: finish it by `niso resume" in refused("evaluate", finished)

@@ -74,6 +74,14 @@ def test_a_larger_gain_keeps_functions_independent():
     assert orthonormality_error(FieldSpectrum(places, 64, weights, gain=8.0)()) < 1e-3
 
 
+def test_without_layers_there_is_no_gain():
+    places, found = torch.rand(9, 2), []
+    for gain in (1.0, 8.0):
+        torch.manual_seed(0)
+        found.append(FieldSpectrum(places, 3, layers=0, gain=gain).functions.state_dict())
+    torch.testing.assert_close(*found)
+
+
 def test_it_is_the_polar_factor(field):
     field.double()
     mass, functions = field._evaluate(field.places, field.weights)

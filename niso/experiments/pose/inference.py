@@ -180,7 +180,8 @@ def predict(
             raise
         ending = str(error)
     if not motions[1]:
-        raise InputError(f"at least two frames are needed, and there {'is' if times else 'are'} {len(times)}")
+        there = f"{'is' if times else 'are'} {len(times)}"
+        raise InputError(f"at least two frames are needed, after any --skip, and there {there}: give more")
     relative = {apart: torch.cat(parts) for apart, parts in motions.items() if parts}
     if not all(bool(part.isfinite().all()) for part in relative.values()):
         raise InputError("predicted poses are not finite: the run's training has failed")
