@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from jaxtyping import TypeCheckError
@@ -67,6 +68,41 @@ def test_in_a_whitened_loss_all_eigenfunctions_count_alike(dtype, relative):
     assert empty.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("relative", [False, True])
+def test_weights_of_a_whitened_loss_pass_no_gradient(relative):
+    a, b, forward = torch.randn(3, 6, 4, 5, dtype=torch.float64).unbind()
+    size = torch.stack([a, b]).abs().mean((0, 1, 3))
+    weights = (size.mean() / size)[:, None]
+    gradients = []
+    for factor, whitened in ((1, True), (weights, False)):
+        views = [view.clone().requires_grad_() for view in (a, b, forward)]
+        losses.transport(*(factor * view for view in views), relative=relative, whitened=whitened).backward()
+        gradients.append([view.grad for view in views])
+    torch.testing.assert_close(*gradients)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda a, b, moved: losses.transport(a, b, moved, relative=True),
+        lambda a, b, moved: losses.transport(a, b, moved, whitened=True),
+        lambda a, b, moved: losses.completion(moved, a),
+    ],
+    ids=["relative", "whitened", "completion"],
+)
+def test_sizes_are_those_of_the_global_batch(monkeypatch, loss):
+    """As in two processes, of which either has one half."""
+    views = torch.randn(3, 6, 4, 5, dtype=torch.float64, requires_grad=True)
+    views = views * torch.tensor([1.0, 1, 1, 4, 5, 6])[:, None, None]
+    gathered = []
+    monkeypatch.setattr(losses, "global_batch", lambda part: gathered.append(part) or part)
+    whole = loss(*views)
+    monkeypatch.setattr(losses, "global_batch", lambda _: gathered[0])
+    halves = [loss(*views[:, half]) for half in (slice(3), slice(3, 6))]
+    torch.testing.assert_close((halves[0] + halves[1]) / 2, whole)
+    assert halves[1] > 2 * halves[0]
+
+
 def test_contrastive_sees_partners_and_no_map(dtype):
     a = torch.randn(8, 6, 5, dtype=dtype)
     q, _ = torch.linalg.qr(torch.randn(8, 6, 6, dtype=dtype))
@@ -99,6 +135,21 @@ def test_vicreg_by_hand():
     assert losses.vicreg(a, a).item() == pytest.approx(math.log(3))
     spread = math.sqrt((2 - math.sqrt(2)) / 3)  # ‖(1, 0) − (1, 1)/√2‖² = 2 − √2, a quarter of it each, over n − 1
     assert losses.vicreg(a, a, spread=2 * spread).item() == pytest.approx(math.log(3) + 0.5)
+
+
+@pytest.mark.parametrize("spread", [0.3, 0.9])
+def test_vicreg_is_its_formula(spread):
+    """Of a that vary more than b, and in more directions: spread and directions are those of both."""
+    a = torch.randn(8, 6, 5, dtype=torch.float64)
+    b = a[:1] + 0.3 * torch.randn(8, 1, 1, dtype=torch.float64) * a[1]
+    first, second = (np.stack([x.T @ x / np.linalg.norm(x.T @ x) for x in view.numpy()]) for view in (a, b))
+    first, second = ((g - g.mean(0)).reshape(8, -1) for g in (first, second))
+    covariances = np.stack([np.cov(first.T), np.cov(second.T)])
+    traces, squares = (np.trace(c, axis1=1, axis2=2) for c in (covariances, covariances @ covariances))
+    assert traces[0] > 2 * traces[1]
+    expected = np.maximum(0, 1 - np.sqrt(traces) / spread).mean() + np.log(7 * squares / traces**2).mean()
+    expected += np.square(first - second).sum(1).mean() / (2 * traces.mean())
+    assert losses.vicreg(a, b, spread=spread).item() == pytest.approx(expected)
 
 
 def test_vicreg_of_collapsed_latents_is_one_with_a_finite_gradient(dtype):

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from niso.errors import InputError
 from niso.geometry import ACTIONS, action
-from niso.geometry.action import Action, Transformations
+from niso.geometry.action import Action, Transformations, composes, powers
 from niso.geometry.domains import equirectangular, sphere
 
 
@@ -274,3 +274,11 @@ def test_the_inverse_of_an_affine_map_is_one(generator):
     maps = make("affine")
     t = maps.sample(5, generator)
     torch.testing.assert_close(maps.inverse(t), torch.linalg.inv(t))
+
+
+def test_powers_of_what_cannot_be_composed_are_refused():
+    elastic = ACTIONS.find("elastic")()
+    t = elastic.sample(2)
+    assert not composes(elastic) and powers(elastic, t, 1) == [t]
+    with pytest.raises(TypeError, match="cannot be applied twice"):
+        powers(elastic, t, 2)

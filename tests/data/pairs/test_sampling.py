@@ -110,6 +110,16 @@ def test_pairs_without_groups_say_so():
     assert paired(x=signals(), tx=signals(), ttx=signals()).views == 3
 
 
+def test_augmented_heads_get_both_views_with_the_labels_of_their_rows():
+    label = np.random.default_rng(0).integers(3, size=40)
+    data = paired(x=signals(), tx=signals() + 100, label=label)
+    views, labels = data.sample_labelled(200)
+    seen = numbers(data, views)
+    assert 50 < sum(number >= 100 for number in seen) < 150
+    assert {number % 100 for number in seen} == set(data.rows["train"].tolist())
+    assert labels.tolist() == [label[number % 100] for number in seen]
+
+
 def test_niso_transforms_single_observations_in_groups_and_triplets():
     x = np.random.default_rng(0).standard_normal((40, 8, 1)).astype(np.float32)
     data = paired("shift", x=x)
@@ -161,6 +171,24 @@ def test_pictures_are_varied_before_they_are_transformed():
     data.vary(Variation(0.3))
     x, tx = data.sample(64)
     assert x.abs().max() <= 1 and len(x.flatten(1).unique(dim=0)) == 64 and not torch.equal(x, tx)
+
+
+@pytest.mark.parametrize("shape", [(8, 2), (3, 8, 8)], ids=["signals", "images"])
+def test_scaling_is_that_of_observations_to_train_on(shape):
+    x = np.random.default_rng(0).standard_normal((40, *shape))
+    held_out = torch.cat([rows for part, rows in pairs_of(x).rows.items() if part != "train"]).numpy()
+    before, x[held_out] = pairs_of(x).scaling, 1_000 * x[held_out]
+    data = pairs_of(x)
+    assert not set(data.rows["train"].tolist()) & set(held_out.tolist())
+    assert data.scaling == before
+    x[data.rows["train"][0]] *= 1_000
+    assert pairs_of(x).scaling != before
+
+
+def pairs_of(x):
+    """Recorded pairs of observations of any kind, whose values may be changed afterwards."""
+    table = make_table("DATA", {"x": x.copy(), "tx": x + 1}, Reading())
+    return pair_data(table, None, 5, 0.1, 0.1, 1.0, torch.device("cpu"))
 
 
 def test_scaling_is_undone():

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from niso.data.pairs.split import SEED, split
+from niso.data.pairs.split import split
 from niso.data.pairs.table import Reading, make_table
+from niso.random import EVALUATION_SEED
 
 SHARES = ((0.1, 0.1), (0.2, 0.1), (0.05, 0.3))
 
@@ -25,7 +26,7 @@ def parts_of(sizes, validation=0.1, test=0.1, clips=False):
 def test_units_of_nearly_equal_sizes_are_drawn_as_they_always_were(sizes, validation, test):
     """Weights that are committed were trained on parts drawn so."""
     parts, units = parts_of(sizes, validation, test)
-    order = np.random.default_rng(SEED).permutation(np.arange(len(sizes)))
+    order = np.random.default_rng(EVALUATION_SEED).permutation(np.arange(len(sizes)))
     ends = np.cumsum([max(1, round(share * len(sizes))) for share in (validation, test)])
     validated, tested, trained = (np.flatnonzero(np.isin(units, part)) for part in np.split(order, ends))
     for actual, expected in zip(parts, (trained, validated, tested), strict=False):

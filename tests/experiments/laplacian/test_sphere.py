@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from niso.experiments.laplacian.experiment import EVALUATION_SEED, VALIDATION_SEED
+from niso.experiments.laplacian.experiment import VALIDATION_SEED
 from niso.experiments.laplacian.sphere import QUICK, SAMPLINGS, STANDARD, Sphere, SphereConfig
 from niso.experiments.laplacian.sphere_figures import samplings
 from niso.geometry.domains import sphere
 from niso.geometry.rotations import Rotations
+from niso.random import EVALUATION_SEED
 from niso.runs.runner import run
 from niso.spectrum import FieldSpectrum, FixedSpectrum, Spectrum
 

@@ -9,9 +9,11 @@ import pytest
 import torch
 from PIL import Image
 
+from niso.data.pairs.sampling import PARTS, pair_data
 from niso.data.pairs.split import split
 from niso.data.pairs.table import Reading, make_table
 from niso.experiments.diagnosis import CHECKS, diagnose
+from niso.experiments.pairs.choice import moves_values
 from niso.experiments.pairs.experiment import Pairs
 from niso.experiments.pairs.presets import PairsConfig
 
@@ -172,6 +174,64 @@ def test_labels_give_probes_clean_and_transformed_for_methods_and_the_autoencode
     assert "linear_latents" in plain and "head_transformed" in plain and "linear" not in plain
 
 
+@pytest.fixture(scope="module")
+def untrained(make_tiny):
+    """An experiment with labels, before any training, and its metrics."""
+    experiment = make_tiny("pairs")
+    list(experiment.phases())
+    return experiment, experiment.evaluate().metrics
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_metrics_are_of_the_observations_of_their_part(untrained, monkeypatch, part):
+    """Noise in place of the observations of one part changes nothing but its metrics."""
+    experiment, before = untrained
+    view, rows_of_part = experiment.data.view, experiment.data.rows[part]
+
+    def noisy(name, rows):
+        return torch.randn_like(view(name, rows)) if torch.isin(rows, rows_of_part).all() else view(name, rows)
+
+    monkeypatch.setattr(experiment.data, "view", noisy)
+    after = experiment.evaluate().metrics
+    changed = {name for name in before if before[name] != after[name]}
+    validated = {name for name in before if name.endswith("_val")}
+    probed = {name for name in before if name.startswith(("linear", "knn"))}
+    fixed = {"training_observations", "held_out_observations", "mask_mean", "clusters", "single_eigenvalues"}
+    of_pairs = {"relative_map_error", "equivariance_error", "reconstruction_error", "retrieval_map"}
+    assert validated >= {f"{name}_val" for name in of_pairs}
+    if part == "train":
+        assert {"reconstruction_error_train"} <= changed <= {"reconstruction_error_train"} | probed
+    elif part == "validation":
+        assert changed == validated
+    else:
+        assert of_pairs <= changed <= before.keys() - validated - fixed - {"reconstruction_error_train"}
+
+
+def test_probes_and_head_are_tested_on_held_out_observations(untrained, monkeypatch):
+    """Whose class, here, no observation to train on has: none is recognised."""
+    experiment, before = untrained
+    data, labels = experiment.data, experiment.data.labels
+    monkeypatch.setattr(
+        data, "labels", lambda rows: labels(rows).masked_fill(torch.isin(rows, data.rows["test"]), data.classes)
+    )
+    after = experiment.evaluate().metrics
+    scores = {name: value for name, value in after.items() if name.startswith(("linear", "knn", "head"))}
+    assert len(scores) == 10 and set(scores.values()) == {0.0}
+    assert sum(before[name] for name in scores) > 0
+
+
+@pytest.mark.parametrize("moved", ["train", "others"])
+def test_whether_t_moves_values_is_judged_by_pairs_to_train_on(moved):
+    x = np.random.default_rng(0).standard_normal((40, 16, 2)).astype(np.float32)
+    table = make_table("pairs", {"x": x, "tx": 2 * x}, Reading())
+    train = split(table, 0.1, 0.1).train
+    chosen = np.isin(np.arange(40), train) == (moved == "train")
+    table.views["tx"][chosen] = np.roll(x, 1, 1)[chosen]
+    data = pair_data(table, None, 5, 0.1, 0.1, 1.0, torch.device("cpu"))
+    assert data.rows["train"].tolist() == train.tolist()
+    assert moves_values(data) == (moved == "train")
+
+
 def test_a_run_resumes_and_is_evaluated_again(run, niso, tmp_path):
     _, _, folder = run(arrays(tmp_path / "pairs.npz", 16, 2))
     before = json.loads((folder / "metrics.json").read_text())
@@ -184,6 +244,8 @@ def test_only_methods_that_the_data_supports(refused, tmp_path):
     words = ["run", "pairs", "--data", data, *SHORT, "--out", tmp_path / "run"]
     assert "needs groups that share one T" in refused(*words, "--method", "niso-group")
     assert "needs triplets (ttx)" in refused(*words, "--method", "niso-triplet")
+    words[3] = arrays(tmp_path / "alone.npz", 16, 2, group=np.arange(24))
+    assert "'s group occurs twice: leave group out" in refused(*words)
     assert Pairs.available(Pairs.presets["quick"], data)[0] == "niso"
     assert not {"niso-group", "niso-triplet"} & set(Pairs.available(Pairs.presets["quick"], data))
     assert not (tmp_path / "run").exists()

@@ -15,6 +15,20 @@ def test_features_that_tell_classes_apart_are_enough():
     assert scores["linear"]["clean"] == scores["knn"]["clean"] == 1.0
 
 
+def test_what_is_tested_does_not_scale_the_features():
+    """Each observation is told as if alone, though they lie elsewhere than those to train on, and one far off."""
+    torch.manual_seed(0)
+    labels = torch.arange(80) % 2
+    features = torch.stack([2 * labels + 0.3 * torch.randn(80), 1_000 * torch.randn(80)], 1)
+    features[60:] = features[60:] * torch.tensor([1, 1e-3]) + torch.tensor([0.7, 0])
+    features[-1, 0] = 1_000
+    train = features[:60], labels[:60]
+    whole = probe(train, {"whole": (features[60:], labels[60:])})
+    each = [probe(train, {"one": (features[row, None], labels[row, None])}) for row in range(60, 80)]
+    for name in ("linear", "knn"):
+        assert whole[name]["whole"] == pytest.approx(sum(one[name]["one"] for one in each) / 20)
+
+
 def test_features_that_are_all_alike_leave_a_guess():
     labels = torch.tensor([0, 0, 0, 1])
     scores = probe((torch.ones(4, 3), labels), {"clean": (torch.ones(4, 3), labels)})

@@ -11,12 +11,13 @@ from niso import losses, metrics
 from niso.config import Optimisation
 from niso.errors import InputError
 from niso.experiments.pose import shared
-from niso.experiments.pose.experiment import EVALUATION_SEED, Pose
+from niso.experiments.pose.experiment import Pose
 from niso.experiments.pose.frames import Frames, open_shared
 from niso.experiments.pose.losses import CompositionObjective, Pairs, draw_pairs, draw_shared, draw_third
 from niso.geometry import se3
 from niso.geometry import trajectories as trajectory
 from niso.methods.method import Method
+from niso.random import EVALUATION_SEED
 
 CPU = torch.device("cpu")
 LENGTHS = torch.full((24,), 9)

@@ -16,7 +16,7 @@ from niso.data.shapes import prepared
 from niso.data.shapes.family import PLANS
 from niso.errors import InputError
 from niso.experiments.shapes import maps as shapes_maps
-from niso.experiments.shapes.experiment import EVALUATION_SEED, Shapes, last_of_each_class
+from niso.experiments.shapes.experiment import Shapes, last_of_each_class
 from niso.experiments.shapes.maps import ShapeMaps
 from niso.experiments.shapes.presets import PAPER, PRESETS, ShapesConfig
 from niso.experiments.shapes.vertices import VERTEX_METRICS
@@ -24,6 +24,7 @@ from niso.geometry.domains.equirectangular import Layout
 from niso.geometry.mobius import MobiusTransformations
 from niso.methods.evaluation import LATENT_METRICS
 from niso.networks import ConvConfig
+from niso.random import EVALUATION_SEED
 from niso.results import Result
 from niso.runs import runner
 from niso.training import checkpoint
@@ -134,6 +135,10 @@ def test_groups_share_a_transformation_of_the_sphere(folder):
     torch.testing.assert_close(tx, experiment.action.act(x, shared.repeat_interleave(4, dim=0)))
     with pytest.raises(InputError, match="a batch of 6 pairs cannot be cut into groups of 4"):
         make(folder, "niso-group", group=4, training=Optimisation(steps=2, batch_size=6))
+    batches = {"training": Optimisation(steps=2, batch_size=8), "head": Optimisation(steps=2, accumulation=4)}
+    make(folder, "niso-group", group=4, **batches)
+    with pytest.raises(InputError, match="a batch of 2 pairs cannot be cut into groups of 4"):
+        make(folder, "niso-group", group=4, tuning="labels-and-pairs", **batches)
 
 
 @pytest.mark.parametrize("method", ["niso", "nft", "autoencoder"])
@@ -150,6 +155,35 @@ def test_what_is_trained_on_with_the_head_is_chosen(folder, train_phases, method
     keys = experiment.evaluate().metrics.keys()
     tuned = {key for key in keys if "_tuned" in key}
     assert len(tuned) == (4 if tuning == "labels-and-pairs" and method != "autoencoder" else 0)
+
+
+def test_metrics_of_the_tuned_encoder_are_apart_from_those_before(folder):
+    experiment = make(folder)
+    before = evaluated(experiment).metrics
+    with torch.no_grad():
+        for parameter in experiment.method.model.encoder.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
+    after = experiment.evaluate().metrics
+    changed = {name for name in before if before[name] != after[name]}
+    tuned = {name for name in before if "_tuned" in name}
+    assert len(tuned) == 4 and tuned <= changed <= {*tuned, "accuracy", "accuracy_base"}
+
+
+def test_losses_of_pairs_weigh_as_at_the_end_of_pretraining_beside_the_head(folder):
+    experiment = make(folder, tuning="labels-and-pairs", tuning_weight=0.5, multiplicity=1.0, multiplicity_decay=0.01)
+    pretraining, head = experiment.phases()
+    batch = head.sampler(0)
+
+    def loss(objective, batch, progress):
+        torch.manual_seed(0)  # of dropout
+        return objective(batch, progress)["loss"]
+
+    alone = torch.nn.functional.cross_entropy(head.objective.scores(batch[0]), batch[1])
+    for progress in (0.0, 1.0):
+        torch.testing.assert_close(
+            loss(head.objective, batch, progress), alone + 0.5 * loss(pretraining.objective, batch[2:], 1.0)
+        )
+    assert loss(pretraining.objective, batch[2:], 0.0) > loss(pretraining.objective, batch[2:], 1.0) + 0.1
 
 
 def test_frozen_features_are_those_of_the_maps(folder):
@@ -452,7 +486,7 @@ def test_the_papers_networks_have_the_papers_sizes():
         ({"group": 0}, "group must be at least 1"),
         ({"vertices": 0}, "vertices must be positive"),
         ({"rank": 0}, "rank must be at least 1"),
-        ({"evaluation_pairs": 0}, "evaluation_pairs must be at least 1"),
+        ({"evaluation_pairs": 0}, "evaluation_pairs must be at least 2"),
         ({"multiplicity": -0.1}, "multiplicity must not be negative"),
         ({"relative_equivariance": -0.1}, "relative_equivariance must not be negative"),
     ],
