@@ -20,9 +20,7 @@ from niso.hub import SCHEME, bundled, repository
 from niso.methods import METHODS
 from niso.methods.method import Method
 from niso.training import checkpoint
-from niso.training.run import Run
-
-WEIGHTS = "weights.safetensors"
+from niso.training.run import WEIGHTS, Run
 
 
 def load(

@@ -14,6 +14,9 @@ from torch import Tensor, distributed
 
 T = TypeVar("T", bound=Tensor)
 
+EVALUATION_SEED = 20_241_210
+"""Of held-out pairs and splits, the same for every run (the paper's conference date)."""
+
 
 def step_seed(seed: int, step: int, stream: str = "") -> int:
     """A well-mixed 63-bit seed that depends on all arguments (NumPy's SeedSequence)."""

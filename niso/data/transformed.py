@@ -7,7 +7,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from niso.data.digits.mnist import signed
-from niso.geometry.action import Action, Transformations
+from niso.geometry.action import Transformations, powers
 from niso.random import local_part, process
 
 
@@ -33,11 +33,7 @@ def related(
         raise ValueError(f"size {size} must be a multiple of group {group}, and views {views} and group positive")
     x = _pick(images, _draw(len(images), size))
     t = local_part(action.sample(size // group * process()[1])).repeat_interleave(group, dim=0)
-    powers = [t]
-    while len(powers) < views - 1:
-        assert isinstance(action, Action)  # else there is no T²
-        powers.append(action.compose(t, powers[-1]))
-    return x, *(action.act(x, power) for power in powers[: views - 1])
+    return x, *(action.act(x, power) for power in powers(action, t, views - 1))
 
 
 def labelled(

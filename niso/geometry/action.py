@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Float, Shaped
@@ -98,6 +98,27 @@ class Action(Transformations, Protocol):
     def inverse(self, t: Shaped[Tensor, "batch ..."]) -> Shaped[Tensor, "batch ..."]:
         """The transformations that undo these."""
         ...
+
+
+def composes(transformations: Transformations) -> TypeGuard[Action]:
+    """Whether T² of these transformations can be computed."""
+    return isinstance(transformations, Action)
+
+
+def powers(
+    transformations: Transformations, t: Shaped[Tensor, "batch ..."], count: int
+) -> list[Shaped[Tensor, "batch ..."]]:
+    """T, T², … up to the power `count`.
+
+    Raises:
+        TypeError: for more than T itself, transformations that cannot be composed.
+    """
+    found = [t]
+    while len(found) < count:
+        if not composes(transformations):
+            raise TypeError(f"{type(transformations).__name__} cannot be applied twice")
+        found.append(transformations.compose(t, found[-1]))
+    return found[:count]
 
 
 def on_device_of(x: Tensor, t: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:

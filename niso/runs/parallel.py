@@ -114,7 +114,8 @@ class _Task:
         self.job, self.run, self.problem, self.interrupted = job, Run(job.folder), "", False
         self.state = "finished" if is_done(job) else "waiting"
         self.process: Popen[bytes] | None = None
-        self.phase, self.step, self.steps, self.rate, self.loss, self.stamp = "", 0, None, "", "", 0
+        self.steps: int | None = None
+        self.phase, self.step, self.rate, self.loss, self.stamp = "", 0, "", "", 0
 
     def work(self) -> None:
         """Train the run to its end, unless that was done or a signal came."""
@@ -170,8 +171,7 @@ class _Task:
         if stamp == self.stamp or not (log := self.run.log):
             return
         self.stamp, (self.phase, columns) = stamp, list(log.items())[-1]
-        name = {"pretrain": "training"}.get(self.phase, self.phase)
-        self.steps = getattr(getattr(self.job.settings.config, name, None), "steps", None)
+        self.steps = self.run.steps_of(self.phase)
         steps, seconds = columns["step"][-10:], columns["seconds"][-10:]
         rate = (steps[-1] - steps[0]) / max(seconds[-1] - seconds[0], 1e-3)
         self.step, self.rate = int(steps[-1]), f"{rate:.1f} steps/s" if len(steps) > 1 else ""

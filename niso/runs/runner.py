@@ -28,7 +28,7 @@ from niso.training.environment import command_line, environment
 from niso.training.loop import train
 from niso.training.processes import make_fabric, network_precision
 from niso.training.progress import say
-from niso.training.run import Run
+from niso.training.run import WEIGHTS, Run
 from niso.training.speed import choose
 from niso.training.times import Times
 
@@ -215,7 +215,7 @@ def _train_and_evaluate(
         return {}
     if training and finished and not trained and "settings" not in folder.facts:  # finished by an older version
         return folder.metrics
-    checkpoint.save(folder.path / "weights.safetensors", phase.objective.state_dict(), _origin(settings))
+    checkpoint.save(folder.path / WEIGHTS, phase.objective.state_dict(), _origin(settings))
     times.end("data")
     now = {} if training else environment(fabric.device)
     result = experiment.evaluate()

@@ -20,6 +20,7 @@ from niso.files import in_shell, locked, parse_json, write_json, write_new
 from niso.results import Curve, Metric
 
 OUTPUT = "output.log"
+WEIGHTS = "weights.safetensors"
 """What a process that trains one of several runs prints."""
 RUNS = Path("runs")
 """Where run folders are by default."""

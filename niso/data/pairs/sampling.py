@@ -17,7 +17,7 @@ from niso.data.pairs.table import Scaling, Table, extremes_of, range_of, scaling
 from niso.data.pairs.transforms import make_transformations
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError
-from niso.geometry.action import Action, Transformations
+from niso.geometry.action import Transformations, composes, powers
 from niso.random import batch_rand, local_part
 
 Part = Literal["train", "validation", "test"]
@@ -294,7 +294,7 @@ class TransformedObservations(PairData):
         super().__init__(table, parts, memory, device)
         self.action, self.paired = action, f"paired by {name}"
         self._variation: Variation | None = None
-        self.views = 3 if isinstance(action, Action) else 2  # T² needs a composition
+        self.views = 3 if composes(action) else 2
 
     def vary(self, variation: Variation) -> None:
         if self.table.kind != "images":
@@ -306,11 +306,7 @@ class TransformedObservations(PairData):
         if self._variation is not None:
             x = self._variation.draw(x, size)
         t = local_part(self.action.sample(size // group)).repeat_interleave(group, dim=0)
-        powers = [t]
-        while len(powers) < views - 1:
-            assert isinstance(self.action, Action)
-            powers.append(self.action.compose(t, powers[-1]))
-        return x, *(self.action.act(x, power) for power in powers[: views - 1])
+        return x, *(self.action.act(x, power) for power in powers(self.action, t, views - 1))
 
     def sample_labelled(self, size: int) -> tuple[Float[Tensor, "local ..."], Int[Tensor, " local"]]:
         rows = self.draw(size)

@@ -13,9 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from niso.data.pairs.table import Table
 from niso.errors import InputError, counted
 from niso.files import digest
-
-SEED = 20_241_210
-"""Of the split, the same for every run (the paper's conference date)."""
+from niso.random import EVALUATION_SEED
 
 
 class Parts(NamedTuple):
@@ -136,7 +134,7 @@ def _drawn(units: np.ndarray, validation: float, test: float) -> Parts:
     """Parts of units drawn at random. The largest one, of several the last drawn, is left to train on."""
     names, counts = np.unique(units, return_counts=True)
     sizes = dict(zip(names.tolist(), counts.tolist(), strict=True))
-    left = np.random.default_rng(SEED).permutation(names).tolist()
+    left = np.random.default_rng(EVALUATION_SEED).permutation(names).tolist()
     largest = max(reversed(left), key=sizes.__getitem__)
     held_out = list[np.ndarray]()
     for share in (validation, test):

@@ -28,12 +28,10 @@ from niso.methods.config import IsometryConfig, MethodConfig
 from niso.methods.isometry import neural_isometry
 from niso.methods.method import Networks
 from niso.model import IsometryObjective
-from niso.random import local_part
+from niso.random import EVALUATION_SEED, local_part
 from niso.results import SECONDS_WALL, Metric, Result
 from niso.spectrum import Spectrum, SpectrumModule
 
-EVALUATION_SEED = 20_241_210
-"""Of the held-out crops and motions, the same for every run (the paper's conference date)."""
 VALIDATION_SEED = 20_241_211
 """Of the validation crops and motions."""
 EVALUATION_CROPS = 2_000

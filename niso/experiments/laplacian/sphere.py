@@ -33,6 +33,7 @@ from niso.geometry.rotations import Rotations
 from niso.linalg import polar
 from niso.methods import recipes
 from niso.methods.config import FieldConfig
+from niso.random import EVALUATION_SEED
 from niso.results import Curve, Metric
 from niso.spectrum import Spectrum
 
@@ -43,8 +44,6 @@ SAMPLINGS = {
     "icosphere": "the vertices of an icosphere with their areas",
 }
 """Samplings that a field is read on."""
-SAMPLING_SEED = 20_241_210
-"""Of the random points that a field is read at, the same for every run."""
 
 Rotated = Literal["exact", "resampled"]
 """How functions are rotated: band-limited ones by Wigner-D matrices, or any by bilinear interpolation on the grid."""
@@ -313,7 +312,7 @@ class Sphere(LaplacianExperiment):
         return {
             "finer": self.domain(4 * size, 4 * size),
             "fibonacci": fibonacci(4 * size**2),
-            "random": random(16 * size**2, SAMPLING_SEED),
+            "random": random(16 * size**2, EVALUATION_SEED),
             "icosphere": Sampling(torch.from_numpy(mesh.vertices).double(), areas / areas.mean()),
         }
 

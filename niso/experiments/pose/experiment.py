@@ -55,15 +55,13 @@ from niso.methods.evaluation import (
 )
 from niso.methods.method import Method, Networks
 from niso.networks.occlusion import PassingOcclusion
-from niso.random import process, step_seed
+from niso.random import EVALUATION_SEED, process, step_seed
 from niso.results import SECONDS_WALL, Curve, Metric, Result
 from niso.training.ahead import Ahead
 
 BATCH = evaluation.BATCH
 EXAMPLES = 256
 """Number of pairs that determine how the head's input is centred and scaled, and of those that orient the head."""
-EVALUATION_SEED = 20_241_210
-"""Seed of the held-out pairs, the same for every run (the date of the paper's conference)."""
 MAP_SKIPS = (0, 3, 9)
 """Frame skips at which maps are shown."""
 

@@ -35,9 +35,7 @@ from niso.geometry.averaging import averaged
 from niso.methods import METHODS
 from niso.training import checkpoint
 from niso.training.processes import make_fabric, network_precision
-from niso.training.run import Run
-
-WEIGHTS = "weights.safetensors"
+from niso.training.run import WEIGHTS, Run
 
 
 @dataclass(frozen=True)
