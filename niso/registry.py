@@ -27,9 +27,14 @@ class Registry(dict[str, str], Generic[T]):
         """The thing of this name.
 
         Raises:
-            InputError: there is none; the message names the nearest.
+            InputError: there is none; the message names the nearest. Or the entry names nothing that there is.
         """
         if name not in self:
             raise InputError(f"unknown {self.kind} {name!r}{nearest(name, self)}")
         module, _, attribute = self[name].rpartition(".")
-        return cast(T, getattr(import_module(module), attribute))
+        try:
+            return cast(T, getattr(import_module(module), attribute))
+        except (AttributeError, ModuleNotFoundError) as error:
+            if isinstance(error, ModuleNotFoundError) and not f"{module}.".startswith(f"{error.name}."):
+                raise  # of something that the module needs
+            raise InputError(f"{self.kind} {name!r} is registered as {self[name]}, which does not exist") from error

@@ -418,13 +418,19 @@ def write_video() -> Callable[..., Path]:
     import numpy as np
 
     def write(
-        path: Path, count: int = 12, size: tuple[int, int] = (40, 30), rotation: float = 0, faststart: bool = False
+        path: Path,
+        count: int = 12,
+        size: tuple[int, int] = (40, 30),
+        rotation: float = 0,
+        faststart: bool = False,
+        aspect: int = 1,
     ) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         with av.open(str(path), "w", options={"movflags": "faststart"} if faststart else {}) as container:
             stream = container.add_stream("mpeg4", rate=10)
             stream.width, stream.height, stream.pix_fmt = *size, "yuv420p"
             stream.bit_rate = 4_000_000
+            stream.codec_context.sample_aspect_ratio = aspect
             if rotation:
                 stream.set_display_rotation(rotation)
             for number in range(count):

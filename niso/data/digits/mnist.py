@@ -46,6 +46,29 @@ class Digits(NamedTuple):
     test_labels: Int[Tensor, " test"]
 
 
+def check_digits(name: str, data: Digits) -> Digits:
+    """A data set of this name, if it is as `Digits` says.
+
+    Raises:
+        InputError: it is not: images that are not uint8, not square or of two sizes; labels that are not one whole
+            number for each image; classes to test on of which there is nothing to train on.
+    """
+    for part, images, labels in (("train", *data[:2]), ("test", *data[2:])):
+        if not isinstance(images, Tensor) or images.dtype != torch.uint8 or images.ndim != 3 or len(images) == 0:
+            kind = getattr(images, "dtype", type(images).__name__)
+            got = f"{kind} of {tuple(getattr(images, 'shape', ()))}"
+            raise InputError(f"digits {name}: {part}_images must be uint8 tensors (n, side, side), not {got}")
+        if images.shape[1:] != (data.train_images.shape[1],) * 2:
+            sides = "×".join(map(str, images.shape[1:]))
+            raise InputError(f"digits {name}: {part}_images must be square, and all of one size, not {sides}")
+        whole = isinstance(labels, Tensor) and not (labels.is_floating_point() or labels.dtype == torch.bool)
+        if not whole or labels.shape != images.shape[:1] or labels.min() < 0:
+            raise InputError(f"digits {name}: {part}_labels must be {len(images)} whole numbers from 0 on")
+    if new := set(data.test_labels.tolist()) - set(data.train_labels.tolist()):
+        raise InputError(f"digits {name}: no training image is of the test images' class {min(new)}")
+    return data
+
+
 def mnist(data_dir: Path | None = None) -> Digits:
     """The 60,000 training and 10,000 test digits of MNIST, 28×28 pixels, not padded.
 

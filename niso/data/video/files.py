@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -18,7 +19,16 @@ if TYPE_CHECKING:
 
 EXTENSIONS = frozenset({".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".mts", ".webm"})
 
-_UPRIGHT = {90: Image.Transpose.ROTATE_90, 180: Image.Transpose.ROTATE_180, 270: Image.Transpose.ROTATE_270}
+_UPRIGHT = {
+    (-1, 0, 0, -1): Image.Transpose.ROTATE_180,
+    (0, -1, 1, 0): Image.Transpose.ROTATE_90,
+    (0, 1, -1, 0): Image.Transpose.ROTATE_270,
+    (-1, 0, 0, 1): Image.Transpose.FLIP_LEFT_RIGHT,
+    (1, 0, 0, -1): Image.Transpose.FLIP_TOP_BOTTOM,
+    (0, 1, 1, 0): Image.Transpose.TRANSPOSE,
+    (0, -1, -1, 0): Image.Transpose.TRANSVERSE,
+}
+"""What shows a frame as its display matrix says, which takes a point (x, y) to (ax + cy, bx + dy), by (a, b, c, d)."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +49,8 @@ class Video:
 
 
 def read_video(path: Path, every: int = 1) -> Iterator[tuple[float, Image.Image]]:
-    """Every n-th frame in display order: its time in seconds and its image, upright by the file's rotation.
+    """Every n-th frame in display order: its time in seconds and its image as the file says that it is to be shown:
+    turned or mirrored, with square pixels.
 
     Raises:
         InputError: at once if nothing can be decoded or the extra `video` is not installed; after the last good frame
@@ -62,14 +73,27 @@ def read_video(path: Path, every: int = 1) -> Iterator[tuple[float, Image.Image]
                     raise InputError(f"{path.name} is truncated or damaged: {good} frames can be decoded")
                 end = frame.time if frame.time is not None else good / float(stream.average_rate or 1)
                 if good % every == 0:
-                    image, turn = frame.to_image(), _UPRIGHT.get(frame.rotation % 360)
-                    yield end, image if turn is None else image.transpose(turn)
+                    yield end, _shown(frame, stream)
             _check_end(path, container, stream, good, end)
     except FileNotFoundError as error:
         raise InputError(f"{path} is missing") from error
     except av.FFmpegError as error:
         what = f"is truncated or damaged: {good} frames can be decoded" if good else "cannot be decoded"
         raise InputError(f"{path.name} {what} ({error.strerror})") from error
+
+
+def _shown(frame: Any, stream: Any) -> Image.Image:
+    """A frame as it is to be shown."""
+    image: Image.Image = frame.to_image()
+    aspect = float(stream.sample_aspect_ratio or 1)  # width of a pixel over its height
+    if aspect != 1:
+        image = image.resize((max(1, round(image.width * aspect)), image.height), Image.Resampling.BICUBIC)
+    matrices = [bytes(data) for data in frame.side_data if data.type.name == "DISPLAYMATRIX"]
+    if not matrices:
+        return image
+    a, b, _, c, d = (round(entry / (1 << 16)) for entry in struct.unpack("=5i", matrices[0][:20]))
+    turn = _UPRIGHT.get((a, b, c, d))
+    return image if turn is None else image.transpose(turn)
 
 
 def count_frames(path: Path) -> int:
@@ -101,10 +125,12 @@ def _check_end(path: Path, container: Any, stream: Any, good: int, end: float) -
     """Raise InputError where the file promised more frames; some decoders end early without an error."""
     if not good:
         raise InputError(f"{path.name} holds no frame that can be decoded")
-    if stream.frames and good < stream.frames:
+    rate = float(stream.average_rate or 1)
+    whole = stream.duration is not None and end >= float(stream.duration * stream.time_base) - 2 / rate
+    if stream.frames and good < stream.frames and not whole:  # frames that an edit list hides count as stored, too
         raise InputError(f"{path.name} is truncated: {good} of its {stream.frames} frames can be decoded")
     promised = _seconds(container)  # sound may be a little longer
-    if not stream.frames and end < 0.9 * promised - 1 / float(stream.average_rate or 1):
+    if not stream.frames and end < 0.9 * promised - 1 / rate:
         raise InputError(f"{path.name} is truncated: {end:.1f} of its {promised:.1f} seconds can be decoded")
 
 

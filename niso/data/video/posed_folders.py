@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -76,7 +76,8 @@ def colmap(model: Path, images: Path, name: str | None = None) -> Sequence:
     if len(sizes) != 1:
         listed = ", ".join(f"{width}×{height}" for height, width in sizes) or "there are none"
         raise InputError(f"the images of {model} must be of one size ({listed})")
-    registered = {file: number for number, file in enumerate(sorted(known, key=natural)) if file in rows}
+    numbered = _numbered([images / file for file in known])
+    registered = {file: numbered[images / file] for file in sorted(known, key=natural) if file in rows}
     seven = torch.tensor([rows[file][0] for file in registered], dtype=torch.float64)
     unit = seven[:, :4] / seven[:, :4].norm(dim=-1, keepdim=True)  # a quaternion 0 becomes NaN, which is named
     poses, problems = from_world_to_camera(roma.unitquat_to_rotmat(roma.quat_wxyz_to_xyzw(unit)), seven[:, 4:])
@@ -99,7 +100,7 @@ def nerfstudio(path: Path, name: str | None = None) -> Sequence:
     """
     path = path / "transforms.json" if path.is_dir() else path
     try:
-        content = parse_json(path.read_text(encoding="utf-8"))
+        content = parse_json(path.read_text(encoding="utf-8-sig"))
         named = [(_with_extension(path.parent / frame["file_path"]), frame) for frame in content["frames"]]
         named.sort(key=lambda pair: natural(pair[0].as_posix()))
         images = [image for image, _ in named]
@@ -107,6 +108,9 @@ def nerfstudio(path: Path, name: str | None = None) -> Sequence:
         lenses = {_nerfstudio_lens({**content, **frame}) for _, frame in named}
         if matrices.shape != (len(named), 4, 4) or not named:
             raise ValueError("its matrices are not 4×4, or there are none")
+        last = matrices[matrices.isfinite().all(-1).all(-1), 3]  # those that are not finite are named one by one
+        if ((last - last.new_tensor([0.0, 0.0, 0.0, 1.0])).abs() > 1e-6).any():
+            raise ValueError("the last row of a matrix is not 0, 0, 0, 1: it may be transposed")
     except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         problem = f"{type(error).__name__}: {error}"
         raise InputError(f"cannot read cameras from {path} ({problem}): give nerfstudio's transforms.json") from error
@@ -120,10 +124,19 @@ def nerfstudio(path: Path, name: str | None = None) -> Sequence:
     turned = (matrices[:, :3, :3] * torch.tensor([1.0, -1.0, -1.0], dtype=torch.float64)).mT
     poses, problems = from_world_to_camera(turned, -(turned @ matrices[:, :3, 3:])[..., 0])
     there = {found for folder in {image.parent for image in images} if folder.is_dir() for found in _images(folder)}
-    order = sorted(there.union(images), key=lambda image: natural(image.as_posix()))
-    listed = set(images)
-    numbers = [number for number, image in enumerate(order) if image in listed]
+    numbered = _numbered(there.union(images))
+    numbers = [numbered[image] for image in images]
     return Sequence(name or path.resolve().parent.name, images, numbers, poses, problems=problems)
+
+
+def _numbered(images: Iterable[Path]) -> dict[Path, int]:
+    """The number of each frame, in the order of names. Between folders a number is left out: frames of two cameras are
+    no neighbours."""
+    numbered, number, folder = dict[Path, int](), -1, None
+    for image in sorted(images, key=lambda image: natural(image.as_posix())):
+        number += 1 if folder in (None, image.parent) else 2
+        numbered[image], folder = number, image.parent
+    return numbered
 
 
 def _images(folder: Path) -> list[Path]:
@@ -137,7 +150,7 @@ def _images(folder: Path) -> list[Path]:
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         remedy = "give a COLMAP model in text form (colmap model_converter --output_type TXT)"
         raise InputError(f"cannot read {path} ({getattr(error, 'strerror', error)}): {remedy}") from error
@@ -170,6 +183,10 @@ def _colmap_images(path: Path) -> Iterator[tuple[int, list[str]]]:
     lines = list(_lines(path))
     while lines and not lines[-1][1].strip():
         lines.pop()
+    for number, line in lines[1::2]:
+        fields = line.split(maxsplit=9)
+        if len(fields) == 10 and Path(fields[-1]).suffix.lower() in EXTENSIONS:
+            raise InputError(f"{path}, line {number}: the line of points, which may be empty, is missing before it")
     yield from ((number, line.strip().split(maxsplit=9)) for number, line in lines[::2])
 
 

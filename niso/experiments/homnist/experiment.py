@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from niso.config import SPECTRAL, Optimisation
 from niso.data.digits import DIGITS, SHIPPED
 from niso.data.digits.homnist import PUBLISHED_DISTRIBUTION, GeneratedTestSet, PerturbedDigits, PublishedTestSet
-from niso.data.digits.mnist import pad, signed
+from niso.data.digits.mnist import check_digits, pad, signed
 from niso.data.transformed import labelled, related
 from niso.errors import InputError
 from niso.experiments import partial_views
@@ -58,6 +58,18 @@ def spread(count: int, total: int) -> Int[Tensor, " count"]:
     """Indices of `count` out of `total`, or of all, spread evenly: MNIST's first test digits are the easier ones."""
     count = min(count, total)
     return torch.arange(count) * total // count
+
+
+def spread_over_classes(count: int, labels: Int[Tensor, " total"]) -> Int[Tensor, " count"]:
+    """Indices of `count` out of all, spread evenly; over each class where classes come in an order by which some
+    would else be all, or none, of them."""
+    index = spread(count, len(labels))
+    rest = torch.ones(len(labels), dtype=torch.bool)
+    rest[index] = False
+    classes = labels.unique()
+    if all(torch.equal(labels[part].unique(), classes) for part in (index, rest.nonzero()[:, 0])) or count < 1:
+        return index
+    return labels.argsort(stable=True)[spread(count, len(labels))].sort().values
 
 
 class Scores(NamedTuple):
@@ -150,15 +162,15 @@ class Homnist(Experiment):
 
     def build(self) -> None:
         config = self.config
-        data = DIGITS.find(config.digits)(self.data_dir)
+        data = check_digits(config.digits, DIGITS.find(config.digits)(self.data_dir))
         images, labels = pad(data.train_images), data.train_labels
         apart = torch.zeros(len(labels), dtype=torch.bool)
-        apart[spread(round(config.validation * len(labels)), len(labels))] = True
+        apart[spread_over_classes(round(config.validation * len(labels)), labels)] = True
         self.validation_images, self.validation_labels = images[apart], labels[apart]
         self.train_images, self.train_labels = images[~apart].to(self.device), labels[~apart].to(self.device)
         self.test_images, self.test_labels = pad(data.test_images), data.test_labels
         if config.test_digits is not None and not config.published:
-            index = spread(config.test_digits, len(self.test_labels))
+            index = spread_over_classes(config.test_digits, self.test_labels)
             self.test_images, self.test_labels = self.test_images[index], self.test_labels[index]
         self.action, self.test_action = make_actions(config.action)
         self.test_set = self._test_set()

@@ -173,6 +173,10 @@ class Shapes(Experiment):
             )
         per_class = config.train_shapes + config.test_shapes
         self.shapes, self.left_out = without_small_classes(self.shapes, config.leave_out, per_class)
+        if len(self.shapes.classes) < 2:
+            raise InputError(
+                f"{self.shapes.folder} has one class of shapes, {self.shapes.classes[0]}: give others, too"
+            )
         if self.left_out and process()[0] == 0:
             few = ", ".join(f"{name} ({count})" for name, count in self.left_out.items())
             print(f"left out, with fewer than the {per_class} shapes a class that are needed: {few}", file=sys.stderr)

@@ -88,6 +88,10 @@ def _read_off(content: bytes) -> tuple[Rows, Rows]:
     """See https://people.sc.fsu.edu/~jburkardt/data/off/off.html."""
     lines = _lines(content)
     head = next(lines, [""])
+    if head[0][:3].upper() == "OFF" and head[0][3:].isdigit():  # as many files of ModelNet have it
+        head = ["OFF", head[0][3:], *head[1:]]
+    if head[0][-4:].upper() == "4OFF":
+        raise ValueError("its points have four coordinates (4OFF): save three")
     if not head[0].upper().endswith("OFF") or head[1:2] == ["BINARY"]:
         raise ValueError("it does not begin with OFF, the header of the text format")
     counts = head[1:] or next(lines, [])

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from niso.data.digits import mnist as module
-from niso.data.digits.mnist import FILES, MIRRORS, Digits, embedded, mnist, pad, signed
+from niso.data.digits.mnist import FILES, MIRRORS, Digits, check_digits, embedded, mnist, pad, signed
 from niso.errors import InputError
 
 TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS = FILES
@@ -190,3 +190,32 @@ def test_padding_and_range() -> None:
     assert torch.equal(padded[:, 6:-6, 6:-6], images) and padded.sum() == images.sum()
     values = signed(padded)
     assert values.dtype == torch.float32 and set(values.unique().tolist()) == {-1.0, 1.0}
+
+
+BLACK = torch.zeros(6, 8, 8, dtype=torch.uint8)
+GOOD = Digits(BLACK, torch.arange(6) % 3, BLACK[:2], torch.ones(2).int())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"train_images": BLACK.float()},
+            r"train_images must be uint8 tensors .*, not torch.float32 of \(6,",
+        ),
+        (
+            {"train_images": BLACK.numpy()},
+            r"train_images must be uint8 tensors .*, not uint8 of \(6, 8, 8\)",
+        ),
+        ({"test_images": torch.zeros(2, 3, 8, 8).byte()}, r"test_images must be uint8 tensors .* of \(2, 3, 8, 8\)"),
+        ({"test_images": torch.zeros(2, 9, 9).byte()}, "test_images must be square, and all of one size, not 9×9"),
+        ({"train_images": torch.zeros(6, 8, 9).byte()}, "train_images must be square, and all of one size, not 8×9"),
+        ({"train_labels": torch.arange(5)}, "train_labels must be 6 whole numbers"),
+        ({"test_labels": torch.ones(2)}, "test_labels must be 2 whole numbers"),
+        ({"test_labels": torch.tensor([0, 7])}, "no training image is of the test images' class 7"),
+    ],
+)
+def test_data_sets_that_are_not_as_they_should_be_are_named(changes, message):
+    assert check_digits("mine", GOOD) is GOOD
+    with pytest.raises(InputError, match=f"digits mine: {message}"):
+        check_digits("mine", GOOD._replace(**changes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import sys
 import wave
 from itertools import islice
@@ -59,6 +60,32 @@ def test_frames_are_upright(write_video, tmp_path, rotation, corner):
     assert image.size == ((30, 40) if rotation % 180 else (40, 30))
     red, green, blue = image.getpixel(corner)
     assert red > 150 and max(green, blue) < 100
+
+
+MATRICES = [(-1, 0, 0, 1), (1, 0, 0, -1), (0, 1, 1, 0), (0, -1, -1, 0), (0, 1, -1, 0), (0, -1, 1, 0), (-1, 0, 0, -1)]
+
+
+@pytest.mark.parametrize("matrix", MATRICES)
+def test_frames_are_shown_by_the_display_matrix(write_video, tmp_path, matrix):
+    """Which takes (x, y) to (ax + cy, bx + dy): turned, or mirrored. The red corner is the upper left one."""
+    path = write_video(tmp_path / "walk.mp4")
+    content = bytearray(path.read_bytes())
+    place = content.index(b"tkhd") + 44
+    a, b, c, d = (entry << 16 for entry in matrix)
+    content[place : place + 36] = struct.pack(">9i", a, b, 0, c, d, 0, 0, 0, 1 << 30)
+    path.write_bytes(content)
+    ((_, image), *_), problem = decoded(path)
+    assert problem == "" and image.size == ((40, 30) if matrix[0] else (30, 40))
+    x, y = (-matrix[0] - matrix[2], -matrix[1] - matrix[3])  # the upper left corner is at (−1, −1)
+    corner = (5 if x < 0 else image.width - 5, 5 if y < 0 else image.height - 5)
+    red, green, blue = image.getpixel(corner)
+    assert red > 150 and max(green, blue) < 100
+
+
+def test_pixels_become_square(write_video, tmp_path):
+    frames, problem = decoded(write_video(tmp_path / "wide.mp4", aspect=2))
+    assert problem == "" and frames[0][1].size == (80, 30)
+    assert [grey(image.resize((40, 30))) for _, image in frames[:3]] == [0, 20, 40]
 
 
 @pytest.mark.parametrize("share", [0.5, 0.8, 0.99])

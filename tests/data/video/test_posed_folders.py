@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -158,7 +159,7 @@ def edit(place, old, new):
         ({"change": edit(2, 8, "9")}, r"images\.txt, line 3: it is not an image"),
         ({"change": edit(4, 3, "north")}, r"images\.txt, line 5: it is not an image"),
         ({"change": edit(4, 9, "frame11.png")}, "image frame11.png comes twice"),
-        ({"change": lambda lines: lines.insert(2, "")}, "it is not an image"),
+        ({"change": lambda lines: lines.insert(2, "")}, "the line of points, .*, is missing before it"),
         ({"numbers": []}, "one size .there are none"),
     ],
 )
@@ -215,6 +216,52 @@ def test_nerfstudio_files_that_are_not(tmp_path, content):
     (tmp_path / "transforms.json").write_text(content)
     with pytest.raises(InputError, match=r"cannot read cameras from .*transforms\.json"):
         nerfstudio(tmp_path)
+
+
+def test_transposed_matrices_are_refused(tmp_path):
+    images(tmp_path / "images")
+    path = write_nerfstudio(tmp_path) / "transforms.json"
+    content = json.loads(path.read_text())
+    for frame in content["frames"]:
+        frame["transform_matrix"] = np.transpose(frame["transform_matrix"]).tolist()
+    path.write_text(json.dumps(content))
+    with pytest.raises(InputError, match="the last row of a matrix is not 0, 0, 0, 1: it may be transposed"):
+        nerfstudio(tmp_path)
+
+
+def test_frames_of_two_folders_are_no_neighbours(tmp_path):
+    folder = images(tmp_path / "images")
+    model = write_colmap(tmp_path / "sparse")
+    path = write_nerfstudio(tmp_path) / "transforms.json"
+    for file in (path, model / "images.txt"):
+        text = file.read_text()
+        for number in range(12):
+            text = re.sub(rf"(?<=[/ ])frame{number}\.png", f"{'ab'[number > 7]}/frame{number}.png", text)
+        file.write_text(text)
+    for number in range(12):
+        place = folder / "ab"[number > 7] / f"frame{number}.png"
+        place.parent.mkdir(exist_ok=True)
+        (folder / f"frame{number}.png").rename(place)
+    for found in (colmap(model, folder), nerfstudio(tmp_path)):
+        np.testing.assert_allclose(found.poses, POSES.numpy(), atol=1e-9)
+        assert found.numbers == [*range(8), *range(9, 13)]
+
+
+def test_files_with_a_byte_order_mark_are_read(tmp_path):
+    folder = images(tmp_path / "images")
+    model, path = write_colmap(tmp_path / "sparse"), write_nerfstudio(tmp_path) / "transforms.json"
+    for file in (path, model / "images.txt", model / "cameras.txt"):
+        file.write_text(file.read_text(), encoding="utf-8-sig")
+    assert colmap(model, folder).numbers == nerfstudio(tmp_path).numbers == list(range(12))
+
+
+def test_colmap_images_without_their_lines_of_points(tmp_path):
+    folder = images(tmp_path / "images")
+    model = write_colmap(tmp_path / "sparse")
+    rows = [line for line in (model / "images.txt").read_text().splitlines() if "frame" in line]
+    (model / "images.txt").write_text("\n".join(rows))
+    with pytest.raises(InputError, match=r"images.txt, line 2: the line of points, .*, is missing before it"):
+        colmap(model, folder)
 
 
 def test_nerfstudio_names_an_image_once(tmp_path):

@@ -10,7 +10,7 @@ import torch
 
 from niso.config import Hardware, Optimisation
 from niso.data.digits.mnist import embedded, pad, signed
-from niso.experiments.homnist.experiment import Homnist, Scores, spread
+from niso.experiments.homnist.experiment import Homnist, Scores, spread, spread_over_classes
 from niso.experiments.homnist.presets import PRESETS
 from niso.experiments.known import known
 from niso.methods import METHODS
@@ -292,6 +292,16 @@ def test_transformers_take_the_place_of_convolutions():
     )
     assert experiment.method.grid == (6, 6)
     assert experiment.encode(experiment.train_images[:3]).shape == (3, 8, 6)
+
+
+def test_every_class_is_held_out_and_trained_on():
+    """Also where labels come in turns, of which every tenth is of one class."""
+    for labels in (torch.arange(200) % 10, torch.arange(200) // 20):
+        index = spread_over_classes(20, labels)
+        assert labels[index].bincount().tolist() == [2] * 10 and (index.diff() > 0).all()
+    mixed = torch.randint(3, (99,), generator=torch.Generator().manual_seed(0))
+    assert torch.equal(spread_over_classes(30, mixed), spread(30, 99))
+    assert len(spread_over_classes(0, mixed)) == 0 and len(spread_over_classes(99, mixed)) == 99
 
 
 def test_test_digits_are_spread_evenly():

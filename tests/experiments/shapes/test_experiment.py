@@ -14,6 +14,7 @@ import torch
 from niso.config import Hardware, Optimisation
 from niso.data.shapes import prepared
 from niso.data.shapes.family import PLANS
+from niso.data.shapes.prepared import open_shapes
 from niso.errors import InputError
 from niso.experiments.shapes import maps as shapes_maps
 from niso.experiments.shapes.experiment import Shapes, last_of_each_class
@@ -121,6 +122,11 @@ def test_metrics_are_those_described(folder, method):
     assert all(value == value and value >= 0 for value in result.metrics.values())
     assert (result.warped.maps is not None) == (method != "autoencoder")
     assert (result.operator is not None) == (method.startswith("niso") and method != "niso-no-basis")
+
+
+def test_one_class_is_nothing_to_classify(folder):
+    with pytest.raises(InputError, match=r"has one class of shapes to tell, .*: give more"):
+        make(folder, leave_out=tuple(open_shapes(folder).classes[1:]))
 
 
 def test_groups_share_a_transformation_of_the_sphere(folder):

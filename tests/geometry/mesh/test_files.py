@@ -123,6 +123,7 @@ BROKEN = {
     "a.off": [
         ("", "does not begin with OFF"),
         ("OFF BINARY\n", "does not begin with OFF"),
+        ("4OFF\n3 1 0\n", "its points have four coordinates"),
         ("OFF\n", "is truncated: it has no counts"),
         ("OFF\n3 1 0\n0 0 0\n1 0 0\n0 1\n3 0 1 2\n", "a vertex has fewer than three coordinates"),
         ("OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1\n", "a face has fewer corners than announced"),

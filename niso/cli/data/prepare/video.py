@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from niso.cli.data.prepare.common import Preparing
 from niso.config import require
 from niso.data.video import footage
 from niso.data.video.preparation import Preparation, prepare
+from niso.data.video.prepared import open_frames
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,4 +58,7 @@ class Options(Preparing):
         draw = footage.draw(videos, self.held_out, self.test, self.seed)
         sequences = footage.sequences(videos, self.every)
         work = partial(prepare, sequences, self.out, self.workers, self.preparation, draw=draw)
-        return self.prepare_all(work, len(videos), "sequences")
+        status = self.prepare_all(work, len(videos), "sequences")
+        if lost := sorted(set(self.test) - set(open_frames(self.out).names)):
+            print(f"refused, and so not there to test on: {', '.join(lost)}", file=sys.stderr)
+        return status

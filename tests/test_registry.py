@@ -1,0 +1,37 @@
+"""Registries: names, and what happens where an entry is wrong."""
+
+import pytest
+
+from niso.errors import InputError
+from niso.registry import Registry
+
+THINGS: Registry[object] = Registry(
+    "thing",
+    {
+        "dumps": "json.dumps",
+        "typo": "json.dump5",
+        "nowhere": "no_such_module.Thing",
+        "below": "json.no_such_part.Thing",
+    },
+)
+
+
+def test_what_is_named_is_found():
+    import json
+
+    assert THINGS.find("dumps") is json.dumps
+    with pytest.raises(InputError, match="unknown thing 'dump'; did you mean dumps"):
+        THINGS.find("dump")
+
+
+@pytest.mark.parametrize("name", ["typo", "nowhere", "below"])
+def test_entries_of_nothing_are_named(name):
+    with pytest.raises(InputError, match=f"thing '{name}' is registered as {THINGS[name]}, which does not exist"):
+        THINGS.find(name)
+
+
+def test_what_a_module_needs_is_its_own_matter(tmp_path, monkeypatch):
+    (tmp_path / "needs_more.py").write_text("import no_such_dependency\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="no_such_dependency"):
+        Registry("thing", {"needs": "needs_more.Thing"}).find("needs")
