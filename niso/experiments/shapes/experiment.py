@@ -175,7 +175,7 @@ class Shapes(Experiment):
         self.shapes, self.left_out = without_small_classes(self.shapes, config.leave_out, per_class)
         if len(self.shapes.classes) < 2:
             raise InputError(
-                f"{self.shapes.folder} has one class of shapes, {self.shapes.classes[0]}: give others, too"
+                f"{self.shapes.folder} has one class of shapes to tell, {self.shapes.classes[0]}: give more"
             )
         if self.left_out and process()[0] == 0:
             few = ", ".join(f"{name} ({count})" for name, count in self.left_out.items())
