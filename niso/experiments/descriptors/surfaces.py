@@ -72,7 +72,7 @@ class Example(NamedTuple):
 
 
 def base_meshes(kind: Surfaces, count: int, vertices: int, data_dir: Path | None) -> list[tuple[str, Mesh]]:
-    """So many surfaces and their names: class by class in turn, or the files of a folder.
+    """So many surfaces and their names: class by class in turn, or files of a folder, spread evenly over all.
 
     Raises:
         InputError: the folder has fewer meshes.
@@ -81,7 +81,8 @@ def base_meshes(kind: Surfaces, count: int, vertices: int, data_dir: Path | None
         files = files_below(data_dir, SUFFIXES)
         if len(files) < count:
             raise InputError(f"{data_dir} has {len(files)} meshes, and {count} are needed: add some, or ask for fewer")
-        return [(str(path.relative_to(data_dir)), read_mesh(path)) for path in files[:count]]
+        taken = [files[number * len(files) // count] for number in range(count)]
+        return [(str(path.relative_to(data_dir)), read_mesh(path)) for path in taken]
     if kind == "tori":
         rows = max(6, round((2.5 * vertices) ** 0.5))
         ring = torus(rows, max(4, round(vertices / rows)))
