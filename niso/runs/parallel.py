@@ -171,7 +171,8 @@ class _Task:
         if stamp == self.stamp or not (log := self.run.log):
             return
         self.stamp, (self.phase, columns) = stamp, list(log.items())[-1]
-        self.steps = self.run.steps_of(self.phase)
+        name = {"pretrain": "training"}.get(self.phase, self.phase)
+        self.steps = getattr(getattr(self.job.settings.config, name, None), "steps", None)
         steps, seconds = columns["step"][-10:], columns["seconds"][-10:]
         rate = (steps[-1] - steps[0]) / max(seconds[-1] - seconds[0], 1e-3)
         self.step, self.rate = int(steps[-1]), f"{rate:.1f} steps/s" if len(steps) > 1 else ""

@@ -301,11 +301,11 @@ def test_wrong_calls(pose, make_run, prepared_frames, torus_run, tmp_path):
     out = tmp_path / "out"
     calls = {
         (): "VIDEO",
-        (tmp_path / "one",): "at least two frames are needed, and there is 1",
+        (tmp_path / "one",): "at least two frames are needed, after any --skip, and there is 1",
         (tmp_path / "empty",): "holds no images",
         (walk, "--checkpoint", run, "--skip", "-1"): "skip",
-        (walk, "--checkpoint", run, "--skip", "2"): "at least two frames are needed, and there is 1",
-        (tmp_path / "one", "--checkpoint", run): "at least two frames are needed, and there is 1",
+        (walk, "--checkpoint", run, "--skip", "2"): "at least two frames are needed, after any --skip, and there is 1",
+        (tmp_path / "one", "--checkpoint", run): "at least two frames are needed, after any --skip, and there is 1",
         (walk, "--checkpoint", run, "--sequence", "a"): "is not a prepared folder",
         (walk, "--checkpoint", tmp_path / "empty"): "is neither a run folder nor a saved model",
         (walk, "--checkpoint", run / "checkpoints/head.safetensors"): "give the run folder",
