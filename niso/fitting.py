@@ -120,8 +120,9 @@ def fit(
             if out is None:
                 raise KeyboardInterrupt from error
             raise
-    for parameter, requires_grad in trainable.items():  # which the training of a head has frozen
-        parameter.requires_grad_(requires_grad)
+        finally:
+            for parameter, requires_grad in trainable.items():  # which the training of a head has frozen
+                parameter.requires_grad_(requires_grad)
     experiment = made[0]
     assert experiment.result is not None
     run = None if out is None else Path(out)
