@@ -39,15 +39,18 @@ def check_pinhole(lens: Lens) -> None:
     Distortion is as OpenCV defines it.
 
     Raises:
-        InputError: it has another projection, distorts more than `MILD`, or its distortion cannot be judged.
+        InputError: it has another projection, a focal length that is not positive, distorts more than `MILD`, or its
+            distortion cannot be judged.
     """
     remedy = "undistort the images, e.g. by `colmap image_undistorter`"
     if lens.model not in MODELS:
         raise InputError(f"its lens {lens.model} is not a pinhole (one of {', '.join(MODELS)}): {remedy}")
+    if any(half <= 0 for half in lens.half):
+        raise InputError("its focal length or its image's size is not positive: correct it")
     numbers = (*lens.radial, *lens.divided, *lens.tangential)
     if not any(numbers):
         return
-    if not all(map(math.isfinite, (*numbers, *lens.half))) or min(lens.half) <= 0:
+    if not all(map(math.isfinite, (*numbers, *lens.half))):
         raise InputError(f"its lens is distorted, and its focal length or the images' size is not known: {remedy}")
     corner = math.hypot(min(lens.half), min(lens.half))
     shift = max(_shift(lens, corner * step / _STEPS) for step in range(1, _STEPS + 1))

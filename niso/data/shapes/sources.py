@@ -14,6 +14,8 @@ from niso.errors import InputError, nearest
 from niso.files import files_below
 
 SUFFIXES = (".off", ".obj", ".ply")
+UNREAD = (".stl", ".glb", ".gltf", ".dae", ".fbx", ".3ds", ".wrl", ".vtk", ".vtp", ".msh", ".mesh", ".usd", ".blend")
+"""Other formats of meshes: a shape that has no other file would be missing without a word."""
 RELEASED = ("base", "mobius", "base_sphere", "mobius_sphere")
 
 
@@ -55,8 +57,8 @@ def find_sources(given: Path, labels: Path | None = None, leave_out: Sequence[st
         leave_out: classes to leave out.
 
     Raises:
-        InputError: there are no shapes; a mesh is in no class's folder; a label or a file is missing; two files
-            have the same class and name; a class to leave out does not exist.
+        InputError: there are no shapes; a mesh is in no class's folder, or of a format that is not read; a label or a
+            file is missing; two files have the same class and name; a class to leave out does not exist.
     """
     if not given.exists():
         raise InputError(f"{given} does not exist: give a folder of meshes, or a CSV file of labels")
@@ -75,6 +77,13 @@ def find_sources(given: Path, labels: Path | None = None, leave_out: Sequence[st
         named = _of_table(labels, root)
     else:
         named = [(path.parent.name, path) for path in root.glob("[!.]*/*") if _is_mesh(path)]
+        read = {path.with_suffix("") for _, path in named}
+        lost = [path for path in files_below(root, UNREAD) if path.with_suffix("") not in read]
+        if lost:
+            raise InputError(
+                f"{lost[0]} is of a format that is not read{f', and {len(lost) - 1} more are' if lost[1:] else ''}: "
+                f"convert it to one of {', '.join(SUFFIXES)}, or move it away"
+            )
         outside = [path for path in files_below(root, SUFFIXES) if path.parent.parent != root]
         if named and outside:
             raise InputError(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import roma
 import torch
@@ -51,7 +51,7 @@ def colmap(model: Path, images: Path, name: str | None = None) -> Sequence:
 
     Args:
         model: folder with images.txt and cameras.txt; `colmap model_converter --output_type TXT` writes them.
-        images: the folder of all images, which images.txt names relative to it.
+        images: the folder of all images, which images.txt names relative to it; scaled copies will do.
 
     Raises:
         InputError: a file is missing or not COLMAP's, a lens is not nearly a pinhole, images are of mixed sizes, or
@@ -59,26 +59,30 @@ def colmap(model: Path, images: Path, name: str | None = None) -> Sequence:
     """
     known = {path.relative_to(images).as_posix(): path for path in _images(images)}
     cameras = _colmap_cameras(model / "cameras.txt")
-    rows = dict[str, tuple[list[float], tuple[int, int]]]()
+    rows, used = dict[str, list[float]](), set[str]()
     for line, fields in _colmap_images(model / "images.txt"):
         try:
             _, *values, camera, file = fields
-            row = [float(value) for value in values], cameras[camera]
-            if len(values) != 7:
+            row = [float(value) for value in values]
+            if len(values) != 7 or camera not in cameras:
                 raise ValueError
-        except (KeyError, ValueError) as error:
+        except ValueError as error:
             raise InputError(f"{model / 'images.txt'}, line {line}: it is not an image of COLMAP's") from error
         if file in rows:
             raise InputError(f"{model / 'images.txt'}, line {line}: image {file} comes twice")
         rows[file] = row
+        used.add(camera)
         known.setdefault(file, images / file)
-    sizes = sorted({size for _, size in rows.values()})
+    for place, lens, _ in (cameras[camera] for camera in sorted(used)):
+        with _naming(place):
+            check_pinhole(lens)
+    sizes = sorted({cameras[camera].size for camera in used})
     if len(sizes) != 1:
         listed = ", ".join(f"{width}×{height}" for height, width in sizes) or "there are none"
         raise InputError(f"the images of {model} must be of one size ({listed})")
     numbered = _numbered([images / file for file in known])
     registered = {file: numbered[images / file] for file in sorted(known, key=natural) if file in rows}
-    seven = torch.tensor([rows[file][0] for file in registered], dtype=torch.float64)
+    seven = torch.tensor([rows[file] for file in registered], dtype=torch.float64)
     unit = seven[:, :4] / seven[:, :4].norm(dim=-1, keepdim=True)  # a quaternion 0 becomes NaN, which is named
     poses, problems = from_world_to_camera(roma.unitquat_to_rotmat(roma.quat_wxyz_to_xyzw(unit)), seven[:, 4:])
     paths, numbers = [known[file] for file in registered], list(registered.values())
@@ -157,8 +161,13 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     yield from ((number, line) for number, line in enumerate(lines, 1) if not line.startswith("#"))
 
 
-def _colmap_cameras(path: Path) -> dict[str, tuple[int, int]]:
-    """(height, width) of each camera."""
+class _Camera(NamedTuple):
+    place: str  # in its file
+    lens: Lens
+    size: tuple[int, int]  # height and width
+
+
+def _colmap_cameras(path: Path) -> dict[str, _Camera]:
     cameras = {}
     for number, line in _lines(path):
         if not line.strip():
@@ -172,9 +181,8 @@ def _colmap_cameras(path: Path) -> dict[str, tuple[int, int]]:
             raise InputError(f"{place}: it is not a camera of COLMAP's") from error
         focal = {f"fl_{side}": values.get(f"f{side}", values.get("f")) for side in "xy"}
         divided = tuple(values.get(key, 0.0) for key in ("k4", "k5", "k6"))
-        with _naming(place):
-            check_pinhole(_lens(model, {**values, **focal, "w": size[1], "h": size[0]}, ("k1", "k2", "k3"), divided))
-        cameras[camera] = size
+        lens = _lens(model, {**values, **focal, "w": size[1], "h": size[0]}, ("k1", "k2", "k3"), divided)
+        cameras[camera] = _Camera(place, lens, size)
     return cameras
 
 

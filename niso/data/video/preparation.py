@@ -113,11 +113,14 @@ def _prepare(sequence: Sequence | Video | tuple[str, str], out: Path, preparatio
 def _write_shard(path: Path, sequence: Sequence | Video, preparation: Preparation) -> Facts:
     """Write the frames one after the other, then their records; refuse mixed sizes, and too few usable frames."""
     problems = dict[int, str]() if isinstance(sequence, Video) else dict(sequence.problems)
-    size = None if isinstance(sequence, Video) else sequence.size
+    cameras = None if isinstance(sequence, Video) else sequence.size
+    size = None
     spans = dict[int, tuple[int, int]]()
     with replacing(path) as file:
         for place, name, content, actual in _encoded(sequence, preparation, problems):
-            size = size or actual
+            if size is None:
+                size = actual
+                _check_scaled(size, cameras or size)
             if actual != size:
                 sizes = " and ".join(f"{width}×{height}" for height, width in (size, actual))
                 raise InputError(f"its frames are of mixed sizes ({sizes} pixels, {name})")
@@ -148,6 +151,16 @@ def _write_shard(path: Path, sequence: Sequence | Video, preparation: Preparatio
         records["pose"] = np.nan if sequence.poses is None else sequence.poses[kept].reshape(-1, 16)
         file.write(records.tobytes())
         return {"frames": len(run), "bytes": file.tell(), "note": note.removeprefix("; ")}
+
+
+def _check_scaled(size: tuple[int, int], cameras: tuple[int, int]) -> None:
+    """Check that images are those that their cameras are of, or copies of another scale, up to rounding to pixels."""
+    (height, width), (whole_height, whole_width) = size, cameras
+    if abs(height * whole_width - width * whole_height) > max(cameras):
+        raise InputError(
+            f"its frames have {width}×{height} pixels and its cameras are of {whole_width}×{whole_height}: give the "
+            "images that the cameras were found from, or copies of another scale"
+        )
 
 
 def _encoded(

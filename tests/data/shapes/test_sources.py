@@ -112,6 +112,14 @@ def test_wrong_tables_are_named(tmp_path: Path, content: str | bytes, message: s
     assert message in refusal(table)
 
 
+def test_no_format_is_left_out_in_silence(tmp_path: Path) -> None:
+    touch(tmp_path, "a/1.off", "a/1.stl", "b/1.off")
+    assert [source.name for source in find_sources(tmp_path)] == ["a/1", "b/1"]
+    touch(tmp_path, "a/2.STL", "c/1.glb")
+    with pytest.raises(InputError, match=r"2\.STL is of a format that is not read, and 1 more are: convert it"):
+        find_sources(tmp_path)
+
+
 def test_no_mesh_is_left_out_in_silence(tmp_path: Path) -> None:
     touch(tmp_path, "a/1.off", "b/1.off", "b/sub/deep.off", "lost.off")
     with pytest.raises(InputError, match=r"deep\.off is in no class's folder, and 1 more meshes are not"):

@@ -96,6 +96,7 @@ LENSES = {  # COLMAP's line, nerfstudio's facts, and why it is refused
     "OPENCV 40 30 20 20 20 15 -0.3 0 0 0": ({"fl_x": 20, "fl_y": 20, "k1": -0.3}, "distorts by 34%"),
     "OPENCV 40 30 50 50 20 15 0 0 0.2 0": ({"fl_x": 50, "fl_y": 50, "p1": 0.2}, "distorts by 25%"),
     "FULL_OPENCV 40 30 20 20 20 15 0 0 0 0 0.6 0 0 0": ({"fl_x": 20, "fl_y": 20, "k3": 0.6}, "distorts by 85%"),
+    "PINHOLE 40 30 -50 51 20 15": ({"fl_x": -50}, "its focal length .* is not positive"),
     "OPENCV_FISHEYE 40 30 50 51 20 15 0 0 0 0": (
         {"camera_model": "OPENCV_FISHEYE"}, "its lens OPENCV_FISHEYE is not a pinhole .*: undistort the images"
     ),
@@ -172,6 +173,11 @@ def test_colmap_files_that_are_not(tmp_path, options, words):
 def test_colmap_without_a_model(tmp_path):
     with pytest.raises(InputError, match=r"cannot read .*cameras\.txt .*text form"):
         colmap(tmp_path, images(tmp_path / "images"))
+
+
+def test_colmap_cameras_that_no_image_uses(tmp_path):
+    cameras = "1 PINHOLE 40 30 50 51 20 15\n2 OPENCV_FISHEYE 60 30 50 51 20 15 0 0 0 0"
+    assert len(colmap(write_colmap(tmp_path / "sparse", camera=cameras), images(tmp_path / "images")).images) == 12
 
 
 def test_colmap_cameras_of_two_sizes(tmp_path):

@@ -225,9 +225,11 @@ def test_unusable_sequences_are_named_and_leave_nothing(tmp_path):
     assert json.loads((tmp_path / "out/refused.json").read_text())["refused"] == outcome.refused
 
 
-def test_images_must_have_the_stated_size(tmp_path):
-    sequence = replace(video(tmp_path), size=(60, 80))
-    with pytest.raises(InputError, match=r"no sequence could be prepared \(cup/one: .*mixed sizes \(80×60 and 40×30"):
+def test_images_are_those_of_their_cameras_or_scaled_copies(tmp_path):
+    for number, size in enumerate([(30, 40), (60, 80), (121, 160)]):
+        assert prepare([replace(video(tmp_path), size=size)], tmp_path / f"{number}", preparation=SMALL).prepared == 1
+    sequence = replace(video(tmp_path), size=(80, 60))
+    with pytest.raises(InputError, match=r"no sequence could be .*\(cup/one: .*40×30 pixels .* cameras are of 60×80"):
         prepare([sequence], tmp_path / "out", preparation=SMALL)
     with pytest.raises(InputError, match="is not finished"):
         frames.open_frames(tmp_path / "out")
