@@ -259,7 +259,7 @@ class Fitted:
         }
         model = {f"{self._head.prefix}{name}": tensor for name, tensor in self.method.model.state_dict().items()}
         tensors = {
-            name: tensor.half() if half and tensor.is_floating_point() and "spectrum" not in name.split(".") else tensor
+            name: _halved(tensor) if half and "spectrum" not in name.split(".") else tensor
             for name, tensor in (model | dict(self._head.tensors)).items()
         }
         stored = {name: tensor.cpu().contiguous().clone() for name, tensor in tensors.items()}
@@ -404,3 +404,9 @@ def check_dense(values: Tensor) -> None:
 def _check_finite(what: str, values: Tensor) -> None:
     if not values.isfinite().all():
         raise ValueError(f"{what} hold NaN or infinite values: repair or remove them")
+
+
+def _halved(tensor: Tensor) -> Tensor:
+    """In half precision, where that can hold the values."""
+    half = tensor.half() if tensor.is_floating_point() else tensor
+    return half if half.isfinite().all() else tensor

@@ -126,7 +126,14 @@ def fit(
     experiment = made[0]
     assert experiment.result is not None
     run = None if out is None else Path(out)
-    return Fitted(experiment.method, all_settings, experiment.facts(), metrics, experiment.findings(metrics), run)
+    return Fitted(
+        experiment.method,
+        all_settings,
+        experiment.facts(),
+        metrics,
+        experiment.findings(metrics, experiment.method_name),
+        run,
+    )
 
 
 class _Kept(Pairs):

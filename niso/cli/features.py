@@ -17,7 +17,7 @@ from niso.files import check_place
 class Options:
     """Write what the model of a finished run makes of observations to an .npz file.
 
-    It holds `coefficients` (n, rank, channels) and, where the method has maps, `invariants` (n, features), which
+    It holds `coefficients` (n, rank, channels) and, where maps are isometries, `invariants` (n, features), which
     isometries do not change; `eigenvalues` of the operator; `names` of pictures, or `label`, where DATA has them.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def of_experiment(kind: type[Experiment], preset: str, config: Any) -> str:
         preset: whose values are shown.
         config: its settings.
     """
-    values = dict(_values(config))
+    values = dict(_flags(asdict(config)))
     shown = {
         f"--{flag}" + (f" {values[flag]}" if flag in values and values[flag] is not None else ""): text
         for flag, text in {**COMMON, **kind.main_settings}.items()
@@ -128,15 +128,3 @@ def _flags(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield from _flags(value, "" if name in UNNAMED else f"{flag}.")
         else:
             yield flag, value
-
-
-def _values(config: Any, prefix: str = "") -> list[tuple[str, Any]]:
-    """Flags and values of a configuration; those of its first group of training have no prefix on the command line."""
-    found = list[tuple[str, Any]]()
-    for field in fields(config):
-        value, flag = getattr(config, field.name), f"{prefix}{field.name.replace('_', '-')}"
-        if is_dataclass(value):
-            found += _values(value, "" if field.name in UNNAMED else f"{flag}.")
-        else:
-            found.append((flag, value))
-    return found

@@ -28,7 +28,24 @@ class Finding(NamedTuple):
 
     def __str__(self) -> str:
         sign = "?" if self.bad is None else "!" if self.bad else "✓"
-        return f"{sign} {self.name}: {self.measure}{f' → {self.remedy}' if self.bad else ''}"
+        return f"{sign} {self.name}: {self.measure}{f' → {self.remedy}' if self.remedy else ''}"
+
+
+class Remedy(NamedTuple):
+    """One thing to do.
+
+    Attributes:
+        text: what.
+        already: methods that do so already.
+        only: methods that can; empty for all.
+    """
+
+    text: str
+    already: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+
+    def helps(self, method: str) -> bool:
+        return method not in self.already and (not self.only or method in self.only)
 
 
 class Check(NamedTuple):
@@ -40,7 +57,7 @@ class Check(NamedTuple):
         limit: the threshold.
         above: whether values above the limit are bad; otherwise those below are.
         formula: what the value is.
-        remedy: what to do.
+        remedies: what to do.
     """
 
     good: str
@@ -49,7 +66,14 @@ class Check(NamedTuple):
     limit: float
     above: bool
     formula: str
-    remedy: str
+    remedies: tuple[Remedy, ...]
+
+
+GROUPS = ("niso-group", "niso-group-vicreg")
+OF_INVARIANTS = ("niso-contrastive", "niso-vicreg", "niso-group-vicreg")
+"""Methods with a loss on the invariants."""
+TOLD = 0.9
+"""Share of its accuracy without transformations that a head keeps under them, where invariants are good enough."""
 
 
 def _ratio(over: str, under: str) -> Callable[[Measured], float | None]:
@@ -61,6 +85,18 @@ def _against_nothing(m: Measured) -> float | None:
     return None if m.get("identity_error", 1.0) < NOTHING else _ratio("reconstruction_error", "identity_error")(m)
 
 
+def _unless_told(key: str) -> Callable[[Measured], float | None]:
+    """A measure of collapse; None where a head recognises transformed observations nearly as well as others: then
+    invariants tell them apart, however much they have in common."""
+
+    def value(m: Measured) -> float | None:
+        plain = m.get("accuracy_clean", m.get("accuracy_base"))
+        told = plain is not None and m.get("accuracy", 0.0) >= TOLD * plain
+        return None if told else m.get(key)
+
+    return value
+
+
 MAPS = Check(
     "maps know the transformation",
     "maps carry content, not the transformation alone",
@@ -68,8 +104,11 @@ MAPS = Check(
     0.5,  # half of what the mean of all observations leaves
     True,
     "relative_map_error_centred",
-    "share each T among several observations (--transform, or group) and train niso-group; a larger --group-size; "
-    "with pairs alone a smaller --rank with more latent channels makes it smaller",
+    (
+        Remedy("share each T among several observations and train niso-group", GROUPS),
+        Remedy("larger groups", only=GROUPS),
+        Remedy("a smaller --rank with more latent channels", GROUPS),
+    ),
 )
 
 CHECKS = (
@@ -80,7 +119,7 @@ CHECKS = (
         NOTHING,
         False,
         "identity_error",
-        "see whether the second view is the transformed one",
+        (Remedy("see whether the second view is the transformed one"),),
     ),
     Check(
         "predictions beat doing nothing",
@@ -89,7 +128,10 @@ CHECKS = (
         0.9,
         True,
         "reconstruction_error / identity_error",
-        "train for longer (--steps), with more latent channels or a larger --rank; see whether the loss still falls",
+        (
+            Remedy("train for longer (--steps), with more latent channels or a larger --rank"),
+            Remedy("see whether the loss still falls"),
+        ),
     ),
     MAPS,
     MAPS._replace(  # what all latents share makes this one small: only where there is no other
@@ -99,20 +141,25 @@ CHECKS = (
     Check(
         "invariants tell observations apart",
         "invariants collapse: aᵀa is nearly the same for all observations",
-        lambda m: m.get("invariants_common"),
+        _unless_told("invariants_common"),
         0.99,
         True,
         "share of the mean in aᵀa",
-        "train in groups (niso-group) or with niso-vicreg; a smaller --relative-equivariance",
+        (
+            Remedy("train in groups (niso-group)", (*GROUPS, *OF_INVARIANTS)),
+            Remedy("train niso-vicreg, whose invariants must vary", OF_INVARIANTS),
+            Remedy("a larger weight of the loss on invariants (--vicreg, --contrastive)", only=OF_INVARIANTS),
+            Remedy("a smaller weight of the equivariance loss"),
+        ),
     ),
     Check(
         "coefficients span several directions",
         "coefficients have nearly one direction",
-        lambda m: m.get("latent_rank"),
+        _unless_told("latent_rank"),
         1.5,
         False,
         "effective number of singular values of a",
-        "more latent channels, or a smaller --relative-equivariance",
+        (Remedy("more latent channels"), Remedy("a smaller weight of the equivariance loss")),
     ),
     Check(
         "the spectrum has parts",
@@ -121,7 +168,7 @@ CHECKS = (
         0.9,
         True,
         "mean of the mask exp(−|λᵢ − λⱼ|)",
-        "a larger --multiplicity, or more steps",
+        (Remedy("a larger --multiplicity", ("niso-no-multiplicity",)), Remedy("more steps")),
     ),
     Check(
         "the spectrum is not split entirely",
@@ -130,7 +177,7 @@ CHECKS = (
         0.95,
         True,
         "share of eigenvalues that are alone",
-        "a smaller --multiplicity",
+        (Remedy("a smaller --multiplicity, or one that decays (--multiplicity-decay 0.1)", ("niso-no-multiplicity",)),),
     ),
     Check(
         "latents keep their size",
@@ -139,8 +186,10 @@ CHECKS = (
         1e-3,
         False,
         "root mean square of the centred coefficients",
-        "measure the equivariance loss relative to the spread (--relative-equivariance 0.03); where plain pairs do not "
-        "take that, train niso-vicreg, which does",
+        (
+            Remedy("measure the equivariance loss relative to the spread (--relative-equivariance 0.03)"),
+            Remedy("where plain pairs do not take that, train niso-vicreg", (*GROUPS, *OF_INVARIANTS, "niso-triplet")),
+        ),
     ),
     Check(
         "held-out pairs are predicted as those trained on",
@@ -149,13 +198,17 @@ CHECKS = (
         1.5,
         True,
         "reconstruction_error / reconstruction_error_train",
-        "more data, more --crops, fewer steps or a smaller preset",
+        (Remedy("more data, fewer steps or a smaller preset"),),
     ),
 )
 
 
-def diagnose(measured: Measured) -> Iterator[Finding]:
-    """A finding for each check that the metrics allow, and one for metrics that are not finite, what is wrong first."""
+def diagnose(measured: Measured, method: str = "niso") -> Iterator[Finding]:
+    """A finding for each check that the metrics allow, and one for metrics that are not finite, what is wrong first.
+
+    Args:
+        method: the name of the one that was trained: what it does already is no remedy.
+    """
     findings = []
     measured = {key: value if math.isfinite(value) else math.nan for key, value in measured.items()}
     if broken := [key for key, value in measured.items() if math.isnan(value)]:
@@ -169,7 +222,8 @@ def diagnose(measured: Measured) -> Iterator[Finding]:
         bad = not (value <= check.limit if check.above else value >= check.limit)
         sign = "≤" if check.above else "≥"
         measure = f"{check.formula} {value:.3g} ({'not ' if bad else ''}{sign} {check.limit:g})"
-        findings.append(Finding(check.bad if bad else check.good, bad, measure, check.remedy if bad else ""))
+        remedy = "; ".join(remedy.text for remedy in check.remedies if bad and remedy.helps(method))
+        findings.append(Finding(check.bad if bad else check.good, bad, measure, remedy))
     if "relative_map_error" not in measured and "equivariance_error" in measured:
         words = "whether maps know the transformation alone cannot be measured"
         findings.append(Finding(words, None, "no two held-out pairs are known to share one T", ""))

@@ -117,14 +117,14 @@ class Experiment(ABC):
             InputError: the data is missing or damaged, or the settings do not fit it.
         """
 
-    def make_method(self, networks: Callable[[], Networks]) -> Method:
+    def make_method(self, networks: Callable[[], Networks], settings: Any = None) -> Method:
         """The untrained method of the run, on its device.
 
         Raises:
             InputError: the settings of networks and method do not fit the data.
         """
         try:
-            method = METHODS.find(self.method_name)(self.config, networks())
+            method = METHODS.find(self.method_name)(settings or self.config, networks())
         except ValueError as error:
             raise InputError(str(error)) from error
         method.precision = self.precision
@@ -196,9 +196,9 @@ class Experiment(ABC):
         raise InputError(f"models of the experiment {cls.name} cannot be loaded: it does not implement `rebuild`")
 
     @classmethod
-    def findings(cls, metrics: Mapping[str, float]) -> tuple[Finding, ...]:
-        """What metrics say is right and wrong: the command prints it after the notes of the result."""
-        return tuple(diagnose(metrics))
+    def findings(cls, metrics: Mapping[str, float], method: str) -> tuple[Finding, ...]:
+        """What the metrics of a method say is right and wrong: the command prints it after the notes of the result."""
+        return tuple(diagnose(metrics, method))
 
     @abstractmethod
     def phases(self) -> Iterator[Phase]:
@@ -224,9 +224,13 @@ def check_batch(method: Method, size: int, accumulation: int) -> None:
         accumulation: parts that each process computes its examples in.
 
     Raises:
-        InputError: a part cannot be cut into groups that share one T, or has too few observations to compare.
+        InputError: the batch does not divide, a part cannot be cut into groups that share one T, or has too few
+            observations to compare.
     """
-    part = size // (process()[1] * accumulation)
+    parts = process()[1] * accumulation
+    if size % parts:
+        raise InputError(f"a batch of {size} pairs does not divide among {parts} parts: choose a multiple")
+    part = size // parts
     if part < method.group or part % method.group:
         raise InputError(f"a batch of {part} pairs cannot be cut into groups of {method.group}: choose a multiple")
     if (compared := size // accumulation) < method.compared:

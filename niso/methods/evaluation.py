@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from niso import metrics
@@ -42,6 +42,12 @@ RECONSTRUCTION_ERROR = Metric(
 )
 SEVERAL = 4
 """Singular values of coefficients, of which a single large one says that something is wrong."""
+MASK_METRICS = (
+    Metric("mask_mean", "mean of the mask exp(−|λᵢ − λⱼ|) off its diagonal: 1 where all eigenvalues are equal"),
+    Metric("clusters", "clusters of eigenvalues, neighbours at most log 2 apart"),
+    Metric("single_eigenvalues", "share of the eigenvalues that are a cluster of their own"),
+)
+"""Of methods whose maps a mask of the operator restricts."""
 LATENT_METRICS = (
     Metric("latent_common", "share of the mean in the coefficients a: 1 where they are the same for all observations"),
     Metric("latent_rank", "effective number of singular values of a: (Σσ²)² / Σσ⁴ (mean)"),
@@ -53,6 +59,7 @@ LATENT_METRICS = (
         "channel, aᵀa itself",
         "higher",
     ),
+    *MASK_METRICS,
 )
 PAIR_METRICS = (
     RELATIVE_MAP_ERROR,
@@ -84,7 +91,8 @@ class PairEvaluation(NamedTuple):
         metrics: means over all pairs, see `PAIR_METRICS`.
         views: observations and predictions of the pairs that are kept, by name, in the order of a figure's rows.
         maps: their maps; None where the method has none.
-        latents: what the coefficients of the first views are like, see `LATENT_METRICS`; empty without maps.
+        latents: what the coefficients of the first views and the operator are like, see `LATENT_METRICS`; empty without
+            maps.
     """
 
     metrics: dict[str, float]
@@ -176,7 +184,9 @@ def evaluate_pairs(method: Method, batches: Iterable[tuple[Tensor, ...]], shown:
         means[f"{name}_centred"] = metrics.transport_error(moved_by, b, common).mean().item()
     ordered = [in_ascending_order(method, torch.cat(taus)[:shown]) for taus in zip(*maps, strict=True)]
     own_maps, other_maps = ordered[0], ordered[1] if other else None
-    return PairEvaluation(means, kept, Maps(own_maps, other_maps, method.map_text), latent_metrics(a))
+    return PairEvaluation(
+        means, kept, Maps(own_maps, other_maps, method.map_text), latent_metrics(a) | _mask_metrics(method)
+    )
 
 
 def latent_metrics(a: Float[Tensor, "observations rank channels"]) -> dict[str, float]:
@@ -190,6 +200,20 @@ def latent_metrics(a: Float[Tensor, "observations rank channels"]) -> dict[str, 
         "latent_spread": (a - a.mean(0)).square().mean().sqrt().item(),
         "invariants_common": _common(gram),
         "invariants_rank": _directions(gram),
+    }
+
+
+def _mask_metrics(method: Method) -> dict[str, float]:
+    """How eigenvalues are spread, see `MASK_METRICS`; none where no mask restricts the maps."""
+    mask, spectrum = method.mask(), method.spectrum()
+    if mask is None or spectrum is None:
+        return {}
+    sizes: Int[Tensor, " clusters"] = metrics.clusters(spectrum.eigenvalues).bincount()
+    rank = len(mask)
+    return {
+        "mask_mean": ((mask.sum() - rank) / max(rank * (rank - 1), 1)).item(),
+        "clusters": len(sizes),
+        "single_eigenvalues": int((sizes == 1).sum()) / rank,
     }
 
 

@@ -19,8 +19,6 @@ from niso.autoencoding import Autoencoding
 from niso.functional_map import least_squares_map
 from niso.linalg import full_precision, matmul
 from niso.methods.block_diagonal import block_diagonalise
-from niso.methods.config import ClassifierConfig
-from niso.methods.heads import invariant_head
 from niso.methods.method import Batches, Method, Networks
 
 
@@ -242,11 +240,6 @@ class Fourier(Method):
             self.model.eval()
             maps = [self.solve(self.encode(x), self.encode(tx)) for x, tx in pairs(self.config.nft_maps)]
             self.model.diagonalise(torch.cat(maps), self.config.nft_epochs, seed=seed)
-
-    def head(
-        self, config: ClassifierConfig, examples: Float[Tensor, "batch length channels"], classes: int
-    ) -> nn.Module:
-        return invariant_head(config, examples, classes)
 
 
 class FourierTriplets(Fourier):

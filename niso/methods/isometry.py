@@ -13,7 +13,7 @@ from niso.config import SPECTRAL
 from niso.functional_map import Mask, isometric_map, multiplicity_mask
 from niso.geometry.domains.domain import Sampling
 from niso.methods.config import ClassifierConfig, GroupConfig, IsometryConfig
-from niso.methods.heads import OF_OPERATORS, invariant_head, operator_head
+from niso.methods.heads import OF_OPERATORS, operator_head
 from niso.methods.method import Method, Networks
 from niso.model import IsometryObjective, NeuralIsometry
 from niso.spectrum import FieldSpectrum, LearnedSpectrum, Spectrum, SpectrumModule
@@ -116,7 +116,7 @@ class Isometry(Method):
     ) -> nn.Module:
         if config.classifier in OF_OPERATORS and self.model.mask is not None:
             return operator_head(config, examples, classes, self._eigenvalues())
-        return invariant_head(config, examples, classes)
+        return super().head(config, examples, classes)
 
     def _eigenvalues(self) -> Float[Tensor, " rank"]:
         return cast(SpectrumModule, self.model.spectrum).eigenvalues_alone()

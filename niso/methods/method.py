@@ -16,6 +16,7 @@ from niso.autoencoding import Autoencoding
 from niso.geometry.domains.domain import Domain, Sampling, plane
 from niso.methods.completion import CompletionObjective
 from niso.methods.config import ClassifierConfig, Confidence, MethodConfig
+from niso.methods.heads import invariant_head
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 from niso.networks.occlusion import RandomOcclusion, SeenPoints, Visibility
 from niso.spectrum import Spectrum
@@ -149,11 +150,11 @@ class Method(ABC):
         """What training under occlusion minimises, after pre-training: (batch of views, progress) → loss terms."""
         return CompletionObjective(self.model, occlusion, self.visibility, self.config.norm)
 
-    @abstractmethod
     def head(
         self, config: ClassifierConfig, examples: Float[Tensor, "batch length channels"], classes: int
     ) -> nn.Module:
-        """An untrained classifier of features like these."""
+        """An untrained classifier of features like these: by default invariant to orthogonal maps of them."""
+        return invariant_head(config, examples, classes)
 
     @property
     def group(self) -> int:

@@ -14,8 +14,6 @@ from torch import Tensor, nn
 from niso import losses
 from niso.autoencoding import Autoencoding
 from niso.linalg import full_precision, matmul, polar
-from niso.methods.config import ClassifierConfig
-from niso.methods.heads import invariant_head
 from niso.methods.method import Method, Networks
 
 
@@ -169,8 +167,3 @@ class NoBasis(Method):
         self, a: Float[Tensor, "batch points channels"], b: Float[Tensor, "batch points channels"]
     ) -> Float[Tensor, "batch points points"]:
         return orthogonal_map(a, b, self.model.complete)
-
-    def head(
-        self, config: ClassifierConfig, examples: Float[Tensor, "batch length channels"], classes: int
-    ) -> nn.Module:
-        return invariant_head(config, examples, classes)

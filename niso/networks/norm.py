@@ -63,7 +63,9 @@ class InstanceNormSiLU(nn.Module):
         self.weight = nn.Parameter(torch.ones(channels))
         self.bias = nn.Parameter(torch.zeros(channels))
 
-    def forward(self, x: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch channel height width"]:
+    def forward(self, x: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch channel *space"]:
+        if x.ndim == 3:  # signals
+            return self(x[..., None])[..., 0]
         return _InstanceNormSiLU.apply(x, self.weight, self.bias, self.eps)
 
 

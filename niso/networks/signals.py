@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from niso.checks import check_choice
 from niso.config import Strict, require
-from niso.networks.norm import ChannelNormSiLU, InstanceNormSiLU, Normalised
+from niso.networks.norm import NORMS, Normalised
 from niso.networks.unpool import Unpool
 
 
@@ -56,17 +56,6 @@ class SignalConfig(Strict):
         return self.length // self.stride
 
 
-class _Normalised(InstanceNormSiLU):
-    """`InstanceNormSiLU` of signals."""
-
-    def forward(self, x: Float[Tensor, "batch channel length"]) -> Float[Tensor, "batch channel length"]:
-        return super().forward(x[..., None])[..., 0]
-
-
-def _norm(channels: int, config: SignalConfig) -> nn.Module:
-    return {"space": _Normalised, "channels": ChannelNormSiLU}[config.normalised](channels)
-
-
 class _Block(nn.Module):
     """[norm → SiLU → convolution] twice, plus a pointwise convolution of the input."""
 
@@ -74,9 +63,9 @@ class _Block(nn.Module):
         super().__init__()
         kernel = config.kernel
         self.layers = nn.Sequential(
-            _norm(inputs, config),
+            NORMS[config.normalised](inputs),
             nn.Conv1d(inputs, outputs, kernel, padding=kernel // 2),
-            _norm(outputs, config),
+            NORMS[config.normalised](outputs),
             nn.Conv1d(outputs, outputs, kernel, padding=kernel // 2),
         )
         self.skip = nn.Conv1d(inputs, outputs, 1)
@@ -102,7 +91,9 @@ class SignalEncoder(nn.Module):
             layers += [nn.AvgPool1d(2)] if level else []
             layers += _level(width, channels, config)
             width = channels
-        self.layers = nn.Sequential(*layers, _norm(width, config), nn.Conv1d(width, config.latent_channels, 1))
+        self.layers = nn.Sequential(
+            *layers, NORMS[config.normalised](width), nn.Conv1d(width, config.latent_channels, 1)
+        )
 
     def forward(self, x: Float[Tensor, "batch length channel"]) -> Float[Tensor, "batch point latent"]:
         expected = (self.config.length, self.config.signal_channels)
@@ -124,7 +115,7 @@ class SignalDecoder(nn.Module):
             layers += _level(width, channels, config)
             width = channels
         last = nn.ConvTranspose1d(width, config.signal_channels, config.patch, config.patch)
-        self.layers = nn.Sequential(*layers, _norm(width, config), last)
+        self.layers = nn.Sequential(*layers, NORMS[config.normalised](width), last)
 
     def forward(self, z: Float[Tensor, "batch point latent"]) -> Float[Tensor, "batch length channel"]:
         if z.shape[1] != self.config.points:

@@ -242,7 +242,7 @@ def _train_and_evaluate(
         took["times"] = times.seconds
     else:  # the other facts are of the training
         took["evaluated"] = {key: now[key] for key in ("commit", "started")}
-    said = [*result.notes, *map(str, kind.findings(metrics))]
+    said = [*result.notes, *map(str, kind.findings(metrics, settings.method))]
     notes = {"notes": said} if said else {}
     folder.write("facts", {**facts, **_meaning(settings, kind), **took, **notes, "settings": folder.determining})
     folder.write("metrics", metrics)

@@ -19,8 +19,8 @@ from niso.errors import InputError
 from niso.files import in_shell, locked, parse_json, write_json, write_new
 from niso.results import Curve, Metric
 
-OUTPUT = "output.log"
 WEIGHTS = "weights.safetensors"
+OUTPUT = "output.log"
 """What a process that trains one of several runs prints."""
 RUNS = Path("runs")
 """Where run folders are by default."""

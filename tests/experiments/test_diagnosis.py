@@ -1,10 +1,14 @@
 """What the diagnosis says where there is nothing to learn, or nothing was measured."""
 
 import math
+import re
+from dataclasses import asdict
 
 import pytest
 
+from niso.experiments import EXPERIMENTS
 from niso.experiments.diagnosis import diagnose
+from niso.methods import METHODS
 
 
 @pytest.mark.parametrize("error", [0.0, 0.3])
@@ -16,6 +20,30 @@ def test_equal_views_are_a_finding_of_their_own(error):
 
 def test_pairs_that_are_known_by_heart_are_still_too_few():
     assert "too few pairs" in next(diagnose({"reconstruction_error": 0.3, "reconstruction_error_train": 0.0})).name
+
+
+COLLAPSED = {
+    **{"relative_map_error_centred": 0.9, "invariants_common": 0.999, "latent_rank": 1.01, "latent_spread": 1e-5},
+    **{"mask_mean": 0.99, "single_eigenvalues": 1.0, "reconstruction_error": 0.3, "identity_error": 0.3},
+}
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_no_remedy_is_the_method_in_use_and_every_option_is_there(name):
+    said = " ".join(finding.remedy for finding in diagnose(COLLAPSED, name) if finding.bad)
+    assert name not in re.findall(r"niso-[\w-]*", said)
+    for flag in re.findall(r"--([\w-]+)", said):
+        for experiment in ("homnist", "shapes", "pose"):
+            values = asdict(EXPERIMENTS.find(experiment).presets["quick"])
+            assert flag.replace("-", "_") in values | values["training"], (experiment, flag)
+
+
+def test_invariants_by_which_a_head_recognises_digits_do_not_collapse():
+    known = COLLAPSED | {"accuracy": 0.98, "accuracy_clean": 0.99}
+    names = [finding.name for finding in diagnose(known, "niso-group")]
+    assert not any("invariants" in name or "coefficients" in name for name in names)
+    names = [finding.name for finding in diagnose(known | {"accuracy": 0.73}, "niso-group")]
+    assert any("invariants collapse" in name for name in names)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

@@ -43,8 +43,8 @@ class Sequence:
         poses: as in `Clip`; None where the data set has none.
         split: its part of the data set, unless that is drawn after the preparation.
         problems: reasons why frames cannot be used, by place in `images`.
-        size: (height, width) of the images that the cameras are of, of which all images are copies at one scale; None if
-            any common size will do.
+        size: (height, width) of the images that the cameras are of: all images are copies of one scale; None if any
+            common size will do.
     """
 
     name: str

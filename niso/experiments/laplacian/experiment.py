@@ -19,15 +19,13 @@ from torch import Tensor, nn
 from niso import metrics
 from niso.config import require
 from niso.data.photographs import crops, photographs
-from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Own, Phase
 from niso.files import digest
 from niso.geometry.action import Action
 from niso.geometry.domains.domain import Sampling
 from niso.methods.config import IsometryConfig, MethodConfig
-from niso.methods.isometry import neural_isometry
 from niso.methods.method import Networks
-from niso.model import IsometryObjective
+from niso.model import NeuralIsometry
 from niso.random import EVALUATION_SEED, local_part
 from niso.results import SECONDS_WALL, Metric, Result
 from niso.spectrum import Spectrum, SpectrumModule
@@ -179,10 +177,9 @@ class LaplacianExperiment(Experiment):
 
     def build(self) -> None:
         config, data_dir, device = self.config, self.data_dir, self.device
-        try:
-            self.model = neural_isometry(*self.rebuild(config, {})).to(device)
-        except ValueError as error:
-            raise InputError(str(error)) from error
+        settings, networks = self.rebuild(config, {})
+        self.method = self.make_method(lambda: networks, settings)
+        self.model = cast(NeuralIsometry, self.method.model)
         self.action = self.make_action()
         train_images, test_images = photographs(data_dir)
         names = ["\n".join(Path(image.info["path"]).name for image in part) for part in (train_images, test_images)]
@@ -242,15 +239,7 @@ class LaplacianExperiment(Experiment):
         return pool
 
     def phases(self) -> Iterator[Phase]:
-        config = self.config
-        objective = IsometryObjective(
-            self.model,
-            config.equivariance,
-            config.multiplicity,
-            config.multiplicity_decay,
-            eigenvalue_noise=config.eigenvalue_noise,
-        )
-        yield Phase("pretrain", objective, self.sample, config.training)
+        yield Phase("pretrain", self.method.objective(), self.sample, self.config.training)
 
     def sample(self, step: int) -> tuple[Tensor, Tensor]:
         """Pairs (ψ, Tψ) of training crops: this process's part of the batch."""

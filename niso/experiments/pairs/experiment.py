@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from niso import metrics
 from niso.config import parse
 from niso.data.pairs.arrays import ArrayReader
 from niso.data.pairs.find import find_reader
@@ -35,7 +34,6 @@ from niso.experiments.pairs.presets import PRESETS, PairsConfig
 from niso.experiments.pairs.probes import probe
 from niso.experiments.pairs.recipes import LATENT, Chosen, recipe
 from niso.experiments.pairs.retrieval import retrieved, similarity
-from niso.functional_map import multiplicity_mask
 from niso.methods import METHODS, methods_of
 from niso.methods.evaluation import (
     EQUIVARIANCE_ERROR,
@@ -157,9 +155,6 @@ class Pairs(Experiment):
             "D(E(Tψ))",
         ),
         Metric("identity_error", "mean absolute difference of ψ and Tψ: the error of doing nothing"),
-        Metric("mask_mean", "mean of the mask exp(−|λᵢ − λⱼ|) off its diagonal: 1 where all eigenvalues are equal"),
-        Metric("clusters", "clusters of eigenvalues, neighbours at most log 2 apart"),
-        Metric("single_eigenvalues", "share of the eigenvalues that are a cluster of their own"),
         *LATENT_METRICS,
         *(
             Metric(f"{metric.key}_val", f"{metric.key} of validation observations", "lower")
@@ -395,7 +390,6 @@ class Pairs(Experiment):
             **pairs.latents,
             **self._retrieved("test"),
             **{f"{key}_val": value for key, value in self._retrieved("validation").items() if key == "retrieval_map"},
-            **({} if operator is None else _cluster_metrics(operator)),
             **(self._probed() if data.classes else {}),
         }
         points = data.table.points
@@ -493,18 +487,6 @@ def _names(config: PairsConfig, data_dir: Path | None) -> set[str]:
     if data_dir is None:
         return {"x"}
     return find_reader(data_dir, config.reading).names(data_dir, config.reading)
-
-
-def _cluster_metrics(operator: Operator) -> dict[str, float]:
-    labels = metrics.clusters(operator.spectrum.eigenvalues)
-    sizes: Int[Tensor, " clusters"] = labels.bincount()
-    rank = len(labels)
-    mask = multiplicity_mask(operator.spectrum.eigenvalues)
-    return {
-        "mask_mean": ((mask.sum() - rank) / max(rank * (rank - 1), 1)).item(),
-        "clusters": len(sizes),
-        "single_eigenvalues": int((sizes == 1).sum()) / rank,
-    }
 
 
 def _start_from(model: nn.Module, weights: Float[Tensor, " points"]) -> None:

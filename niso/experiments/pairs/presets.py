@@ -34,8 +34,8 @@ class Training(Strict):
 class PairsConfig(Strict):
     """Settings of a run on the user's own pairs. What is None is chosen from the data."""
 
-    effort: Effort = "quick"
-    """Size of networks and length of training; the preset."""
+    effort: Annotated[Effort, tyro.conf.Suppress] = "quick"
+    """Size of networks and length of training: the preset's name."""
     reading: Annotated[Reading, tyro.conf.arg(name="")] = field(default_factory=Reading)
     """How DATA is read."""
     architecture: Literal["auto", "conv", "vit", "pointwise", "identity"] = "auto"

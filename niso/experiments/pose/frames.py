@@ -271,7 +271,7 @@ def _prepared(config: PoseConfig, root: Path, cache: Path) -> PreparedFrames:
         return open_frames(folder / "prepared")  # before another process looks through it again
 
 
-def open_shared(config: PoseConfig, device: torch.device, cache: Path | None = None) -> Frames:
+def open_shared(config: PoseConfig, device: torch.device) -> Frames:
     """Rendered clips to pre-train on, of which each `config.rooms` consecutive ones show different rooms under the same
     camera motion. Mirrored ones, which come after the others, share motions too.
 
@@ -279,15 +279,13 @@ def open_shared(config: PoseConfig, device: torch.device, cache: Path | None = N
         InputError: the cache is damaged, or cannot be written to.
     """
     wanted = Clips(TRAIN, config.shared_clips, config.clip_frames, config.shared_motions, config.rooms)
-    return _frames_of(wanted, config, device, cache, config.mirrored)
+    return _frames_of(wanted, config, device, config.mirrored)
 
 
-def open_held_out_shared(
-    config: PoseConfig, motions: tuple[Motion, ...], device: torch.device, cache: Path | None = None
-) -> Frames:
+def open_held_out_shared(config: PoseConfig, motions: tuple[Motion, ...], device: torch.device) -> Frames:
     """The same to test on: `config.test_clips` motions, each in two rooms, one clip after the other."""
     wanted = Clips(TEST, SHARED_VIEWS * config.test_clips, config.clip_frames, motions, SHARED_VIEWS)
-    return _frames_of(wanted, config, device, cache)
+    return _frames_of(wanted, config, device)
 
 
 class Clips(NamedTuple):
@@ -300,10 +298,8 @@ class Clips(NamedTuple):
     rooms: int = 1
 
 
-def _frames_of(
-    wanted: Clips, config: PoseConfig, device: torch.device, cache: Path | None, mirrored: bool = False
-) -> Frames:
-    source = _stored(wanted, config.size, (cache or Path(pooch.os_cache("niso"))) / "clips")
+def _frames_of(wanted: Clips, config: PoseConfig, device: torch.device, mirrored: bool = False) -> Frames:
+    source = _stored(wanted, config.size, Path(pooch.os_cache("niso")) / "clips")
     return Frames(source, config.size, config.memory, device, mirrored)
 
 

@@ -98,7 +98,8 @@ def load_reader(path: Path, tune: bool = False) -> PoseReader:
     fabric = make_fabric(hardware, tune=tune)
     precision = network_precision(fabric)
     config: PoseConfig = settings.config
-    predictor = untrained(config, settings.method, precision)
+    with torch.random.fork_rng(devices=[]):
+        predictor = untrained(config, settings.method, precision)
     fabric.setup_module(predictor)  # its weights on the device and, for 64-true, in float64
     named = {f"model.{name}": tensor for name, tensor in tensors.items()}
     checkpoint.restore_weights(weights, named, PoseObjective(predictor, config.head_group))

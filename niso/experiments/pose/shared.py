@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -43,14 +42,14 @@ Rooms = dict[str, Frames]
 """Held-out clips of which every two show different rooms under one motion, by the suffix of their metrics."""
 
 
-def open_rooms(config: PoseConfig, device: torch.device, cache: Path | None = None) -> Rooms:
+def open_rooms(config: PoseConfig, device: torch.device) -> Rooms:
     """The clips that `between_rooms` takes, rendered when they are first needed.
 
     Raises:
         InputError: see `open_held_out_shared`.
     """
     motions: dict[str, tuple[Motion, ...]] = {"": config.motions, "_turn": ("turn",)}
-    return {key: open_held_out_shared(config, value, device, cache) for key, value in motions.items()}
+    return {key: open_held_out_shared(config, value, device) for key, value in motions.items()}
 
 
 @torch.no_grad()

@@ -14,7 +14,7 @@ from niso.experiments.homnist.experiment import Homnist, Scores, spread, spread_
 from niso.experiments.homnist.presets import PRESETS
 from niso.experiments.known import known
 from niso.methods import METHODS
-from niso.methods.evaluation import LATENT_METRICS, PAIR_METRICS, evaluate_pairs
+from niso.methods.evaluation import LATENT_METRICS, MASK_METRICS, PAIR_METRICS, evaluate_pairs
 from niso.results import Result
 from niso.runs import runner
 from niso.training import checkpoint
@@ -67,6 +67,8 @@ def test_the_head_leaves_the_backbone_as_it_is(train_phases, method):
     assert changed == (["basis"] if method.startswith("nft") else [])  # diagonalised between the phases
     result = experiment.evaluate()
     of_maps = {metric.key for metric in (*PAIR_METRICS, *LATENT_METRICS)} - {"reconstruction_error"}
+    if experiment.method.mask() is None:
+        of_maps -= {metric.key for metric in MASK_METRICS}
     always = {"accuracy", "accuracy_clean", "reconstruction_error", "test_images"}
     assert result.metrics.keys() == (always if method == "autoencoder" else always | of_maps)
     assert result.metrics["test_images"] == 14

@@ -23,7 +23,7 @@ from niso.experiments.shapes.presets import PAPER, PRESETS, ShapesConfig
 from niso.experiments.shapes.vertices import VERTEX_METRICS
 from niso.geometry.domains.equirectangular import Layout
 from niso.geometry.mobius import MobiusTransformations
-from niso.methods.evaluation import LATENT_METRICS
+from niso.methods.evaluation import LATENT_METRICS, MASK_METRICS
 from niso.networks import ConvConfig
 from niso.random import EVALUATION_SEED
 from niso.results import Result
@@ -116,6 +116,8 @@ def test_metrics_are_those_described(folder, method):
     }
     of_maps = {name for name in described if "equivariance" in name or "map_error" in name}
     of_maps |= {metric.key for metric in LATENT_METRICS}
+    if experiment.method.mask() is None:
+        described -= {metric.key for metric in MASK_METRICS}
     assert result.metrics.keys() == (described - of_maps if method == "autoencoder" else described)
     counts = [result.metrics[name] for name in ("classes", "test_shapes", "test_maps")]
     assert counts == [3, 6, 30]

@@ -1,0 +1,31 @@
+"""Batches that a method's losses cannot be computed from are refused before anything is trained."""
+
+from unittest.mock import Mock
+
+import pytest
+
+from niso.errors import InputError
+from niso.experiments.experiment import check_batch
+from niso.methods.method import Method
+
+GROUPS = Mock(spec=Method, group=4, compared=1)
+
+
+@pytest.mark.parametrize(
+    ("size", "parts", "words"),
+    [
+        (5, 4, "does not divide among 4 parts"),
+        (24, 5, "does not divide among 5 parts"),
+        (18, 3, "cannot be cut into groups of 4"),
+        (3, 1, "cannot be cut into groups of 4"),
+    ],
+)
+def test_parts_that_do_not_fit(size, parts, words):
+    with pytest.raises(InputError, match=words):
+        check_batch(GROUPS, size, parts)
+
+
+def test_too_few_to_compare():
+    check_batch(GROUPS, 24, 3)
+    with pytest.raises(InputError, match="compare at least 3 pairs, and a step has 2"):
+        check_batch(Mock(spec=Method, group=1, compared=3), 4, 2)
