@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
 Measured = Mapping[str, float]
@@ -36,16 +36,16 @@ class Remedy(NamedTuple):
 
     Attributes:
         text: what.
-        already: methods that do so already.
-        only: methods that can; empty for all.
+        unless: settings of methods that do so already.
+        needs: a setting without which it cannot be done.
     """
 
     text: str
-    already: tuple[str, ...] = ()
-    only: tuple[str, ...] = ()
+    unless: frozenset[str] = frozenset()
+    needs: str = ""
 
-    def helps(self, method: str) -> bool:
-        return method not in self.already and (not self.only or method in self.only)
+    def helps(self, reads: Collection[str]) -> bool:
+        return self.unless.isdisjoint(reads) and (not self.needs or self.needs in reads)
 
 
 class Check(NamedTuple):
@@ -69,9 +69,10 @@ class Check(NamedTuple):
     remedies: tuple[Remedy, ...]
 
 
-GROUPS = ("niso-group", "niso-group-vicreg")
-OF_INVARIANTS = ("niso-contrastive", "niso-vicreg", "niso-group-vicreg")
-"""Methods with a loss on the invariants."""
+GROUPS = frozenset({"group"})
+OF_INVARIANTS = frozenset({"contrastive", "vicreg"})
+"""Weights of losses on the invariants."""
+LIGHTER = Remedy("a smaller weight of the equivariance loss", needs="equivariance")
 TOLD = 0.9
 """Share of its accuracy without transformations that a head keeps under them, where invariants are good enough."""
 
@@ -106,8 +107,8 @@ MAPS = Check(
     "relative_map_error_centred",
     (
         Remedy("share each T among several observations and train niso-group", GROUPS),
-        Remedy("larger groups", only=GROUPS),
-        Remedy("a smaller --rank with more latent channels", GROUPS),
+        Remedy("larger groups", needs="group"),
+        Remedy("a smaller --rank with more latent channels", GROUPS, needs="rank"),
     ),
 )
 
@@ -146,10 +147,11 @@ CHECKS = (
         True,
         "share of the mean in aᵀa",
         (
-            Remedy("train in groups (niso-group)", (*GROUPS, *OF_INVARIANTS)),
+            Remedy("train in groups (niso-group)", GROUPS | OF_INVARIANTS),
             Remedy("train niso-vicreg, whose invariants must vary", OF_INVARIANTS),
-            Remedy("a larger weight of the loss on invariants (--vicreg, --contrastive)", only=OF_INVARIANTS),
-            Remedy("a smaller weight of the equivariance loss"),
+            Remedy("a larger --vicreg", needs="vicreg"),
+            Remedy("a larger --contrastive", needs="contrastive"),
+            LIGHTER,
         ),
     ),
     Check(
@@ -159,7 +161,7 @@ CHECKS = (
         1.5,
         False,
         "effective number of singular values of a",
-        (Remedy("more latent channels"), Remedy("a smaller weight of the equivariance loss")),
+        (Remedy("more latent channels"), LIGHTER),
     ),
     Check(
         "the spectrum has parts",
@@ -168,7 +170,7 @@ CHECKS = (
         0.9,
         True,
         "mean of the mask exp(−|λᵢ − λⱼ|)",
-        (Remedy("a larger --multiplicity", ("niso-no-multiplicity",)), Remedy("more steps")),
+        (Remedy("a larger --multiplicity", needs="multiplicity"), Remedy("more steps")),
     ),
     Check(
         "the spectrum is not split entirely",
@@ -177,7 +179,7 @@ CHECKS = (
         0.95,
         True,
         "share of eigenvalues that are alone",
-        (Remedy("a smaller --multiplicity, or one that decays (--multiplicity-decay 0.1)", ("niso-no-multiplicity",)),),
+        (Remedy("a smaller --multiplicity, or one that decays (--multiplicity-decay 0.1)", needs="multiplicity"),),
     ),
     Check(
         "latents keep their size",
@@ -187,8 +189,11 @@ CHECKS = (
         False,
         "root mean square of the centred coefficients",
         (
-            Remedy("measure the equivariance loss relative to the spread (--relative-equivariance 0.03)"),
-            Remedy("where plain pairs do not take that, train niso-vicreg", (*GROUPS, *OF_INVARIANTS, "niso-triplet")),
+            Remedy(
+                "measure the equivariance loss relative to the spread (--relative-equivariance 0.03)",
+                needs="relative_equivariance",
+            ),
+            Remedy("where plain pairs do not take that, train niso-vicreg", GROUPS | OF_INVARIANTS),
         ),
     ),
     Check(
@@ -203,11 +208,11 @@ CHECKS = (
 )
 
 
-def diagnose(measured: Measured, method: str = "niso") -> Iterator[Finding]:
+def diagnose(measured: Measured, reads: Collection[str]) -> Iterator[Finding]:
     """A finding for each check that the metrics allow, and one for metrics that are not finite, what is wrong first.
 
     Args:
-        method: the name of the one that was trained: what it does already is no remedy.
+        reads: settings of the method that was trained: no remedy is what it does already, or cannot do.
     """
     findings = []
     measured = {key: value if math.isfinite(value) else math.nan for key, value in measured.items()}
@@ -222,7 +227,7 @@ def diagnose(measured: Measured, method: str = "niso") -> Iterator[Finding]:
         bad = not (value <= check.limit if check.above else value >= check.limit)
         sign = "≤" if check.above else "≥"
         measure = f"{check.formula} {value:.3g} ({'not ' if bad else ''}{sign} {check.limit:g})"
-        remedy = "; ".join(remedy.text for remedy in check.remedies if bad and remedy.helps(method))
+        remedy = "; ".join(remedy.text for remedy in check.remedies if bad and remedy.helps(reads))
         findings.append(Finding(check.bad if bad else check.good, bad, measure, remedy))
     if "relative_map_error" not in measured and "equivariance_error" in measured:
         words = "whether maps know the transformation alone cannot be measured"

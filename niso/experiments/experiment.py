@@ -198,7 +198,7 @@ class Experiment(ABC):
     @classmethod
     def findings(cls, metrics: Mapping[str, float], method: str) -> tuple[Finding, ...]:
         """What the metrics of a method say is right and wrong: the command prints it after the notes of the result."""
-        return tuple(diagnose(metrics, method))
+        return tuple(diagnose(metrics, cls.reads(method)))
 
     @abstractmethod
     def phases(self) -> Iterator[Phase]:

@@ -42,7 +42,20 @@ class Isometry(Method):
         return weights | config.spectrum_unread()
 
     def build(self, networks: Networks) -> NeuralIsometry:
-        return neural_isometry(self.config, networks, self.admitted, self._relative)
+        config = self.config
+        return NeuralIsometry(
+            networks.encoder,
+            networks.decoder,
+            make_spectrum(config, networks),
+            mask=self.admitted,
+            special=config.special,
+            damping=config.damping,
+            spectral_dropout=config.spectral_dropout,
+            norm=config.norm,
+            relative=self._relative,
+            whitened=config.whitened,
+            confidence=networks.confidence,
+        )
 
     def objective(self) -> nn.Module:
         config = self.config
@@ -208,29 +221,6 @@ class NoOperator(NoMultiplicity):
         *("eigenvalues", "training.eigenvalue_learning_rate", "training.eigenvalues_frozen"),
         *("classifier", "spectral_head", "eigenspace_head"),
     }
-
-
-def neural_isometry(
-    config: IsometryConfig, networks: Networks, mask: Mask = "soft", relative: bool = False
-) -> NeuralIsometry:
-    """The model that such settings describe.
-
-    Raises:
-        ValueError: the rank exceeds the number of latent points.
-    """
-    return NeuralIsometry(
-        networks.encoder,
-        networks.decoder,
-        make_spectrum(config, networks),
-        mask=mask,
-        special=config.special,
-        damping=config.damping,
-        spectral_dropout=config.spectral_dropout,
-        norm=config.norm,
-        relative=relative,
-        whitened=config.whitened,
-        confidence=networks.confidence,
-    )
 
 
 def make_spectrum(config: IsometryConfig, networks: Networks) -> SpectrumModule:

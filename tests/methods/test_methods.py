@@ -10,8 +10,7 @@ from torch import nn
 from niso.errors import InputError
 from niso.losses import Norm
 from niso.methods import METHODS, methods_of
-from niso.methods.config import GroupConfig, IsometryConfig, MethodConfig
-from niso.methods.isometry import neural_isometry
+from niso.methods.config import GroupConfig, MethodConfig
 from niso.methods.method import Method, Networks
 from niso.networks import ConvConfig, EigenspaceHead, MLPConfig, SpectralHead, VectorNeuronConfig
 from niso.spectrum import FixedSpectrum, Spectrum
@@ -342,7 +341,7 @@ def test_a_rank_is_bounded_by_the_points():
 def test_the_model_has_the_settings_of_the_configuration():
     settings = {"eigenfunctions": "rotation", "special": True, "damping": 1e-3, "spectral_dropout": 0.5, "norm": "l2"}
     networks = Networks(nn.Identity(), nn.Identity(), (3, 3), 2)
-    model = neural_isometry(IsometryConfig(**settings), networks)
+    model = METHODS.find("niso")(MethodConfig(**settings), networks).model
     assert (model.special, model.damping, model.dropout.probability, model.norm) == (True, 1e-3, 0.5, "l2")
     assert model.spectrum.eigenfunction_kind == "rotation" and model.spectrum.rank == 9
 

@@ -16,6 +16,7 @@ from niso.experiments.diagnosis import CHECKS, diagnose
 from niso.experiments.pairs.choice import moves_values
 from niso.experiments.pairs.experiment import Pairs
 from niso.experiments.pairs.presets import PairsConfig
+from niso.methods import METHODS
 
 SHORT = "--steps 2 --batch-size 4 --rank 4 --evaluation-pairs 4 --head.steps 2".split()
 
@@ -319,13 +320,16 @@ def test_networks_of_the_user_are_imported_from_the_working_directory(run, refus
     ],
 )
 def test_the_diagnosis_names_threshold_and_remedy(measured, words, bad):
-    found = [finding for finding in diagnose(measured) if words in finding.name]
+    found = [finding for finding in diagnose(measured, METHODS.find("niso").reads) if words in finding.name]
     assert [finding.bad for finding in found] == [bad]
     assert bool(found[0].remedy) == (bad is True) and "\n" not in str(found[0])
 
 
 def test_what_is_wrong_comes_first():
-    assert [finding.bad for finding in diagnose({"mask_mean": 0.1, "invariants_common": 1.0})] == [True, False]
+    assert [finding.bad for finding in diagnose({"mask_mean": 0.1, "invariants_common": 1.0}, frozenset())] == [
+        True,
+        False,
+    ]
     assert len({check.formula for check in CHECKS}) == len(CHECKS)
 
 
