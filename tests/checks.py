@@ -109,8 +109,9 @@ class Loader(SourceFileLoader):
 
     TAG = "checks" + hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]
 
-    # typeshed lets data be a syntax tree too, and path bytes: imports give neither
-    def source_to_code(self, data: bytes, path: str, *, _optimize: int = -1) -> CodeType:  # type: ignore[override]
+    def source_to_code(  # type: ignore[override]  # typeshed's data and path may be what imports never give
+        self, data: bytes, path: str, *, _optimize: int = -1
+    ) -> CodeType:
         tree = ast.fix_missing_locations(Decorate().visit(ast.parse(data, path)))
         return compile(tree, path, "exec", dont_inherit=True, optimize=_optimize)
 

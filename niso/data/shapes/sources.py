@@ -78,13 +78,14 @@ def find_sources(given: Path, labels: Path | None = None, leave_out: Sequence[st
     else:
         named = [(path.parent.name, path) for path in root.glob("[!.]*/*") if _is_mesh(path)]
         read = {path.with_suffix("") for _, path in named}
-        lost = [path for path in files_below(root, UNREAD) if path.with_suffix("") not in read]
+        meshes = files_below(root, (*SUFFIXES, *UNREAD))
+        lost = [path for path in meshes if path.suffix.lower() in UNREAD and path.with_suffix("") not in read]
         if lost:
             raise InputError(
                 f"{lost[0]} is of a format that is not read{f', and {len(lost) - 1} more are' if lost[1:] else ''}: "
                 f"convert it to one of {', '.join(SUFFIXES)}, or move it away"
             )
-        outside = [path for path in files_below(root, SUFFIXES) if path.parent.parent != root]
+        outside = [path for path in meshes if path.suffix.lower() in SUFFIXES and path.parent.parent != root]
         if named and outside:
             raise InputError(
                 f"{outside[0]} is in no class's folder"
