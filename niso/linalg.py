@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from niso.checks import check_number, check_tensors
+from niso.products import product
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -66,7 +67,7 @@ def full_precision(function: Callable[P, R]) -> Callable[P, R]:
 @full_precision
 def matmul(x: Float[Tensor, "*#batch n m"], y: Float[Tensor, "*#batch m k"]) -> Float[Tensor, "*batch n k"]:
     """x @ y in full precision, also under autocast: spectra and maps are applied by it."""
-    return x @ y
+    return product(x, y)
 
 
 @full_precision
@@ -215,7 +216,7 @@ class _Polar(torch.autograd.Function):
         if special:  # a flipped direction enters the derivative with a negative singular value
             signs = _signs(u, vh)
             u, s = u * signs[..., None, :], s * signs
-        return u @ vh, u, s, vh, _is_regular(s, m.shape[-2])
+        return product(u, vh), u, s, vh, _is_regular(s, m.shape[-2])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
@@ -362,22 +363,22 @@ def _polar_gradient(
 
     For matrices known to be `regular` it leaves out the guards against division by zero.
     """
-    gv = grad @ vh.mT
-    a = u.mT @ gv
+    gv = product(grad, vh.mT)
+    a = product(u.mT, gv)
     rows, columns = s[..., :, None], s[..., None, :]
     if regular and not damping and u.shape[-2] == u.shape[-1]:
-        return u @ ((a - a.mT) / (rows + columns)) @ vh
+        return product(product(u, (a - a.mT) / (rows + columns)), vh)
     floor = _floor(s, u.shape[-2])
     if damping:
         difference = columns.square() - rows.square()
         rotation = (a - a.mT) * ((columns - rows) * difference / (difference.square() + damping))
     else:
         rotation = _divide(a - a.mT, rows + columns, floor)
-    inner = u @ rotation
+    inner = product(u, rotation)
     if u.shape[-2] > u.shape[-1]:
-        rest = gv - u @ a
+        rest = gv - product(u, a)
         inner = inner + (rest * columns / (columns.square() + damping) if damping else _divide(rest, columns, floor))
-    return inner @ vh
+    return product(inner, vh)
 
 
 def _floor(s: Float[Tensor, "*batch k"], n: int) -> Float[Tensor, "*batch 1 1"]:

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from niso.linalg import full_precision
+from niso.products import product
 
 Eigenfunctions = Literal["polar", "rotation"]
 """Parametrisation of Φ: a polar factor, or a rotation of an orthonormal frame."""
@@ -50,7 +51,7 @@ def _orthonormal(frame: Float[Tensor, "points points"]) -> Float[Tensor, "points
 @full_precision
 def _nearer_to_orthonormal(frame: Float[Tensor, "points points"]) -> Float[Tensor, "points points"]:
     """A Newton–Schulz step, which stops rounding errors from accumulating."""
-    return torch.addmm(frame, frame, frame.mT @ frame, beta=1.5, alpha=-0.5)
+    return 1.5 * frame - product(frame, product(frame.mT, frame) / 2)
 
 
 @full_precision
@@ -63,11 +64,11 @@ def _turned(frame: Float[Tensor, "points points"], basis: Float[Tensor, "points 
     rank = basis.shape[1]
     inner, outer = basis[:rank], basis[rank:]
     first, others = frame[:, :rank], frame[:, rank:]
-    complement = (inner.mT - inner) / 4 + outer.mT @ outer / 4
+    complement = (inner.mT - inner) / 4 + product(outer.mT, outer) / 4
     complement = complement + torch.eye(rank, dtype=basis.dtype, device=basis.device)
     # its symmetric part is I + BᵀB/4, so that it is never singular: the host need not wait for a GPU to find out
-    solved = torch.linalg.solve_ex(complement, first + others @ outer / 2, left=False).result
-    return 2 * solved - first, others - solved @ outer.mT
+    solved = torch.linalg.solve_ex(complement, first + product(others, outer) / 2, left=False).result
+    return 2 * solved - first, others - product(solved, outer.mT)
 
 
 class _Unturned(torch.autograd.Function):
@@ -87,7 +88,7 @@ class _Unturned(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
         (frame,) = ctx.saved_tensors
-        turn = frame.mT @ grad
+        turn = product(frame.mT, grad)
         inner = turn[: turn.shape[1]]
         return None, torch.cat([(inner - inner.mT) / 2, turn[turn.shape[1] :]])
 

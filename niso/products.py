@@ -1,0 +1,76 @@
+"""Products of matrices on the CPU by oneDNN, which knows the wide registers of every processor.
+
+Torch gives products in float32 to MKL, which does not use them on processors of another maker than its own: oneDNN is
+twice as fast there (benchmarks/results/laplacian.json).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+SMALLEST = 128
+"""Size from which starting oneDNN costs less than it saves."""
+_AVAILABLE = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+def product(x: Tensor, y: Tensor) -> Tensor:
+    """x @ y of matrices (..., n, m) and (..., m, k), with derivatives of any order."""
+    return _Product.apply(x, y) if _is_large(x, y) else x @ y
+
+
+def _is_large(x: Tensor, y: Tensor) -> bool:
+    """Whether both are large float32 matrices on the CPU, in plain code."""
+    return (
+        _AVAILABLE
+        and min(x.dim(), y.dim()) > 1
+        and min(*x.shape[-2:], *y.shape[-2:]) >= SMALLEST
+        and x.shape[-1] == y.shape[-2]  # else torch says what is wrong
+        and x.dtype == y.dtype == torch.float32
+        and x.device.type == y.device.type == "cpu"
+        and not torch.is_autocast_enabled("cpu")
+        and not torch.compiler.is_compiling()
+        and not torch._C._are_functorch_transforms_active()
+    )
+
+
+def _products(x: Tensor, y: Tensor) -> Tensor:
+    batch = torch.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    if math.prod(batch) == 1:
+        z = _one(x.reshape(x.shape[-2:]), y.reshape(y.shape[-2:]))
+        return z.reshape(*batch, *z.shape)
+    xs, ys = (part.expand(*batch, *part.shape[-2:]).flatten(0, -3) for part in (x, y))
+    return torch.stack([_one(*pair) for pair in zip(xs, ys, strict=True)]).unflatten(0, batch)
+
+
+def _one(x: Tensor, y: Tensor) -> Tensor:
+    z: Tensor = torch.ops.mkldnn._linear_pointwise(x, y.mT, None, "none", [], "")
+    return z
+
+
+class _Product(torch.autograd.Function):
+    """`product` of large matrices: oneDNN's operator has no derivative of its own."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.save_for_backward(x, y)
+        ctx.save_for_forward(x, y)
+        return _products(x, y)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        x, y = ctx.saved_tensors
+        needs_x, needs_y = ctx.needs_input_grad
+        return (
+            product(grad, y.mT).sum_to_size(x.shape) if needs_x else None,
+            product(x.mT, grad).sum_to_size(y.shape) if needs_y else None,
+        )
+
+    @staticmethod
+    def jvp(ctx: Any, dx: Tensor | None, dy: Tensor | None) -> Tensor:
+        x, y = ctx.saved_tensors
+        parts = ([] if dx is None else [dx @ y]) + ([] if dy is None else [x @ dy])
+        return sum(parts[1:], start=parts[0])

@@ -1,0 +1,94 @@
+"""Products by oneDNN: the same numbers, shapes and derivatives as torch's."""
+
+import pytest
+import torch
+from torch.autograd import forward_ad
+from torch.func import jvp as func_jvp
+from torch.func import vmap
+
+from niso import products
+from niso.products import SMALLEST, product
+
+# PyTorch loads its forward mode by its own deprecated torch.jit.script
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is:DeprecationWarning")
+
+LARGE = SMALLEST + 2
+SHAPES = [
+    ((LARGE, LARGE), (LARGE, LARGE)),
+    ((1, LARGE, LARGE + 1), (LARGE + 1, LARGE)),
+    ((LARGE, LARGE), (3, LARGE, LARGE + 3)),
+    ((2, 1, LARGE, LARGE), (3, LARGE, LARGE)),
+]
+
+
+@pytest.fixture
+def by_onednn(monkeypatch):
+    """Fails where a product of large matrices does not take oneDNN."""
+    if not products._AVAILABLE:
+        pytest.skip("torch without oneDNN")
+    calls = []
+    one = products._one
+    monkeypatch.setattr(products, "_one", lambda x, y: (calls.append(1), one(x, y))[1])
+    return calls
+
+
+def close(found, expected):
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(("first", "second"), SHAPES)
+def test_products_and_gradients_are_those_of_torch(by_onednn, first, second):
+    x, y = torch.randn(first, requires_grad=True), torch.randn(second, requires_grad=True)
+    expected = x @ y
+    found = product(x, y)
+    close(found, expected)
+    assert by_onednn
+    g = torch.randn_like(expected)
+    for a, b in zip(torch.autograd.grad(found, (x, y), g), torch.autograd.grad(expected, (x, y), g), strict=True):
+        assert a.shape == b.shape
+        close(a, b)
+
+
+def test_second_derivatives_and_forward_mode(by_onednn):
+    x, y, dx = (torch.randn(LARGE, LARGE) for _ in range(3))
+    x.requires_grad_()
+
+    def penalty(function):
+        (grad,) = torch.autograd.grad(function(x, y).square().mean(), x, create_graph=True)
+        return torch.autograd.grad(grad.square().sum(), x)[0]
+
+    torch.testing.assert_close(penalty(product), penalty(torch.matmul))
+    with forward_ad.dual_level():
+        found = product(forward_ad.make_dual(x.detach(), dx), y)
+        close(forward_ad.unpack_dual(found).tangent, dx @ y)
+        both = product(forward_ad.make_dual(x.detach(), dx), forward_ad.make_dual(y, dx))
+        close(forward_ad.unpack_dual(both).tangent, dx @ y + x.detach() @ dx)
+    assert by_onednn
+
+
+def test_transposed_and_strided_matrices(by_onednn):
+    x, y = torch.randn(2 * LARGE, 2 * LARGE)[::2, 1::2].T, torch.randn(LARGE, 2, LARGE)[:, 1]
+    close(product(x, y), x @ y)
+    assert by_onednn
+
+
+@pytest.mark.parametrize(
+    ("n", "dtype"), [(SMALLEST - 1, torch.float32), (LARGE, torch.float64), (LARGE, torch.bfloat16)]
+)
+def test_what_onednn_is_not_asked(by_onednn, n, dtype):
+    x, y = torch.randn(n, LARGE, dtype=dtype), torch.randn(LARGE, LARGE, dtype=dtype)
+    torch.testing.assert_close(product(x, y), x @ y, rtol=0, atol=0)
+    assert product(x, y[:, 0]).shape == (n,)
+    assert not by_onednn
+
+
+def test_transformations_of_functions_take_torchs_product(by_onednn):
+    x, y = torch.randn(2, LARGE, LARGE), torch.randn(LARGE, LARGE)
+    torch.testing.assert_close(vmap(product, (0, None))(x, y), x @ y)
+    torch.testing.assert_close(func_jvp(lambda x: product(x, y), (x[0],), (x[1],))[1], x[1] @ y)
+    assert not by_onednn
+
+
+def test_shapes_that_do_not_fit_are_torchs_error():
+    with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
+        product(torch.ones(LARGE, LARGE), torch.ones(LARGE + 1, LARGE))
