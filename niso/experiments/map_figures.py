@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
@@ -101,6 +102,22 @@ def mask(operator: Operator | None, maps: Maps | None, pairs: str) -> list[Pictu
             "The mask exp(−|λᵢ − λⱼ|) that maps are solved under, eigenvalues ascending: blocks near one are "
             f"eigenspaces whose functions may mix. Beside it |τ_Ω|, the mean over {pairs}.",
             figures.matrix_pair(operator.mask, maps.own.abs().mean(0), ("mask", "mean |τ_Ω|")),
+        )
+    ]
+
+
+def singular_values(pairs: PairEvaluation | None) -> list[Picture]:
+    """Singular values of the coefficients; nothing where there are no maps, or there is one value."""
+    curve = pairs.curves.get("singular_values") if pairs else None
+    if curve is None or len(curve["x"]) == 1:
+        return []
+    band = figures.Band(f"{curve['count'][0]:,} observations", np.array(curve["x"]), np.array(curve["y"]))
+    return [
+        Picture(
+            "singular_values",
+            "Singular values of the coefficients a of held-out observations. Where all but the first are near 0, "
+            "latents have one direction, and invariants can tell little apart.",
+            figures.bands([band], curve["x_label"], curve["y_label"]),
         )
     ]
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from niso import metrics
 from niso.methods.method import Method
-from niso.results import Metric
+from niso.results import Curve, Metric
 from niso.spectrum import Spectrum
 
 FINER = 4
@@ -93,12 +93,14 @@ class PairEvaluation(NamedTuple):
         maps: their maps; None where the method has none.
         latents: what the coefficients of the first views and the operator are like, see `LATENT_METRICS`; empty without
             maps.
+        curves: "singular_values" of these coefficients; empty without maps.
     """
 
     metrics: dict[str, float]
     views: dict[str, Shaped[Tensor, "shown ..."]]
     maps: Maps | None
     latents: dict[str, float]
+    curves: dict[str, Curve]
 
 
 class Operator(NamedTuple):
@@ -175,7 +177,7 @@ def evaluate_pairs(method: Method, batches: Iterable[tuple[Tensor, ...]], shown:
     means = {"reconstruction_error": torch.cat(errors).mean().item()}
     kept = {name: torch.cat([part[name] for part in views])[:shown].cpu() for name in (views[0] if views else {})}
     if not coefficients:
-        return PairEvaluation(means, kept, None, {})
+        return PairEvaluation(means, kept, None, {}, {})
     a, b, own, *other = (torch.cat(part) for part in zip(*coefficients, strict=True))
     common = b.mean(0, keepdim=True)
     errors_of = {"equivariance_error": own} | ({"relative_map_error": other[0]} if other else {})
@@ -184,9 +186,9 @@ def evaluate_pairs(method: Method, batches: Iterable[tuple[Tensor, ...]], shown:
         means[f"{name}_centred"] = metrics.transport_error(moved_by, b, common).mean().item()
     ordered = [in_ascending_order(method, torch.cat(taus)[:shown]) for taus in zip(*maps, strict=True)]
     own_maps, other_maps = ordered[0], ordered[1] if other else None
-    return PairEvaluation(
-        means, kept, Maps(own_maps, other_maps, method.map_text), latent_metrics(a) | _mask_metrics(method)
-    )
+    shown_maps = Maps(own_maps, other_maps, method.map_text)
+    latents = latent_metrics(a) | _mask_metrics(method)
+    return PairEvaluation(means, kept, shown_maps, latents, {"singular_values": singular_values(a)})
 
 
 def latent_metrics(a: Float[Tensor, "observations rank channels"]) -> dict[str, float]:
@@ -200,6 +202,19 @@ def latent_metrics(a: Float[Tensor, "observations rank channels"]) -> dict[str, 
         "latent_spread": (a - a.mean(0)).square().mean().sqrt().item(),
         "invariants_common": _common(gram),
         "invariants_rank": _directions(gram),
+    }
+
+
+def singular_values(a: Float[Tensor, "observations rank channels"]) -> Curve:
+    """Singular values of coefficients, relative to the largest of each observation: the mean over observations."""
+    values = torch.linalg.svdvals(a.double())
+    share = (values / values[:, :1].clamp_min(1e-300)).mean(0).tolist()
+    return {
+        "x": [float(i + 1) for i in range(len(share))],
+        "y": share,
+        "count": [len(a)] * len(share),
+        "x_label": "singular value of the coefficients",
+        "y_label": "size, relative to the first (mean)",
     }
 
 

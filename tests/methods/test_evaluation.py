@@ -14,6 +14,7 @@ from niso.methods.evaluation import (
     evaluate_pairs,
     in_ascending_order,
     latent_metrics,
+    singular_values,
     learned_operator,
 )
 from niso.methods.method import Method, Networks
@@ -134,6 +135,18 @@ def test_latents_of_a_few_directions_have_no_rank():
     assert "latent_rank" not in latent_metrics(torch.randn(5, 6, 2))
     assert latent_metrics(torch.randn(5, 6, 1))["invariants_rank"] == 1  # one channel: aᵀa / ‖aᵀa‖ is always 1
     assert latent_metrics(torch.randn(1, 6, 1).expand(5, -1, -1))["invariants_rank"] == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_singular_values_of_coefficients(dtype):
+    u, v = torch.linalg.qr(torch.randn(2, 7, 6, 6, dtype=dtype)).Q
+    values = torch.tensor([2.0, 1.0, 0.5, 0.0, 0.0, 0.0], dtype=dtype)
+    curve = singular_values(torch.arange(1, 8, dtype=dtype)[:, None, None] * (u * values @ v))
+    assert curve["y"] == pytest.approx([1, 0.5, 0.25, 0, 0, 0], abs=1e-6)
+    assert curve["x"] == [1, 2, 3, 4, 5, 6]
+    assert curve["count"] == [7] * 6
+    assert singular_values(torch.zeros(3, 4, 2, dtype=dtype))["y"] == [0, 0]
+
 
 
 def test_so_many_are_kept_by_default():

@@ -307,7 +307,7 @@ class Homnist(Experiment):
             )
             metrics["accuracy_val"] = self.classify(perturbed).correct.double().mean().item()
             metrics["accuracy_clean_val"] = self.accuracy(self.validation_images, self.validation_labels)
-        curves = {"accuracy_by_strength": by_strength(scores)}
+        curves = {"accuracy_by_strength": by_strength(scores), **pairs.curves}
         if config.occlusion is not None:
             covered = self.accuracy_by_covered_share(self.test_images, self.test_labels)
             curves["accuracy_by_covered_share"] = covered

@@ -401,7 +401,7 @@ class Pairs(Experiment):
         )
         remedy = "give more of them, or other shares by --validation and --test"
         notes = (f"! classes: {lacked} → {remedy}",) if (lacked := lacking(data)) else ()
-        return PairsResult(values, pairs, operator, shown, notes=notes)
+        return PairsResult(values, pairs, operator, shown, curves=pairs.curves, notes=notes)
 
     def _generator(self, part: Part) -> torch.Generator:
         return torch.Generator().manual_seed(step_seed(EVALUATION_SEED, 0, part))

@@ -58,6 +58,7 @@ def spectrum(result: PairsResult) -> list[Picture]:
 FIGURES = (
     transported,
     lambda result: map_figures.same_transformation(result.pairs, "observation", "transformation"),
+    lambda result: map_figures.singular_values(result.pairs),
     eigenfunctions,
     spectrum,
     lambda result: map_figures.mask(result.operator, result.pairs.maps, "a few transformations"),

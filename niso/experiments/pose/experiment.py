@@ -512,7 +512,7 @@ class Pose(Experiment):
                 rooms = shared.open_rooms(config, self.device)
                 count, skip = config.evaluation_pairs, config.head_skip
                 metrics |= shared.between_rooms(method, rooms, count, skip, EVALUATION_SEED)
-        curves = {"ate_by_skip": by_skip(metrics)}
+        curves = {"ate_by_skip": by_skip(metrics), **(pairs.curves if pairs else {})}
         if config.occlusion is not None:
             covered = passing.covering(self.frames, EVALUATION_SEED, partial_views.SHARES[1:], self.mark)
             parts = ((tested, self.evaluated, ""), (validated, self.validated, "_val"))

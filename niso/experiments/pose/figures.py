@@ -252,6 +252,7 @@ FIGURES = (
     failures,
     frames,
     maps,
+    lambda result: map_figures.singular_values(result.pairs),
     lambda result: map_figures.eigenfunctions(result.operator),
     lambda result: map_figures.mask(result.operator, result.pairs.maps if result.pairs else None, "held-out pairs"),
     lambda result: map_figures.mass(result.operator),

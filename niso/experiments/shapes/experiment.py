@@ -406,7 +406,7 @@ class Shapes(Experiment):
             metrics["accuracy_val"] = validated.mean().item()
             metrics["accuracy_base_val"] = validated[:, 0].mean().item()
         shown = examples(self.shapes, self.test, self.maps)
-        return ShapesResult(metrics, shown, pairs, warped, learned_operator(method))
+        return ShapesResult(metrics, shown, pairs, warped, learned_operator(method), curves=pairs.curves)
 
     def evaluate_grid(self) -> dict[str, float]:
         """What the grid keeps of held-out shapes; nothing where it was not measured when they were prepared."""

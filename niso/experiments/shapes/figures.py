@@ -135,6 +135,7 @@ FIGURES = (
     pairs,
     mobius,
     lambda result: map_figures.same_transformation(result.warped, "shape", "Möbius transformation", COUNT),
+    lambda result: map_figures.singular_values(result.pairs),
     eigenfunctions,
     lambda result: map_figures.mask(result.operator, result.warped.maps, "a few Möbius transformations"),
     mass,
