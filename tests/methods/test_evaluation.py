@@ -148,7 +148,6 @@ def test_singular_values_of_coefficients(dtype):
     assert singular_values(torch.zeros(3, 4, 2, dtype=dtype))["y"] == [0, 0]
 
 
-
 def test_so_many_are_kept_by_default():
     assert len(evaluate_pairs(make(), batches(SHOWN + 1)).views["ψ"]) == SHOWN
 

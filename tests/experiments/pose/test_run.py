@@ -48,7 +48,7 @@ TRAJECTORIES = ["errors", "trajectories_skip1", "trajectories_skip5", "failures"
 def test_the_report_shows_trajectories_failures_and_maps(settings, tmp_path):
     runner.run(settings(), tmp_path / "run")
     captions = json.loads((tmp_path / "run/figures/captions.json").read_text())
-    assert list(captions) == [*TRAJECTORIES, "frames", "maps", "eigenfunctions", "mask", "mass"]
+    assert list(captions) == [*TRAJECTORIES, "frames", "maps", "singular_values", "eigenfunctions", "mask", "mass"]
     for name in captions:
         with Image.open(tmp_path / f"run/figures/{name}.png") as image:
             assert min(image.size) > 10
@@ -57,7 +57,7 @@ def test_the_report_shows_trajectories_failures_and_maps(settings, tmp_path):
 
 
 @pytest.mark.usefixtures("drawn")
-@pytest.mark.parametrize(("method", "others"), [("vit", []), ("nft", ["frames", "maps"])])
+@pytest.mark.parametrize(("method", "others"), [("vit", []), ("nft", ["frames", "maps", "singular_values"])])
 def test_methods_without_maps_or_operator_have_fewer_pictures(make, method, others):
     experiment = make(method)
     list(experiment.phases())

@@ -374,13 +374,23 @@ def test_both_phases_train_in_any_precision(folder, train_phases, method, precis
 @pytest.mark.slow
 def test_figures_stand_in_reading_order(folder, drawn):
     result = evaluated(make(folder))
-    assert drawn(Shapes, result) == ["meshes", "shapes", "pairs", "mobius", "maps", "eigenfunctions", "mask", "mass"]
+    assert drawn(Shapes, result) == [
+        "meshes",
+        "shapes",
+        "pairs",
+        "mobius",
+        "maps",
+        "singular_values",
+        "eigenfunctions",
+        "mask",
+        "mass",
+    ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "names"),
-    [("nft", ["shapes", "pairs", "mobius", "maps"]), ("autoencoder", ["shapes", "pairs"])],
+    [("nft", ["shapes", "pairs", "mobius", "maps", "singular_values"]), ("autoencoder", ["shapes", "pairs"])],
 )
 def test_figures_are_of_what_a_method_and_a_folder_have(folder, method, names):
     result = evaluated(make(folder, method))
