@@ -14,8 +14,8 @@ from niso.methods.evaluation import (
     evaluate_pairs,
     in_ascending_order,
     latent_metrics,
-    singular_values,
     learned_operator,
+    singular_values,
 )
 from niso.methods.method import Method, Networks
 from niso.spectrum import FixedSpectrum
