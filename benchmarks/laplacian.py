@@ -18,7 +18,6 @@ from torch import Tensor
 
 import niso
 from niso.experiments import EXPERIMENTS
-from niso.products import product
 from niso.random import reseed, step_seed
 from niso.spectrum.rotation import retract_
 from niso.training.memory import keep_freed_memory
@@ -88,8 +87,6 @@ def parts(options: LaplacianOptions) -> dict[str, Any]:
         m = (u * torch.logspace(0, -6, rank) @ v.mT).requires_grad_()
         g, exact = torch.randn(rank, rank), niso.polar(m.detach().double())
         calls: dict[str, Any] = {
-            "product": lambda m=m, g=g: m.detach() @ g,
-            "product, as niso takes it": lambda m=m, g=g: product(m.detach(), g),
             "SVD": lambda m=m: niso.polar(m.detach()),
             "SVD, with gradient": lambda m=m, g=g: torch.autograd.grad(niso.polar(m), m, g),
             "root of the Gram matrix, with gradient": lambda m=m, g=g: torch.autograd.grad(gram(m), m, g),

@@ -1,7 +1,7 @@
 """Products of matrices on the CPU by oneDNN, which knows the wide registers of every processor.
 
 Torch gives products in float32 to MKL, which does not use them on processors of another maker than its own: oneDNN is
-twice as fast there (benchmarks/results/laplacian.json).
+twice as fast there (benchmarks/results/products.json).
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ import math
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-SMALLEST = 128
-"""Size from which starting oneDNN costs less than it saves."""
-_AVAILABLE = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+LEAST = 2**22
+"""Multiplications from which starting oneDNN costs less than it saves."""
+LONGEST = 16
+"""Largest length of its sums, relative to the rows and the columns of a product: of longer ones it is no faster."""
+AVAILABLE = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+"""Whether this torch has oneDNN."""
 
 
 def product(x: Tensor, y: Tensor) -> Tensor:
@@ -22,12 +25,22 @@ def product(x: Tensor, y: Tensor) -> Tensor:
     return _Product.apply(x, y) if _is_large(x, y) else x @ y
 
 
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`torch.nn.functional.linear`, likewise: x Wᵀ + b of x (..., m) and W (k, m)."""
+    rows = x.reshape(-1, x.shape[-1])
+    if not _is_large(rows, weight.mT):
+        return nn.functional.linear(x, weight, bias)
+    y = product(rows, weight.mT).unflatten(0, x.shape[:-1])
+    return y if bias is None else y + bias
+
+
 def _is_large(x: Tensor, y: Tensor) -> bool:
-    """Whether both are large float32 matrices on the CPU, in plain code."""
+    """Whether these are large float32 matrices on the CPU, in plain code."""
     return (
-        _AVAILABLE
+        AVAILABLE
         and min(x.dim(), y.dim()) > 1
-        and min(*x.shape[-2:], *y.shape[-2:]) >= SMALLEST
+        and x.shape[-2] * y.shape[-2] * y.shape[-1] >= LEAST
+        and y.shape[-2] <= LONGEST * min(x.shape[-2], y.shape[-1])
         and x.shape[-1] == y.shape[-2]  # else torch says what is wrong
         and x.dtype == y.dtype == torch.float32
         and x.device.type == y.device.type == "cpu"

@@ -2,17 +2,19 @@
 
 import pytest
 import torch
+from torch import nn
 from torch.autograd import forward_ad
 from torch.func import jvp as func_jvp
 from torch.func import vmap
 
 from niso import products
-from niso.products import SMALLEST, product
+from niso.networks.linear import Linear
+from niso.products import LEAST, product
 
 # PyTorch loads its forward mode by its own deprecated torch.jit.script
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is:DeprecationWarning")
 
-LARGE = SMALLEST + 2
+LARGE = round(LEAST ** (1 / 3)) + 2
 SHAPES = [
     ((LARGE, LARGE), (LARGE, LARGE)),
     ((1, LARGE, LARGE + 1), (LARGE + 1, LARGE)),
@@ -24,7 +26,7 @@ SHAPES = [
 @pytest.fixture
 def by_onednn(monkeypatch):
     """Fails where a product of large matrices does not take oneDNN."""
-    if not products._AVAILABLE:
+    if not products.AVAILABLE:
         pytest.skip("torch without oneDNN")
     calls = []
     one = products._one
@@ -47,6 +49,31 @@ def test_products_and_gradients_are_those_of_torch(by_onednn, first, second):
     for a, b in zip(torch.autograd.grad(found, (x, y), g), torch.autograd.grad(expected, (x, y), g), strict=True):
         assert a.shape == b.shape
         close(a, b)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("batch", [(6 * LARGE,), (3, 2, LARGE)])
+def test_linear_layers_are_those_of_torch(by_onednn, batch, bias):
+    layer = Linear(LARGE, 30, bias)
+    plain = nn.Linear(LARGE, 30, bias)
+    plain.load_state_dict(layer.state_dict())
+    x = torch.randn(*batch, LARGE, requires_grad=True)
+    g = torch.randn(*batch, 30)
+    found, expected = layer(x), plain(x)
+    close(found, expected)
+    assert by_onednn
+    grads = (torch.autograd.grad(y, (x, *module.parameters()), g) for y, module in ((found, layer), (expected, plain)))
+    for a, b in zip(*grads, strict=True):
+        close(a, b)
+
+
+@pytest.mark.parametrize("shape", [(0, LARGE), (LARGE,), (3, LARGE)])
+def test_small_inputs_of_linear_layers_are_torchs(by_onednn, shape):
+    layer, x = Linear(LARGE, 4), torch.randn(shape)
+    torch.testing.assert_close(layer(x), nn.functional.linear(x, layer.weight, layer.bias), rtol=0, atol=0)
+    with torch.autocast("cpu"):
+        assert layer(torch.randn(10 * LARGE, LARGE)).dtype == torch.bfloat16
+    assert not by_onednn
 
 
 def test_second_derivatives_and_forward_mode(by_onednn):
@@ -72,9 +99,13 @@ def test_transposed_and_strided_matrices(by_onednn):
     assert by_onednn
 
 
-@pytest.mark.parametrize(
-    ("n", "dtype"), [(SMALLEST - 1, torch.float32), (LARGE, torch.float64), (LARGE, torch.bfloat16)]
-)
+def test_thin_products_of_long_sums_are_torchs(by_onednn):
+    x, y = torch.randn(32, 8192), torch.randn(8192, 32)
+    torch.testing.assert_close(product(x, y), x @ y, rtol=0, atol=0)
+    assert not by_onednn
+
+
+@pytest.mark.parametrize(("n", "dtype"), [(LARGE - 20, torch.float32), (LARGE, torch.float64), (LARGE, torch.bfloat16)])
 def test_what_onednn_is_not_asked(by_onednn, n, dtype):
     x, y = torch.randn(n, LARGE, dtype=dtype), torch.randn(LARGE, LARGE, dtype=dtype)
     torch.testing.assert_close(product(x, y), x @ y, rtol=0, atol=0)

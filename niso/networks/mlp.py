@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from niso.config import Strict, require
+from niso.networks.linear import Linear
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,9 @@ class MLP(nn.Module):
         layers: list[nn.Module] = []
         width = inputs
         for _ in range(config.layers):
-            layers += [nn.Linear(width, config.channels), nn.SiLU()]
+            layers += [Linear(width, config.channels), nn.SiLU()]
             width = config.channels
-        self.layers = nn.Sequential(*layers, nn.Linear(width, outputs))
+        self.layers = nn.Sequential(*layers, Linear(width, outputs))
 
     def forward(self, x: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch output"]:
         return self.layers(x.flatten(1))

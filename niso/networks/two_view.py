@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from niso.config import Strict, require
+from niso.networks.linear import Linear
 from niso.networks.vit import TransformerBlock, ViTConfig, initialise_transformer, tokens
 
 
@@ -51,10 +52,10 @@ class TwoViewDecoder(nn.Module):
         super().__init__()
         self.views = nn.Parameter(0.02 * torch.randn(2, channels))
         self.token = nn.Parameter(0.02 * torch.randn(channels))
-        self.input = nn.Identity() if inputs is None else nn.Linear(inputs, channels)
+        self.input = nn.Identity() if inputs is None else Linear(inputs, channels)
         self.blocks = nn.Sequential(*(TransformerBlock(channels, heads) for _ in range(blocks)))
         self.norm = nn.LayerNorm(channels, eps=1e-6)
-        self.output = nn.Linear(channels, outputs)
+        self.output = Linear(channels, outputs)
         initialise_transformer(self)
 
     def forward(

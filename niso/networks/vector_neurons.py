@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from niso.config import Strict, require
 from niso.linalg import without_autocast
+from niso.networks.linear import Linear
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -78,7 +79,7 @@ def in_own_precision(forward: Callable[[M, Tensor], Tensor]) -> Callable[[M, Ten
     return wrapped
 
 
-class VectorLinear(nn.Linear):
+class VectorLinear(Linear):
     """Mixes vectors: x W, without a bias, which would single out a direction. Weights start at N(0, 1/inputs)."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
@@ -158,12 +159,12 @@ class VectorNeuronHead(nn.Module):
         if config.variant == "paper":
             layers: list[nn.Module] = [VectorNeuron(i, o, config.leak) for i, o in sizes]
             self.vectors = nn.Sequential(*layers, VectorLinear(last, vectors))
-            self.scores: nn.Module = nn.Linear(config.invariants, classes)
+            self.scores: nn.Module = Linear(config.invariants, classes)
         else:
             layers = [NormalisedVectorNeuron(i, o, skip=n + 1 < len(sizes)) for n, (i, o) in enumerate(sizes)]
             self.vectors = nn.Sequential(*layers, NormalisedVectorNeuron(last, vectors, skip=False))
             hidden = config.expansion * config.invariants
-            self.scores = nn.Sequential(nn.Linear(config.invariants, hidden), nn.SiLU(), nn.Linear(hidden, classes))
+            self.scores = nn.Sequential(Linear(config.invariants, hidden), nn.SiLU(), Linear(hidden, classes))
 
     @in_own_precision
     def forward(self, a: Float[Tensor, "batch rank channels"]) -> Float[Tensor, "batch classes"]:

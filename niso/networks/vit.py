@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from niso.config import require
 from niso.networks.images import ImageConfig
+from niso.networks.linear import Linear
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class Attention(nn.Module):
     def __init__(self, channels: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.query_key_value = nn.Linear(channels, 3 * channels)
-        self.output = nn.Linear(channels, channels)
+        self.query_key_value = Linear(channels, 3 * channels)
+        self.output = Linear(channels, channels)
 
     def forward(self, x: Float[Tensor, "batch token channel"]) -> Float[Tensor, "batch token channel"]:
         split = self.query_key_value(x).unflatten(-1, (3, self.heads, -1))
@@ -64,7 +65,7 @@ class TransformerBlock(nn.Module):
         self.norm1 = nn.LayerNorm(channels, eps=1e-6)
         self.attention = Attention(channels, heads)
         self.norm2 = nn.LayerNorm(channels, eps=1e-6)
-        self.mlp = nn.Sequential(nn.Linear(channels, 4 * channels), nn.GELU(), nn.Linear(4 * channels, channels))
+        self.mlp = nn.Sequential(Linear(channels, 4 * channels), nn.GELU(), Linear(4 * channels, channels))
 
     def forward(self, x: Float[Tensor, "batch token channel"]) -> Float[Tensor, "batch token channel"]:
         x = x + self.attention(self.norm1(x))
@@ -112,7 +113,7 @@ class ViTEncoder(nn.Module):
         super().__init__()
         self.config = config
         self.layers = tokens(config)
-        self.output = nn.Linear(config.channels, config.latent_channels)  # torch's start: latents of order one
+        self.output = Linear(config.channels, config.latent_channels)  # torch's start: latents of order one
 
     def forward(self, image: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch point latent"]:
         return self.output(self.layers(image))
@@ -131,10 +132,10 @@ class ViTDecoder(nn.Module):
         self.layers = nn.Sequential(
             *(TransformerBlock(config.channels, config.heads) for _ in range(config.blocks)),
             nn.LayerNorm(config.channels, eps=1e-6),
-            nn.Linear(config.channels, config.image_channels * config.patch**2),
+            Linear(config.channels, config.image_channels * config.patch**2),
         )
         initialise_transformer(self)
-        self.input = nn.Linear(config.latent_channels, config.channels)
+        self.input = Linear(config.latent_channels, config.channels)
 
     def forward(self, latent: Float[Tensor, "batch point latent"]) -> Float[Tensor, "batch channel height width"]:
         config = self.config

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from niso.checks import check_choice, check_count, check_tensor
 from niso.linalg import full_precision, inverse_root, matmul
+from niso.products import linear
 from niso.spectrum.eigenvalues import Eigenvalues, initial_root, ordered
 from niso.spectrum.features import Features, PointFeatures
 from niso.spectrum.module import Role, SpectrumModule
@@ -229,7 +230,7 @@ class _Linear(nn.Linear):
         return _linear(x, self.weight, self.bias)
 
 
-_linear = full_precision(nn.functional.linear)
+_linear = full_precision(linear)
 
 
 @full_precision
