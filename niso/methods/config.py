@@ -12,6 +12,9 @@ from niso.losses import Norm
 from niso.networks import EigenspaceHeadConfig, MLPConfig, SpectralHeadConfig, VectorNeuronConfig
 from niso.spectrum import Eigenfunctions, Eigenvalues, Features
 
+RETIRED = ("nft_tall",)
+"""Settings that older configurations of methods still hold."""
+
 Parametrisation = Literal["table", "field"]
 """How a spectrum is learned: as a number for each point, or as networks over the coordinates of points."""
 
@@ -155,8 +158,6 @@ class MethodConfig(IsometryConfig):
     complete: bool = False
     """In the method niso-no-basis, solve for the whole orthogonal matrix that an SVD makes of b aᵀ, an arbitrary
     rotation where b aᵀ is zero; otherwise τ is zero there. It takes an SVD of N × N for every pair."""
-    nft_tall: bool = False
-    """In the methods nft, all points as rows of the latent instead of as many as the rank."""
     nft_epochs: int = 50
     """In the methods nft, epochs of the block diagonalisation after pre-training; 0 leaves it out."""
     nft_maps: int = 3_200

@@ -39,18 +39,15 @@ class FourierOutput(NamedTuple):
 class NeuralFourierTransform(Autoencoding):
     """Encoder + least-squares latent map + decoder, from pairs or triplets; nothing but pixel errors trains it.
 
-    Encoder and decoder are those of a `NeuralIsometry`, with latents (batch, points N, channels d):
-
-    - With `points`, learned linear maps reduce N points to a = `rank` and lift them again, where NIso has ΦᵀM and
-      Φ. They start as such a pair (orthonormal, and its transpose) and are free and separate from then on. Map
-      (a × a) and head tensor (a × d) have NIso's sizes, as the paper has it. With d ≤ rank, as there (32, 32), M
-      fits any pair exactly, so that pairs impose no equivariance; with d > rank the latent is tall.
-    - Without, H is the latent function itself: s = N points and a = `rank` = d channels, the tallest latent that the
-      same networks give. The map mixes channels, and the head gets (d, N).
+    Encoder and decoder are those of a `NeuralIsometry`, with latents (batch, points N, channels d). Learned linear maps
+    reduce N points to a = `rank` and lift them again, where NIso has ΦᵀM and Φ. They start as such a pair (orthonormal,
+    and its transpose) and are free and separate from then on. Map (a × a) and head tensor (a × d) have NIso's sizes, as
+    the paper has it. With d ≤ rank, as there (32, 32), M fits any pair exactly, so that pairs impose no equivariance;
+    with d > rank the latent is tall.
 
     Args:
         rank: size a of the maps.
-        points: number N of points, to be reduced to `rank`; none to leave them.
+        points: number N of points, to be reduced to `rank`.
         ridge: added to the diagonal of HᵀH, as a share of its mean entry.
 
     Raises:
@@ -66,22 +63,20 @@ class NeuralFourierTransform(Autoencoding):
         encoder: nn.Module,
         decoder: nn.Module,
         rank: int,
-        points: int | None = None,
+        points: int,
         ridge: float = 1e-6,
     ) -> None:
         super().__init__()
-        if rank < 1 or (points is not None and rank > points):
-            limit = "" if points is None else f" and at most the number of points, {points}"
-            raise ValueError(f"rank must be at least 1{limit}, got {rank}")
+        if not 1 <= rank <= points:
+            raise ValueError(f"rank must be at least 1 and at most the number of points, {points}, got {rank}")
         self.encoder = encoder
         self.decoder = decoder
         self.rank = rank
         self.points = points
         self.ridge = ridge
-        if points is not None:
-            orthonormal = nn.init.orthogonal_(torch.empty(rank, points))
-            self.reduction = nn.Parameter(orthonormal)
-            self.lifting = nn.Parameter(orthonormal.mT.clone())
+        orthonormal = nn.init.orthogonal_(torch.empty(rank, points))
+        self.reduction = nn.Parameter(orthonormal)
+        self.lifting = nn.Parameter(orthonormal.mT.clone())
         self.register_buffer("basis", torch.eye(rank))  # U of the diagonalisation, once it is fitted
 
     def forward(
@@ -161,13 +156,12 @@ class NeuralFourierTransform(Autoencoding):
         return change
 
     def _reduce(self, z: Tensor) -> Tensor:
-        if z.ndim != 3 or (z.shape[2] != self.rank if self.points is None else z.shape[1] != self.points):
-            wanted = f"points, {self.rank}" if self.points is None else f"{self.points}, channels"
-            raise ValueError(f"latents must be (batch, {wanted}), not {tuple(z.shape)}")
-        return z.mT if self.points is None else matmul(self.reduction, z)
+        if z.ndim != 3 or z.shape[1] != self.points:
+            raise ValueError(f"latents must be (batch, {self.points}, channels), not {tuple(z.shape)}")
+        return matmul(self.reduction, z)
 
     def _lift(self, a: Tensor) -> Tensor:
-        return a.mT if self.points is None else matmul(self.lifting, a)
+        return matmul(self.lifting, a)
 
 
 @full_precision
@@ -210,20 +204,16 @@ class Fourier(Method):
 
     map_text = "|V| after the block diagonalisation"
     isometric = False
-    reads = Method.reads | {"rank", "vector_neurons", "nft_tall", "nft_epochs", "nft_maps"}
+    reads = Method.reads | {"rank", "vector_neurons", "nft_epochs", "nft_maps"}
     model: NeuralFourierTransform
 
     @classmethod
     def unread(cls, config: Any) -> dict[str, str]:
-        tall = {"rank": "with --nft-tall maps are as large as there are latent channels"} if config.nft_tall else {}
-        left_out = {} if config.nft_epochs else {"nft_maps": "--nft-epochs 0 leaves the block diagonalisation out"}
-        return tall | left_out
+        return {} if config.nft_epochs else {"nft_maps": "--nft-epochs 0 leaves the block diagonalisation out"}
 
     def build(self, networks: Networks) -> NeuralFourierTransform:
-        encoder, decoder, points = networks.encoder, networks.decoder, networks.points
-        if self.config.nft_tall:
-            return NeuralFourierTransform(encoder, decoder, networks.channels)
-        return NeuralFourierTransform(encoder, decoder, self.config.rank or points, points)
+        points = networks.points
+        return NeuralFourierTransform(networks.encoder, networks.decoder, self.config.rank or points, points)
 
     def objective(self) -> nn.Module:
         return FourierObjective(self.model, self.config.norm, "both")

@@ -32,6 +32,7 @@ from niso.geometry import ACTIONS
 from niso.geometry.action import Transformations, composes
 from niso.geometry.occluders import Occluder, draw_occluder
 from niso.methods import methods_of
+from niso.methods.config import RETIRED
 from niso.methods.evaluation import (
     LATENT_METRICS,
     PAIR_METRICS,
@@ -153,6 +154,7 @@ class Homnist(Experiment):
     )
     figures = "niso.experiments.homnist.figures"
     published = PUBLISHED
+    retired = RETIRED
 
     @classmethod
     def default_method(cls, config: HomnistConfig, data_dir: Path | None) -> str:

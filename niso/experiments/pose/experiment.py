@@ -42,6 +42,7 @@ from niso.experiments.pose.presets import PRESETS, PoseConfig
 from niso.experiments.pose.published import PUBLISHED
 from niso.geometry import se3
 from niso.methods import METHODS, methods_of
+from niso.methods.config import RETIRED
 from niso.methods.evaluation import (
     EQUIVARIANCE_ERROR,
     EQUIVARIANCE_ERROR_CENTRED,
@@ -140,7 +141,7 @@ class Pose(Experiment):
         "small": {f"ate_normalised_skip{skip}": "≤ 0.55 (niso)" for skip in (1, 3)},
     }
     published = PUBLISHED
-    retired = ("vector_neurons",)
+    retired = (*RETIRED, "vector_neurons")
 
     def build(self) -> None:
         config, data_dir = self.config, self.data_dir

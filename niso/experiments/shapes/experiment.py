@@ -33,6 +33,7 @@ from niso.geometry.domains.domain import rastered_sphere
 from niso.geometry.domains.equirectangular import Layout
 from niso.geometry.mobius import MobiusTransformations
 from niso.methods import methods_of
+from niso.methods.config import RETIRED
 from niso.methods.evaluation import (
     EQUIVARIANCE_ERROR,
     EQUIVARIANCE_ERROR_CENTRED,
@@ -155,6 +156,7 @@ class Shapes(Experiment):
     )
     figures = "niso.experiments.shapes.figures"
     published = PUBLISHED
+    retired = RETIRED
     tunes_encoder = True
 
     def build(self) -> None:

@@ -281,13 +281,6 @@ def test_the_fourier_baseline_has_the_same_sizes():
     assert sizes["niso"][0] == (3, 8, 8)
 
 
-def test_the_tall_fourier_latent_has_all_points():
-    experiment = make("nft", nft_tall=True, nft_epochs=0)
-    a = experiment.encode(experiment.train_images[:3])
-    assert a.shape == (3, 6, 144) and experiment.method.solve(a, a).shape == (3, 6, 6)
-    assert len(list(experiment.phases())) == 2
-
-
 def test_transformers_take_the_place_of_convolutions():
     experiment = make(
         architecture="vit", vit=replace(TINY.vit, patch=4, channels=8, heads=2, blocks=1, latent_channels=6)
