@@ -47,8 +47,6 @@ class ShapesConfig(GroupConfig):
     """What encoder, operator and mass are trained on together with the head: labels alone, as in the paper; the losses
     of the pre-training too, of pairs, so that what makes latents equivariant stays; or nothing: they stay frozen, as in
     the released code."""
-    tuning_weight: float = 1.0
-    """Weight of the losses of the pre-training in `--tuning labels-and-pairs`."""
     mobius: float = 2.0
     """Strength of the random Möbius transformations of the sphere, see `niso.geometry.mobius`: of those that
     groups of shapes share in the method niso-group, that the autoencoder's head is trained with, and under which the
@@ -60,7 +58,7 @@ class ShapesConfig(GroupConfig):
         super().__post_init__()
         require(self, "vertices", "train_shapes", "test_shapes", "clip", positive=True)
         require(self, "base_share", most=1.0)
-        require(self, "mobius", "memory", "validation_shapes", "tuning_weight")
+        require(self, "mobius", "memory", "validation_shapes")
         if self.validation_shapes >= self.train_shapes:
             fewer = max(self.train_shapes // 5, min(self.train_shapes - 1, 1))
             raise ValueError(
