@@ -85,14 +85,14 @@ class NeuralFourierTransform(Autoencoding):
         tx: Shaped[Tensor, "batch ..."],
         ttx: Shaped[Tensor, "batch ..."] | None = None,
         norm: losses.Norm = "l1",
-        directions: losses.Direction = "forward",
     ) -> FourierOutput:
         """Reconstruction error and maps of observations ψ, Tψ and, for triplets, T²ψ; the basis is not applied.
 
-        - Pairs: M from (ψ, Tψ) carries ψ, which is decoded against Tψ; for "both" directions also the reverse,
-          by a map solved from (Tψ, ψ).
-        - Triplets: M from (ψ, Tψ) carries Tψ, decoded against T²ψ; for "both" also the map from (Tψ, T²ψ) carries
-          ψ, decoded against Tψ: the terms of NIso's triplets.
+        - Pairs: M from (ψ, Tψ) carries ψ, which is decoded against Tψ, and one from (Tψ, ψ) carries Tψ back.
+        - Triplets: M from (ψ, Tψ) carries Tψ, decoded against T²ψ, and one from (Tψ, T²ψ) carries ψ, decoded against
+          Tψ: the terms of NIso's triplets.
+
+        So that it sees as many reconstructions a step as NIso does; published are the first ones alone.
 
         Raises:
             ValueError: views of different lengths, or latents of another shape than the construction says.
@@ -103,14 +103,11 @@ class NeuralFourierTransform(Autoencoding):
         latents = self._reduce(self.encoder(torch.cat(views))).chunk(len(views))
         a, b = latents[:2]
         tau = self.solve(a, b)
-        both = directions == "both"
         if ttx is None:
-            moved = [matmul(tau, a)] + ([matmul(self.solve(b, a), b)] if both else [])
-            targets = (tx, x) if both else (tx,)
+            moved, targets = (matmul(tau, a), matmul(self.solve(b, a), b)), (tx, x)
         else:
-            moved = [matmul(tau, b)] + ([matmul(self.solve(b, latents[2]), a)] if both else [])
-            targets = (ttx, tx) if both else (ttx,)
-        predictions = self.decoder(self._lift(torch.cat(moved))).chunk(len(moved))
+            moved, targets = (matmul(tau, b), matmul(self.solve(b, latents[2]), a)), (ttx, tx)
+        predictions = self.decoder(self._lift(torch.cat(moved))).chunk(2)
         terms = [losses.reconstruction(p, t, norm) for p, t in zip(predictions, targets, strict=True)]
         return FourierOutput(torch.stack(terms).sum(), tau, latents)
 
@@ -144,14 +141,14 @@ class NeuralFourierTransform(Autoencoding):
 
     @torch.no_grad()
     def diagonalise(
-        self, maps: Float[Tensor, "count rank rank"], epochs: int = 50, restarts: int = 1, seed: int = 0
+        self, maps: Float[Tensor, "count rank rank"], epochs: int = 50, seed: int = 0
     ) -> Float[Tensor, "rank rank"]:
         """Fit U to maps that `map_between` gave (about 3,200 as published), and use it from then on.
 
         Returns:
             The change of basis of this fit; a second one is applied on top of the first.
         """
-        change = block_diagonalise(maps.mT, epochs, restarts=restarts, seed=seed)
+        change = block_diagonalise(maps.mT, epochs, seed)
         self.basis.copy_(self.basis @ change.to(self.basis))
         return change
 
@@ -179,23 +176,16 @@ class FourierObjective(nn.Module):
 
     Args:
         norm: mean absolute pixel error, as NIso's, or mean squared, as published.
-        directions: "forward" as published; "both" sees as many reconstructions a step as NIso does.
     """
 
-    def __init__(
-        self,
-        model: NeuralFourierTransform,
-        norm: losses.Norm = "l1",
-        directions: losses.Direction = "forward",
-    ) -> None:
+    def __init__(self, model: NeuralFourierTransform, norm: losses.Norm = "l1") -> None:
         super().__init__()
         self.model = model
         self.norm: losses.Norm = norm
-        self.directions: losses.Direction = directions
 
     def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
         """Loss terms of a pair (ψ, Tψ) or triplet (ψ, Tψ, T²ψ) of batches."""
-        loss = self.model(*batch, norm=self.norm, directions=self.directions).reconstruction
+        loss = self.model(*batch, norm=self.norm).reconstruction
         return {"loss": loss, "reconstruction": loss.detach()}
 
 
@@ -216,7 +206,7 @@ class Fourier(Method):
         return NeuralFourierTransform(networks.encoder, networks.decoder, self.config.rank or points, points)
 
     def objective(self) -> nn.Module:
-        return FourierObjective(self.model, self.config.norm, "both")
+        return FourierObjective(self.model, self.config.norm)
 
     def solve(
         self, a: Float[Tensor, "batch rank channels"], b: Float[Tensor, "batch rank channels"]

@@ -154,7 +154,7 @@ class Reader(ABC):
         """
 
 
-def make_table(name: str, columns: Mapping[str, Any], reading: Reading, note: str = "") -> Table:
+def make_table(name: str, columns: Mapping[str, Any], reading: Reading) -> Table:
     """A table from arrays as a user has them.
 
     Args:
@@ -201,7 +201,7 @@ def make_table(name: str, columns: Mapping[str, Any], reading: Reading, note: st
     if label is not None and len(classes) == len(first):
         raise InputError(f"{name}: every label occurs once: give classes of several observations, or leave label out")
     check_finite(name, views)
-    return Table(name, kind, views, group, label, classes, None, source, points, weights, note)
+    return Table(name, kind, views, group, label, classes, None, source, points, weights)
 
 
 def kind_of(name: str, x: np.ndarray, reading: Reading, on_points: bool) -> Kind:

@@ -94,14 +94,14 @@ def base_meshes(kind: Surfaces, count: int, vertices: int, data_dir: Path | None
     return [(name, with_hole(mesh) if kind == "open" else mesh) for name, mesh in meshes]
 
 
-def with_hole(mesh: Mesh, share: float = 0.1) -> Mesh:
-    """The mesh without the faces that lie lowest along its longest axis; the largest manifold of what is left."""
+def with_hole(mesh: Mesh) -> Mesh:
+    """The mesh without the lowest tenth of its faces along its longest axis; the largest manifold of what is left."""
     import igl
 
     centred = mesh.vertices - mesh.vertices.mean(0)
     height = centred @ np.linalg.svd(centred, full_matrices=False)[2][0]
     middle = height[mesh.faces].mean(1)
-    part = largest_part(Mesh(mesh.vertices, mesh.faces[middle > np.quantile(middle, share)]))
+    part = largest_part(Mesh(mesh.vertices, mesh.faces[middle > np.quantile(middle, 0.1)]))
     while not (good := igl.is_vertex_manifold(part.faces.astype(np.int64))).all():  # fans that touch at a vertex
         part = largest_part(Mesh(part.vertices, part.faces[good[part.faces].all(1)]))
     return part
