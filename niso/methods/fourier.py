@@ -125,16 +125,13 @@ class NeuralFourierTransform(Autoencoding):
         """Observations from what `encode` gives."""
         return self.decoder(self._lift(_solve_left(self.basis.mT, a)))
 
-    def map_between(
-        self, x: Shaped[Tensor, "batch ..."], tx: Shaped[Tensor, "batch ..."]
-    ) -> Float[Tensor, "batch rank rank"]:
-        """Maps τ from `encode(x)` to `encode(tx)`: Vᵀ for V = U⁻¹ M U."""
-        return self.solve_in_basis(*self.encode(torch.cat([x, tx])).split([len(x), len(tx)]))
-
     def solve_in_basis(
         self, a: Float[Tensor, "batch rank channels"], b: Float[Tensor, "batch rank channels"]
     ) -> Float[Tensor, "batch rank rank"]:
-        """Maps between coefficients that `encode` gives. They are solved in the first basis: the ridge is of that."""
+        """Maps τ = Vᵀ, V = U⁻¹ M U, between coefficients that `encode` gives.
+
+        They are solved in the first basis: the ridge is of that.
+        """
         basis = self.basis.mT
         tau = self.solve(_solve_left(basis, a), _solve_left(basis, b))
         return matmul(basis, _solve_right(tau, basis))
@@ -143,7 +140,7 @@ class NeuralFourierTransform(Autoencoding):
     def diagonalise(
         self, maps: Float[Tensor, "count rank rank"], epochs: int = 50, seed: int = 0
     ) -> Float[Tensor, "rank rank"]:
-        """Fit U to maps that `map_between` gave (about 3,200 as published), and use it from then on.
+        """Fit U to maps that `solve_in_basis` gave (about 3,200 as published), and use it from then on.
 
         Returns:
             The change of basis of this fit; a second one is applied on top of the first.

@@ -338,7 +338,7 @@ def test_without_the_operator_maps_are_orthogonal_and_nothing_more(make):
     assert a.shape == b.shape == (3, 8, 6)
 
 
-@pytest.mark.parametrize("method", ["niso", "niso-no-operator", "nft"])
+@pytest.mark.parametrize("method", ["niso", "niso-no-operator"])
 def test_maps_of_coefficients_are_those_of_frames(make, method):
     experiment = make(method)
     solve, encode = experiment.method.solve, experiment.method.encode
