@@ -45,13 +45,13 @@ class Settings(Strict):
         """
         settings = parse(cls, values, source)
         kind = EXPERIMENTS.find(settings.experiment)
-        check_choice("preset", settings.preset, kind.presets, f"{source}: ")
-        check_choice("method", settings.method, kind.methods(), f"{source}: ")
+        check_known("preset", settings.preset, kind.presets, f"{source}: ")
+        check_known("method", settings.method, kind.methods(), f"{source}: ")
         config = without(settings.config, kind.retired)
         return cls(**{**vars(settings), "config": parse(kind.config_class, config, source)})
 
 
-def check_choice(what: str, name: object, known: Iterable[str], where: str = "") -> None:
+def check_known(what: str, name: object, known: Iterable[str], where: str = "") -> None:
     """Check that a name is a known one.
 
     Raises:

@@ -24,7 +24,7 @@ from niso.data.digits.mnist import check_digits, pad, signed
 from niso.data.transformed import labelled, related
 from niso.errors import InputError
 from niso.experiments import partial_views
-from niso.experiments.experiment import BYTES, Experiment, Own, Phase, check_batch
+from niso.experiments.experiment import PIXELS, Experiment, Own, Phase, check_batch
 from niso.experiments.homnist.presets import METHOD_SETTINGS, PRESETS, Architecture, HomnistConfig
 from niso.experiments.homnist.published import PUBLISHED
 from niso.experiments.partial_views import PartialViews
@@ -204,7 +204,7 @@ class Homnist(Experiment):
 
     def facts(self) -> dict[str, Any]:
         side = self.train_images.shape[-1]
-        return {"data": {"name": self.config.digits, "kind": "images", "shape": [1, side, side], **BYTES}}
+        return {"data": {"name": self.config.digits, "kind": "images", "shape": [1, side, side], **PIXELS}}
 
     @classmethod
     def rebuild(

@@ -24,7 +24,7 @@ from niso.data.pairs.pictures import PictureReader, shipped_photographs
 from niso.data.pairs.sampling import BATCH, PairData, Part, pair_data
 from niso.data.pairs.split import content
 from niso.data.pairs.table import Kind, Reader, Table
-from niso.data.pairs.transforms import composes
+from niso.data.pairs.transforms import composable
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Own, Phase, check_batch
@@ -290,7 +290,7 @@ class Pairs(Experiment):
     def available(cls, config: PairsConfig, data_dir: Path | None = None) -> tuple[str, ...]:
         names = _names(config, data_dir)
         single = not names & {"tx", "clip"}
-        triplets = composes(config.reading.transform) if single else "ttx" in names
+        triplets = composable(config.reading.transform) if single else "ttx" in names
         return methods_of(3 if triplets else 2, single or "group" in names)
 
     @classmethod
