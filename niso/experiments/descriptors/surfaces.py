@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from scipy.spatial import KDTree
 from torch import Tensor
 
+from niso.data.evenly import evenly
 from niso.data.shapes import family
 from niso.data.shapes.sources import SUFFIXES
 from niso.errors import InputError
@@ -81,7 +82,7 @@ def base_meshes(kind: Surfaces, count: int, vertices: int, data_dir: Path | None
         files = files_below(data_dir, SUFFIXES)
         if len(files) < count:
             raise InputError(f"{data_dir} has {len(files)} meshes, and {count} are needed: add some, or ask for fewer")
-        taken = [files[number * len(files) // count] for number in range(count)]
+        taken = [files[number] for number in evenly(count, len(files)).tolist()]
         return [(str(path.relative_to(data_dir)), read_mesh(path)) for path in taken]
     if kind == "tori":
         rows = max(6, round((2.5 * vertices) ** 0.5))
