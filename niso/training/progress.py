@@ -85,7 +85,8 @@ class Log:
         rows = [row for row in read_log(self.path) if row["phase"] != phase or int(row["step"]) <= start]
         self.columns = list(rows[0] if rows else self.FIXED)
         self._rewrite(rows)
-        self.events = SummaryWriter(str(run / "tensorboard"), purge_step=start or None)
+        # a folder for each phase: TensorBoard drops what its events have from `purge_step` on
+        self.events = SummaryWriter(str(run / "tensorboard" / phase), purge_step=start + 1 if start else None)
 
     def write(self, step: int, learning_rate: float, seconds: float, means: dict[str, float]) -> None:
         """Append a row, with new columns for terms not seen before."""
