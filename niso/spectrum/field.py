@@ -14,7 +14,7 @@ from niso.linalg import full_precision, inverse_root, matmul
 from niso.spectrum.eigenvalues import Eigenvalues, initial_root
 from niso.spectrum.features import Features, PointFeatures
 from niso.spectrum.module import Role
-from niso.spectrum.rotation import Eigenfunctions, rotated, start_frame
+from niso.spectrum.rotation import Eigenfunctions, random_frame, rotated
 from niso.spectrum.spectrum import Spectrum
 from niso.spectrum.trained import TrainedSpectrum
 
@@ -105,7 +105,7 @@ class FieldSpectrum(TrainedSpectrum):
             nn.init.zeros_(parameter)
         self.eigenvalue_root = nn.Parameter(initial_root(eigenvalues, rank))
         if eigenfunctions == "rotation":
-            self.register_buffer("frame", start_frame(rank))
+            self.register_buffer("frame", random_frame(rank))
             self.basis = nn.Parameter(torch.zeros(rank, rank))
             if not layers and rank == span:  # U spans all that it ever can, so that the angles alone determine Φ
                 self.functions.requires_grad_(False)
@@ -125,7 +125,7 @@ class FieldSpectrum(TrainedSpectrum):
 
     def forward(self) -> Spectrum:
         mass, functions = self._evaluate(self.places, self.weights)
-        return Spectrum(mass, self._turned(_orthonormal(functions, mass)), self.eigenvalues_alone())
+        return Spectrum(mass, self._rotated(_orthonormal(functions, mass)), self.eigenvalues_alone())
 
     def at(
         self,
@@ -162,7 +162,7 @@ class FieldSpectrum(TrainedSpectrum):
         places, weights = places.to(self.places), weights.to(self.weights)
         mass, functions = self._evaluate(places, weights)
         own = (functions, mass) if orthonormal else self._evaluate(self.places, self.weights)[::-1]
-        return Spectrum(mass, self._turned(_orthonormal(functions, mass, *own)), self.eigenvalues_alone())
+        return Spectrum(mass, self._rotated(_orthonormal(functions, mass, *own)), self.eigenvalues_alone())
 
     def roles(self) -> dict[Role, list[nn.Parameter]]:
         functions = [self.basis] if self.eigenfunction_kind == "rotation" else list(self.functions.parameters())
@@ -172,7 +172,7 @@ class FieldSpectrum(TrainedSpectrum):
             "mass": list(self.density.parameters()),
         }
 
-    def _turned(self, functions: Float[Tensor, "points rank"]) -> Float[Tensor, "points rank"]:
+    def _rotated(self, functions: Float[Tensor, "points rank"]) -> Float[Tensor, "points rank"]:
         if self.eigenfunction_kind == "polar":
             return functions
         return matmul(functions, rotated(self.frame, self.basis))

@@ -10,7 +10,7 @@ from niso.checks import check_count, check_number
 from niso.linalg import full_precision, polar
 from niso.spectrum.eigenvalues import Eigenvalues, initial_root
 from niso.spectrum.module import Role
-from niso.spectrum.rotation import Eigenfunctions, rotated, start_frame
+from niso.spectrum.rotation import Eigenfunctions, random_frame, rotated
 from niso.spectrum.spectrum import Spectrum
 from niso.spectrum.trained import TrainedSpectrum
 
@@ -67,7 +67,7 @@ class LearnedSpectrum(TrainedSpectrum):
         self.damping = damping
         self.mass_root = nn.Parameter(torch.ones(points))
         if eigenfunctions == "rotation":
-            self.register_buffer("frame", start_frame(points))
+            self.register_buffer("frame", random_frame(points))
             self.basis = nn.Parameter(torch.zeros(points, rank))
         else:
             self.basis = nn.Parameter(0.01 * torch.randn(points, rank))
