@@ -9,7 +9,7 @@ from niso.checks import check_choice
 from niso.config import Optimisation, require
 from niso.data.shapes.preparation import Preparation
 from niso.methods import recipes
-from niso.methods.config import GroupConfig
+from niso.methods.config import ClassifierConfig
 from niso.networks import ConvConfig, VectorNeuronConfig
 
 Labelled = Literal["base", "all"]
@@ -19,7 +19,7 @@ Tuning = Literal["labels", "labels-and-pairs", "none"]
 
 
 @dataclass(frozen=True)
-class ShapesConfig(GroupConfig):
+class ShapesConfig(ClassifierConfig):
     """Settings of the shapes experiment."""
 
     preparation: Preparation = field(default_factory=Preparation)
