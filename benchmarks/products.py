@@ -1,4 +1,4 @@
-"""Large products of matrices on a CPU, and training steps that are made of them: by torch, and by `niso.products`.
+"""Large products of matrices on a CPU, and training steps that are made of them: by torch, and by `niso.linalg.products`.
 
 Run: python -m benchmarks.products
 """
@@ -16,8 +16,8 @@ from benchmarks.common import Options, compare, table, write
 
 import torch  # isort: skip  # after benchmarks.common, which sets how its threads wait
 
-from niso import products
 from niso.experiments import EXPERIMENTS
+from niso.linalg import products
 from niso.random import reseed, step_seed
 from niso.training.memory import keep_freed_memory
 from niso.training.optimizer import make_optimizer

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -132,9 +132,20 @@ def _content(name: str, module: nn.Module, inputs: tuple[Tensor, ...], form: For
         problem = (str(cause).strip().splitlines() or [type(cause).__name__])[0].strip()
         raise InputError(f"{name} of this model cannot be exported as {form} ({problem}){advice}") from error
     assert converted is not None
-    content: bytes = converted.model_proto.SerializeToString()
+    model = converted.model_proto
+    _name_batch(model.graph)
+    content: bytes = model.SerializeToString()
     _check_same(content, name, module, inputs)
     return content
+
+
+def _name_batch(graph: Any) -> None:
+    """Give the batch axis, the first of every input, its name: exporters call it s77 or so."""
+    exported = graph.input[0].type.tensor_type.shape.dim[0].dim_param
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        for axis in value.type.tensor_type.shape.dim:
+            if axis.dim_param == exported:
+                axis.dim_param = "batch"
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from niso.errors import InputError, Interrupted, nearest
 from niso.experiments.experiment import Own
 from niso.experiments.pairs.experiment import OF_OWN, Given, Pairs, PairsResult, default_for
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
-from niso.experiments.settings import Settings, check_choice
+from niso.experiments.settings import Settings, check_known
 from niso.fitted import Array, Fitted, check_dense
 from niso.runs import runner
 from niso.training.progress import quiet
@@ -87,7 +87,7 @@ def fit(
         InputError: the data or a setting cannot be used; one line says why and what to do.
         TrainingError: the loss is not finite.
     """
-    check_choice("preset", preset, PRESETS)
+    check_known("preset", preset, PRESETS)
     if not isinstance(seed, int | np.integer) or seed < 0:
         raise InputError(f"seed must be a whole number from 0 on, not {seed!r}")
     given = {name: value for name, value in (("transform", transform), ("steps", steps)) if value is not None}
@@ -102,7 +102,7 @@ def fit(
     table = make_table(NAME, arrays, config.reading)
     if method is None:
         method = default_for(arrays.keys())
-    check_choice("method", method, Pairs.methods())
+    check_known("method", method, Pairs.methods())
     _refuse_unread(settings, Pairs.unread(config, method, None) | (OF_OWN if own else {}))
     made = list[_Kept]()
 

@@ -43,6 +43,15 @@ def test_retired_settings_are_ignored_and_unknown_ones_are_not(monkeypatch):
         Settings.load(old, SOURCE)
 
 
+@pytest.mark.parametrize("name", ["homnist", "shapes", "pose"])
+def test_settings_of_old_runs_are_retired(name):
+    kind = EXPERIMENTS.find(name)
+    settings = Settings(name, "quick", kind.presets["quick"])
+    old = settings.dump()
+    old["config"] |= {"nft_tall": False, **({"tuning_weight": 1.0} if name == "shapes" else {})}
+    assert Settings.load(old, SOURCE) == settings
+
+
 floats = st.floats(0, 1e6, allow_subnormal=True)
 
 

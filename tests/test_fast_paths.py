@@ -107,7 +107,8 @@ from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 from niso.training.progress import Meter
 
 CONV = ConvConfig((8, 8), 1, (8,), blocks=1, latent_channels=8, stem_channels=8, patch=2)
-with patch("niso.linalg._robust_svd", lambda m: torch.linalg.svd(m, full_matrices=False)):  # the SVD does wait
+plain = lambda m: torch.linalg.svd(m, full_matrices=False)
+with patch("niso.linalg.polar_factor.robust_svd", plain):  # the SVD does wait
     for kind, rank in (("polar", 8), ("polar", CONV.points), ("rotation", CONV.points)):
         spectrum = niso.LearnedSpectrum(CONV.points, rank, eigenfunctions=kind)
         model = niso.NeuralIsometry(ConvEncoder(CONV), ConvDecoder(CONV), spectrum)

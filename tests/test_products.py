@@ -7,9 +7,9 @@ from torch.autograd import forward_ad
 from torch.func import jvp as func_jvp
 from torch.func import vmap
 
-from niso import products
+from niso.linalg import products
+from niso.linalg.products import LEAST, product
 from niso.networks.linear import Linear
-from niso.products import LEAST, product
 
 # PyTorch loads its forward mode by its own deprecated torch.jit.script
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is:DeprecationWarning")

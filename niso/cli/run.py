@@ -15,7 +15,7 @@ from niso.cli.parsing import HELP_ALL, make_launcher, named_options, parse, pars
 from niso.config import Hardware, read_yaml, require
 from niso.errors import InputError, nearest
 from niso.experiments import EXPERIMENTS
-from niso.experiments.settings import Settings, check_choice
+from niso.experiments.settings import Settings, check_known
 from niso.training.run import RUNS
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def _before_flags(
     hardware = file.get("hardware") or {}
     speed = "exact" if any(name in hardware for name in FIXING) else "auto"
     preset = preset or file.get("preset", next(iter(kind.presets)))
-    check_choice("preset", preset, kind.presets)
+    check_known("preset", preset, kind.presets)
     method = method or file.get("method")
     base = kind.settings_of(preset, method if isinstance(method, str) else None)
     values = {
@@ -203,7 +203,7 @@ def _methods(kind: type[Experiment], options: Any) -> tuple[str, ...]:
     if not methods:
         raise InputError(f"--methods needs one or more of {', '.join(kind.methods())}, or all")
     for method in methods:
-        check_choice("method", method, kind.methods())
+        check_known("method", method, kind.methods())
     if len(set(methods)) < len(methods):
         raise InputError(f"--methods names a method twice: {' '.join(methods)}")
     return methods

@@ -33,7 +33,7 @@ class Own(NamedTuple):
     decoder: nn.Module
 
 
-BYTES: dict[str, Any] = {"scaling": {"offset": [127.5], "scale": [127.5]}, "range": [0.0, 255.0]}
+PIXELS: dict[str, Any] = {"scaling": {"offset": [127.5], "scale": [127.5]}, "range": [0.0, 255.0]}
 """Scaling of pixels 0 … 255 to −1 … 1, and their range, see `Experiment.facts`."""
 
 

@@ -45,15 +45,13 @@ class Settings(Strict):
         """
         settings = parse(cls, values, source)
         kind = EXPERIMENTS.find(settings.experiment)
-        check_choice("preset", settings.preset, kind.presets, f"{source}: ")
-        check_choice("method", settings.method, kind.methods(), f"{source}: ")
-        config = settings.config
-        for key in kind.retired:
-            config = _without(config, key.split("."))
+        check_known("preset", settings.preset, kind.presets, f"{source}: ")
+        check_known("method", settings.method, kind.methods(), f"{source}: ")
+        config = without(settings.config, kind.retired)
         return cls(**{**vars(settings), "config": parse(kind.config_class, config, source)})
 
 
-def check_choice(what: str, name: object, known: Iterable[str], where: str = "") -> None:
+def check_known(what: str, name: object, known: Iterable[str], where: str = "") -> None:
     """Check that a name is a known one.
 
     Raises:
@@ -62,6 +60,13 @@ def check_choice(what: str, name: object, known: Iterable[str], where: str = "")
     choices = list(known)
     if name not in choices:
         raise InputError(f"{where}unknown {what} {name!r}{nearest(str(name), choices)}")
+
+
+def without(values: Any, retired: Iterable[str]) -> Any:
+    """Nested plain values without those of these dotted names."""
+    for name in retired:
+        values = _without(values, name.split("."))
+    return values
 
 
 def _without(values: Any, path: list[str]) -> Any:

@@ -86,11 +86,9 @@ def _dots(axes: Axes, places: np.ndarray, function: np.ndarray) -> None:
 
 
 @styled
-def eigenfunction_lines(
-    eigenfunctions: Float[Array, "points rank"], eigenvalues: Float[Array, " rank"], count: int = 32
-) -> Figure:
-    """The first eigenfunctions of a one-dimensional domain as lines, row by row, the eigenvalue above each."""
-    functions, values = as_numpy(eigenfunctions).T[:count], as_numpy(eigenvalues)[:count]
+def eigenfunction_lines(eigenfunctions: Float[Array, "points rank"], eigenvalues: Float[Array, " rank"]) -> Figure:
+    """The first 32 eigenfunctions of a one-dimensional domain as lines, row by row, the eigenvalue above each."""
+    functions, values = as_numpy(eigenfunctions).T[:32], as_numpy(eigenvalues)[:32]
     across = min(4, len(functions))
     down = math.ceil(len(functions) / across)
     figure = Figure((10, 0.85 * down + 0.3))

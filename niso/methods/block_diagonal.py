@@ -8,6 +8,9 @@ from torch import Tensor
 
 from niso.linalg import full_precision
 
+BATCH, LEARNING_RATE = 32, 0.1
+"""Maps of a step, and Adam's learning rate, as published."""
+
 
 @full_precision
 def block_diagonal_loss(maps: Float[Tensor, "count n n"], basis: Float[Tensor, "n n"]) -> Float[Tensor, ""]:
@@ -26,63 +29,51 @@ def block_diagonal_loss(maps: Float[Tensor, "count n n"], basis: Float[Tensor, "
 def block_diagonalise(
     maps: Float[Tensor, "count n n"],
     epochs: int = 50,
-    batch_size: int = 32,
-    learning_rate: float = 0.1,
-    anneal: bool = False,
-    restarts: int = 1,
     seed: int = 0,
 ) -> Float[Tensor, "n n"]:
     """One change of basis U for which all U⁻¹ M U are as block diagonal as Adam makes them, blocks sorted.
 
     The loss has poor local minima in which blocks have traded halves, and already for planted commuting rotations of
-    R⁶ a single start mostly ends in one; the published procedure (the defaults) makes one start.
+    R⁶ a single start mostly ends in one; the published procedure makes one start.
 
     Args:
         maps: matrices M that act on the right, H₀ M ≈ H₁; latents become H U. For maps τ on the left pass `τ.mT`.
-        anneal: let the learning rate fall to 0 linearly.
-        restarts: starts, the best of which is taken.
-        seed: of the starts, random orthogonal matrices, and of the order of batches; torch's global generators are
-            left alone.
+        seed: of the start, a random orthogonal matrix, and of the order of batches; torch's global generators are left
+            alone.
 
     Returns:
         U after the epoch whose loss over all maps was lowest, with columns in `block_order`.
 
     Raises:
-        ValueError: no maps, or `epochs`, `batch_size` or `restarts` below 1.
+        ValueError: no maps, or `epochs` below 1.
         FloatingPointError: maps that are not finite.
     """
-    if min(len(maps), epochs, batch_size, restarts) < 1:
-        raise ValueError("block diagonalisation needs at least one map, epoch, example a batch, and start")
+    if min(len(maps), epochs) < 1:
+        raise ValueError("block diagonalisation needs at least one map and epoch")
     if not maps.isfinite().all():
         raise FloatingPointError("block diagonalisation: some maps hold NaN or infinite entries")
     maps = maps.detach().to(torch.promote_types(maps.dtype, torch.float32))
     generator = torch.Generator().manual_seed(seed)
-    fits = [_fit(maps, epochs, batch_size, learning_rate, anneal, generator) for _ in range(restarts)]
-    best, _ = min(fits, key=lambda fit: fit[1])
+    best = _fit(maps, epochs, generator)
     return best[:, block_order(torch.linalg.solve(best, maps @ best))]
 
 
 @torch.enable_grad()
-def _fit(
-    maps: Tensor, epochs: int, batch_size: int, learning_rate: float, anneal: bool, generator: torch.Generator
-) -> tuple[Tensor, float]:
-    """The best basis after an epoch of one descent from a random orthogonal matrix, and its loss."""
+def _fit(maps: Tensor, epochs: int, generator: torch.Generator) -> Tensor:
+    """The best basis after an epoch of one descent from a random orthogonal matrix."""
     start = torch.randn(maps.shape[1:], generator=generator, dtype=torch.float64)
     basis = torch.linalg.qr(start)[0].to(maps).requires_grad_()
-    optimizer = torch.optim.Adam([basis], lr=learning_rate)
-    steps = epochs * -(-len(maps) // batch_size)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - anneal * step / steps)
+    optimizer = torch.optim.Adam([basis], lr=LEARNING_RATE)
     best, best_loss = basis.detach().clone(), float("inf")
     for _ in range(epochs):
-        for index in torch.randperm(len(maps), generator=generator).split(batch_size):
+        for index in torch.randperm(len(maps), generator=generator).split(BATCH):
             optimizer.zero_grad()
             block_diagonal_loss(maps[index.to(maps.device)], basis).backward()
             optimizer.step()
-            schedule.step()
         loss = block_diagonal_loss(maps, basis.detach()).item()
         if loss < best_loss:
             best, best_loss = basis.detach().clone(), loss
-    return best, best_loss
+    return best
 
 
 def block_order(maps: Float[Tensor, "count n n"]) -> Int[Tensor, " n"]:

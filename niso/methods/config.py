@@ -12,6 +12,9 @@ from niso.losses import Norm
 from niso.networks import EigenspaceHeadConfig, MLPConfig, SpectralHeadConfig, VectorNeuronConfig
 from niso.spectrum import Eigenfunctions, Eigenvalues, Features
 
+RETIRED = ("nft_tall",)
+"""Settings that older configurations of methods still hold."""
+
 Parametrisation = Literal["table", "field"]
 """How a spectrum is learned: as a number for each point, or as networks over the coordinates of points."""
 
@@ -123,8 +126,7 @@ class PartialViewsConfig(IsometryConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.occlusion is not None:
-            require(self, "occlusion", most=1.0)
+        require(self, "occlusion", most=1.0)
 
     def views_unread(self) -> dict[str, str]:
         """Settings that others put out of force, and why."""
@@ -155,8 +157,6 @@ class MethodConfig(IsometryConfig):
     complete: bool = False
     """In the method niso-no-basis, solve for the whole orthogonal matrix that an SVD makes of b aᵀ, an arbitrary
     rotation where b aᵀ is zero; otherwise τ is zero there. It takes an SVD of N × N for every pair."""
-    nft_tall: bool = False
-    """In the methods nft, all points as rows of the latent instead of as many as the rank."""
     nft_epochs: int = 50
     """In the methods nft, epochs of the block diagonalisation after pre-training; 0 leaves it out."""
     nft_maps: int = 3_200
@@ -164,13 +164,9 @@ class MethodConfig(IsometryConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self, "contrastive", "vicreg")
-        if self.relative_equivariance is not None:
-            require(self, "relative_equivariance")
+        require(self, "relative_equivariance", "contrastive", "vicreg", "nft_epochs")
         if self.nft_maps < 1:
             raise ValueError(f"nft_maps must be at least 1, got {self.nft_maps}")
-        if self.nft_epochs < 0:
-            raise ValueError(f"nft_epochs must not be negative, got {self.nft_epochs}")
 
     def unread_weight(self, relative: bool = False) -> dict[str, str]:
         """The same for the two weights that there are."""
@@ -184,7 +180,23 @@ class MethodConfig(IsometryConfig):
 
 
 @dataclass(frozen=True)
-class ClassifierConfig(MethodConfig):
+class GroupConfig(MethodConfig):
+    """The same where several observations can share one transformation."""
+
+    group: int = 4
+    """Observations that share one T in the methods niso-group, in pose rooms under one motion; the batch is a multiple
+    of it."""
+    leave_one_out: bool = True
+    """In the methods niso-group, solve each member's map from the others alone."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.group < 1:
+            raise ValueError(f"group must be at least 1, got {self.group}")
+
+
+@dataclass(frozen=True)
+class ClassifierConfig(GroupConfig):
     """Settings of methods and of the classification heads on top of them."""
 
     head: Optimisation = field(default_factory=lambda: Optimisation(steps=10_000))
@@ -206,7 +218,7 @@ class ClassifierConfig(MethodConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self, "label_smoothing", most=1.0)
-        if self.classifier != "vector-neurons" and self.head.batch_size < 2 * self.head.accumulation:
+        if self.classifier != "vector-neurons" and self.head.batch_size < 2:
             raise ValueError(f"classifier {self.classifier} standardises its features over a batch: take a larger one")
         if self.classifier != "vector-neurons" and self.head.accumulation > 1:
             raise ValueError(f"classifier {self.classifier} standardises its features over a batch: accumulate none")
@@ -222,18 +234,3 @@ class ClassifierConfig(MethodConfig):
         unread = dict.fromkeys(others, f"--classifier is {self.classifier}")
         only = {"paper": "expansion", "released": "leak"}[self.vector_neurons.variant]
         return unread | {f"vector_neurons.{only}": f"--vector-neurons.variant {self.vector_neurons.variant} has none"}
-
-
-@dataclass(frozen=True)
-class GroupConfig(ClassifierConfig):
-    """The same where several observations can share one transformation."""
-
-    group: int = 4
-    """Observations that share one T in the methods niso-group; the batch is a multiple of it."""
-    leave_one_out: bool = True
-    """In the methods niso-group, solve each member's map from the others alone."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.group < 1:
-            raise ValueError(f"group must be at least 1, got {self.group}")

@@ -39,18 +39,15 @@ class FourierOutput(NamedTuple):
 class NeuralFourierTransform(Autoencoding):
     """Encoder + least-squares latent map + decoder, from pairs or triplets; nothing but pixel errors trains it.
 
-    Encoder and decoder are those of a `NeuralIsometry`, with latents (batch, points N, channels d):
-
-    - With `points`, learned linear maps reduce N points to a = `rank` and lift them again, where NIso has ΦᵀM and
-      Φ. They start as such a pair (orthonormal, and its transpose) and are free and separate from then on. Map
-      (a × a) and head tensor (a × d) have NIso's sizes, as the paper has it. With d ≤ rank, as there (32, 32), M
-      fits any pair exactly, so that pairs impose no equivariance; with d > rank the latent is tall.
-    - Without, H is the latent function itself: s = N points and a = `rank` = d channels, the tallest latent that the
-      same networks give. The map mixes channels, and the head gets (d, N).
+    Encoder and decoder are those of a `NeuralIsometry`, with latents (batch, points N, channels d). Learned linear maps
+    reduce N points to a = `rank` and lift them again, where NIso has ΦᵀM and Φ. They start as such a pair (orthonormal,
+    and its transpose) and are free and separate from then on. Map (a × a) and head tensor (a × d) have NIso's sizes, as
+    the paper has it. With d ≤ rank, as there (32, 32), M fits any pair exactly, so that pairs impose no equivariance;
+    with d > rank the latent is tall.
 
     Args:
         rank: size a of the maps.
-        points: number N of points, to be reduced to `rank`; none to leave them.
+        points: number N of points, to be reduced to `rank`.
         ridge: added to the diagonal of HᵀH, as a share of its mean entry.
 
     Raises:
@@ -66,22 +63,20 @@ class NeuralFourierTransform(Autoencoding):
         encoder: nn.Module,
         decoder: nn.Module,
         rank: int,
-        points: int | None = None,
+        points: int,
         ridge: float = 1e-6,
     ) -> None:
         super().__init__()
-        if rank < 1 or (points is not None and rank > points):
-            limit = "" if points is None else f" and at most the number of points, {points}"
-            raise ValueError(f"rank must be at least 1{limit}, got {rank}")
+        if not 1 <= rank <= points:
+            raise ValueError(f"rank must be at least 1 and at most the number of points, {points}, got {rank}")
         self.encoder = encoder
         self.decoder = decoder
         self.rank = rank
         self.points = points
         self.ridge = ridge
-        if points is not None:
-            orthonormal = nn.init.orthogonal_(torch.empty(rank, points))
-            self.reduction = nn.Parameter(orthonormal)
-            self.lifting = nn.Parameter(orthonormal.mT.clone())
+        orthonormal = nn.init.orthogonal_(torch.empty(rank, points))
+        self.reduction = nn.Parameter(orthonormal)
+        self.lifting = nn.Parameter(orthonormal.mT.clone())
         self.register_buffer("basis", torch.eye(rank))  # U of the diagonalisation, once it is fitted
 
     def forward(
@@ -90,14 +85,14 @@ class NeuralFourierTransform(Autoencoding):
         tx: Shaped[Tensor, "batch ..."],
         ttx: Shaped[Tensor, "batch ..."] | None = None,
         norm: losses.Norm = "l1",
-        directions: losses.Direction = "forward",
     ) -> FourierOutput:
         """Reconstruction error and maps of observations ψ, Tψ and, for triplets, T²ψ; the basis is not applied.
 
-        - Pairs: M from (ψ, Tψ) carries ψ, which is decoded against Tψ; for "both" directions also the reverse,
-          by a map solved from (Tψ, ψ).
-        - Triplets: M from (ψ, Tψ) carries Tψ, decoded against T²ψ; for "both" also the map from (Tψ, T²ψ) carries
-          ψ, decoded against Tψ: the terms of NIso's triplets.
+        - Pairs: M from (ψ, Tψ) carries ψ, which is decoded against Tψ, and one from (Tψ, ψ) carries Tψ back.
+        - Triplets: M from (ψ, Tψ) carries Tψ, decoded against T²ψ, and one from (Tψ, T²ψ) carries ψ, decoded against
+          Tψ: the terms of NIso's triplets.
+
+        So that it sees as many reconstructions a step as NIso does; published are the first ones alone.
 
         Raises:
             ValueError: views of different lengths, or latents of another shape than the construction says.
@@ -108,14 +103,11 @@ class NeuralFourierTransform(Autoencoding):
         latents = self._reduce(self.encoder(torch.cat(views))).chunk(len(views))
         a, b = latents[:2]
         tau = self.solve(a, b)
-        both = directions == "both"
         if ttx is None:
-            moved = [matmul(tau, a)] + ([matmul(self.solve(b, a), b)] if both else [])
-            targets = (tx, x) if both else (tx,)
+            moved, targets = (matmul(tau, a), matmul(self.solve(b, a), b)), (tx, x)
         else:
-            moved = [matmul(tau, b)] + ([matmul(self.solve(b, latents[2]), a)] if both else [])
-            targets = (ttx, tx) if both else (ttx,)
-        predictions = self.decoder(self._lift(torch.cat(moved))).chunk(len(moved))
+            moved, targets = (matmul(tau, b), matmul(self.solve(b, latents[2]), a)), (ttx, tx)
+        predictions = self.decoder(self._lift(torch.cat(moved))).chunk(2)
         terms = [losses.reconstruction(p, t, norm) for p, t in zip(predictions, targets, strict=True)]
         return FourierOutput(torch.stack(terms).sum(), tau, latents)
 
@@ -133,41 +125,37 @@ class NeuralFourierTransform(Autoencoding):
         """Observations from what `encode` gives."""
         return self.decoder(self._lift(_solve_left(self.basis.mT, a)))
 
-    def map_between(
-        self, x: Shaped[Tensor, "batch ..."], tx: Shaped[Tensor, "batch ..."]
-    ) -> Float[Tensor, "batch rank rank"]:
-        """Maps τ from `encode(x)` to `encode(tx)`: Vᵀ for V = U⁻¹ M U."""
-        return self.solve_in_basis(*self.encode(torch.cat([x, tx])).split([len(x), len(tx)]))
-
     def solve_in_basis(
         self, a: Float[Tensor, "batch rank channels"], b: Float[Tensor, "batch rank channels"]
     ) -> Float[Tensor, "batch rank rank"]:
-        """Maps between coefficients that `encode` gives. They are solved in the first basis: the ridge is of that."""
+        """Maps τ = Vᵀ, V = U⁻¹ M U, between coefficients that `encode` gives.
+
+        They are solved in the first basis: the ridge is of that.
+        """
         basis = self.basis.mT
         tau = self.solve(_solve_left(basis, a), _solve_left(basis, b))
         return matmul(basis, _solve_right(tau, basis))
 
     @torch.no_grad()
     def diagonalise(
-        self, maps: Float[Tensor, "count rank rank"], epochs: int = 50, restarts: int = 1, seed: int = 0
+        self, maps: Float[Tensor, "count rank rank"], epochs: int = 50, seed: int = 0
     ) -> Float[Tensor, "rank rank"]:
-        """Fit U to maps that `map_between` gave (about 3,200 as published), and use it from then on.
+        """Fit U to maps that `solve_in_basis` gave (about 3,200 as published), and use it from then on.
 
         Returns:
             The change of basis of this fit; a second one is applied on top of the first.
         """
-        change = block_diagonalise(maps.mT, epochs, restarts=restarts, seed=seed)
+        change = block_diagonalise(maps.mT, epochs, seed)
         self.basis.copy_(self.basis @ change.to(self.basis))
         return change
 
     def _reduce(self, z: Tensor) -> Tensor:
-        if z.ndim != 3 or (z.shape[2] != self.rank if self.points is None else z.shape[1] != self.points):
-            wanted = f"points, {self.rank}" if self.points is None else f"{self.points}, channels"
-            raise ValueError(f"latents must be (batch, {wanted}), not {tuple(z.shape)}")
-        return z.mT if self.points is None else matmul(self.reduction, z)
+        if z.ndim != 3 or z.shape[1] != self.points:
+            raise ValueError(f"latents must be (batch, {self.points}, channels), not {tuple(z.shape)}")
+        return matmul(self.reduction, z)
 
     def _lift(self, a: Tensor) -> Tensor:
-        return a.mT if self.points is None else matmul(self.lifting, a)
+        return matmul(self.lifting, a)
 
 
 @full_precision
@@ -185,23 +173,16 @@ class FourierObjective(nn.Module):
 
     Args:
         norm: mean absolute pixel error, as NIso's, or mean squared, as published.
-        directions: "forward" as published; "both" sees as many reconstructions a step as NIso does.
     """
 
-    def __init__(
-        self,
-        model: NeuralFourierTransform,
-        norm: losses.Norm = "l1",
-        directions: losses.Direction = "forward",
-    ) -> None:
+    def __init__(self, model: NeuralFourierTransform, norm: losses.Norm = "l1") -> None:
         super().__init__()
         self.model = model
         self.norm: losses.Norm = norm
-        self.directions: losses.Direction = directions
 
     def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
         """Loss terms of a pair (ψ, Tψ) or triplet (ψ, Tψ, T²ψ) of batches."""
-        loss = self.model(*batch, norm=self.norm, directions=self.directions).reconstruction
+        loss = self.model(*batch, norm=self.norm).reconstruction
         return {"loss": loss, "reconstruction": loss.detach()}
 
 
@@ -210,23 +191,19 @@ class Fourier(Method):
 
     map_text = "|V| after the block diagonalisation"
     isometric = False
-    reads = Method.reads | {"rank", "vector_neurons", "nft_tall", "nft_epochs", "nft_maps"}
+    reads = Method.reads | {"rank", "vector_neurons", "nft_epochs", "nft_maps"}
     model: NeuralFourierTransform
 
     @classmethod
     def unread(cls, config: Any) -> dict[str, str]:
-        tall = {"rank": "with --nft-tall maps are as large as there are latent channels"} if config.nft_tall else {}
-        left_out = {} if config.nft_epochs else {"nft_maps": "--nft-epochs 0 leaves the block diagonalisation out"}
-        return tall | left_out
+        return {} if config.nft_epochs else {"nft_maps": "--nft-epochs 0 leaves the block diagonalisation out"}
 
     def build(self, networks: Networks) -> NeuralFourierTransform:
-        encoder, decoder, points = networks.encoder, networks.decoder, networks.points
-        if self.config.nft_tall:
-            return NeuralFourierTransform(encoder, decoder, networks.channels)
-        return NeuralFourierTransform(encoder, decoder, self.config.rank or points, points)
+        points = networks.points
+        return NeuralFourierTransform(networks.encoder, networks.decoder, self.config.rank or points, points)
 
     def objective(self) -> nn.Module:
-        return FourierObjective(self.model, self.config.norm, "both")
+        return FourierObjective(self.model, self.config.norm)
 
     def solve(
         self, a: Float[Tensor, "batch rank channels"], b: Float[Tensor, "batch rank channels"]

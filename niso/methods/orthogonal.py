@@ -79,7 +79,6 @@ class OrthogonalAutoencoder(Autoencoding):
         encoder, decoder: those of a `NeuralIsometry`, with latents (batch, points, channels).
         norm: of both losses, see `niso.losses`.
         relative: see `niso.losses.equivariance`.
-        complete: whether maps are completed to matrices in O(N), see `orthogonal_map`; no loss sees that.
 
     Source: paper §5.3: "an ablative version … which does not learn an operator. Here τ is predicted directly between
     encodings and is required only to be orthogonal".
@@ -91,14 +90,12 @@ class OrthogonalAutoencoder(Autoencoding):
         decoder: nn.Module,
         norm: losses.Norm = "l1",
         relative: bool = False,
-        complete: bool = False,
     ) -> None:
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder
         self.norm: losses.Norm = norm
         self.relative = relative
-        self.complete = complete
 
     def forward(self, x: Shaped[Tensor, "batch ..."], tx: Shaped[Tensor, "batch ..."]) -> dict[str, Float[Tensor, ""]]:
         """Losses "reconstruction" and "equivariance" of observations ψ and Tψ, each in both directions."""
@@ -118,13 +115,6 @@ class OrthogonalAutoencoder(Autoencoding):
     def decode(self, a: Float[Tensor, "batch points channels"]) -> Shaped[Tensor, "batch ..."]:
         """Observations from latents."""
         return self.decoder(a)
-
-    def map_between(
-        self, x: Shaped[Tensor, "batch ..."], tx: Shaped[Tensor, "batch ..."]
-    ) -> Float[Tensor, "batch points points"]:
-        """Maps τ from `encode(x)` to `encode(tx)`."""
-        a, b = self.encode(torch.cat([x, tx])).split([len(x), len(tx)])
-        return orthogonal_map(a, b, self.complete)
 
 
 class OrthogonalObjective(nn.Module):
@@ -156,7 +146,7 @@ class NoBasis(Method):
     def build(self, networks: Networks) -> OrthogonalAutoencoder:
         config = self.config
         relative = config.relative_equivariance is not None and config.relative_pairs
-        return OrthogonalAutoencoder(networks.encoder, networks.decoder, config.norm, relative, config.complete)
+        return OrthogonalAutoencoder(networks.encoder, networks.decoder, config.norm, relative)
 
     def objective(self) -> nn.Module:
         config = self.config
@@ -166,4 +156,4 @@ class NoBasis(Method):
     def solve(
         self, a: Float[Tensor, "batch points channels"], b: Float[Tensor, "batch points channels"]
     ) -> Float[Tensor, "batch points points"]:
-        return orthogonal_map(a, b, self.model.complete)
+        return orthogonal_map(a, b, self.config.complete)

@@ -21,7 +21,7 @@ class ClassificationObjective(nn.Module):
         encode: observations to features; `nn.Identity()` where the batches hold the features of a frozen backbone.
         frozen: train the head alone (homNIST, paper §5.1); otherwise both.
         also: further losses on the backbone, of whatever else a batch holds: (views, progress) → loss terms, whose
-            "loss" is added with this `weight`. Its modules are the backbone's.
+            "loss" is added. Its modules are the backbone's.
         smoothing: of labels, in [0, 1]: the share of each that goes to all classes alike (Szegedy et al., "Rethinking
             the Inception Architecture", CVPR 2016). The paper has none.
     """
@@ -33,7 +33,6 @@ class ClassificationObjective(nn.Module):
         encode: Callable[[Tensor], Tensor],
         frozen: bool = True,
         also: Callable[[tuple[Tensor, ...], float], dict[str, Tensor]] | None = None,
-        weight: float = 1.0,
         smoothing: float = 0.0,
     ) -> None:
         super().__init__()
@@ -42,7 +41,6 @@ class ClassificationObjective(nn.Module):
         self.frozen = frozen
         self.given_encode = encode
         self.also = also
-        self.weight = weight
         self.smoothing = smoothing
         if frozen:
             backbone.requires_grad_(False).eval()
@@ -71,4 +69,4 @@ class ClassificationObjective(nn.Module):
         if self.also is None:
             return {"loss": loss, "accuracy": accuracy}
         terms = self.also(tuple(views), progress)
-        return {**terms, "loss": loss + self.weight * terms["loss"], "accuracy": accuracy}
+        return {**terms, "loss": loss + terms["loss"], "accuracy": accuracy}

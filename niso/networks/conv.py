@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -53,8 +53,7 @@ class ConvConfig(ImageConfig):
         require(self, "blocks", "latent_channels", "stem_channels", "patch", positive=True)
         if not self.channels or min(self.channels) < 1:
             raise ValueError(f"channels needs one positive width per level, got {self.channels}")
-        if self.padding not in get_args(Padding):
-            raise ValueError(f"padding must be one of {get_args(Padding)}, not {self.padding!r}")
+        check_choice("padding", self.padding, Padding)
         check_choice("normalised", self.normalised, Normalised)
         self.check_size(f"{self.stride} ({len(self.channels)} levels, patch {self.patch})")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from niso.products import linear
+from niso.linalg.products import linear
 
 
 class Linear(nn.Linear):

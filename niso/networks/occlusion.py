@@ -132,25 +132,25 @@ class SeenPoints(nn.Module):
 
 
 class Visibility(nn.Module):
-    """Predicts how likely each pixel shows what is observed, not something in front of it: four dilated convolutions.
+    """Predicts how likely each pixel shows what is observed, not something in front of it: four dilated
+    convolutions, with 16 channels between them.
 
     It begins sure that all is seen, so that the encoder is not disturbed by what has not been trained.
 
     Args:
         image_channels: of the images.
-        channels: of the hidden layers.
     """
 
     start = 4.0
     """Logit that training begins with: a hard sigmoid is 1 from 3 on."""
 
-    def __init__(self, image_channels: int, channels: int = 16) -> None:
+    def __init__(self, image_channels: int) -> None:
         super().__init__()
         layers: list[nn.Module] = []
         width = image_channels
         for dilation in (1, 2, 4):
-            layers += [nn.Conv2d(width, channels, 3, padding=dilation, dilation=dilation), nn.SiLU()]
-            width = channels
+            layers += [nn.Conv2d(width, 16, 3, padding=dilation, dilation=dilation), nn.SiLU()]
+            width = 16
         self.layers = nn.Sequential(*layers)
         self.logit = nn.Conv2d(width, 1, 3, padding=1)
         nn.init.zeros_(self.logit.weight)

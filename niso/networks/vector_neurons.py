@@ -10,12 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from itertools import pairwise
-from typing import Literal, TypeVar, get_args
+from typing import Literal, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from niso.checks import check_choice
 from niso.config import Strict, require
 from niso.linalg import without_autocast
 from niso.networks.linear import Linear
@@ -46,8 +47,7 @@ class VectorNeuronConfig(Strict):
     """Hidden units per invariant feature between them and the classes ("released" only)."""
 
     def __post_init__(self) -> None:
-        if self.variant not in get_args(Variant):
-            raise ValueError(f"variant must be one of {get_args(Variant)}, not {self.variant!r}")
+        check_choice("variant", self.variant, Variant)
         require(self, "layers", "channels", "invariant_channels", "expansion", positive=True)
         require(self, "leak", most=1.0)
 

@@ -9,7 +9,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from niso.checks import check_choice
 from niso.linalg import full_precision
 
 Eigenvalues = Literal["cumulative", "sorted", "shifted"]
@@ -17,12 +16,7 @@ Eigenvalues = Literal["cumulative", "sorted", "shifted"]
 
 
 def initial_root(kind: Eigenvalues, rank: int) -> Float[Tensor, " rank"]:
-    """What l starts at.
-
-    Raises:
-        ValueError: an unknown parametrisation.
-    """
-    check_choice("eigenvalues", kind, Eigenvalues)
+    """What l starts at."""
     return _START[kind](rank)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from niso.checks import check_choice
 from niso.linalg import full_precision
 
 Features = Literal["coordinates", "fourier", "periodic"]
@@ -36,8 +37,7 @@ class PointFeatures(nn.Module):
 
     def __init__(self, kind: Features, dimensions: int, frequencies: int = 48, scale: float = 1.5) -> None:
         super().__init__()
-        if kind not in get_args(Features):
-            raise ValueError(f"features must be one of {get_args(Features)}, not {kind!r}")
+        check_choice("features", kind, Features)
         if kind != "coordinates" and (frequencies < 1 or not 0 < scale < math.inf):
             raise ValueError(f"frequencies and their scale must be positive, got {frequencies} and {scale}")
         self.kind, self.dimensions = kind, dimensions

@@ -9,20 +9,21 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from niso.checks import check_choice, check_count, check_tensor
+from niso.checks import check_count, check_tensor
 from niso.linalg import full_precision, inverse_root, matmul
-from niso.products import linear
-from niso.spectrum.eigenvalues import Eigenvalues, initial_root, ordered
+from niso.linalg.products import linear
+from niso.spectrum.eigenvalues import Eigenvalues, initial_root
 from niso.spectrum.features import Features, PointFeatures
-from niso.spectrum.module import Role, SpectrumModule
-from niso.spectrum.rotation import Eigenfunctions, retract_, rotated, start_frame
+from niso.spectrum.module import Role
+from niso.spectrum.rotation import Eigenfunctions, random_frame, rotated
 from niso.spectrum.spectrum import Spectrum
+from niso.spectrum.trained import TrainedSpectrum
 
 DEPENDENT = 1e-12
 """Ratio of the extreme eigenvalues of G below which those of a new field say nothing: U itself is in float32."""
 
 
-class FieldSpectrum(SpectrumModule):
+class FieldSpectrum(TrainedSpectrum):
     """A spectrum whose eigenfunctions and mass are functions of a point, learned as networks over its coordinates.
 
     Trained on one sampling of a domain, it can be read on any other one. With networks U(x), which gives k numbers,
@@ -62,7 +63,6 @@ class FieldSpectrum(SpectrumModule):
 
     places: Tensor
     weights: Tensor
-    frame: Tensor
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class FieldSpectrum(SpectrumModule):
         eigenvalues: Eigenvalues = "shifted",
         eigenfunctions: Eigenfunctions = "polar",
     ) -> None:
-        super().__init__()
+        super().__init__(eigenvalues, eigenfunctions)
         places, weights = _checked(points, weights)
         rank = len(places) if rank is None else check_count("rank", rank)
         if not 1 <= rank <= len(places):
@@ -87,9 +87,6 @@ class FieldSpectrum(SpectrumModule):
             raise ValueError(f"gain must be positive, got {gain}")
         if width < 1 or layers < 0:
             raise ValueError(f"a field's width must be positive and its layers not negative, got {width} and {layers}")
-        check_choice("eigenfunctions", eigenfunctions, Eigenfunctions)
-        self.eigenvalue_kind: Eigenvalues = eigenvalues
-        self.eigenfunction_kind: Eigenfunctions = eigenfunctions
         self.register_buffer("places", places.detach().clone())
         self.register_buffer("weights", weights.detach().clone())
         dimensions = places.shape[1]
@@ -109,7 +106,7 @@ class FieldSpectrum(SpectrumModule):
             nn.init.zeros_(parameter)
         self.eigenvalue_root = nn.Parameter(initial_root(eigenvalues, rank))
         if eigenfunctions == "rotation":
-            self.register_buffer("frame", start_frame(rank))
+            self.register_buffer("frame", random_frame(rank))
             self.basis = nn.Parameter(torch.zeros(rank, rank))
             if not layers and rank == span:  # U spans all that it ever can, so that the angles alone determine Φ
                 self.functions.requires_grad_(False)
@@ -127,16 +124,9 @@ class FieldSpectrum(SpectrumModule):
     def points(self) -> int:
         return len(self.places)
 
-    @property
-    def rank(self) -> int:
-        return len(self.eigenvalue_root)
-
     def forward(self) -> Spectrum:
         mass, functions = self._evaluate(self.places, self.weights)
-        return Spectrum(mass, self._turned(_orthonormal(functions, mass)), self.eigenvalues_alone())
-
-    def eigenvalues_alone(self) -> Float[Tensor, " rank"]:
-        return ordered(self.eigenvalue_root, self.eigenvalue_kind)
+        return Spectrum(mass, self._rotated(_orthonormal(functions, mass)), self.eigenvalues_alone())
 
     def at(
         self,
@@ -173,7 +163,7 @@ class FieldSpectrum(SpectrumModule):
         places, weights = places.to(self.places), weights.to(self.weights)
         mass, functions = self._evaluate(places, weights)
         own = (functions, mass) if orthonormal else self._evaluate(self.places, self.weights)[::-1]
-        return Spectrum(mass, self._turned(_orthonormal(functions, mass, *own)), self.eigenvalues_alone())
+        return Spectrum(mass, self._rotated(_orthonormal(functions, mass, *own)), self.eigenvalues_alone())
 
     def roles(self) -> dict[Role, list[nn.Parameter]]:
         functions = [self.basis] if self.eigenfunction_kind == "rotation" else list(self.functions.parameters())
@@ -183,16 +173,7 @@ class FieldSpectrum(SpectrumModule):
             "mass": list(self.density.parameters()),
         }
 
-    @torch.no_grad()
-    def retract_(self) -> None:
-        """Move the rotation from the basis into the frame, which leaves the spectrum unchanged.
-
-        Call it after every optimiser step with "rotation"; with "polar" it does nothing.
-        """
-        if self.eigenfunction_kind == "rotation":
-            retract_(self.frame, self.basis)
-
-    def _turned(self, functions: Float[Tensor, "points rank"]) -> Float[Tensor, "points rank"]:
+    def _rotated(self, functions: Float[Tensor, "points rank"]) -> Float[Tensor, "points rank"]:
         if self.eigenfunction_kind == "polar":
             return functions
         return matmul(functions, rotated(self.frame, self.basis))
@@ -203,12 +184,6 @@ class FieldSpectrum(SpectrumModule):
         """M and U at points."""
         seen = self.features(places)
         return _mass(weights, self.density(seen)[:, 0]), self.functions(seen)
-
-    def extra_repr(self) -> str:
-        return (
-            f"points={self.points}, rank={self.rank}, eigenvalues={self.eigenvalue_kind!r}, "
-            f"eigenfunctions={self.eigenfunction_kind!r}"
-        )
 
 
 class _Network(nn.Module):

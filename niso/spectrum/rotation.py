@@ -9,13 +9,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from niso.linalg import full_precision
-from niso.products import product
+from niso.linalg.products import product
 
 Eigenfunctions = Literal["polar", "rotation"]
 """Parametrisation of Φ: a polar factor, or a rotation of an orthonormal frame."""
 
 
-def start_frame(points: int) -> Float[Tensor, "points points"]:
+def random_frame(points: int) -> Float[Tensor, "points points"]:
     """A random orthonormal frame F."""
     return torch.linalg.qr(torch.randn(points, points)).Q
 
@@ -31,31 +31,31 @@ def _rotated(
 ) -> Float[Tensor, "points rank"]:
     # on the CPU only: the host would wait for a GPU's answer
     if not torch.compiler.is_compiling() and basis.device.type == "cpu" and not basis.any():
-        return _Unturned.apply(frame, basis)
-    return _turned(frame, basis)[0]
+        return _CayleyAtZero.apply(frame, basis)
+    return _cayley(frame, basis)[0]
 
 
 @torch.no_grad()
 def retract_(frame: Float[Tensor, "points points"], basis: Float[Tensor, "points rank"]) -> None:
     """Move the rotation from the basis into the frame, which leaves `rotated` unchanged."""
-    turned = torch.cat(_turned(_orthonormal(frame), basis), dim=1)
-    frame.copy_(_nearer_to_orthonormal(turned))
+    turned = torch.cat(_cayley(_orthonormal(frame), basis), dim=1)
+    frame.copy_(_newton_schulz(turned))
     basis.zero_()
 
 
 def _orthonormal(frame: Float[Tensor, "points points"]) -> Float[Tensor, "points points"]:
     """A frame that is stored in half precision, and rounded, made orthonormal in float32."""
-    return frame if torch.finfo(frame.dtype).bits >= 32 else _nearer_to_orthonormal(frame)
+    return frame if torch.finfo(frame.dtype).bits >= 32 else _newton_schulz(frame)
 
 
 @full_precision
-def _nearer_to_orthonormal(frame: Float[Tensor, "points points"]) -> Float[Tensor, "points points"]:
+def _newton_schulz(frame: Float[Tensor, "points points"]) -> Float[Tensor, "points points"]:
     """A Newton–Schulz step, which stops rounding errors from accumulating."""
     return 1.5 * frame - product(frame, product(frame.mT, frame) / 2)
 
 
 @full_precision
-def _turned(frame: Float[Tensor, "points points"], basis: Float[Tensor, "points rank"]) -> tuple[Tensor, Tensor]:
+def _cayley(frame: Float[Tensor, "points points"], basis: Float[Tensor, "points rank"]) -> tuple[Tensor, Tensor]:
     """F cayley(W) = 2 F (I − W/2)⁻¹ − F, its first `rank` columns and the others.
 
     W = [A, −Bᵀ; B, 0] is skew: it rotates among the first `rank` directions, and between these and the others. The
@@ -71,7 +71,7 @@ def _turned(frame: Float[Tensor, "points points"], basis: Float[Tensor, "points 
     return 2 * solved - first, others - product(solved, outer.mT)
 
 
-class _Unturned(torch.autograd.Function):
+class _CayleyAtZero(torch.autograd.Function):
     """F cayley(W) where W = 0, as after a retraction: columns of F, and first derivatives as of F (I + W)."""
 
     generate_vmap_rule = True

@@ -6,15 +6,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from niso.checks import check_choice, check_count, check_number
+from niso.checks import check_count, check_number
 from niso.linalg import full_precision, polar
-from niso.spectrum.eigenvalues import Eigenvalues, initial_root, ordered
-from niso.spectrum.module import Role, SpectrumModule
-from niso.spectrum.rotation import Eigenfunctions, retract_, rotated, start_frame
+from niso.spectrum.eigenvalues import Eigenvalues, initial_root
+from niso.spectrum.module import Role
+from niso.spectrum.rotation import Eigenfunctions, random_frame, rotated
 from niso.spectrum.spectrum import Spectrum
+from niso.spectrum.trained import TrainedSpectrum
 
 
-class LearnedSpectrum(SpectrumModule):
+class LearnedSpectrum(TrainedSpectrum):
     """A spectrum whose mass, eigenfunctions and eigenvalues are all learned; call it to get a `Spectrum`.
 
     Its parameters are `mass_root` m (points), `basis` (points, rank) and `eigenvalue_root` l (rank):
@@ -49,8 +50,6 @@ class LearnedSpectrum(SpectrumModule):
     "rotation" is the dynamic trivialisation of Lezcano-Casado (2019) with the Cayley map.
     """
 
-    frame: Tensor
-
     def __init__(
         self,
         points: int,
@@ -59,18 +58,16 @@ class LearnedSpectrum(SpectrumModule):
         damping: float = 0.0,
         eigenfunctions: Eigenfunctions = "polar",
     ) -> None:
-        super().__init__()
+        super().__init__(eigenvalues, eigenfunctions)
         points = check_count("points", points)
         rank = points if rank is None else check_count("rank", rank)
         if not 1 <= rank <= points:
             raise ValueError(f"rank {rank} must lie between 1 and the number of points, {points}")
-        check_choice("eigenfunctions", eigenfunctions, Eigenfunctions)
         check_number("damping", damping)
-        self.eigenvalue_kind, self.eigenfunction_kind = eigenvalues, eigenfunctions
         self.damping = damping
         self.mass_root = nn.Parameter(torch.ones(points))
         if eigenfunctions == "rotation":
-            self.register_buffer("frame", start_frame(points))
+            self.register_buffer("frame", random_frame(points))
             self.basis = nn.Parameter(torch.zeros(points, rank))
         else:
             self.basis = nn.Parameter(0.01 * torch.randn(points, rank))
@@ -80,10 +77,6 @@ class LearnedSpectrum(SpectrumModule):
     def points(self) -> int:
         return self.basis.shape[0]
 
-    @property
-    def rank(self) -> int:
-        return self.basis.shape[1]
-
     def forward(self) -> Spectrum:
         mass, root = _mass(self.mass_root)
         if self.eigenfunction_kind == "rotation":
@@ -92,26 +85,8 @@ class LearnedSpectrum(SpectrumModule):
             orthonormal = polar(root * self.basis, damping=self.damping)
         return Spectrum(mass, orthonormal / root, self.eigenvalues_alone())
 
-    def eigenvalues_alone(self) -> Float[Tensor, " rank"]:
-        return ordered(self.eigenvalue_root, self.eigenvalue_kind)
-
     def roles(self) -> dict[Role, list[nn.Parameter]]:
         return {"eigenfunctions": [self.basis], "eigenvalues": [self.eigenvalue_root], "mass": [self.mass_root]}
-
-    @torch.no_grad()
-    def retract_(self) -> None:
-        """Move the rotation from the basis into the frame, which leaves the spectrum unchanged.
-
-        Call it after every optimiser step with "rotation"; with "polar" it does nothing.
-        """
-        if self.eigenfunction_kind == "rotation":
-            retract_(self.frame, self.basis)
-
-    def extra_repr(self) -> str:
-        return (
-            f"points={self.points}, rank={self.rank}, eigenvalues={self.eigenvalue_kind!r}, "
-            f"eigenfunctions={self.eigenfunction_kind!r}"
-        )
 
 
 @full_precision

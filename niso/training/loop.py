@@ -91,14 +91,15 @@ def train(
     elif hardware.compile:
         compile_networks(objective)
     module, optimizer_handle = fabric.setup(objective, optimizer)
+    meter = Meter()
     with together():
-        start, seconds = _restore(path, objective, optimizer, phase, seed, optimisation)
+        start, seconds = _restore(path, objective, optimizer, meter, phase, seed, optimisation, fabric.device)
     if start == steps:
         objective.eval()
         return seconds
     with together():
         log = Log(run.path, phase, start) if fabric.is_global_zero else None
-    learned, meter, interval = spectra(objective), Meter(), every(steps)
+    learned, interval = spectra(objective), every(steps)
     on_gpu, several = fabric.device.type == "cuda", fabric.world_size > 1
     look_every = min(interval, LOOK_EVERY) if on_gpu else 1
     resumption = f"`niso resume {in_shell(run.path)}` goes on"
@@ -155,11 +156,12 @@ def train(
                         log.write(done, rate, seconds, means)
             if looking and largest(fabric, due or bool(received())):
                 stop = largest(fabric, received())
+                row = {"steps": meter.count, "sums": mean(fabric, meter.sums())}
                 with together(), _numerics(f"{phase}: step {done}"):
                     _check_weights(objective)
                     if fabric.is_global_zero:
                         state = checkpoint.training_state(objective, optimizer)
-                        facts = {"phase": phase, "step": done, "seconds": seconds, "seed": seed}
+                        facts = {"phase": phase, "step": done, "seconds": seconds, "seed": seed, "row": row}
                         facts["determining"] = checkpoint.determining(objective, optimisation)
                         checkpoint.save(path, state, facts)
                         if stop:
@@ -188,9 +190,11 @@ def _restore(
     path: Path,
     objective: nn.Module,
     optimizer: torch.optim.Optimizer,
+    meter: Meter,
     phase: str,
     seed: int,
     optimisation: Optimisation,
+    device: torch.device,
 ) -> tuple[int, float]:
     """Step and seconds of the checkpoint that training goes on from; zeros where there is none."""
     if not path.exists():
@@ -200,6 +204,8 @@ def _restore(
         if facts.get(name) != value:
             raise CheckpointError(f"checkpoint {path} is of another run: its {name} is {facts.get(name)}, not {value}")
     checkpoint.restore_training(path, tensors, objective, optimizer)
+    if row := facts.get("row"):  # of the log, that had begun; older versions do not say
+        meter.go_on(row["steps"], row["sums"], device)
     return facts["step"], facts["seconds"]
 
 

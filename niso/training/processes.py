@@ -115,7 +115,7 @@ def largest(fabric: Fabric, number: int) -> int:
 
 def mean(fabric: Fabric, terms: dict[str, float]) -> dict[str, float]:
     """Means over all processes' parts of the batch."""
-    if fabric.world_size == 1:
+    if fabric.world_size == 1 or not terms:
         return terms
     values = torch.tensor(list(terms.values()), dtype=torch.float64, device=fabric.device)
     return dict(zip(terms, cast(Tensor, fabric.all_reduce(values, reduce_op="mean")).tolist(), strict=True))

@@ -26,17 +26,25 @@ if TYPE_CHECKING:
 
 
 class Meter:
-    """Means of loss terms since the last flush. Sums stay on their device, so that adding does not wait for it."""
+    """Means of loss terms since the last flush. Sums stay on their device, so that adding does not wait for it.
+
+    Attributes:
+        count: steps since then.
+    """
 
     def __init__(self) -> None:
         self._sums: dict[str, Tensor] = {}
-        self._count = 0
+        self.count = 0
 
     def add(self, terms: dict[str, Float[Tensor, ""]]) -> None:
         for name, term in terms.items():
             value = term.detach()
             self._sums[name] = self._sums[name] + value if name in self._sums else value.clone()
-        self._count += 1
+        self.count += 1
+
+    def go_on(self, count: int, sums: dict[str, float], device: torch.device) -> None:
+        """Take up the sums of so many steps before."""
+        self.count, self._sums = count, {name: torch.tensor(value, device=device) for name, value in sums.items()}
 
     def check_finite(self) -> None:
         """Check all values added since the last flush.
@@ -44,18 +52,18 @@ class Meter:
         Raises:
             FloatingPointError: one is not finite; names its term, the total "loss" only where it is no other.
         """
-        bad = [name for name, total in self._totals().items() if not math.isfinite(total)]
+        bad = [name for name, total in self.sums().items() if not math.isfinite(total)]
         if bad:
             name = min(bad, key=lambda name: name == "loss")
             raise FloatingPointError(f"the term {name!r} of the loss is not finite")
 
     def flush(self) -> dict[str, float]:
         """Means over the steps added since the last call."""
-        means = {name: total / self._count for name, total in self._totals().items()}
-        self._sums, self._count = {}, 0
+        means = {name: total / self.count for name, total in self.sums().items()}
+        self._sums, self.count = {}, 0
         return means
 
-    def _totals(self) -> dict[str, float]:
+    def sums(self) -> dict[str, float]:
         """All sums, in one transfer: the host waits for a GPU once."""
         if not self._sums:
             return {}
@@ -77,7 +85,8 @@ class Log:
         rows = [row for row in read_log(self.path) if row["phase"] != phase or int(row["step"]) <= start]
         self.columns = list(rows[0] if rows else self.FIXED)
         self._rewrite(rows)
-        self.events = SummaryWriter(str(run / "tensorboard"), purge_step=start or None)
+        # a folder for each phase: TensorBoard drops what its events have from `purge_step` on
+        self.events = SummaryWriter(str(run / "tensorboard" / phase), purge_step=start + 1 if start else None)
 
     def write(self, step: int, learning_rate: float, seconds: float, means: dict[str, float]) -> None:
         """Append a row, with new columns for terms not seen before."""

@@ -45,6 +45,8 @@ def test_programs_of_onnx_give_the_same(model_folder, tmp_path, observed):
     assert done.returncode == 0 and done.stderr == "", done.stderr
     fitted = library.load(model_folder)
     encode, decode = (onnxruntime.InferenceSession(tmp_path / f"{name}.onnx") for name in ("encode", "decode"))
+    for axes in (*encode.get_inputs(), *encode.get_outputs(), *decode.get_inputs(), *decode.get_outputs()):
+        assert axes.shape[0] == "batch" and all(isinstance(size, int) for size in axes.shape[1:])
     for x, _ in observed:
         a = fitted.encode(x)
         there = encode.run(None, {encode.get_inputs()[0].name: x})[0]

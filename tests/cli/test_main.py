@@ -196,7 +196,6 @@ UNREAD = {
     "shapes --data-dir X --preparation.height 8": "the shapes of --data-dir are prepared already",
     "shapes --data-dir X --vertices 300": "the shapes of --data-dir are prepared already",
     "shapes --head.eigenvalues-frozen 0.5": "eigenvalues are not trained on with the head",
-    "shapes --method nft --nft-tall --rank 3": "with --nft-tall maps are as large as",
     "shapes --method nft --nft-epochs 0 --nft-maps 3": "--nft-epochs 0 leaves the block diagonalisation out",
     "pose --equivariance 0.2": "--relative-equivariance, here 0.03, replaces it",
     "pose --quality 0.3": "it is for CO3Dv2, which is not given by --data-dir",

@@ -49,7 +49,7 @@ def test_a_run_goes_to_its_end_in_every_precision(finished_once, experiment, pre
     assert all(isinstance(value, float | int) and value == value for value in metrics.values())
     for name in ("config.yaml", "run.json", "log.csv", "report.html", "figures/captions.json", "checkpoints"):
         assert (run / name).exists(), name
-    assert list((run / "tensorboard").glob("events*")) and not list(run.rglob("*.tmp"))
+    assert list((run / "tensorboard").rglob("events*")) and not list(run.rglob("*.tmp"))
     assert [(path.name, text) for path, text in Run.open(run).pictures] == [("blank.png", "Nothing is drawn here.")]
     facts = json.loads((run / "run.json").read_text())
     assert (facts["experiment"], facts["preset"], facts["method"]) == (experiment, "quick", "niso")

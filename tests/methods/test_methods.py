@@ -10,14 +10,14 @@ from torch import nn
 from niso.errors import InputError
 from niso.losses import Norm
 from niso.methods import METHODS, methods_of
-from niso.methods.config import GroupConfig, MethodConfig
+from niso.methods.config import ClassifierConfig, MethodConfig
 from niso.methods.method import Method, Networks
 from niso.networks import ConvConfig, EigenspaceHead, MLPConfig, SpectralHead, VectorNeuronConfig
 from niso.spectrum import FixedSpectrum, Spectrum
 
 CONV = ConvConfig(image_size=(8, 8), channels=(4,), blocks=1, latent_channels=5, stem_channels=3)
 RANK, CLASSES, BATCH = 6, 3, 4
-CONFIG = GroupConfig(
+CONFIG = ClassifierConfig(
     rank=RANK,
     eigenvalues="shifted",
     group=2,
@@ -32,7 +32,7 @@ INVARIANT = [name for name in METHODS if not METHODS.find(name).augmented_head]
 
 def make(name: str, dtype: torch.dtype = torch.float32, **settings: object) -> Method:
     torch.manual_seed(0)
-    config = GroupConfig(**{**vars(CONFIG), **settings})
+    config = ClassifierConfig(**{**vars(CONFIG), **settings})
     networks = Networks.convolutional(CONV, (8, 8), 1)
     method = METHODS.find(name)(config, networks)
     method.model.to(dtype)
@@ -196,7 +196,7 @@ def test_ablations_leave_one_term_out():
 @pytest.mark.parametrize("of_pairs", [True, False])
 def test_a_relative_loss_replaces_the_absolute_one_where_it_is_meant_for(of_pairs, monkeypatch):
     """In pairs only where the experiment says so; always where maps are solved from other observations."""
-    monkeypatch.setattr(GroupConfig, "relative_pairs", of_pairs)
+    monkeypatch.setattr(ClassifierConfig, "relative_pairs", of_pairs)
     of_pairs_alone = ("niso", "niso-contrastive", "niso-no-basis", "niso-no-equivariance")
     for name in (*of_pairs_alone, "niso-triplet", "niso-group", "niso-vicreg", "niso-group-vicreg"):
         objective = make(name, relative_equivariance=0.03).objective()
@@ -365,7 +365,7 @@ def test_the_model_has_the_settings_of_the_configuration():
 )
 def test_bad_settings_are_named(bad, message):
     with pytest.raises(ValueError, match=message):
-        GroupConfig(**bad)
+        ClassifierConfig(**bad)
 
 
 def test_settings_of_methods_have_no_groups_where_data_has_none():

@@ -89,9 +89,9 @@ def test_further_losses_are_added():
         seen.append((len(views), progress))
         return {"loss": backbone.encode(views[0]).square().mean(), "term": torch.ones(())}
 
-    objective = objective_on(backbone, frozen=False, also=also, weight=0.5)
+    objective = objective_on(backbone, frozen=False, also=also)
     x, labels = batch()
     terms = objective((x, labels, x, x), 0.25)
     plain = nn.functional.cross_entropy(objective.scores(x), labels)
-    torch.testing.assert_close(terms["loss"], plain + 0.5 * backbone.encode(x).square().mean())
+    torch.testing.assert_close(terms["loss"], plain + backbone.encode(x).square().mean())
     assert seen == [(2, 0.25)] and terms.keys() == {"loss", "accuracy", "term"}

@@ -135,6 +135,18 @@ def test_a_crash_at_any_step_changes_nothing(run, fabric, tmp_path, at, seconds)
     assert rows(run) == rows(other)
 
 
+@pytest.mark.parametrize("at", [8, 11])
+def test_a_row_of_the_log_that_had_begun_goes_on(run, fabric, tmp_path, monkeypatch, at):
+    monkeypatch.setattr("niso.training.loop.every", lambda steps: 5)
+    with pytest.raises(Crash):
+        call(Regression({at: crash}), run, fabric)
+    call(Regression(), run, fabric)
+    other = Run.create(tmp_path / "whole", {})
+    call(Regression(), other, fabric)
+    resumed, whole = ([{**row, "seconds": ""} for row in read_log(folder.path / "log.csv")] for folder in (run, other))
+    assert resumed == whole and [row["step"] for row in whole] == ["5", "10", "12"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_saves_and_says_how_to_go_on(run, fabric, number):
     before = signal.getsignal(number)

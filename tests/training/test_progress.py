@@ -4,6 +4,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from rich.console import Console
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from niso.training.progress import Bar, Log, Meter, every
 from niso.training.run import read_log
@@ -83,6 +84,9 @@ def test_resuming_drops_the_rows_beyond_the_checkpoint(tmp_path):
     assert rows == [("pretrain", "10"), ("pretrain", "20"), ("pretrain", "30")] + [
         ("head", step) for step in ("10", "20", "25")
     ]
+    for phase, steps in (("pretrain", [10, 20, 30]), ("head", [10, 20, 25])):
+        events = EventAccumulator(str(tmp_path / "tensorboard" / phase))
+        assert [event.step for event in events.Reload().Scalars(f"{phase}/loss")] == steps
 
 
 @pytest.mark.parametrize("tail", ["pretrain,3", "pretrain,30,0.1,0.000,0.12", "\0\0\0\0", "pre", "\xff"])

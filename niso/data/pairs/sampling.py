@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from niso.data.evenly import evenly
 from niso.data.pairs.split import Parts, fingerprint, split
 from niso.data.pairs.table import Scaling, Table, extremes_of, range_of, scaling_of
 from niso.data.pairs.transforms import make_transformations
@@ -130,8 +131,7 @@ class PairData(ABC):
     def spread(self, part: Part, count: int) -> Int[Tensor, " rows"]:
         """At most `count` rows of a part, at even distances."""
         rows = self.rows[part]
-        count = min(count, len(rows))
-        return rows[torch.arange(count) * len(rows) // max(count, 1)]
+        return rows[evenly(count, len(rows))]
 
     def vary(self, variation: Variation) -> None:
         """Vary pictures that are trained on before T is applied.
@@ -272,8 +272,7 @@ class RecordedPairs(PairData):
         start, sizes = start.repeat_interleave(sizes), sizes.repeat_interleave(sizes)
         before = start + (torch.arange(len(ordered)) - start - 1) % sizes
         rows, others = ordered[sizes > 1], ordered[before][sizes > 1]
-        count = min(count, len(rows))
-        chosen = torch.arange(count) * len(rows) // max(count, 1)
+        chosen = evenly(count, len(rows))
         return rows[chosen], others[chosen]
 
     def transformed(

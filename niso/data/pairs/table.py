@@ -154,7 +154,7 @@ class Reader(ABC):
         """
 
 
-def make_table(name: str, columns: Mapping[str, Any], reading: Reading, note: str = "") -> Table:
+def make_table(name: str, columns: Mapping[str, Any], reading: Reading) -> Table:
     """A table from arrays as a user has them.
 
     Args:
@@ -201,7 +201,7 @@ def make_table(name: str, columns: Mapping[str, Any], reading: Reading, note: st
     if label is not None and len(classes) == len(first):
         raise InputError(f"{name}: every label occurs once: give classes of several observations, or leave label out")
     check_finite(name, views)
-    return Table(name, kind, views, group, label, classes, None, source, points, weights, note)
+    return Table(name, kind, views, group, label, classes, None, source, points, weights)
 
 
 def kind_of(name: str, x: np.ndarray, reading: Reading, on_points: bool) -> Kind:
@@ -296,7 +296,7 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
         InputError: values are too large to be scaled.
     """
     x = table.views["x"]
-    chosen = x[np.sort(rows[np.linspace(0, len(rows) - 1, min(_ROWS, len(rows))).astype(int)])].astype(np.float64)
+    chosen = _sample(x, rows, _ROWS)
     if table.kind == "images":
         low, high = float(chosen.min()), float(chosen.max())
         if x.dtype == np.uint8 and high >= _BRIGHT:
@@ -325,11 +325,16 @@ def extremes_of(table: Table, rows: np.ndarray, scaling: Scaling) -> str:
     """That few values are so large that all images are scaled to nearly one tone; empty where they are not."""
     if table.kind != "images" or scaling == BYTES:
         return ""
-    some = table.views["x"][np.sort(rows[np.linspace(0, len(rows) - 1, min(256, len(rows))).astype(int)])]
-    low, high = np.percentile(some.astype(np.float64), (0.05, 99.95))
+    low, high = np.percentile(_sample(table.views["x"], rows, 256), (0.05, 99.95))
     if not 0 < _EXTREME * (high - low) < 2 * scaling.scale[0]:
         return ""
     return f"99.9 % of the values are between {low:.3g} and {high:.3g}, and a few far off: clip or remove those"
+
+
+def _sample(values: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:
+    """At most `count` of these rows, evenly spread from the first to the last."""
+    chosen = rows[np.linspace(0, len(rows) - 1, min(count, len(rows))).astype(int)]
+    return values[np.sort(chosen)].astype(np.float64)
 
 
 def some_of(names: Sequence[str]) -> str:

@@ -86,7 +86,7 @@ def make_transformations(name: str, kind: Kind, shape: tuple[int, ...]) -> Trans
     return makers[name][kind](shape)
 
 
-def composes(name: str | None) -> bool:
+def composable(name: str | None) -> bool:
     """Whether T² of these transformations can be computed; none, and unknown ones, are refused by their maker."""
     return name is None or name not in ACTIONS or hasattr(ACTIONS.find(name), "compose")
 

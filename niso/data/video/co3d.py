@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from pydantic import TypeAdapter
 
-from niso.data.video.sequences import TEST, TRAIN, Draw, Sequence, hold_out, natural
+from niso.data.video.sequences import TEST, TRAIN, Draw, Refused, Sequence, hold_out, natural
 from niso.errors import InputError
 from niso.geometry import cameras
 
@@ -111,8 +111,8 @@ def read_split(root: Path, path: Path) -> Selection:
     return Selection(splits, {name: "the split file does not name it" for name in known if name not in splits})
 
 
-def sequences(root: Path, selection: Selection) -> Iterator[Sequence | tuple[str, str]]:
-    """Sequences of a selection, or (name, reason) of those that cannot be used, category by category.
+def sequences(root: Path, selection: Selection) -> Iterator[Sequence | Refused]:
+    """Sequences of a selection, also those that cannot be used, category by category.
 
     Frames are sorted by number. Those whose camera is missing, not finite, a reflection or not a rotation are named in
     `Sequence.problems`.
@@ -133,7 +133,7 @@ def sequences(root: Path, selection: Selection) -> Iterator[Sequence | tuple[str
                     raise InputError(f"{FRAMES} has no frame of it")
                 yield _sequence(frames.pop(name), root, full, wanted[name])
             except InputError as error:
-                yield full, str(error)
+                yield Refused(full, str(error))
 
 
 class _Frame(NamedTuple):

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from PIL import Image
 
-from niso.data.video.sequences import check_name
+from niso.data.squares import square
+from niso.data.video.sequences import TRAIN, Frame, check_name, digest_of
 from niso.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,9 +37,12 @@ class Video:
     """A video file, without cameras.
 
     Attributes:
-        name: as that of `niso.data.video.sequences.Sequence`.
+        name: see `niso.data.video.sequences.Source`.
         every: 1 takes every frame, 2 every second one, …
     """
+
+    split: ClassVar[str] = TRAIN
+    """Without cameras there is nothing to test."""
 
     name: str
     path: Path
@@ -46,6 +50,15 @@ class Video:
 
     def __post_init__(self) -> None:
         check_name(self.name)
+
+    def digest(self) -> str:
+        digest = digest_of([self.path])
+        digest.update(repr(self.every).encode())
+        return digest.hexdigest()
+
+    def frames(self, size: int) -> Iterator[Frame]:
+        for number, (_, image) in enumerate(read_video(self.path, self.every)):
+            yield Frame(number, f"frame {number}", square(image, size), image.size[::-1])
 
 
 def read_video(path: Path, every: int = 1) -> Iterator[tuple[float, Image.Image]]:

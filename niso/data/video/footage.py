@@ -14,7 +14,7 @@ from niso.data.video import co3d
 from niso.data.video.files import EXTENSIONS as VIDEO_EXTENSIONS
 from niso.data.video.files import Video
 from niso.data.video.posed_folders import colmap, frame_folder, nerfstudio
-from niso.data.video.sequences import Draw, Sequence, hold_out, natural
+from niso.data.video.sequences import Draw, Refused, Sequence, Source, hold_out, natural
 from niso.errors import InputError, nearest
 
 _MODELS = ("sparse/0", "sparse", "colmap/sparse/0", "")
@@ -26,7 +26,7 @@ class Footage:
     """One video, not opened yet.
 
     Attributes:
-        name: as in `niso.data.video.sequences.Sequence`.
+        name: as in `niso.data.video.sequences.Source`.
         kind: a video file, a folder of frames, or frames with cameras by COLMAP or nerfstudio.
     """
 
@@ -39,7 +39,7 @@ class Footage:
         """Whether it comes with cameras."""
         return self.kind in ("colmap", "nerfstudio")
 
-    def open(self, every: int = 1) -> Sequence | Video:
+    def open(self, every: int = 1) -> Source:
         """Its frames, or every second one, third one, …
 
         Raises:
@@ -102,13 +102,13 @@ def draw(videos: list[Footage], held_out: float, test: Iterable[str] = (), seed:
     return partial(hold_out, sorted(video.name for video in videos if video.posed), held_out, seed)
 
 
-def sequences(videos: list[Footage], every: int = 1) -> Iterator[Sequence | Video | tuple[str, str]]:
-    """Footage opened one by one, or (name, reason) where that is not possible."""
+def sequences(videos: list[Footage], every: int = 1) -> Iterator[Source | Refused]:
+    """Footage opened one by one."""
     for video in videos:
         try:
             yield video.open(every)
         except InputError as error:
-            yield video.name, str(error)
+            yield Refused(video.name, str(error))
 
 
 def thinned(sequence: Sequence, every: int) -> Sequence:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, UInt8
+from PIL import Image
 from torch import Tensor
 
+from niso.data.squares import read_square
 from niso.errors import InputError
 from niso.random import step_seed
 
@@ -32,16 +35,64 @@ class Clip(NamedTuple):
     poses: Float[Tensor, "frames 4 4"]
 
 
+class Frame(NamedTuple):
+    """One frame of a `Source`, on its way into a prepared folder.
+
+    Attributes:
+        number: of the frame; a gap means missing frames.
+        name: what messages call it.
+        image: its centred square, resized; None where it cannot be used, for `problem`.
+        size: (height, width) that it had.
+        pose: as in `Clip`; None where there is none.
+    """
+
+    number: int
+    name: str
+    image: Image.Image | None
+    size: tuple[int, int] = (0, 0)
+    pose: Float[np.ndarray, "4 4"] | None = None
+    problem: str = ""
+
+
+@runtime_checkable
+class Source(Protocol):
+    """A video to prepare, whatever holds its frames."""
+
+    @property
+    def name(self) -> str:
+        """Unique in its data set; "category/sequence", or one part only."""
+
+    @property
+    def split(self) -> str:
+        """Its part of the data set, unless that is drawn after the preparation."""
+
+    def digest(self) -> str:
+        """Fingerprint of all that `frames` depend on; files by name, size and time."""
+
+    def frames(self, size: int) -> Iterator[Frame]:
+        """Its frames in the order of time, `size` pixels high and wide, also those that cannot be used.
+
+        Raises:
+            InputError: nothing can be used, or, after the last good frame, the frames end too early.
+        """
+
+
+class Refused(NamedTuple):
+    """A video that its reader could not open."""
+
+    name: str
+    reason: str
+
+
 @dataclass(frozen=True)
 class Sequence:
     """One video: image files in order, with a camera each.
 
     Attributes:
-        name: unique in its data set; "category/sequence", or one part only.
+        name, split: see `Source`.
         images: files in the order of time.
         numbers: frame numbers, increasing; a gap means missing frames.
         poses: as in `Clip`; None where the data set has none.
-        split: its part of the data set, unless that is drawn after the preparation.
         problems: reasons why frames cannot be used, by place in `images`.
         size: (height, width) of the images that the cameras are of: all images are copies of one scale; None if any
             common size will do.
@@ -59,6 +110,49 @@ class Sequence:
         check_name(self.name)
         if any(after <= before for before, after in pairwise(self.numbers)):
             raise InputError(f"{self.name}: frame numbers are not increasing: each must occur once")
+
+    def digest(self) -> str:
+        digest = digest_of(self.images)
+        digest.update(repr((self.numbers, sorted(self.problems.items()), self.size)).encode())
+        digest.update(b"-" if self.poses is None else np.ascontiguousarray(self.poses, np.float64).tobytes())
+        return digest.hexdigest()
+
+    def frames(self, size: int) -> Iterator[Frame]:
+        unchecked = self.size
+        for place, (number, path) in enumerate(zip(self.numbers, self.images, strict=True)):
+            pose = None if self.poses is None else self.poses[place]
+            if place in self.problems:
+                yield Frame(number, path.name, None, problem=self.problems[place])
+                continue
+            try:
+                image, actual = read_square(path, size, upright=pose is None)
+            except InputError as error:
+                yield Frame(number, path.name, None, problem=str(error))
+                continue
+            if unchecked:
+                _check_scaled(actual, unchecked)
+                unchecked = None
+            yield Frame(number, path.name, image, actual, pose)
+
+
+def _check_scaled(size: tuple[int, int], cameras: tuple[int, int]) -> None:
+    """Check that images are those that their cameras are of, or copies of another scale, up to rounding to pixels."""
+    (height, width), (whole_height, whole_width) = size, cameras
+    if abs(height * whole_width - width * whole_height) > max(cameras):
+        raise InputError(
+            f"its frames have {width}×{height} pixels and its cameras are of {whole_width}×{whole_height}: give the "
+            "images that the cameras were found from, or copies of another scale"
+        )
+
+
+def digest_of(paths: Iterable[Path]) -> hashlib.blake2b:
+    """Fingerprint of files by name, size and time, to be updated with more."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in paths:
+        status = path.stat() if path.is_file() else None
+        facts = (path.name, status.st_size, status.st_mtime_ns) if status else (path.name,)
+        digest.update(repr(facts).encode())
+    return digest
 
 
 def check_name(name: str) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, get_args
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from niso import losses, metrics
+from niso.checks import check_choice
 from niso.config import Optimisation, require
 from niso.errors import InputError
 from niso.experiments.descriptors.surfaces import Example, Seen, Surfaces, base_meshes, example, seen
@@ -67,8 +68,7 @@ class DescriptorsConfig(IsometryConfig):
         names = ("vertices", "train_shapes", "test_shapes", "times", "energies", "eigenpairs", "latent_channels")
         require(self, *names, positive=True)
         require(self, "strength", "validation_shapes")
-        if self.surfaces not in get_args(Surfaces):
-            raise ValueError(f"surfaces must be one of {get_args(Surfaces)}, not {self.surfaces!r}")
+        check_choice("surfaces", self.surfaces, Surfaces)
 
 
 QUICK = DescriptorsConfig(

@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from scipy.spatial import KDTree
 from torch import Tensor
 
+from niso.data.evenly import evenly
 from niso.data.shapes import family
 from niso.data.shapes.sources import SUFFIXES
 from niso.errors import InputError
@@ -81,7 +82,7 @@ def base_meshes(kind: Surfaces, count: int, vertices: int, data_dir: Path | None
         files = files_below(data_dir, SUFFIXES)
         if len(files) < count:
             raise InputError(f"{data_dir} has {len(files)} meshes, and {count} are needed: add some, or ask for fewer")
-        taken = [files[number * len(files) // count] for number in range(count)]
+        taken = [files[number] for number in evenly(count, len(files)).tolist()]
         return [(str(path.relative_to(data_dir)), read_mesh(path)) for path in taken]
     if kind == "tori":
         rows = max(6, round((2.5 * vertices) ** 0.5))
@@ -94,14 +95,14 @@ def base_meshes(kind: Surfaces, count: int, vertices: int, data_dir: Path | None
     return [(name, with_hole(mesh) if kind == "open" else mesh) for name, mesh in meshes]
 
 
-def with_hole(mesh: Mesh, share: float = 0.1) -> Mesh:
-    """The mesh without the faces that lie lowest along its longest axis; the largest manifold of what is left."""
+def with_hole(mesh: Mesh) -> Mesh:
+    """The mesh without the lowest tenth of its faces along its longest axis; the largest manifold of what is left."""
     import igl
 
     centred = mesh.vertices - mesh.vertices.mean(0)
     height = centred @ np.linalg.svd(centred, full_matrices=False)[2][0]
     middle = height[mesh.faces].mean(1)
-    part = largest_part(Mesh(mesh.vertices, mesh.faces[middle > np.quantile(middle, share)]))
+    part = largest_part(Mesh(mesh.vertices, mesh.faces[middle > np.quantile(middle, 0.1)]))
     while not (good := igl.is_vertex_manifold(part.faces.astype(np.int64))).all():  # fans that touch at a vertex
         part = largest_part(Mesh(part.vertices, part.faces[good[part.faces].all(1)]))
     return part

@@ -21,10 +21,11 @@ from niso.config import SPECTRAL, Optimisation
 from niso.data.digits import DIGITS, SHIPPED
 from niso.data.digits.homnist import PUBLISHED_DISTRIBUTION, GeneratedTestSet, PerturbedDigits, PublishedTestSet
 from niso.data.digits.mnist import check_digits, pad, signed
+from niso.data.evenly import evenly
 from niso.data.transformed import labelled, related
 from niso.errors import InputError
 from niso.experiments import partial_views
-from niso.experiments.experiment import BYTES, Experiment, Own, Phase, check_batch
+from niso.experiments.experiment import PIXELS, Experiment, Own, Phase, check_batch
 from niso.experiments.homnist.presets import METHOD_SETTINGS, PRESETS, Architecture, HomnistConfig
 from niso.experiments.homnist.published import PUBLISHED
 from niso.experiments.partial_views import PartialViews
@@ -32,6 +33,7 @@ from niso.geometry import ACTIONS
 from niso.geometry.action import Transformations, composes
 from niso.geometry.occluders import Occluder, draw_occluder
 from niso.methods import methods_of
+from niso.methods.config import RETIRED
 from niso.methods.evaluation import (
     LATENT_METRICS,
     PAIR_METRICS,
@@ -54,22 +56,16 @@ VALIDATION_COPIES = 4
 """Homographies of each validation digit, at most."""
 
 
-def spread(count: int, total: int) -> Int[Tensor, " count"]:
-    """Indices of `count` out of `total`, or of all, spread evenly: MNIST's first test digits are the easier ones."""
-    count = min(count, total)
-    return torch.arange(count) * total // count
-
-
 def spread_over_classes(count: int, labels: Int[Tensor, " total"]) -> Int[Tensor, " count"]:
     """Indices of `count` out of all, spread evenly; over each class where classes come in an order by which some
-    would else be all, or none, of them."""
-    index = spread(count, len(labels))
+    would else be all, or none, of them. MNIST's first test digits are the easier ones."""
+    index = evenly(count, len(labels))
     rest = torch.ones(len(labels), dtype=torch.bool)
     rest[index] = False
     classes = labels.unique()
     if all(torch.equal(labels[part].unique(), classes) for part in (index, rest.nonzero()[:, 0])) or count < 1:
         return index
-    return labels.argsort(stable=True)[spread(count, len(labels))].sort().values
+    return labels.argsort(stable=True)[evenly(count, len(labels))].sort().values
 
 
 class Scores(NamedTuple):
@@ -153,6 +149,7 @@ class Homnist(Experiment):
     )
     figures = "niso.experiments.homnist.figures"
     published = PUBLISHED
+    retired = RETIRED
 
     @classmethod
     def default_method(cls, config: HomnistConfig, data_dir: Path | None) -> str:
@@ -202,7 +199,7 @@ class Homnist(Experiment):
 
     def facts(self) -> dict[str, Any]:
         side = self.train_images.shape[-1]
-        return {"data": {"name": self.config.digits, "kind": "images", "shape": [1, side, side], **BYTES}}
+        return {"data": {"name": self.config.digits, "kind": "images", "shape": [1, side, side], **PIXELS}}
 
     @classmethod
     def rebuild(
@@ -321,7 +318,7 @@ class Homnist(Experiment):
         """A few test digits behind occluders; None where the run is not about occlusion."""
         if self.config.occlusion is None:
             return None
-        index = spread(partial_views.COUNT, len(self.test_images))
+        index = evenly(partial_views.COUNT, len(self.test_images))
         x = signed(self.test_images[index].to(self.device))[:, None]
         occluder = self._occluder(x, partial_views.SHOWN, torch.Generator().manual_seed(EVALUATION_SEED))
         return partial_views.partial_views(self.method, x, occluder, self.config.confidence == "given")
@@ -335,7 +332,7 @@ class Homnist(Experiment):
         self, images: UInt8[Tensor, "images side side"], labels: Int[Tensor, " images"]
     ) -> Curve:
         """Accuracy on digits under transformations, an occluder in front of each, by the share that it covers."""
-        index = spread(self.config.evaluation_pairs, len(images))
+        index = evenly(self.config.evaluation_pairs, len(images))
         perturbed = GeneratedTestSet(images[index], labels[index], 1, EVALUATION_SEED, self.test_action)
         mark = self.config.confidence == "given"
         accuracies = []
@@ -372,7 +369,7 @@ class Homnist(Experiment):
     def held_out(self, count: int) -> Iterator[tuple[Tensor, ...]]:
         """Batches of `count` test digits at most, under homographies, and of other digits under the same ones."""
         total = len(self.test_images)
-        index = spread(count, total)
+        index = evenly(count, total)
         generator = torch.Generator().manual_seed(step_seed(EVALUATION_SEED, 0))
         transformations = self.action.sample(total, generator)[index]
         for part, t in zip(index.split(BATCH), transformations.split(BATCH), strict=True):

@@ -11,14 +11,14 @@ from niso.data.digits.homnist import COPIES
 from niso.errors import nearest
 from niso.geometry import ACTIONS
 from niso.methods import recipes
-from niso.methods.config import GroupConfig, PartialViewsConfig
+from niso.methods.config import ClassifierConfig, PartialViewsConfig
 from niso.networks import ConvConfig, VectorNeuronConfig, ViTConfig
 
 Architecture = Literal["conv", "vit"]
 
 
 @dataclass(frozen=True)
-class HomnistConfig(PartialViewsConfig, GroupConfig):
+class HomnistConfig(PartialViewsConfig, ClassifierConfig):
     """Settings of the homNIST experiment.
 
     `relative_equivariance` is for triplets and groups, whose maps transport other observations than they are

@@ -144,12 +144,12 @@ def _architecture(config: PairsConfig, data: PairData, method: str, own: bool) -
     return asked
 
 
-def moves_values(data: PairData, count: int = 512) -> bool:
+def moves_values(data: PairData) -> bool:
     """Whether T keeps the energy of every channel of (nearly) every observation, as maps that move values do."""
     same, total = 0, 0
     weights = data.table.weights
     mass = 1.0 if weights is None else torch.from_numpy(weights).float().to(data.device)[:, None]
-    for x, tx, *_ in data.pairs("train", count, torch.Generator().manual_seed(0)):
+    for x, tx, *_ in data.pairs("train", 512, torch.Generator().manual_seed(0)):
         before, after = ((mass * view.square()).sum(1) for view in (x, tx))
         same += int(((after - before).abs() <= SAME_ENERGY * before).all(1).sum())
         total += len(x)

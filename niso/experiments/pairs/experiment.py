@@ -24,7 +24,7 @@ from niso.data.pairs.pictures import PictureReader, shipped_photographs
 from niso.data.pairs.sampling import BATCH, PairData, Part, pair_data
 from niso.data.pairs.split import content
 from niso.data.pairs.table import Kind, Reader, Table
-from niso.data.pairs.transforms import composes
+from niso.data.pairs.transforms import composable
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Own, Phase, check_batch
@@ -34,7 +34,9 @@ from niso.experiments.pairs.presets import PRESETS, PairsConfig
 from niso.experiments.pairs.probes import probe
 from niso.experiments.pairs.recipes import LATENT, Chosen, recipe
 from niso.experiments.pairs.retrieval import retrieved, similarity
+from niso.experiments.settings import without
 from niso.methods import METHODS, methods_of
+from niso.methods.config import RETIRED
 from niso.methods.evaluation import (
     EQUIVARIANCE_ERROR,
     EQUIVARIANCE_ERROR_CENTRED,
@@ -288,7 +290,7 @@ class Pairs(Experiment):
     def available(cls, config: PairsConfig, data_dir: Path | None = None) -> tuple[str, ...]:
         names = _names(config, data_dir)
         single = not names & {"tx", "clip"}
-        triplets = composes(config.reading.transform) if single else "ttx" in names
+        triplets = composable(config.reading.transform) if single else "ttx" in names
         return methods_of(3 if triplets else 2, single or "group" in names)
 
     @classmethod
@@ -316,7 +318,7 @@ class Pairs(Experiment):
 
     @classmethod
     def rebuild(cls, config: PairsConfig, facts: Mapping[str, Any], own: Own | None = None) -> tuple[Chosen, Networks]:
-        chosen = parse(Chosen, facts["chosen"], Path("chosen"))
+        chosen = parse(Chosen, without(facts["chosen"], RETIRED), Path("chosen"))
         if facts["data"].get("own_networks"):  # else nothing that a saved model names is imported
             own = own or cls._named(config)
         if chosen.architecture == "own" and own is None:

@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 
 from niso.experiments.pairs.presets import Architecture, Effort
 from niso.methods import recipes as shared
-from niso.methods.config import GroupConfig
+from niso.methods.config import ClassifierConfig
 from niso.networks.norm import Normalised
 
 
 @dataclass(frozen=True)
-class Chosen(GroupConfig):
+class Chosen(ClassifierConfig):
     """All settings of a method on the user's pairs, resolved: what a run trains with.
 
-    Attributes beside those of `GroupConfig`:
+    Attributes beside those of `ClassifierConfig`:
         architecture: networks.
         size: height and width that pictures are resized to.
         channels: width of each level, of the perceptron's layers, or of tokens.

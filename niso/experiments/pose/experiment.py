@@ -22,7 +22,7 @@ from niso.config import SPECTRAL
 from niso.data.video.sequences import TEST, TRAIN
 from niso.errors import InputError
 from niso.experiments import partial_views
-from niso.experiments.experiment import BYTES, Experiment, Own, Phase, check_batch
+from niso.experiments.experiment import PIXELS, Experiment, Own, Phase, check_batch
 from niso.experiments.partial_views import PartialViews
 from niso.experiments.pose import baselines, cases, evaluation, passing, shared, trajectories
 from niso.experiments.pose.frames import RENDERED, Frames, open_sequences, open_shared, sources_unread
@@ -42,6 +42,7 @@ from niso.experiments.pose.presets import PRESETS, PoseConfig
 from niso.experiments.pose.published import PUBLISHED
 from niso.geometry import se3
 from niso.methods import METHODS, methods_of
+from niso.methods.config import RETIRED
 from niso.methods.evaluation import (
     EQUIVARIANCE_ERROR,
     EQUIVARIANCE_ERROR_CENTRED,
@@ -140,7 +141,7 @@ class Pose(Experiment):
         "small": {f"ate_normalised_skip{skip}": "≤ 0.55 (niso)" for skip in (1, 3)},
     }
     published = PUBLISHED
-    retired = ("vector_neurons",)
+    retired = (*RETIRED, "vector_neurons")
 
     def build(self) -> None:
         config, data_dir = self.config, self.data_dir
@@ -269,7 +270,7 @@ class Pose(Experiment):
         parts = {"train": train, "validation": validation, "test": self.test.tolist()}
         named = {f"{part}_sequences": [frames.names[number] for number in members] for part, members in parts.items()}
         size = self.config.size
-        data = {"kind": "images", "shape": [3, size, size], **BYTES}
+        data = {"kind": "images", "shape": [3, size, size], **PIXELS}
         return {**named, "left_out": self.evaluated.reasons, "data": data}
 
     @classmethod
@@ -512,7 +513,7 @@ class Pose(Experiment):
                 rooms = shared.open_rooms(config, self.device)
                 count, skip = config.evaluation_pairs, config.head_skip
                 metrics |= shared.between_rooms(method, rooms, count, skip, EVALUATION_SEED)
-        curves = {"ate_by_skip": by_skip(metrics), **(pairs.curves if pairs else {})}
+        curves = {"ate_by_skip": error_curve(metrics), **(pairs.curves if pairs else {})}
         if config.occlusion is not None:
             covered = passing.covering(self.frames, EVALUATION_SEED, partial_views.SHARES[1:], self.mark)
             parts = ((tested, self.evaluated, ""), (validated, self.validated, "_val"))
@@ -567,7 +568,7 @@ def frame_networks(config: PoseConfig) -> Networks:
     return networks.for_partial_views(config.confidence, 3)
 
 
-def by_skip(metrics: dict[str, float]) -> Curve:
+def error_curve(metrics: dict[str, float]) -> Curve:
     """The normalised error of trajectories against the frame skip."""
 
     errors = evaluation.by_skip(metrics, "ate_normalised")

@@ -15,6 +15,7 @@ from jaxtyping import Float, Int, UInt8
 from safetensors import SafetensorError
 from torch import Tensor
 
+from niso.data.evenly import evenly
 from niso.data.prepared import PARAMETERS
 from niso.data.squares import resized
 from niso.data.video import co3d
@@ -102,8 +103,7 @@ class Frames:
     def spread(self, members: Int[Tensor, " sequences"], share: float) -> Int[Tensor, " chosen"]:
         """A share of these sequences, at even distances and without mirrored ones."""
         members = members[~self.mirrored[members]]
-        count = round(share * len(members))
-        return members[torch.arange(count) * len(members) // max(count, 1)]
+        return members[evenly(round(share * len(members)), len(members))]
 
     def without(self, members: Int[Tensor, " sequences"], excluded: Int[Tensor, " others"]) -> Int[Tensor, " kept"]:
         """These sequences without the excluded ones and their mirrored copies.

@@ -10,13 +10,13 @@ from niso.config import Optimisation, require
 from niso.data.video.clips import Motion
 from niso.experiments.pose.losses import Scale
 from niso.methods import recipes
-from niso.methods.config import MethodConfig, PartialViewsConfig
+from niso.methods.config import GroupConfig, PartialViewsConfig
 from niso.networks import ConvConfig, MLPConfig
 from niso.networks.two_view import TwoViewConfig
 
 
 @dataclass(frozen=True)
-class PoseConfig(PartialViewsConfig, MethodConfig):
+class PoseConfig(PartialViewsConfig, GroupConfig):
     """Settings of the pose experiment."""
 
     head: Optimisation = field(default_factory=lambda: Optimisation(steps=10_000))
@@ -45,10 +45,6 @@ class PoseConfig(PartialViewsConfig, MethodConfig):
     """Motions of their cameras; in a "turn", frames are related by homographies exactly."""
     rooms: int = 4
     """Rooms that each of these motions is seen in."""
-    group: int = 4
-    """In the methods niso-group, rooms that are drawn for a motion."""
-    leave_one_out: bool = True
-    """In the methods niso-group, solve each room's map from the others alone."""
     composition: float = 0.0
     """Weight of the composition loss, see `niso.losses.composition`."""
     quality: float = 0.25
@@ -101,8 +97,8 @@ class PoseConfig(PartialViewsConfig, MethodConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self, "size", "clips", "test_clips", "shared_clips", "rooms", "quality", positive=True)
-        require(self, "group", "head_group", positive=True)
+        names = ("size", "clips", "test_clips", "shared_clips", "rooms", "quality", "head_group")
+        require(self, *names, positive=True)
         require(self, "quality", "held_out", "rendered", "shared", most=1.0)
         require(self, "validation", most=0.5)
         require(self, "skip", "head_skip", "memory", "composition")

@@ -33,6 +33,7 @@ from niso.geometry.domains.domain import rastered_sphere
 from niso.geometry.domains.equirectangular import Layout
 from niso.geometry.mobius import MobiusTransformations
 from niso.methods import methods_of
+from niso.methods.config import RETIRED
 from niso.methods.evaluation import (
     EQUIVARIANCE_ERROR,
     EQUIVARIANCE_ERROR_CENTRED,
@@ -155,6 +156,7 @@ class Shapes(Experiment):
     )
     figures = "niso.experiments.shapes.figures"
     published = PUBLISHED
+    retired = (*RETIRED, "tuning_weight")
     tunes_encoder = True
 
     def build(self) -> None:
@@ -200,8 +202,6 @@ class Shapes(Experiment):
     def unread(cls, config: ShapesConfig, method: str, data_dir: Path | None) -> dict[str, str]:
         unread = super().unread(config, method, data_dir)
         unread |= dict.fromkeys(("conv.image_size", "conv.image_channels"), "it is that of the maps")
-        if config.tuning != "labels-and-pairs":
-            unread["tuning_weight"] = f"--tuning is {config.tuning}"
         if config.tuning == "labels":
             eigenvalues = ("head.eigenvalue_learning_rate", "head.eigenvalues_frozen")
             unread |= dict.fromkeys(eigenvalues, "eigenvalues are not trained on with the head")
@@ -280,7 +280,7 @@ class Shapes(Experiment):
                 terms: dict[str, Tensor] = pretraining(views, 1.0)  # weights as they were at the end of pre-training
                 return terms
 
-            tuned = objective(encode, frozen=False, also=also, weight=config.tuning_weight)
+            tuned = objective(encode, frozen=False, also=also)
             return tuned, lambda step: (*labelled(step), *related(step))
         if method.augmented_head or config.head.steps * config.head.batch_size < len(self.train) * self.shapes.variants:
             return objective(encode), labelled

@@ -9,7 +9,7 @@ from niso.checks import check_choice
 from niso.config import Optimisation, require
 from niso.data.shapes.preparation import Preparation
 from niso.methods import recipes
-from niso.methods.config import GroupConfig
+from niso.methods.config import ClassifierConfig
 from niso.networks import ConvConfig, VectorNeuronConfig
 
 Labelled = Literal["base", "all"]
@@ -19,7 +19,7 @@ Tuning = Literal["labels", "labels-and-pairs", "none"]
 
 
 @dataclass(frozen=True)
-class ShapesConfig(GroupConfig):
+class ShapesConfig(ClassifierConfig):
     """Settings of the shapes experiment."""
 
     preparation: Preparation = field(default_factory=Preparation)
@@ -47,8 +47,6 @@ class ShapesConfig(GroupConfig):
     """What encoder, operator and mass are trained on together with the head: labels alone, as in the paper; the losses
     of the pre-training too, of pairs, so that what makes latents equivariant stays; or nothing: they stay frozen, as in
     the released code."""
-    tuning_weight: float = 1.0
-    """Weight of the losses of the pre-training in `--tuning labels-and-pairs`."""
     mobius: float = 2.0
     """Strength of the random Möbius transformations of the sphere, see `niso.geometry.mobius`: of those that
     groups of shapes share in the method niso-group, that the autoencoder's head is trained with, and under which the
@@ -60,7 +58,7 @@ class ShapesConfig(GroupConfig):
         super().__post_init__()
         require(self, "vertices", "train_shapes", "test_shapes", "clip", positive=True)
         require(self, "base_share", most=1.0)
-        require(self, "mobius", "memory", "validation_shapes", "tuning_weight")
+        require(self, "mobius", "memory", "validation_shapes")
         if self.validation_shapes >= self.train_shapes:
             fewer = max(self.train_shapes // 5, min(self.train_shapes - 1, 1))
             raise ValueError(

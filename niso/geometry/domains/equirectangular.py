@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from niso.checks import check_choice
 
 Layout = Literal["driscoll-healy", "poles"]
 """Where the rows and columns of a height × width grid lie:
@@ -96,6 +98,5 @@ def sample(
 
 
 def _centred(layout: Layout) -> bool:
-    if layout not in get_args(Layout):
-        raise ValueError(f"layout must be one of {get_args(Layout)}, not {layout!r}")
+    check_choice("layout", layout, Layout)
     return layout == "driscoll-healy"

@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 
 from niso.data.video import co3d
-from niso.data.video import preparation as frame_preparation
+from niso.data.video import sequences as frame_sequences
 from niso.data.video.prepared import open_frames
 from tests.poses import random_poses
 
@@ -229,7 +229,7 @@ def test_interrupted(niso, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         raise KeyboardInterrupt
 
     images(tmp_path / "in")
-    monkeypatch.setattr(frame_preparation, "read_square", interrupt)
+    monkeypatch.setattr(frame_sequences, "read_square", interrupt)
     status, _, err = niso("data", "prepare", "video", tmp_path / "in", tmp_path / "out", *TINY)
     assert status == 130 and "interrupted; give the same command again to go on" in err
     monkeypatch.undo()

@@ -14,7 +14,7 @@ from PIL import Image
 
 from niso.data.video import prepared as frames
 from niso.data.video.preparation import Preparation, prepare
-from niso.data.video.sequences import Sequence, hold_out, longest_run
+from niso.data.video.sequences import Refused, Sequence, hold_out, longest_run
 from niso.errors import InputError
 from niso.files import locked
 from tests.poses import random_poses
@@ -212,7 +212,7 @@ def test_unusable_sequences_are_named_and_leave_nothing(tmp_path):
     Image.new("RGB", (50, 30)).save(mixed.images[4])
     for path in gone.images:
         path.unlink()
-    listed = [short, mixed, gone, ("a/told", "the reader said no"), video(tmp_path, "a/good")]
+    listed = [short, mixed, gone, Refused("a/told", "the reader said no"), video(tmp_path, "a/good")]
     seen = []
     outcome = prepare(listed, tmp_path / "out", preparation=SMALL, report=lambda *facts: seen.append(facts))
     assert outcome.prepared == 1

@@ -10,7 +10,8 @@ import torch
 
 from niso.config import Hardware, Optimisation
 from niso.data.digits.mnist import embedded, pad, signed
-from niso.experiments.homnist.experiment import Homnist, Scores, spread, spread_over_classes
+from niso.data.evenly import evenly
+from niso.experiments.homnist.experiment import Homnist, Scores, spread_over_classes
 from niso.experiments.homnist.presets import PRESETS
 from niso.experiments.known import known
 from niso.methods import METHODS
@@ -228,7 +229,7 @@ def test_presets_keep_digits_apart_for_validation(preset):
 
 
 def test_places_are_spread_evenly():
-    assert spread(3, 9).tolist() == [0, 3, 6] and spread(20, 4).tolist() == [0, 1, 2, 3]
+    assert evenly(3, 9).tolist() == [0, 3, 6] and evenly(20, 4).tolist() == [0, 1, 2, 3]
 
 
 # What methods are trained on
@@ -281,13 +282,6 @@ def test_the_fourier_baseline_has_the_same_sizes():
     assert sizes["niso"][0] == (3, 8, 8)
 
 
-def test_the_tall_fourier_latent_has_all_points():
-    experiment = make("nft", nft_tall=True, nft_epochs=0)
-    a = experiment.encode(experiment.train_images[:3])
-    assert a.shape == (3, 6, 144) and experiment.method.solve(a, a).shape == (3, 6, 6)
-    assert len(list(experiment.phases())) == 2
-
-
 def test_transformers_take_the_place_of_convolutions():
     experiment = make(
         architecture="vit", vit=replace(TINY.vit, patch=4, channels=8, heads=2, blocks=1, latent_channels=6)
@@ -302,7 +296,7 @@ def test_every_class_is_held_out_and_trained_on():
         index = spread_over_classes(20, labels)
         assert labels[index].bincount().tolist() == [2] * 10 and (index.diff() > 0).all()
     mixed = torch.randint(3, (99,), generator=torch.Generator().manual_seed(0))
-    assert torch.equal(spread_over_classes(30, mixed), spread(30, 99))
+    assert torch.equal(spread_over_classes(30, mixed), evenly(30, 99))
     assert len(spread_over_classes(0, mixed)) == 0 and len(spread_over_classes(99, mixed)) == 99
 
 

@@ -178,7 +178,7 @@ def test_metrics_of_the_tuned_encoder_are_apart_from_those_before(folder):
 
 
 def test_losses_of_pairs_weigh_as_at_the_end_of_pretraining_beside_the_head(folder):
-    experiment = make(folder, tuning="labels-and-pairs", tuning_weight=0.5, multiplicity=1.0, multiplicity_decay=0.01)
+    experiment = make(folder, tuning="labels-and-pairs", multiplicity=1.0, multiplicity_decay=0.01)
     pretraining, head = experiment.phases()
     batch = head.sampler(0)
 
@@ -189,7 +189,7 @@ def test_losses_of_pairs_weigh_as_at_the_end_of_pretraining_beside_the_head(fold
     alone = torch.nn.functional.cross_entropy(head.objective.scores(batch[0]), batch[1])
     for progress in (0.0, 1.0):
         torch.testing.assert_close(
-            loss(head.objective, batch, progress), alone + 0.5 * loss(pretraining.objective, batch[2:], 1.0)
+            loss(head.objective, batch, progress), alone + loss(pretraining.objective, batch[2:], 1.0)
         )
     assert loss(pretraining.objective, batch[2:], 0.0) > loss(pretraining.objective, batch[2:], 1.0) + 0.1
 
@@ -500,7 +500,6 @@ def test_the_papers_networks_have_the_papers_sizes():
         ({"validation_shapes": 10}, r"validation_shapes \(10\) must be below train_shapes \(10\)"),
         ({"validation_shapes": -1}, "validation_shapes must not be negative"),
         ({"memory": -1.0}, "memory must not be negative"),
-        ({"tuning_weight": -1.0}, "tuning_weight must not be negative"),
         ({"group": 0}, "group must be at least 1"),
         ({"vertices": 0}, "vertices must be positive"),
         ({"rank": 0}, "rank must be at least 1"),

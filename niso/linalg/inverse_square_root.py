@@ -1,0 +1,77 @@
+"""The inverse square root of positive definite matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from niso.checks import check_tensors
+from niso.linalg.precision import full_precision
+from niso.linalg.svd import LinAlgError, one_thread
+from niso.linalg.sylvester import Sylvester
+
+
+@full_precision
+def inverse_root(g: Float[Tensor, "*batch k k"]) -> Float[Tensor, "*batch k k"]:
+    """Symmetric inverse square root g^(−1/2) = V Λ^(−1/2) Vᵀ of positive definite g = V Λ Vᵀ.
+
+    Its derivative is the exact analytic one, which needs the sums √λᵢ + √λⱼ alone and so is finite at repeated
+    eigenvalues too, where differentiating the eigenvectors divides by λᵢ − λⱼ = 0. Reverse mode, of any order.
+
+    Args:
+        g: symmetric matrices, any leading batch shape, float32 or float64; only the lower triangle is read, and the
+            gradient is symmetric.
+
+    Returns:
+        g^(−1/2), symmetric.
+
+    Raises:
+        TypeError: not a tensor of floating-point numbers.
+        ValueError: not square matrices.
+        torch.linalg.LinAlgError: a matrix is not positive definite to working precision, or not finite. Compiled and
+            exported programs do not look.
+    """
+    check_tensors(g=(g, "* k k"))
+    return _InverseRoot.apply(g)[0]
+
+
+class _InverseRoot(torch.autograd.Function):
+    """(R, S, Vᵀ) with R = g^(−1/2) = V S Vᵀ; only R is differentiable."""
+
+    @staticmethod
+    def forward(g: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        with one_thread(g.device):
+            values, vectors = torch.linalg.eigh(g)
+        if not torch.compiler.is_compiling() and values.numel():
+            # rounding moves the eigenvalues by about so much: smaller ones may be anything, 0 among it
+            floor = torch.finfo(g.dtype).eps * values[..., -1:].abs()
+            if not bool((values > floor).all()):
+                raise LinAlgError(
+                    "inverse_root: not positive definite to working precision, the eigenvalues lie between "
+                    f"{values.min():.3g} and {values.max():.3g}"
+                )
+        s = values.rsqrt()
+        return (vectors * s[..., None, :]) @ vectors.mT, s, vectors.mT.contiguous()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, Tensor, Tensor]) -> None:
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*output)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None, *constant: None) -> Tensor | None:
+        if grad is None:
+            return None
+        root, s, vh = ctx.saved_tensors
+        grad = (grad + grad.mT) / 2
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            # R dR + dR R = −R² dg R², whose adjoint is built from differentiable operations
+            square = root @ root
+            return -square @ Sylvester.apply(root, grad, s, vh, s.new_zeros(*s.shape[:-1], 1, 1)) @ square
+        rows, columns = s[..., :, None], s[..., None, :]
+        weight = (rows * columns).square() / (rows + columns)
+        return -vh.mT @ (vh @ grad @ vh.mT * weight) @ vh
