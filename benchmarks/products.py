@@ -1,4 +1,4 @@
-"""Large products of matrices on a CPU, and training steps that are made of them: by torch, and by `niso.linalg.products`.
+"""Large products of matrices on a CPU, and training steps made of them: by torch, and by `niso.linalg.products`.
 
 Run: python -m benchmarks.products
 """
