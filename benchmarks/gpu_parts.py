@@ -234,7 +234,6 @@ SIZES = {
     ),
     "pose": Size(ConvConfig((144, 144), 3, (64, 128, 256), blocks=4, latent_channels=128), 128, 8, 0.025),
 }
-SMALLER = ConvConfig((8, 8), 1, (8,), blocks=1, latent_channels=8, stem_channels=8, patch=2)
 TORUS_CHANNELS = 258
 
 
@@ -301,12 +300,19 @@ class Step:
         self.optimizer.step()
 
 
+def smaller(size: Size) -> Size:
+    """A size to be rehearsed, with the channels of its images and their padding."""
+    if size.conv is None:
+        return replace(size, rank=16)
+    conv = replace(size.conv, image_size=(8, 8), channels=(8,), blocks=1, latent_channels=8, stem_channels=8, patch=2)
+    return replace(size, conv=conv, rank=8, batch=2)
+
+
 def steps(call: Call, kept: Kept) -> None:
     """Each experiment's step in each mode, and what its convolutions and matrix products alone take."""
     sizes, compiler, repeats = SIZES, "inductor", 30
     if call.rehearse:
-        smaller = {"homnist": replace(SIZES["homnist"], conv=SMALLER, rank=8, batch=2)}
-        sizes, compiler, repeats = {**smaller, "torus": replace(SIZES["torus"], rank=16)}, "eager", 2
+        sizes, compiler, repeats = {name: smaller(size) for name, size in SIZES.items()}, "eager", 2
     for mode_name, mode in MODES.items():
         for name, size in sizes.items():
             on_gpu_alone = mode.graph or mode.compile == "networks as graphs"

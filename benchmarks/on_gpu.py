@@ -1,8 +1,8 @@
 """Everything to be done in the first minutes on a machine with a GPU, in parts, each kept as a JSON file of its own.
 
 Run: make gpu, or python -m benchmarks.on_gpu, from the source tree: niso need not be installed, and nothing is
-downloaded. The same call again goes on where the last one ended. With --device cpu --rehearse all of it runs on a CPU,
-at tiny sizes, in a folder of its own.
+downloaded. The same call again goes on where the last one ended. With --device cpu --rehearse all parts run on a CPU,
+at tiny sizes and without CUDA graphs and compiled networks, in a folder of its own.
 
 - tests: those marked cuda;
 - polar: every backend of the polar factor, eager and as a CUDA graph, and the choice;

@@ -1,6 +1,6 @@
-"""Where the seconds from `niso run` to `metrics.json` went, in finished runs.
+"""Where the seconds from `niso run` to `metrics.json` went, in finished runs and in records.
 
-Run: python -m benchmarks.result RUN…
+Run: python -m benchmarks.result RUN…, each a run's folder, a record's file, or a folder of either
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from tyro.conf import Positional
 
 from benchmarks.common import Named, table, write
 from niso.training.run import Run
+from niso.training.speed import Way
 
 PARTS = ("start", "data", "speed", "compilation", "training", "evaluation", "pictures")
 
@@ -23,7 +24,7 @@ class ResultOptions(Named):
     """Options of the table."""
 
     runs: Annotated[tuple[Path, ...], Positional] = ()
-    """Finished runs, or folders of them."""
+    """Finished runs, records, or folders of either."""
 
 
 def main(options: ResultOptions) -> None:
@@ -31,8 +32,11 @@ def main(options: ResultOptions) -> None:
     results = []
     for run in [run for path in options.runs for run in Run.find(path)]:
         facts, (experiment, preset, method) = run.facts, run.kind
-        if "times" in facts:
-            case = {"experiment": experiment, "preset": preset, "method": method, "seed": run.seed}
+        if facts.get("times"):
+            hardware = run.settings["hardware"]
+            way = Way(hardware["precision"], hardware["compile"], hardware["threads"])
+            case = {"experiment": experiment, "preset": preset, "method": method, "seed": run.seed, "way": str(way)}
+            case["steps"] = run.metrics.get("steps")
             where = {name: facts.get(name) for name in ("hardware", "cores", "threads", "commit", "torch", "started")}
             results.append({**case, "times": facts["times"], "speed": facts.get("speed"), **where})
     rows = []
@@ -42,8 +46,19 @@ def main(options: ResultOptions) -> None:
         inside = sum(times.get(part, 0.0) for part in ("training", "compilation"))
         seconds = (f"{times[part]:.1f}" if part in times else "—" for part in PARTS)
         name = f"{result['experiment']} {result['preset']}, {result['method']}, seed {result['seed']}"
-        rows.append((name, f"{total:.1f}", *seconds, f"{1 - inside / total:.0%}"))
-    table("Seconds from the command to the metrics", ("run", "total", *PARTS, "outside training"), rows)
+        rows.append(
+            (
+                name,
+                result["hardware"],
+                result["way"],
+                result["steps"],
+                f"{total:.1f}",
+                *seconds,
+                f"{1 - inside / total:.0%}",
+            )
+        )
+    columns = ("run", "processor", "way", "steps", "total", *PARTS, "outside training")
+    table("Seconds from the command to the metrics", columns, rows)
     write("result", Named(options.name), {"results": results})
 
 

@@ -1,7 +1,8 @@
-"""What `--speed auto` measures of the networks' steps, on random images, in one run, and the memory that they take.
+"""What `--speed auto` measures of the networks' steps, on random images, in one run, or the memory that they take.
 
 Run: python -m benchmarks.speed
 At the paper's sizes: python -m benchmarks.speed --compile --cases "homnist released" "shapes paper"
+Memory, which a busy machine does not change: python -m benchmarks.speed --memory
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import tyro
 
@@ -25,6 +27,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from niso.config import Hardware
 from niso.training import speed
+from niso.training.compilation import compile_networks
 from niso.training.memory import keep_freed_memory
 
 
@@ -40,6 +43,12 @@ class SpeedOptions(Named):
     """Timed steps of each way, of which the fastest counts."""
     compile: bool = False
     """Measure compiled networks too, whatever the length of the run."""
+    memory: bool = False
+    """Measure memory, always of compiled networks too, and no times."""
+
+
+WAYS = (speed.Way(), speed.Way("bf16-mixed"), speed.Way("bf16-mixed", True))
+"""Whose memory is measured."""
 
 
 def measured(case: str, options: SpeedOptions) -> dict[str, Any]:
@@ -77,6 +86,8 @@ def peak_memory(case: str, way: speed.Way, device: str) -> float:
     if device == "cpu":
         keep_freed_memory()
     step = convolutional(*case.split(), torch.device(device))
+    if way.compile:
+        compile_networks(step.objective)
     for _ in range(2):
         with torch.autocast(device, torch.bfloat16, enabled=way.precision == "bf16-mixed"):
             loss = step.objective(step.sampler(0), 0.0)["loss"]
@@ -86,31 +97,43 @@ def peak_memory(case: str, way: speed.Way, device: str) -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
+def peaks(case: str, way: speed.Way, device: str) -> dict[str, float]:
+    """Peak memory of two processes, one after the other: the second finds on disk what the first has compiled."""
+    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, TORCHINDUCTOR_CACHE_DIR=folder):
+        return {name: alone(peak_memory, case, way, device) for name in ("first", "second")}
+
+
 def alone(function: Any, *arguments: Any) -> Any:
     """What a function returns in a process of its own."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(function, *arguments).result()
 
 
+def memory(options: SpeedOptions) -> None:
+    """Peak memory of each way, alike: in a process that compiles, and in one that has its code from the disk."""
+    results = {case: {str(way): peaks(case, way, options.device) for way in WAYS} for case in options.cases}
+    rows = [(case, way, *peak.values()) for case, found in results.items() for way, peak in found.items()]
+    columns = ("step", "way", "first process", "second process")
+    table(f"Peak memory of a process that makes two steps, GiB, {options.device}", columns, rows)
+    write("speed-memory", options, {"results": results})
+
+
 def main(options: SpeedOptions) -> None:
     """Let it choose, without what it has measured before."""
+    if options.memory:
+        memory(options)
+        return
     results, rows = {}, []
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["NISO_SPEED_CACHE"] = folder
+    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, NISO_SPEED_CACHE=folder):
         for case in options.cases:
             found = results[case] = alone(measured, case, options)
-            eager = [speed.Way(), speed.Way("bf16-mixed")]
-            found["peak_gib"] = {str(way): alone(peak_memory, case, way, options.device) for way in eager}
-    for case, found in results.items():
-        seconds = found["seconds_per_step"]
-        plain = seconds[str(speed.Way())]
-        for way, one in seconds.items():
-            if one is not None:
-                rate = found["conv_gflop_per_second"][way.split(",")[0]]
-                share = f"{found['gflop'] / one / rate:.0%}"
-                peak = found["peak_gib"].get(way)
-                rows.append((case, way, 1e3 * one, plain / one, share, "—" if peak is None else peak))
-    columns = ("step", "way", "milliseconds", "times as fast", "/ conv", "peak GiB")
+            seconds = found["seconds_per_step"]
+            plain = seconds[str(speed.Way())]
+            for way, one in seconds.items():
+                if one is not None:
+                    rate = found["conv_gflop_per_second"][way.split(",")[0]]
+                    rows.append((case, way, 1e3 * one, plain / one, f"{found['gflop'] / one / rate:.0%}"))
+    columns = ("step", "way", "milliseconds", "times as fast", "/ conv")
     table(f"Forward and backward pass of a step, {options.device}", columns, rows)
     write("speed", options, {"results": results})
 

@@ -22,7 +22,7 @@ COMMON = {
     "rank": "eigenfunctions k, and size of the maps",
     "multiplicity": "weight β of the loss that splits the spectrum",
     "spectrum": "table: one number a point; field: a function of the place",
-    "precision": "32-true, bf16-mixed or 64-true; --compile makes steps faster",
+    "precision": "32-true, bf16-mixed or 64-true; --compile; with neither, --speed auto or exact",
     "devices": "processes on this machine, each with a GPU of its own; --nodes N machines",
 }
 """Options of every experiment that people change, and what they do."""
