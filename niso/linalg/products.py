@@ -38,6 +38,7 @@ def _is_large(x: Tensor, y: Tensor) -> bool:
     """Whether these are large float32 matrices on the CPU, in plain code."""
     return (
         AVAILABLE
+        and not torch.compiler.is_compiling()  # first: sizes may be symbols
         and min(x.dim(), y.dim()) > 1
         and x.shape[-2] * y.shape[-2] * y.shape[-1] >= LEAST
         and y.shape[-2] <= LONGEST * min(x.shape[-2], y.shape[-1])
@@ -45,7 +46,6 @@ def _is_large(x: Tensor, y: Tensor) -> bool:
         and x.dtype == y.dtype == torch.float32
         and x.device.type == y.device.type == "cpu"
         and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
         and not torch._C._are_functorch_transforms_active()
     )
 
