@@ -12,16 +12,14 @@ from typing import Any
 import tyro
 
 from benchmarks.common import Options, compare, table, write
+from benchmarks.steps import step
 
 import torch  # isort: skip  # after benchmarks.common, which sets how its threads wait
 from torch import Tensor
 
 import niso
-from niso.experiments import EXPERIMENTS
-from niso.random import reseed, step_seed
 from niso.spectrum.rotation import retract_
 from niso.training.memory import keep_freed_memory
-from niso.training.optimizer import make_optimizer, set_learning_rates, spectra
 
 RANKS = (64, 256)
 CONDITION = 1e6
@@ -104,35 +102,6 @@ def parts(options: LaplacianOptions) -> dict[str, Any]:
     return results
 
 
-def step(case: str, compiled: bool) -> Any:
-    """A training step of an experiment and preset."""
-    name, preset = case.split()
-    kind = EXPERIMENTS.find(name)
-    device = torch.device("cpu")
-    torch.manual_seed(0)
-    phase = next(iter(kind(kind.presets[preset], "niso", 0, None, device).phases()))
-    optimizer, learned, number = (
-        make_optimizer(phase.objective, phase.optimisation),
-        spectra(phase.objective),
-        iter(range(10**6)),
-    )
-    if compiled:
-        phase.objective.compile()
-
-    def call() -> None:
-        i = next(number)
-        reseed(step_seed(0, i, phase.name), device)
-        batch = phase.sampler(i)
-        optimizer.zero_grad()
-        phase.objective(batch, i / phase.optimisation.steps)["loss"].backward()
-        set_learning_rates(optimizer, phase.optimisation, i)
-        optimizer.step()
-        for spectrum in learned:
-            spectrum.retract_()
-
-    return call
-
-
 def main(options: LaplacianOptions) -> None:
     """Time the parts, then whole steps."""
     torch.set_num_threads(1)
@@ -146,9 +115,9 @@ def main(options: LaplacianOptions) -> None:
     table(f"Milliseconds, cpu, one thread, float32, condition {CONDITION:.0e}", ("k", *found), rows)
     rows = [(name, *(f"{r['errors'][name]:.0e}" for r in found.values())) for name in found["64"]["errors"]]
     table("Largest error of an entry of the polar factor", ("k", *found), rows)
-    calls, compilation = {case: step(case, False) for case in options.steps}, {}
+    calls, compilation = {case: step(*case.split()) for case in options.steps}, {}
     for case in options.compiled:
-        calls[f"{case}, compiled"] = step(case, True)
+        calls[f"{case}, compiled"] = step(*case.split(), compiled=True)
         began = time.process_time()
         calls[f"{case}, compiled"]()
         compilation[case] = time.process_time() - began

@@ -13,14 +13,12 @@ from typing import Any
 import tyro
 
 from benchmarks.common import Options, compare, table, write
+from benchmarks.steps import step
 
 import torch  # isort: skip  # after benchmarks.common, which sets how its threads wait
 
-from niso.experiments import EXPERIMENTS
 from niso.linalg import products
-from niso.random import reseed, step_seed
 from niso.training.memory import keep_freed_memory
-from niso.training.optimizer import make_optimizer
 
 SHAPES = {
     "Laplacian, k = 256": (256, 256, 256),
@@ -28,8 +26,11 @@ SHAPES = {
     "its last layer": (64, 528, 1056),
     "transformer": (2352, 192, 576),
     "small": (64, 64, 64),
+    "gradient of a thin layer": (32, 4096, 32),
 }
 """n, m and k of (n, m) @ (m, k)."""
+TRANSPOSED = "gradient of a thin layer"
+"""Whose first matrix lies in memory as its transpose, as inputs do in the gradient of a layer's weights."""
 STEPS = {
     "torus standard": ("torus", "standard", "niso", 0),
     "homnist quick, head": ("homnist", "quick", "niso-group", 1),
@@ -46,26 +47,8 @@ class ProductsOptions(Options):
     repeats: int = 60
 
 
-def step(experiment: str, preset: str, method: str, number: int) -> Callable[[], None]:
-    """A training step of a phase."""
-    kind, device = EXPERIMENTS.find(experiment), torch.device("cpu")
-    torch.manual_seed(0)
-    phases = iter(kind(kind.settings_of(preset, method), method, 0, None, device).phases())
-    phase = [next(phases) for _ in range(number + 1)][-1]
-    optimizer = make_optimizer(phase.objective, phase.optimisation)
-
-    def call() -> None:
-        reseed(step_seed(0, 0, phase.name), device)
-        batch = phase.sampler(0)
-        optimizer.zero_grad()
-        phase.objective(batch, 0.5)["loss"].backward()
-        optimizer.step()
-
-    return call
-
-
-def both(call: Callable[[], Any]) -> dict[str, Callable[[], Any]]:
-    """A call by torch's library of products, and by oneDNN."""
+def ways(call: Callable[[], Any]) -> dict[str, Callable[[], Any]]:
+    """A call as niso makes it without oneDNN, and with it."""
 
     def chosen(available: bool) -> None:
         products.AVAILABLE = available
@@ -74,23 +57,30 @@ def both(call: Callable[[], Any]) -> dict[str, Callable[[], Any]]:
     return {"torch": partial(chosen, False), "niso": partial(chosen, True)}
 
 
+def milliseconds(times: dict[str, dict[str, float]]) -> list[float]:
+    """Of each way, and how many times as fast niso is."""
+    fastest = [1e3 * time["minimum"] for time in times.values()]
+    return [*fastest, fastest[0] / fastest[1]]
+
+
 def main(options: ProductsOptions) -> None:
     """Time products, then steps; the fastest of many, one thread."""
     torch.set_num_threads(1)
     keep_freed_memory()
-    results: dict[str, Any] = {}
+    found = {}
     for name, (n, m, k) in SHAPES.items():
         x, y = torch.randn(n, m), torch.randn(m, k)
-        results[name] = compare(both(partial(products.product, x, y)), options)
-    steps = {name: compare(both(step(*case)), options) for name, case in STEPS.items()}
-    for title, found in (("product", results), ("step", steps)):
-        rows = []
-        for name, ways in found.items():
-            torchs, ours = (1e3 * ways[way]["minimum"] for way in ("torch", "niso"))
-            shape = " × ".join(map(str, SHAPES[name])) if title == "product" else ""
-            rows.append((f"{name}: {shape}" if shape else name, torchs, ours, torchs / ours))
-        table("Milliseconds, cpu, one thread, float32", (title, "torch", "niso", "times as fast"), rows)
-    write("products", replace(options, threads=(1,)), {"products": results, "steps": steps})
+        x = x.mT.contiguous().mT if name == TRANSPOSED else x
+        found[name] = compare(
+            ways(partial(products.product, x, y)) | {"oneDNN": partial(products.by_onednn, x, y)}, options
+        )
+    steps = {name: compare(ways(step(*case)), options) for name, case in STEPS.items()}
+    title = "Milliseconds, the fastest of many, cpu, one thread, float32"
+    rows = [(f"{name}: {' × '.join(map(str, SHAPES[name]))}", *milliseconds(times)) for name, times in found.items()]
+    table(title, ("product", "torch", "niso", "oneDNN", "niso, times as fast"), rows)
+    rows = [(name, *milliseconds(times)) for name, times in steps.items()]
+    table(title, ("step", "torch", "niso", "times as fast"), rows)
+    write("products", replace(options, threads=(1,)), {"products": found, "steps": steps})
 
 
 if __name__ == "__main__":

@@ -10,28 +10,40 @@ import math
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 LEAST = 2**22
 """Multiplications from which starting oneDNN costs less than it saves."""
 LONGEST = 16
-"""Largest length of its sums, relative to the rows and the columns of a product: of longer ones it is no faster."""
+"""Largest length of its sums, relative to the rows and the columns of a product: longer ones are mostly the gradients
+of thin layers, which it computes no faster."""
 AVAILABLE = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 """Whether this torch has oneDNN."""
 
 
-def product(x: Tensor, y: Tensor) -> Tensor:
-    """x @ y of matrices (..., n, m) and (..., m, k), with derivatives of any order."""
+def product(x: Float[Tensor, "*#batch n m"], y: Float[Tensor, "*#batch m k"]) -> Float[Tensor, "*batch n k"]:
+    """x @ y, with derivatives of any order."""
     return _Product.apply(x, y) if _is_large(x, y) else x @ y
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`torch.nn.functional.linear`, likewise: x Wᵀ + b of x (..., m) and W (k, m)."""
-    rows = x.reshape(-1, x.shape[-1])
+def linear(
+    x: Float[Tensor, "*batch inputs"],
+    weight: Float[Tensor, "outputs inputs"],
+    bias: Float[Tensor, " outputs"] | None = None,
+) -> Float[Tensor, "*batch outputs"]:
+    """`torch.nn.functional.linear`, likewise: x Wᵀ + b."""
+    rows = x.flatten(0, -2) if x.dim() > 1 else x
     if not _is_large(rows, weight.mT):
         return nn.functional.linear(x, weight, bias)
     y = product(rows, weight.mT).unflatten(0, x.shape[:-1])
     return y if bias is None else y + bias
+
+
+def by_onednn(x: Float[Tensor, "n m"], y: Float[Tensor, "m k"]) -> Float[Tensor, "n k"]:
+    """x @ y without a derivative, of any size."""
+    z: Tensor = torch.ops.mkldnn._linear_pointwise(x, y.mT, None, "none", [], "")
+    return z
 
 
 def _is_large(x: Tensor, y: Tensor) -> bool:
@@ -53,15 +65,10 @@ def _is_large(x: Tensor, y: Tensor) -> bool:
 def _products(x: Tensor, y: Tensor) -> Tensor:
     batch = torch.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     if math.prod(batch) == 1:
-        z = _one(x.reshape(x.shape[-2:]), y.reshape(y.shape[-2:]))
+        z = by_onednn(x.reshape(x.shape[-2:]), y.reshape(y.shape[-2:]))
         return z.reshape(*batch, *z.shape)
     xs, ys = (part.expand(*batch, *part.shape[-2:]).flatten(0, -3) for part in (x, y))
-    return torch.stack([_one(*pair) for pair in zip(xs, ys, strict=True)]).unflatten(0, batch)
-
-
-def _one(x: Tensor, y: Tensor) -> Tensor:
-    z: Tensor = torch.ops.mkldnn._linear_pointwise(x, y.mT, None, "none", [], "")
-    return z
+    return torch.stack([by_onednn(*pair) for pair in zip(xs, ys, strict=True)]).unflatten(0, batch)
 
 
 class _Product(torch.autograd.Function):
@@ -85,5 +92,5 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def jvp(ctx: Any, dx: Tensor | None, dy: Tensor | None) -> Tensor:
         x, y = ctx.saved_tensors
-        parts = ([] if dx is None else [dx @ y]) + ([] if dy is None else [x @ dy])
+        parts = ([] if dx is None else [product(dx, y)]) + ([] if dy is None else [product(x, dy)])
         return sum(parts[1:], start=parts[0])
