@@ -93,8 +93,7 @@ STANDARD = replace(
 )
 """16×16, k = 256: the size of the paper.
 
-`niso run torus --preset standard`: a little more than four minutes on one core of an AMD EPYC (Zen 5), two runs at a
-time. Records: results/torus/torus-standard-*.json.
+`niso run torus --preset standard`: four to five minutes on one core of an AMD EPYC (Zen 5). Records: results/torus/torus-standard-*.json.
 """
 
 
@@ -170,7 +169,7 @@ class Torus(LaplacianExperiment):
 
     preset_notes: ClassVar[dict[str, str]] = {
         "quick": "8×8, k = 64: a minute or two on one core; eigenspace_energy 0.99",
-        "standard": "16×16, k = 256, the paper's size: four minutes or more; eigenspace_energy 0.99",
+        "standard": "16×16, k = 256, the paper's size: five minutes or so; eigenspace_energy 0.99",
         "field": "8×8 as functions of the place: a minute or two; every plane found",
         "field-16": "16×16 likewise: ten minutes or so; nearly every plane, also between grid points",
         "paper": "the paper's text, 100,000 steps: hours to days on a CPU; not run here",
