@@ -93,7 +93,8 @@ STANDARD = replace(
 )
 """16×16, k = 256: the size of the paper.
 
-`niso run torus --preset standard`: four to five minutes on one core of an AMD EPYC (Zen 5). Records: results/torus/torus-standard-*.json.
+`niso run torus --preset standard`: four to five minutes on one core of an AMD EPYC (Zen 5).
+Records: results/torus/torus-standard-*.json.
 """
 
 
