@@ -22,6 +22,8 @@ METHODS: Registry[type[Method]] = Registry(
         "niso-no-multiplicity": "niso.methods.isometry.NoMultiplicity",
         "niso-no-operator": "niso.methods.isometry.NoOperator",
         "niso-no-basis": "niso.methods.orthogonal.NoBasis",
+        "contrastive": "niso.methods.without_maps.ContrastiveAlone",
+        "vicreg": "niso.methods.without_maps.VicregAlone",
         "nft": "niso.methods.fourier.Fourier",
         "nft-triplet": "niso.methods.fourier.FourierTriplets",
         "autoencoder": "niso.methods.autoencoder.Reconstruction",
