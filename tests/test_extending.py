@@ -26,7 +26,6 @@ from niso.losses import reconstruction
 from niso.methods import METHODS, methods_of
 from niso.methods.config import MethodConfig
 from niso.methods.evaluation import PAIR_METRICS, evaluate_pairs
-from niso.methods.heads import invariant_head
 from niso.methods.method import Method, Networks
 from niso.report import Picture
 from niso.results import Metric, Result
@@ -105,9 +104,6 @@ class LeastSquares(Method):
 
     def solve(self, a: Tensor, b: Tensor) -> Tensor:
         return least_squares_map(a, b, 1e-3)
-
-    def head(self, config, examples: Tensor, classes: int) -> nn.Module:
-        return invariant_head(config, examples, classes)
 
 
 # ---------------------------------------------------------------------------------------------------- an experiment

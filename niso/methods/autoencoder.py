@@ -59,7 +59,7 @@ class Reconstruction(Method):
     has_maps = False
     isometric = False
     augmented_head = True
-    reads = Method.reads | {"mlp"}
+    reads = (Method.reads | {"mlp"}) - {"vector_neurons"}
     model: Autoencoder
 
     def build(self, networks: Networks) -> Autoencoder:

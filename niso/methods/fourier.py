@@ -191,7 +191,7 @@ class Fourier(Method):
 
     map_text = "|V| after the block diagonalisation"
     isometric = False
-    reads = Method.reads | {"rank", "vector_neurons", "nft_epochs", "nft_maps"}
+    reads = Method.reads | {"rank", "nft_epochs", "nft_maps"}
     model: NeuralFourierTransform
 
     @classmethod

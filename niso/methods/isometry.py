@@ -25,7 +25,7 @@ class Isometry(Method):
     map_text = "|τ_Ω|, the eigenfunctions in ascending eigenvalue"
     reads: ClassVar[frozenset[str]] = Method.reads | {
         *("rank", "spectrum", "field", "eigenvalues", "eigenfunctions", "special", "damping", "spectral_dropout"),
-        *("vector_neurons", "classifier", "spectral_head", "eigenspace_head"),
+        *("classifier", "spectral_head", "eigenspace_head"),
         *("equivariance", "relative_equivariance", "multiplicity", "multiplicity_decay"),
         *("whitened", "eigenvalue_noise"),
         *(f"{phase}.{name}" for phase in ("training", "head") for name in SPECTRAL),

@@ -110,7 +110,7 @@ class Method(ABC):
 
     compared: ClassVar[int] = 1
     """Fewest observations that a training step must see, in all processes together: losses compare them."""
-    reads: ClassVar[frozenset[str]] = frozenset({"norm", "training", "evaluation_pairs"})
+    reads: ClassVar[frozenset[str]] = frozenset({"norm", "training", "evaluation_pairs", "vector_neurons"})
     """Settings that it reads, of those that not all methods read: names, paths such as "training.steps", or groups such
     as "training". Methods of one experiment name the same groups."""
 

@@ -135,7 +135,7 @@ class NoBasis(Method):
     """The paper's ablation without an operator as it stands there: τ (N × N) between the encodings themselves."""
 
     map_text = "|τ| between the latent points"
-    reads = Method.reads | {"equivariance", "relative_equivariance", "complete", "vector_neurons"}
+    reads = Method.reads | {"equivariance", "relative_equivariance", "complete"}
     model: OrthogonalAutoencoder
 
     @classmethod

@@ -257,6 +257,8 @@ def _differences(settings: Sequence[Mapping[str, Any]], known: Known) -> list[tu
 
     def text(values: Mapping[str, Any], name: str) -> str:
         value = values.get(name, default.get(name))
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # 0 and 0.0 are one setting
         return json.dumps((value or None) if name in optional and name not in default else value, default=str)
 
     differing = [name for name in names if len({text(values, name) for values in flat}) > 1]

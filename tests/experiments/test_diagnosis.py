@@ -51,6 +51,9 @@ def test_invariants_by_which_a_head_recognises_digits_do_not_collapse():
     assert not any("invariants" in name or "coefficients" in name for name in names)
     names = [finding.name for finding in diagnose(known | {"accuracy": 0.73}, GROUPS)]
     assert any("invariants collapse" in name for name in names)
+    for under, told in ((0.97, True), (0.3, False)):  # of the user's own labels
+        names = [finding.name for finding in diagnose(COLLAPSED | {"head": 0.98, "head_transformed": under}, GROUPS)]
+        assert any("invariants collapse" in name for name in names) is not told
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

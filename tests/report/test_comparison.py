@@ -199,6 +199,13 @@ def test_a_row_is_one_configuration_and_names_the_settings_that_differ(tmp_path,
     assert [row["settings"] for row in comparison_table(runs[:2])] == [""]
 
 
+def test_a_whole_number_is_one_setting_however_it_is_written(tmp_path, comparison_table):
+    runs = [
+        run(tmp_path / f"{seed}", seed, settings={"config": {"b": b}}, accuracy=0.5) for seed, b in enumerate([0, 0.0])
+    ]
+    assert [(row["settings"], row["seeds"]) for row in comparison_table(runs)] == [("", [0, 1])]
+
+
 def test_a_seed_measured_twice_is_a_repetition_and_not_another_seed(tmp_path, comparison_table):
     runs = [run(tmp_path / str(n), seed, accuracy=a) for n, (seed, a) in enumerate([(0, 0.5), (1, 0.7), (0, 0.4)])]
     rows = comparison_table([*runs, runs[0]])  # one named twice is one run
