@@ -21,19 +21,23 @@ from niso.config import require
 from niso.data.photographs import crops, photographs
 from niso.experiments.experiment import Experiment, Own, Phase
 from niso.files import digest
+from niso.functional_map import Mask, isometric_map
 from niso.geometry.action import Action
 from niso.geometry.domains.domain import Sampling
 from niso.methods.config import IsometryConfig, MethodConfig
 from niso.methods.method import Networks
 from niso.model import NeuralIsometry
 from niso.random import EVALUATION_SEED, local_part
-from niso.results import SECONDS_WALL, Metric, Result
+from niso.results import SECONDS_WALL, Curve, Metric, Result
 from niso.spectrum import Spectrum, SpectrumModule
 
 VALIDATION_SEED = 20_241_211
 """Of the validation crops and motions."""
 EVALUATION_CROPS = 2_000
 """Held-out crops that observations are stacked from."""
+
+MASKS: dict[str, Mask] = {"map_error_by_crops": "soft", "map_error_by_crops_unmasked": None}
+"""Curves, and which maps they admit: those that nearly commute with the operator, and all orthogonal ones."""
 
 COMMON: dict[str, Any] = {
     "eigenvalues": "sorted",
@@ -150,6 +154,8 @@ class LaplacianExperiment(Experiment):
         Metric(
             "relative_map_error", "‖τ′a − b‖² / ‖b‖² with the τ′ of other crops under the same motion (mean)", "lower"
         ),
+        Metric("relative_map_error_one", "the same with the τ′ of one other crop, of three channels", "lower"),
+        Metric("relative_map_error_one_unmasked", "the same with any orthogonal τ′, without the operator", "lower"),
         Metric(
             "equivariance_error", "‖τa − b‖² / ‖b‖² with the τ that is fitted to the same held-out pair (mean)", "lower"
         ),
@@ -280,13 +286,23 @@ class LaplacianExperiment(Experiment):
         values = self.measure(held_out)
         others = self.measure(validation)
         values |= {f"{key}_val": others[key] for key in ("map_block_energy", "equivariance_error")}
-        values["relative_map_error"] = self.relative_map_error(held_out)
+        by_crops = {key: self.map_error_by_crops(held_out, mask) for key, mask in MASKS.items()}
+        masked, unmasked = by_crops.values()
+        values["relative_map_error"] = masked["y"][-1]
+        values |= {"relative_map_error_one": masked["y"][0], "relative_map_error_one_unmasked": unmasked["y"][0]}
         readings = self.readings(held_out)
         for name, reading in readings.items():
             values |= {f"{key}_{name}": value for key, value in self.measure_reading(reading).items()}
         grid = (self.config.size, self.config.size)
         return LaplacianResult(
-            values, held_out, self.truth(), self.space_eigenvalues(), self.laplacian(), grid, readings
+            values,
+            held_out,
+            self.truth(),
+            self.space_eigenvalues(),
+            self.laplacian(),
+            grid,
+            readings,
+            curves=by_crops,
         )
 
     def measure(self, held_out: HeldOut) -> dict[str, float]:
@@ -330,12 +346,29 @@ class LaplacianExperiment(Experiment):
         best = reading.energy.amax(-1)
         return {"eigenspace_energy": best.mean().item(), "eigenspace_energy_worst": best.min().item()}
 
-    def relative_map_error(self, held_out: HeldOut) -> float:
-        """Error of maps solved from the observations of the next pair, moved as those of this one."""
+    def map_error_by_crops(self, held_out: HeldOut, mask: Mask) -> Curve:
+        """Error of maps that are solved from one, two, four … all crops of the next pair, moved as those of this one.
+
+        Args:
+            mask: which maps are admitted, see `niso.isometric_map`.
+        """
         spectrum, other = held_out.spectrum, held_out.x.roll(1, 0).to(self.device)
-        tau = self.model.map_between(other, self.action.act(other, held_out.motions)).cpu()
-        a, b = spectrum.project(held_out.x), spectrum.project(held_out.tx)
-        return metrics.relative_map_error(a, b, tau_other=tau).mean().item()
+        moved = self.action.act(other, held_out.motions)
+        a, b, c, d = (spectrum.project(x.cpu()) for x in (held_out.x, held_out.tx, other, moved))
+        images = self.config.images
+        counts = [*(2**power for power in range((images - 1).bit_length())), images]
+        errors = []
+        for count in counts:
+            seen = slice(3 * count)
+            tau = isometric_map(c[..., seen], d[..., seen], spectrum.eigenvalues, mask, self.config.special)
+            errors.append(metrics.relative_map_error(a, b, tau_other=tau).mean().item())
+        return {
+            "x": [float(count) for count in counts],
+            "y": errors,
+            "count": [len(a)] * len(counts),
+            "x_label": "crops that a map is solved from, of three channels each",
+            "y_label": "relative map error on others",
+        }
 
     def space_eigenvalues(self) -> Float[Tensor, " spaces"]:
         """Laplacian eigenvalue of every true space."""

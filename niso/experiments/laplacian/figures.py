@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from niso import figures
-from niso.experiments.laplacian.experiment import LaplacianResult
+from niso.experiments.laplacian.experiment import MASKS, LaplacianResult
 from niso.report import Picture
 
 
@@ -48,6 +49,25 @@ def transport(result: LaplacianResult, count: int = 8) -> Picture:
         "Held-out crops, the same moved at random, and what the model predicts for them: the first row's "
         "coefficients mapped by τ_Ω and turned back into pixels. The last row is the error, on a scale of its own.",
         figures.image_rows(list(images.items()), (-1.0, 1.0)),
+    )
+
+
+def map_errors(result: LaplacianResult) -> Picture:
+    """What the operator is worth: errors of maps that are solved from few crops, with its mask and without."""
+    labels = ("orthogonal maps that nearly commute with Ω", "any orthogonal map")
+    curves = [result.curves[key] for key in MASKS]
+    bands = [
+        figures.Band(label, np.array(curve["x"]), np.array(curve["y"]), colour=number)
+        for number, (label, curve) in enumerate(zip(labels, curves, strict=True))
+    ]
+    picture = figures.bands(bands, curves[0]["x_label"], curves[0]["y_label"])
+    picture.axes[0].set(xscale="log", yscale="log", ylim=(1e-4, None))
+    return Picture(
+        "map_errors",
+        "Errors of maps on crops that they were not solved from. A map that commutes with Ω is found from as many "
+        "channels as its largest eigenspace has dimensions. Any orthogonal map is found from as many channels as there "
+        "are eigenfunctions, and from then on exactly.",
+        picture,
     )
 
 

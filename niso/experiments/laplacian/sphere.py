@@ -327,7 +327,7 @@ class Sphere(LaplacianExperiment):
         shared = super().evaluate()
         by = self.by_degree(shared.held_out)
         values = {**shared.metrics, **self.by_degree_metrics(shared.held_out.spectrum, by)}
-        changed = {"metrics": values, "curves": curves(by)}
+        changed = {"metrics": values, "curves": shared.curves | curves(by)}
         return SphereResult(**{**vars(shared), **changed}, by=by, weights=self.truth().weights)
 
     def by_degree_metrics(self, spectrum: Spectrum, by: ByDegree) -> dict[str, float]:

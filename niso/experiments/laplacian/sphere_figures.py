@@ -116,5 +116,6 @@ FIGURES = (
     lambda result: shared.purity(result, SPACE),
     lambda result: shared.eigenvalues(result, SPACE),
     shared.transport,
+    shared.map_errors,
     lambda result: shared.operators(result, "spherical Laplacian"),
 )

@@ -52,6 +52,7 @@ FIGURES = (
     lambda result: shared.purity(result, SPACE),
     lambda result: shared.first_map(result, SPACE),
     shared.transport,
+    shared.map_errors,
     lambda result: shared.operators(result, "toric Laplacian"),
     lambda result: shared.eigenvalues(result, SPACE),
     stencil,

@@ -181,6 +181,7 @@ def test_figures_stand_in_reading_order(folder, drawn):
         "purity",
         "spectrum",
         "transport",
+        "map_errors",
         "operator",
     ]
 
