@@ -185,6 +185,7 @@ def test_figures_stand_in_reading_order(experiment, drawn):
         "purity",
         "map",
         "transport",
+        "map_errors",
         "operator",
         "spectrum",
         "stencil",
