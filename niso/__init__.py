@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         least_squares_map,
         multiplicity_mask,
     )
-    from niso.linalg import inverse_root, polar
+    from niso.linalg import inverse_root, logarithm, polar
     from niso.loading import load
     from niso.model import IsometryOutput, NeuralIsometry, SpectralDropout
     from niso.networks import on_grid
@@ -50,6 +50,7 @@ __all__ = [
     "isometric_map_from_covariance",
     "least_squares_map",
     "load",
+    "logarithm",
     "losses",
     "metrics",
     "multiplicity_mask",
@@ -70,7 +71,7 @@ _HOMES = {
         "least_squares_map",
         "multiplicity_mask",
     ),
-    "linalg": ("inverse_root", "polar"),
+    "linalg": ("inverse_root", "logarithm", "polar"),
     "loading": ("load",),
     "model": ("IsometryOutput", "NeuralIsometry", "SpectralDropout"),
     "networks": ("on_grid",),
