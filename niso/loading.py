@@ -101,11 +101,17 @@ def _of_run(run: Run, own: Own | None, device: torch.device) -> Fitted:
         raise InputError(f"{run.path} is a run of {kind.name}, which is not loaded: {kind.not_loaded}")
     if not (run.finished and (run.path / WEIGHTS).is_file()):
         raise InputError(f"{run.path} is not trained to its end: finish it by `niso resume {in_shell(run.path)}`")
-    weights = run.checkpoint("pretrain") if kind.tunes_encoder else run.path / WEIGHTS
-    tensors = checkpoint.load(
-        weights, f"`niso evaluate {in_shell(run.path)}` writes {WEIGHTS} anew from the checkpoints"
-    )[0]
     _check_method(run.path, settings)
+    anew = f"`niso evaluate {in_shell(run.path)}` writes {WEIGHTS} anew from the checkpoints"
+    weights = run.checkpoint("pretrain") if kind.tunes_encoder else run.path / WEIGHTS
+    tensors = checkpoint.load(weights, anew)[0]
+    if kind.tunes_encoder and (later := METHODS.find(settings.method).set_afterwards):
+        trained = checkpoint.load(run.path / WEIGHTS, anew)[0]
+        tensors |= {
+            name: next(value for key, value in trained.items() if key.endswith(f".{name.rpartition('.')[2]}"))
+            for name in tensors
+            if name.rpartition(".")[2] in later
+        }
     facts = run.facts if "data" in run.facts else _derived(run.path, settings)
     return _built(run.path, weights, settings, facts, tensors, run.metrics, own, device, run.path)
 

@@ -214,7 +214,7 @@ def vicreg(
 
     Args:
         a, b: coefficients of observations and of the transformed ones, at least three in all processes together.
-        spread: standard deviation of G, relative to its norm of 1, below which the first term acts; in (0, 1).
+        spread: standard deviation of G, relative to its norm of 1, below which the first term acts; never above 1.
 
     Returns:
         The loss, a scalar.

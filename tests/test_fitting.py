@@ -102,7 +102,8 @@ def test_modules_of_the_user():
     with pytest.raises(InputError, match="latent_channels has no effect, leave it out: the networks are your own"):
         niso.fit(x, tx, encoder=encoder, decoder=decoder, **FEW, latent_channels=4)
     with pytest.raises(InputError, match="the networks do not take observations"):
-        niso.fit(x, tx, encoder=encoder.double(), decoder=decoder.double(), **FEW)
+        niso.fit(x, tx, encoder=encoder.double().train(), decoder=decoder.double(), **FEW)
+    assert encoder.training
     with pytest.raises(InputError, match="give both"):
         niso.fit(x, tx, encoder=encoder, **FEW)
 

@@ -216,21 +216,33 @@ class Experiment(ABC):
             yield from drawn if isinstance(drawn, Iterable) else [drawn]
 
 
-def check_batch(method: Method, size: int, accumulation: int) -> None:
-    """Refuse batches that a method's losses cannot be computed from.
+def check_parts(size: int, accumulation: int) -> int:
+    """Examples in each part of a batch.
 
     Args:
         size: of the batch of all processes.
         accumulation: parts that each process computes its examples in.
 
     Raises:
-        InputError: the batch does not divide, a part cannot be cut into groups that share one T, or has too few
-            observations to compare.
+        InputError: the batch does not divide.
     """
     parts = process()[1] * accumulation
     if size % parts:
-        raise InputError(f"a batch of {size} pairs does not divide among {parts} parts: choose a multiple")
-    part = size // parts
+        raise InputError(f"a batch of {size} does not divide among {parts} parts: choose a multiple")
+    return size // parts
+
+
+def check_batch(method: Method, size: int, accumulation: int) -> None:
+    """Refuse batches that a method's losses cannot be computed from.
+
+    Args:
+        size, accumulation: see `check_parts`.
+
+    Raises:
+        InputError: the batch does not divide, a part cannot be cut into groups that share one T, or has too few
+            observations to compare.
+    """
+    part = check_parts(size, accumulation)
     if part < method.group or part % method.group:
         raise InputError(f"a batch of {part} pairs cannot be cut into groups of {method.group}: choose a multiple")
     if (compared := size // accumulation) < method.compared:

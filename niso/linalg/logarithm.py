@@ -15,10 +15,11 @@ TOLERANCE = 1e-3
 
 @torch.no_grad()
 def logarithm(tau: Float[Tensor, "*batch k k"]) -> Float[Tensor, "*batch k k"]:
-    """The skew-symmetric W of least norm with exp(W) = τ, for rotations τ: `torch.matrix_exp(t * W)` is τ to the power t.
+    """The skew-symmetric W of least norm with exp(W) = τ, for rotations τ.
 
-    With t = ½ it is half of the transformation, with t = 2 its repetition. What commutes with τ commutes with its
-    powers, and so does Λ, unless τ turns by half a circle: of that there are several logarithms, and this is one.
+    `torch.matrix_exp(t * W)` is τ to the power t: with t = ½ half of the transformation, with t = 2 its repetition.
+    What commutes with τ, as Λ does, commutes with its powers, unless τ turns a plane by half a circle: then there are
+    several logarithms, and this is one.
 
     Args:
         tau: orthogonal matrices of determinant +1, as from `isometric_map(…, special=True)`.

@@ -41,6 +41,8 @@ MAY_CHANGE = re.compile(
 )
 """Settings that a run may be resumed or evaluated with though they have changed: where its data lies now, what its
 metrics are computed on (but not which part of the data is held out), and how long it is trained."""
+OF_SETTINGS = ("left_out",)
+"""Facts of the data that depend on settings that may change: what is too short to be evaluated."""
 Make = Callable[..., Experiment]
 """What makes an experiment of the arguments of its class."""
 
@@ -254,7 +256,7 @@ def _train_and_evaluate(
 def _check_split(folder: Run, drawn: Mapping[str, Any]) -> None:
     """InputError where a run would be tested on what it was trained on, since its data has changed."""
     facts = folder.facts
-    for key in drawn.keys() - set(REBUILT):
+    for key in drawn.keys() - {*REBUILT, *OF_SETTINGS}:
         if facts.get(key, drawn[key]) != drawn[key]:
             what = "" if key == "content" else ", and is split in another way"
             raise InputError(

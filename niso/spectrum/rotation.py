@@ -7,6 +7,7 @@ from typing import Any, Literal
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch._C import _functorch as _C
 
 from niso.linalg import full_precision
 from niso.linalg.products import product
@@ -29,8 +30,9 @@ def rotated(frame: Float[Tensor, "points points"], basis: Float[Tensor, "points 
 def _rotated(
     frame: Float[Tensor, "points points"], basis: Float[Tensor, "points rank"]
 ) -> Float[Tensor, "points rank"]:
-    # on the CPU only: the host would wait for a GPU's answer
-    if not torch.compiler.is_compiling() and basis.device.type == "cpu" and not basis.any():
+    # on the CPU only: the host would wait for a GPU's answer; and not where a batch of bases could give several
+    plain = basis.device.type == "cpu" and not torch.compiler.is_compiling() and not _C.is_batchedtensor(basis)
+    if plain and not basis.any():
         return _CayleyAtZero.apply(frame, basis)
     return _cayley(frame, basis)[0]
 

@@ -37,8 +37,8 @@ class LearnedSpectrum(TrainedSpectrum):
         rank: number k of eigenfunctions, at most `points`, which is the default.
         eigenvalues: parametrisation of Λ.
         damping: damping of the polar factor's derivative, see `niso.polar`.
-        eigenfunctions: parametrisation of Φ. "rotation" solves a (points, points) system in each call, except right
-            after `retract_` on a CPU; there its first derivatives alone are exact.
+        eigenfunctions: parametrisation of Φ. "rotation" solves a (rank, rank) system in each call, except right after
+            `retract_` on a CPU; there its first derivatives alone are exact.
 
     Raises:
         TypeError: points or a rank that are not whole numbers.

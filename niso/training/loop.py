@@ -205,7 +205,7 @@ def _restore(
             raise CheckpointError(f"checkpoint {path} is of another run: its {name} is {facts.get(name)}, not {value}")
     checkpoint.restore_training(path, tensors, objective, optimizer)
     if row := facts.get("row"):  # of the log, that had begun; older versions do not say
-        meter.go_on(row["steps"], row["sums"], device)
+        meter.go_on(row["steps"], row["sums"])
     return facts["step"], facts["seconds"]
 
 

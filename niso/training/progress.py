@@ -39,12 +39,12 @@ class Meter:
     def add(self, terms: dict[str, Float[Tensor, ""]]) -> None:
         for name, term in terms.items():
             value = term.detach()
-            self._sums[name] = self._sums[name] + value if name in self._sums else value.clone()
+            self._sums[name] = self._sums[name].to(value) + value if name in self._sums else value.clone()
         self.count += 1
 
-    def go_on(self, count: int, sums: dict[str, float], device: torch.device) -> None:
-        """Take up the sums of so many steps before."""
-        self.count, self._sums = count, {name: torch.tensor(value, device=device) for name, value in sums.items()}
+    def go_on(self, count: int, sums: dict[str, float]) -> None:
+        """Take up the sums of so many steps before; they get the precision and the device of what is added."""
+        self.count, self._sums = count, {n: torch.tensor(value, dtype=torch.float64) for n, value in sums.items()}
 
     def check_finite(self) -> None:
         """Check all values added since the last flush.

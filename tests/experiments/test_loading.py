@@ -79,6 +79,16 @@ def test_other_methods(finished_once, experiment, method):
     assert model.decode(model.encode(x)).shape == x.shape and model.spectrum is None
 
 
+def test_nft_of_shapes_keeps_its_diagonalisation_and_not_what_the_head_changed(finished_once):
+    run = finished_once("shapes", "nft")
+    model, trained = niso.load(run).method.model, load_file(run / "weights.safetensors")
+    before = load_file(run / "checkpoints" / "pretrain.safetensors")
+    for name, value in model.state_dict().items():
+        expected = trained["backbone.basis"] if name == "basis" else before[f"model.model.{name}"]
+        assert torch.equal(value, expected), name
+    assert not torch.equal(model.basis, torch.eye(len(model.basis)))
+
+
 def test_a_run_in_double_precision(finished_once):
     model = niso.load(finished_once("pairs", precision="64-true"))
     assert model.encode(observed(EXAMPLES["pairs"])).dtype == np.float64

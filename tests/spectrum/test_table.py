@@ -66,6 +66,9 @@ def test_the_rotation_is_the_cayley_map(points, rank, dtype):
     tolerance = {"atol": 1e-5, "rtol": 0} if dtype == torch.float32 else {"atol": 1e-12, "rtol": 0}
     turned = rotation.rotated(frame.to(dtype), basis.to(dtype))
     torch.testing.assert_close(turned.double(), whole(basis)[:, :rank], **tolerance)
+    bases = torch.stack([basis, torch.zeros_like(basis)]).to(dtype)
+    several = torch.func.vmap(lambda angles: rotation.rotated(frame.to(dtype), angles))(bases)
+    torch.testing.assert_close(several, torch.stack([turned, frame[:, :rank].to(dtype)]), **tolerance)
     moved, angles = frame.to(dtype), basis.to(dtype)
     rotation.retract_(moved, angles)
     torch.testing.assert_close(moved.double(), whole(basis), **tolerance)

@@ -31,6 +31,21 @@ def test_meter_keeps_the_digits_of_each_term():
     assert meter.flush() == {}
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_meter_takes_sums_up_as_if_it_had_not_stopped(dtype):
+    values = torch.linspace(0.1, 0.7, 7, dtype=dtype) / 3
+    whole, before, after = Meter(), Meter(), Meter()
+    for value in values:
+        whole.add({"loss": value})
+    for value in values[:3]:
+        before.add({"loss": value})
+    after.go_on(before.count, before.sums())
+    assert after.sums() == before.sums()
+    for value in values[3:]:
+        after.add({"loss": value})
+    assert after.flush() == whole.flush()
+
+
 def test_meter_keeps_no_graph_and_does_not_change_its_input():
     meter, loss = Meter(), torch.tensor(2.0, requires_grad=True)
     for _ in range(3):

@@ -25,7 +25,7 @@ from niso.data.evenly import evenly
 from niso.data.transformed import labelled, related
 from niso.errors import InputError
 from niso.experiments import partial_views
-from niso.experiments.experiment import PIXELS, Experiment, Own, Phase, check_batch
+from niso.experiments.experiment import PIXELS, Experiment, Own, Phase, check_batch, check_parts
 from niso.experiments.homnist.presets import METHOD_SETTINGS, PRESETS, Architecture, HomnistConfig
 from niso.experiments.homnist.published import PUBLISHED
 from niso.experiments.partial_views import PartialViews
@@ -176,6 +176,9 @@ class Homnist(Experiment):
             raise InputError(f"--action {config.action} cannot be applied twice, as {self.method_name} needs it")
         self.head: nn.Module = nn.Identity()
         check_batch(self.method, config.training.batch_size, config.training.accumulation)
+        if config.occlusion:
+            check_batch(self.method, config.completion.batch_size, config.completion.accumulation)
+        check_parts(config.head.batch_size, config.head.accumulation)
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:

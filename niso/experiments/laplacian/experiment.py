@@ -27,12 +27,12 @@ from niso.geometry.domains.domain import Sampling
 from niso.methods.config import IsometryConfig, MethodConfig
 from niso.methods.method import Networks
 from niso.model import NeuralIsometry
-from niso.random import EVALUATION_SEED, local_part
+from niso.random import EVALUATION_SEED, local_part, step_seed
 from niso.results import SECONDS_WALL, Curve, Metric, Result
 from niso.spectrum import Spectrum, SpectrumModule
 
-VALIDATION_SEED = 20_241_211
-"""Of the validation crops and motions."""
+VALIDATION_SEED = step_seed(20_241_211, 0, "validation")
+"""Of the validation crops and motions: no seed of a run, by which training crops of the same photographs are drawn."""
 EVALUATION_CROPS = 2_000
 """Held-out crops that observations are stacked from."""
 

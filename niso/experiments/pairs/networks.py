@@ -138,10 +138,11 @@ def _own(own: Own, shape: tuple[int, ...]) -> Networks:
             raise InputError(
                 f"the networks do not take observations {tuple(x.shape)}: {type(error).__name__}: {problem}"
             ) from error
+        finally:
+            encoder.train(modes[0])
+            decoder.train(modes[1])
     if back.shape != x.shape:
         raise InputError(f"the decoder gives {tuple(back.shape)} for observations {tuple(x.shape)}: they must be alike")
-    encoder.train(modes[0])
-    decoder.train(modes[1])
     if z.ndim == 4:
         encoder, decoder = on_grid(encoder, decoder, grid)
     return Networks(encoder, decoder, grid, channels)

@@ -22,7 +22,7 @@ from niso.config import SPECTRAL
 from niso.data.video.sequences import TEST, TRAIN
 from niso.errors import InputError
 from niso.experiments import partial_views
-from niso.experiments.experiment import PIXELS, Experiment, Own, Phase, check_batch
+from niso.experiments.experiment import PIXELS, Experiment, Own, Phase, check_batch, check_parts
 from niso.experiments.partial_views import PartialViews
 from niso.experiments.pose import baselines, cases, evaluation, passing, shared, trajectories
 from niso.experiments.pose.frames import RENDERED, Frames, open_sequences, open_shared, sources_unread
@@ -145,6 +145,7 @@ class Pose(Experiment):
 
     def build(self) -> None:
         config, data_dir = self.config, self.data_dir
+        check_parts(config.head.batch_size, config.head.accumulation)
         parts = process()[1] * config.head.accumulation
         if (config.head.batch_size // parts) % config.head_group:
             raise InputError(
@@ -158,6 +159,8 @@ class Pose(Experiment):
         if self.method_name in METHODS:  # before the data, which may take minutes to prepare
             self.method = self.make_method(lambda: frame_networks(config))
             check_batch(self.method, config.training.batch_size, config.training.accumulation)
+            if config.occlusion:
+                check_batch(self.method, config.completion.batch_size, config.completion.accumulation)
         elif config.confidence != "none":
             raise InputError(
                 f"--confidence weighs points where coefficients are computed, and {self.method_name} computes none: "
@@ -225,6 +228,13 @@ class Pose(Experiment):
             raise InputError(f"{self.method_name} needs groups: choose another method, or --shared above 0")
         if not self.share:
             return
+        clips, rooms = self.config.shared_clips, self.config.rooms
+        if rooms < 2:  # a single room would repeat the clips that heads are trained and validated on
+            raise InputError(f"--rooms must be at least 2, got {rooms}: clips are shared by rooms under one motion")
+        if clips % rooms:
+            raise InputError(f"--shared-clips ({clips}) must be a multiple of --rooms ({rooms})")
+        if self.group > rooms:
+            raise InputError(f"--group ({self.group}) must be at most the number of --rooms ({rooms})")
         size, parts = self.config.training.batch_size, process()[1] * self.config.training.accumulation
         shared = round(size * self.share)  # shares such as 0.07 of 100 are whole up to rounding
         uneven = abs(shared - size * self.share) > 1e-6 or shared % (parts * self.group)

@@ -105,10 +105,6 @@ class PoseConfig(PartialViewsConfig, GroupConfig):
         for name in ("motions", "shared_motions"):
             if not getattr(self, name):
                 raise ValueError(f"{name} must name at least one motion")
-        if self.shared_clips % self.rooms:
-            raise ValueError(f"shared_clips ({self.shared_clips}) must be a multiple of rooms ({self.rooms})")
-        if self.group > self.rooms:
-            raise ValueError(f"group ({self.group}) must be at most the number of rooms ({self.rooms})")
         for name in ("clip_frames", "test_frames"):
             if getattr(self, name) < 3:
                 raise ValueError(f"{name} must be at least 3, got {getattr(self, name)}")

@@ -202,7 +202,7 @@ class Shapes(Experiment):
     def unread(cls, config: ShapesConfig, method: str, data_dir: Path | None) -> dict[str, str]:
         unread = super().unread(config, method, data_dir)
         unread |= dict.fromkeys(("conv.image_size", "conv.image_channels"), "it is that of the maps")
-        if config.tuning == "labels":
+        if config.tuning == "labels" or "eigenvalues" not in cls.reads(method):
             eigenvalues = ("head.eigenvalue_learning_rate", "head.eigenvalues_frozen")
             unread |= dict.fromkeys(eigenvalues, "eigenvalues are not trained on with the head")
         if config.tuning == "none":

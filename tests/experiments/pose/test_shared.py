@@ -162,12 +162,13 @@ def test_what_cannot_be_grouped(make):
         ({"training": Optimisation(steps=2, batch_size=3)}, "cannot be cut into groups"),
         ({"shared": 0.25}, "does not come out even"),
         ({"shared": 0.0}, "niso-group needs groups"),
+        ({"shared_clips": 5}, "must be a multiple of --rooms"),
+        ({"group": 4}, "must be at most the number of --rooms"),
+        ({"group": 1, "rooms": 1}, "--rooms must be at least 2"),
     ):
         with pytest.raises(InputError, match=words):
             make("niso-group", **changes)
     for changes, words in (
-        ({"shared_clips": 5}, "must be a multiple of rooms"),
-        ({"group": 3}, "must be at most the number of rooms"),
         ({"shared_motions": ()}, "must name at least one motion"),
         ({"shared": 1.5}, "shared must be at most 1"),
         ({"composition": -1.0}, "composition must not be negative"),
