@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from niso import losses, metrics, testing
+    from niso.config import Optimisation
     from niso.fitted import Fitted
     from niso.fitting import fit
     from niso.functional_map import (
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
     )
     from niso.linalg import inverse_root, logarithm, polar
     from niso.loading import load
-    from niso.model import IsometryOutput, NeuralIsometry, SpectralDropout
+    from niso.model import IsometryObjective, IsometryOutput, NeuralIsometry, SpectralDropout
     from niso.networks import on_grid
     from niso.spectrum import FieldSpectrum, FixedSpectrum, LearnedSpectrum, Spectrum
+    from niso.training.optimizer import make_optimizer, set_learning_rates
 
 __version__ = "0.1.0"
 
@@ -36,9 +38,11 @@ __all__ = [
     "FieldSpectrum",
     "Fitted",
     "FixedSpectrum",
+    "IsometryObjective",
     "IsometryOutput",
     "LearnedSpectrum",
     "NeuralIsometry",
+    "Optimisation",
     "SpectralDropout",
     "Spectrum",
     "commuting_map",
@@ -52,14 +56,17 @@ __all__ = [
     "load",
     "logarithm",
     "losses",
+    "make_optimizer",
     "metrics",
     "multiplicity_mask",
     "on_grid",
     "polar",
+    "set_learning_rates",
     "testing",
 ]
 
 _HOMES = {
+    "config": ("Optimisation",),
     "fitted": ("Fitted",),
     "fitting": ("fit",),
     "functional_map": (
@@ -73,9 +80,10 @@ _HOMES = {
     ),
     "linalg": ("inverse_root", "logarithm", "polar"),
     "loading": ("load",),
-    "model": ("IsometryOutput", "NeuralIsometry", "SpectralDropout"),
+    "model": ("IsometryObjective", "IsometryOutput", "NeuralIsometry", "SpectralDropout"),
     "networks": ("on_grid",),
     "spectrum": ("FieldSpectrum", "FixedSpectrum", "LearnedSpectrum", "Spectrum"),
+    "training.optimizer": ("make_optimizer", "set_learning_rates"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

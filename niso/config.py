@@ -40,7 +40,11 @@ class Strict:
 
 @dataclass(frozen=True)
 class Optimisation(Strict):
-    """How one phase is optimised: AdamW with a linear warm-up and a cosine decay of the learning rate."""
+    """How one phase is optimised: AdamW with a linear warm-up and a cosine decay of the learning rate.
+
+    Raises:
+        ValueError: a setting that is negative, not finite, or zero where it must be positive.
+    """
 
     steps: int = 50_000
     """Optimiser steps."""

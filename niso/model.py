@@ -311,6 +311,9 @@ class IsometryObjective(nn.Module):
             the paper, turns them off.
         eigenvalue_noise: see `NeuralIsometry.forward`; it decays as β does, since by then eigenfunctions are unmixed
             and what is left is to make them exact.
+
+    Raises:
+        TypeError: a model that is not a `NeuralIsometry`.
     """
 
     def __init__(
@@ -326,6 +329,7 @@ class IsometryObjective(nn.Module):
         eigenvalue_noise: float = 0.0,
     ) -> None:
         super().__init__()
+        check_instance("model", model, NeuralIsometry, "niso.NeuralIsometry")
         self.model = model
         self.equivariance = equivariance
         self.multiplicity = multiplicity

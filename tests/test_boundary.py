@@ -35,6 +35,13 @@ json.dump(answers, sys.stdout)
 
 ARRAY = "must be a torch.Tensor, not numpy.ndarray: torch.from_numpy makes one of it"
 WRONG = {
+    "niso.IsometryObjective(nothing, 0.5, 0.1)": "model must be a niso.NeuralIsometry, not Identity",
+    "niso.Optimisation(steps=0)": "steps must be positive, got 0",
+    "niso.make_optimizer([], niso.Optimisation())": "objective must be a torch.nn.Module, not list",
+    "niso.make_optimizer(nothing, 1e-3)": "optimisation must be a niso.Optimisation, not float",
+    "niso.set_learning_rates(torch.optim.SGD([z], lr=0.1), niso.Optimisation(), 0)": (
+        "groups of the optimizer lack a role: make it by niso.make_optimizer"
+    ),
     "niso.commuting_map(array, b, values, values)": f"a {ARRAY}",
     "niso.commuting_map(a, b, values[:1], values)": "eigenvalues must be (from,) with from 8 as in a, not (1,)",
     "niso.commuting_map(a, b, values, values, 0.0)": "weight must be positive, got 0.0",

@@ -1,6 +1,8 @@
 """Whatever is public says what it takes, gives and refuses, in Google's form, which the API reference shows."""
 
+import ast
 import inspect
+import itertools
 import re
 
 import griffe
@@ -47,6 +49,16 @@ def sections(documented):
     return found, named
 
 
+def below(kind):
+    """Fields of a class with a docstring below each, as settings have them."""
+    body = ast.parse(inspect.getsource(kind)).body[0].body
+    return {
+        field.target.id
+        for field, text in itertools.pairwise(body)
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr)
+    }
+
+
 def parameters(function):
     return [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
 
@@ -75,5 +87,5 @@ def test_a_class_documents_what_it_is_made_of(name):
     _, named = sections(kind)
     given = set(parameters(kind.__init__)) - {"args", "kwargs"} if "__init__" in vars(kind) else set()
     given |= set(getattr(kind, "_fields", ()))
-    documented = named.get("parameters", set()) | named.get("attributes", set())
+    documented = named.get("parameters", set()) | named.get("attributes", set()) | below(kind)
     assert inspect.getdoc(kind) and given <= documented

@@ -5,12 +5,27 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from niso.checks import check_instance
 from niso.config import Optimisation
 from niso.spectrum import SpectrumModule
 
 
 def make_optimizer(objective: nn.Module, optimisation: Optimisation) -> torch.optim.AdamW:
-    """An optimizer of all parameters that require gradients, in groups with a "role" for `set_learning_rates`."""
+    """An optimizer of all parameters that require gradients, in groups with a "role" for `set_learning_rates`.
+
+    Args:
+        objective: any module, such as a `niso.IsometryObjective`; parameters of the spectra in it get groups of their
+            own.
+        optimisation: the settings.
+
+    Returns:
+        AdamW, with the peak learning rate everywhere until `set_learning_rates` is called.
+
+    Raises:
+        TypeError: an objective that is not a module, or settings that are not a `niso.Optimisation`.
+    """
+    check_instance("objective", objective, nn.Module, "torch.nn.Module")
+    check_instance("optimisation", optimisation, Optimisation, "niso.Optimisation")
     roles: dict[str, list[nn.Parameter]] = {"network": [], "eigenfunctions": [], "eigenvalues": [], "mass": []}
     special = {
         parameter: role
@@ -32,7 +47,23 @@ def make_optimizer(objective: nn.Module, optimisation: Optimisation) -> torch.op
 
 
 def set_learning_rates(optimizer: torch.optim.Optimizer, optimisation: Optimisation, step: int) -> float:
-    """Set every group's learning rate for a step, counted from 0, and return the network's."""
+    """Set every group's learning rate for a step, and hold the eigenvalues while they are frozen.
+
+    Call it between the backward pass and the optimizer's step.
+
+    Args:
+        optimizer: from `make_optimizer`.
+        optimisation: the settings that it was made with.
+        step: the step, counted from 0.
+
+    Returns:
+        The learning rate of the networks.
+
+    Raises:
+        ValueError: an optimizer that `make_optimizer` did not make.
+    """
+    if any("role" not in group for group in optimizer.param_groups):
+        raise ValueError("groups of the optimizer lack a role: make it by niso.make_optimizer")
     rate = optimisation.rate_at(step)
     peaks = {
         "network": optimisation.learning_rate,
