@@ -76,6 +76,7 @@ class Experiment(ABC):
     main_settings: ClassVar[dict[str, str]] = {}
     """Flags of its own that people change, and what they do."""
     metrics: ClassVar[tuple[Metric, ...]]
+    """What `evaluate` gives; the runner adds `niso.results.RUN_METRICS`."""
     figures: ClassVar[str]
     """The module whose `FIGURES` draw a result: functions of it, each giving one picture or several, in reading order.
     It is imported only where they are drawn."""

@@ -225,7 +225,8 @@ def _train_and_evaluate(
     elif "seconds_wall" in folder.facts:  # the run's, not this evaluation's
         totals["seconds_wall"] = folder.facts["seconds_wall"]
     values = {**result.metrics, **totals}
-    metrics = {metric.key: values[metric.key] for metric in kind.metrics if metric.key in values}
+    described = [metric.key for metric in known(settings.experiment).metrics]
+    metrics = {key: values[key] for key in described if key in values} | totals
     if report:
         from niso.report import save_pictures, write_report  # matplotlib is slow to import
 
@@ -307,7 +308,7 @@ def _write_facts(folder: Run, settings: Settings, kind: type[Experiment], fabric
 
 def _meaning(settings: Settings, kind: type[Experiment]) -> dict[str, Any]:
     """What the metrics are, and their targets."""
-    metrics = [asdict(metric) for metric in kind.metrics]
+    metrics = [asdict(metric) for metric in known(settings.experiment).metrics]
     return {
         "metrics": {metric.pop("key"): metric for metric in metrics},
         "targets": kind.targets.get(settings.preset, {}),

@@ -46,7 +46,7 @@ from niso.methods.method import Networks
 from niso.networks import ClassificationObjective, ViTDecoder, ViTEncoder
 from niso.networks.occlusion import RandomOcclusion
 from niso.random import EVALUATION_SEED, local_part, process, step_seed
-from niso.results import SECONDS_WALL, Curve, Metric, Result
+from niso.results import Curve, Metric, Result
 
 BATCH = 500
 """Images encoded at once where nothing is trained."""
@@ -140,12 +140,6 @@ class Homnist(Experiment):
         ),
         Metric("accuracy_covered_val", "the same of validation digits", "higher"),
         Metric("test_images", "perturbed test images: digits times homographies of each"),
-        Metric("steps", "optimiser steps of all phases"),
-        Metric("seconds", "time of training of all phases", "lower", "s"),
-        SECONDS_WALL,
-        Metric("seconds_pretrain", "time of pre-training", "lower", "s"),
-        Metric("seconds_completion", "time of training under occlusion", "lower", "s"),
-        Metric("seconds_head", "time of the training of the head", "lower", "s"),
     )
     figures = "niso.experiments.homnist.figures"
     published = PUBLISHED

@@ -27,7 +27,7 @@ from niso.methods.config import IsometryConfig, MethodConfig
 from niso.methods.method import Networks
 from niso.model import NeuralIsometry
 from niso.random import EVALUATION_SEED, local_part
-from niso.results import SECONDS_WALL, Metric, Result
+from niso.results import Metric, Result
 from niso.spectrum import Spectrum, SpectrumModule
 
 VALIDATION_SEED = 20_241_211
@@ -168,9 +168,6 @@ class LaplacianExperiment(Experiment):
             "map_block_energy_val", "map_block_energy on validation crops: others of the training photographs", "higher"
         ),
         Metric("equivariance_error_val", "equivariance_error on validation crops", "lower"),
-        Metric("steps", "optimiser steps"),
-        Metric("seconds", "time of training", "lower", "s"),
-        SECONDS_WALL,
     )
 
     model_metric = "eigenspace_energy"

@@ -53,7 +53,7 @@ from niso.methods.method import Networks
 from niso.networks import ClassificationObjective
 from niso.networks.vector_neurons import inner_products
 from niso.random import EVALUATION_SEED, local_part, step_seed
-from niso.results import SECONDS_WALL, Metric, Result
+from niso.results import Metric, Result
 from niso.spectrum import LearnedSpectrum
 
 PROBED = 2_000
@@ -188,9 +188,6 @@ class Pairs(Experiment):
         Metric("retrieval_map_val", "retrieval_map of validation observations", "higher"),
         Metric("training_observations", "observations, or pairs, to train on"),
         Metric("held_out_observations", "observations, or pairs, that were held out"),
-        Metric("steps", "optimiser steps of all phases"),
-        Metric("seconds", "time of training", "lower", "s"),
-        SECONDS_WALL,
     )
     figures = "niso.experiments.pairs.figures"
 

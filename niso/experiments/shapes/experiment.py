@@ -49,7 +49,7 @@ from niso.methods.evaluation import (
 from niso.methods.method import Method, Networks
 from niso.networks import ClassificationObjective
 from niso.random import EVALUATION_SEED, local_part, process, step_seed
-from niso.results import SECONDS_WALL, Metric, Result
+from niso.results import Metric, Result
 from niso.training.ahead import Ahead
 
 BATCH = 64
@@ -148,11 +148,6 @@ class Shapes(Experiment):
         Metric("classes", "classes of shapes"),
         Metric("test_shapes", "held-out shapes"),
         Metric("test_maps", "maps of held-out shapes"),
-        Metric("steps", "optimiser steps of both phases"),
-        Metric("seconds", "time of training of both phases", "lower", "s"),
-        SECONDS_WALL,
-        Metric("seconds_pretrain", "time of pre-training", "lower", "s"),
-        Metric("seconds_head", "time of the training of encoder and head together", "lower", "s"),
     )
     figures = "niso.experiments.shapes.figures"
     published = PUBLISHED
