@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from niso.model import IsometryOutput, NeuralIsometry, SpectralDropout
     from niso.networks import on_grid
     from niso.spectrum import FieldSpectrum, FixedSpectrum, LearnedSpectrum, Spectrum
-
-__version__ = "0.1.0"
+    from niso.version import __version__ as __version__
 
 __all__ = [
     "FieldSpectrum",
@@ -75,6 +74,7 @@ _HOMES = {
     "model": ("IsometryOutput", "NeuralIsometry", "SpectralDropout"),
     "networks": ("on_grid",),
     "spectrum": ("FieldSpectrum", "FixedSpectrum", "LearnedSpectrum", "Spectrum"),
+    "version": ("__version__",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
