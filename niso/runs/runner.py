@@ -204,8 +204,7 @@ def _train_and_evaluate(
         if training and settings.hardware.speed == "auto" and "speed" not in folder.facts:
             settings, fabric = _fastest(folder, settings, phase, fabric)
             times.end("speed")
-        options = phase.name, settings.seed, settings.hardware, times
-        seconds = train(phase.objective, phase.sampler, phase.optimisation, folder, fabric, *options)
+        seconds = train(phase, folder, fabric, settings.seed, settings.hardware, times)
         totals["steps"] += steps
         totals["seconds"] += seconds
         totals[f"seconds_{phase.name}"] = seconds
