@@ -55,7 +55,7 @@ def main(options: Heads) -> None:
         *_, phase = experiment.phases()
         with TemporaryDirectory() as folder:
             run = Run(Path(folder))
-            seconds = train(phase.objective, phase.sampler, phase.optimisation, run, fabric, phase.name, 0, hardware)
+            seconds = train(phase, run, fabric, 0, hardware)
         metrics = experiment.evaluate().metrics
         results[classifier] = {name: metrics[name] for name in METRICS} | {"seconds": seconds}
     rows = [[name, *(result[metric] for metric in METRICS)] for name, result in results.items()]

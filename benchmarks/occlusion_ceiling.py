@@ -26,7 +26,7 @@ from niso.experiments import partial_views
 from niso.experiments.homnist.experiment import Homnist, make_occlusion
 from niso.experiments.homnist.presets import SMALL
 from niso.networks import ClassificationObjective
-from niso.training.loop import train
+from niso.training.loop import Phase, train
 from niso.training.processes import make_fabric
 from niso.training.run import Run
 
@@ -63,7 +63,8 @@ def main(options: Ceiling) -> None:
 
     optimisation = Optimisation(options.steps, options.batch_size, 2e-3, 0.0, 100)
     with TemporaryDirectory() as folder:
-        seconds = train(objective, sample, optimisation, Run(Path(folder)), fabric, "ceiling", 0, hardware)
+        phase = Phase("ceiling", objective, sample, optimisation)
+        seconds = train(phase, Run(Path(folder)), fabric, 0, hardware)
     method.model.eval()
     sets = {
         "validation": (experiment.validation_images, experiment.validation_labels),

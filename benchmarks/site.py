@@ -32,6 +32,7 @@ from mkdocs.structure.files import File
 
 from benchmarks.notebooks import Cell, run
 from niso.experiments import EXPERIMENTS
+from niso.results import RUN_METRICS
 
 ROOT = Path(__file__).parents[1]
 SOURCE = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Source"]
@@ -122,9 +123,10 @@ def metrics_page() -> str:
         "# All metrics\n\nWhat an experiment says of each of its metrics, in the order of its reports. Tables mark "
         "by ↑ and ↓ which way is better."
     ]
-    for name in EXPERIMENTS:
+    own = {name: EXPERIMENTS.find(name).metrics for name in EXPERIMENTS}
+    for name, metrics in {**own, "every run": RUN_METRICS}.items():
         lines.append(f"\n## {name}\n\n| metric | better | unit | what it is |\n| --- | --- | --- | --- |")
-        for metric in EXPERIMENTS.find(name).metrics:
+        for metric in metrics:
             words = (f"`{metric.key}`", metric.better or "—", metric.unit or "—", metric.text.replace("|", "\\|"))
             lines.append(f"| {' | '.join(words)} |")
     return "\n".join(lines) + "\n"

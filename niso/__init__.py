@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from niso.networks import on_grid
     from niso.spectrum import FieldSpectrum, FixedSpectrum, LearnedSpectrum, Spectrum
     from niso.training.optimizer import make_optimizer, set_learning_rates
-
-__version__ = "0.1.0"
+    from niso.version import __version__ as __version__
 
 __all__ = [
     "FieldSpectrum",
@@ -84,6 +83,7 @@ _HOMES = {
     "networks": ("on_grid",),
     "spectrum": ("FieldSpectrum", "FixedSpectrum", "LearnedSpectrum", "Spectrum"),
     "training.optimizer": ("make_optimizer", "set_learning_rates"),
+    "version": ("__version__",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -39,14 +39,21 @@ class Metric:
         return self.limit is not None and isinstance(value, int | float) and not value <= self.limit
 
 
-SECONDS_WALL = Metric(
-    "seconds_wall",
-    "time from the start of the command to these metrics: data, training, evaluation; of interrupted commands the "
-    "training alone",
-    "lower",
-    "s",
+RUN_METRICS = (
+    Metric("steps", "optimiser steps of all phases"),
+    Metric("seconds", "time of training of all phases", "lower", "s"),
+    Metric(
+        "seconds_wall",
+        "time from the start of the command to these metrics: data, training, evaluation; of interrupted commands the "
+        "training alone",
+        "lower",
+        "s",
+    ),
+    Metric("seconds_pretrain", "time of pre-training", "lower", "s"),
+    Metric("seconds_completion", "time of training under occlusion", "lower", "s"),
+    Metric("seconds_head", "time of training the head, and what is trained on with it", "lower", "s"),
 )
-"""A metric of every run."""
+"""What the runner itself measures of a run: of any experiment, with the time of each phase that it has."""
 
 
 class Curve(TypedDict):

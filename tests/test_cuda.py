@@ -15,7 +15,7 @@ from niso.experiments.descriptors.experiment import QUICK, Descriptors
 from niso.model import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 from niso.training import checkpoint
-from niso.training.loop import train
+from niso.training.loop import Phase, train
 from niso.training.processes import make_fabric
 from niso.training.run import Run
 
@@ -136,7 +136,7 @@ def trained(run, device, steps, precision="64-true", compiled=False):
         x = torch.rand(4, 1, 8, 8, dtype=dtype)
         return x.to(fabric.device), x.roll(1, -1).to(fabric.device)
 
-    train(made, sampler, replace(OPTIMISATION, steps=steps), run, fabric, hardware=hardware)
+    train(Phase("pretrain", made, sampler, replace(OPTIMISATION, steps=steps)), run, fabric, hardware=hardware)
     return {name: tensor.detach().cpu() for name, tensor in made.state_dict().items()}
 
 

@@ -28,7 +28,7 @@ from niso.methods.config import MethodConfig
 from niso.methods.evaluation import PAIR_METRICS, evaluate_pairs
 from niso.methods.method import Method, Networks
 from niso.report import Picture
-from niso.results import Metric, Result
+from niso.results import Result
 
 # ---------------------------------------------------------------------------------------------------- a data set
 
@@ -118,7 +118,7 @@ class ToyConfig(MethodConfig):
 class Toy(Experiment):
     name, summary, figures = "toy", "Bars that are turned.", __name__
     config_class, presets = ToyConfig, {"quick": ToyConfig(rank=4, evaluation_pairs=8)}
-    metrics = (*PAIR_METRICS, Metric("seconds", "time of training", "lower", "s"))
+    metrics = PAIR_METRICS
 
     def build(self) -> None:
         self.action, self.data = ACTIONS.find("quarter-turn")(), DIGITS.find("bars")(self.data_dir)

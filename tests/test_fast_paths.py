@@ -19,7 +19,7 @@ from niso.config import Hardware, Optimisation
 from niso.model import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 from niso.training.run import Run
-from niso.training.loop import train
+from niso.training.loop import Phase, train
 from niso.training.processes import make_fabric
 
 compiling = functools.partialmethod(nn.Module.compile, backend="eager")  # traced alone: C++ would take a minute
@@ -38,7 +38,8 @@ def run(seed, precision="32-true", compiled=False, whole=False):
     fabric = make_fabric(hardware)
     folder = Run.create(Path(tempfile.mkdtemp(dir=FOLDER)) / "run", {})
     start = held_out(objective)
-    train(objective, lambda step: waves(8), OPTIMISATION, folder, fabric, seed=seed, hardware=hardware)
+    phase = Phase("pretrain", objective, lambda step: waves(8), OPTIMISATION)
+    train(phase, folder, fabric, seed=seed, hardware=hardware)
     return start, held_out(objective)
 
 @torch.no_grad()

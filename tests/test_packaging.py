@@ -57,7 +57,7 @@ def test_all_names_exist_once():
 
 
 def test_one_version():
-    assert PYPROJECT["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "niso.__version__"}
+    assert PYPROJECT["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "niso.version.__version__"}
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert str(citation["version"]) == niso.__version__
 

@@ -60,7 +60,7 @@ def test_terminated_at_any_moment(niso, images, tmp_path, weights, when):
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
     metrics = [Run(folder).metrics for folder in (whole, run)]
-    times = {"seconds": 0, "seconds_wall": 0}
+    times = {"seconds": 0, "seconds_wall": 0, "seconds_pretrain": 0}
     assert metrics[0] | times == metrics[1] | times
     steps = [[row["step"] for row in read_log(folder / "log.csv")] for folder in (whole, run)]
     assert steps[0] == steps[1]

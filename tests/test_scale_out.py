@@ -8,7 +8,7 @@ from torch import nn
 
 from niso.config import Hardware, Optimisation
 from niso.errors import InputError
-from niso.training.loop import train
+from niso.training.loop import Phase, train
 from niso.training.processes import make_fabric
 from niso.training.run import Run, read_log
 
@@ -30,7 +30,8 @@ def trained(folder, parts):
     objective, run = Regression(), Run.create(folder, {})
     fabric = make_fabric(Hardware(accelerator="cpu", precision="64-true"))
     options = replace(OPTIMISATION, accumulation=parts)
-    train(objective, lambda step: (torch.randn(4, 3).double(), torch.randn(4, 1).double()), options, run, fabric)
+    phase = Phase("pretrain", objective, lambda step: (torch.randn(4, 3).double(), torch.randn(4, 1).double()), options)
+    train(phase, run, fabric)
     return objective, [float(row["loss"]) for row in read_log(run.path / "log.csv")]
 
 

@@ -27,8 +27,9 @@ class Options:
 
     def __call__(self) -> None:
         from niso.runs import runner, sweep
+        from niso.training.run import is_sweep
 
-        if sweep.is_sweep(self.run):
+        if is_sweep(self.run):
             print(sweep.evaluate_sweep(self.run))
         else:
             print_metrics(runner.evaluate(self.run), self.run)

@@ -27,9 +27,9 @@ class Options(Runs):
     """File to write a comparison to; by default comparison.html, or report.html in the folder of several runs."""
 
     def __call__(self) -> None:
-        from niso.training.run import Run
+        from niso.training.run import Run, is_sweep
 
-        missing = _unstarted([path for path in self.runs if (path / "sweep.yaml").is_file()])
+        missing = _unstarted([path for path in self.runs if is_sweep(path)])
         if missing and not any(file for path in self.runs for file in path.glob("*/config.yaml")):
             raise InputError(missing[0])
         runs = [run for path in self.runs for run in Run.find(path)]

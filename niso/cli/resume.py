@@ -39,8 +39,9 @@ class Options:
     def __call__(self) -> None:
         began = time.monotonic()
         from niso.runs import runner, sweep
+        from niso.training.run import is_sweep
 
-        if sweep.is_sweep(self.run):
+        if is_sweep(self.run):
             launcher = make_launcher(self.launcher, self.job, self.parallel)
             print(sweep.resume_sweep(self.run, self.parallel, launcher))
         elif self.parallel > 1 or self.launcher:

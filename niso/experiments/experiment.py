@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -13,14 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import torch
 from torch import nn
 
-from niso.config import Optimisation, overlaid
+from niso.config import overlaid
 from niso.errors import InputError
 from niso.experiments.diagnosis import Finding, diagnose
 from niso.methods import METHODS
 from niso.methods.method import Method, Networks
 from niso.random import process
 from niso.results import Metric, Published, Result
-from niso.training.loop import Sampler
+from niso.training.loop import Phase as Phase
 
 if TYPE_CHECKING:
     from niso.report import Picture
@@ -35,16 +34,6 @@ class Own(NamedTuple):
 
 PIXELS: dict[str, Any] = {"scaling": {"offset": [127.5], "scale": [127.5]}, "range": [0.0, 255.0]}
 """Scaling of pixels 0 … 255 to −1 … 1, and their range, see `Experiment.facts`."""
-
-
-@dataclass(frozen=True)
-class Phase:
-    """One stretch of training: pre-training, or a head on top of it."""
-
-    name: str
-    objective: nn.Module
-    sampler: Sampler
-    optimisation: Optimisation
 
 
 class Experiment(ABC):
@@ -76,6 +65,7 @@ class Experiment(ABC):
     main_settings: ClassVar[dict[str, str]] = {}
     """Flags of its own that people change, and what they do."""
     metrics: ClassVar[tuple[Metric, ...]]
+    """What `evaluate` gives; the runner adds `niso.results.RUN_METRICS`."""
     figures: ClassVar[str]
     """The module whose `FIGURES` draw a result: functions of it, each giving one picture or several, in reading order.
     It is imported only where they are drawn."""

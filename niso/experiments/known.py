@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from niso.experiments import EXPERIMENTS
-from niso.results import Known
+from niso.results import RUN_METRICS, Known
 
 
 def known(experiment: str) -> Known:
@@ -14,4 +14,5 @@ def known(experiment: str) -> Known:
         return Known()
     kind = EXPERIMENTS.find(experiment)
     defaults = {"config": asdict(kind.config_class())}
-    return Known(tuple(kind.presets), kind.methods(), kind.metrics, kind.published, defaults, kind.retired)
+    metrics = (*kind.metrics, *RUN_METRICS)
+    return Known(tuple(kind.presets), kind.methods(), metrics, kind.published, defaults, kind.retired)

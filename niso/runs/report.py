@@ -1,14 +1,14 @@
-"""`niso report`: the page of one run, or the comparison of several."""
+"""Reports with what experiments say of their results: the page of one run, the comparison of several."""
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from niso.experiments.known import known
-from niso.runs.comparison import compare
-from niso.runs.sweep import is_sweep
-from niso.training.run import Run
+from niso.training.run import Run, is_sweep
 
 
 def report(paths: Sequence[Path], out: Path | None = None) -> str:
@@ -31,3 +31,16 @@ def report(paths: Sequence[Path], out: Path | None = None) -> str:
         return str(write_report(runs[0], known(runs[0].kind[0])))
     inside = len(paths) == 1 and is_sweep(paths[0])
     return compare(runs, out or (paths[0] / "report.html" if inside else Path("comparison.html")))
+
+
+def compare(runs: Sequence[Run], out: Path) -> str:
+    """Write the comparison of runs to `out`; its tables, and where it is, as text.
+
+    Raises:
+        InputError: a file of a run, or a record, is damaged.
+    """
+    from niso.report import comparison_text, write_comparison  # matplotlib is slow to import
+
+    path = write_comparison(runs, out, known)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return "\n\n".join(filter(None, [comparison_text(runs, known, width), f"report: {path}"]))

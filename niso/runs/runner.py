@@ -6,7 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from niso.experiments.saved import REBUILT
 from niso.experiments.settings import Settings
 from niso.files import in_shell, locked, write_atomically
 from niso.random import step_seed
+from niso.results import Result
 from niso.training import checkpoint
 from niso.training.environment import command_line, environment
 from niso.training.loop import train
@@ -164,50 +165,33 @@ def _train_and_evaluate(
     with together():
         finished = folder.finished
         if fabric.is_global_zero and training and not finished:
-            _write_facts(folder, settings, kind, fabric)
+            _write_facts(folder, settings, fabric)
         torch.manual_seed(step_seed(settings.seed, 0, "initialisation"))
         words = settings.config, settings.method, settings.seed, settings.data_dir, fabric.device
-
-        def precision() -> AbstractContextManager[Any]:  # of the fabric that is chosen below
-            return network_precision(fabric)()
-
-        experiment = (make or kind)(*words, precision)
-        if fabric.is_global_zero and training and experiment.announcement:
-            say(f"{settings.experiment}: {experiment.announcement}")
+        experiment = (make or kind)(*words, lambda: network_precision(fabric)())  # of the fabric that is chosen below
         if fabric.is_global_zero:
-            drawn = experiment.facts()
-            _check_split(folder, drawn)
-            if training and drawn:
-                # networks and scaling stay as they were when training began
-                begun = any((folder.path / "checkpoints").glob("*.safetensors"))
-                folder.write("facts", {**drawn, **folder.facts} if begun else {**folder.facts, **drawn})
+            _introduce(experiment, folder, training)
     totals: dict[str, float] = {"steps": 0, "seconds": 0.0}
     before = 0.0  # seconds of training that an interrupted command did
     trained, seen = False, list[str]()
     for phase in _built_together(experiment.phases()):
-        path, steps = folder.checkpoint(phase.name), phase.optimisation.steps
+        steps = phase.optimisation.steps
         with together():
-            reached = 0
-            if path.exists():
-                stored = checkpoint.open_phase(path, phase.objective, phase.optimisation)[1]
-                reached, before = stored["step"], before + stored["seconds"]
-            if reached < steps and not training:
-                remedy = f"finish it by `niso resume {in_shell(folder.path)}`"
-                raise InputError(f"{folder.path}: phase {phase.name} stands at step {reached} of {steps}: {remedy}")
+            reached, earlier = _reached(folder, phase, training)
+        before += earlier
         seen.append(phase.name)
         with together():
             if fabric.is_global_zero and reached < steps:
                 if finished and not trained:
                     (folder.path / "metrics.json").unlink()
-                    _write_facts(folder, settings, kind, fabric)
+                    _write_facts(folder, settings, fabric)
                 folder.forget_phases(seen)  # those to come build on this one
         trained |= reached < steps
         times.end("data")
         if training and settings.hardware.speed == "auto" and "speed" not in folder.facts:
             settings, fabric = _fastest(folder, settings, phase, fabric)
             times.end("speed")
-        options = phase.name, settings.seed, settings.hardware, times
-        seconds = train(phase.objective, phase.sampler, phase.optimisation, folder, fabric, *options)
+        seconds = train(phase, folder, fabric, settings.seed, settings.hardware, times)
         totals["steps"] += steps
         totals["seconds"] += seconds
         totals[f"seconds_{phase.name}"] = seconds
@@ -219,7 +203,10 @@ def _train_and_evaluate(
         return folder.metrics
     checkpoint.save(folder.path / WEIGHTS, phase.objective.state_dict(), _origin(settings))
     times.end("data")
-    now = {} if training else environment(fabric.device)
+    took: dict[str, Any] = {"times": times.seconds}
+    if not training:  # the other facts are of the training
+        now = environment(fabric.device)
+        took = {"evaluated": {key: now[key] for key in ("commit", "started")}}
     result = experiment.evaluate()
     times.end("evaluation")
     if began is not None:
@@ -227,30 +214,56 @@ def _train_and_evaluate(
     elif "seconds_wall" in folder.facts:  # the run's, not this evaluation's
         totals["seconds_wall"] = folder.facts["seconds_wall"]
     values = {**result.metrics, **totals}
-    metrics = {metric.key: values[metric.key] for metric in kind.metrics if metric.key in values}
+    described = [metric.key for metric in known(settings.experiment).metrics]
+    metrics = {key: values[key] for key in described if key in values} | totals
     if report:
         from niso.report import save_pictures, write_report  # matplotlib is slow to import
 
         save_pictures(experiment.draw(result), folder.path / "figures")
         times.end("pictures")
-    folder.write("curves", result.curves)
-    for name, tensors in result.tensors.items():
-        checkpoint.save(folder.path / f"{name}.safetensors", tensors, _origin(settings))
-    facts = {
-        key: value for key, value in folder.facts.items() if key not in ("metric_descriptions", "evaluated", "notes")
-    }
-    took: dict[str, Any] = {name: totals[name] for name in ("seconds", "seconds_wall") if name in totals}
-    if training:
-        took["times"] = times.seconds
-    else:  # the other facts are of the training
-        took["evaluated"] = {key: now[key] for key in ("commit", "started")}
-    said = [*result.notes, *map(str, kind.findings(metrics, settings.method))]
-    notes = {"notes": said} if said else {}
-    folder.write("facts", {**facts, **_meaning(settings, kind), **took, **notes, "settings": folder.determining})
-    folder.write("metrics", metrics)
+    _keep(folder, settings, result, metrics, took)
     if report:
         write_report(folder, known(settings.experiment))
     return metrics
+
+
+def _introduce(experiment: Experiment, folder: Run, training: bool) -> None:
+    """Say what was chosen, and record the facts of the data; InputError where these have changed since."""
+    if training and experiment.announcement:
+        say(f"{experiment.name}: {experiment.announcement}")
+    drawn = experiment.facts()
+    _check_split(folder, drawn)
+    if training and drawn:
+        # networks and scaling stay as they were when training began
+        begun = any((folder.path / "checkpoints").glob("*.safetensors"))
+        folder.write("facts", {**drawn, **folder.facts} if begun else {**folder.facts, **drawn})
+
+
+def _reached(folder: Run, phase: Phase, training: bool) -> tuple[int, float]:
+    """Steps and seconds that a phase was trained for; InputError where some are lacking and it is not to be trained."""
+    path, steps, reached, seconds = folder.checkpoint(phase.name), phase.optimisation.steps, 0, 0.0
+    if path.exists():
+        facts = checkpoint.open_phase(path, phase.objective, phase.optimisation)[1]
+        reached, seconds = facts["step"], facts["seconds"]
+    if reached < steps and not training:
+        remedy = f"finish it by `niso resume {in_shell(folder.path)}`"
+        raise InputError(f"{folder.path}: phase {phase.name} stands at step {reached} of {steps}: {remedy}")
+    return reached, seconds
+
+
+def _keep(folder: Run, settings: Settings, result: Result, metrics: dict[str, float], took: Mapping[str, Any]) -> None:
+    """Write what came out, and the facts of it."""
+    folder.write("curves", result.curves)
+    for name, tensors in result.tensors.items():
+        checkpoint.save(folder.path / f"{name}.safetensors", tensors, _origin(settings))
+    old = ("metric_descriptions", "evaluated", "notes")
+    facts = {key: value for key, value in folder.facts.items() if key not in old}
+    facts |= _meaning(settings) | {name: metrics[name] for name in ("seconds", "seconds_wall") if name in metrics}
+    findings = EXPERIMENTS.find(settings.experiment).findings(metrics, settings.method)
+    notes = [*result.notes, *map(str, findings)]
+    facts |= {**took, **({"notes": notes} if notes else {}), "settings": folder.determining}
+    folder.write("facts", facts)
+    folder.write("metrics", metrics)
 
 
 def _check_split(folder: Run, drawn: Mapping[str, Any]) -> None:
@@ -291,7 +304,7 @@ def _origin(settings: Settings) -> dict[str, Any]:
     return {name: getattr(settings, name) for name in ("experiment", "preset", "method", "seed")}
 
 
-def _write_facts(folder: Run, settings: Settings, kind: type[Experiment], fabric: Fabric) -> None:
+def _write_facts(folder: Run, settings: Settings, fabric: Fabric) -> None:
     """Write what is known before training; a resumption keeps the command that started the run."""
     facts = folder.facts
     new = {
@@ -299,18 +312,18 @@ def _write_facts(folder: Run, settings: Settings, kind: type[Experiment], fabric
         "devices": fabric.world_size,
         "device": fabric.device.type,
         **environment(fabric.device),
-        "summary": kind.summary,
-        **_meaning(settings, kind),
+        "summary": EXPERIMENTS.find(settings.experiment).summary,
+        **_meaning(settings),
         "command": facts.get("command", command_line()),
         "settings": folder.determining,
     }
     folder.write("facts", {**facts, **new})
 
 
-def _meaning(settings: Settings, kind: type[Experiment]) -> dict[str, Any]:
+def _meaning(settings: Settings) -> dict[str, Any]:
     """What the metrics are, and their targets."""
-    metrics = [asdict(metric) for metric in kind.metrics]
+    metrics = [asdict(metric) for metric in known(settings.experiment).metrics]
     return {
         "metrics": {metric.pop("key"): metric for metric in metrics},
-        "targets": kind.targets.get(settings.preset, {}),
+        "targets": EXPERIMENTS.find(settings.experiment).targets.get(settings.preset, {}),
     }

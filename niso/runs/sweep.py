@@ -21,16 +21,9 @@ from niso.experiments.settings import Settings
 from niso.files import in_shell, write_new
 from niso.runs import Run, runner
 from niso.runs.cluster import JOBS, Launcher, submit
-from niso.runs.comparison import compare
 from niso.runs.parallel import Job, run_side_by_side
-from niso.training.run import remove_empty
-
-FILE = "sweep.yaml"
-
-
-def is_sweep(path: Path) -> bool:
-    """Whether a folder is one of several runs."""
-    return (path / FILE).is_file()
+from niso.runs.report import compare
+from niso.training.run import SWEEP, is_sweep, remove_empty
 
 
 def run_sweep(
@@ -51,12 +44,12 @@ def run_sweep(
         )
     own = {settings.method: settings.dump()["config"] for settings in several if settings.config != first.config}
     content = {"seeds": seeds, "methods": [settings.method for settings in several], "settings": first.dump()}
-    write_new(out, FILE, to_yaml({**content, **({"own": own} if own else {})}))
+    write_new(out, SWEEP, to_yaml({**content, **({"own": own} if own else {})}))
     try:
         return _go(_jobs(several, seeds, out), out, parallel, launcher)
     except Exception:
         if not any(out.glob("*/config.yaml")):  # no run has begun
-            (out / FILE).unlink(missing_ok=True)
+            (out / SWEEP).unlink(missing_ok=True)
             shutil.rmtree(out / JOBS, ignore_errors=True)
             remove_empty(out)
         raise
@@ -71,7 +64,7 @@ def resume_sweep(out: Path, parallel: int = 1, launcher: Launcher | None = None)
     jobs = _jobs_of(out)
     for job in jobs:
         if differing := _differing(job):
-            both = f"{job.folder / 'config.yaml'} and {out / FILE}"
+            both = f"{job.folder / 'config.yaml'} and {out / SWEEP}"
             print(f"{both} differ in {differing}: {job.label} goes by the first", file=sys.stderr)
     return _go(jobs, out, parallel, launcher)
 
@@ -87,7 +80,7 @@ def _differing(job: Job) -> str:
 
 def _jobs_of(out: Path) -> list[Job]:
     """The runs that sweep.yaml asks for; errors as of `resume_sweep`."""
-    path = out / FILE
+    path = out / SWEEP
     values = read_yaml(path)
     seeds, settings = values.get("seeds"), values.get("settings")
     if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1 or not isinstance(settings, dict):

@@ -8,17 +8,18 @@ import shlex
 import subprocess
 import sys
 from datetime import UTC, datetime
-from importlib import import_module  # niso itself is above this layer
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from niso.version import __version__
+
 
 def environment(device: torch.device) -> dict[str, Any]:
     """Versions, commit, hardware and date of a run that computes on `device`."""
     return {
-        "niso": import_module("niso").__version__,
+        "niso": __version__,
         "commit": _commit(),
         "torch": torch.__version__,
         "python": platform.python_version(),

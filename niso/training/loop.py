@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -46,20 +46,27 @@ LOOK_EVERY = 50
 """Steps between looks at the loss on a GPU, at most: a look makes the GPU wait, and processes wait for each other."""
 
 
+@dataclass(frozen=True)
+class Phase:
+    """One stretch of training: pre-training, or a head on top of it."""
+
+    name: str
+    objective: nn.Module
+    sampler: Sampler
+    optimisation: Optimisation
+
+
 def train(
-    objective: nn.Module,
-    sampler: Sampler,
-    optimisation: Optimisation,
+    phase: Phase,
     run: Run,
     fabric: Fabric,
-    phase: str = "pretrain",
     seed: int = 0,
     hardware: Hardware | None = None,
     times: Times | None = None,
 ) -> float:
-    """Train `objective` to the end, from the phase's last checkpoint in the run folder if there is one.
+    """Train a phase to its end, from its last checkpoint in the run folder if there is one.
 
-    Writes `checkpoints/<phase>.safetensors`, rows of `log.csv` and TensorBoard events; afterwards `objective`
+    Writes `checkpoints/<phase>.safetensors`, rows of `log.csv` and TensorBoard events; afterwards the objective
     holds the final weights and is in evaluation mode.
 
     Args:
@@ -76,137 +83,156 @@ def train(
         CheckpointError: the checkpoint found is damaged or of another model, or one cannot be saved.
         InputError: the batch does not divide among processes and parts, or the checkpoint is beyond the steps.
     """
-    steps, parts, path = optimisation.steps, optimisation.accumulation, run.checkpoint(phase)
-    hardware, times = hardware or Hardware(), times or Times()
+    times = times or Times()
+    training = _Training(phase, run, fabric, seed, hardware or Hardware())
     with together():
-        if optimisation.batch_size % (fabric.world_size * parts):
-            among = f"{fabric.world_size} processes" + (f" in {parts} parts each" if parts > 1 else "")
-            raise InputError(f"batch size {optimisation.batch_size} does not divide among {among}: choose a multiple")
-    optimizer = make_optimizer(objective, optimisation)
-    if fabric.world_size > 1 and (hardware.compile or hardware.whole_step):
-        keep_graphs_whole()
-    if hardware.whole_step:  # not as CUDA graphs: the SVD of the polar factor waits for the host
-        draw_as_eager_code()
-        objective.compile()
-    elif hardware.compile:
-        compile_networks(objective)
-    module, optimizer_handle = fabric.setup(objective, optimizer)
-    meter = Meter()
-    with together():
-        start, seconds = _restore(path, objective, optimizer, meter, phase, seed, optimisation, fabric.device)
-    if start == steps:
-        objective.eval()
-        return seconds
-    with together():
-        log = Log(run.path, phase, start) if fabric.is_global_zero else None
-    learned, interval = spectra(objective), every(steps)
-    on_gpu, several = fabric.device.type == "cuda", fabric.world_size > 1
-    look_every = min(interval, LOOK_EVERY) if on_gpu else 1
-    resumption = f"`niso resume {in_shell(run.path)}` goes on"
-    last_words = f"the last checkpoint stays: {resumption}" if fabric.is_global_zero else ""
-    last_saved = time.monotonic()
-    began = last_saved - seconds
-    objective.train()
-
-    def trial() -> None:  # the gradients of the first step
-        reseed(step_seed(seed, start, phase), fabric.device)
-        part = tuple(tensor.chunk(parts)[0] for tensor in sampler(start))
-        with fabric.no_backward_sync(module), _numerics(f"{phase}: step {start + 1}"):
-            fabric.backward(module(part, start / steps)["loss"])
-
-    with (
-        closing(log) if log is not None else nullcontext(),
-        interruption(last_words, several) as received,
-        Bar(phase, steps, start, fabric.is_global_zero) as bar,
-    ):
-        if compiled := hardware.compile or hardware.whole_step:
-            _check_compilation(objective, trial, run, fabric, phase)
-        for step in range(start, steps):
-            done = step + 1
-            due = bool(received()) or done == steps or time.monotonic() - last_saved >= hardware.checkpoint_seconds
-            looking = done % look_every == 0 or done == steps or (due and not several)
-            when = f"{phase}: step {done}" if look_every == 1 else f"{phase}: a step up to {done}"
-
-            reseed(step_seed(seed, step, phase), fabric.device)
-            with together(looking):
-                batch = sampler(step)
-            optimizer_handle.zero_grad()
-            divided = [batch] if parts == 1 else list(zip(*(tensor.chunk(parts) for tensor in batch), strict=True))
-            for number, part in enumerate(divided, 1):
-                with fabric.no_backward_sync(module, enabled=number < parts):  # one exchange of gradients a step
-                    with together(looking), _numerics(when):
-                        terms = module(part, step / steps)
-                        meter.add(terms)
-                        if looking:
-                            meter.check_finite()
-                    fabric.backward(terms["loss"] / parts)
-            rate = set_learning_rates(optimizer, optimisation, step)
-            optimizer_handle.step()
-            for spectrum in learned:
-                spectrum.retract_()
-            seconds = time.monotonic() - began
-            if step == start and compiled:
-                times.end("compilation")
-
-            if done % interval == 0 or done == steps:
-                means = mean(fabric, meter.flush())
-                bar.show(done, means)
-                with together():
-                    if log is not None:
-                        log.write(done, rate, seconds, means)
-            if looking and largest(fabric, due or bool(received())):
-                stop = largest(fabric, received())
-                row = {"steps": meter.count, "sums": mean(fabric, meter.sums())}
-                with together(), _numerics(f"{phase}: step {done}"):
-                    _check_weights(objective)
-                    if fabric.is_global_zero:
-                        state = checkpoint.training_state(objective, optimizer)
-                        facts = {"phase": phase, "step": done, "seconds": seconds, "seed": seed, "row": row}
-                        facts["determining"] = checkpoint.determining(objective, optimisation)
-                        checkpoint.save(path, state, facts)
-                        if stop:
-                            saved = f"interrupted and saved at step {done} of {steps}"
-                            raise Interrupted(f"{phase}: {saved}; {resumption}", stop)
-                last_saved = time.monotonic()
-    objective.eval()
-    times.end("training")
+        start, seconds = training.restore()
+    if start < phase.optimisation.steps:
+        seconds = training.go_on(start, seconds, times)
+        times.end("training")
+    phase.objective.eval()
     return seconds
 
 
-def _check_compilation(objective: nn.Module, step: Callable[[], None], run: Run, fabric: Fabric, phase: str) -> None:
-    """Undo the compilation of all processes where the gradients of one are wrong, and say so."""
-    with together():
-        wrong = wrong_gradient(objective, step)
-    if not largest(fabric, bool(wrong)):
-        return
-    undo_compilation(objective)
-    if fabric.is_global_zero:
-        reason = wrong or "another process compiles a wrong gradient"
-        say(f"{phase}: {reason}: training goes on uncompiled")
-        run.write("facts", {**run.facts, "not_compiled": reason})
+class _Training:
+    """A phase under way; arguments and errors are those of `train`."""
 
+    def __init__(self, phase: Phase, run: Run, fabric: Fabric, seed: int, hardware: Hardware) -> None:
+        self.phase, self.run, self.fabric, self.seed, self.hardware = phase.name, run, fabric, seed, hardware
+        self.objective, self.sampler, self.optimisation = phase.objective, phase.sampler, phase.optimisation
+        size, parts = self.optimisation.batch_size, self.optimisation.accumulation
+        with together():
+            if size % (fabric.world_size * parts):
+                among = f"{fabric.world_size} processes" + (f" in {parts} parts each" if parts > 1 else "")
+                raise InputError(f"batch size {size} does not divide among {among}: choose a multiple")
+        self.path, self.meter = run.checkpoint(phase.name), Meter()
+        self.resumption = f"`niso resume {in_shell(run.path)}` goes on"
+        self.optimizer = make_optimizer(self.objective, self.optimisation)
+        self.compiled = hardware.compile or hardware.whole_step
+        if self.compiled and fabric.world_size > 1:
+            keep_graphs_whole()
+        if hardware.whole_step:  # not as CUDA graphs: the SVD of the polar factor waits for the host
+            draw_as_eager_code()
+            self.objective.compile()
+        elif hardware.compile:
+            compile_networks(self.objective)
+        self.module, self.optimizer_handle = fabric.setup(self.objective, self.optimizer)
+        self.learned = spectra(self.objective)
 
-def _restore(
-    path: Path,
-    objective: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    meter: Meter,
-    phase: str,
-    seed: int,
-    optimisation: Optimisation,
-    device: torch.device,
-) -> tuple[int, float]:
-    """Step and seconds of the checkpoint that training goes on from; zeros where there is none."""
-    if not path.exists():
-        return 0, 0.0
-    tensors, facts = checkpoint.open_phase(path, objective, optimisation)
-    for name, value in {"phase": phase, "seed": seed}.items():
-        if facts.get(name) != value:
-            raise CheckpointError(f"checkpoint {path} is of another run: its {name} is {facts.get(name)}, not {value}")
-    checkpoint.restore_training(path, tensors, objective, optimizer)
-    if row := facts.get("row"):  # of the log, that had begun; older versions do not say
-        meter.go_on(row["steps"], row["sums"])
-    return facts["step"], facts["seconds"]
+    def restore(self) -> tuple[int, float]:
+        """Step and seconds of the checkpoint that training goes on from; zeros where there is none."""
+        if not self.path.exists():
+            return 0, 0.0
+        tensors, facts = checkpoint.open_phase(self.path, self.objective, self.optimisation)
+        for name, value in {"phase": self.phase, "seed": self.seed}.items():
+            if facts.get(name) != value:
+                found = f"its {name} is {facts.get(name)}, not {value}"
+                raise CheckpointError(f"checkpoint {self.path} is of another run: {found}")
+        checkpoint.restore_training(self.path, tensors, self.objective, self.optimizer)
+        if row := facts.get("row"):  # of the log, that had begun; older versions do not say
+            self.meter.go_on(row["steps"], row["sums"])
+        return facts["step"], facts["seconds"]
+
+    def go_on(self, start: int, seconds: float, times: Times) -> float:
+        """Train from a step to the end; the seconds of it all, where those before took `seconds`."""
+        fabric, steps = self.fabric, self.optimisation.steps
+        with together():
+            log = Log(self.run.path, self.phase, start) if fabric.is_global_zero else None
+        interval, several = every(steps), fabric.world_size > 1
+        look_every = min(interval, LOOK_EVERY) if fabric.device.type == "cuda" else 1
+        last_words = f"the last checkpoint stays: {self.resumption}" if fabric.is_global_zero else ""
+        last_saved = time.monotonic()
+        began = last_saved - seconds
+        self.objective.train()
+        with (
+            closing(log) if log is not None else nullcontext(),
+            interruption(last_words, several) as received,
+            Bar(self.phase, steps, start, fabric.is_global_zero) as bar,
+        ):
+            if self.compiled:
+                self.check_compilation(start)
+            for step in range(start, steps):
+                done, since = step + 1, time.monotonic() - last_saved
+                due = bool(received()) or done == steps or since >= self.hardware.checkpoint_seconds
+                looking = done % look_every == 0 or done == steps or (due and not several)
+                when = f"step {done}" if look_every == 1 else f"a step up to {done}"
+
+                self.differentiate(self.draw(step, looking), step, looking, when)
+                rate = self.update(step)
+                seconds = time.monotonic() - began
+                if step == start and self.compiled:
+                    times.end("compilation")
+
+                if done % interval == 0 or done == steps:
+                    means = mean(fabric, self.meter.flush())
+                    bar.show(done, means)
+                    with together():
+                        if log is not None:
+                            log.write(done, rate, seconds, means)
+                if looking and largest(fabric, due or bool(received())):
+                    self.save(done, seconds, stop=largest(fabric, received()))
+                    last_saved = time.monotonic()
+        return seconds
+
+    def check_compilation(self, start: int) -> None:
+        """Undo the compilation of all processes where the gradients of one are wrong, and say so."""
+
+        def trial() -> None:  # the gradients of the first step
+            part, *_ = self.draw(start, looking=False)
+            with self.fabric.no_backward_sync(self.module), _numerics(f"{self.phase}: step {start + 1}"):
+                self.fabric.backward(self.module(part, start / self.optimisation.steps)["loss"])
+
+        with together():
+            wrong = wrong_gradient(self.objective, trial)
+        if not largest(self.fabric, bool(wrong)):
+            return
+        undo_compilation(self.objective)
+        if self.fabric.is_global_zero:
+            reason = wrong or "another process compiles a wrong gradient"
+            say(f"{self.phase}: {reason}: training goes on uncompiled")
+            self.run.write("facts", {**self.run.facts, "not_compiled": reason})
+
+    def draw(self, step: int, looking: bool) -> list[tuple[Tensor, ...]]:
+        """The batch of a step, in its parts; from here on all random numbers are that step's."""
+        reseed(step_seed(self.seed, step, self.phase), self.fabric.device)
+        with together(looking):
+            batch = self.sampler(step)
+        parts = self.optimisation.accumulation
+        return [batch] if parts == 1 else list(zip(*(tensor.chunk(parts) for tensor in batch), strict=True))
+
+    def differentiate(self, parts: list[tuple[Tensor, ...]], step: int, looking: bool, when: str) -> None:
+        """Gradients of the mean loss of a batch's parts; `looking`, all processes stop where a term is not finite."""
+        self.optimizer_handle.zero_grad()
+        for number, part in enumerate(parts, 1):
+            with self.fabric.no_backward_sync(self.module, enabled=number < len(parts)):  # one exchange a step
+                with together(looking), _numerics(f"{self.phase}: {when}"):
+                    terms = self.module(part, step / self.optimisation.steps)
+                    self.meter.add(terms)
+                    if looking:
+                        self.meter.check_finite()
+                self.fabric.backward(terms["loss"] / len(parts))
+
+    def update(self, step: int) -> float:
+        """Take the step by its gradients, and bring learned bases back to where they are orthonormal; its rate."""
+        rate = set_learning_rates(self.optimizer, self.optimisation, step)
+        self.optimizer_handle.step()
+        for spectrum in self.learned:
+            spectrum.retract_()
+        return rate
+
+    def save(self, done: int, seconds: float, stop: int) -> None:
+        """Save a checkpoint; then stop, where a signal, of this number, asks for it."""
+        row = {"steps": self.meter.count, "sums": mean(self.fabric, self.meter.sums())}
+        with together(), _numerics(f"{self.phase}: step {done}"):
+            _check_weights(self.objective)
+            if self.fabric.is_global_zero:
+                state = checkpoint.training_state(self.objective, self.optimizer)
+                facts = {"phase": self.phase, "step": done, "seconds": seconds, "seed": self.seed, "row": row}
+                facts["determining"] = checkpoint.determining(self.objective, self.optimisation)
+                checkpoint.save(self.path, state, facts)
+                if stop:
+                    saved = f"interrupted and saved at step {done} of {self.optimisation.steps}"
+                    raise Interrupted(f"{self.phase}: {saved}; {self.resumption}", stop)
 
 
 @contextmanager

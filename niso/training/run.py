@@ -22,6 +22,8 @@ from niso.results import Curve, Metric
 WEIGHTS = "weights.safetensors"
 OUTPUT = "output.log"
 """What a process that trains one of several runs prints."""
+SWEEP = "sweep.yaml"
+"""What says which runs a folder of several has."""
 RUNS = Path("runs")
 """Where run folders are by default."""
 CHANGED = "its config.yaml was changed after it was finished"
@@ -316,6 +318,11 @@ class Run:
 
     def _remedy(self, part: str) -> str:
         return "remove it" if part == "facts" else f"run `niso evaluate {in_shell(self.path)}`"
+
+
+def is_sweep(path: Path) -> bool:
+    """Whether a folder is one of several runs."""
+    return (path / SWEEP).is_file()
 
 
 def remove_empty(folder: Path) -> None:

@@ -263,7 +263,7 @@ def train_phases(tmp_path: Path) -> Callable[..., list[dict[str, torch.Tensor]]]
         fabric = make_fabric(Hardware(accelerator="cpu", precision=precision))
         run, states = Run.create(tmp_path / "trained", {}), []
         for phase in experiment.phases():
-            train(phase.objective, phase.sampler, phase.optimisation, run, fabric, phase.name)
+            train(phase, run, fabric)
             states.append({name: value.clone() for name, value in experiment.method.model.state_dict().items()})
         return states
 
@@ -278,7 +278,7 @@ def metrics_of_training(tmp_path: Path) -> Callable[[Experiment], tuple[dict[str
         before = experiment.evaluate()
         (phase,) = experiment.phases()
         run, fabric = Run.create(tmp_path / "run", {}), make_fabric(Hardware(accelerator="cpu"))
-        train(phase.objective, phase.sampler, phase.optimisation, run, fabric)
+        train(phase, run, fabric)
         return before.metrics, experiment.evaluate().metrics
 
     return metrics

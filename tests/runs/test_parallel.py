@@ -175,7 +175,7 @@ def test_real_processes_interrupted_and_resumed_equal_a_run_by_itself(
     alone, one = weights(tmp_path / "alone"), weights(out / "seed1")
     assert alone.keys() == one.keys() and all(torch.equal(alone[name], one[name]) for name in alone)
     metrics = [Run.open(folder).metrics for folder in (tmp_path / "alone", out / "seed1")]
-    times = {"seconds": 0, "seconds_wall": 0}
+    times = {"seconds": 0, "seconds_wall": 0, "seconds_pretrain": 0}
     assert metrics[0] | times == metrics[1] | times
 
 

@@ -16,7 +16,7 @@ from torch import nn
 from niso.config import Hardware, Optimisation
 from niso.errors import CheckpointError, InputError, Interrupted, TrainingError
 from niso.training import checkpoint
-from niso.training.loop import train
+from niso.training.loop import Phase, train
 from niso.training.processes import make_fabric
 from niso.training.run import Run, read_log
 
@@ -58,7 +58,7 @@ def run(tmp_path):
 
 def call(objective, run, fabric, optimisation=OPTIMISATION, seconds=0.0, phase="pretrain", seed=0, **hardware):
     chosen = Hardware(checkpoint_seconds=seconds, **hardware)
-    return train(objective, sampler, optimisation, run, fabric, phase, seed, chosen)
+    return train(Phase(phase, objective, sampler, optimisation), run, fabric, seed, chosen)
 
 
 def reached(run, phase="pretrain"):
@@ -263,7 +263,7 @@ def test_every_precision_takes_batches_in_float32(run, precision):
         return torch.randn(4, 3), torch.randint(2, (4,))
 
     objective, fabric = Classification(), make_fabric(Hardware(accelerator="cpu", precision=precision))
-    train(objective, labelled, replace(OPTIMISATION, accumulation=2), run, fabric)
+    train(Phase("pretrain", objective, labelled, replace(OPTIMISATION, accumulation=2)), run, fabric)
     weights = torch.float64 if precision == "64-true" else torch.float32
     scores = torch.bfloat16 if precision == "bf16-mixed" else weights
     assert set(seen) == {(weights, torch.int64, scores)}

@@ -26,7 +26,7 @@ from niso.errors import InputError, NisoError
 from niso.model import IsometryObjective
 from niso.random import local_part, process
 from niso.training import interruption
-from niso.training.loop import train
+from niso.training.loop import Phase, train
 from niso.training.processes import make_fabric
 from niso.training.run import Run
 
@@ -38,7 +38,8 @@ def call(fabric, name, sampler, batch_size=4):
     objective = IsometryObjective(model, 1.0, 0.1, contrastive=0.1, vicreg=0.1)
     run = Run(FOLDER / name)
     optimisation = Optimisation(steps=6, batch_size=batch_size, learning_rate=0.01, warmup_steps=2)
-    train(objective, sampler, optimisation, run, fabric, hardware=Hardware(checkpoint_seconds=0.0))
+    phase = Phase("pretrain", objective, sampler, optimisation)
+    train(phase, run, fabric, hardware=Hardware(checkpoint_seconds=0.0))
 
 def sampler(step):
     return local_part(torch.randn(4, 4, 2)), local_part(torch.randn(4, 4, 2))

@@ -29,7 +29,7 @@ from niso.linalg import polar
 from niso.methods.config import FieldConfig, IsometryConfig
 from niso.networks.mlp import MLP, MLPConfig
 from niso.random import local_part, step_seed
-from niso.results import SECONDS_WALL, Metric, Result
+from niso.results import Metric, Result
 from niso.spectrum import FieldSpectrum, Spectrum
 
 NEAR = 0.1
@@ -240,9 +240,6 @@ class Descriptors(Experiment):
         *(Metric(f"match_accuracy{name}", f"{_ACCURACY}{how}", "higher") for name, how in _WAYS.items()),
         Metric("match_accuracy_val", "match_accuracy on validation surfaces", "higher"),
         Metric("test_shapes", "held-out surfaces"),
-        Metric("steps", "optimiser steps"),
-        Metric("seconds", "time of training", "lower", "s"),
-        SECONDS_WALL,
     )
     figures = "niso.experiments.descriptors.figures"
     not_loaded = "each of its surfaces has eigenfunctions of its own, and no latents without them"

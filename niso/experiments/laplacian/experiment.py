@@ -28,7 +28,7 @@ from niso.methods.config import IsometryConfig, MethodConfig
 from niso.methods.method import Networks
 from niso.model import NeuralIsometry
 from niso.random import EVALUATION_SEED, local_part, step_seed
-from niso.results import SECONDS_WALL, Curve, Metric, Result
+from niso.results import Curve, Metric, Result
 from niso.spectrum import Spectrum, SpectrumModule
 
 VALIDATION_SEED = step_seed(20_241_211, 0, "validation")
@@ -174,9 +174,6 @@ class LaplacianExperiment(Experiment):
             "map_block_energy_val", "map_block_energy on validation crops: others of the training photographs", "higher"
         ),
         Metric("equivariance_error_val", "equivariance_error on validation crops", "lower"),
-        Metric("steps", "optimiser steps"),
-        Metric("seconds", "time of training", "lower", "s"),
-        SECONDS_WALL,
     )
 
     model_metric = "eigenspace_energy"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, fields, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -28,6 +28,7 @@ from niso.data.pairs.transforms import composable
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Own, Phase, check_batch
+from niso.experiments.head import frozen_phase, make_head
 from niso.experiments.pairs.choice import choose, lacking, said, with_rank
 from niso.experiments.pairs.networks import import_module_class, make_networks
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
@@ -50,10 +51,9 @@ from niso.methods.evaluation import (
     learned_operator,
 )
 from niso.methods.method import Networks
-from niso.networks import ClassificationObjective
 from niso.networks.vector_neurons import inner_products
-from niso.random import EVALUATION_SEED, local_part, step_seed
-from niso.results import SECONDS_WALL, Metric, Result
+from niso.random import EVALUATION_SEED, step_seed
+from niso.results import Metric, Result
 from niso.spectrum import LearnedSpectrum
 
 PROBED = 2_000
@@ -188,9 +188,6 @@ class Pairs(Experiment):
         Metric("retrieval_map_val", "retrieval_map of validation observations", "higher"),
         Metric("training_observations", "observations, or pairs, to train on"),
         Metric("held_out_observations", "observations, or pairs, that were held out"),
-        Metric("steps", "optimiser steps of all phases"),
-        Metric("seconds", "time of training", "lower", "s"),
-        SECONDS_WALL,
     )
     figures = "niso.experiments.pairs.figures"
 
@@ -332,41 +329,14 @@ class Pairs(Experiment):
         yield Phase("pretrain", method.objective(), self.sample, config.training)
         method.after_pretraining(self.train_pairs, self.seed)
         if self.data.classes:
-            method.model.eval()
-            with torch.no_grad():
-                x, _ = next(self.data.examples("train", BATCH))
-                features = method.head_features(x)
-            self.head = method.head(config, features, self.data.classes).to(self.device)
-            yield Phase("head", *self._head_training(), config.head)
+            data, size = self.data, config.head.batch_size
+            examples = partial(data.examples, "train", data.count("train"))
+            self.head = make_head(method, config, next(data.examples("train", BATCH))[0], data.classes)
+            yield frozen_phase(method, self.head, config, lambda step: data.sample_labelled(size), examples)
 
     def sample(self, step: int) -> tuple[Tensor, ...]:
         """Pairs, triplets or groups to train on: this process's part."""
         return self.data.sample(self.config.training.batch_size, self.method.views, self.method.group)
-
-    def _head_training(self) -> tuple[nn.Module, Callable[[int], tuple[Tensor, ...]]]:
-        method, data, config = self.method, self.data, self.config
-        size = config.head.batch_size
-        assert self.head is not None
-        objective = partial(ClassificationObjective, method.model, self.head, smoothing=config.label_smoothing)
-        if method.augmented_head:
-
-            def drawn(step: int) -> tuple[Tensor, Tensor]:
-                return data.sample_labelled(size)
-
-            return objective(method.head_features), drawn
-
-        @cache  # in the first step: not where the head is trained already
-        def features() -> tuple[Tensor, Tensor]:
-            with torch.no_grad():
-                parts = [(method.head_features(x), y) for x, y in data.examples("train", data.count("train"))]
-            encoded, labels = zip(*parts, strict=True)
-            return torch.cat(encoded), torch.cat(labels)
-
-        def encoded(step: int) -> tuple[Tensor, Tensor]:
-            index = local_part(torch.randint(data.count("train"), (size,))).to(self.device, non_blocking=True)
-            return features()[0][index], features()[1][index]
-
-        return objective(nn.Identity()), encoded
 
     def train_pairs(self, count: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Random pairs to train on, the same in all processes."""

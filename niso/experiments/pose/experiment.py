@@ -57,7 +57,7 @@ from niso.methods.evaluation import (
 from niso.methods.method import Method, Networks
 from niso.networks.occlusion import PassingOcclusion
 from niso.random import EVALUATION_SEED, process, step_seed
-from niso.results import SECONDS_WALL, Curve, Metric, Result
+from niso.results import Curve, Metric, Result
 from niso.training.ahead import Ahead
 
 BATCH = evaluation.BATCH
@@ -127,12 +127,6 @@ class Pose(Experiment):
         RECONSTRUCTION_ERROR,
         *evaluation.VALIDATION_METRICS,
         *passing.METRICS,
-        Metric("steps", "optimiser steps of all phases"),
-        Metric("seconds", "time of all phases", "lower", "s"),
-        SECONDS_WALL,
-        Metric("seconds_pretrain", "time of pre-training", "lower", "s"),
-        Metric("seconds_completion", "time of training under occlusion", "lower", "s"),
-        Metric("seconds_head", "time of training the head", "lower", "s"),
     )
     figures = "niso.experiments.pose.figures"
     keeps_head = True

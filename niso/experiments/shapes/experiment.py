@@ -12,7 +12,7 @@ import copy
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -24,6 +24,7 @@ from niso.config import SPECTRAL
 from niso.data.shapes.prepared import PreparedShapes, open_shapes, split
 from niso.errors import InputError, nearest
 from niso.experiments.experiment import Experiment, Own, Phase, check_batch
+from niso.experiments.head import frozen_phase, make_head
 from niso.experiments.shapes.examples import ShapeExample, examples
 from niso.experiments.shapes.maps import ShapeMaps, embedded
 from niso.experiments.shapes.presets import PRESETS, ShapesConfig
@@ -46,10 +47,10 @@ from niso.methods.evaluation import (
     evaluate_pairs,
     learned_operator,
 )
-from niso.methods.method import Method, Networks
+from niso.methods.method import Batches, Method, Networks
 from niso.networks import ClassificationObjective
 from niso.random import EVALUATION_SEED, local_part, process, step_seed
-from niso.results import SECONDS_WALL, Metric, Result
+from niso.results import Metric, Result
 from niso.training.ahead import Ahead
 
 BATCH = 64
@@ -148,11 +149,6 @@ class Shapes(Experiment):
         Metric("classes", "classes of shapes"),
         Metric("test_shapes", "held-out shapes"),
         Metric("test_maps", "maps of held-out shapes"),
-        Metric("steps", "optimiser steps of both phases"),
-        Metric("seconds", "time of training of both phases", "lower", "s"),
-        SECONDS_WALL,
-        Metric("seconds_pretrain", "time of pre-training", "lower", "s"),
-        Metric("seconds_head", "time of the training of encoder and head together", "lower", "s"),
     )
     figures = "niso.experiments.shapes.figures"
     published = PUBLISHED
@@ -243,14 +239,11 @@ class Shapes(Experiment):
         method.after_pretraining(self.train_pairs, self.seed)
         self.pretrained = copy.copy(method)
         self.pretrained.model = copy.deepcopy(method.model).requires_grad_(False).eval()
-        base = torch.zeros_like(self.train[:BATCH])
-        method.model.eval()
-        with torch.no_grad():
-            features = method.head_features(self.maps(self.train[:BATCH], base))
-        self.head = method.head(config, features, len(self.shapes.classes)).to(self.device)
+        base = self.maps(self.train[:BATCH], torch.zeros_like(self.train[:BATCH]))
+        self.head = make_head(method, config, base, len(self.shapes.classes))
         if config.tuning == "labels":
-            train_features_only(method, self.maps(self.train[:2], base[:2]))
-        yield Phase("head", *self._head_training(), config.head)
+            train_features_only(method, base[:2])
+        yield self._head_phase()
 
     def _related(self, steps: int) -> Callable[[int], tuple[Tensor, ...]]:
         """Pairs (ψ, Tψ) to train on, of variants of a shape; or in groups that share a random T, of any shapes."""
@@ -266,43 +259,31 @@ class Shapes(Experiment):
 
         return sample
 
-    def _head_training(self) -> tuple[nn.Module, Callable[[int], tuple[Tensor, ...]]]:
-        """Objective and sampler of the head, and of what is trained on together with it."""
-        config, method = self.config, self.method
-        labelled, encode = self._labelled(), method.head_features
-        objective = partial(ClassificationObjective, method.model, self.head, smoothing=config.label_smoothing)
+    def _head_phase(self) -> Phase:
+        """Training of the head, and of what is trained on together with it."""
+        config, method, labelled = self.config, self.method, self._labelled()
+        if config.tuning == "none":
+            once = config.head.steps * config.head.batch_size >= len(self.train) * self.shapes.variants
+            examples = self._examples if once else None
+            return frozen_phase(method, self.head, config, labelled, examples, self._chosen)
+        smoothing, encode = config.label_smoothing, method.head_features
+        tuned = partial(ClassificationObjective, method.model, self.head, encode, frozen=False, smoothing=smoothing)
         if config.tuning == "labels":
-            return objective(encode, frozen=False), labelled
-        if config.tuning == "labels-and-pairs":
-            related, pretraining = self._related(config.head.steps), method.objective()
+            return Phase("head", tuned(), labelled, config.head)
+        related, pretraining = self._related(config.head.steps), method.objective()
+        both = tuned(also=lambda views, _: pretraining(views, 1.0))  # weights as they were at the end of pre-training
+        return Phase("head", both, lambda step: (*labelled(step), *related(step)), config.head)
 
-            def also(views: tuple[Tensor, ...], progress: float) -> dict[str, Tensor]:
-                terms: dict[str, Tensor] = pretraining(views, 1.0)  # weights as they were at the end of pre-training
-                return terms
+    def _examples(self) -> Batches:
+        """All maps of training shapes with their labels, shape by shape."""
+        for part in torch.arange(len(self.train) * self.shapes.variants).split(BATCH):
+            shape = self.train[part // self.shapes.variants]
+            yield self.maps(shape, part % self.shapes.variants), self.labels[shape.to(self.device)]
 
-            tuned = objective(encode, frozen=False, also=also)
-            return tuned, lambda step: (*labelled(step), *related(step))
-        if method.augmented_head or config.head.steps * config.head.batch_size < len(self.train) * self.shapes.variants:
-            return objective(encode), labelled
-        features = cache(lambda: self._encoded(self.train))  # in the first step: not where the head is trained already
-        place = torch.full((len(self.labels),), -1)
-        place[self.train] = torch.arange(len(self.train))
-
-        def encoded(step: int) -> tuple[Tensor, ...]:
-            shape, (variant,) = self.labelled_at(step)
-            index = (place[shape] * self.shapes.variants + variant).to(self.device, non_blocking=True)
-            return features()[index], self.labels[shape.to(self.device, non_blocking=True)]
-
-        return objective(nn.Identity()), encoded
-
-    @torch.no_grad()
-    def _encoded(self, members: Int[Tensor, " shapes"]) -> Float[Tensor, "maps length channels"]:
-        """What heads get of all maps of these shapes, shape by shape."""
-        self.method.model.eval()
-        variants = self.shapes.variants
-        index = torch.arange(len(members) * variants).split(BATCH)
-        parts = [self.maps(members[part // variants], part % variants) for part in index]
-        return torch.cat([self.method.head_features(part) for part in parts])
+    def _chosen(self, step: int) -> Int[Tensor, " batch"]:
+        """Which of `_examples` a step has."""
+        shape, (variant,) = self.labelled_at(step)
+        return (self.train == shape[:, None]).int().argmax(1) * self.shapes.variants + variant
 
     def pairs_at(self, step: int) -> Views:
         """Pairs of variants of training shapes, or the first of each: this process's part of a step's batch."""

@@ -84,7 +84,7 @@ def train_all(tmp_path: Path) -> Callable[[Experiment], States]:
         states = []
         for phase in experiment.phases():
             before = {name: value.clone() for name, value in phase.objective.state_dict().items()}
-            train(phase.objective, phase.sampler, phase.optimisation, run, fabric, phase.name)
+            train(phase, run, fabric)
             states.append((before, {name: value.clone() for name, value in phase.objective.state_dict().items()}))
         return states
 

@@ -43,7 +43,7 @@ def test_a_head_is_trained_on_frozen_features(make_model, tmp_path):
     for _ in range(2):
         states.append({name: value.clone() for name, value in phase.objective.state_dict().items()})
         run, fabric = Run.create(tmp_path / f"run{len(states)}", {}), make_fabric(Hardware(accelerator="cpu"))
-        train(phase.objective, phase.sampler, phase.optimisation, run, fabric, phase.name)
+        train(phase, run, fabric)
     assert all(name.startswith(("predictor.decoder.", "predictor.orientation")) for name in states[0])
     assert any(not torch.equal(value, states[1][name]) for name, value in states[0].items())
     metrics = experiment.evaluate().metrics

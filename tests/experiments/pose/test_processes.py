@@ -33,7 +33,7 @@ def main(folder, devices):
         experiment = Pose(settings.config, method, 0, settings.data_dir, fabric.device)
         run = Run(folder / f"{method}{devices}")
         for phase in experiment.phases():
-            train(phase.objective, phase.sampler, phase.optimisation, run, fabric, phase.name)
+            train(phase, run, fabric)
             torch.manual_seed(1)
         if fabric.is_global_zero:
             (run.path / "metrics.json").write_text(json.dumps(experiment.evaluate().metrics))

@@ -1,0 +1,59 @@
+"""Classification heads on what a method has learned: made, and trained while it stays as it is (paper §4.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+
+import torch
+from jaxtyping import Int, Shaped
+from torch import Tensor, nn
+
+from niso.experiments.experiment import Phase
+from niso.methods.config import ClassifierConfig
+from niso.methods.method import Batches, Method
+from niso.networks import ClassificationObjective
+from niso.random import local_part
+from niso.training.loop import Sampler
+
+
+@torch.no_grad()
+def make_head(method: Method, config: ClassifierConfig, x: Shaped[Tensor, "batch ..."], classes: int) -> nn.Module:
+    """An untrained classifier of what a method makes of observations like these, where they are."""
+    method.model.eval()
+    return method.head(config, method.head_features(x), classes).to(x.device)
+
+
+def frozen_phase(
+    method: Method,
+    head: nn.Module,
+    config: ClassifierConfig,
+    labelled: Sampler,
+    examples: Callable[[], Batches] | None,
+    chosen: Callable[[int], Int[Tensor, " batch"]] | None = None,
+) -> Phase:
+    """The training of a head alone, on frozen networks.
+
+    Args:
+        labelled: random (observations, labels), this process's part, which are encoded as they come.
+        examples: all (observations, labels), batch by batch, from which batches are drawn instead where the head needs
+            no augmentation: their features are computed once. None where that is more work, or they are never the same.
+        chosen: this process's part of a step's batch of these, by their numbers; any of them by default.
+    """
+    objective = partial(ClassificationObjective, method.model, head, smoothing=config.label_smoothing)
+    if examples is None or method.augmented_head:
+        return Phase("head", objective(method.head_features), labelled, config.head)
+
+    @cache  # in the first step: not where the head is trained already
+    def encoded() -> tuple[Tensor, ...]:
+        with torch.no_grad():
+            parts = [(method.head_features(x), labels) for x, labels in examples()]
+        return tuple(map(torch.cat, zip(*parts, strict=True)))
+
+    def sample(step: int) -> tuple[Tensor, ...]:
+        features, labels = encoded()
+        index = chosen(step) if chosen else local_part(torch.randint(len(labels), (config.head.batch_size,)))
+        index = index.to(labels.device, non_blocking=True)
+        return features[index], labels[index]
+
+    return Phase("head", objective(nn.Identity()), sample, config.head)
