@@ -96,6 +96,9 @@ WRONG = {
     "niso.FieldSpectrum(torch.rand(10, 2), rank=2, eigenvalues='Sorted')": (
         'eigenvalues must be "cumulative", "sorted" or "shifted", not \'Sorted\''
     ),
+    "niso.logarithm(array)": f"tau {ARRAY}",
+    "niso.logarithm(a)": "tau must be (…, k, k), not (3, 8, 4)",
+    "niso.logarithm(2 * torch.eye(3))": "logarithm needs orthogonal matrices: τᵀτ is not the identity",
     "niso.inverse_root(array)": f"g {ARRAY}",
     "niso.inverse_root(a)": "g must be (…, k, k), not (3, 8, 4)",
     "niso.inverse_root(torch.eye(3).long())": "g must hold floating-point numbers, not torch.int64",
