@@ -10,7 +10,7 @@ from torch import Tensor
 
 from niso import figures
 from niso.experiments.partial_views import PartialViews
-from niso.methods.evaluation import Maps, Operator, PairEvaluation
+from niso.methods.evaluation import Maps, Operator, PairEvaluation, Repetition
 from niso.report import Picture
 
 LARGEST = 3.0
@@ -48,6 +48,20 @@ def transported(
     """
     rows = [(title, colours(views[:count])) for title, views in pairs.views.items()]
     return Picture(name, f"{caption} {rows_of(pairs)}", figures.image_rows(rows, (-1.0, 1.0)))
+
+
+def repeated(repetition: Repetition | None) -> list[Picture]:
+    """Transformations once and twice, and what the squares of maps predict; nothing where there are none."""
+    if repetition is None:
+        return []
+    return [
+        Picture(
+            "repetition",
+            "Held-out observations, transformed once and twice, and T²ψ as it is predicted by the square of the map τ "
+            "that was solved from ψ and Tψ alone. A map that represents T does so in any power.",
+            figures.image_rows([(name, colours(view)) for name, view in repetition.views.items()], (-1.0, 1.0)),
+        )
+    ]
 
 
 def seen_in_part(views: PartialViews | None) -> list[Picture]:

@@ -70,6 +70,19 @@ PAIR_METRICS = (
 )
 
 
+REPETITION_METRICS = (
+    Metric(
+        "repetition_error",
+        "‖τ²a − c‖² / ‖c‖² with the coefficients c of T²ψ and the τ that is fitted to ψ and Tψ (mean): what a map "
+        "predicts of a transformation that it was not fitted to",
+        "lower",
+    ),
+    Metric(
+        "repetition_error_centred", "the same, relative to what is left of c without the mean over all pairs", "lower"
+    ),
+)
+
+
 class Maps(NamedTuple):
     """Maps of the pairs that are kept, with eigenfunctions in ascending eigenvalue where there are any.
 
@@ -101,6 +114,18 @@ class PairEvaluation(NamedTuple):
     maps: Maps | None
     latents: dict[str, float]
     curves: dict[str, Curve]
+
+
+class Repetition(NamedTuple):
+    """What the squares of maps predict.
+
+    Attributes:
+        metrics: see `REPETITION_METRICS`.
+        views: observations and predictions of the first examples, by name, in the order of a figure's rows.
+    """
+
+    metrics: dict[str, float]
+    views: dict[str, Shaped[Tensor, "shown ..."]]
 
 
 class Operator(NamedTuple):
@@ -189,6 +214,35 @@ def evaluate_pairs(method: Method, batches: Iterable[tuple[Tensor, ...]], shown:
     shown_maps = Maps(own_maps, other_maps, method.map_text)
     latents = latent_metrics(a) | _mask_metrics(method)
     return PairEvaluation(means, kept, shown_maps, latents, {"singular_values": singular_values(a)})
+
+
+@torch.no_grad()
+def repeat_maps(method: Method, batches: Iterable[tuple[Tensor, Tensor, Tensor]], shown: int = SHOWN) -> Repetition:
+    """Apply maps twice, and compare with observations that were transformed twice.
+
+    A map that represents its transformation does so in any power.
+
+    Args:
+        batches: observations ψ, Tψ and T²ψ of a method with maps.
+        shown: how many examples are kept, of the first batch.
+    """
+    method.model.eval()
+    twice: list[tuple[Tensor, Tensor]] = []
+    views: dict[str, Tensor] = {}
+    for x, tx, ttx in batches:
+        a, b, c = (method.encode(view) for view in (x, tx, ttx))
+        tau = method.solve(a, b)
+        moved = tau @ (tau @ a)
+        twice.append((moved, c))
+        if not views:
+            rows = {"ψ": x, "Tψ": tx, "T²ψ": ttx, "D τ² E(ψ)": method.decode(moved)}
+            views = {name: row[:shown].cpu() for name, row in rows.items()}
+    moved, c = (torch.cat(part) for part in zip(*twice, strict=True))
+    errors = {
+        "repetition_error": metrics.transport_error(moved, c),
+        "repetition_error_centred": metrics.transport_error(moved, c, c.mean(0, keepdim=True)),
+    }
+    return Repetition({name: error.mean().item() for name, error in errors.items()}, views)
 
 
 def latent_metrics(a: Float[Tensor, "observations rank channels"]) -> dict[str, float]:

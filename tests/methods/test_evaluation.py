@@ -10,11 +10,13 @@ from niso.methods import METHODS
 from niso.methods.config import MethodConfig
 from niso.methods.evaluation import (
     PAIR_METRICS,
+    REPETITION_METRICS,
     SHOWN,
     evaluate_pairs,
     in_ascending_order,
     latent_metrics,
     learned_operator,
+    repeat_maps,
     singular_values,
 )
 from niso.methods.method import Method, Networks
@@ -73,6 +75,24 @@ def test_what_all_observations_share_makes_no_centred_error_small():
     without, shared = (evaluate_pairs(make(), views).metrics for views in (apart, common))
     assert shared["relative_map_error"] < 0.1 * without["relative_map_error"]
     assert shared["relative_map_error_centred"] > 0.5 * without["relative_map_error_centred"] > 0.25
+
+
+def test_squares_of_planted_maps_are_of_the_transformation_twice():
+    found = repeat_maps(make(), [(x, tx, ttx) for x, tx, _, ttx in moved_twice(3, 9)], shown=2)
+    assert found.metrics.keys() == {metric.key for metric in REPETITION_METRICS}
+    assert all(value == pytest.approx(0, abs=1e-5) for value in found.metrics.values())
+    assert list(found.views) == ["ψ", "Tψ", "T²ψ", "D τ² E(ψ)"] and all(len(view) == 2 for view in found.views.values())
+    torch.testing.assert_close(found.views["D τ² E(ψ)"], found.views["T²ψ"], atol=1e-4, rtol=0)
+    once = repeat_maps(make(), [(x, tx, tx) for x, tx, *_ in moved_twice(3, 9)])
+    assert once.metrics["repetition_error"] > 0.5
+
+
+def moved_twice(*sizes: int):
+    """Functions, the same under random shifts, those shifts, and the functions under these twice."""
+    generator = torch.Generator().manual_seed(1)
+    for size in sizes:
+        x, t = torch.randn(size, POINTS, CHANNELS, generator=generator), ACTION.sample(size, generator)
+        yield x, ACTION.act(x, t), t, ACTION.act(x, ACTION.compose(t, t))
 
 
 def test_the_relative_map_error_needs_other_observations():

@@ -30,17 +30,20 @@ from niso.experiments.homnist.presets import METHOD_SETTINGS, PRESETS, Architect
 from niso.experiments.homnist.published import PUBLISHED
 from niso.experiments.partial_views import PartialViews
 from niso.geometry import ACTIONS
-from niso.geometry.action import Transformations, composes
+from niso.geometry.action import Transformations, composes, powers
 from niso.geometry.occluders import Occluder, draw_occluder
 from niso.methods import methods_of
 from niso.methods.config import RETIRED
 from niso.methods.evaluation import (
     LATENT_METRICS,
     PAIR_METRICS,
+    REPETITION_METRICS,
     Operator,
     PairEvaluation,
+    Repetition,
     evaluate_pairs,
     learned_operator,
+    repeat_maps,
 )
 from niso.methods.method import Batches, Networks
 from niso.networks import ViTDecoder, ViTEncoder
@@ -90,6 +93,7 @@ class HomnistResult(Result):
     pairs: PairEvaluation
     operator: Operator | None
     partial: PartialViews | None = None
+    repetition: Repetition | None = None
 
 
 class Homnist(Experiment):
@@ -129,6 +133,7 @@ class Homnist(Experiment):
         Metric("accuracy_clean", "share of unperturbed test digits classified correctly", "higher"),
         *PAIR_METRICS,
         *LATENT_METRICS,
+        *REPETITION_METRICS,
         Metric(
             "accuracy_val", "accuracy on perturbed validation digits: training digits that nothing trained on", "higher"
         ),
@@ -292,6 +297,10 @@ class Homnist(Experiment):
             )
             metrics["accuracy_val"] = self.classify(perturbed).correct.double().mean().item()
             metrics["accuracy_clean_val"] = self.accuracy(self.validation_images, self.validation_labels)
+        repetition = None
+        if self.method.has_maps and composes(self.action):
+            repetition = repeat_maps(self.method, self.held_out_twice(config.evaluation_pairs))
+            metrics |= repetition.metrics
         curves = {"accuracy_by_strength": by_strength(scores), **pairs.curves}
         if config.occlusion is not None:
             covered = self.accuracy_by_covered_share(self.test_images, self.test_labels)
@@ -300,7 +309,8 @@ class Homnist(Experiment):
             if len(self.validation_labels):
                 covered = self.accuracy_by_covered_share(self.validation_images, self.validation_labels)
                 metrics["accuracy_covered_val"] = partial_views.mean_covered(covered)
-        return HomnistResult(metrics, scores, pairs, learned_operator(self.method), self.partial_views(), curves=curves)
+        operator, partial = learned_operator(self.method), self.partial_views()
+        return HomnistResult(metrics, scores, pairs, operator, partial, repetition, curves=curves)
 
     def partial_views(self) -> PartialViews | None:
         """A few test digits behind occluders; None where the run is not about occlusion."""
@@ -365,6 +375,16 @@ class Homnist(Experiment):
                 signed(self.test_images[place].to(self.device))[:, None] for place in (part, (part + 1) % total)
             )
             yield x, self.action.act(x, t), other, self.action.act(other, t)
+
+    def held_out_twice(self, count: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Batches of `count` test digits at most, under homographies, and under these twice."""
+        index = evenly(count, len(self.test_images))
+        generator = torch.Generator().manual_seed(step_seed(EVALUATION_SEED, 0, "twice"))
+        transformations = self.action.sample(len(index), generator)
+        for part, t in zip(index.split(BATCH), transformations.split(BATCH), strict=True):
+            x = signed(self.test_images[part.to(self.device)])[:, None]
+            once, twice = (self.action.act(x, power) for power in powers(self.action, t, 2))
+            yield x, once, twice
 
 
 def make_actions(name: str) -> tuple[Transformations, Transformations]:

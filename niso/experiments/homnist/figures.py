@@ -54,6 +54,7 @@ FIGURES = (
     lambda result: map_figures.seen_in_part(result.partial),
     digits,
     lambda result: map_figures.same_transformation(result.pairs, "digit", "homography"),
+    lambda result: map_figures.repeated(result.repetition),
     lambda result: map_figures.singular_values(result.pairs),
     lambda result: map_figures.eigenfunctions(result.operator),
     lambda result: map_figures.mask(result.operator, result.pairs.maps, "a few homographies"),

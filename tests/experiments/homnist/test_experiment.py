@@ -15,7 +15,7 @@ from niso.experiments.homnist.experiment import Homnist, Scores, spread_over_cla
 from niso.experiments.homnist.presets import PRESETS
 from niso.experiments.known import known
 from niso.methods import METHODS
-from niso.methods.evaluation import LATENT_METRICS, MASK_METRICS, PAIR_METRICS, evaluate_pairs
+from niso.methods.evaluation import LATENT_METRICS, MASK_METRICS, PAIR_METRICS, REPETITION_METRICS, evaluate_pairs
 from niso.results import Result
 from niso.runs import runner
 from niso.training import checkpoint
@@ -67,7 +67,9 @@ def test_the_head_leaves_the_backbone_as_it_is(train_phases, method):
     changed = [name for name in before if not torch.equal(before[name], after[name])]
     assert changed == (["basis"] if method.startswith("nft") else [])  # diagonalised between the phases
     result = experiment.evaluate()
-    of_maps = {metric.key for metric in (*PAIR_METRICS, *LATENT_METRICS)} - {"reconstruction_error"}
+    of_maps = {metric.key for metric in (*PAIR_METRICS, *LATENT_METRICS, *REPETITION_METRICS)} - {
+        "reconstruction_error"
+    }
     if experiment.method.mask() is None:
         of_maps -= {metric.key for metric in MASK_METRICS}
     always = {"accuracy", "accuracy_clean", "reconstruction_error", "test_images"}
@@ -344,6 +346,7 @@ def test_figures_stand_in_reading_order(drawn):
         "accuracy",
         "digits",
         "maps",
+        "repetition",
         "singular_values",
         "eigenfunctions",
         "mask",
@@ -354,8 +357,8 @@ def test_figures_stand_in_reading_order(drawn):
 @pytest.mark.parametrize(
     ("method", "names"),
     [
-        ("niso-no-operator", ["accuracy", "digits", "maps", "singular_values", "eigenfunctions", "mass"]),
-        ("nft", ["accuracy", "digits", "maps", "singular_values"]),
+        ("niso-no-operator", ["accuracy", "digits", "maps", "repetition", "singular_values", "eigenfunctions", "mass"]),
+        ("nft", ["accuracy", "digits", "maps", "repetition", "singular_values"]),
         ("autoencoder", ["accuracy", "digits"]),
     ],
 )
