@@ -248,7 +248,12 @@ class NeuralIsometry(Autoencoding):
     def decode(
         self, a: Float[Tensor, "batch rank channels"], spectrum: Spectrum | None = None
     ) -> Shaped[Tensor, "batch ..."]:
-        """Observations from coefficients, after spectral dropout where that is on."""
+        """Observations from coefficients, after spectral dropout where that is on.
+
+        Raises:
+            TypeError: not a tensor of floating-point numbers.
+            ValueError: coefficients that are not (batch, rank, channels).
+        """
         spectrum = spectrum or self.spectrum()
         check_tensors(sizes={"rank": len(spectrum.eigenvalues)}, a=(a, "batch rank channels"))
         return self._decode(self.dropout(a, spectrum.eigenvalues), spectrum)
@@ -267,6 +272,18 @@ class NeuralIsometry(Autoencoding):
         """Maps τ_Ω from x to tx (paper eq. 8).
 
         torch.export accepts it with a batch of any size, unless `mask` is "exact".
+
+        Args:
+            x, tx: observations and transformed ones, as many.
+            spectrum: to solve in, where it has been computed already.
+
+        Returns:
+            A map for each pair.
+
+        Raises:
+            TypeError: observations that are not tensors.
+            ValueError: observations of different shapes, or latents that do not fit the spectrum.
+            FloatingPointError: NaN or infinite latents.
         """
         _check_views(x, tx)
         spectrum = spectrum or self.spectrum()
