@@ -48,9 +48,8 @@ class Reading(Strict):
     """Gigabytes up to which pictures are kept in memory, and arrays on the device."""
 
     def __post_init__(self) -> None:
-        require(self, "size", "skip", "memory", positive=True)
-        if self.size == 1:
-            raise ValueError("size must be at least 2, got 1")
+        require(self, "skip", "memory", positive=True)
+        require(self, "size", positive=True, least=2)
         require(self, "crops")
 
 

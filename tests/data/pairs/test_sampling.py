@@ -157,6 +157,17 @@ def test_every_transformation_acts_on_images_of_any_shape(name):
     assert isinstance(action, Action) == (name != "elastic")
 
 
+@pytest.mark.parametrize("shape", [(3, 1, 1), (3, 1, 8), (1, 8, 1)])
+def test_images_of_one_pixel_are_not_turned(shape):
+    for name in ("rotation", "affine", "homography"):
+        with pytest.raises(InputError, match=f"{name} acts on images of 2×2 pixels or more, and these are "):
+            make_transformations(name, "images", shape)
+    for name in ("shift", "colour"):
+        x = torch.rand(4, *shape) * 2 - 1
+        action = make_transformations(name, "images", shape)
+        assert action.act(x, action.sample(4)).isfinite().all()
+
+
 def test_signals_are_warped_in_groups_and_those_of_one_recording_stay_together():
     data = paired("warp", x=signals(60, 16), source=np.arange(60) // 6)
     assert data.grouped and data.views == 2 and data.sample(8, group=4)[1].shape == (8, 16, 1)

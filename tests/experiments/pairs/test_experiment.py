@@ -267,12 +267,17 @@ def test_what_does_not_fit_is_refused(refused, tmp_path):
     assert "does not take signals" in refused(*words, "--architecture", "vit")
     assert "go together" in refused(*words, "--encoder", "mine:Encoder")
     assert "does not exist" in refused("run", "pairs", "--data", tmp_path / "nothing")
+    assert "evaluation_pairs must be at least 2, got 1" in refused(*words, "--evaluation-pairs", "1")
     odd = arrays(tmp_path / "odd.npz", 3, 41, 37)
     message = refused("run", "pairs", "--data", odd, "--out", tmp_path / "run")
     assert "cannot be divided" in message and "to multiples of 2," in message
     large = arrays(tmp_path / "large.npz", 1, 600, 9)
     message = refused("run", "pairs", "--data", large, "--out", tmp_path / "run")
     assert "to multiples of 8," in message
+    np.savez(tmp_path / "thin.npz", x=np.random.default_rng(0).random((30, 3, 1, 8)))
+    words[3] = tmp_path / "thin.npz"
+    assert "these are 1×8: choose shift" in refused(*words, "--transform", "rotation")
+    assert not (tmp_path / "run").exists()
 
 
 NETWORKS = """
