@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, replace
@@ -163,6 +164,10 @@ def _train_and_evaluate(
     times.end("start")
     with together():
         finished = folder.finished
+        begun = any((folder.path / "checkpoints").glob("*.safetensors"))
+        if fabric.is_global_zero and begun and not folder.facts:
+            lacks = f"{folder.path} has no run.json: whether its data is what it was trained on cannot be seen"
+            warnings.warn(lacks, stacklevel=2)
         if fabric.is_global_zero and training and not finished:
             _write_facts(folder, settings, kind, fabric)
         torch.manual_seed(step_seed(settings.seed, 0, "initialisation"))
@@ -179,7 +184,6 @@ def _train_and_evaluate(
             _check_split(folder, drawn)
             if training and drawn:
                 # networks and scaling stay as they were when training began
-                begun = any((folder.path / "checkpoints").glob("*.safetensors"))
                 folder.write("facts", {**drawn, **folder.facts} if begun else {**folder.facts, **drawn})
     totals: dict[str, float] = {"steps": 0, "seconds": 0.0}
     before = 0.0  # seconds of training that an interrupted command did
