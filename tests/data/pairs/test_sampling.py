@@ -76,6 +76,8 @@ def test_a_part_that_would_be_empty_is_refused():
         InputError, match="DATA: fewer than two observations are left to train on that occur in no other part"
     ):
         paired(x=same, tx=signals())
+    with pytest.raises(InputError, match="DATA: all observations are equal: give some that differ"):
+        paired(x=same, tx=same)
     with pytest.raises(InputError, match="observations of 2 sources are left to train on: give more sources"):
         paired("shift", x=signals(), source=np.arange(40) % 2)
 
