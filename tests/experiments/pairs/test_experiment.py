@@ -59,12 +59,23 @@ def test_arrays(run, tmp_path):
 
 def test_a_class_without_an_observation_to_train_on_is_named(run, tmp_path):
     label = np.array(["cat", "dog"] * 12)
-    with np.load(arrays(tmp_path / "pairs.npz", 16, 2)) as columns:
+    source = np.arange(24)  # which decides what is held out, whatever the labels are
+    with np.load(arrays(tmp_path / "pairs.npz", 16, 2, source=source)) as columns:
         held_out = split(make_table("pairs", dict(columns), Reading()), PairsConfig.validation, PairsConfig.test).test
     label[held_out[0]] = "emu"
-    _, err, folder = run(arrays(tmp_path / "pairs.npz", 16, 2, label=label))
+    _, err, folder = run(arrays(tmp_path / "pairs.npz", 16, 2, label=label, source=source))
     words = "no observation of emu to train on, so none is recognised"
     assert words in err and f"! classes: {words}" in "".join(json.loads((folder / "run.json").read_text())["notes"])
+
+
+def test_extreme_values_are_named_before_what_they_cause(run, tmp_path):
+    x = np.random.default_rng(0).standard_normal((40, 16, 2)).astype(np.float32)
+    train = split(make_table("pairs", {"x": x, "tx": np.roll(x, 1, 1)}, Reading()), 0.1, 0.1).train
+    x[train[0], 0, 0] = 1e20
+    np.savez(tmp_path / "pairs.npz", x=x, tx=np.roll(x, 1, 1))
+    _, err, folder = run(tmp_path / "pairs.npz", "--architecture", "pointwise")
+    assert "and a few far off: clip or remove those" in err
+    assert "extreme values: nearly all values of channel 0" in json.loads((folder / "run.json").read_text())["notes"][0]
 
 
 def test_data_that_has_grown_is_refused(run, refused, niso, tmp_path):
