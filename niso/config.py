@@ -141,9 +141,7 @@ def overlaid(config: Any, changes: Mapping[str, Any]) -> Any:
     return replace(config, **nested)
 
 
-def require(
-    config: object, *names: str, positive: bool = False, least: int = 0, most: float = math.inf
-) -> None:
+def require(config: object, *names: str, positive: bool = False, least: int = 0, most: float = math.inf) -> None:
     """Check that settings are numbers ≥ 0 (or > 0), at least `least` and at most `most`; or None where they may be.
 
     Raises:
