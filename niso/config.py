@@ -145,8 +145,8 @@ def overlaid(config: Any, changes: Mapping[str, Any]) -> Any:
     return replace(config, **nested)
 
 
-def require(config: object, *names: str, positive: bool = False, most: float = math.inf) -> None:
-    """Check that settings are numbers ≥ 0 (or > 0), and at most `most`; or None where they may be.
+def require(config: object, *names: str, positive: bool = False, least: int = 0, most: float = math.inf) -> None:
+    """Check that settings are numbers ≥ 0 (or > 0), at least `least` and at most `most`; or None where they may be.
 
     Raises:
         ValueError: one is not; the message names it.
@@ -156,6 +156,8 @@ def require(config: object, *names: str, positive: bool = False, most: float = m
             continue
         if not value >= 0 or (positive and value == 0):  # NaN is neither
             raise ValueError(f"{name} must {'be positive' if positive else 'not be negative'}, got {value}")
+        if value < least:
+            raise ValueError(f"{name} must be at least {least}, got {value}")
         if value > most or value == math.inf:
             raise ValueError(f"{name} must be {'finite' if value == math.inf else f'at most {most:g}'}, got {value}")
 

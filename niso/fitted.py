@@ -204,13 +204,16 @@ class Fitted:
             raise TypeError(f"{self.settings.method} has no isometries, and so no invariants: take coefficients")
         return self._like(x, inner_products(self._encoded(x)))
 
-    def read(self, path: str | Path) -> Observed:
-        """Observations for the model: of an array file (x), a picture, or a folder of either.
+    def read(self, path: str | Path, view: str = "x") -> Observed:
+        """Observations for the model: of an array file, a picture, or a folder of either.
+
+        Args:
+            view: which array of a file that holds several: x, or tx.
 
         Raises:
             InputError: they cannot be read, or are not what the model takes.
         """
-        read = read_observations(Path(path), self.shape, self.scaling == BYTES, self._channels_first, self._hides)
+        read = read_observations(Path(path), self.shape, self.scaling == BYTES, self._channels_first, self._hides, view)
         if not len(read.values):
             raise InputError(f"{path} holds no observations")
         try:

@@ -37,8 +37,8 @@ def load(
 
     Args:
         path: a finished run folder of any experiment with one spectrum; its weights.safetensors; a folder of
-            `Fitted.save`; the name of a model that comes with niso, see `niso models`, where no such folder is there;
-            or "hf://owner/name" on the Hugging Face Hub, perhaps with "@revision".
+            `Fitted.save`, or either of its files; the name of a model that comes with niso, see `niso models`, where no
+            such folder is there; or "hf://owner/name" on the Hugging Face Hub, perhaps with "@revision".
         encoder, decoder: your own modules, where the model was trained with such ones.
         device: where it is to compute.
 
@@ -78,8 +78,10 @@ def model_folder(path: str | Path) -> Path:
     """
     if str(path).startswith(SCHEME):
         return repository.download(str(path))
+    if not str(path):
+        raise InputError("no model is named: give a run folder, or the name of a model that comes with niso")
     place = Path(path)
-    folder = place.parent if place.is_file() and place.name in (WEIGHTS, MODEL) else place
+    folder = place.parent if place.is_file() and place.name in (WEIGHTS, MODEL, CONFIG) else place
     if (folder / "config.yaml").is_file() or is_saved(folder):
         return folder
     if str(path) in bundled.names():

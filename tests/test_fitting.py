@@ -169,6 +169,11 @@ def test_progress_is_silent_where_it_is_not_wanted(capsys):
         ({"seed": -1}, "seed must be a whole number from 0 on, not -1"),
         ({"skip": 3}, "skip has no effect, leave it out: it is not for a file .npz"),
         ({"tx": np.ma.masked_greater(shifted()[1], 1)}, "some values of tx are masked"),
+        ({"evaluation_pairs": 1}, "evaluation_pairs must be at least 2, got 1"),
+        (
+            {"x": np.random.rand(30, 3, 1, 8), "tx": None, "transform": "affine"},
+            "of 2×2 pixels or more, and these are 1×8",
+        ),
         ({"x": [[1.0], [2.0, 3.0]]}, "arrays must be alike"),
         ({"x": 3, "tx": None}, "x must be an array"),
         ({"x": [1, 2], "tx": None}, "must be pairs .*; of single observations give an array"),

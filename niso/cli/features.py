@@ -18,7 +18,8 @@ class Options:
     """Write what the model of a finished run makes of observations to an .npz file.
 
     It holds `coefficients` (n, rank, channels) and, where maps are isometries, `invariants` (n, features), which
-    isometries do not change; `eigenvalues` of the operator; `names` of pictures, or `label`, where DATA has them.
+    isometries do not change; `eigenvalues` of the operator; `names` of pictures; `label`, where DATA has it or is
+    pictures in folders of classes.
     """
 
     examples: ClassVar[dict[str, str]] = {

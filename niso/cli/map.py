@@ -19,7 +19,9 @@ class Options:
 
     The .npz file holds `tau` (n, rank, rank), a map for each pair, the `eigenvalues` of the operator where there is
     one, `error` (n,), ‖τa − b‖² / ‖b‖², and `applied`, C as it would look transformed. Pictures of C are also written
-    as PNG files beside it.
+    as PNG files beside it. `names` and `applied_names` are those of the pictures of A and C.
+
+    Arrays go together row by row; folders of pictures by their names without extension, which must be the same in both.
     """
 
     examples: ClassVar[dict[str, str]] = {
@@ -34,9 +36,10 @@ class Options:
     """Observations as the run was trained on: an array file (.npz or .safetensors with x, or .npy), a picture, or a
     folder of pictures."""
     second: Annotated[Path, Positional, arg(metavar="B")]
-    """The same transformed, as many."""
+    """The same transformed, as many; of one file with x and tx that is given twice, tx."""
     apply: Path | None = None
-    """Observations to transform: any number with a single map, or one for each map."""
+    """C, observations to transform: any number with a single map, or one for each map, in a folder with the names of
+    A's."""
     out: Annotated[Path, arg(aliases=["-o"])] = Path("map.npz")
     """The .npz file to write."""
 
@@ -44,9 +47,10 @@ class Options:
         check_observed(self.run, self.out, self.first, self.second, self.apply)
 
     def __call__(self) -> None:
+        import numpy as np
         import torch
 
-        from niso.data.pairs.observations import picture_paths, write_pictures
+        from niso.data.pairs.observations import matched, picture_paths, write_pictures
         from niso.files import write_arrays
         from niso.loading import load
         from niso.metrics import equivariance_error
@@ -55,11 +59,15 @@ class Options:
         fitted = load(self.run)
         if not fitted.method.has_maps:
             raise InputError(f"{self.run} was trained by {fitted.settings.method}, which has no maps")
-        x, tx = fitted.read(self.first), fitted.read(self.second)
+        x, tx = fitted.read(self.first), fitted.read(self.second, self._view())
+        other = None if self.apply is None else fitted.read(self.apply)
+        if self.apply is None or other is None or len(x.values) == 1:
+            x, tx = matched((self.first, x), (self.second, tx))
+        else:
+            x, tx, other = matched((self.first, x), (self.second, tx), (self.apply, other))
         if len(x.values) != len(tx.values):
             numbers = f"{counted(len(x.values), 'observation')} and {self.second} {len(tx.values)}"
             raise InputError(f"{self.first} has {numbers}: give as many of both")
-        other = None if self.apply is None else fitted.read(self.apply)
         if other is not None and len(x.values) not in (1, len(other.values)):
             raise InputError(
                 f"{self.apply} has {counted(len(other.values), 'observation')} for {len(x.values)} maps: give one for "
@@ -75,9 +83,18 @@ class Options:
             arrays["eigenvalues"] = spectrum.eigenvalues.numpy()
         if other is not None:
             arrays["applied"] = fitted.transport(other.values, tau)
+        for key, names in (("names", x.names), ("applied_names", other.names if other is not None else ())):
+            if names:
+                arrays[key] = np.array(names)
         write_arrays(self.out, arrays)
         size = "×".join(map(str, tau.shape[1:]))
         print(f"{counted(len(tau), 'map')} of {size} in {self.out}; ‖τa − b‖² / ‖b‖² is {error.mean():.3g}")
         if pictures:
             write_pictures(pictures, arrays["applied"])
             print(*pictures, sep="\n")
+
+    def _view(self) -> str:
+        """What is read of B: x, or tx where B is the file of A and has that, too."""
+        from niso.data.pairs.observations import holds
+
+        return "tx" if self.second.samefile(self.first) and holds(self.second, "tx") else "x"

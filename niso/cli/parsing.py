@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields, is_dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hints
 
@@ -58,7 +59,8 @@ def check_observed(run: str, out: Path, *data: Path | None) -> None:
 
 
 def check_pictures(pictures: Iterable[Path], out: Path, *data: Path | None) -> None:
-    """Refuse pictures to write beside `out` that are read, or that are there while `out` is not: another's.
+    """Refuse pictures to write beside `out` that are read, or would be by the next call, for they lie in a folder that
+    is, or that are there while `out` is not: another's.
 
     Raises:
         InputError: one is.
@@ -66,7 +68,9 @@ def check_pictures(pictures: Iterable[Path], out: Path, *data: Path | None) -> N
     read = [path.resolve() for path in data if path is not None]
     for picture in pictures:
         place = picture.resolve()
-        if picture.exists() and (not out.exists() or place in read or place.parent in read):
+        if folder := next((path for path in read if path.is_dir() and path in place.parents), None):
+            raise InputError(f"--out {out} would write pictures into {folder}, which is read: choose another folder")
+        if picture.exists() and (not out.exists() or place in read):
             raise InputError(f"--out {out} would overwrite {picture}, which is there: choose another file")
 
 
@@ -149,7 +153,7 @@ def refuse_unread(named: Mapping[str, str], unread: Sequence[Mapping[str, str]])
     Args:
         named: the options that the call names, see `named_options`.
         unread: for each of the runs that the call asks for, the settings that it does not read, or groups of them, and
-            why. An option is refused where no run reads it.
+            why, perhaps followed by "; " and what to add for it to be read. An option is refused where no run reads it.
 
     Raises:
         InputError: the first such option.
@@ -160,7 +164,8 @@ def refuse_unread(named: Mapping[str, str], unread: Sequence[Mapping[str, str]])
             for one in unread
         ]
         if None not in reasons:
-            raise InputError(f"{flag} has no effect, leave it out: {reasons[0]}")
+            why, _, remedy = str(reasons[0]).partition("; add ")
+            raise InputError(f"{flag} has no effect, {f'add {remedy}, or ' if remedy else ''}leave it out: {why}")
 
 
 def _call_tyro(kind: type, program: str, arguments: Sequence[str], **settings: Any) -> Any:
@@ -208,19 +213,33 @@ def _error_line(event: Any, kind: type, program: str, arguments: Sequence[str]) 
             expected = [words.get(word, word) for word in str(argument.lowered.metavar).split("|")]
             return f"{flag} must be {' or '.join(reversed(expected))}"
         case "InstantiationFailure":
-            return _with_its_group(str(event.message), given)
+            return _with_its_group(str(event.message), arguments)
     return ""
 
 
-def _with_its_group(message: str, given: Sequence[str]) -> str:
+def _with_its_group(message: str, arguments: Sequence[str]) -> str:
     """What a dataclass says of its field, with the group that it is in, as `head.` of `--head.steps`.
 
-    tyro does not tell which group it was: a field of that name must be given in one group alone.
+    tyro does not tell which group it was: of several options of that name, it is the one with the value refused.
     """
-    name = message.partition(" ")[0]
-    options = {flag.lstrip("-").replace("-", "_") for flag in given}
+    name, got = message.partition(" ")[0], message.rpartition("got ")[2]
+    options = dict[str, str]()
+    for word, following in pairwise([*arguments, ""]):
+        flag, equals, value = word.partition("=")
+        if flag.startswith("--"):
+            options[flag.lstrip("-").replace("-", "_")] = value if equals else following
     matching = [option for option in options if option.rpartition(".")[2] == name]
-    return message.replace(name, matching[0], 1) if len(matching) == 1 else message
+    if len(matching) > 1:
+        matching = [option for option in matching if _equal(options[option], got)]
+    return message.replace(name, matching[0], 1) if matching else message
+
+
+def _equal(one: str, other: str) -> bool:
+    """Whether two words are the same, or the same number."""
+    try:
+        return float(one) == float(other)
+    except ValueError:
+        return one == other
 
 
 def _name(argument: Any) -> str:

@@ -121,7 +121,10 @@ CHECKS = (
         NOTHING,
         False,
         "identity_error",
-        (Remedy("see whether the second view is the transformed one"),),
+        (
+            Remedy("see whether the second view is the transformed one"),
+            Remedy("clip or remove values that are far off, by which all others are scaled to nearly 0"),
+        ),
     ),
     Check(
         "predictions beat doing nothing",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -164,13 +165,17 @@ def _train_and_evaluate(
     times.end("start")
     with together():
         finished = folder.finished
+        begun = any((folder.path / "checkpoints").glob("*.safetensors"))
+        if fabric.is_global_zero and begun and not folder.facts:
+            lacks = f"{folder.path} has no run.json: whether its data is what it was trained on cannot be seen"
+            warnings.warn(lacks, stacklevel=2)
         if fabric.is_global_zero and training and not finished:
             _write_facts(folder, settings, fabric)
         torch.manual_seed(step_seed(settings.seed, 0, "initialisation"))
         words = settings.config, settings.method, settings.seed, settings.data_dir, fabric.device
         experiment = (make or kind)(*words, lambda: network_precision(fabric)())  # of the fabric that is chosen below
         if fabric.is_global_zero:
-            _introduce(experiment, folder, training)
+            _introduce(experiment, folder, training, begun)
     totals: dict[str, float] = {"steps": 0, "seconds": 0.0}
     before = 0.0  # seconds of training that an interrupted command did
     trained, seen = False, list[str]()
@@ -227,7 +232,7 @@ def _train_and_evaluate(
     return metrics
 
 
-def _introduce(experiment: Experiment, folder: Run, training: bool) -> None:
+def _introduce(experiment: Experiment, folder: Run, training: bool, begun: bool) -> None:
     """Say what was chosen, and record the facts of the data; InputError where these have changed since."""
     if training and experiment.announcement:
         say(f"{experiment.name}: {experiment.announcement}")
@@ -235,7 +240,6 @@ def _introduce(experiment: Experiment, folder: Run, training: bool) -> None:
     _check_split(folder, drawn)
     if training and drawn:
         # networks and scaling stay as they were when training began
-        begun = any((folder.path / "checkpoints").glob("*.safetensors"))
         folder.write("facts", {**drawn, **folder.facts} if begun else {**folder.facts, **drawn})
 
 

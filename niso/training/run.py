@@ -317,7 +317,11 @@ class Run:
         return self.path / FILES[part] if self.record is None else self.path
 
     def _remedy(self, part: str) -> str:
-        return "remove it" if part == "facts" else f"run `niso evaluate {in_shell(self.path)}`"
+        return (
+            "restore it from a copy, or start a new run"
+            if part == "facts"
+            else f"run `niso evaluate {in_shell(self.path)}`"
+        )
 
 
 def is_sweep(path: Path) -> bool:

@@ -1,5 +1,7 @@
 """`niso features`: pictures and arrays in, an .npz file out."""
 
+import shutil
+
 import numpy as np
 
 import niso as library
@@ -16,6 +18,20 @@ def test_features_of_pictures(niso, model_folder, model_pictures, tmp_path):
         np.testing.assert_array_equal(written["coefficients"], fitted.encode(x))
         np.testing.assert_array_equal(written["invariants"], fitted.invariants(x))
         np.testing.assert_array_equal(written["eigenvalues"], fitted.spectrum.eigenvalues)
+
+
+def test_folders_of_classes_label_their_pictures(niso, model_folder, model_pictures, tmp_path):
+    for name in ("cat/1.png", "cat/2.png", "dog/1.png", "dog/more/2.png"):
+        (tmp_path / "all" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(model_pictures / "a.png", tmp_path / "all" / name)
+    assert niso("features", model_folder, tmp_path / "all", "-o", tmp_path / "f.npz").status == 0
+    with np.load(tmp_path / "f.npz") as written:
+        assert written["label"].tolist() == ["cat", "cat", "dog", "dog"]
+    shutil.copytree(tmp_path / "all", tmp_path / "parts" / "train")
+    shutil.copytree(tmp_path / "all", tmp_path / "parts" / "test")
+    assert niso("features", model_folder, tmp_path / "parts", "-o", tmp_path / "g.npz").status == 0
+    with np.load(tmp_path / "g.npz") as written:
+        assert "label" not in written and len(written["names"]) == 8
 
 
 def test_features_of_arrays_with_labels_and_of_a_run(niso, model_folder, finished, tmp_path):

@@ -148,6 +148,9 @@ def test_help_all_shows_the_values_of_the_preset(niso):
         ([*TORUS, "--steps"], "--steps"),
         ([*TORUS, "--steps", "-3"], "steps must be positive, got -3"),
         ([*TORUS, "--steps", "0"], "steps must be positive"),
+        ("run homnist --steps 2 --head.steps 0".split(), "niso: head.steps must be positive, got 0"),
+        ("run homnist --steps=0 --head.steps 2".split(), "niso: steps must be positive, got 0"),
+        ("run homnist --learning-rate 1 --head.learning-rate=0".split(), "niso: head.learning_rate must be positive"),
         ([*TORUS, "--steps", "many"], "--steps must be a whole number"),
         ([*TORUS, "--steps", "1.5"], "--steps must be a whole number"),
         ([*TORUS, "--learning-rate", "big"], "--learning-rate must be a number"),
@@ -179,7 +182,7 @@ def test_wrong_calls(refused, words, message, tmp_path, monkeypatch):
 
 
 UNREAD = {
-    "homnist --data-dir DOES-NOT-EXIST": "has no effect, leave it out: --digits embedded come with a library",
+    "homnist --data-dir DOES-NOT-EXIST": "--data-dir has no effect, add --digits mnist to read it, or leave it out",
     "homnist --methods all --data-dir X": "--data-dir has no effect",
     "homnist --confidence given": "without --occlusion nothing is covered, and all points are seen",
     "pose --confidence given": "without --occlusion nothing is covered, and all points are seen",
@@ -200,7 +203,7 @@ UNREAD = {
     "pose --equivariance 0.2": "--relative-equivariance, here 0.03, replaces it",
     "pose --quality 0.3": "it is for CO3Dv2, which is not given by --data-dir",
     "pose --data-dir X --split-file Y --held-out 0.3": "--split-file replaces it",
-    "pose --data-dir X --clips 3": "--data-dir replaces the rendered clips; add --rendered",
+    "pose --data-dir X --clips 3": "--clips has no effect, add --rendered to mix them, or leave it out",
     "pose --method vit --steps 30": "the method vit does not read it",
     "pose --method dinov2 --transformer.encoder-blocks 2": "the method dinov2 does not read it; vit does",
     "pose --dinov2 X": "the method niso does not read it; dinov2 does",
@@ -227,7 +230,8 @@ UNREAD = {
 def test_an_option_that_would_change_nothing_is_refused(call):
     with pytest.raises(InputError) as error:
         parse_run(call.split())
-    assert UNREAD[call] in str(error.value) and "has no effect, leave it out: " in str(error.value)
+    line = str(error.value)
+    assert UNREAD[call] in line and "has no effect, " in line and "leave it out: " in line
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import shutil
 
 import numpy as np
+import pytest
 from PIL import Image
 
 import niso as library
@@ -49,6 +50,58 @@ def test_a_map_for_each_pair_of_arrays(niso, model_folder, tmp_path):
     assert done.status == 0 and "3 maps of 4×4" in done.out
     with np.load(tmp_path / "m.npz") as written:
         assert written["tau"].shape == (3, 4, 4) and "applied" not in written
+
+
+def test_folders_of_pictures_go_together_by_name(niso, refused, model_folder, model_pictures, tmp_path):
+    def folder(name, *pictures):
+        (tmp_path / name).mkdir()
+        for picture, number in pictures:
+            with Image.open(model_pictures / ("a.png", "more/b.png", "more/c.png")[number]) as image:
+                image.save(tmp_path / name / picture)
+        return tmp_path / name
+
+    # "n.c.png" comes before "n.png" and after "n.bmp"
+    one, other = folder("A", ("n.png", 0), ("n.c.png", 1)), folder("B", ("n.bmp", 1), ("n.c.png", 2))
+    third, lacking = folder("C", ("n.bmp", 2), ("n.c.bmp", 0)), folder("D", ("n.png", 0), ("m.png", 0))
+    out = tmp_path / "m.npz"
+    assert niso("map", model_folder, one, other, "--apply", third, "-o", out).status == 0
+    fitted = library.load(model_folder)
+    a, b, c = (fitted.read(model_pictures).values[[*order]] for order in ((1, 0), (2, 1), (0, 2)))
+    with np.load(out) as written:
+        assert written["names"].tolist() == ["n.c.png", "n.png"]
+        assert written["applied_names"].tolist() == ["n.c.bmp", "n.bmp"]
+        np.testing.assert_array_equal(written["tau"], fitted.map(a, b))
+        np.testing.assert_array_equal(written["applied"], fitted.transport(c, written["tau"]))
+    words = ["map", model_folder, one, lacking, "-o", tmp_path / "l.npz"]
+    assert f"{lacking}/m.png has no picture of the same name in {one}/: add or remove it" in refused(*words)
+    words[3] = other
+    assert "D/m.png has no picture of the same name in " in refused(*words, "--apply", lacking)
+    words[2:4] = [one / "n.png", other / "n.bmp"]
+    assert niso(*words, "--apply", lacking).status == 0  # a single map
+    folder("E", ("n.png", 0), ("n.bmp", 1))
+    assert "holds two pictures named n: rename one" in refused("map", model_folder, tmp_path / "E", one)
+
+
+def test_a_file_that_is_given_twice_has_both_views(niso, model_folder, tmp_path):
+    x, tx = np.random.default_rng(0).integers(256, size=(2, 3, 3, 8, 8)).astype(np.uint8)
+    np.savez(tmp_path / "both.npz", x=x, tx=tx)
+    np.savez(tmp_path / "x.npz", x=x)
+    fitted = library.load(model_folder)
+    for name, second in (("both", tx), ("x", x)):
+        file = tmp_path / f"{name}.npz"
+        assert niso("map", model_folder, file, file, "-o", tmp_path / "m.npz").status == 0
+        with np.load(tmp_path / "m.npz") as written:
+            np.testing.assert_array_equal(written["tau"], fitted.map(x, second))
+
+
+@pytest.mark.parametrize("place", ["A/m.npz", "A/below/m.npz"])
+def test_pictures_are_not_written_into_a_folder_that_is_read(refused, model_folder, model_pictures, tmp_path, place):
+    shutil.copytree(model_pictures, tmp_path / "A")
+    (tmp_path / "A" / "below").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    words = ["map", model_folder, *[model_pictures / "a.png"] * 2, "--apply", tmp_path / "A", "-o", tmp_path / place]
+    assert f"would write pictures into {tmp_path / 'A'}, which is read: choose another folder" in refused(*words)
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_what_does_not_go_together_is_refused(refused, model_folder, model_pictures, tmp_path):

@@ -229,6 +229,12 @@ def test_a_scaling_of_other_channels_is_refused(fitted, tmp_path, name, value):
         niso.load(tmp_path / "model")
 
 
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_saved_model_is_loaded_by_either_of_its_files(fitted, tmp_path, name):
+    folder = fitted[0].save(tmp_path / "model")
+    assert niso.load(folder / name).facts == niso.load(folder).facts
+
+
 def test_a_model_that_cannot_be_written_leaves_nothing(fitted, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -243,5 +249,7 @@ def test_what_is_no_model_is_refused(tmp_path, fitted):
     for path, message in ((tmp_path, "neither config.yaml nor config.json"), (tmp_path / "x", "no such folder")):
         with pytest.raises(InputError, match=message):
             niso.load(path)
+    with pytest.raises(InputError, match="no model is named: give a run folder"):
+        niso.load("")
     with pytest.raises(InputError, match="leave encoder and decoder out"):
         niso.load(fitted[0].save(tmp_path / "m"), encoder=nn.Identity(), decoder=nn.Identity())

@@ -1,6 +1,7 @@
 """A run whose config.yaml was edited: it trains on, or says why it cannot."""
 
 import shutil
+import warnings
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -150,6 +151,19 @@ def test_photographs_that_are_split_in_another_way_are_refused(niso, small, imag
     assert "its data has changed since it was trained" in refused("evaluate", tmp_path / "run")
     (folder / "00.png").unlink()
     assert niso("evaluate", tmp_path / "run").status == 0
+
+
+@pytest.mark.parametrize("command", ["resume", "evaluate"])
+def test_a_run_without_its_facts_says_that_its_data_cannot_be_compared(finished, niso, command):
+    (finished / "run.json").unlink()
+    if command == "resume":
+        (finished / "metrics.json").unlink()
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        result = niso(command, finished)
+    assert result.status == 0 and "its data is what it was trained on cannot be seen" in result.err
+    assert result.err.count("niso: warning: ") == 1
+    assert "warning" not in niso(command, finished).err
 
 
 def test_a_run_that_is_to_be_trained_further_is_not_loaded(finished):

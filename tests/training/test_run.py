@@ -76,7 +76,7 @@ def test_opening_what_is_no_run(tmp_path):
 @pytest.mark.parametrize("damage", [b"", b"{", b"\xff\xfe", b"[1"])
 def test_damaged_json_names_its_remedy(tmp_path, damage):
     run = Run.create(tmp_path, {})
-    for name, remedy in {"metrics.json": "niso evaluate", "run.json": "remove it"}.items():
+    for name, remedy in {"metrics.json": "niso evaluate", "run.json": "restore it from a copy"}.items():
         (tmp_path / name).write_bytes(damage)
         with pytest.raises(InputError, match=rf"cannot read .*{name}.*{remedy}"):
             _ = run.metrics if name == "metrics.json" else run.facts
@@ -85,7 +85,7 @@ def test_damaged_json_names_its_remedy(tmp_path, damage):
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
-        ({"metrics": [1]}, "metrics must be an object: remove it"),
+        ({"metrics": [1]}, "metrics must be an object: restore it from a copy, or start a new run"),
         ({"metric_descriptions": "none"}, "metric_descriptions must be an object"),
         ({"targets": 3}, "targets must be an object"),
         ({"notes": "all is well"}, "notes must be a list"),

@@ -45,7 +45,10 @@ class ClipReader(Reader):
     @classmethod
     def read(cls, path: Path, reading: Reading, size: int) -> Table:
         frames, clip, problems = list[np.ndarray](), list[int](), list[str]()
-        for footage in find_footage(path):
+        found = find_footage(path)
+        if len(found) > 1 and all(footage.kind == "frames" for footage in found):
+            problems.append("each folder is taken for a clip: are these classes? give --transform")
+        for footage in found:
             images, problem = _frames(footage, size)
             if problem:
                 problems.append(problem)
@@ -56,7 +59,7 @@ class ClipReader(Reader):
             clip += [len(frames)] * len(images)
             frames.append(images)
         if len(clip) < FEWEST:
-            reason = f" ({problems[0]})" if problems else ""
+            reason = f" ({'; '.join(problems[:2])})" if problems else ""
             raise InputError(
                 f"{path} holds {len(clip)} frames that can be paired: at least {FEWEST} are needed{reason}"
             )

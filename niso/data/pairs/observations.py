@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
-from niso.data.pairs.arrays import array_files, columns_of
+from niso.data.pairs.arrays import ArrayReader, array_files, columns_of
+from niso.data.pairs.paired import by_name, check_same_names
+from niso.data.pairs.pictures import classes_of
 from niso.data.pairs.squares import read_pictures
-from niso.data.pairs.table import check_finite, check_numbers
+from niso.data.pairs.table import Reading, check_finite, check_numbers
 from niso.data.photographs import EXTENSIONS, pictures_in
 from niso.errors import InputError
 from niso.files import write_atomically
@@ -29,33 +32,40 @@ class Observed:
     Attributes:
         values: (n, …) numbers, perhaps memory-mapped.
         names: of pictures, relative to their folder; empty for arrays.
-        label: (n,) classes, where arrays have them.
+        label: (n,) classes, where arrays have them or folders of pictures are classes.
     """
 
     values: np.ndarray
     names: tuple[str, ...] = ()
     label: np.ndarray | None = None
 
+    def taken(self, places: Sequence[int]) -> Observed:
+        """The pictures at these places, in this order."""
+        label = None if self.label is None else self.label[places]
+        return Observed(self.values[places], tuple(self.names[place] for place in places), label)
+
 
 def read_observations(
-    path: Path, shape: tuple[int, ...], of_bytes: bool, images: bool, hides: bool = False
+    path: Path, shape: tuple[int, ...], of_bytes: bool, images: bool, hides: bool = False, view: str = "x"
 ) -> Observed:
     """Observations for a model.
 
     Args:
-        path: an array file, with x where it holds several arrays; a folder of .npy; a picture or a folder of pictures.
+        path: an array file, with `view` where it holds several arrays; a folder of .npy; a picture or a folder of
+            pictures.
         shape: of one observation, as the model takes them.
         of_bytes: whether the model takes values 0 … 255.
         images: whether it takes images.
         hides: whether NaN stands for what is not seen.
+        view: which of several arrays, x or tx.
 
     Raises:
         InputError: they cannot be read, or are not what the model takes; one line says why.
     """
     if not path.exists():
         raise InputError(f"{path} does not exist: give an array file, a picture, or a folder of pictures")
-    if path.suffix.lower() in ARRAYS or (path.is_dir() and array_files(path)):
-        return _arrays(path, hides)
+    if _of_arrays(path):
+        return _arrays(path, hides, view)
     files = [path] if path.suffix.lower() in EXTENSIONS else pictures_in(path) if path.is_dir() else []
     if not files:
         raise InputError(f"{path} holds no observations: give {', '.join(ARRAYS)}, a picture, or a folder of pictures")
@@ -66,25 +76,62 @@ def read_observations(
     if shape[0] == 1:
         values = (GREY @ values.reshape(len(values), 3, -1)).round().astype(np.uint8).reshape(-1, *shape)
     folder = path if path.is_dir() else path.parent
-    return Observed(values, tuple(file.relative_to(folder).as_posix() for file in files))
+    return Observed(values, tuple(file.relative_to(folder).as_posix() for file in files), _folders_of(folder, files))
 
 
-def _arrays(path: Path, hides: bool) -> Observed:
+def _folders_of(folder: Path, files: list[Path]) -> np.ndarray | None:
+    """Classes of pictures by their folders, as a run reads them; None where folders are no classes."""
+    with suppress(InputError):  # folders of parts, as train/ and test/
+        if classes_of(folder, files):
+            return np.array([file.relative_to(folder).parts[0] for file in files])
+    return None
+
+
+def _of_arrays(path: Path) -> bool:
+    return path.suffix.lower() in ARRAYS or (path.is_dir() and bool(array_files(path)))
+
+
+def holds(path: Path, view: str) -> bool:
+    """Whether this is an array file, or a folder of them, with an array of this name.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    return _of_arrays(path) and view in ArrayReader.names(path, Reading())
+
+
+def _arrays(path: Path, hides: bool, view: str) -> Observed:
     arrays = columns_of(path)
-    if "x" not in arrays:
-        raise InputError(f"{path} has no x: name the observations x")
-    values = np.asanyarray(arrays["x"])
-    check_numbers(str(path), "x", values)
+    if view not in arrays:
+        raise InputError(f"{path} has no {view}: name the observations {view}")
+    values = np.asanyarray(arrays[view])
+    check_numbers(str(path), view, values)
     if values.ndim < 2:
-        raise InputError(f"{path}: x has {values.ndim} axes: give observations along the first of two or more")
+        raise InputError(f"{path}: {view} has {values.ndim} axes: give observations along the first of two or more")
     if not hides:
-        check_finite(str(path), {"x": values})
+        check_finite(str(path), {view: values})
     elif values.dtype.kind == "f" and np.isinf(values).any():
-        raise InputError(f"{path}: x holds infinite values: repair or remove them")
+        raise InputError(f"{path}: {view} holds infinite values: repair or remove them")
     label = np.asanyarray(arrays["label"]) if "label" in arrays else None
     if label is not None and (label.dtype == object or label.shape != (len(values),)):
         raise InputError(f"{path}: label must be one number or word for each of the {len(values)} observations")
     return Observed(values, label=label)
+
+
+def matched(*read: tuple[Path, Observed]) -> list[Observed]:
+    """Observations of several paths, where those of folders of pictures come in the order of the first such folder's,
+    by their names without extension; others stay as they are.
+
+    Raises:
+        InputError: two pictures in one folder have one name, or one has none of its name in another folder.
+    """
+    named = {path: by_name(path, observed.names) for path, observed in read if observed.names and path.is_dir()}
+    check_same_names({str(folder): names for folder, names in named.items()})
+    first = next(iter(named.values()), {})
+    return [
+        observed.taken([observed.names.index(named[path][name]) for name in first]) if path in named else observed
+        for path, observed in read
+    ]
 
 
 def picture_paths(stem: Path, names: Sequence[str]) -> list[Path]:

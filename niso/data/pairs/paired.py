@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from niso.data.pairs.squares import check_memory, read_pictures
@@ -28,7 +29,7 @@ class PairedReader(Reader):
         other = next((folder for folder in others if folder.is_dir() and pictures_in(folder)), None)
         if other is None or reading.transform:
             return other is None
-        if _by_name(folders["a"]).keys() == _by_name(folders["b"]).keys():
+        if _pictures(folders["a"]).keys() == _pictures(folders["b"]).keys():
             raise InputError(
                 f"{path} holds a/ and b/ with pictures of the same names, and {other.name}/: for pairs leave a/ and b/ "
                 "(and c/) alone there; for classes give --transform; give clips other names than a and b"
@@ -42,21 +43,17 @@ class PairedReader(Reader):
     @classmethod
     def read(cls, path: Path, reading: Reading, size: int) -> Table:
         folders = _folders(path)
-        files = {name: _by_name(folder) for name, folder in folders.items()}
+        files = {name: _pictures(folder) for name, folder in folders.items()}
+        check_same_names(files, f"{path}: ")
         first = files["a"]
-        for folder in list(folders)[1:]:
-            for here, there in ((folder, "a"), ("a", folder)):
-                if lonely := sorted(files[here].keys() - files[there].keys()):
-                    more = f" (and {len(lonely) - 1} more)" if len(lonely) > 1 else ""
-                    raise InputError(
-                        f"{path}: {here}/{files[here][lonely[0]].name}{more} has no picture of the same name in "
-                        f"{there}/: add or remove it"
-                    )
         if len(first) < FEWEST:
             raise InputError(f"{path} holds {len(first)} pairs of pictures: at least {FEWEST} are needed")
         check_memory("pictures", len(first) * len(folders), size, reading.memory)
-        views = {_FOLDERS[name]: read_pictures([files[name][stem] for stem in first], size) for name in folders}
-        word = digest_of_files([file for named in files.values() for file in named.values()], path)
+        views = {
+            _FOLDERS[name]: read_pictures([folder / files[name][stem] for stem in first], size)
+            for name, folder in folders.items()
+        }
+        word = digest_of_files([folders[name] / file for name, named in files.items() for file in named.values()], path)
         return Table(str(path), "images", views, note=passed_over(path), files=word)
 
 
@@ -66,11 +63,35 @@ def _folders(path: Path) -> dict[str, Path]:
     return {name: found[name] for name in _FOLDERS if name in found}
 
 
-def _by_name(folder: Path) -> dict[str, Path]:
-    """Pictures of a folder by their names without extension."""
-    files = pictures_in(folder)
-    named = {file.relative_to(folder).with_suffix("").as_posix(): file for file in files}
-    if len(named) < len(files):
-        twice = next(file for file in files if file not in named.values())
-        raise InputError(f"{folder} holds two pictures named {twice.stem}: rename one of them")
+def _pictures(folder: Path) -> dict[str, str]:
+    return by_name(folder, [file.relative_to(folder).as_posix() for file in pictures_in(folder)])
+
+
+def by_name(folder: Path, names: Sequence[str]) -> dict[str, str]:
+    """Names of pictures in a folder by what they are without extension.
+
+    Raises:
+        InputError: two differ in their extension alone.
+    """
+    named = {Path(name).with_suffix("").as_posix(): name for name in names}
+    if len(named) < len(names):
+        twice = next(name for name in names if name not in named.values())
+        raise InputError(f"{folder} holds two pictures named {Path(twice).stem}: rename one of them")
     return named
+
+
+def check_same_names(folders: Mapping[str, Mapping[str, str]], place: str = "") -> None:
+    """Refuse folders, each with its pictures by name, where one lacks a picture that the first has, or the reverse.
+
+    Raises:
+        InputError: the first such picture, after the words of `place`.
+    """
+    names = list(folders)
+    for other in names[1:]:
+        for here, there in ((other, names[0]), (names[0], other)):
+            if lonely := sorted(folders[here].keys() - folders[there].keys()):
+                more = f" (and {len(lonely) - 1} more)" if len(lonely) > 1 else ""
+                raise InputError(
+                    f"{place}{here}/{folders[here][lonely[0]]}{more} has no picture of the same name in {there}/: "
+                    "add or remove it"
+                )

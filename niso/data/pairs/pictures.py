@@ -34,12 +34,12 @@ class PictureReader(Reader):
 
     @classmethod
     def names(cls, path: Path, reading: Reading) -> set[str]:
-        return {"x", "label"} if _classes(path, pictures_in(path)) else {"x"}
+        return {"x", "label"} if classes_of(path, pictures_in(path)) else {"x"}
 
     @classmethod
     def read(cls, path: Path, reading: Reading, size: int) -> Table:
         files = pictures_in(path)
-        classes = _classes(path, files)
+        classes = classes_of(path, files)
         few = len(files) < FEW and not classes and np.median([_shorter_side(file) for file in files]) >= 2 * size
         count = (CROPS if few else 0) if reading.crops is None else reading.crops
         label = np.array([classes.index(file.relative_to(path).parts[0]) for file in files]) if classes else None
@@ -93,7 +93,7 @@ def cropped(name: str, files: list[Path], count: int, size: int, memory: float) 
     return Table(name, "images", {"x": x}, source=sources, cropped=True, files=word)
 
 
-def _classes(path: Path, files: list[Path]) -> tuple[str, ...]:
+def classes_of(path: Path, files: list[Path]) -> tuple[str, ...]:
     """Names of the folders of classes; empty where there are not two, or some pictures are in none.
 
     Raises:

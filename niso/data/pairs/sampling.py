@@ -42,6 +42,7 @@ class PairData(ABC):
         views: observations that an example has at most: 2 for pairs (ψ, Tψ), 3 for triplets.
         grouped: whether several examples can share one T.
         scaling: how values become numbers of order one; by the training part.
+        extremes: that a few values make all others nearly equal by that, see `extremes_of`; empty where they do not.
         range: smallest and largest value of all observations, as the user has them.
         fingerprint: a word for the rows and their parts, see `split.fingerprint`.
 
@@ -61,7 +62,8 @@ class PairData(ABC):
         }
         self.fingerprint = fingerprint(table, parts)
         self.scaling: Scaling = scaling_of(table, parts.train)
-        self.note = "; ".join(filter(None, [table.note, parts.note, extremes_of(table, parts.train, self.scaling)]))
+        self.extremes = extremes_of(table, parts.train, self.scaling)
+        self.note = "; ".join(filter(None, [table.note, parts.note, self.extremes]))
         self.range = range_of(table, self.scaling)
         self._resident: dict[str, Tensor] = {}
         if sum(values.nbytes for values in table.views.values()) <= memory * 1e9:
@@ -351,7 +353,8 @@ class NeighbouringFrames(PairData):
             before = rows < self._last[part]
             if not before.any():
                 use = {"train": "to train on", "validation": "to validate on", "test": "held out"}[part]
-                raise InputError(f"{table.name}: no two of the frames {use} can be paired: give more")
+                problem = f"{table.name}: no two of the frames {use} can be paired"
+                raise InputError(f"{problem}: give more; are these classes? give --transform")
             self.rows[part], self._last[part] = rows[before], self._last[part][before]
 
     def sample(self, size: int, views: int = 2, group: int = 1) -> tuple[Float[Tensor, "local ..."], ...]:

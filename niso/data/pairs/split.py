@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +30,8 @@ def split(table: Table, validation: float, test: float) -> Parts:
     """Rows of each part. Rows of one source, e.g. crops of one picture, are in one part, and so is a clip.
 
     Without sources no observation is in two parts, and rows of one transformation (`table.group`) stay together, too,
-    where that leaves enough to be drawn from.
+    where that leaves enough to be drawn from. With labels, but none of these, parts are drawn evenly over classes where
+    some would else be missing in one.
 
     Args:
         validation, test: shares of the units, and at most about of the rows; at least one unit each, if possible not
@@ -46,6 +48,8 @@ def split(table: Table, validation: float, test: float) -> Parts:
                 if units is not None:
                     problem = f"of {counted(len(np.unique(units)), word)} are left to {what}"
                     more = f"more {word}s (3 at least)"
+            if all(len(np.unique(view)) == 1 for view in _equal(table)):
+                raise InputError(f"{table.name}: all observations are equal: give some that differ")
             raise InputError(
                 f"{table.name}: fewer than two observations {problem}: give {more}, or other shares by --validation "
                 "and --test"
@@ -95,7 +99,7 @@ def _parts(table: Table, validation: float, test: float) -> Parts:
             return _drawn(joined, validation, test)
     joined = _joined(same)
     if _largest(joined) <= 0.25:
-        return _drawn(joined, validation, test)
+        return _drawn(joined, validation, test, None if table.group is not None else table.label)
     parts = _blocks(rows, validation, test)
     seen = [np.unique(np.concatenate([view[part] for view in same])) for part in parts[:3]]
     train = parts.train[~np.isin(np.stack([view[parts.train] for view in same]), np.union1d(*seen[1:])).any(0)]
@@ -130,18 +134,39 @@ def _largest(units: np.ndarray) -> float:
     return float(np.unique(units, return_counts=True)[1].max()) / len(units)
 
 
-def _drawn(units: np.ndarray, validation: float, test: float) -> Parts:
-    """Parts of units drawn at random. The largest one, of several the last drawn, is left to train on."""
-    names, counts = np.unique(units, return_counts=True)
+def _drawn(units: np.ndarray, validation: float, test: float, label: np.ndarray | None = None) -> Parts:
+    """Parts of units drawn at random; evenly over classes, where there are any and some would else be missing in a
+    part. The largest unit, of several the last drawn, is left to train on."""
+    names, first, counts = np.unique(units, return_index=True, return_counts=True)
     sizes = dict(zip(names.tolist(), counts.tolist(), strict=True))
-    left = np.random.default_rng(EVALUATION_SEED).permutation(names).tolist()
-    largest = max(reversed(left), key=sizes.__getitem__)
-    held_out = list[np.ndarray]()
-    for share in (validation, test):
-        part = _taken([unit for unit in left if unit != largest] or left, sizes, max(1, round(share * len(names))))
-        left = [unit for unit in left if unit not in part]
-        held_out.append(np.flatnonzero(np.isin(units, list(part))))
-    return Parts(np.flatnonzero(np.isin(units, left)), held_out[0], held_out[1])
+    order = np.random.default_rng(EVALUATION_SEED).permutation(names).tolist()
+    largest = max(reversed(order), key=sizes.__getitem__)
+
+    def parts(classes: dict[int, int]) -> Parts:
+        left, held_out = order, list[np.ndarray]()
+        for share in (validation, test):
+            candidates = _over_classes([unit for unit in left if unit != largest] or left, classes)
+            part = _taken(candidates, sizes, max(1, round(share * len(names))))
+            left = [unit for unit in left if unit not in part]
+            held_out.append(np.flatnonzero(np.isin(units, list(part))))
+        return Parts(np.flatnonzero(np.isin(units, left)), held_out[0], held_out[1])
+
+    drawn = parts({})
+    if label is None or all(len(np.unique(label[rows])) == len(np.unique(label)) for rows in drawn[:3]):
+        return drawn
+    return parts(dict(zip(names.tolist(), label[first].tolist(), strict=True)))
+
+
+def _over_classes(units: list[int], classes: Mapping[int, int]) -> list[int]:
+    """Units in such an order that the first ones are evenly spread over their classes; as they are without classes."""
+    if not classes:
+        return units
+    count, seen = Counter(classes[unit] for unit in units), Counter[int]()
+    place = dict[int, float]()
+    for unit in units:
+        place[unit] = (seen[classes[unit]] + 0.5) / count[classes[unit]]
+        seen[classes[unit]] += 1
+    return sorted(units, key=place.__getitem__)
 
 
 def _taken(order: list[int], sizes: dict[int, int], count: int) -> set[int]:

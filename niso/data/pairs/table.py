@@ -48,9 +48,8 @@ class Reading(Strict):
     """Gigabytes up to which pictures are kept in memory, and arrays on the device."""
 
     def __post_init__(self) -> None:
-        require(self, "size", "skip", "memory", positive=True)
-        if self.size == 1:
-            raise ValueError("size must be at least 2, got 1")
+        require(self, "skip", "memory", positive=True)
+        require(self, "size", positive=True, least=2)
         require(self, "crops")
 
 
@@ -69,8 +68,8 @@ BYTES = Scaling((127.5,), (127.5,))
 """Of values 0 … 255 to −1 … 1."""
 _BRIGHT = 32
 """Pictures in bytes have values as large; masks, labels and counts in bytes have not, and are scaled by their own."""
-_EXTREME = 100
-"""Times the range of 99.9 % of the values: a range as large is one of extreme values."""
+_NARROW = {"images": 0.02, "signals": 0.2, "points": 0.2}
+"""Ranges of scaled values, but for a thousandth: where one is narrower, a few extreme values have made it so."""
 _LARGEST, _SMALLEST = float(np.finfo(np.float32).max), float(np.finfo(np.float32).tiny)
 """Scaled values are float32, and so is what predictions are scaled back by."""
 
@@ -308,8 +307,7 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
         with np.errstate(over="ignore", invalid="ignore"):  # which is refused below
             _, power = np.frexp(np.maximum(abs(lowest), abs(highest)))  # squares of what is small would be 0
             offset, deviation = chosen.mean(axes), np.ldexp(np.ldexp(chosen, -power).std(axes), power)
-        rounding = 1e-6 if x.dtype.kind == "f" and x.dtype.itemsize <= 4 else 1e-13
-        constant = (lowest == highest) | (deviation <= rounding * np.maximum(abs(lowest), abs(highest)))
+        constant = (lowest == highest) | (deviation <= _rounding(x.dtype) * np.maximum(abs(lowest), abs(highest)))
         scaling = Scaling(tuple(offset.tolist()), tuple(np.where(constant, 1.0, deviation).tolist()))
     if not (np.abs(scaling) <= _LARGEST).all():
         reached = np.abs(chosen).max()
@@ -321,14 +319,31 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
     return scaling
 
 
+def _rounding(dtype: np.dtype) -> float:
+    """Relative differences of values of a type that are no more than rounding."""
+    return 1e-6 if dtype.kind == "f" and dtype.itemsize <= 4 else 1e-13
+
+
 def extremes_of(table: Table, rows: np.ndarray, scaling: Scaling) -> str:
-    """That few values are so large that all images are scaled to nearly one tone; empty where they are not."""
-    if table.kind != "images" or scaling == BYTES:
+    """That few values are so large that all others of a channel, or of images, are scaled to nearly one number; empty
+    where they are not."""
+    if scaling == BYTES:
         return ""
-    low, high = np.percentile(_sample(table.views["x"], rows, 256), (0.05, 99.95))
-    if not 0 < _EXTREME * (high - low) < 2 * scaling.scale[0]:
+    values = table.views["x"]
+    x = _sample(values, rows, 256)
+    axes = None if table.kind == "images" else tuple(range(x.ndim - 1))
+    low = np.atleast_1d(np.percentile(x, 0.05, axes, method="higher"))  # without the extreme one of few
+    high = np.atleast_1d(np.percentile(x, 99.95, axes, method="lower"))
+    narrow = high - low > _rounding(values.dtype) * np.maximum(abs(low), abs(high))
+    narrow &= high - low < _NARROW[table.kind] * np.array(scaling.scale)
+    if not narrow.any():
         return ""
-    return f"99.9 % of the values are between {low:.3g} and {high:.3g}, and a few far off: clip or remove those"
+    channel = int(np.argmax(narrow))
+    where = f" of channel {channel}" if len(narrow) > 1 else ""
+    return (
+        f"nearly all values{where} are between {low[channel]:.3g} and {high[channel]:.3g}, and a few far off: clip or "
+        "remove those"
+    )
 
 
 def _sample(values: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:

@@ -13,6 +13,7 @@ from niso.data.pairs.table import Kind
 from niso.errors import InputError, nearest
 from niso.geometry import ACTIONS
 from niso.geometry.action import Action, Transformations
+from niso.geometry.homographies import Homographies
 from niso.geometry.shifts import Shifts
 
 Make = Callable[[tuple[int, ...]], Transformations]
@@ -83,7 +84,14 @@ def make_transformations(name: str, kind: Kind, shape: tuple[int, ...]) -> Trans
             raise InputError(f"--transform {name} does not act on observations of any size: {error}") from error
     if kind not in makers[name]:
         raise InputError(f"--transform {name} acts on {' and '.join(makers[name])}, and these are {kind}")
-    return makers[name][kind](shape)
+    action = makers[name][kind](shape)
+    if isinstance(action, Homographies) and min(shape[1:]) < 2:
+        sides = "×".join(map(str, shape[1:]))
+        raise InputError(
+            f"--transform {name} acts on images of 2×2 pixels or more, and these are {sides}: choose shift or colour, "
+            "or give larger ones"
+        )
+    return action
 
 
 def composable(name: str | None) -> bool:

@@ -53,20 +53,23 @@ def choose(config: PairsConfig, data: PairData, method: str, own: bool) -> Chose
         optimisation = replace(optimisation, batch_size=-(-optimisation.batch_size // group) * group)
     if "steps" in training:
         optimisation = replace(optimisation, warmup_steps=min(base.training.warmup_steps, optimisation.steps // 5))
-    chosen = replace(
-        base,
-        **given,
-        architecture=architecture,
-        group=group,
-        training=optimisation,
-        variation=_variation(config, data),
-        head=config.head,
-        evaluation_pairs=config.evaluation_pairs,
-        contrastive=config.contrastive,
-        vicreg=config.vicreg,
-        nft_epochs=config.nft_epochs,
-        nft_maps=config.nft_maps,
-    )
+    try:
+        chosen = replace(
+            base,
+            **given,
+            architecture=architecture,
+            group=group,
+            training=optimisation,
+            variation=_variation(config, data),
+            head=config.head,
+            evaluation_pairs=config.evaluation_pairs,
+            contrastive=config.contrastive,
+            vicreg=config.vicreg,
+            nft_epochs=config.nft_epochs,
+            nft_maps=config.nft_maps,
+        )
+    except ValueError as error:  # of the method's own checks
+        raise InputError(str(error)) from error
     return replace(chosen, **_sizes(chosen, data))
 
 

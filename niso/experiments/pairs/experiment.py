@@ -372,7 +372,10 @@ class Pairs(Experiment):
             self.config.architecture in ("identity", "pointwise"),
         )
         remedy = "give more of them, or other shares by --validation and --test"
-        notes = (f"! classes: {lacked} → {remedy}",) if (lacked := lacking(data)) else ()
+        notes = (
+            *((f"! extreme values: {data.extremes}",) if data.extremes else ()),
+            *((f"! classes: {lacked} → {remedy}",) if (lacked := lacking(data)) else ()),
+        )
         return PairsResult(values, pairs, operator, shown, curves=pairs.curves, notes=notes)
 
     def _generator(self, part: Part) -> torch.Generator:

@@ -66,6 +66,18 @@ def test_folders_that_speak_of_pairs_are_no_clips(tmp_path, names):
     assert find_reader(tmp_path, Reading()) is ClipReader
 
 
+@pytest.mark.parametrize("frames", [2, 20])
+def test_clips_of_folders_ask_whether_they_are_classes(tmp_path, frames):
+    for name in ("cat", "dog", "emu"):
+        write(*(tmp_path / name / f"{name}{number}.png" for number in range(frames)))
+    words = "each folder is taken for a clip: are these classes? give --transform"
+    if frames == 20:
+        assert ClipReader.read(tmp_path, Reading(), 8).note == words
+    else:
+        with pytest.raises(InputError, match=r"6 frames that can be paired: .*are these classes"):
+            ClipReader.read(tmp_path, Reading(), 8)
+
+
 def test_clips_have_numbered_frames(tmp_path):
     for name in ("one", "two"):
         write(tmp_path / name / "frame1.png", tmp_path / name / "frame2.png")

@@ -76,6 +76,8 @@ def test_a_part_that_would_be_empty_is_refused():
         InputError, match="DATA: fewer than two observations are left to train on that occur in no other part"
     ):
         paired(x=same, tx=signals())
+    with pytest.raises(InputError, match="DATA: all observations are equal: give some that differ"):
+        paired(x=same, tx=same)
     with pytest.raises(InputError, match="observations of 2 sources are left to train on: give more sources"):
         paired("shift", x=signals(), source=np.arange(40) % 2)
 
@@ -155,6 +157,17 @@ def test_every_transformation_acts_on_images_of_any_shape(name):
     assert moved.shape == x.shape and moved.isfinite().all() and not torch.equal(moved, x)
     assert (action.strength(t) > 0).any()
     assert isinstance(action, Action) == (name != "elastic")
+
+
+@pytest.mark.parametrize("shape", [(3, 1, 1), (3, 1, 8), (1, 8, 1)])
+def test_images_of_one_pixel_are_not_turned(shape):
+    for name in ("rotation", "affine", "homography"):
+        with pytest.raises(InputError, match=f"{name} acts on images of 2×2 pixels or more, and these are "):
+            make_transformations(name, "images", shape)
+    for name in ("shift", "colour"):
+        x = torch.rand(4, *shape) * 2 - 1
+        action = make_transformations(name, "images", shape)
+        assert action.act(x, action.sample(4)).isfinite().all()
 
 
 def test_signals_are_warped_in_groups_and_those_of_one_recording_stay_together():

@@ -33,6 +33,33 @@ def test_units_of_nearly_equal_sizes_are_drawn_as_they_always_were(sizes, valida
         np.testing.assert_array_equal(actual, expected)
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("sizes", [(20, 20), (10, 10, 10, 10), (54, 6), (400, 40, 40)])
+def test_few_observations_are_drawn_evenly_over_their_classes(sizes, seed):
+    label = np.random.default_rng(seed).permutation(np.arange(len(sizes)).repeat(sizes))
+    x = np.random.default_rng(seed).normal(size=(len(label), 8)).astype(np.float32)
+    parts = split(make_table("DATA", {"x": x, "label": label}, Reading(kind="signals")), 0.1, 0.1)
+    assert all(set(label[part]) == set(label) for part in parts[:3])
+    assert sorted(np.concatenate(parts[:3]).tolist()) == list(range(len(label)))
+    again = split(make_table("DATA", {"x": x, "label": label}, Reading(kind="signals")), 0.1, 0.1)
+    assert all(np.array_equal(one, other) for one, other in zip(parts[:3], again[:3], strict=True))
+
+
+@pytest.mark.parametrize("decides", [None, "group", "source"])
+def test_labels_change_no_split_that_has_all_classes_or_that_others_decide(decides):
+    x = np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)
+    columns = {"x": x, **({} if decides is None else {decides: np.arange(40) // 2})}
+    plain = split(make_table("DATA", columns, Reading(kind="signals")), 0.1, 0.1)
+    label = np.zeros(40, int)
+    if decides is None:
+        for part in plain[:3]:
+            label[part[::2]] = 1
+    else:
+        label[plain.test] = 1
+    labelled = split(make_table("DATA", columns | {"label": label}, Reading(kind="signals")), 0.1, 0.1)
+    assert all(np.array_equal(one, other) for one, other in zip(plain[:3], labelled[:3], strict=True))
+
+
 @pytest.mark.parametrize("sizes", [(12, 7, 30), (30, 7, 12), (7, 30, 12), (900, 30, 30, 30, 30)])
 def test_the_largest_clip_is_trained_on(sizes):
     parts, clips = parts_of(sizes, clips=True)

@@ -133,6 +133,21 @@ def test_extreme_values_among_images_are_said():
     assert not extremes_of(table(x=x), rows, scaling_of(table(x=x), rows))
 
 
+@pytest.mark.parametrize("shape", [(8, 8), (30, 2), (50,)], ids=["images", "signals", "one channel"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_one_extreme_value_among_observations_of_any_kind_is_said(shape, dtype):
+    rows, x = np.arange(N), noise(*shape, dtype=dtype)
+    read = table(x=x)
+    assert not extremes_of(read, rows, scaling_of(read, rows))
+    x.reshape(N, -1)[0, -1] = 1e20
+    read = table(x=x)
+    said = extremes_of(read, rows, scaling_of(read, rows))
+    assert "and a few far off: clip or remove" in said and (" of channel 1 " in said) == (shape == (30, 2))
+    assert not extremes_of(read, rows[1:], scaling_of(read, rows[1:]))
+    steady = table(x=(0.1 + 1e-9 * x.clip(-3, 3)).astype(dtype))
+    assert not extremes_of(steady, rows, scaling_of(steady, rows))
+
+
 def test_what_counts_as_constant_depends_on_the_type():
     rows = np.arange(N)
     x = 1.6e9 + 100 * noise(50, dtype=np.float64)

@@ -59,12 +59,23 @@ def test_arrays(run, tmp_path):
 
 def test_a_class_without_an_observation_to_train_on_is_named(run, tmp_path):
     label = np.array(["cat", "dog"] * 12)
-    with np.load(arrays(tmp_path / "pairs.npz", 16, 2)) as columns:
+    source = np.arange(24)  # which decides what is held out, whatever the labels are
+    with np.load(arrays(tmp_path / "pairs.npz", 16, 2, source=source)) as columns:
         held_out = split(make_table("pairs", dict(columns), Reading()), PairsConfig.validation, PairsConfig.test).test
     label[held_out[0]] = "emu"
-    _, err, folder = run(arrays(tmp_path / "pairs.npz", 16, 2, label=label))
+    _, err, folder = run(arrays(tmp_path / "pairs.npz", 16, 2, label=label, source=source))
     words = "no observation of emu to train on, so none is recognised"
     assert words in err and f"! classes: {words}" in "".join(json.loads((folder / "run.json").read_text())["notes"])
+
+
+def test_extreme_values_are_named_before_what_they_cause(run, tmp_path):
+    x = np.random.default_rng(0).standard_normal((40, 16, 2)).astype(np.float32)
+    train = split(make_table("pairs", {"x": x, "tx": np.roll(x, 1, 1)}, Reading()), 0.1, 0.1).train
+    x[train[0], 0, 0] = 1e20
+    np.savez(tmp_path / "pairs.npz", x=x, tx=np.roll(x, 1, 1))
+    _, err, folder = run(tmp_path / "pairs.npz", "--architecture", "pointwise")
+    assert "and a few far off: clip or remove those" in err
+    assert "extreme values: nearly all values of channel 0" in json.loads((folder / "run.json").read_text())["notes"][0]
 
 
 def test_data_that_has_grown_is_refused(run, refused, niso, tmp_path):
@@ -267,12 +278,17 @@ def test_what_does_not_fit_is_refused(refused, tmp_path):
     assert "does not take signals" in refused(*words, "--architecture", "vit")
     assert "go together" in refused(*words, "--encoder", "mine:Encoder")
     assert "does not exist" in refused("run", "pairs", "--data", tmp_path / "nothing")
+    assert "evaluation_pairs must be at least 2, got 1" in refused(*words, "--evaluation-pairs", "1")
     odd = arrays(tmp_path / "odd.npz", 3, 41, 37)
     message = refused("run", "pairs", "--data", odd, "--out", tmp_path / "run")
     assert "cannot be divided" in message and "to multiples of 2," in message
     large = arrays(tmp_path / "large.npz", 1, 600, 9)
     message = refused("run", "pairs", "--data", large, "--out", tmp_path / "run")
     assert "to multiples of 8," in message
+    np.savez(tmp_path / "thin.npz", x=np.random.default_rng(0).random((30, 3, 1, 8)))
+    words[3] = tmp_path / "thin.npz"
+    assert "these are 1×8: choose shift" in refused(*words, "--transform", "rotation")
+    assert not (tmp_path / "run").exists()
 
 
 NETWORKS = """
