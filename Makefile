@@ -68,7 +68,7 @@ format: $(VENV)/.stamp-test
 	$(VENV)/bin/ruff format .
 
 docs: $(VENV)/.stamp-niso
-	$(VENV)/bin/python -m benchmarks.documents README.md $(shell find docs -name '*.md')
+	$(VENV)/bin/python -m tools.documents README.md $(shell find docs -name '*.md')
 
 site: $(VENV)/.stamp-docs
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict --quiet
@@ -111,7 +111,7 @@ $(VENV)/.stamp-docs: pyproject.toml constraints.txt $(VENV)/.stamp-niso
 clean:
 	rm -rf site .site-cache build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks \
 		.coverage .coverage.* htmlcov
-	find niso tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+	find niso tests benchmarks studies tools -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean
 	rm -rf $(VENV)

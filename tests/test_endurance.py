@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 
-from benchmarks import procrustes
+from tools import procrustes
 
 
 def test_factors_and_gradients_of_degenerate_matrices_are_finite(generator):
@@ -25,7 +25,7 @@ def test_a_factor_that_is_not_finite_is_counted(generator, monkeypatch):
 def test_a_run_that_is_killed_and_resumed_ends_with_the_same_bits(start, tmp_path):
     program = tmp_path / "kills.py"
     program.write_text(
-        "import tempfile\nfrom pathlib import Path\nfrom benchmarks import kills\n"
+        "import tempfile\nfrom pathlib import Path\nfrom tools import kills\n"
         "with tempfile.TemporaryDirectory() as folder:\n"
         "    print(kills.work(kills.Options(kills=3, steps=30), Path(folder)))\n"
     )

@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 import niso
-from benchmarks import fit as benchmark
 from niso.config import Hardware
 from niso.errors import InputError
 from niso.fitting import _left_alone, _own
+from studies import fit as benchmark
 
 FEW = {"steps": 3, "rank": 4, "batch_size": 4, "evaluation_pairs": 16, "progress": False}
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from benchmarks import corpus, fuzz
 from niso.config import Optimisation
 from niso.data.digits import mnist
 from niso.errors import NisoError
 from niso.training import checkpoint
+from tools import corpus, fuzz
 
 
 def scores(content):
@@ -101,7 +101,7 @@ def make_deed(folder):
 
 
 WORKER = """
-from benchmarks import corpus, fuzz
+from tools import corpus, fuzz
 from tests.test_fuzz import make_deed, misbehave
 corpus.TARGETS.clear()
 corpus.TARGETS["deeds"] = corpus.Target(make_deed, misbehave, None)

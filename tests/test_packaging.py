@@ -103,7 +103,7 @@ def test_hints_name_the_package_itself(extra):
 def distributions(tmp_path_factory):
     """The source distribution of a copy of the project, and the wheel built from it."""
     folder = tmp_path_factory.mktemp("distributions")
-    names = "niso tests docs benchmarks results .github".split()
+    names = "niso tests docs benchmarks studies tools results .github".split()
     for name in names:
         shutil.copytree(ROOT / name, folder / "project" / name, ignore=shutil.ignore_patterns("__pycache__"))
     for path in ROOT.iterdir():
@@ -131,7 +131,7 @@ def test_the_source_distribution_can_be_tested(distributions):
     tracked += models()
     wanted = {path.relative_to(ROOT).as_posix() for path in tracked}
     wanted |= {"tests/conftest.py", "constraints.txt", "Makefile", "CONTRIBUTING.md", "docs/images/sphere.png"}
-    wanted |= {"tests/fixtures/run-before/config.yaml", "benchmarks/common.py", ".github/workflows/tests.yml"}
+    wanted |= {"tests/fixtures/run-before/config.yaml", "benchmarks/common.py", "studies/fit.py", "tools/documents.py", ".github/workflows/tests.yml"}
     assert not wanted - names
     assert not [name for name in names if "__pycache__" in name]
 

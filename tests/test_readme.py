@@ -15,8 +15,8 @@ import pytest
 import tyro
 from PIL import Image
 
-from benchmarks import retrieval
 from niso.cli.run import parse_run
+from studies import retrieval
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -172,7 +172,7 @@ def test_commands_of_the_examples_are_understood(document, images, tmp_path, mon
             assert words[0] == "run"
             parse_run(words[1:])
         else:
-            assert [program, *words[:2]] == ["python", "-m", "benchmarks.retrieval"]
+            assert [program, *words[:2]] == ["python", "-m", "studies.retrieval"]
             tyro.cli(retrieval.Options, args=words[2:])
     assert any(command.words[0] == "niso" for command in found)
 

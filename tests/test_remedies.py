@@ -1,11 +1,11 @@
-"""What `benchmarks.remedies` does to an optimiser: a hook that no longer works would be seen nowhere else."""
+"""What `studies.remedies` does to an optimiser: a hook that no longer works would be seen nowhere else."""
 
 import pytest
 import torch
 from torch import nn
 
-from benchmarks.remedies import Average, GrowingObjective, clip
 from niso.model import IsometryObjective
+from studies.remedies import Average, GrowingObjective, clip
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.notebooks import run
 from niso.experiments.pairs.presets import PRESETS
+from tools.notebooks import run
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = [ROOT / "docs" / "concepts" / "method.md", *sorted((ROOT / "docs" / "tutorials").glob("*.md"))]

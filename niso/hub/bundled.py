@@ -1,4 +1,4 @@
-"""Trained models that come with niso: a folder of `niso/hub/models` each, which `python -m benchmarks.bundle` adds.
+"""Trained models that come with niso: a folder of `niso/hub/models` each, which `python -m tools.bundle` adds.
 
 A folder holds config.json and model.safetensors, see `niso.experiments.saved`, the record of the run that trained the
 model, and its card.

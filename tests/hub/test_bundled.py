@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 import niso
-from benchmarks import bundle
 from niso.data.digits.mnist import embedded, pad
 from niso.data.pairs.pictures import shipped_photographs
 from niso.data.pairs.table import Reading
@@ -29,6 +28,7 @@ from niso.geometry.mesh.files import write_off
 from niso.geometry.mobius import MobiusTransformations
 from niso.hub import bundled
 from niso.methods.evaluation import evaluate_pairs
+from tools import bundle
 
 NAMES = bundled.names()
 

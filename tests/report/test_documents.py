@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.documents import fill
 from niso.errors import InputError
 from niso.results import Known, Metric, Published
+from tools.documents import fill
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -77,7 +77,7 @@ DOMAIN = Chosen(
 )
 """Of the torus's preset quick. With identity networks the equivariance loss is the reconstruction loss.
 
-`python -m benchmarks.fit` says what it finds in shifted signals, and in what time: benchmarks/results/fit.json."""
+`python -m studies.fit` says what it finds in shifted signals, and in what time: benchmarks/results/fit.json."""
 
 RECIPES: dict[Effort, dict[str, Chosen]] = {
     "quick": {"latent": LATENT, "domain": DOMAIN},

@@ -4,7 +4,7 @@ For the networks of the presets: forward and backward of encoder and decoder for
 written by torch's pixel shuffles and by niso's. Beside it the time to read the maps of a batch that are stored, and the
 time to draw as many by Möbius transformations of stored base maps instead.
 
-Run: python -m benchmarks.shape_grids --cpu-time --threads 1
+Run: python -m studies.shape_grids --cpu-time --threads 1
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `niso.fit` finds in signals under circular shifts, the README's first example: python -m benchmarks.fit.
+"""What `niso.fit` finds in signals under circular shifts, the README's first example: python -m studies.fit.
 
 1,000 smooth signals, each paired with itself shifted, by how much is never told. The eigenfunctions that it learns
 should be Fourier modes: the energy of each in its best frequency is 1 then.

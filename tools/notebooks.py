@@ -7,7 +7,7 @@ A code cell's tags and settings stand behind its language, as jupytext writes th
 
 Shell commands stand indented: jupytext would make cells of fenced ones.
 
-Run: python -m benchmarks.notebooks PAGE… prints what pages print, and their processor time; --small runs them as tests
+Run: python -m tools.notebooks PAGE… prints what pages print, and their processor time; --small runs them as tests
 do.
 """
 

@@ -4,7 +4,7 @@ It learns from what the pre-trained methods never see, labels of transformed dig
 most that they can reach. The encoder of the preset `small` and a perceptron on its latents, trained together; tested as
 `accuracy_covered` and its validation twin are.
 
-Run: python -m benchmarks.occlusion_ceiling --data-dir MNIST
+Run: python -m studies.occlusion_ceiling --data-dir MNIST
 """
 
 from __future__ import annotations

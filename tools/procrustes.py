@@ -1,6 +1,6 @@
 """Random Procrustes problems, degenerate ones among them: every factor and every gradient must be finite.
 
-Run: python -m benchmarks.procrustes
+Run: python -m tools.procrustes
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A model takes at most 2 MB, and all together 12 MB. Where single precision takes more, networks are stored in half
 precision, and the record is of the run evaluated again with these weights, which needs the run's data.
 
-Run: python -m benchmarks.bundle RUN NAME "what it can do, and what to expect"
+Run: python -m tools.bundle RUN NAME "what it can do, and what to expect"
 """
 
 from __future__ import annotations

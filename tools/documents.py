@@ -41,7 +41,7 @@ names the documents whose tables it repeats, by names or patterns:
     <!-- seeds: README.md docs/**/*.md -->
     <!-- end of seeds -->
 
-Run: `make docs`, or python -m benchmarks.documents DOCUMENT…; a test holds the documents to the records.
+Run: `make docs`, or python -m tools.documents DOCUMENT…; a test holds the documents to the records.
 """
 
 from __future__ import annotations

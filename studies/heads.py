@@ -1,6 +1,6 @@
 """Invariant heads on one pre-trained homNIST model: what each makes of the same latents.
 
-Run: python -m benchmarks.heads homnist-contrastive --data-dir MNIST
+Run: python -m studies.heads homnist-contrastive --data-dir MNIST
 """
 
 from __future__ import annotations

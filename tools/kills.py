@@ -3,7 +3,7 @@
 Each process is forked from this one, which has imported everything, and draws no figures: a kill comes while it works
 on the run, not while it loads libraries. Needs a POSIX system.
 
-Run: python -m benchmarks.kills
+Run: python -m tools.kills
 """
 
 from __future__ import annotations

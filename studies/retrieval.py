@@ -1,6 +1,6 @@
 """Finding observations by their transformed views, with what runs of `niso run pairs` learned and by other means.
 
-    python -m benchmarks.retrieval --runs runs/photographs/*/ [--part validation]
+    python -m studies.retrieval --runs runs/photographs/*/ [--part validation]
 
 Each held-out observation is looked for among all held-out ones of the first run, by its transformed view. Pictures are
 also looked for by the descriptors SIFT and ORB of scikit-image, signals by the modulus of their Fourier transform.

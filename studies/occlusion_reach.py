@@ -6,7 +6,7 @@ with −1, the background, in its place: the error of latents at points away fro
 the true mask as confidence. And of maps between two covered views: solved from all points, from those that each view
 shows, and from those that both show, which takes the true homography to find out.
 
-Run: python -m benchmarks.occlusion_reach RUN --data-dir MNIST
+Run: python -m studies.occlusion_reach RUN --data-dir MNIST
 """
 
 from __future__ import annotations

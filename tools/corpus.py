@@ -1,4 +1,4 @@
-"""The readers of files that others wrote, and small sound files of every format, which `benchmarks.fuzz` damages.
+"""The readers of files that others wrote, and small sound files of every format, which `tools.fuzz` damages.
 
 The program makes all files itself.
 """
@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from benchmarks import mutations
-from benchmarks.mutations import Mutation
+from tools import mutations
+from tools.mutations import Mutation
 
 
 class Target(NamedTuple):

@@ -1,6 +1,6 @@
 """The embedded shapes: how hard they are to tell apart without learning from pairs, and what they cost.
 
-Run: python -m benchmarks.shape_family
+Run: python -m studies.shape_family
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Anything else counts as a finding: another error, a warning, a crash, a hang, or memory beyond a limit. Readers work in
 a process of their own, which is started again where it ends.
 
-Run: python -m benchmarks.fuzz --minutes 10
+Run: python -m tools.fuzz --minutes 10
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from typing import Any
 import tyro
 
 from benchmarks.common import Named, table, write
-from benchmarks.corpus import TARGETS
+from tools.corpus import TARGETS
 
-WORKER = "from benchmarks.fuzz import work; work()"
+WORKER = "from tools.fuzz import work; work()"
 LIMIT = 30.0
 """Seconds that a reader may take for one of these small files."""
 MEMORY = 768 << 20

@@ -11,7 +11,7 @@ have, signatures on a grid of the sphere, and is told that variants are related 
 sphere change under these, but |∇f|² dA does not. So the distribution of a signature's values by its own Dirichlet
 energy is the same for all variants, to the accuracy of the grid; and so is the energy.
 
-Run: python -m benchmarks.shape_rivals
+Run: python -m studies.shape_rivals
 """
 
 from __future__ import annotations

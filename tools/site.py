@@ -1,6 +1,6 @@
 """What mkdocs does not do by itself for the site of `make site`, as its hooks.
 
-- Pages that are notebooks are run, and their pictures and what they print are shown (`benchmarks.notebooks`), unless
+- Pages that are notebooks are run, and their pictures and what they print are shown (`tools.notebooks`), unless
   NISO_NOTEBOOKS=no. What came out is kept in .site-cache until the page or niso changes.
 - Pages of all metrics and all settings are generated; CONTRIBUTING.md and CHANGELOG.md are pages, too.
 - Links to files of the project that are no pages lead to its source.
@@ -30,9 +30,9 @@ import matplotlib
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File
 
-from benchmarks.notebooks import Cell, run
 from niso.experiments import EXPERIMENTS
 from niso.results import RUN_METRICS
+from tools.notebooks import Cell, run
 
 ROOT = Path(__file__).parents[1]
 SOURCE = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Source"]

@@ -1,6 +1,6 @@
 """Remedies for plain pairs of homNIST, each beside `none`. Runs and records one of them.
 
-    python -m benchmarks.remedies average --data-dir MNIST
+    python -m studies.remedies average --data-dir MNIST
 
 Runs lie under runs/remedies/; records go to results/homnist-remedies/. What is no setting of niso is done here, by
 hooks of the optimiser, so that it needs no place in the library before it is shown to help.

@@ -1,8 +1,8 @@
 """Variants of a preset: what each departure from it buys. Runs and records all of them.
 
-    python -m benchmarks.ablations torus [--seeds 3] [--parallel 2]
-    python -m benchmarks.ablations torus-field
-    python -m benchmarks.ablations homnist --data-dir MNIST
+    python -m studies.ablations torus [--seeds 3] [--parallel 2]
+    python -m studies.ablations torus-field
+    python -m studies.ablations homnist --data-dir MNIST
 
 Runs lie under runs/ablations/ and are resumed if they were interrupted; records go to results/<experiment>-ablations/.
 """
