@@ -19,7 +19,7 @@ from benchmarks.common import Named, table, write
 
 @dataclass(frozen=True)
 class Options(Named):
-    """Options of the benchmark of `niso.fit`."""
+    """Options of the study of `niso.fit`."""
 
     seeds: tuple[int, ...] = (0, 1, 2)
     """Of the signals and of the training."""

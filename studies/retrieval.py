@@ -32,7 +32,7 @@ PARTS = 8
 
 @dataclass(frozen=True)
 class Options(Named):
-    """Options of the benchmark of retrieval."""
+    """Options of the study of retrieval."""
 
     runs: tuple[str, ...] = ()
     """Run folders on the same data, one a method; the first one's pairs are taken."""

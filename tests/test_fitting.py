@@ -12,7 +12,7 @@ import niso
 from niso.config import Hardware
 from niso.errors import InputError
 from niso.fitting import _left_alone, _own
-from studies import fit as benchmark
+from studies import fit as study
 
 FEW = {"steps": 3, "rank": 4, "batch_size": 4, "evaluation_pairs": 16, "progress": False}
 
@@ -271,6 +271,6 @@ def test_a_device_that_is_not_there(fitted, tmp_path):
         niso.load(folder, device="meta")
 
 
-def test_the_benchmark_measures_the_energy_in_fourier_planes():
-    found = benchmark.fit(benchmark.Options(signals=40, length=8, steps=3), seed=0)
+def test_the_study_measures_the_energy_in_fourier_planes():
+    found = study.fit(study.Options(signals=40, length=8, steps=3), seed=0)
     assert 0 < found["worst"] <= found["mean"] <= 1 and found["seconds"] > 0

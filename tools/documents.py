@@ -63,6 +63,8 @@ from niso.results import Known
 from niso.runs import Run
 
 ROOT = Path(__file__).parents[1]
+HOMES = ("benchmarks", "studies", "tools")
+"""Where programs are whose tables are in benchmarks/results."""
 RUNS = re.compile(
     r"(?P<head><!-- table: (?P<pattern>[^|]+?) \| (?P<metrics>[^|]+?)(?P<published> \| published)? -->\n)"
     r".*?(?P<end><!-- end of table -->)",
@@ -259,7 +261,8 @@ def table_of_benchmark(path: Path, number: int) -> str:
     """A table of a benchmark's results, with its title, the processor, the date and the load under it."""
     record = json.loads(path.read_text()) if path.exists() else {}
     if number >= len(record.get("tables", [])):
-        raise InputError(f"{path} has no table {number}: run python -m benchmarks.{path.stem}")
+        home = next((home for home in HOMES if (ROOT / home / f"{path.stem}.py").exists()), HOMES[0])
+        raise InputError(f"{path} has no table {number}: run python -m {home}.{path.stem}")
     table, machine = record["tables"][number], record["machine"]
     text = _markdown([table["columns"], ["---"] * len(table["columns"]), *table["rows"]])
     clock = ", CPU time of the process" if record["options"].get("cpu_time") else ""

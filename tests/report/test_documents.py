@@ -127,6 +127,8 @@ def test_a_table_of_a_benchmark(benchmark_results):
 def test_a_table_of_a_benchmark_that_is_not_there_is_named(benchmark_results):
     with pytest.raises(InputError, match=r"polar\.json has no table 1: run python -m benchmarks\.polar"):
         fill(MARKS.format(1), benchmark_results)
+    with pytest.raises(InputError, match=r"heads\.json has no table 0: run python -m studies\.heads"):
+        fill(MARKS.format(0).replace("polar", "heads"), benchmark_results)
 
 
 def test_a_row_is_one_configuration(tmp_path):

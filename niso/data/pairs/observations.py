@@ -125,9 +125,12 @@ def matched(*read: tuple[Path, Observed]) -> list[Observed]:
     Raises:
         InputError: two pictures in one folder have one name, or one has none of its name in another folder.
     """
-    named = {path: by_name(path, observed.names) for path, observed in read if observed.names and path.is_dir()}
+    folders = {path for path, observed in read if observed.names and path.is_dir()}
+    if len(folders) < 2:
+        return [observed for _, observed in read]
+    named = {path: by_name(path, observed.names) for path, observed in read if path in folders}
     check_same_names({str(folder): names for folder, names in named.items()})
-    first = next(iter(named.values()), {})
+    first = next(iter(named.values()))
     return [
         observed.taken([observed.names.index(named[path][name]) for name in first]) if path in named else observed
         for path, observed in read

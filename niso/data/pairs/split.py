@@ -144,8 +144,8 @@ def _drawn(units: np.ndarray, validation: float, test: float, label: np.ndarray 
 
     def parts(classes: dict[int, int]) -> Parts:
         left, held_out = order, list[np.ndarray]()
-        for share in (validation, test):
-            candidates = _over_classes([unit for unit in left if unit != largest] or left, classes)
+        for later, share in ((2, validation), (1, test)):
+            candidates = _over_classes([unit for unit in left if unit != largest] or left, classes, later)
             part = _taken(candidates, sizes, max(1, round(share * len(names))))
             left = [unit for unit in left if unit not in part]
             held_out.append(np.flatnonzero(np.isin(units, list(part))))
@@ -157,15 +157,19 @@ def _drawn(units: np.ndarray, validation: float, test: float, label: np.ndarray 
     return parts(dict(zip(names.tolist(), label[first].tolist(), strict=True)))
 
 
-def _over_classes(units: list[int], classes: Mapping[int, int]) -> list[int]:
-    """Units in such an order that the first ones are evenly spread over their classes; as they are without classes."""
+def _over_classes(units: list[int], classes: Mapping[int, int], later: int) -> list[int]:
+    """Units in such an order that the first ones are evenly spread over their classes; as they are without classes.
+
+    One of each class comes first, where that leaves one for each of the parts drawn `later`.
+    """
     if not classes:
         return units
     count, seen = Counter(classes[unit] for unit in units), Counter[int]()
     place = dict[int, float]()
     for unit in units:
-        place[unit] = (seen[classes[unit]] + 0.5) / count[classes[unit]]
-        seen[classes[unit]] += 1
+        group = classes[unit]
+        place[unit] = 0.0 if not seen[group] and count[group] > later else (seen[group] + 0.5) / count[group]
+        seen[group] += 1
     return sorted(units, key=place.__getitem__)
 
 

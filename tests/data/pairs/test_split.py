@@ -34,7 +34,7 @@ def test_units_of_nearly_equal_sizes_are_drawn_as_they_always_were(sizes, valida
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("sizes", [(20, 20), (10, 10, 10, 10), (54, 6), (400, 40, 40)])
+@pytest.mark.parametrize("sizes", [(20, 20), (10, 10, 10, 10), (54, 6), (90, 5, 5), (97, 3), (400, 40, 40)])
 def test_few_observations_are_drawn_evenly_over_their_classes(sizes, seed):
     label = np.random.default_rng(seed).permutation(np.arange(len(sizes)).repeat(sizes))
     x = np.random.default_rng(seed).normal(size=(len(label), 8)).astype(np.float32)
