@@ -106,6 +106,15 @@ def test_transposed_and_strided_matrices(by_onednn):
     assert by_onednn
 
 
+def test_parts_of_larger_matrices_get_no_gaps():
+    whole = torch.randn(LARGE, LARGE)
+    for y in (whole, whole.mT, whole[:7], whole[:, :7].mT, whole[:7].mT):
+        assert (products.dense(y) is y) == (y.is_contiguous() or y.mT.is_contiguous())
+    for y in (whole[:, :7], whole[::2], whole[:, ::2], whole[:, :1].expand(-1, 5)):
+        found = products.dense(y)
+        assert torch.equal(found, y) and (found.is_contiguous() or found.mT.is_contiguous())
+
+
 def test_thin_products_of_long_sums_are_torchs(by_onednn):
     x, y = torch.randn(32, 8192), torch.randn(8192, 32)
     torch.testing.assert_close(product(x, y), x @ y, rtol=0, atol=0)

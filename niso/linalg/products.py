@@ -42,8 +42,13 @@ def linear(
 
 def by_onednn(x: Float[Tensor, "n m"], y: Float[Tensor, "m k"]) -> Float[Tensor, "n k"]:
     """x @ y without a derivative, of any size."""
-    z: Tensor = torch.ops.mkldnn._linear_pointwise(x, y.mT, None, "none", [], "")
+    z: Tensor = torch.ops.mkldnn._linear_pointwise(x, dense(y).mT, None, "none", [], "")
     return z
+
+
+def dense(y: Float[Tensor, "m k"]) -> Float[Tensor, "m k"]:
+    """A matrix without gaps in memory, by rows or by columns: parts of larger ones oneDNN multiplies in plain loops."""
+    return y if y.is_contiguous() or y.mT.is_contiguous() else y.contiguous()
 
 
 def _is_large(x: Tensor, y: Tensor) -> bool:

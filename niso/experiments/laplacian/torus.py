@@ -88,12 +88,12 @@ STANDARD = replace(
     multiplicity=0.08,
     multiplicity_decay=0.005,
     training=replace(
-        QUICK.training, steps=14_000, warmup_steps=1_400, learning_rate=0.01, eigenvalue_learning_rate=0.5
+        QUICK.training, steps=13_000, warmup_steps=1_400, learning_rate=0.01, eigenvalue_learning_rate=0.5
     ),
 )
 """16×16, k = 256: the size of the paper.
 
-`niso run torus --preset standard`: four to five minutes on one core of an AMD EPYC (Zen 5).
+`niso run torus --preset standard`: four minutes on one core of an AMD EPYC (Zen 5).
 Records: results/torus/torus-standard-*.json.
 """
 
