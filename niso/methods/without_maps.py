@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float
@@ -21,14 +21,15 @@ class InvariantsObjective(nn.Module):
 
     Args:
         model: the model to be trained; its eigenvalues and its mask are not used.
-        contrastive, vicreg: weights of `niso.losses.contrastive` and `niso.losses.vicreg`.
+        term: which loss compares them, `niso.losses.contrastive` or `niso.losses.vicreg`.
+        weight: of that loss.
     """
 
-    def __init__(self, model: NeuralIsometry, contrastive: float, vicreg: float) -> None:
+    def __init__(self, model: NeuralIsometry, term: Literal["contrastive", "vicreg"], weight: float) -> None:
         super().__init__()
         self.model = model
-        self.contrastive = contrastive
-        self.vicreg = vicreg
+        self.term = term
+        self.weight = weight
 
     def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
         """Loss terms of a pair (ψ, Tψ) of batches; "loss" is their weighted sum."""
@@ -37,15 +38,10 @@ class InvariantsObjective(nn.Module):
         coefficients = self.model.encode(x, spectrum)
         # twice a mean over both views, as in a `NeuralIsometry`: there it is a sum over two directions
         error = losses.reconstruction(self.model.decode(coefficients, spectrum), x, self.model.norm)
-        terms = {"reconstruction": 2 * error}
-        unused = losses.multiplicity(spectrum.eigenvalues)
-        loss = terms["reconstruction"] + 0.0 * unused  # several processes want a gradient for each parameter
-        a, b = coefficients.split([len(view) for view in batch])
-        for name, weight in (("contrastive", self.contrastive), ("vicreg", self.vicreg)):
-            if weight:
-                terms[name] = getattr(losses, name)(a, b)
-                loss = loss + weight * terms[name]
-        return {"loss": loss, **terms}
+        compare = losses.contrastive if self.term == "contrastive" else losses.vicreg
+        terms = {"reconstruction": 2 * error, self.term: compare(*coefficients.split([len(view) for view in batch]))}
+        unused = losses.multiplicity(spectrum.eigenvalues)  # several processes want a gradient for each parameter
+        return {"loss": terms["reconstruction"] + self.weight * terms[self.term] + 0.0 * unused, **terms}
 
 
 class ContrastiveAlone(NoOperator, Contrastive):
@@ -54,7 +50,7 @@ class ContrastiveAlone(NoOperator, Contrastive):
     reads: ClassVar[frozenset[str]] = (NoOperator.reads | {"contrastive"}) - _OF_MAPS
 
     def objective(self) -> nn.Module:
-        return InvariantsObjective(self.model, self.contrastive, 0.0)
+        return InvariantsObjective(self.model, "contrastive", self.contrastive)
 
 
 class VicregAlone(NoOperator, Vicreg):
@@ -63,4 +59,4 @@ class VicregAlone(NoOperator, Vicreg):
     reads: ClassVar[frozenset[str]] = (NoOperator.reads | {"vicreg"}) - _OF_MAPS
 
     def objective(self) -> nn.Module:
-        return InvariantsObjective(self.model, 0.0, self.vicreg)
+        return InvariantsObjective(self.model, "vicreg", self.vicreg)

@@ -283,7 +283,7 @@ class LaplacianExperiment(Experiment):
         values = self.measure(held_out)
         others = self.measure(validation)
         values |= {f"{key}_val": others[key] for key in ("map_block_energy", "equivariance_error")}
-        by_crops = {key: self.map_error_by_crops(held_out, mask) for key, mask in MASKS.items()}
+        by_crops = self.map_errors_by_crops(held_out)
         masked, unmasked = by_crops.values()
         values["relative_map_error"] = masked["y"][-1]
         values |= {"relative_map_error_one": masked["y"][0], "relative_map_error_one_unmasked": unmasked["y"][0]}
@@ -343,28 +343,29 @@ class LaplacianExperiment(Experiment):
         best = reading.energy.amax(-1)
         return {"eigenspace_energy": best.mean().item(), "eigenspace_energy_worst": best.min().item()}
 
-    def map_error_by_crops(self, held_out: HeldOut, mask: Mask) -> Curve:
-        """Error of maps that are solved from one, two, four … all crops of the next pair, moved as those of this one.
-
-        Args:
-            mask: which maps are admitted, see `niso.isometric_map`.
-        """
+    def map_errors_by_crops(self, held_out: HeldOut) -> dict[str, Curve]:
+        """Errors of maps that are solved from one, two, four … all crops of the next pair, moved as those of this one:
+        a curve for each of `MASKS`."""
         spectrum, other = held_out.spectrum, held_out.x.roll(1, 0).to(self.device)
         moved = self.action.act(other, held_out.motions)
         a, b, c, d = (spectrum.project(x.cpu()) for x in (held_out.x, held_out.tx, other, moved))
         images = self.config.images
         counts = [*(2**power for power in range((images - 1).bit_length())), images]
-        errors = []
-        for count in counts:
+
+        def error(count: int, mask: Mask) -> float:
             seen = slice(3 * count)
             tau = isometric_map(c[..., seen], d[..., seen], spectrum.eigenvalues, mask, self.config.special)
-            errors.append(metrics.relative_map_error(a, b, tau_other=tau).mean().item())
+            return metrics.relative_map_error(a, b, tau_other=tau).mean().item()
+
         return {
-            "x": [float(count) for count in counts],
-            "y": errors,
-            "count": [len(a)] * len(counts),
-            "x_label": "crops that a map is solved from, of three channels each",
-            "y_label": "relative map error on others",
+            key: {
+                "x": [float(count) for count in counts],
+                "y": [error(count, mask) for count in counts],
+                "count": [len(a)] * len(counts),
+                "x_label": "crops that a map is solved from, of three channels each",
+                "y_label": "relative map error on others",
+            }
+            for key, mask in MASKS.items()
         }
 
     def space_eigenvalues(self) -> Float[Tensor, " spaces"]:
