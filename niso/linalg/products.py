@@ -47,7 +47,7 @@ def by_onednn(x: Float[Tensor, "n m"], y: Float[Tensor, "m k"]) -> Float[Tensor,
 
 
 def dense(y: Float[Tensor, "m k"]) -> Float[Tensor, "m k"]:
-    """A matrix without gaps in memory, by rows or by columns: parts of larger ones oneDNN multiplies in plain loops."""
+    """A matrix without gaps in memory, by rows or by columns: oneDNN has no fast way for parts of larger ones."""
     return y if y.is_contiguous() or y.mT.is_contiguous() else y.contiguous()
 
 
