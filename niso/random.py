@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, distributed
 
+from niso.errors import InputError
+
 T = TypeVar("T", bound=Tensor)
 
 EVALUATION_SEED = 20_241_210
@@ -57,3 +59,20 @@ def local_part(batch: T) -> T:
 def batch_rand(size: int, device: torch.device | str | None = None) -> Tensor:
     """Uniform numbers in [0, 1) for `size` local examples, the same for any number of processes."""
     return local_part(torch.rand(size * process()[1], device=device))
+
+
+def check_parts(size: int, accumulation: int) -> int:
+    """Examples in each part of a batch.
+
+    Args:
+        size: of the batch of all processes.
+        accumulation: parts that each process computes its examples in.
+
+    Raises:
+        InputError: the batch does not divide.
+    """
+    processes = process()[1]
+    if size % (processes * accumulation):
+        among = f"{processes} processes" + (f" in {accumulation} parts each" if accumulation > 1 else "")
+        raise InputError(f"batch size {size} does not divide among {among}: choose a multiple")
+    return size // (processes * accumulation)

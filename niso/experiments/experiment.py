@@ -17,7 +17,7 @@ from niso.errors import InputError
 from niso.experiments.diagnosis import Finding, diagnose
 from niso.methods import METHODS
 from niso.methods.method import Method, Networks
-from niso.random import process
+from niso.random import check_parts
 from niso.results import Metric, Published, Result
 from niso.training.loop import Phase as Phase
 
@@ -204,22 +204,6 @@ class Experiment(ABC):
         for figure in import_module(cls.figures).FIGURES:
             drawn = figure(result)
             yield from drawn if isinstance(drawn, Iterable) else [drawn]
-
-
-def check_parts(size: int, accumulation: int) -> int:
-    """Examples in each part of a batch.
-
-    Args:
-        size: of the batch of all processes.
-        accumulation: parts that each process computes its examples in.
-
-    Raises:
-        InputError: the batch does not divide.
-    """
-    parts = process()[1] * accumulation
-    if size % parts:
-        raise InputError(f"a batch of {size} does not divide among {parts} parts: choose a multiple")
-    return size // parts
 
 
 def check_batch(method: Method, size: int, accumulation: int) -> None:

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 
 from niso.collective import together
 from niso.config import Hardware, Optimisation
-from niso.errors import CheckpointError, InputError, Interrupted, TrainingError
+from niso.errors import CheckpointError, Interrupted, TrainingError
 from niso.files import in_shell
-from niso.random import reseed, step_seed
+from niso.random import check_parts, reseed, step_seed
 from niso.training import checkpoint
 from niso.training.compilation import (
     compile_networks,
@@ -100,11 +100,8 @@ class _Training:
     def __init__(self, phase: Phase, run: Run, fabric: Fabric, seed: int, hardware: Hardware) -> None:
         self.phase, self.run, self.fabric, self.seed, self.hardware = phase.name, run, fabric, seed, hardware
         self.objective, self.sampler, self.optimisation = phase.objective, phase.sampler, phase.optimisation
-        size, parts = self.optimisation.batch_size, self.optimisation.accumulation
         with together():
-            if size % (fabric.world_size * parts):
-                among = f"{fabric.world_size} processes" + (f" in {parts} parts each" if parts > 1 else "")
-                raise InputError(f"batch size {size} does not divide among {among}: choose a multiple")
+            check_parts(self.optimisation.batch_size, self.optimisation.accumulation)
         self.path, self.meter = run.checkpoint(phase.name), Meter()
         self.resumption = f"`niso resume {in_shell(run.path)}` goes on"
         self.optimizer = make_optimizer(self.objective, self.optimisation)

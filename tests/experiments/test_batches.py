@@ -14,8 +14,8 @@ GROUPS = Mock(spec=Method, group=4, compared=1)
 @pytest.mark.parametrize(
     ("size", "parts", "words"),
     [
-        (5, 4, "does not divide among 4 parts"),
-        (24, 5, "does not divide among 5 parts"),
+        (5, 4, "batch size 5 does not divide among 1 processes in 4 parts each"),
+        (24, 5, "batch size 24 does not divide among 1 processes in 5 parts each"),
         (18, 3, "cannot be cut into groups of 4"),
         (3, 1, "cannot be cut into groups of 4"),
     ],

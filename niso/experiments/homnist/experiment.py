@@ -24,7 +24,7 @@ from niso.data.evenly import evenly
 from niso.data.transformed import labelled, related
 from niso.errors import InputError
 from niso.experiments import partial_views
-from niso.experiments.experiment import PIXELS, Experiment, Own, Phase, check_batch, check_parts
+from niso.experiments.experiment import PIXELS, Experiment, Own, Phase, check_batch
 from niso.experiments.head import frozen_phase, make_head
 from niso.experiments.homnist.presets import METHOD_SETTINGS, PRESETS, Architecture, HomnistConfig
 from niso.experiments.homnist.published import PUBLISHED
@@ -48,7 +48,7 @@ from niso.methods.evaluation import (
 from niso.methods.method import Batches, Networks
 from niso.networks import ViTDecoder, ViTEncoder
 from niso.networks.occlusion import RandomOcclusion
-from niso.random import EVALUATION_SEED, process, step_seed
+from niso.random import EVALUATION_SEED, check_parts, process, step_seed
 from niso.results import Curve, Metric, Result
 
 BATCH = 500

@@ -22,7 +22,7 @@ from niso.config import SPECTRAL
 from niso.data.video.sequences import TEST, TRAIN
 from niso.errors import InputError
 from niso.experiments import partial_views
-from niso.experiments.experiment import PIXELS, Experiment, Own, Phase, check_batch, check_parts
+from niso.experiments.experiment import PIXELS, Experiment, Own, Phase, check_batch
 from niso.experiments.partial_views import PartialViews
 from niso.experiments.pose import baselines, cases, evaluation, passing, shared, trajectories
 from niso.experiments.pose.frames import RENDERED, Frames, open_sequences, open_shared, sources_unread
@@ -56,7 +56,7 @@ from niso.methods.evaluation import (
 )
 from niso.methods.method import Method, Networks
 from niso.networks.occlusion import PassingOcclusion
-from niso.random import EVALUATION_SEED, process, step_seed
+from niso.random import EVALUATION_SEED, check_parts, process, step_seed
 from niso.results import Curve, Metric, Result
 from niso.training.ahead import Ahead
 

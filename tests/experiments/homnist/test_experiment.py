@@ -390,7 +390,7 @@ def test_an_interrupted_head_is_trained_as_if_nothing_had_happened(finished_once
         ("--method niso-grop", "did you mean niso-group?"),
         ("--method niso-group --batch-size 6", "a batch of 6 pairs cannot be cut into groups of 4: choose a multiple"),
         ("--method niso-group --occlusion 0.3 --completion.batch-size 6", "a batch of 6 pairs cannot be cut"),
-        ("--head.batch-size 5 --head.accumulation 2", "a batch of 5 does not divide among 2 parts"),
+        ("--head.batch-size 5 --head.accumulation 2", "batch size 5 does not divide among 1 processes in 2 parts each"),
         ("--method niso-contrastive --batch-size 1", "compare at least 2 pairs, and a step has 1: choose a larger"),
         ("--method niso-vicreg --batch-size 4 --accumulation 2", "compare at least 3 pairs, and a step has 2"),
         ("--digits mnist --data-dir nowhere", "data folder nowhere does not exist"),
