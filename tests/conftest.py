@@ -10,7 +10,7 @@ import sys
 import sysconfig
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from hypothesis import HealthCheck, settings
 from PIL import Image
 
 import tests.checks  # noqa: F401 (from here on functions of niso check types and shapes)
+from tests.pretended import pretended_gpu
 
 settings.register_profile(
     "niso",
@@ -128,8 +129,9 @@ def dtype(request):
 
 @pytest.fixture
 def device():
-    """A GPU where there is one: tests that use it are marked cuda, and compare it with the CPU."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    """A GPU, a pretended one where there is none: tests that use it are marked cuda, and compare it with the CPU."""
+    with nullcontext(torch.device("cuda")) if torch.cuda.is_available() else pretended_gpu() as gpu:
+        yield gpu
 
 
 @pytest.fixture

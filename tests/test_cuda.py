@@ -1,17 +1,18 @@
 """The device agrees with the CPU: primitives, fields, a training, checkpoints that move between them.
 
-`make gpu` runs the tests marked cuda wherever there is a GPU. Without one they compare the CPU with itself, so that
-they are known to run.
+`make gpu` runs the tests marked cuda wherever there is a GPU. Without one they are tried on a pretended one.
 """
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 import niso
 from niso.config import Hardware, Optimisation
 from niso.experiments.descriptors.experiment import QUICK, Descriptors
+from niso.hub import bundled
 from niso.model import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 from niso.training import checkpoint
@@ -115,6 +116,18 @@ def test_descriptors_of_surfaces_are_learned_on_the_device(device):
     assert terms["loss"].device.type == device.type and terms["loss"].isfinite()
 
 
+@pytest.mark.parametrize("name", bundled.names())
+def test_models_that_come_with_niso_compute_on_the_device(name, device):
+    model = niso.load(name, device=device)
+    low, high = model.range or (-1.0, 1.0)
+    x = low + (high - low) * torch.rand(3, *model.shape)
+    for given in (x, x.to(device)):
+        a, tau = model.encode(given), model.map(given, given.flip(0))
+        results = (a, tau, model.decode(a), model.transport(given, tau), model.solve(a, a), model.invariants(given))
+        assert {result.device for result in results} == {given.device}
+    assert isinstance(model.encode(x.numpy()), np.ndarray)
+
+
 # Training and checkpoints
 
 
@@ -126,7 +139,7 @@ def objective():
 
 def trained(run, device, steps, precision="64-true", compiled=False):
     """An objective after so many steps on a device, from the run's checkpoint on; examples are drawn on the CPU."""
-    accelerator = "gpu" if device.type == "cuda" else "cpu"
+    accelerator = "gpu" if device.type == "cuda" and torch.cuda.is_available() else "cpu"
     hardware = Hardware(accelerator=accelerator, precision=precision, compile=compiled)
     fabric = make_fabric(hardware)
     made = objective()

@@ -115,6 +115,7 @@ def labelled_pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 # Tiny runs
 
+CPU = torch.device("cpu")
 _CONV = {"channels": (4,), "blocks": 1, "latent_channels": 6, "stem_channels": 4}
 _TWO_LEVELS = {**_CONV, "channels": (4, 6), "patch": 1}
 _LAPLACIAN = {"size": 4, "images": 3, "pool": 50, "evaluation_pairs": 4, "training": {"steps": 3, "batch_size": 1}}
@@ -209,11 +210,11 @@ def tiny_settings(data_of: Callable[[str], Path | None]) -> Callable[..., Settin
 def make_tiny(tiny_settings: Callable[..., Settings]) -> Callable[..., Experiment]:
     """Builds an untrained experiment from the arguments of `tiny_settings`."""
 
-    def make(*words: Any, **changes: Any) -> Experiment:
+    def make(*words: Any, device: torch.device = CPU, **changes: Any) -> Experiment:
         settings = tiny_settings(*words, **changes)
         torch.manual_seed(0)
         kind = EXPERIMENTS.find(settings.experiment)
-        return kind(settings.config, settings.method, settings.seed, settings.data_dir, torch.device("cpu"))
+        return kind(settings.config, settings.method, settings.seed, settings.data_dir, device)
 
     return make
 

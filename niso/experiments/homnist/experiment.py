@@ -382,7 +382,7 @@ class Homnist(Experiment):
         generator = torch.Generator().manual_seed(step_seed(EVALUATION_SEED, 0, "twice"))
         transformations = self.action.sample(len(index), generator)
         for part, t in zip(index.split(BATCH), transformations.split(BATCH), strict=True):
-            x = signed(self.test_images[part.to(self.device)])[:, None]
+            x = signed(self.test_images[part].to(self.device))[:, None]
             once, twice = (self.action.act(x, power) for power in powers(self.action, t, 2))
             yield x, once, twice
 

@@ -1,0 +1,56 @@
+"""Experiments compute on a GPU: where there is none, on a pretended one."""
+
+from contextlib import nullcontext
+from dataclasses import replace
+
+import pytest
+import torch
+
+import niso
+from niso.experiments import EXPERIMENTS
+from niso.runs import runner
+from tests.pretended import trained_there
+
+pytestmark = pytest.mark.cuda
+THERE = torch.cuda.is_available()
+METHODS = [("homnist", method, {}) for method in EXPERIMENTS.find("homnist").methods()] + [
+    (name, method, {})
+    for name in ("shapes", "pose", "pairs")
+    for method in EXPERIMENTS.find(name).methods()
+    if method in ("niso-group", "nft", "niso-no-basis", "autoencoder", "vit")
+]
+SETTINGS = [
+    ("homnist", "niso", {"occlusion": 0.3, "confidence": "learned"}),
+    ("homnist", "niso", {"occlusion": 0.3, "confidence": "given"}),
+    ("homnist", "niso", {"spectrum": "field", "eigenfunctions": "rotation", "classifier": "spectral"}),
+    ("homnist", "niso", {"eigenvalue_noise": 0.1, "spectral_dropout": 0.5, "special": True, "whitened": True}),
+    ("homnist", "niso", {"architecture": "vit", "vit": {"channels": 8, "blocks": 1}, "classifier": "eigenspaces"}),
+    ("homnist", "niso-no-basis", {"complete": True}),
+    ("shapes", "niso-group", {"tuning": "labels-and-pairs"}),
+    ("shapes", "nft", {"tuning": "none"}),
+    ("pose", "niso", {"occlusion": 0.3, "confidence": "learned", "composition": 0.1}),
+    ("pose", "niso-group", {"shared": 0.5, "group": 2}),
+    ("sphere", "niso", {"spectrum": "field"}),
+]
+
+
+@pytest.mark.parametrize("case", METHODS + SETTINGS, ids=str)
+def test_phases_train_and_are_evaluated(make_tiny, device, case):
+    experiment, method, changes = case
+    built = make_tiny(experiment, None, method, device=device, **changes)
+    for phase in built.phases():
+        loss = phase.objective.to(device)(phase.sampler(0), 0.0)["loss"]
+        assert loss.device.type == device.type
+        loss.backward()
+    assert all(value == value for value in built.evaluate().metrics.values())
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_whole_runs(tiny_settings, device, tmp_path, experiment):
+    settings, out = tiny_settings(experiment), tmp_path / "run"
+    hardware = replace(settings.hardware, accelerator="gpu" if THERE else "cpu")
+    with nullcontext() if THERE else trained_there():
+        runner.run(replace(settings, hardware=hardware), out)
+    if not EXPERIMENTS.find(experiment).not_loaded:
+        loaded = niso.load(out, device=device)
+        assert {tensor.device.type for tensor in loaded.method.model.parameters()} == {device.type}

@@ -1,0 +1,39 @@
+"""The pretended GPU refuses what a real one refuses."""
+
+import pytest
+import torch
+from torch import nn
+
+from tests.pretended import CPU, GPU, pretended_gpu
+
+
+@pytest.fixture
+def gpu():
+    with pretended_gpu() as device:
+        yield device
+
+
+REFUSED = {
+    "a sum across devices": lambda here, there: here + there,
+    "a product across devices": lambda here, there: there @ here,
+    "a layer elsewhere": lambda here, there: nn.Linear(3, 3)(there),
+    "an index elsewhere": lambda here, there: here[(there > 0).nonzero()[:, 0]],
+    "an array": lambda here, there: there.numpy(),
+    "a generator elsewhere": lambda here, there: torch.rand(3, device=there.device, generator=torch.Generator()),
+}
+
+
+@pytest.mark.parametrize("call", REFUSED.values(), ids=REFUSED)
+def test_refused(gpu, call):
+    with pytest.raises((RuntimeError, TypeError), match=r"device|CPU|GPU"):
+        call(torch.ones(3, 3), torch.ones(3, 3, device=gpu))
+
+
+def test_devices_follow_tensors(gpu):
+    there = torch.ones(3, 3, device="cuda:0")
+    here = there.cpu()
+    layer = nn.Linear(3, 3).to(gpu)
+    on_gpu = (there.mT[0], there.double(), torch.zeros_like(there), here.to(there), there * torch.tensor(2.0))
+    assert {x.device for x in (there, *on_gpu, *layer.parameters(), layer(there))} == {GPU}
+    assert {x.device for x in (here, here[0], torch.rand(2), *layer.cpu().parameters())} == {CPU}
+    assert here[torch.tensor([0])].device == CPU and there[torch.tensor([0])].is_cuda
