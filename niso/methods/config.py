@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import tyro
 
@@ -103,12 +103,8 @@ class IsometryConfig(Strict):
         texts = {f"field.{name}": f"--field.features are {self.field.features}" for name in unread}
         return texts if self.field.layers else texts | {"field.gain": "--field.layers is 0"}
 
-    def unread_weight(self, relative: bool = False) -> dict[str, str]:
-        """Which settings of the equivariance loss are not read, and why.
-
-        Args:
-            relative: whether the method takes a relative weight whatever the experiment says, see `Isometry`.
-        """
+    def weights_unread(self) -> dict[str, str]:
+        """Settings of the equivariance loss that are not read, and why."""
         return {} if self.equivariance else {"whitened": "--equivariance is 0"}
 
 
@@ -143,9 +139,6 @@ class PartialViewsConfig(IsometryConfig):
 class MethodConfig(IsometryConfig):
     """Settings of all methods that pre-train on pairs."""
 
-    relative_pairs: ClassVar[bool] = True
-    """Whether `relative_equivariance` is for pairs too, not only for methods whose invariants it cannot empty."""
-
     relative_equivariance: float | None = None
     """Weight of the equivariance loss relative to the latents' spread, see `niso.losses.equivariance`. Where given, it
     replaces `equivariance`."""
@@ -168,13 +161,15 @@ class MethodConfig(IsometryConfig):
         if self.nft_maps < 1:
             raise ValueError(f"nft_maps must be at least 1, got {self.nft_maps}")
 
-    def unread_weight(self, relative: bool = False) -> dict[str, str]:
+    @property
+    def equivariance_weight(self) -> float:
+        """Weight α of the equivariance loss, the absolute one or the relative one."""
+        return self.equivariance if self.relative_equivariance is None else self.relative_equivariance
+
+    def weights_unread(self) -> dict[str, str]:
         """The same for the two weights that there are."""
-        if not (self.relative_pairs or relative):
-            here = "here it is for triplets, groups and niso-vicreg"
-            return super().unread_weight() | {"relative_equivariance": here}
         if self.relative_equivariance is None:
-            return super().unread_weight()
+            return super().weights_unread()
         given = f"--relative-equivariance, here {self.relative_equivariance:g},"
         return {"equivariance": f"{given} replaces it; change that, or set it to None"}
 

@@ -31,14 +31,11 @@ class Isometry(Method):
         *(f"{phase}.{name}" for phase in ("training", "head") for name in SPECTRAL),
     }
     admitted: Mask = "soft"
-    takes_relative: ClassVar[bool] = False
-    """Whether a weight relative to the latents' spread is good in every experiment: where maps are solved from other
-    observations, or invariants must vary, it cannot drive content from the invariants into the maps."""
     model: NeuralIsometry
 
     @classmethod
     def unread(cls, config: Any) -> dict[str, str]:
-        weights: dict[str, str] = config.unread_weight(cls.takes_relative)
+        weights: dict[str, str] = config.weights_unread()
         return weights | config.spectrum_unread()
 
     def build(self, networks: Networks) -> NeuralIsometry:
@@ -52,7 +49,7 @@ class Isometry(Method):
             damping=config.damping,
             spectral_dropout=config.spectral_dropout,
             norm=config.norm,
-            relative=self._relative,
+            relative=config.relative_equivariance is not None,
             whitened=config.whitened,
             confidence=networks.confidence,
         )
@@ -74,7 +71,7 @@ class Isometry(Method):
     @property
     def equivariance(self) -> float:
         """Weight α."""
-        return (self.config.relative_equivariance or 0.0) if self._relative else self.config.equivariance
+        return self.config.equivariance_weight
 
     @property
     def multiplicity(self) -> float:
@@ -100,11 +97,6 @@ class Isometry(Method):
     def leave_one_out(self) -> bool:
         """Whether a map that transports an observation is solved from the others of its group."""
         return True
-
-    @property
-    def _relative(self) -> bool:
-        config = self.config
-        return config.relative_equivariance is not None and (config.relative_pairs or self.takes_relative)
 
     def solve(
         self, a: Float[Tensor, "batch rank channels"], b: Float[Tensor, "batch rank channels"]
@@ -139,14 +131,12 @@ class Triplets(Isometry):
     """NIso from triplets: the map of one step transports the other (paper eq. 23–24)."""
 
     views = 3
-    takes_relative = True
 
 
 class Groups(Isometry):
     """NIso from groups that share one T: the map solved from the others transports each member (not in the paper)."""
 
     grouped = True
-    takes_relative = True
     reads = Isometry.reads | {"group", "leave_one_out"}
     config: GroupConfig
 
@@ -173,7 +163,6 @@ class Contrastive(Isometry):
 class Vicreg(Isometry):
     """NIso from pairs, whose invariants must vary over a batch (not in the paper), see `niso.losses.vicreg`."""
 
-    takes_relative = True
     compared = 3
     reads = Isometry.reads | {"vicreg"}
 

@@ -140,18 +140,16 @@ class NoBasis(Method):
 
     @classmethod
     def unread(cls, config: Any) -> dict[str, str]:
-        weights: dict[str, str] = config.unread_weight()
+        weights: dict[str, str] = config.weights_unread()
         return weights
 
     def build(self, networks: Networks) -> OrthogonalAutoencoder:
         config = self.config
-        relative = config.relative_equivariance is not None and config.relative_pairs
+        relative = config.relative_equivariance is not None
         return OrthogonalAutoencoder(networks.encoder, networks.decoder, config.norm, relative)
 
     def objective(self) -> nn.Module:
-        config = self.config
-        weight = config.relative_equivariance if self.model.relative else config.equivariance
-        return OrthogonalObjective(self.model, weight or 0.0)
+        return OrthogonalObjective(self.model, self.config.equivariance_weight)
 
     def solve(
         self, a: Float[Tensor, "batch points channels"], b: Float[Tensor, "batch points channels"]

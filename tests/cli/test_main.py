@@ -188,7 +188,6 @@ UNREAD = {
     "pose --confidence given": "without --occlusion nothing is covered, and all points are seen",
     "homnist --nft-maps 3": "the method niso-group does not read it; nft and nft-triplet do",
     "homnist --no-complete": "--no-complete has no effect, leave it out: the method niso-group does not read it",
-    "homnist --method niso --relative_equivariance 0.3": "here it is for triplets, groups and niso-vicreg",
     "homnist --method niso-triplet --equivariance 0.3": "--relative-equivariance, here 0.03, replaces it",
     "homnist --vit.patch 4": "--architecture is conv, not vit",
     "homnist --conv.image-size 8 8": "the digits have a size of their own",

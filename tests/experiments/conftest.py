@@ -198,9 +198,9 @@ def tiny_settings(data_of: Callable[[str], Path | None]) -> Callable[..., Settin
     ) -> Settings:
         kind = EXPERIMENTS.find(experiment)
         preset = preset or next(iter(kind.presets))
-        config = overlaid(overlaid(kind.presets[preset], TINY[experiment]), changes)
-        hardware = Hardware(accelerator="cpu", precision=precision)
         method = method or kind.methods()[0]
+        config = overlaid(overlaid(kind.settings_of(preset, method), TINY[experiment]), changes)
+        hardware = Hardware(accelerator="cpu", precision=precision)
         return Settings(experiment, preset, config, method, data_dir=data_of(experiment), hardware=hardware)
 
     return make

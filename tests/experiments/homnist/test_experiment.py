@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from niso.config import Hardware, Optimisation
+from niso.config import Hardware, Optimisation, overlaid
 from niso.data.digits.mnist import embedded, pad, signed
 from niso.data.evenly import evenly
 from niso.experiments.homnist.experiment import Homnist, Scores, spread_over_classes
-from niso.experiments.homnist.presets import PRESETS
+from niso.experiments.homnist.presets import METHOD_SETTINGS, PRESETS
 from niso.experiments.known import known
 from niso.methods import METHODS
 from niso.methods.evaluation import LATENT_METRICS, MASK_METRICS, PAIR_METRICS, REPETITION_METRICS, evaluate_pairs
@@ -40,7 +40,8 @@ TINY = replace(
 
 def make(method: str = "niso", **changes: object) -> Homnist:
     torch.manual_seed(0)
-    return Homnist(replace(TINY, **changes), method, 0, None, CPU)
+    config = overlaid(TINY, METHOD_SETTINGS["quick"].get(method, {}))
+    return Homnist(replace(config, **changes), method, 0, None, CPU)
 
 
 def evaluated(experiment: Homnist) -> Result:
