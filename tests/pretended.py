@@ -3,10 +3,14 @@
 What a real one refuses is refused here: operations on tensors of two devices, indices on the GPU of a tensor on the
 CPU, conversions to NumPy, and numbers drawn there by a generator of the CPU. Tensors whose device gets lost, as that of
 gradients, may be anywhere.
+
+`waits` has the files of niso in which the host waited for the GPU.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -17,10 +21,19 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
+import niso
+
 CPU = torch.device("cpu")
 GPU = torch.device("cuda")
 ACROSS = {Tensor.copy_, Tensor.__setitem__, Tensor.__getitem__, torch._has_compatible_shallow_copy_type}
 """What may take tensors of two devices."""
+WAITING = {
+    *(Tensor.item, Tensor.tolist, Tensor.__bool__, Tensor.__float__, Tensor.__int__, Tensor.__index__),
+    *(Tensor.nonzero, torch.nonzero, Tensor.unique, torch.unique, Tensor.masked_select, torch.masked_select),
+}
+"""What needs values of the GPU on the CPU."""
+PACKAGE = Path(niso.__file__).parent
+waits: list[str] = []
 
 
 @contextmanager
@@ -62,6 +75,8 @@ class Pretending(TorchFunctionMode):
             return device_of(args[0]) or CPU
         if function == Tensor.is_cuda.__get__:
             return device_of(args[0]) == GPU
+        if _waits(function, args, kwargs) and (file := _caller()):
+            waits.append(file)
         if function in (Tensor.to, Tensor.cpu):
             return _to(*args, **kwargs) if function == Tensor.to else _to(args[0], CPU)
         if function == Tensor.data.__set__:  # as a module moves its parameters
@@ -93,6 +108,26 @@ class Pretending(TorchFunctionMode):
         generator = kwargs.get("generator")
         if generator is not None and (_plain(kwargs.get("device") or CPU) == GPU or GPU in where):
             raise RuntimeError(f"{name}: a generator of the CPU cannot draw on the GPU")
+
+
+def _waits(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether the host waits until the GPU has come so far, or copies to it without going on meanwhile."""
+    there = bool(args) and isinstance(args[0], Tensor) and device_of(args[0]) == GPU
+    if function == Tensor.to:
+        aim = next((_plain(word) for word in args[1:] if isinstance(word, str | torch.device)), None)
+        return (there and aim == CPU) or (not there and aim == GPU and not kwargs.get("non_blocking"))
+    if function in (Tensor.__getitem__, Tensor.__setitem__):
+        masks = [index for index in tree_leaves(args[1]) if isinstance(index, Tensor) and index.dtype == torch.bool]
+        return there and bool(masks)
+    return there and (function in WAITING or function == Tensor.cpu)
+
+
+def _caller() -> str:
+    """The file of niso that is running; empty where there is none."""
+    frame = sys._getframe(1)
+    while frame is not None and not Path(frame.f_code.co_filename).is_relative_to(PACKAGE):
+        frame = frame.f_back
+    return "" if frame is None else Path(frame.f_code.co_filename).relative_to(PACKAGE).as_posix()
 
 
 def _plain(device: Any) -> torch.device:

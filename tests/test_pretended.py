@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from tests.pretended import CPU, GPU, pretended_gpu
+import niso
+from tests.pretended import CPU, GPU, pretended_gpu, waits
 
 
 @pytest.fixture
@@ -37,3 +38,13 @@ def test_devices_follow_tensors(gpu):
     assert {x.device for x in (there, *on_gpu, *layer.parameters(), layer(there))} == {GPU}
     assert {x.device for x in (here, here[0], torch.rand(2), *layer.cpu().parameters())} == {CPU}
     assert here[torch.tensor([0])].device == CPU and there[torch.tensor([0])].is_cuda
+
+
+def test_waits_are_noted(gpu):
+    """`niso.linalg.svd` looks whether singular values are finite."""
+    waits.clear()
+    there = torch.eye(3, device=gpu)
+    niso.polar(there[None])
+    assert waits == ["linalg/svd.py"]
+    niso.polar(there.cpu()[None])
+    assert waits == ["linalg/svd.py"]

@@ -9,7 +9,7 @@ import torch
 import niso
 from niso.experiments import EXPERIMENTS
 from niso.runs import runner
-from tests.pretended import trained_there
+from tests.pretended import trained_there, waits
 
 pytestmark = pytest.mark.cuda
 THERE = torch.cuda.is_available()
@@ -54,3 +54,18 @@ def test_whole_runs(tiny_settings, device, tmp_path, experiment):
     if not EXPERIMENTS.find(experiment).not_loaded:
         loaded = niso.load(out, device=device)
         assert {tensor.device.type for tensor in loaded.method.model.parameters()} == {device.type}
+
+
+@pytest.mark.skipif(THERE, reason="tests/test_cuda.py sees more of a real one")
+@pytest.mark.parametrize(
+    ("experiment", "method"),
+    [("torus", "niso"), ("homnist", "niso-group"), ("homnist", "nft"), ("shapes", "niso-vicreg"), ("pairs", "niso")],
+)
+def test_steps_wait_for_decompositions_alone(make_tiny, device, experiment, method):
+    built = make_tiny(experiment, method=method, device=device)
+    for phase in built.phases():
+        objective = phase.objective.to(device)
+        objective(phase.sampler(0), 0.0)["loss"].backward()  # what is computed once may wait
+        waits.clear()
+        objective(phase.sampler(1), 0.5)["loss"].backward()
+        assert set(waits) <= {"linalg/svd.py", "linalg/inverse_square_root.py"}, phase.name
