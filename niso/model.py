@@ -117,12 +117,10 @@ class NeuralIsometry(Autoencoding):
         whitened: let all eigenfunctions count alike in the equivariance loss, see there.
         confidence: the encoder gives one channel more, the last, which says how far each point is trusted, in [0, 1].
             Coefficients are then those of weighted least squares, see `Spectrum.project`.
-        ridge: of these least squares.
 
     Raises:
         TypeError: an encoder, decoder or spectrum that is not a module.
-        ValueError: an unknown mask or norm, a negative damping, a ridge that is not positive, or a probability outside
-            [0, 1].
+        ValueError: an unknown mask or norm, a negative damping, or a probability outside [0, 1].
 
     Source: paper §4; partial views are not in the paper.
     """
@@ -140,7 +138,6 @@ class NeuralIsometry(Autoencoding):
         relative: bool = False,
         whitened: bool = False,
         confidence: bool = False,
-        ridge: float = 0.01,
     ) -> None:
         super().__init__()
         for name, module in (("encoder", encoder), ("decoder", decoder), ("spectrum", spectrum)):
@@ -148,9 +145,7 @@ class NeuralIsometry(Autoencoding):
         check_choice("mask", mask, Mask)
         check_choice("norm", norm, losses.Norm)
         check_number("damping", damping)
-        check_number("ridge", ridge, positive=True)
         self.confidence = confidence
-        self.ridge = ridge
         self.norm: losses.Norm = norm
         self.relative = relative
         self.whitened = whitened
@@ -242,7 +237,7 @@ class NeuralIsometry(Autoencoding):
         spectrum, z = spectrum or self.spectrum(), self.encoder(x)
         if self.confidence:
             check_shares("the confidence, the encoder's last channel,", z[..., -1], "end it with a sigmoid")
-            return spectrum.project(z[..., :-1], z[..., -1], self.ridge)
+            return spectrum.project(z[..., :-1], z[..., -1])
         return spectrum.project(z)
 
     def decode(

@@ -30,34 +30,30 @@ class Spectrum(NamedTuple):
         z: Float[Tensor, "*batch points channels"],
         confidence: Float[Tensor, "*batch points"] | None = None,
         ridge: float = 0.01,
-        smooth: bool = False,
     ) -> Float[Tensor, "*batch rank channels"]:
         """Coefficients ΦᵀM z of latent functions in the eigenbasis (paper eq. 6).
 
         With a confidence C, those of the weighted, regularised least squares over the points that are seen:
-        (ΦᵀMCΦ + rR) a = (1 + r) ΦᵀMC z, the same as ΦᵀM z where C = I and R = I (not in the paper). They are NaN
-        where a confidence is NaN or outside [0, 1], but for rounding, or the left side is not positive definite.
+        (ΦᵀMCΦ + rI) a = (1 + r) ΦᵀMC z, the same as ΦᵀM z where C = I (not in the paper). They are NaN where a
+        confidence is NaN or outside [0, 1], but for rounding, or the left side is not positive definite.
 
         Args:
             confidence: how far each point is seen, in [0, 1].
             ridge: r, positive: what is not seen is taken to be small.
-            smooth: R = Λ / mean Λ + 0.001, which asks for smooth functions, instead of the identity.
 
         Raises:
             TypeError: not tensors of floating-point numbers.
-            ValueError: latents that are not (…, points, channels), a confidence that is not (…, points), a ridge
-                that is not positive, or smooth without a confidence.
+            ValueError: latents that are not (…, points, channels), a confidence that is not (…, points), or a ridge
+                that is not positive.
         """
         check_tensors(sizes={"points": len(self.mass)}, latents=(z, "* points channels"))
         if confidence is None:
-            if smooth:
-                raise ValueError("smooth needs a confidence")
             return matmul((self.eigenfunctions * self.mass[:, None]).mT, z)
         check_tensors(confidence=(confidence, "* points"))
         if confidence.shape != z.shape[:-1]:
             raise ValueError(f"a confidence must be {tuple(z.shape[:-1])}, not {tuple(confidence.shape)}")
         check_number("ridge", ridge, positive=True)
-        return _least_squares(*self, z, confidence, ridge, smooth)
+        return _least_squares(self.mass, self.eigenfunctions, z, confidence, ridge)
 
     def unproject(self, a: Float[Tensor, "*batch rank channels"]) -> Float[Tensor, "*batch points channels"]:
         """Latent functions Φ a with the given coefficients.
@@ -90,15 +86,12 @@ class Spectrum(NamedTuple):
 def _least_squares(
     mass: Float[Tensor, " points"],
     functions: Float[Tensor, "points rank"],
-    eigenvalues: Float[Tensor, " rank"],
     z: Float[Tensor, "*batch points channels"],
     confidence: Float[Tensor, "*batch points"],
     ridge: float,
-    smooth: bool,
 ) -> Float[Tensor, "*batch rank channels"]:
     weighted = (functions * mass[:, None]).mT * confidence[..., None, :]
-    penalty = eigenvalues / eigenvalues.mean().clamp_min(1e-6) + 1e-3 if smooth else torch.ones_like(eigenvalues)
-    normal = weighted @ functions + ridge * torch.diag(penalty)
+    normal = weighted @ functions + ridge * torch.eye(functions.shape[1], dtype=z.dtype, device=z.device)
     factor, failed = torch.linalg.cholesky_ex(normal)  # unlike cholesky, it does not make the host wait for a GPU
     shares = ((confidence >= -ROUNDING) & (confidence <= 1 + ROUNDING)).all(-1)
     factor = factor.masked_fill(((failed > 0) | ~shares)[..., None, None], torch.nan)  # maps of NaN are refused

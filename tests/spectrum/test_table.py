@@ -248,8 +248,7 @@ def test_functions_in_the_span_are_found_from_a_part_of_their_points():
     assert not nothing.any()
 
 
-@pytest.mark.parametrize("smooth", [False, True])
-def test_gradients_of_the_weighted_projection(smooth):
+def test_gradients_of_the_weighted_projection():
     torch.manual_seed(0)
     spectrum = LearnedSpectrum(8, 3, "shifted").double()()
     leaves = [part.detach().requires_grad_() for part in spectrum]
@@ -257,7 +256,7 @@ def test_gradients_of_the_weighted_projection(smooth):
     confidence = torch.rand(2, 8).double().requires_grad_()
 
     def project(m, f, e, z, c):
-        return Spectrum(m, f, e).project(z, c, 0.1, smooth)
+        return Spectrum(m, f, e).project(z, c, 0.1)
 
     assert torch.autograd.gradcheck(project, (*leaves, z, confidence))
 
@@ -286,8 +285,3 @@ def test_half_precision_eigenfunctions_are_orthonormal(half, eigenfunctions):
     spectrum = LearnedSpectrum(24, 12, eigenfunctions=eigenfunctions).to(half)()
     gram = (spectrum.eigenfunctions * spectrum.mass[:, None]).mT @ spectrum.eigenfunctions
     torch.testing.assert_close(gram, torch.eye(12), atol=2e-5, rtol=0)
-
-
-def test_smooth_is_for_what_is_partly_seen():
-    with pytest.raises(ValueError, match="smooth needs a confidence"):
-        LearnedSpectrum(6, 3)().project(torch.randn(6, 2), smooth=True)
