@@ -58,7 +58,7 @@ class Shifts:
         rows = (torch.arange(height, device=x.device) - t[:, :1]) % height
         columns = (torch.arange(width, device=x.device) - t[:, 1:]) % width
         source = rows[:, :, None] * width + columns[:, None, :]
-        return torch.take_along_dim(x, source.flatten(1)[:, :, None], dim=1)
+        return x[torch.arange(len(x), device=x.device)[:, None], source.flatten(1)]  # whole rows: gathering takes long
 
     def compose(self, second: Int[Tensor, "batch 2"], first: Int[Tensor, "batch 2"]) -> Int[Tensor, "batch 2"]:
         return (first + second) % torch.tensor(self.sides, device=first.device)
