@@ -1,19 +1,13 @@
-"""Checks of what comes into the library: one clear line for a wrong tensor, setting or order of arguments."""
+"""Checks of what comes into the library: one clear line for a wrong tensor or setting."""
 
 from __future__ import annotations
 
-import inspect
 import operator
-import warnings
-from collections.abc import Callable, Mapping
-from functools import wraps
-from typing import Any, Literal, ParamSpec, SupportsIndex, TypeVar, get_args
+from collections.abc import Mapping
+from typing import Any, Literal, SupportsIndex, get_args
 
 import torch
 from torch import Tensor
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 ROUNDING = 1e-2
 """How far a share in half precision may lie outside [0, 1]."""
@@ -162,33 +156,3 @@ def check_instance(name: str, value: object, kind: type, text: str) -> None:
     """
     if not isinstance(value, kind):
         raise TypeError(f"{name} must be a {text}, not {type(value).__name__}")
-
-
-def map_last(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function of (a, b, τ, …) to take (τ, a, b, …), the order of earlier versions, with a warning.
-
-    τ is square and a and b are not, unless they have as many channels as the rank: then τ must be given by name.
-
-    Raises:
-        ValueError: three positional arguments of one shape.
-    """
-    call: Callable[..., R] = function
-    tau = list(inspect.signature(function).parameters)[2]
-
-    @wraps(function)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        square = [v.shape[-1] == v.shape[-2] for v in args[:3] if isinstance(v, Tensor) and v.ndim > 1]
-        name = function.__name__
-        if square == [True, True, True]:
-            raise ValueError(f"{name}: all three arguments are square, so name the map: {name}(a, b, {tau}=…)")
-        if square == [True, False, False]:
-            warnings.warn(
-                f"{name}({tau}, a, b) is the order of earlier versions: call {name}(a, b, {tau}=…)",
-                DeprecationWarning,
-                stacklevel=2,
-            )
-            first, second, third, *rest = args
-            return call(second, third, first, *rest, **kwargs)
-        return function(*args, **kwargs)
-
-    return wrapped

@@ -108,9 +108,6 @@ class Fitted:
         if "range" in data:
             low, high = data["range"]
             self.range = float(low), float(high)
-        elif self._channels_first and self.clip is None:  # of older versions, which scaled images from it to −1 … 1
-            self.range = offset[0] - scale[0], offset[0] + scale[0]
-            self.facts["data"] = {**data, "range": list(self.range)}
         method.model.eval()
 
     @property

@@ -30,7 +30,7 @@ def load(
     decoder: nn.Module | None = None,
     device: str | torch.device = "cpu",
 ) -> Fitted:
-    """Load a trained model: nothing is unpickled, and no data is read where the run says what its observations are.
+    """Load a trained model: nothing is unpickled, and no data is read.
 
     Of a run of shapes, whose encoder is trained on with the head, it is the model before that: its decoder goes with
     it.
@@ -114,22 +114,7 @@ def _of_run(run: Run, own: Own | None, device: torch.device) -> Fitted:
             for name in tensors
             if name.rpartition(".")[2] in later
         }
-    facts = run.facts if "data" in run.facts else _derived(run.path, settings)
-    return _built(run.path, weights, settings, facts, tensors, run.metrics, own, device, run.path)
-
-
-def _derived(path: Path, settings: Settings) -> Mapping[str, Any]:
-    """What a run of an older version does not say of its observations, from its data."""
-    kind = EXPERIMENTS.find(settings.experiment)
-    try:
-        with torch.random.fork_rng(devices=[]):
-            built = kind(settings.config, settings.method, settings.seed, settings.data_dir, torch.device("cpu"))
-    except InputError as error:
-        raise InputError(
-            f"{path} was trained by an older version, which did not record what observations are, and its data cannot "
-            f"be read: {error}"
-        ) from error
-    return built.facts()
+    return _built(run.path, weights, settings, run.facts, tensors, run.metrics, own, device, run.path)
 
 
 def _of_saved(folder: Path, own: Own | None, device: torch.device) -> Fitted:

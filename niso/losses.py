@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
-from niso.checks import check_choice, check_number, check_tensor, check_tensors, map_last
+from niso.checks import check_choice, check_number, check_tensor, check_tensors
 from niso.collective import global_batch
 from niso.functional_map import multiplicity_mask
 from niso.linalg import full_precision, matmul
@@ -47,7 +47,6 @@ def _directions(vectors: Float[Tensor, "... size"]) -> Float[Tensor, "... size"]
     return torch.nn.functional.normalize(vectors / size, dim=-1)
 
 
-@map_last
 @full_precision
 def equivariance(
     a: Float[Tensor, "*batch rank channels"],
@@ -64,8 +63,7 @@ def equivariance(
 
     Args:
         a, b: coefficients of an observation and of the transformed one.
-        tau: maps from a to b. Give it by name: (tau, a, b) is the order of earlier versions, which still works where
-            the shapes tell.
+        tau: maps from a to b.
         relative: divide by the mean distance of the latents from their mean over the batch (not in the paper).
             Where the decoder starts with a normalisation, latents can otherwise shrink or draw together until this
             loss has no weight.

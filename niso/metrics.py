@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from niso.checks import check_instance, check_tensors, map_last
+from niso.checks import check_instance, check_tensors
 from niso.linalg import full_precision
 from niso.spectrum import Spectrum
 
@@ -43,7 +43,6 @@ def transport_error(
     return (moved - b).square().sum((-2, -1)) / target.square().sum((-2, -1))
 
 
-@map_last
 @full_precision
 def equivariance_error(
     a: Float[Tensor, "*batch rank channels"],
@@ -58,8 +57,7 @@ def equivariance_error(
 
     Args:
         a, b: coefficients of an observation and of the transformed one.
-        tau: maps from a to b. Give it by name: (tau, a, b) is the order of earlier versions, which still works where
-            the shapes tell.
+        tau: maps from a to b.
         common: coefficients of what all observations have in common. ‖b − common‖² then replaces ‖b‖² and gives
             the *centred* error, which a constant offset of the latents cannot make smaller.
 
@@ -74,7 +72,6 @@ def equivariance_error(
     return transport_error(tau @ a, b, common)
 
 
-@map_last
 def relative_map_error(
     a: Float[Tensor, "*batch rank channels"],
     b: Float[Tensor, "*batch rank channels"],
@@ -85,7 +82,7 @@ def relative_map_error(
 
     Args:
         a, b: coefficients of ψ and Tψ, from which `tau_other` was not solved.
-        tau_other: maps solved from other observations under the same transformations T; to be given by name.
+        tau_other: maps solved from other observations under the same transformations T.
         common: as in `equivariance_error`.
 
     Returns:

@@ -123,8 +123,7 @@ class Known:
         methods: likewise.
         metrics: in the order of a table's columns.
         published: what others report.
-        defaults: settings of runs from before there were such, as in their config.yaml.
-        retired: settings that older runs have, and that are ignored.
+        defaults: settings of records from before there were such, as in a config.yaml.
     """
 
     presets: Sequence[str] = ()
@@ -132,7 +131,6 @@ class Known:
     metrics: Sequence[Metric] = ()
     published: Sequence[Published] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    retired: Sequence[str] = ()
 
     def published_of(self, method: str) -> Mapping[str, str]:
         """Published values of a method of ours."""

@@ -88,7 +88,6 @@ class Meshes:
         features, eigenvalues, coefficients = [], [], []
         for number in range(len(shapes.names)):
             surface = shapes.surface(number)
-            assert surface is not None
             mesh = meshes.unit_area(Mesh(surface.vertices.astype(np.float64), surface.faces.astype(np.int64)))
             operator = mesh_spectrum.laplacian(mesh)
             pairs = mesh_spectrum.eigenpairs(operator, facts["eigenpairs"])

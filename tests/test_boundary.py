@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import niso
-from niso import checks, losses, metrics
+from niso import checks
 
 PROGRAM = """
 import json, sys, warnings
@@ -218,24 +218,6 @@ def test_every_public_name_is_called_wrongly():
     called = " ".join(WRONG)
     public = {name for name in niso.__all__ if name not in RETURNED | TESTED_ELSEWHERE}
     assert all(name in called for name in public)
-
-
-@pytest.mark.parametrize("function", [losses.equivariance, metrics.equivariance_error, metrics.relative_map_error])
-def test_the_order_of_earlier_versions(function):
-    tau = torch.linalg.qr(torch.randn(2, 4, 4)).Q
-    a, b = torch.randn(2, 2, 4, 3)
-    name = "tau_other" if function is metrics.relative_map_error else "tau"
-    expected = function(a, b, **{name: tau})
-    with pytest.warns(
-        DeprecationWarning, match=rf"{function.__name__}\({name}, a, b\) is the order of earlier versions"
-    ):
-        torch.testing.assert_close(function(tau, a, b), expected)
-    torch.testing.assert_close(function(a, b, tau), expected)
-    with pytest.raises(ValueError, match=rf"name the map: {function.__name__}\(a, b, {name}=…\)"):
-        function(tau, tau, tau)
-    torch.testing.assert_close(
-        function(tau, tau, **{name: torch.eye(4).expand(2, 4, 4)}).abs().max(), torch.tensor(0.0)
-    )
 
 
 def test_batches_broadcast():

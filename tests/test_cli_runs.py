@@ -175,7 +175,7 @@ def test_a_checkpoint_of_another_model(refused, unfinished):
     settings = Run(unfinished).settings
     settings["config"]["size"] = 5
     facts = json.loads((unfinished / "run.json").read_text())
-    del facts["settings"]  # as of older versions
+    del facts["settings"]  # with which it would be refused before the checkpoint is opened
     (unfinished / "run.json").write_text(json.dumps(facts))
     (unfinished / "config.yaml").write_text(yaml.safe_dump(settings))
     before = content(unfinished / "checkpoints")

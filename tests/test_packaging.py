@@ -132,7 +132,6 @@ def test_the_source_distribution_can_be_tested(distributions):
     wanted = {path.relative_to(ROOT).as_posix() for path in tracked}
     wanted |= {"tests/conftest.py", "constraints.txt", "Makefile", "CONTRIBUTING.md", "docs/images/sphere.png"}
     wanted |= {
-        "tests/fixtures/run-before/config.yaml",
         "benchmarks/common.py",
         "studies/fit.py",
         "tools/documents.py",

@@ -165,7 +165,7 @@ def test_everything_is_escaped(tmp_path):
         metrics={HOSTILE: 1.0},
         pictures=[picture(caption=HOSTILE)],
         summary=HOSTILE,
-        metric_descriptions={HOSTILE: HOSTILE},
+        metrics_meaning={HOSTILE: {"text": HOSTILE}},
         targets={HOSTILE: HOSTILE},
         command=HOSTILE,
         preset=HOSTILE,
@@ -195,7 +195,7 @@ def test_figures_at_several_values_are_one_line(tmp_path):
     run = make_run(
         tmp_path / "run",
         metrics={**errors, **pair},
-        metric_descriptions={key: f"how far off; at {key[-1]}" for key in errors},
+        metrics_meaning={key: {"text": f"how far off; at {key[-1]}"} for key in errors},
         targets={"ate_skip1": "≤ 0.2"},
     )
     known = Known(published=(Published("NIso", {"ate_skip9": "0.4 ± 0.1"}, "a paper", "niso"),))

@@ -248,7 +248,7 @@ def _write_checkpoint(folder: Path) -> list[Path]:
     from niso.training import checkpoint
 
     tensors = {f"model.{name}": value for name, value in torch.nn.Linear(4, 3).state_dict().items()}
-    checkpoint.save(folder / "pretrain.safetensors", tensors, {"step": 3, "seconds": 0.5})
+    checkpoint.save(folder / "pretrain.safetensors", tensors, {"step": 3, "seconds": 0.5, "determining": {}})
     return [folder / "pretrain.safetensors"]
 
 

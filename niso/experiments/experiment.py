@@ -73,8 +73,6 @@ class Experiment(ABC):
     """Goals of a preset's metrics, for the report: preset → key → text."""
     published: ClassVar[tuple[Published, ...]] = ()
     """What others report, for comparisons."""
-    retired: ClassVar[tuple[str, ...]] = ()
-    """Settings that older configurations still hold; they are ignored."""
     not_loaded: ClassVar[str] = ""
     """Why `niso.load` refuses runs of it; empty where it loads them."""
     keeps_head: ClassVar[bool] = False

@@ -15,4 +15,4 @@ def known(experiment: str) -> Known:
     kind = EXPERIMENTS.find(experiment)
     defaults = {"config": asdict(kind.config_class())}
     metrics = (*kind.metrics, *RUN_METRICS)
-    return Known(tuple(kind.presets), kind.methods(), metrics, kind.published, defaults, kind.retired)
+    return Known(tuple(kind.presets), kind.methods(), metrics, kind.published, defaults)

@@ -38,7 +38,7 @@ class Settings(Strict):
 
     @classmethod
     def load(cls, values: dict[str, Any], source: Path) -> Settings:
-        """Inverse of `dump`. Settings that the experiment has retired are left out.
+        """Inverse of `dump`.
 
         Raises:
             InputError: an unknown experiment, preset, method or setting, or a value that is not allowed.
@@ -47,8 +47,7 @@ class Settings(Strict):
         kind = EXPERIMENTS.find(settings.experiment)
         check_known("preset", settings.preset, kind.presets, f"{source}: ")
         check_known("method", settings.method, kind.methods(), f"{source}: ")
-        config = without(settings.config, kind.retired)
-        return cls(**{**vars(settings), "config": parse(kind.config_class, config, source)})
+        return cls(**{**vars(settings), "config": parse(kind.config_class, settings.config, source)})
 
 
 def check_known(what: str, name: object, known: Iterable[str], where: str = "") -> None:
@@ -60,18 +59,3 @@ def check_known(what: str, name: object, known: Iterable[str], where: str = "") 
     choices = list(known)
     if name not in choices:
         raise InputError(f"{where}unknown {what} {name!r}{nearest(str(name), choices)}")
-
-
-def without(values: Any, retired: Iterable[str]) -> Any:
-    """Nested plain values without those of these dotted names."""
-    for name in retired:
-        values = _without(values, name.split("."))
-    return values
-
-
-def _without(values: Any, path: list[str]) -> Any:
-    """Nested plain values without the one at a path of keys."""
-    if not isinstance(values, dict) or path[0] not in values:
-        return values
-    rest = {key: value for key, value in values.items() if key != path[0]}
-    return rest if len(path) == 1 else {**values, path[0]: _without(values[path[0]], path[1:])}

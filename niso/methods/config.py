@@ -12,9 +12,6 @@ from niso.losses import Norm
 from niso.networks import EigenspaceHeadConfig, MLPConfig, SpectralHeadConfig, VectorNeuronConfig
 from niso.spectrum import Eigenfunctions, Eigenvalues, Features
 
-RETIRED = ("nft_tall",)
-"""Settings that older configurations of methods still hold."""
-
 Parametrisation = Literal["table", "field"]
 """How a spectrum is learned: as a number for each point, or as networks over the coordinates of points."""
 

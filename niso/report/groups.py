@@ -138,14 +138,13 @@ def difference(first: Group, second: Group, metric: str) -> Estimate | None:
 
 
 def described(runs: Sequence[Run], known: Known) -> dict[str, Metric]:
-    """What runs say of their metrics; where they are of an older version, what the experiment declares.
+    """What runs say of their metrics; of records, what the experiment declares.
 
     Those that the experiment declares come first, in its order.
     """
     declared = {metric.key: metric for metric in known.metrics}
     stated = {key: metric for run in reversed(runs) for key, metric in run.described.items()}
-    current = {key: metric for key, metric in stated.items() if metric.better or metric.unit}
-    return declared | {key: metric for key, metric in stated.items() if key not in declared} | current
+    return declared | stated
 
 
 def grouped(runs: Iterable[Run], known: Known) -> list[Group]:
@@ -243,15 +242,10 @@ def _repetitions(runs: Sequence[Run]) -> list[list[Run]]:
 def _differences(settings: Sequence[Mapping[str, Any]], known: Known) -> list[tuple[str, ...]]:
     """For each of these settings those that the others have not all alike, as "name = value".
 
-    A setting that an older run does not know has its default there; where that is not known either, it is off. One that
-    the experiment has retired tells nothing.
+    A setting that a record does not know has its default there; where that is not known either, it is off.
     """
     default = dict(_telling(known.defaults))
-    retired = tuple(f"config.{name}" for name in known.retired)
-    flat = [
-        {name: value for name, value in _telling(values) if not f"{name}.".startswith(tuple(f"{r}." for r in retired))}
-        for values in settings
-    ]
+    flat = [dict(_telling(values)) for values in settings]
     names = dict.fromkeys(name for values in flat for name in values)
     optional = {name for name in names if not all(name in values for values in flat)}
 

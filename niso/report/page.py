@@ -19,7 +19,7 @@ from niso.results import Known, Metric, alarms, sources
 from niso.training.run import Run
 
 _ELSEWHERE = {
-    *("summary", "metrics", "metric_descriptions", "targets", "command", "config", "notes"),
+    *("summary", "metrics", "targets", "command", "notes"),
     *("seconds", "seconds_wall"),
 }
 """Facts with a place of their own."""

@@ -94,7 +94,7 @@ def resume(path: Path, began: float | None = None) -> dict[str, float]:
 
     old = Run.open(path)
     whole = all(old.checkpoint(phase).exists() for phase in old.log)
-    if old.finished and "settings" in old.facts and old.up_to_date and whole:
+    if old.finished and old.up_to_date and whole:
         if not (path / "report.html").exists():  # killed just before
             write_report(old, known(old.kind[0]))
         return old.metrics
@@ -119,11 +119,9 @@ def evaluate(path: Path) -> dict[str, float]:
 
 def _load(old: Run) -> Settings:
     """Settings of a run; InputError where config.yaml is no longer that of the run that was trained."""
-    source, facts = old.path / "config.yaml", old.facts
+    source = old.path / "config.yaml"
     settings = Settings.load(old.settings, source)
-    trained, asked = dict(flat(facts.get("settings", {}))), dict(flat(old.determining))
-    for key in ("experiment", "method", "seed"):  # older versions did not keep the others of unfinished runs
-        trained.setdefault(key, facts.get(key, asked[key]))
+    trained, asked = (dict(flat(values)) for values in (old.facts.get("settings", {}), old.determining))
     for name in trained.keys() & asked.keys():
         if trained[name] != asked[name] and not MAY_CHANGE.fullmatch(name):
             now, before = (json.dumps(values[name], default=str) for values in (asked, trained))
@@ -204,8 +202,6 @@ def _train_and_evaluate(
         torch.manual_seed(step_seed(settings.seed, 1, phase.name))
     if not fabric.is_global_zero:
         return {}
-    if training and finished and not trained and "settings" not in folder.facts:  # finished by an older version
-        return folder.metrics
     checkpoint.save(folder.path / WEIGHTS, phase.objective.state_dict(), _origin(settings))
     times.end("data")
     took: dict[str, Any] = {"times": times.seconds}
@@ -260,8 +256,7 @@ def _keep(folder: Run, settings: Settings, result: Result, metrics: dict[str, fl
     folder.write("curves", result.curves)
     for name, tensors in result.tensors.items():
         checkpoint.save(folder.path / f"{name}.safetensors", tensors, _origin(settings))
-    old = ("metric_descriptions", "evaluated", "notes")
-    facts = {key: value for key, value in folder.facts.items() if key not in old}
+    facts = {key: value for key, value in folder.facts.items() if key not in ("evaluated", "notes")}
     facts |= _meaning(settings) | {name: metrics[name] for name in ("seconds", "seconds_wall") if name in metrics}
     findings = EXPERIMENTS.find(settings.experiment).findings(metrics, settings.method)
     notes = [*result.notes, *map(str, findings)]

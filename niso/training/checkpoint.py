@@ -91,16 +91,16 @@ def open_phase(path: Path, module: nn.Module, optimisation: Optimisation) -> tup
     """
     steps = optimisation.steps
     tensors, facts = load(path)
-    if not (isinstance(facts.get("step"), int) and isinstance(facts.get("seconds"), int | float)):
-        raise CheckpointError(f"checkpoint {path} does not say how long it was trained: delete it to start anew")
+    kinds = {"step": int, "seconds": int | float, "determining": dict}
+    if not all(isinstance(facts.get(name), kind) for name, kind in kinds.items()):
+        raise CheckpointError(f"checkpoint {path} does not say how it was trained: delete it to start anew")
     restore_weights(path, tensors, module)
     if facts["step"] > steps:
         raise InputError(
             f"{path}: config.yaml asks for {steps} steps of phase {path.stem}, but {facts['step']} are trained: "
             "ask for as many or more, or start a new run"
         )
-    said, now = facts.get("determining"), determining(module, optimisation)
-    trained: Facts = said if isinstance(said, dict) else {}  # older versions do not say
+    trained, now = facts["determining"], determining(module, optimisation)
     for name in trained.keys() & now.keys():
         if trained[name] != now[name]:
             raise InputError(

@@ -126,8 +126,8 @@ class _Training:
                 found = f"its {name} is {facts.get(name)}, not {value}"
                 raise CheckpointError(f"checkpoint {self.path} is of another run: {found}")
         checkpoint.restore_training(self.path, tensors, self.objective, self.optimizer)
-        if row := facts.get("row"):  # of the log, that had begun; older versions do not say
-            self.meter.go_on(row["steps"], row["sums"])
+        row = facts["row"]  # of the log, that had begun
+        self.meter.go_on(row["steps"], row["sums"])
         return facts["step"], facts["seconds"]
 
     def go_on(self, start: int, seconds: float, times: Times) -> float:

@@ -35,7 +35,7 @@ FILES = {
     "captions": "figures/captions.json",
 }
 TAKEN_APART: dict[str, type[dict[str, Any] | list[Any]]] = {
-    **dict.fromkeys(("metrics", "metric_descriptions", "targets"), dict),
+    **dict.fromkeys(("metrics", "targets"), dict),
     "notes": list,
 }
 """Types of the facts of which reports show the parts."""
@@ -148,7 +148,7 @@ class Run:
 
     @property
     def up_to_date(self) -> bool:
-        """Whether its settings are those that it was finished with; runs of older versions do not say."""
+        """Whether its settings are those that it was finished with; records do not say."""
         return self.facts.get("settings", self.determining) == self.determining
 
     @property
@@ -253,10 +253,8 @@ class Run:
 
     @property
     def described(self) -> dict[str, Metric]:
-        """What its metrics are; runs of older versions do not know which direction is better. Errors as of `facts`."""
-        facts = self.facts
-        texts = facts.get("metric_descriptions") or {}
-        told = facts.get("metrics") or {key: {"text": text} for key, text in texts.items()}
+        """What its metrics are, where that is kept, as in a run's folder. Errors as of `facts`."""
+        told = self.facts.get("metrics") or {}
         source = self._source("facts")
         named = {key: {**values, "key": key} if isinstance(values, dict) else values for key, values in told.items()}
         return {key: parse(Metric, values, f"{source}: {key}") for key, values in named.items()}

@@ -73,9 +73,10 @@ def write_shapes() -> Callable[..., Path]:
                 mean = maps[0].mean((1, 2), np.float64)
                 square = np.square(maps[0], dtype=np.float64).mean((1, 2))
                 surface = Surface(ball.vertices, ball.faces, ball.vertices)
-                moments = {"mean": mean.tolist(), "square": square.tolist()}
-                write_shape(folder, f"{name}/{shape}", maps, moments, surface)
-        write_json(folder / PARAMETERS, {"format": FORMAT, "classes": names})
+                facts = {"mean": mean.tolist(), "square": square.tolist(), "grid_r2": [0.5] * variants}
+                write_shape(folder, f"{name}/{shape}", maps, facts, surface)
+        signatures = {"eigenpairs": 9, "first_time": 0.01, "last_time": 0.1, "times": channels}
+        write_json(folder / PARAMETERS, {"format": FORMAT, "classes": names, "layout": "poles", **signatures})
         write_json(folder / REFUSED, {})
         return folder
 

@@ -160,13 +160,11 @@ def test_runs_on_different_data_are_no_seeds_of_one(tmp_path, comparison_table):
     assert [row["seeds"] for row in comparison_table([*runs, kept])] == [[0, 1, 2]]
 
 
-def test_nothing_and_zero_differ_beside_an_older_run(tmp_path, comparison_table):
+def test_nothing_and_zero_differ_beside_a_run_without_the_setting(tmp_path, comparison_table):
     values = {0: {"rate": 0.0}, 1: {"rate": None}, 2: {}}
     runs = [run(tmp_path / f"r{n}", n, settings={"config": config}, accuracy=0.5) for n, config in values.items()]
-    known = Known(defaults={"config": {"rate": None}}, retired=("old",))
+    known = Known(defaults={"config": {"rate": None}})
     assert [row["seeds"] for row in comparison_table(runs, lambda _: known)] == [[0], [1, 2]]
-    older = run(tmp_path / "older", 3, settings={"config": {"old": {"layers": 2}}}, accuracy=0.5)
-    assert [row["seeds"] for row in comparison_table([*runs, older], lambda _: known)] == [[0], [1, 2, 3]]
 
 
 def test_names_that_leave_out_what_differs_are_written_in_full(tmp_path, comparison_table):
@@ -238,7 +236,7 @@ def test_a_run_that_was_changed_has_the_settings_it_was_trained_with(tmp_path, c
     assert "was changed after it was finished" in words(runs, tmp_path / "c.html")
 
 
-def test_settings_that_older_runs_do_not_know(tmp_path, comparison_table):
+def test_settings_that_older_records_do_not_know(tmp_path, comparison_table):
     a = {"data_dir": "elsewhere/mnist", "hardware": {"threads": 1}, "config": {"rank": 8}}
     b = {"data_dir": "mnist", "hardware": {"threads": 2}, "config": {"rank": 8, "newer": False, "parts": 1}}
     defaults = Known(defaults={"config": {"parts": 1}})

@@ -60,7 +60,7 @@ def test_the_dark_picture_is_shown_where_it_belongs_to_the_light_one(plot, tmp_p
     assert pixels(panel.light).mean() > 200 and pixels(panel.dark).mean() < 60
     Image.new("RGB", (3, 3)).save(pictures.dark_file(file))  # of an earlier evaluation
     assert pictures.embed(file, "name", "caption").panels[0].dark == ""
-    pictures.dark_file(file).unlink()  # of a run from before there were such
+    pictures.dark_file(file).unlink()
     assert pictures.embed(file, "name", "caption").panels[0].dark == ""
 
 

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -10,15 +9,23 @@ from niso.errors import InputError
 from niso.runs import Run
 from niso.runs.record import write_record
 
-BEFORE = Path(__file__).parents[1] / "fixtures" / "run-before"
-
 
 @pytest.fixture
-def run(tmp_path):
-    return Run.open(shutil.copytree(BEFORE, tmp_path / "some folder" / "run"))
+def run(finished_once, tmp_path):
+    """A finished run, as if it had been trained without --data-dir."""
+    copy = Run.open(shutil.copytree(finished_once, tmp_path / "some folder" / "run"))
+    return edit(copy, f"data_dir: {copy.settings['data_dir']}", "data_dir: null")
 
 
 def edit(run, old, new):
+    """The run as if it had been trained with another setting."""
+    changed = change(run, old, new)
+    changed.write("facts", {**changed.facts, "settings": changed.determining})
+    return changed
+
+
+def change(run, old, new):
+    """The run with another setting in its config.yaml than it was trained with."""
     config = run.path / "config.yaml"
     assert old in config.read_text()
     config.write_text(config.read_text().replace(old, new))
@@ -57,9 +64,8 @@ def test_a_later_evaluation_is_noted(run, tmp_path):
 
 
 def test_settings_that_were_changed_since_are_refused(run, tmp_path, niso):
-    run.write("facts", {**run.facts, "settings": run.determining})
     write_record(run, tmp_path / "kept")
-    changed = edit(run, "images: 3", "images: 5")
+    changed = change(run, "images: 3", "images: 5")
     with pytest.raises(InputError, match="was changed after it was finished"):
         write_record(changed, tmp_path / "changed")
     assert "its results are of the settings before" in niso("report", run.path).err
@@ -126,6 +132,5 @@ def test_record_needs_a_run_and_a_folder(refused, run):
 
 
 def test_what_config_leaves_to_its_default_is_known_from_the_facts(run, tmp_path):
-    run.write("facts", {**run.facts, "method": "niso", "preset": "quick"})
     path = write_record(edit(edit(run, "method: niso\n", ""), "preset: quick\n", ""), tmp_path)
     assert path.name == "torus-quick-niso-seed0.json"

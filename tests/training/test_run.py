@@ -86,7 +86,6 @@ def test_damaged_json_names_its_remedy(tmp_path, damage):
     ("facts", "words"),
     [
         ({"metrics": [1]}, "metrics must be an object: restore it from a copy, or start a new run"),
-        ({"metric_descriptions": "none"}, "metric_descriptions must be an object"),
         ({"targets": 3}, "targets must be an object"),
         ({"notes": "all is well"}, "notes must be a list"),
         ({"metrics": {"a": 3}}, "a: Input should be a dictionary"),
@@ -162,8 +161,6 @@ def test_metrics_have_a_text_a_direction_and_a_unit(tmp_path):
     assert run.described == {}
     run.write("facts", {"metrics": {"a": {"text": "A", "better": "lower", "unit": "s"}}})
     assert run.described == {"a": Metric("a", "A", "lower", "s")}
-    run.write("facts", {"metric_descriptions": {"a": "A"}})  # of an older version
-    assert run.described == {"a": Metric("a", "A")}
 
 
 def test_the_log_has_a_table_for_each_phase(tmp_path):

@@ -2,7 +2,7 @@
 
     FOLDER/parameters.json       `format`, `classes`, and everything that the preparation depended on
     FOLDER/<class>/<shape>.npy   float16 (variants, channels, height, width), see `PreparedShapes.maps`
-    FOLDER/<class>/<shape>.npz   the mesh and its map to the sphere, see `Surface`; may be missing
+    FOLDER/<class>/<shape>.npz   the mesh and its map to the sphere, see `Surface`
     FOLDER/<class>/<shape>.json  facts of one shape, written after its maps: without them it is not prepared. Of its
                                  map: see `geometry.mesh.spherical_map.Quality`; `repair`, what had to be done to it;
                                  `redrawn`, the variants that had no good map; `grid_r2`, see `grid_r2` below
@@ -43,7 +43,7 @@ class Surface(NamedTuple):
         vertices: (vertices, 3) at surface area 1.
         faces: (faces, 3) corners, counter-clockwise seen from outside.
         directions: (vertices, 3) where the conformal map, centred by the shape's areas, takes each vertex on the unit
-            sphere; in float64, or in float32 in folders that were prepared before.
+            sphere; in float64.
     """
 
     vertices: Float[np.ndarray, "vertices 3"]
@@ -80,22 +80,19 @@ class PreparedShapes:
         """
         return open_maps(self.folder, self.names[shape])
 
-    def surface(self, shape: int) -> Surface | None:
-        """Mesh of one shape and its map to the sphere; None if they were not kept.
+    def surface(self, shape: int) -> Surface:
+        """Mesh of one shape and its map to the sphere.
 
         Raises:
-            InputError: the file is damaged.
+            InputError: the file is missing or damaged.
         """
         path = self.folder / f"{self.names[shape]}.npz"
         try:
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as parts:
                 return Surface(*(parts[name] for name in Surface._fields))
-        except FileNotFoundError:
-            return None
         except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-            raise InputError(
-                f"{path} is truncated or damaged ({error}): remove it, or prepare the shape again"
-            ) from error
+            problem = "is missing" if isinstance(error, FileNotFoundError) else f"is truncated or damaged ({error})"
+            raise InputError(f"{path} {problem}: remove its .json and prepare the shape again") from error
 
     def without(self, classes: Collection[str]) -> PreparedShapes:
         """The shapes of the other classes alone."""
@@ -105,11 +102,8 @@ class PreparedShapes:
         return replace(self, names=[self.names[shape] for shape in kept], classes=left, labels=labels)
 
     def grid_r2(self, shape: int) -> list[float | None]:
-        """What the grid keeps of one shape's signature, for each of its maps, see `geometry.mesh.raster.recovered`.
-
-        Empty in folders that were prepared before it was measured.
-        """
-        return list(read_json(self.folder / f"{self.names[shape]}.json").get("grid_r2", []))
+        """What the grid keeps of one shape's signature, for each of its maps, see `geometry.mesh.raster.recovered`."""
+        return list(read_json(self.folder / f"{self.names[shape]}.json")["grid_r2"])
 
     def moments(self, shape: int) -> tuple[Float[Tensor, " channels"], Float[Tensor, " channels"]]:
         """Mean and mean square of a shape's signature minus 1 over its surface, in float64."""
@@ -125,7 +119,7 @@ def open_shapes(folder: Path) -> PreparedShapes:
         InputError: see `niso.data.prepared.open_folder`; the folder holds no shape; or a shape's files are truncated or
             differ in size from the others.
     """
-    layout = open_folder(folder, "shapes", "`niso data prepare shapes`", FORMAT, REFUSED).get("layout", "poles")
+    layout: Any = open_folder(folder, "shapes", "`niso data prepare shapes`", FORMAT, REFUSED).get("layout")
     if layout not in get_args(Layout):
         raise InputError(f"{folder / PARAMETERS} has the unknown layout {layout!r}: prepare the shapes again")
     if not (names := prepared_names(folder)):
@@ -149,12 +143,12 @@ def prepared_names(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).with_suffix("").as_posix() for path in folder.glob("[!.]*/[!.]*.json"))
 
 
-def write_shape(folder: Path, name: str, maps: Maps, facts: dict[str, Any], surface: Surface | None = None) -> None:
+def write_shape(folder: Path, name: str, maps: Maps, facts: dict[str, Any], surface: Surface) -> None:
     """Write one prepared shape: its maps, its mesh, then its facts, each in one step.
 
     Args:
         name: "class/shape".
-        facts: at least `mean` and `square`, one number for each channel.
+        facts: at least `mean` and `square`, one number for each channel, and `grid_r2`, one for each map.
 
     Raises:
         OSError: as the file system does, e.g. on a full disk; nothing half-written is left.
@@ -162,12 +156,11 @@ def write_shape(folder: Path, name: str, maps: Maps, facts: dict[str, Any], surf
     content = io.BytesIO()
     np.save(content, maps, allow_pickle=False)
     write_atomically(folder / f"{name}.npy", content.getvalue())
-    if surface is not None:
-        content = io.BytesIO()
-        kinds = (np.float32, np.int32, np.float64)  # on thin limbs, single precision would fold the map
-        parts = {key: part.astype(kind) for (key, part), kind in zip(surface._asdict().items(), kinds, strict=True)}
-        np.savez_compressed(content, **parts)
-        write_atomically(folder / f"{name}.npz", content.getvalue())
+    content = io.BytesIO()
+    kinds = (np.float32, np.int32, np.float64)  # on thin limbs, single precision would fold the map
+    parts = {key: part.astype(kind) for (key, part), kind in zip(surface._asdict().items(), kinds, strict=True)}
+    np.savez_compressed(content, **parts)
+    write_atomically(folder / f"{name}.npz", content.getvalue())
     write_json(folder / f"{name}.json", facts)
 
 

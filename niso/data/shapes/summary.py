@@ -11,15 +11,15 @@ from niso.data.prepared import read_json
 from niso.data.shapes.prepared import prepared_names
 
 _POOR = 0.8  # R² of what the grid keeps, below which a finer one is advised
-_UNKNOWN = "–"  # of shapes that were prepared before it was measured
+_UNKNOWN = "–"  # of a distortion that is not finite, and of a signature that is constant
 
 
 def line(folder: Path, name: str) -> str:
     """How good the map of one prepared shape is, and what the grid keeps of its signature."""
     facts = read_json(folder / f"{name}.json")
     parts = [
-        f"distortion {_number(facts.get('distortion'))}",
-        f"{_percent(facts.get('flipped_area'))} of its area flipped",
+        f"distortion {_number(facts['distortion'])}",
+        f"{_percent(facts['flipped_area'])} of its area flipped",
     ]
     if facts.get("coincident"):
         parts.append(f"{facts['coincident']} vertices on others")
@@ -29,10 +29,10 @@ def line(folder: Path, name: str) -> str:
         parts.append(f"{facts['repaired_variants']} variants repaired")
     if facts.get("redrawn"):
         parts.append(f"{facts['redrawn']} variants drawn again")
-    kept = facts.get("grid_r2") or [None]
-    variants = [value for value in kept[1:] if value is not None]
-    others = f" (variants {_number(_mean(variants))}, at worst {_number(min(variants))})" if variants else ""
-    return f"{name}: {', '.join(parts)}; the grid keeps R² {_number(kept[0])}{others}"
+    own, *others = facts["grid_r2"]
+    variants = [value for value in others if value is not None]
+    more = f" (variants {_number(_mean(variants))}, at worst {_number(min(variants))})" if variants else ""
+    return f"{name}: {', '.join(parts)}; the grid keeps R² {_number(own)}{more}"
 
 
 def table(folder: Path) -> list[str]:
@@ -73,11 +73,11 @@ def _row(label: str, members: Sequence[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def _kept(members: Sequence[dict[str, Any]]) -> list[float]:
-    return [value for facts in members for value in facts.get("grid_r2", []) if value is not None]
+    return [value for facts in members for value in facts["grid_r2"] if value is not None]
 
 
 def _mean_of(members: Sequence[dict[str, Any]], key: str) -> float | None:
-    return _mean([facts[key] for facts in members if facts.get(key) is not None])
+    return _mean([facts[key] for facts in members if facts[key] is not None])
 
 
 def _mean(values: Sequence[float]) -> float | None:

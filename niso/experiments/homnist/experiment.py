@@ -33,7 +33,6 @@ from niso.geometry import ACTIONS
 from niso.geometry.action import Transformations, composes, powers
 from niso.geometry.occluders import Occluder, draw_occluder
 from niso.methods import methods_of
-from niso.methods.config import RETIRED
 from niso.methods.evaluation import (
     LATENT_METRICS,
     PAIR_METRICS,
@@ -148,7 +147,6 @@ class Homnist(Experiment):
     )
     figures = "niso.experiments.homnist.figures"
     published = PUBLISHED
-    retired = RETIRED
 
     @classmethod
     def default_method(cls, config: HomnistConfig, data_dir: Path | None) -> str:

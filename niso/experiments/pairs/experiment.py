@@ -35,9 +35,7 @@ from niso.experiments.pairs.presets import PRESETS, PairsConfig
 from niso.experiments.pairs.probes import probe
 from niso.experiments.pairs.recipes import LATENT, Chosen, recipe
 from niso.experiments.pairs.retrieval import retrieved, similarity
-from niso.experiments.settings import without
 from niso.methods import METHODS, methods_of
-from niso.methods.config import RETIRED
 from niso.methods.evaluation import (
     EQUIVARIANCE_ERROR,
     EQUIVARIANCE_ERROR_CENTRED,
@@ -315,7 +313,7 @@ class Pairs(Experiment):
 
     @classmethod
     def rebuild(cls, config: PairsConfig, facts: Mapping[str, Any], own: Own | None = None) -> tuple[Chosen, Networks]:
-        chosen = parse(Chosen, without(facts["chosen"], RETIRED), Path("chosen"))
+        chosen = parse(Chosen, facts["chosen"], Path("chosen"))
         if facts["data"].get("own_networks"):  # else nothing that a saved model names is imported
             own = own or cls._named(config)
         if chosen.architecture == "own" and own is None:

@@ -42,7 +42,6 @@ from niso.experiments.pose.presets import PRESETS, PoseConfig
 from niso.experiments.pose.published import PUBLISHED
 from niso.geometry import se3
 from niso.methods import METHODS, methods_of
-from niso.methods.config import RETIRED
 from niso.methods.evaluation import (
     EQUIVARIANCE_ERROR,
     EQUIVARIANCE_ERROR_CENTRED,
@@ -135,7 +134,6 @@ class Pose(Experiment):
         "small": {f"ate_normalised_skip{skip}": "≤ 0.55 (niso)" for skip in (1, 3)},
     }
     published = PUBLISHED
-    retired = (*RETIRED, "vector_neurons")
 
     def build(self) -> None:
         config, data_dir = self.config, self.data_dir

@@ -30,8 +30,8 @@ class ShapeExample(NamedTuple):
         label: its class.
         maps: features of the base shape and of variants, as networks take them.
         layout: of their grid.
-        meshes: vertices of the mesh and of two conformal variants, and of its map to the sphere; empty without meshes.
-        faces: of all of them; empty without meshes.
+        meshes: vertices of the mesh and of two conformal variants, and of its map to the sphere.
+        faces: of all of them.
         signature: at the vertices, at the middle time.
     """
 
@@ -55,8 +55,6 @@ def _example(shapes: PreparedShapes, shape: Int[Tensor, ""], maps: ShapeMaps) ->
     count = min(VARIANTS, shapes.variants)
     features = maps(shape.expand(count), torch.arange(count)).double().cpu()
     surface = shapes.surface(int(shape))
-    if surface is None:
-        return ShapeExample(label, features, shapes.layout, [], np.zeros((0, 3), dtype=np.int64), np.zeros(0))
     places = torch.from_numpy(surface.directions).double()[None, None]
     middle = shapes.channels // 2
     signature = equirectangular.sample(features[:1, [middle]], places, shapes.layout)[0, 0, 0].numpy()

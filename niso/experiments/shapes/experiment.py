@@ -34,7 +34,6 @@ from niso.geometry.domains.domain import rastered_sphere
 from niso.geometry.domains.equirectangular import Layout
 from niso.geometry.mobius import MobiusTransformations
 from niso.methods import methods_of
-from niso.methods.config import RETIRED
 from niso.methods.evaluation import (
     EQUIVARIANCE_ERROR,
     EQUIVARIANCE_ERROR_CENTRED,
@@ -152,7 +151,6 @@ class Shapes(Experiment):
     )
     figures = "niso.experiments.shapes.figures"
     published = PUBLISHED
-    retired = (*RETIRED, "tuning_weight")
     tunes_encoder = True
 
     def build(self) -> None:
@@ -390,7 +388,7 @@ class Shapes(Experiment):
         return ShapesResult(metrics, shown, pairs, warped, learned_operator(method), curves=pairs.curves)
 
     def evaluate_grid(self) -> dict[str, float]:
-        """What the grid keeps of held-out shapes; nothing where it was not measured when they were prepared."""
+        """What the grid keeps of held-out shapes; nothing where their signatures are constant."""
         kept = [r2 for shape in self.test.tolist() for r2 in self.shapes.grid_r2(shape) if r2 is not None]
         return {"grid_r2": sum(kept) / len(kept)} if kept else {}
 

@@ -21,12 +21,10 @@ COUNT = 6
 """Pairs that are shown."""
 
 
-def meshes(result: ShapesResult) -> list[Picture]:
-    """A held-out shape of each class: mesh, conformal variants, map to the sphere, features; none without meshes."""
+def meshes(result: ShapesResult) -> Picture:
+    """A held-out shape of each class: mesh, conformal variants, map to the sphere, features."""
     rows, labels = [], []
     for example in result.examples:
-        if not example.meshes:
-            continue
         *bodies, directions = example.meshes
         values, faces, base = example.signature, example.faces, example.maps[0].numpy()
         sphere = figures.DrawnMesh(directions, faces, values, True, directions[values.argmax()])
@@ -34,20 +32,16 @@ def meshes(result: ShapesResult) -> list[Picture]:
             [*(figures.DrawnMesh(body, faces, values) for body in bodies), sphere, base[0], base[len(base) // 2]]
         )
         labels.append(example.label)
-    if not rows:
-        return []
     titles = ["mesh", "variant", "variant", "map to the sphere", "first time", "middle time"]
-    return [
-        Picture(
-            "meshes",
-            "From meshes to functions on the sphere. Each row is a held-out shape of one class: its mesh, two meshes "
-            "that are conformally equivalent to it (Möbius transformations of space), its conformal map to the sphere, "
-            "and its heat kernel signature at two times on the grid of colatitudes (down) and longitudes (across). "
-            "Meshes are coloured by the signature at the middle time, blue above the mean over all shapes and red "
-            "below.",
-            figures.mesh_table(rows, titles, labels),
-        )
-    ]
+    return Picture(
+        "meshes",
+        "From meshes to functions on the sphere. Each row is a held-out shape of one class: its mesh, two meshes "
+        "that are conformally equivalent to it (Möbius transformations of space), its conformal map to the sphere, "
+        "and its heat kernel signature at two times on the grid of colatitudes (down) and longitudes (across). "
+        "Meshes are coloured by the signature at the middle time, blue above the mean over all shapes and red "
+        "below.",
+        figures.mesh_table(rows, titles, labels),
+    )
 
 
 def features(result: ShapesResult) -> Picture:

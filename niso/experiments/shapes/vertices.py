@@ -111,17 +111,13 @@ class VertexReading:
     def measure(self, members: Int[Tensor, " members"]) -> dict[str, float]:
         """Means over some of these shapes.
 
-        Nothing where the spectrum is known on the latent grid alone, or the folder has no meshes or no signatures'
-        times.
+        Nothing where the spectrum is known on the latent grid alone.
         """
-        rows: list[dict[str, float]] = []
         if self._at(self.raster) is None:
             return {}
-        for shape in members.tolist()[:: max(1, len(members) // SHAPES)][:SHAPES]:
-            surface = self.shapes.surface(shape)
-            if surface is not None and self.times is not None:
-                rows.append(self._measure(surface, *self.times))
-        return {key: float(np.mean([row[key] for row in rows])) for key in rows[0]} if rows else {}
+        chosen = members.tolist()[:: max(1, len(members) // SHAPES)][:SHAPES]
+        rows = [self._measure(self.shapes.surface(shape), *self.times) for shape in chosen]
+        return {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
 
     def _measure(self, surface: Surface, eigenpairs: int, times: Float[np.ndarray, " times"]) -> dict[str, float]:
         mesh = Mesh(surface.vertices.astype(np.float64), surface.faces.astype(np.int64))
@@ -206,14 +202,10 @@ def raster_sampling(shapes: PreparedShapes) -> Sampling:
     return Sampling(points, weights / weights.mean())
 
 
-def _times(shapes: PreparedShapes) -> tuple[int, Float[np.ndarray, " times"]] | None:
-    """Eigenpairs and times of the signatures; None where the folder does not say."""
+def _times(shapes: PreparedShapes) -> tuple[int, Float[np.ndarray, " times"]]:
+    """Eigenpairs and times of the signatures."""
     facts = read_json(shapes.folder / PARAMETERS)
-    names = ("eigenpairs", "first_time", "last_time", "times")
-    if any(name not in facts for name in names):
-        return None
-    eigenpairs, first, last, count = (facts[name] for name in names)
-    return eigenpairs, np.geomspace(first, last, count)
+    return facts["eigenpairs"], np.geomspace(facts["first_time"], facts["last_time"], facts["times"])
 
 
 def _relative(a: Tensor, b: Tensor) -> float:

@@ -35,15 +35,20 @@ def surface(seed: int) -> np.ndarray:
 
 def facts(seed: int) -> dict:
     values = surface(seed)
-    return {"mean": values.mean(1).tolist(), "square": (values**2).mean(1).tolist()}
+    return {"mean": values.mean(1).tolist(), "square": (values**2).mean(1).tolist(), "grid_r2": [0.5, None, 0.1 * seed]}
+
+
+MESH = Surface(np.eye(4, 3) * 1.5, np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]), np.full((4, 3), 1 / 3))
+"""With directions that single precision does not hold."""
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Twelve shapes of three classes, two channels."""
     for seed, name in enumerate(NAMES):
-        write_shape(tmp_path, name, random_maps(seed), facts(seed))
-    (tmp_path / "parameters.json").write_text(json.dumps({"format": FORMAT, "classes": ["cat", "dog", "owl"]}))
+        write_shape(tmp_path, name, random_maps(seed), facts(seed), MESH)
+    parameters = {"format": FORMAT, "classes": ["cat", "dog", "owl"], "layout": "poles"}
+    (tmp_path / "parameters.json").write_text(json.dumps(parameters))
     (tmp_path / "refused.json").write_text("{}")
     return tmp_path
 
@@ -65,7 +70,7 @@ def test_what_was_written_is_read(folder: Path) -> None:
         assert isinstance(maps, np.memmap)
         np.testing.assert_array_equal(maps, random_maps(number))
         mean, square = shapes.moments(number)
-        assert [mean.tolist(), square.tolist()] == list(facts(number).values())
+        assert [mean.tolist(), square.tolist(), shapes.grid_r2(number)] == list(facts(number).values())
 
 
 def test_the_layout_is_that_of_the_preparation(folder: Path) -> None:
@@ -90,31 +95,18 @@ def test_a_shape_without_facts_is_not_prepared(folder: Path) -> None:
     assert prepared_names(folder) == shapes.names
 
 
-def test_meshes_are_read_where_they_were_kept(folder: Path) -> None:
-    turned = np.full((4, 3), 1 / 3)  # which single precision does not hold
-    kept = Surface(np.eye(4, 3) * 1.5, np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]), turned)
-    write_shape(folder, NAMES[5], random_maps(5), facts(5), kept)
+def test_meshes_are_read(folder: Path) -> None:
     shapes = open_shapes(folder)
-    assert shapes.names == NAMES and shapes.surface(4) is None
-    found = shapes.surface(5)
-    assert found is not None
-    for given, read in zip(kept, found, strict=True):
+    for given, read in zip(MESH, shapes.surface(5), strict=True):
         np.testing.assert_array_equal(given, read)
     path = folder / f"{NAMES[5]}.npz"
     for content in (b"", path.read_bytes()[:-40]):
         path.write_bytes(content)
         with pytest.raises(InputError, match="truncated or damaged"):
             shapes.surface(5)
-
-
-def test_folders_from_before_are_read(folder: Path) -> None:
-    """They have maps in single precision, and no measure of what the grid keeps."""
-    parts = {"vertices": np.eye(3, dtype=np.float32), "faces": np.array([[0, 1, 2]], dtype=np.int32)}
-    np.savez_compressed(folder / f"{NAMES[0]}.npz", **parts, directions=np.eye(3, dtype=np.float32))
-    shapes = open_shapes(folder)
-    found = shapes.surface(0)
-    assert found is not None and found.directions.dtype == np.float32
-    assert shapes.grid_r2(0) == []
+    path.unlink()
+    with pytest.raises(InputError, match=r"npz is missing: remove its \.json and prepare the shape again"):
+        shapes.surface(5)
 
 
 def test_classes_can_be_left_out(folder: Path) -> None:

@@ -92,10 +92,6 @@ def test_data_that_has_grown_is_refused(run, refused, niso, tmp_path):
     assert (folder / "metrics.json").read_text() == before
     np.savez(data, **columns)
     assert niso("evaluate", folder).status == 0
-    facts = json.loads((folder / "run.json").read_text())
-    del facts["content"]  # as of older versions
-    (folder / "run.json").write_text(json.dumps(facts))
-    assert niso("evaluate", folder).status == 0
 
 
 def test_rows_of_large_arrays_that_have_changed_are_refused(run, refused, tmp_path):

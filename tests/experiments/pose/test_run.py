@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
 from PIL import Image
 
 from niso.config import Hardware
@@ -110,38 +109,8 @@ def test_runs_of_every_precision_end_and_are_read_in_it(settings, prepared_frame
     assert set(outputs) == {torch.bfloat16 if precision == "bf16-mixed" else dtype}
 
 
-def older(run: Path) -> None:
-    """Make a configuration what it was before there were validation sequences."""
-    path = run / "config.yaml"
-    values = yaml.safe_load(path.read_text())
-    del values["config"]["validation"]
-    values["config"]["vector_neurons"] = {"layers": 2, "channels": 8}
-    path.write_text(yaml.safe_dump(values))
-
-
-@pytest.mark.slow
-def test_runs_from_before_validation_load(settings, prepared_frames, tmp_path):
-    run = tmp_path / "run"
-    before = runner.run(settings("constant-motion"), run)
-    older(run)
-    loaded = Settings.load(Run.open(run).settings, run / "config.yaml")
-    assert loaded.config.validation == 0 and not hasattr(loaded.config, "vector_neurons")
-    assert load_reader(run).size == loaded.config.size
-    assert not VALIDATION & before.keys()
-    assert {key: value for key, value in runner.evaluate(run).items() if key in before} == before
-
-
-@pytest.mark.slow
-def test_records_from_before_validation_load():
-    records = sorted(ROOT.glob("results/pose*/**/*.json"))
-    for record in records:
-        loaded = Settings.load(Run.read(record).settings, record)
-        assert loaded.experiment == "pose" and loaded.method in Pose.methods()
-    assert records
-
-
 def test_settings_are_dumped_and_loaded(settings):
     values = settings(validation=0.2).dump()
-    assert values["config"]["validation"] == 0.2 and "vector_neurons" not in values["config"]
+    assert values["config"]["validation"] == 0.2
     assert Settings.load(json.loads(json.dumps(values)), Path("config.yaml")) == settings(validation=0.2)
     assert asdict(Hardware()).keys() == values["hardware"].keys()

@@ -104,7 +104,7 @@ def test_metrics_are_those_described(folder, method):
     result = evaluated(experiment)
     described = {metric.key for metric in Shapes.metrics}
     described -= {metric.key for metric in VERTEX_METRICS}
-    described -= {"accuracy_val", "accuracy_base_val", "grid_r2"}
+    described -= {"accuracy_val", "accuracy_base_val"}
     of_maps = {name for name in described if "equivariance" in name or "map_error" in name}
     of_maps |= {metric.key for metric in LATENT_METRICS}
     if experiment.method.mask() is None:
@@ -317,12 +317,14 @@ def test_classes_are_left_out_by_name_or_because_they_are_too_small(tmp_path, wr
         make(mixed, train_shapes=9)
 
 
-def test_what_the_grid_keeps_is_a_metric_where_it_was_measured(tmp_path, write_shapes):
-    measured = write_shapes(tmp_path / "measured", CLASSES, SHAPES, channels=CHANNELS)
-    assert "grid_r2" not in make(measured).evaluate_grid()
-    for path in measured.glob("*/*.json"):
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"grid_r2": [0.75, None, 0.25]}))
-    assert make(measured).evaluate_grid() == {"grid_r2": 0.5}
+@pytest.mark.parametrize(
+    ("measured", "expected"), [([0.75, None, 0.25], {"grid_r2": 0.5}), ([None], {})], ids=["some", "constant"]
+)
+def test_what_the_grid_keeps_is_a_metric(tmp_path, write_shapes, measured, expected):
+    own = write_shapes(tmp_path / "measured", CLASSES, SHAPES, channels=CHANNELS)
+    for path in own.glob("*/*.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"grid_r2": measured}))
+    assert make(own).evaluate_grid() == expected
 
 
 def test_validation_has_metrics_of_its_own_where_there_are_validation_shapes(folder):
@@ -381,13 +383,13 @@ def test_figures_stand_in_reading_order(folder, drawn):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "names"),
-    [("nft", ["shapes", "pairs", "mobius", "maps", "singular_values"]), ("autoencoder", ["shapes", "pairs"])],
+    [
+        ("nft", ["meshes", "shapes", "pairs", "mobius", "maps", "singular_values"]),
+        ("autoencoder", ["meshes", "shapes", "pairs"]),
+    ],
 )
-def test_figures_are_of_what_a_method_and_a_folder_have(folder, method, names):
-    result = evaluated(make(folder, method))
-    for example in result.examples:
-        example.meshes.clear()  # a folder of maps alone
-    assert [picture.name for picture in Shapes.draw(result)] == names
+def test_figures_are_of_what_a_method_has(folder, method, names):
+    assert [picture.name for picture in Shapes.draw(evaluated(make(folder, method)))] == names
 
 
 def test_channels_are_clipped_and_scaled_by_the_training_shapes(folder):
@@ -529,14 +531,9 @@ def test_a_wrong_call_is_refused(refused, folder, write_shapes, tmp_path):
     assert "values that are not finite" in refused("run", "shapes", *on_disk.split(), "--out", out)
 
 
-def test_a_field_is_read_on_several_meshes_of_held_out_shapes(tmp_path, write_shapes):
-    prepared_folder = write_shapes(tmp_path / "timed", CLASSES, SHAPES, channels=CHANNELS)
-    parameters = json.loads((prepared_folder / "parameters.json").read_text())
-    times = {"eigenpairs": 9, "first_time": 0.01, "last_time": 0.1, "times": CHANNELS}
-    assert make(prepared_folder, spectrum="field").evaluate_meshes() == {}  # the times are not known
-    (prepared_folder / "parameters.json").write_text(json.dumps(parameters | times))
-    assert make(prepared_folder).evaluate_meshes() == {}  # a table
-    metrics = make(prepared_folder, spectrum="field").evaluate_meshes()
+def test_a_field_is_read_on_several_meshes_of_held_out_shapes(folder):
+    assert make(folder).evaluate_meshes() == {}  # a table
+    metrics = make(folder, spectrum="field").evaluate_meshes()
     assert metrics.keys() == {metric.key for metric in VERTEX_METRICS}
     assert all(0 <= value < 2 for value in metrics.values())
     assert metrics["coefficient_error_subdivided"] < 0.05
