@@ -347,3 +347,10 @@ def test_folders_of_parts_are_not_taken_for_classes(tmp_path):
     assert read(tmp_path / "train", transform="rotation").classes == ("cat", "dog")
     write(tmp_path / "test" / "bird" / "0.png", 0)
     assert read(tmp_path, transform="rotation").classes == ("test", "train")
+
+
+def test_arrays_that_are_read_backwards_are_tensors():
+    for shape in ((1, 3, 2), (3, 1), (3, 2)):
+        values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        for flipped in (values[::-1], values[:, ::-1], values[..., ::-1]):
+            assert as_tensor(flipped).numpy().tolist() == flipped.tolist()
