@@ -1,6 +1,8 @@
 """`niso.fit` on arrays, tensors and data sets: what it learns, and what can be done with it."""
 
-from contextlib import nullcontext
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -142,6 +144,53 @@ def test_only_the_gpu_in_use_has_its_generator_kept(accelerator, devices, monkey
     monkeypatch.setattr(torch.random, "fork_rng", lambda devices: kept.extend(devices) or nullcontext())
     with _left_alone(Hardware(accelerator=accelerator)):
         assert kept == devices
+
+
+@contextmanager
+def default(dtype):
+    """A program's own type of new tensors."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+PROGRAMS = {
+    "without gradients": torch.no_grad,
+    "inference": torch.inference_mode,
+    "float64": partial(default, torch.float64),
+    "float16": partial(default, torch.float16),
+    "another device": partial(torch.device, "meta"),
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_modes_and_defaults_of_a_program_change_nothing(fitted, program, tmp_path):
+    model, x, tx = fitted
+    with program():
+        before = torch.get_default_dtype(), torch.is_grad_enabled(), torch.get_default_device()
+        again = niso.fit(x, tx, **FEW)
+        loaded = niso.load(again.save(tmp_path / "model"))
+        assert before == (torch.get_default_dtype(), torch.is_grad_enabled(), torch.get_default_device())
+        for other in (again, loaded):
+            np.testing.assert_array_equal(other.map(x, tx), model.map(x, tx))
+    assert not any(parameter.is_inference() for parameter in loaded.method.model.parameters())
+
+
+def test_threads_of_a_program_train_one_after_another(fitted):
+    model, x, tx = fitted
+    with ThreadPoolExecutor(2) as pool:
+        for again in pool.map(lambda _: niso.fit(x, tx, **FEW), range(2)):
+            np.testing.assert_array_equal(again.map(x, tx), model.map(x, tx))
+
+
+def test_tensors_whose_sign_is_kept_apart_are_read(fitted):
+    _, x, tx = fitted
+    imaginary = torch.complex(torch.from_numpy(x), torch.from_numpy(-x)).conj().imag
+    assert imaginary.is_neg()
+    np.testing.assert_array_equal(niso.fit(imaginary, tx, **FEW).map(x, tx), fitted[0].map(x, tx))
 
 
 def test_progress_is_silent_where_it_is_not_wanted(capsys):
