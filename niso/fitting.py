@@ -211,9 +211,12 @@ def _numpy(values: Any) -> np.ndarray:
             check_dense(values)
         except ValueError as error:
             raise InputError(str(error)) from error
-        values = values.detach().cpu()
+        values = values.detach().cpu().resolve_conj().resolve_neg()
         values = values.float() if values.dtype == torch.bfloat16 else values
-        return values.numpy()
+        try:
+            return values.numpy()
+        except TypeError as error:
+            raise InputError(f"tensors of type {values.dtype} are not read: give integers or floats") from error
     try:
         return np.asanyarray(values)
     except ValueError as error:

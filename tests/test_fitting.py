@@ -231,6 +231,9 @@ def test_progress_is_silent_where_it_is_not_wanted(capsys):
         ({"x": Path("pairs.npz")}, "x is a path or a text: give an array"),
         ({"tx": torch.zeros(40, 16, 2, device="meta")}, "on the device meta has no values: give one on the CPU"),
         ({"x": torch.zeros(40, 16, 2).to_sparse()}, r"a sparse tensor is not read: give its to_dense\(\)"),
+        ({"x": torch.zeros(40, 16, 2).to(torch.float8_e5m2)}, "tensors of type torch.float8_e5m2 are not read: give"),
+        ({"x": torch.zeros(40, 16, 2, dtype=torch.complex64).conj()}, "x is of type complex64: give integers"),
+        ({"label": np.ma.masked_equal(np.arange(40) % 3, 0)}, "some values of label are masked"),
     ],
 )
 def test_what_cannot_be_fitted_is_said_in_one_line(changes, message):
@@ -264,9 +267,12 @@ def test_other_observations_are_refused(fitted):
             model.transport(x, maps)
 
 
-@pytest.mark.parametrize("unread", [torch.zeros(2, 16, 2, device="meta"), torch.zeros(2, 16, 2).to_sparse()])
+NESTED = torch.nested.nested_tensor([torch.zeros(16, 2), torch.zeros(15, 2)], layout=torch.jagged)
+
+
+@pytest.mark.parametrize("unread", [torch.zeros(2, 16, 2, device="meta"), torch.zeros(2, 16, 2).to_sparse(), NESTED])
 def test_tensors_that_cannot_be_read_are_refused(fitted, unread):
-    with pytest.raises(ValueError, match=r"device meta|sparse"):
+    with pytest.raises(ValueError, match=r"device meta|sparse|nested"):
         fitted[0].encode(unread)
 
 
@@ -284,6 +290,9 @@ def test_other_coefficients_and_maps_are_refused(fitted):
     for wrong in (a[:, :, :1], a[:, :3], a[0]):
         with pytest.raises(ValueError, match=r"coefficients must be \(n, 4, 2\), as encode gives them, not \("):
             model.decode(wrong)
+    for wrong in (a[:, :3], a[0, 0]):
+        with pytest.raises(ValueError, match=r"coefficients must be \(n, 4, d\), as encode gives them, not \("):
+            model.solve(wrong, wrong)
     for use in (model.decode, lambda values: model.solve(a, values)):
         with pytest.raises(ValueError, match="coefficients hold NaN or infinite"):
             use(a * np.nan)
