@@ -89,7 +89,8 @@ class Table:
         clip: (rows,) number of the clip that each row is the next frame of; None where rows are not frames.
         source: (rows,) number of what each row is a part of, a picture or a recording; None where rows are of their
             own. Rows of one are in one part.
-        points: (N, dimensions) coordinates of points; weights: (N,) areas of points or latent masses to start from.
+        points: (N, dimensions) coordinates of points; weights: (N,) areas of points or latent masses to start from,
+            scaled to a mean of 1.
         note: what a user should know of how it was read.
         cropped: whether rows are random crops of pictures, of which there may be few.
         files: a word for the pictures or videos that values are decoded from, by names and sizes: decoders differ from
@@ -379,4 +380,8 @@ def _geometry(name: str, key: str, arrays: Mapping[str, np.ndarray], x: np.ndarr
         raise InputError(f"{name}: {key} is of functions on points (n, N, C): {problem}")
     if not np.isfinite(values).all() or (key == "weights" and (values <= 0).any()):
         raise InputError(f"{name}: {key} must be finite{' and positive' if key == 'weights' else ''}")
-    return values.astype(np.float64)
+    values = values.astype(np.float64)
+    if key == "weights":
+        values /= values.max()  # whose mean does not overflow
+        values /= values.mean()
+    return values
