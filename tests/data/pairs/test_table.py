@@ -89,6 +89,8 @@ BAD = {
     "a class for each": ({"x": X, "label": np.arange(N)}, "every label occurs once: give classes of several"),
     "objects": ({"x": np.array([{}] * N)}, "Python objects"),
     "words": ({"x": np.array(["a"] * N)}, "give integers or floating-point"),
+    "a masked group": ({"x": X, "group": np.ma.masked_equal(np.arange(N) % 4, 2)}, "some values of group are masked"),
+    "labels of several types": ({"x": X, "label": np.array(["a", None] * 8, object)}, "whole numbers or words"),
     "masked": ({"x": np.ma.masked_greater(X, 1)}, "some values of x are masked"),
     "complex": ({"x": X.astype(complex)}, "give integers or floating-point"),
     "five axes": ({"x": noise(2, 3, 4, 5)}, r"give images \(n, C, H, W\)"),
