@@ -170,7 +170,7 @@ def make_table(name: str, columns: Mapping[str, Any], reading: Reading) -> Table
         raise InputError(f"{name} has no x{nearest('x', columns) if columns else ''}: name the observations x")
     if "ttx" in columns and "tx" not in columns:
         raise InputError(f"{name} has ttx, T applied twice, but no tx: add tx")
-    arrays = {key: np.asanyarray(values) for key, values in columns.items()}
+    arrays = {key: plain(name, key, values) for key, values in columns.items()}
     views = {key: arrays[key] for key in VIEWS if key in arrays}
     for key, values in views.items():
         check_numbers(name, key, values)
@@ -251,10 +251,16 @@ def canonical(x: np.ndarray, kind: Kind) -> np.ndarray:
     return x[..., None] if x.ndim == 2 else x
 
 
-def check_numbers(name: str, key: str, values: np.ndarray) -> None:
-    """InputError unless these are numbers, and some."""
+def plain(name: str, key: str, values: Any) -> np.ndarray:
+    """Values as an array of no subclass, such as a matrix, which NumPy itself handles wrongly with three axes;
+    InputError where some are masked."""
     if np.ma.is_masked(values):
         raise InputError(f"{name}: some values of {key} are masked: fill them, or leave their observations out")
+    return np.asarray(values)
+
+
+def check_numbers(name: str, key: str, values: np.ndarray) -> None:
+    """InputError unless these are numbers, and some."""
     if values.dtype == object:
         raise InputError(f"{name}: {key} holds Python objects, which are not read: save one array of numbers")
     if values.dtype.kind not in "uif":

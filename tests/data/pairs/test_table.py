@@ -108,8 +108,6 @@ def test_bad_arrays_are_refused_in_one_line(columns, message):
     assert "\n" not in str(refused.value)
 
 
-def test_images_are_scaled_to_minus_one_to_one_and_signals_channel_by_channel():
-    rows = np.arange(N)
 def test_matrices_and_arrays_without_masked_values_are_plain_arrays():
     for given in (np.ma.array(X[:, 0]), X[:, 0].view(np.matrix)):
         assert type(table(x=given).views["x"]) is np.ndarray
@@ -127,6 +125,8 @@ def test_weights_have_a_mean_of_one_in_any_unit():
         np.testing.assert_allclose(table(Reading(kind="points"), x=X, weights=areas * unit).weights, areas / 15.5)
 
 
+def test_images_are_scaled_to_minus_one_to_one_and_signals_channel_by_channel():
+    rows = np.arange(N)
     pixels = np.full((N, 8, 8), 255, np.uint8)
     assert scaling_of(table(x=pixels), rows) == ((127.5,), (127.5,))
     masks = np.zeros((N, 8, 8), np.uint8)
