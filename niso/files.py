@@ -114,7 +114,8 @@ def digest_of_files(files: Sequence[Path], folder: Path | None = None) -> str:
         folder: where they are; its own place does not count. By default their names alone count.
     """
     names = (file.relative_to(folder).as_posix() if folder else file.name for file in files)
-    return digest(*(f"{file.stat().st_size} {name}".encode() for file, name in zip(files, names, strict=True)))
+    words = (f"{file.stat().st_size} {name}" for file, name in zip(files, names, strict=True))
+    return digest(*(word.encode(errors="surrogateescape") for word in words))  # of names whose bytes are no text
 
 
 def write_atomically(path: Path, content: bytes) -> None:
