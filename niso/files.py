@@ -44,8 +44,10 @@ def replacing(path: Path, new: bool = False) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         if not (new and _linked(temporary, path)):
             os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            error.filename = str(path)  # which a full disk does not name
         raise
     if os.name == "posix":  # elsewhere a folder cannot be opened
         folder = os.open(path.parent, os.O_RDONLY)
