@@ -286,7 +286,7 @@ def test_clips_are_paired_within_themselves_and_not_across(tmp_path):
             write(tmp_path / f"clip{clip}" / f"{frame}.png", 20 * clip + frame)
     write(tmp_path / "single" / "0.png", 0)
     table = read(tmp_path, skip=2)
-    assert "single has 1 frames and is left out" in table.note
+    assert "single has 1 frame and is left out" in table.note
     data = pair_data(table, None, 2, 0.2, 0.2, 1.0, torch.device("cpu"))
     clips = [set((table.clip[rows]).tolist()) for rows in data.rows.values()]
     assert_apart(*clips)
