@@ -283,7 +283,7 @@ def check_finite(name: str, views: Mapping[str, np.ndarray]) -> None:
 
 def integers(name: str, key: str, values: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
     """Numbers 0, 1, … of groups or classes, and their names; from integers or words, which may be Python objects."""
-    if values.dtype.kind in "OT" and all(isinstance(value, str) for value in values):
+    if values.dtype.kind in ("O", "T") and all(isinstance(value, str) for value in values):
         values = np.array(values.tolist())
     if values.dtype.kind not in "uibUS":
         raise InputError(f"{name}: {key} is of type {values.dtype}: give whole numbers or words")
