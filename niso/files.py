@@ -44,8 +44,10 @@ def replacing(path: Path, new: bool = False) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         if not (new and _linked(temporary, path)):
             os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            error.filename = str(path)  # which a full disk does not name
         raise
     if os.name == "posix":  # elsewhere a folder cannot be opened
         folder = os.open(path.parent, os.O_RDONLY)
@@ -114,7 +116,8 @@ def digest_of_files(files: Sequence[Path], folder: Path | None = None) -> str:
         folder: where they are; its own place does not count. By default their names alone count.
     """
     names = (file.relative_to(folder).as_posix() if folder else file.name for file in files)
-    return digest(*(f"{file.stat().st_size} {name}".encode() for file, name in zip(files, names, strict=True)))
+    words = (f"{file.stat().st_size} {name}" for file, name in zip(files, names, strict=True))
+    return digest(*(word.encode(errors="surrogateescape") for word in words))  # of names whose bytes are no text
 
 
 def write_atomically(path: Path, content: bytes) -> None:

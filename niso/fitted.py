@@ -159,12 +159,17 @@ class Fitted:
 
         Raises:
             TypeError: the method has no maps.
-            ValueError: another number of the one than of the other, or NaN or infinite values.
+            ValueError: coefficients of another rank, another number of the one than of the other, or NaN or infinite
+                values.
         """
         if len(a) != len(b):
             raise ValueError(f"give as many transformed observations as observations, not {len(b)} and {len(a)}")
-        both = self._tensor(a), self._tensor(b)
+        both, (rank, _) = (self._tensor(a), self._tensor(b)), self._latent_shape
         for coefficients in both:
+            if coefficients.ndim < 2 or coefficients.shape[-2] != rank:
+                raise ValueError(
+                    f"coefficients must be (n, {rank}, d), as encode gives them, not {tuple(coefficients.shape)}"
+                )
             _check_finite("coefficients", coefficients)
         return self._like(a, self._solved(*both))
 
@@ -397,6 +402,8 @@ def check_dense(values: Tensor) -> None:
     """ValueError for a tensor whose entries cannot be read one by one."""
     if values.is_meta:
         raise ValueError("a tensor on the device meta has no values: give one on the CPU or a GPU")
+    if values.is_nested:
+        raise ValueError("a nested tensor is not read: give observations of one shape")
     if values.layout != torch.strided:
         raise ValueError("a sparse tensor is not read: give its to_dense()")
 

@@ -6,6 +6,7 @@ It trains by the same experiment, recipes and loop as `niso run pairs`.
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
@@ -27,10 +28,13 @@ from niso.experiments.pairs.presets import PRESETS, PairsConfig
 from niso.experiments.settings import Settings, check_known
 from niso.fitted import Array, Fitted, check_dense
 from niso.runs import runner
+from niso.training.defaults import new_defaults
 from niso.training.progress import quiet
 
 NAME = "the data"
 COMMAND = "niso.fit(…)  # of a program"
+_ONE_AT_A_TIME = threading.RLock()
+"""Of the threads of a program one trains at a time: torch's generators are those of the whole process."""
 
 
 def fit(
@@ -76,7 +80,8 @@ def fit(
         steps: instead of the preset's.
         device: "cpu" or "cuda"; a GPU where there is one by default.
         progress: show a bar on stderr, and what was chosen.
-        seed: of everything random. The state of torch's generators is left alone.
+        seed: of everything random. The state of torch's generators is left alone, and so are its defaults, which
+            change nothing. Calls from several threads train one after another.
         out: run folder to keep, with report and figures; by default one that is removed.
         **settings: other settings of `niso run pairs`, e.g. rank=16.
 
@@ -206,9 +211,12 @@ def _numpy(values: Any) -> np.ndarray:
             check_dense(values)
         except ValueError as error:
             raise InputError(str(error)) from error
-        values = values.detach().cpu()
+        values = values.detach().cpu().resolve_conj().resolve_neg()
         values = values.float() if values.dtype == torch.bfloat16 else values
-        return values.numpy()
+        try:
+            return values.numpy()
+        except TypeError as error:
+            raise InputError(f"tensors of type {values.dtype} are not read: give integers or floats") from error
     try:
         return np.asanyarray(values)
     except ValueError as error:
@@ -252,16 +260,19 @@ def _folder(out: str | Path | None) -> Iterator[Path]:
 
 @contextmanager
 def _left_alone(hardware: Hardware) -> Iterator[None]:
-    """Torch's generators, threads and TF32 are afterwards as they were; meanwhile small SVDs have one thread."""
-    threads, rounded = torch.get_num_threads(), None
-    with suppress(RuntimeError):  # where the program set it for some convolutions alone, by torch's newer switch
-        rounded = torch.backends.cudnn.allow_tf32
-    torch.set_num_threads(hardware.threads)
-    try:
-        on_gpu = hardware.accelerator != "cpu" and torch.cuda.is_available()
-        with torch.random.fork_rng([0] if on_gpu else []):  # by default all GPUs, which would start each of them
-            yield
-    finally:
-        torch.set_num_threads(threads)
-        if rounded is not None:
-            torch.backends.cudnn.allow_tf32 = rounded
+    """Torch's generators, threads, TF32 and defaults are afterwards as they were; meanwhile small SVDs have one thread,
+    and defaults are those of a new process."""
+    with _ONE_AT_A_TIME:
+        threads, rounded = torch.get_num_threads(), None
+        with suppress(RuntimeError):  # where the program set it for some convolutions alone, by torch's newer switch
+            rounded = torch.backends.cudnn.allow_tf32
+        torch.set_num_threads(hardware.threads)
+        try:
+            on_gpu = hardware.accelerator != "cpu" and torch.cuda.is_available()
+            forked = torch.random.fork_rng([0] if on_gpu else [])  # by default all GPUs, which would start each of them
+            with forked, new_defaults():
+                yield
+        finally:
+            torch.set_num_threads(threads)
+            if rounded is not None:
+                torch.backends.cudnn.allow_tf32 = rounded

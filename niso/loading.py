@@ -20,6 +20,7 @@ from niso.hub import SCHEME, bundled, repository
 from niso.methods import METHODS
 from niso.methods.method import Method
 from niso.training import checkpoint
+from niso.training.defaults import new_defaults
 from niso.training.run import WEIGHTS, Run
 
 
@@ -146,7 +147,7 @@ def _built(
     try:
         if own is not None and not facts["data"].get("own_networks"):
             raise InputError(f"{source} was not trained with networks of your own: leave encoder and decoder out")
-        with torch.random.fork_rng(devices=[]):  # untrained weights are drawn on the CPU
+        with torch.random.fork_rng(devices=[]), new_defaults():  # untrained weights are drawn on the CPU
             method = METHODS.find(settings.method)(*kind.rebuild(settings.config, facts, own))
         head = _restore(weights, tensors, method)
         method.model.to(device)

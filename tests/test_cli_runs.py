@@ -1,5 +1,6 @@
 """Runs through the `niso` command: bad data, folders that hold something, damage, trouble while it runs."""
 
+import errno
 import json
 import math
 import os
@@ -293,12 +294,13 @@ def test_ctrl_c_outside_of_training(niso, small, tmp_path, monkeypatch):
     assert niso("resume", tmp_path / "run").status == 0
 
 
-def test_a_full_disk_elsewhere(niso, small, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("number", "remedy"), [(errno.ENOSPC, "free space"), (errno.EFBIG, "raise the limit")])
+def test_a_full_disk_elsewhere(niso, small, tmp_path, monkeypatch, number, remedy):
     def full(*_):
-        raise OSError(28, "No space left on device", "figures/a.png")
+        raise OSError(number, os.strerror(number), "figures/a.png")
 
     monkeypatch.setattr("niso.report.save_pictures", full)
     result = niso(*TORUS, *small, "--out", tmp_path / "run")
-    assert result.status == 2 and "No space left on device (figures/a.png): free space" in result.err
+    assert result.status == 2 and f"{os.strerror(number)} (figures/a.png): {remedy}" in result.err
     monkeypatch.undo()
     assert niso("resume", tmp_path / "run").status == 0

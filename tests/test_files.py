@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -51,6 +52,12 @@ def test_a_new_file_replaces_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         with pytest.raises(FileExistsError), replacing(tmp_path / "file", new=True) as file:
             file.write(b"second")
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"first"]
+
+
+def test_a_file_that_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"File too large: .*file") as refused, replacing(tmp_path / "file"):
+        raise OSError(errno.EFBIG, "File too large")
+    assert refused.value.filename == str(tmp_path / "file") and not list(tmp_path.iterdir())
 
 
 def test_of_two_that_begin_a_folder_at_once_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,8 @@
 """`niso.fit` on arrays, tensors and data sets: what it learns, and what can be done with it."""
 
-from contextlib import nullcontext
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -144,6 +146,53 @@ def test_only_the_gpu_in_use_has_its_generator_kept(accelerator, devices, monkey
         assert kept == devices
 
 
+@contextmanager
+def default(dtype):
+    """A program's own type of new tensors."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+PROGRAMS = {
+    "without gradients": torch.no_grad,
+    "inference": torch.inference_mode,
+    "float64": partial(default, torch.float64),
+    "float16": partial(default, torch.float16),
+    "another device": partial(torch.device, "meta"),
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_modes_and_defaults_of_a_program_change_nothing(fitted, program, tmp_path):
+    model, x, tx = fitted
+    with program():
+        before = torch.get_default_dtype(), torch.is_grad_enabled(), torch.get_default_device()
+        again = niso.fit(x, tx, **FEW)
+        loaded = niso.load(again.save(tmp_path / "model"))
+        assert before == (torch.get_default_dtype(), torch.is_grad_enabled(), torch.get_default_device())
+        for other in (again, loaded):
+            np.testing.assert_array_equal(other.map(x, tx), model.map(x, tx))
+    assert not any(parameter.is_inference() for parameter in loaded.method.model.parameters())
+
+
+def test_threads_of_a_program_train_one_after_another(fitted):
+    model, x, tx = fitted
+    with ThreadPoolExecutor(2) as pool:
+        for again in pool.map(lambda _: niso.fit(x, tx, **FEW), range(2)):
+            np.testing.assert_array_equal(again.map(x, tx), model.map(x, tx))
+
+
+def test_tensors_whose_sign_is_kept_apart_are_read(fitted):
+    _, x, tx = fitted
+    imaginary = torch.complex(torch.from_numpy(x), torch.from_numpy(-x)).conj().imag
+    assert imaginary.is_neg()
+    np.testing.assert_array_equal(niso.fit(imaginary, tx, **FEW).map(x, tx), fitted[0].map(x, tx))
+
+
 def test_progress_is_silent_where_it_is_not_wanted(capsys):
     niso.fit(*shifted(), **FEW)
     assert capsys.readouterr() == ("", "")
@@ -182,6 +231,9 @@ def test_progress_is_silent_where_it_is_not_wanted(capsys):
         ({"x": Path("pairs.npz")}, "x is a path or a text: give an array"),
         ({"tx": torch.zeros(40, 16, 2, device="meta")}, "on the device meta has no values: give one on the CPU"),
         ({"x": torch.zeros(40, 16, 2).to_sparse()}, r"a sparse tensor is not read: give its to_dense\(\)"),
+        ({"x": torch.zeros(40, 16, 2).to(torch.float8_e5m2)}, "tensors of type torch.float8_e5m2 are not read: give"),
+        ({"x": torch.zeros(40, 16, 2, dtype=torch.complex64).conj()}, "x is of type complex64: give integers"),
+        ({"label": np.ma.masked_equal(np.arange(40) % 3, 0)}, "some values of label are masked"),
     ],
 )
 def test_what_cannot_be_fitted_is_said_in_one_line(changes, message):
@@ -215,9 +267,12 @@ def test_other_observations_are_refused(fitted):
             model.transport(x, maps)
 
 
-@pytest.mark.parametrize("unread", [torch.zeros(2, 16, 2, device="meta"), torch.zeros(2, 16, 2).to_sparse()])
+NESTED = torch.nested.nested_tensor([torch.zeros(16, 2), torch.zeros(15, 2)], layout=torch.jagged)
+
+
+@pytest.mark.parametrize("unread", [torch.zeros(2, 16, 2, device="meta"), torch.zeros(2, 16, 2).to_sparse(), NESTED])
 def test_tensors_that_cannot_be_read_are_refused(fitted, unread):
-    with pytest.raises(ValueError, match=r"device meta|sparse"):
+    with pytest.raises(ValueError, match=r"device meta|sparse|nested"):
         fitted[0].encode(unread)
 
 
@@ -235,6 +290,9 @@ def test_other_coefficients_and_maps_are_refused(fitted):
     for wrong in (a[:, :, :1], a[:, :3], a[0]):
         with pytest.raises(ValueError, match=r"coefficients must be \(n, 4, 2\), as encode gives them, not \("):
             model.decode(wrong)
+    for wrong in (a[:, :3], a[0, 0]):
+        with pytest.raises(ValueError, match=r"coefficients must be \(n, 4, d\), as encode gives them, not \("):
+            model.solve(wrong, wrong)
     for use in (model.decode, lambda values: model.solve(a, values)):
         with pytest.raises(ValueError, match="coefficients hold NaN or infinite"):
             use(a * np.nan)

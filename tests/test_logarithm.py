@@ -55,3 +55,9 @@ def test_what_has_no_logarithm_is_refused():
     with pytest.raises(ValueError, match="needs orthogonal matrices"):
         niso.logarithm(torch.full((2, 2), math.nan))
     assert niso.logarithm(torch.empty(0, 3, 3)).shape == (0, 3, 3)
+
+
+def test_a_sign_that_is_kept_apart_is_heeded():
+    tau = rotations(1, 4, torch.float64)
+    kept_apart = torch.complex(tau, -tau).conj().imag
+    assert kept_apart.is_neg() and torch.equal(niso.logarithm(kept_apart), niso.logarithm(tau))

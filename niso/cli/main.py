@@ -102,6 +102,7 @@ def _refusal(error: OSError) -> str:
         (errno.EISDIR,): "a folder is where a file must be: choose another name",
         (errno.ENOENT,): "choose a place that exists",
         (errno.ENAMETOOLONG,): "choose a shorter name",
+        (errno.EFBIG,): "raise the limit of `ulimit -f`, or choose a disk that takes larger files",
     }
     remedy = next((remedy for numbers, remedy in remedies.items() if error.errno in numbers), "try another folder")
     places = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]

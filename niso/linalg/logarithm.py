@@ -32,7 +32,7 @@ def logarithm(tau: Float[Tensor, "*batch k k"]) -> Float[Tensor, "*batch k k"]:
         ValueError: matrices that are not square or not orthogonal, or of determinant −1, which have no real logarithm.
     """
     check_tensors(tau=(tau, "* k k"))
-    matrices = tau.detach().cpu().double().reshape(-1, *tau.shape[-2:])
+    matrices = tau.detach().cpu().double().resolve_neg().reshape(-1, *tau.shape[-2:])
     error = matrices.mT @ matrices - torch.eye(tau.shape[-1], dtype=torch.float64)
     if matrices.numel() and not float(error.abs().amax()) <= TOLERANCE:
         raise ValueError("logarithm needs orthogonal matrices: τᵀτ is not the identity")

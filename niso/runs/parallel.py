@@ -24,6 +24,7 @@ from niso.errors import InputError, Interrupted
 from niso.experiments.settings import Settings
 from niso.files import in_shell, locked
 from niso.training.environment import command_line
+from niso.training.interruption import SIGNALS
 from niso.training.progress import bars
 from niso.training.run import OUTPUT, Run
 
@@ -92,10 +93,9 @@ def run_side_by_side(jobs: Sequence[Job], count: int, out: Path) -> list[str]:
 
 @contextmanager
 def _signals() -> Iterator[list[int]]:
-    """While inside, SIGINT, SIGTERM and SIGHUP do not end this process; they are put in the list given."""
+    """While inside, signals that interrupt do not end this process; they are put in the list given."""
     received: list[int] = []
-    names = ("SIGINT", "SIGTERM", "SIGHUP") if current_thread() is main_thread() else ()
-    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]  # Windows has no SIGHUP
+    numbers = SIGNALS if current_thread() is main_thread() else ()
     previous = {number: handler for number in numbers if (handler := signal.getsignal(number)) is not signal.SIG_IGN}
     for number in previous:
         signal.signal(number, lambda number, _: received.append(number))

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM while a model is trained: the first lets the loop save and stop, the second ends the process."""
+"""Signals while a model is trained: the first lets the loop save and stop, the second ends the process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Thread, current_thread, main_thread
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+ALWAYS = (signal.SIGINT, signal.SIGTERM)
+"""Signals that are heeded even where they were ignored before, as SIGINT is in the background of a script."""
+
+SIGNALS = (*ALWAYS, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))  # Windows has no SIGHUP
+"""SIGHUP comes where a terminal is closed."""
 
 SAME = 0.5
 """Seconds within which further signals count as the first: GNU timeout, for one, sends two."""
@@ -22,9 +26,10 @@ PATIENCE = 30.0
 
 @contextmanager
 def interruption(last_words: str, others: bool = False) -> Iterator[Callable[[], int]]:
-    """While inside, the first SIGINT or SIGTERM does not end the process; the function given tells its number, else 0.
+    """While inside, the first of `SIGNALS` does not end the process; the function given tells its number, else 0.
 
-    A second one ends the process at once, whatever it is waiting for, with the usual status of 128 + its number.
+    SIGHUP stays ignored where it is, as by nohup. A second signal ends the process at once, whatever it is waiting for,
+    with the usual status of 128 + its number.
     Outside of the main thread, where Python takes no signals, nothing happens.
 
     Args:
@@ -36,7 +41,8 @@ def interruption(last_words: str, others: bool = False) -> Iterator[Callable[[],
         yield lambda: 0
         return
     watch = _Watch(last_words, others)
-    previous = {number: signal.signal(number, watch.note) for number in SIGNALS}
+    heeded = [n for n in SIGNALS if n in ALWAYS or signal.getsignal(n) is not signal.SIG_IGN]
+    previous = {number: signal.signal(number, watch.note) for number in heeded}
     previous_descriptor = signal.set_wakeup_fd(watch.writer.fileno())
     watch.start()
     try:

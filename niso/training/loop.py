@@ -78,7 +78,7 @@ def train(
 
     Raises:
         TrainingError: a loss term is not finite; the last good checkpoint stays.
-        Interrupted: SIGINT or SIGTERM came; everything is saved. (A second one ends the process at once.)
+        Interrupted: a signal came, see `interruption`; everything is saved. (A second one ends the process at once.)
         OtherProcessError: one of these happened in another process.
         CheckpointError: the checkpoint found is damaged or of another model, or one cannot be saved.
         InputError: the batch does not divide among processes and parts, or the checkpoint is beyond the steps.

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from niso.training import interruption as module
-from niso.training.interruption import interruption
+from niso.training.interruption import SIGNALS, interruption
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def wait_until(condition, seconds=10.0):
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", SIGNALS)
 def test_the_first_signal_is_noted_and_handlers_come_back(ended, number):
     before = signal.getsignal(number), signal.set_wakeup_fd(-1)
     with interruption("") as received:
@@ -40,6 +40,18 @@ def test_the_first_signal_is_noted_and_handlers_come_back(ended, number):
         os.kill(os.getpid(), other)  # so soon after the first it counts as the same
         assert received() == number
     assert (signal.getsignal(number), signal.set_wakeup_fd(-1)) == before and ended == []
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no SIGHUP")
+def test_a_closed_terminal_is_ignored_where_nohup_has_it_so(ended):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interruption("") as received:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert received() == 0
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN and ended == []
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -12,7 +12,7 @@ from niso.data.photographs import EXTENSIONS, own_pictures, passed_over, picture
 from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.data.video.footage import Footage, find_footage
 from niso.data.video.stream import open_stream
-from niso.errors import InputError
+from niso.errors import InputError, counted
 from niso.files import digest_of_files, files_below
 
 _PAIRED = ({"x", "tx"}, {"x", "tx", "ttx"}, {"before", "after"}, {"source", "target"})
@@ -53,7 +53,7 @@ class ClipReader(Reader):
             if problem:
                 problems.append(problem)
             if len(images) < 2:
-                problems.append(f"{footage.name} has {len(images)} frames and is left out")
+                problems.append(f"{footage.name} has {counted(len(images), 'frame')} and is left out")
                 continue
             check_memory("frames", len(clip) + len(images), size, reading.memory)
             clip += [len(frames)] * len(images)

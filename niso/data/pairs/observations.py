@@ -15,7 +15,7 @@ from niso.data.pairs.arrays import ArrayReader, array_files, columns_of
 from niso.data.pairs.paired import by_name, check_same_names
 from niso.data.pairs.pictures import classes_of
 from niso.data.pairs.squares import read_pictures
-from niso.data.pairs.table import Reading, check_finite, check_numbers
+from niso.data.pairs.table import Reading, check_finite, check_numbers, plain
 from niso.data.photographs import EXTENSIONS, pictures_in
 from niso.errors import InputError
 from niso.files import write_atomically
@@ -104,7 +104,7 @@ def _arrays(path: Path, hides: bool, view: str) -> Observed:
     arrays = columns_of(path)
     if view not in arrays:
         raise InputError(f"{path} has no {view}: name the observations {view}")
-    values = np.asanyarray(arrays[view])
+    values = plain(str(path), view, arrays[view])
     check_numbers(str(path), view, values)
     if values.ndim < 2:
         raise InputError(f"{path}: {view} has {values.ndim} axes: give observations along the first of two or more")
@@ -112,7 +112,7 @@ def _arrays(path: Path, hides: bool, view: str) -> Observed:
         check_finite(str(path), {view: values})
     elif values.dtype.kind == "f" and np.isinf(values).any():
         raise InputError(f"{path}: {view} holds infinite values: repair or remove them")
-    label = np.asanyarray(arrays["label"]) if "label" in arrays else None
+    label = plain(str(path), "label", arrays["label"]) if "label" in arrays else None
     if label is not None and (label.dtype == object or label.shape != (len(values),)):
         raise InputError(f"{path}: label must be one number or word for each of the {len(values)} observations")
     return Observed(values, label=label)

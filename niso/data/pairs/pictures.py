@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from niso.data.pairs.squares import check_memory, read_pictures
+from niso.data.pairs.squares import check_memory, check_usable, read_pictures
 from niso.data.pairs.table import FEWEST, Reader, Reading, Table, some_of
 from niso.data.photographs import crops, open_photograph, passed_over, pictures_in, shipped
 from niso.errors import InputError
@@ -74,20 +74,25 @@ def cropped(name: str, files: list[Path], count: int, size: int, memory: float) 
     """Random crops of pictures, as many of each. Those of copies of one picture have one source.
 
     Raises:
-        InputError: there are fewer than three pictures, or one cannot be read or is too small.
+        InputError: there are fewer than three pictures, or some cannot be read or are too small.
     """
     if len(files) < 3:
         raise InputError(f"{name} holds {len(files)} pictures: 3 or more are needed, to train, validate and test on")
     each = max(2, -(-count // len(files)))
     check_memory("crops", each * len(files), size, memory)
     pixels = np.empty((len(files), each, 3, size, size), np.uint8)
-    source, seen = list[int](), dict[str, int]()
+    source, seen, refused = list[int](), dict[str, int](), dict[str, InputError]()
     for number, file in enumerate(files):
-        picture = open_photograph(file)
+        try:
+            picture = open_photograph(file)
+            drawn = crops([picture], each, size, step_seed(0, number, "crops") % (1 << 32))
+        except InputError as error:
+            refused[file.name] = error
+            continue
         source.append(seen.setdefault(digest(repr(picture.size).encode(), picture.tobytes()), len(seen)))
-        drawn = crops([picture], each, size, step_seed(0, number, "crops") % (1 << 32))
         squares = drawn.numpy().reshape(each, size, size, 3).transpose(0, 3, 1, 2)
         pixels[number] = ((squares + 1) * 127.5).round()
+    check_usable(refused)
     x = pixels.reshape(-1, 3, size, size)
     sources, word = np.array(source).repeat(each), digest_of_files(files)
     return Table(name, "images", {"x": x}, source=sources, cropped=True, files=word)

@@ -411,9 +411,9 @@ def as_tensor(values: np.ndarray) -> Tensor:
         raise TypeError(f"values must be real numbers, not of type {values.dtype}")
     native = values.dtype.newbyteorder("=")
     values = np.ascontiguousarray(values, native)
-    return torch.from_numpy(
-        values if values.dtype in _KEPT and values.flags.writeable else values.astype(_kept(native))
-    )
+    forward = min(values.strides) >= 0  # along an axis of one value, NumPy calls any stride contiguous
+    kept = values.dtype in _KEPT and values.flags.writeable and forward
+    return torch.from_numpy(values if kept else values.astype(_kept(native), order="C"))
 
 
 _KEPT = (np.uint8, np.int16, np.int32, np.float32, np.float64)

@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from niso.data.pairs.table import some_of
 from niso.data.squares import read_square
-from niso.errors import InputError
+from niso.errors import InputError, counted
 
 
 def read_pictures(files: Sequence[Path], size: int) -> np.ndarray:
     """The largest centred square of each picture, resized: (pictures, 3, size, size) in 0 … 255.
 
     Raises:
-        InputError: one cannot be read; it is named with its folder.
+        InputError: some cannot be read; the first is named with its folder, and a few others.
     """
-    pixels = np.empty((len(files), 3, size, size), np.uint8)
+    pixels, refused = np.empty((len(files), 3, size, size), np.uint8), dict[str, InputError]()
     for place, file in zip(pixels, files, strict=True):
         try:
             place[:] = np.asarray(read_square(file, size)[0]).transpose(2, 0, 1)
         except InputError as error:
             where = f"{file.parent}: " if file.parent.name else ""
-            raise InputError(f"{where}{error}") from error
+            refused[file.name] = InputError(f"{where}{error}")
+    check_usable(refused)
     return pixels
+
+
+def check_usable(refused: Mapping[str, InputError]) -> None:
+    """InputError where pictures were refused: why the first was, and the names of a few others."""
+    if not refused:
+        return
+    error, others = next(iter(refused.values())), list(refused)[1:]
+    more = f"; {counted(len(others), 'other')} cannot be used either: {some_of(others)}" if others else ""
+    raise InputError(f"{error}{more}") from error
 
 
 def check_memory(what: str, count: int, size: int, gigabytes: float) -> None:

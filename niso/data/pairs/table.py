@@ -89,7 +89,8 @@ class Table:
         clip: (rows,) number of the clip that each row is the next frame of; None where rows are not frames.
         source: (rows,) number of what each row is a part of, a picture or a recording; None where rows are of their
             own. Rows of one are in one part.
-        points: (N, dimensions) coordinates of points; weights: (N,) areas of points or latent masses to start from.
+        points: (N, dimensions) coordinates of points; weights: (N,) areas of points or latent masses to start from,
+            scaled to a mean of 1.
         note: what a user should know of how it was read.
         cropped: whether rows are random crops of pictures, of which there may be few.
         files: a word for the pictures or videos that values are decoded from, by names and sizes: decoders differ from
@@ -169,7 +170,7 @@ def make_table(name: str, columns: Mapping[str, Any], reading: Reading) -> Table
         raise InputError(f"{name} has no x{nearest('x', columns) if columns else ''}: name the observations x")
     if "ttx" in columns and "tx" not in columns:
         raise InputError(f"{name} has ttx, T applied twice, but no tx: add tx")
-    arrays = {key: np.asanyarray(values) for key, values in columns.items()}
+    arrays = {key: plain(name, key, values) for key, values in columns.items()}
     views = {key: arrays[key] for key in VIEWS if key in arrays}
     for key, values in views.items():
         check_numbers(name, key, values)
@@ -250,10 +251,16 @@ def canonical(x: np.ndarray, kind: Kind) -> np.ndarray:
     return x[..., None] if x.ndim == 2 else x
 
 
-def check_numbers(name: str, key: str, values: np.ndarray) -> None:
-    """InputError unless these are numbers, and some."""
+def plain(name: str, key: str, values: Any) -> np.ndarray:
+    """Values as an array of no subclass, such as a matrix, which NumPy itself handles wrongly with three axes;
+    InputError where some are masked."""
     if np.ma.is_masked(values):
         raise InputError(f"{name}: some values of {key} are masked: fill them, or leave their observations out")
+    return np.asarray(values)
+
+
+def check_numbers(name: str, key: str, values: np.ndarray) -> None:
+    """InputError unless these are numbers, and some."""
     if values.dtype == object:
         raise InputError(f"{name}: {key} holds Python objects, which are not read: save one array of numbers")
     if values.dtype.kind not in "uif":
@@ -275,7 +282,9 @@ def check_finite(name: str, views: Mapping[str, np.ndarray]) -> None:
 
 
 def integers(name: str, key: str, values: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Numbers 0, 1, … of groups or classes, and their names; from integers or words."""
+    """Numbers 0, 1, … of groups or classes, and their names; from integers or words, which may be Python objects."""
+    if values.dtype.kind in ("O", "T") and all(isinstance(value, str) for value in values):
+        values = np.array(values.tolist())
     if values.dtype.kind not in "uibUS":
         raise InputError(f"{name}: {key} is of type {values.dtype}: give whole numbers or words")
     names, numbers = np.unique(values, return_inverse=True)
@@ -379,4 +388,8 @@ def _geometry(name: str, key: str, arrays: Mapping[str, np.ndarray], x: np.ndarr
         raise InputError(f"{name}: {key} is of functions on points (n, N, C): {problem}")
     if not np.isfinite(values).all() or (key == "weights" and (values <= 0).any()):
         raise InputError(f"{name}: {key} must be finite{' and positive' if key == 'weights' else ''}")
-    return values.astype(np.float64)
+    values = values.astype(np.float64)
+    if key == "weights":
+        values /= values.max()  # whose mean does not overflow
+        values /= values.mean()
+    return values

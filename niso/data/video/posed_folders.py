@@ -13,6 +13,7 @@ import roma
 import torch
 
 from niso.data.photographs import EXTENSIONS, own_pictures, pictures_in
+from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.data.video.sequences import Sequence, natural
 from niso.errors import InputError
 from niso.files import parse_json
@@ -148,6 +149,8 @@ def _images(folder: Path) -> list[Path]:
         raise InputError(f"{folder} is not a folder: give one that holds frames")
     paths = pictures_in(folder)
     if not paths:
+        if videos := sorted(path.name for path in folder.iterdir() if path.suffix.lower() in VIDEOS):
+            raise InputError(f"{folder} holds no images, but videos, such as {videos[0]}: give one of these")
         raise InputError(f"{folder} holds no images ({', '.join(sorted(EXTENSIONS))})")
     return paths
 

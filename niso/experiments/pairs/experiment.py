@@ -463,9 +463,8 @@ def _names(config: PairsConfig, data_dir: Path | None) -> set[str]:
 
 
 def _start_from(model: nn.Module, weights: Float[Tensor, " points"]) -> None:
-    """Start the learned mass at these weights, scaled to a mean of 1, where the latent domain is that of the data."""
+    """Start the learned mass at these weights, where the latent domain is that of the data."""
     for module in model.modules():
         if isinstance(module, LearnedSpectrum) and module.points == len(weights):
             with torch.no_grad():
-                shares = weights / weights.max()  # whose mean does not overflow
-                module.mass_root.copy_((shares / shares.mean()).sqrt())
+                module.mass_root.copy_(weights.sqrt())

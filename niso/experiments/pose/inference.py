@@ -34,6 +34,7 @@ from niso.geometry import se3
 from niso.geometry.averaging import averaged
 from niso.methods import METHODS
 from niso.training import checkpoint
+from niso.training.defaults import new_defaults
 from niso.training.processes import make_fabric, network_precision
 from niso.training.run import WEIGHTS, Run
 
@@ -98,7 +99,7 @@ def load_reader(path: Path, tune: bool = False) -> PoseReader:
     fabric = make_fabric(hardware, tune=tune)
     precision = network_precision(fabric)
     config: PoseConfig = settings.config
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), new_defaults():
         predictor = untrained(config, settings.method, precision)
     fabric.setup_module(predictor)  # its weights on the device and, for 64-true, in float64
     named = {f"model.{name}": tensor for name, tensor in tensors.items()}

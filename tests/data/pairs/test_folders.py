@@ -1,5 +1,8 @@
 """What is said of folders: pictures that are passed over, loose ones, and folders that look like pairs."""
 
+import os
+import sys
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -92,3 +95,19 @@ def test_capitals_name_pairs_too(tmp_path):
     write(*(tmp_path / side / f"{number}.png" for side in "Ab" for number in range(15)))
     assert find_reader(tmp_path, Reading()) is PairedReader
     assert set(PairedReader.read(tmp_path, Reading(), 8).views) == PairedReader.names(tmp_path, Reading())
+
+
+@pytest.mark.parametrize("crops", [0, 40])
+def test_pictures_that_cannot_be_used_are_named_together(tmp_path, crops):
+    write(*(tmp_path / f"{number}.png" for number in range(16)))
+    for name in ("3", "5", "11"):
+        (tmp_path / f"{name}.png").write_bytes(b"no picture")
+    problem = r"3\.png cannot be read \(.*\): repair or remove it; 2 others cannot be used either: 5\.png, 11\.png$"
+    with pytest.raises(InputError, match=problem):
+        PictureReader.read(tmp_path, Reading(transform="rotation", crops=crops), 4)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names there are text")
+def test_a_name_may_hold_bytes_that_are_no_text(tmp_path):
+    write(*(tmp_path / f"{number}.png" for number in range(15)), tmp_path / os.fsdecode(b"\xe9.png"))
+    assert len(PictureReader.read(tmp_path, TURNED, 8)) == 16

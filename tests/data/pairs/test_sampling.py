@@ -286,7 +286,7 @@ def test_clips_are_paired_within_themselves_and_not_across(tmp_path):
             write(tmp_path / f"clip{clip}" / f"{frame}.png", 20 * clip + frame)
     write(tmp_path / "single" / "0.png", 0)
     table = read(tmp_path, skip=2)
-    assert "single has 1 frames and is left out" in table.note
+    assert "single has 1 frame and is left out" in table.note
     data = pair_data(table, None, 2, 0.2, 0.2, 1.0, torch.device("cpu"))
     clips = [set((table.clip[rows]).tolist()) for rows in data.rows.values()]
     assert_apart(*clips)
@@ -347,3 +347,10 @@ def test_folders_of_parts_are_not_taken_for_classes(tmp_path):
     assert read(tmp_path / "train", transform="rotation").classes == ("cat", "dog")
     write(tmp_path / "test" / "bird" / "0.png", 0)
     assert read(tmp_path, transform="rotation").classes == ("test", "train")
+
+
+def test_arrays_that_are_read_backwards_are_tensors():
+    for shape in ((1, 3, 2), (3, 1), (3, 2)):
+        values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        for flipped in (values[::-1], values[:, ::-1], values[..., ::-1]):
+            assert as_tensor(flipped).numpy().tolist() == flipped.tolist()

@@ -89,6 +89,8 @@ BAD = {
     "a class for each": ({"x": X, "label": np.arange(N)}, "every label occurs once: give classes of several"),
     "objects": ({"x": np.array([{}] * N)}, "Python objects"),
     "words": ({"x": np.array(["a"] * N)}, "give integers or floating-point"),
+    "a masked group": ({"x": X, "group": np.ma.masked_equal(np.arange(N) % 4, 2)}, "some values of group are masked"),
+    "labels of several types": ({"x": X, "label": np.array(["a", None] * 8, object)}, "whole numbers or words"),
     "masked": ({"x": np.ma.masked_greater(X, 1)}, "some values of x are masked"),
     "complex": ({"x": X.astype(complex)}, "give integers or floating-point"),
     "five axes": ({"x": noise(2, 3, 4, 5)}, r"give images \(n, C, H, W\)"),
@@ -104,6 +106,23 @@ def test_bad_arrays_are_refused_in_one_line(columns, message):
     with pytest.raises(InputError, match=message) as refused:
         make_table("DATA", columns, Reading())
     assert "\n" not in str(refused.value)
+
+
+def test_matrices_and_arrays_without_masked_values_are_plain_arrays():
+    for given in (np.ma.array(X[:, 0]), X[:, 0].view(np.matrix)):
+        assert type(table(x=given).views["x"]) is np.ndarray
+
+
+@pytest.mark.parametrize("dtype", [object, *([np.dtypes.StringDType()] if hasattr(np.dtypes, "StringDType") else [])])
+def test_words_may_be_python_objects(dtype):
+    read = table(x=X, label=np.array(["b", "a"] * 8, dtype))
+    assert read.classes == ("a", "b") and read.label.tolist() == [1, 0] * 8
+
+
+def test_weights_have_a_mean_of_one_in_any_unit():
+    areas = np.arange(1.0, 31.0)
+    for unit in (1e-50, 1.0, 1e300):
+        np.testing.assert_allclose(table(Reading(kind="points"), x=X, weights=areas * unit).weights, areas / 15.5)
 
 
 def test_images_are_scaled_to_minus_one_to_one_and_signals_channel_by_channel():

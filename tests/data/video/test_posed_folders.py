@@ -57,6 +57,9 @@ def test_a_plain_folder_is_sorted_naturally(tmp_path):
     with pytest.raises(InputError, match="holds no images"):
         (tmp_path / "empty").mkdir()
         frame_folder(tmp_path / "empty")
+    (tmp_path / "empty" / "walk.MP4").touch()
+    with pytest.raises(InputError, match=r"holds no images, but videos, such as walk.MP4: give one of these"):
+        frame_folder(tmp_path / "empty")
     with pytest.raises(InputError, match="is not a folder"):
         frame_folder(tmp_path / "nowhere")
 

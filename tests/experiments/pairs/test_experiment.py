@@ -240,6 +240,15 @@ def test_whether_t_moves_values_is_judged_by_pairs_to_train_on(moved):
     assert moves_values(data) == (moved == "train")
 
 
+@pytest.mark.parametrize("unit", [1e-50, 1.0, 1e50])
+def test_whether_t_moves_values_is_the_same_in_any_unit_of_areas(unit):
+    x = np.random.default_rng(0).standard_normal((40, 16, 2)).astype(np.float32)
+    for tx, moves in ((2 * x, False), (np.roll(x, 1, 1), True)):
+        table = make_table("pairs", {"x": x, "tx": tx, "weights": np.full(16, unit)}, Reading(kind="points"))
+        data = pair_data(table, None, 5, 0.1, 0.1, 1.0, torch.device("cpu"))
+        assert moves_values(data) == moves
+
+
 def test_a_run_resumes_and_is_evaluated_again(run, niso, tmp_path):
     _, _, folder = run(arrays(tmp_path / "pairs.npz", 16, 2))
     before = json.loads((folder / "metrics.json").read_text())
