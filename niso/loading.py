@@ -106,15 +106,8 @@ def _of_run(run: Run, own: Own | None, device: torch.device) -> Fitted:
         raise InputError(f"{run.path} is not trained to its end: finish it by `niso resume {in_shell(run.path)}`")
     _check_method(run.path, settings)
     anew = f"`niso evaluate {in_shell(run.path)}` writes {WEIGHTS} anew from the checkpoints"
-    weights = run.checkpoint("pretrain") if kind.tunes_encoder else run.path / WEIGHTS
+    weights = run.path / WEIGHTS
     tensors = checkpoint.load(weights, anew)[0]
-    if kind.tunes_encoder and (later := METHODS.find(settings.method).set_afterwards):
-        trained = checkpoint.load(run.path / WEIGHTS, anew)[0]
-        tensors |= {
-            name: next(value for key, value in trained.items() if key.endswith(f".{name.rpartition('.')[2]}"))
-            for name in tensors
-            if name.rpartition(".")[2] in later
-        }
     return _built(run.path, weights, settings, run.facts, tensors, run.metrics, own, device, run.path)
 
 

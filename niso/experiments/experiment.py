@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from niso.config import overlaid
 from niso.errors import InputError
@@ -79,8 +79,6 @@ class Experiment(ABC):
     """Whether what is trained on top of a frozen model is saved with it."""
     model_metric: ClassVar[str] = "relative_map_error"
     """Key of the metric that says most of a loaded model."""
-    tunes_encoder: ClassVar[bool] = False
-    """Whether the encoder is trained on with the head, without its decoder."""
     announcement: str = ""
     """What is said before training: e.g. what was chosen from the data."""
 
@@ -191,6 +189,10 @@ class Experiment(ABC):
     @abstractmethod
     def phases(self) -> Iterator[Phase]:
         """The phases in order. A later one is built when the earlier ones are trained."""
+
+    def weights(self, objective: nn.Module) -> dict[str, Tensor]:
+        """What a run keeps for `niso.load`, after all phases: by default all of the last one's objective."""
+        return objective.state_dict()
 
     @abstractmethod
     def evaluate(self) -> Result:

@@ -192,7 +192,6 @@ class Fourier(Method):
     map_text = "|V| after the block diagonalisation"
     isometric = False
     reads = Method.reads | {"rank", "nft_epochs", "nft_maps"}
-    set_afterwards = ("basis",)
     model: NeuralFourierTransform
 
     @classmethod

@@ -114,9 +114,6 @@ class Method(ABC):
     """Settings that it reads, of those that not all methods read: names, paths such as "training.steps", or groups such
     as "training". Methods of one experiment name the same groups."""
 
-    set_afterwards: ClassVar[tuple[str, ...]] = ()
-    """Buffers of the model that `after_pretraining` sets, and no training changes."""
-
     model: Autoencoding
     """What is trained, moved and saved."""
 

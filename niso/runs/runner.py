@@ -202,7 +202,7 @@ def _train_and_evaluate(
         torch.manual_seed(step_seed(settings.seed, 1, phase.name))
     if not fabric.is_global_zero:
         return {}
-    checkpoint.save(folder.path / WEIGHTS, phase.objective.state_dict(), _origin(settings))
+    checkpoint.save(folder.path / WEIGHTS, experiment.weights(phase.objective), _origin(settings))
     times.end("data")
     took: dict[str, Any] = {"times": times.seconds}
     if not training:  # the other facts are of the training

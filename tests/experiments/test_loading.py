@@ -81,10 +81,10 @@ def test_other_methods(finished_once, experiment, method):
 
 def test_nft_of_shapes_keeps_its_diagonalisation_and_not_what_the_head_changed(finished_once):
     run = finished_once("shapes", "nft")
-    model, trained = niso.load(run).method.model, load_file(run / "weights.safetensors")
-    before = load_file(run / "checkpoints" / "pretrain.safetensors")
+    model = niso.load(run).method.model
+    before, trained = (load_file(run / "checkpoints" / f"{phase}.safetensors") for phase in ("pretrain", "head"))
     for name, value in model.state_dict().items():
-        expected = trained["backbone.basis"] if name == "basis" else before[f"model.model.{name}"]
+        expected = trained["model.backbone.basis"] if name == "basis" else before[f"model.model.{name}"]
         assert torch.equal(value, expected), name
     assert not torch.equal(model.basis, torch.eye(len(model.basis)))
 

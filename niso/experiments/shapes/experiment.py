@@ -151,7 +151,6 @@ class Shapes(Experiment):
     )
     figures = "niso.experiments.shapes.figures"
     published = PUBLISHED
-    tunes_encoder = True
 
     def build(self) -> None:
         config, data_dir = self.config, self.data_dir
@@ -242,6 +241,10 @@ class Shapes(Experiment):
         if config.tuning == "labels":
             train_features_only(method, base[:2])
         yield self._head_phase()
+
+    def weights(self, objective: nn.Module) -> dict[str, Tensor]:
+        """The model before its encoder was trained on with the head: its decoder goes with that."""
+        return {f"model.{name}": tensor for name, tensor in self.pretrained.model.state_dict().items()}
 
     def _related(self, steps: int) -> Callable[[int], tuple[Tensor, ...]]:
         """Pairs (ψ, Tψ) to train on, of variants of a shape; or in groups that share a random T, of any shapes."""
