@@ -99,9 +99,6 @@ def model_folder(path: str | Path) -> Path:
 
 def _of_run(run: Run, own: Own | None, device: torch.device) -> Fitted:
     settings = Settings.load(run.settings, run.path / "config.yaml")
-    kind = EXPERIMENTS.find(settings.experiment)
-    if kind.not_loaded:
-        raise InputError(f"{run.path} is a run of {kind.name}, which is not loaded: {kind.not_loaded}")
     if not (run.finished and (run.path / WEIGHTS).is_file()):
         raise InputError(f"{run.path} is not trained to its end: finish it by `niso resume {in_shell(run.path)}`")
     _check_method(run.path, settings)

@@ -51,7 +51,7 @@ def test_whole_runs(tiny_settings, device, tmp_path, experiment):
     hardware = replace(settings.hardware, accelerator="gpu" if THERE else "cpu")
     with nullcontext() if THERE else trained_there():
         runner.run(replace(settings, hardware=hardware), out)
-    if not EXPERIMENTS.find(experiment).not_loaded:
+    if experiment != "descriptors":  # has no model of single observations
         loaded = niso.load(out, device=device)
         assert {tensor.device.type for tensor in loaded.method.model.parameters()} == {device.type}
 

@@ -62,7 +62,7 @@ def test_what_has_no_model_of_single_observations_is_refused(finished_once, monk
     assert set(EXPERIMENTS) - set(EXAMPLES) == {"descriptors"}
     run = finished_once("descriptors")
     monkeypatch.setattr(EXPERIMENTS.find("descriptors"), "build", None)  # before any data is read
-    with pytest.raises(InputError, match="a run of descriptors, which is not loaded: each of its surfaces has"):
+    with pytest.raises(InputError, match="runs of descriptors are not loaded: each of its surfaces has"):
         niso.load(run)
 
 

@@ -8,7 +8,7 @@ descriptors to latent functions; their coefficients on the two surfaces are rela
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -23,10 +23,11 @@ from niso.checks import check_choice
 from niso.config import Optimisation, require
 from niso.errors import InputError
 from niso.experiments.descriptors.surfaces import Example, Seen, Surfaces, base_meshes, example, seen
-from niso.experiments.experiment import Experiment, Phase
+from niso.experiments.experiment import Experiment, Own, Phase
 from niso.functional_map import commuting_map, isometric_map
 from niso.linalg import polar
 from niso.methods.config import FieldConfig, IsometryConfig
+from niso.methods.method import Networks
 from niso.networks.mlp import MLP, MLPConfig
 from niso.random import local_part, step_seed
 from niso.results import Metric, Result
@@ -242,7 +243,13 @@ class Descriptors(Experiment):
         Metric("test_shapes", "held-out surfaces"),
     )
     figures = "niso.experiments.descriptors.figures"
-    not_loaded = "each of its surfaces has eigenfunctions of its own, and no latents without them"
+
+    @classmethod
+    def rebuild(cls, config: Any, facts: Mapping[str, Any], own: Own | None = None) -> tuple[Any, Networks]:
+        raise InputError(
+            "runs of descriptors are not loaded: each of its surfaces has eigenfunctions of its own, and no latents "
+            "without them"
+        )
 
     def build(self) -> None:
         config = self.config
