@@ -81,13 +81,13 @@ def cropped(name: str, files: list[Path], count: int, size: int, memory: float) 
     each = max(2, -(-count // len(files)))
     check_memory("crops", each * len(files), size, memory)
     pixels = np.empty((len(files), each, 3, size, size), np.uint8)
-    source, seen, refused = list[int](), dict[str, int](), dict[str, InputError]()
+    source, seen, refused = list[int](), dict[str, int](), dict[Path, InputError]()
     for number, file in enumerate(files):
         try:
             picture = open_photograph(file)
             drawn = crops([picture], each, size, step_seed(0, number, "crops") % (1 << 32))
         except InputError as error:
-            refused[file.name] = error
+            refused[file] = error
             continue
         source.append(seen.setdefault(digest(repr(picture.size).encode(), picture.tobytes()), len(seen)))
         squares = drawn.numpy().reshape(each, size, size, 3).transpose(0, 3, 1, 2)

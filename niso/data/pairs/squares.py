@@ -18,22 +18,22 @@ def read_pictures(files: Sequence[Path], size: int) -> np.ndarray:
     Raises:
         InputError: some cannot be read; the first is named with its folder, and a few others.
     """
-    pixels, refused = np.empty((len(files), 3, size, size), np.uint8), dict[str, InputError]()
+    pixels, refused = np.empty((len(files), 3, size, size), np.uint8), dict[Path, InputError]()
     for place, file in zip(pixels, files, strict=True):
         try:
             place[:] = np.asarray(read_square(file, size)[0]).transpose(2, 0, 1)
         except InputError as error:
             where = f"{file.parent}: " if file.parent.name else ""
-            refused[file.name] = InputError(f"{where}{error}")
+            refused[file] = InputError(f"{where}{error}")
     check_usable(refused)
     return pixels
 
 
-def check_usable(refused: Mapping[str, InputError]) -> None:
+def check_usable(refused: Mapping[Path, InputError]) -> None:
     """InputError where pictures were refused: why the first was, and the names of a few others."""
     if not refused:
         return
-    error, others = next(iter(refused.values())), list(refused)[1:]
+    error, others = next(iter(refused.values())), [file.name for file in refused][1:]
     more = f"; {counted(len(others), 'other')} cannot be used either: {some_of(others)}" if others else ""
     raise InputError(f"{error}{more}") from error
 

@@ -107,6 +107,14 @@ def test_pictures_that_cannot_be_used_are_named_together(tmp_path, crops):
         PictureReader.read(tmp_path, Reading(transform="rotation", crops=crops), 4)
 
 
+def test_pictures_of_one_name_in_two_classes_are_both_counted(tmp_path):
+    write(*(tmp_path / side / f"{number}.png" for side in ("cat", "dog") for number in range(8)))
+    for side in ("cat", "dog"):
+        (tmp_path / side / "3.png").write_bytes(b"no picture")
+    with pytest.raises(InputError, match=r"1 other cannot be used either: 3\.png$"):
+        PictureReader.read(tmp_path, TURNED, 4)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="file names there are text")
 def test_a_name_may_hold_bytes_that_are_no_text(tmp_path):
     write(*(tmp_path / f"{number}.png" for number in range(15)), tmp_path / os.fsdecode(b"\xe9.png"))
