@@ -14,10 +14,11 @@ from niso.experiments.pose import evaluation as pose_evaluation
 from niso.experiments.pose import passing, shared
 from niso.experiments.pose.experiment import MAP_SKIPS, Pose
 from niso.experiments.pose.frames import Frames
-from niso.experiments.pose.losses import Pairs
+from niso.experiments.pose.pairs import Pairs
 from niso.experiments.pose.predictors.constant_motion import ConstantMotion
 from niso.experiments.pose.predictors.maps import MapPredictor
 from niso.experiments.pose.presets import PAPER, PRESETS, RELEASED, PoseConfig
+from niso.experiments.pose.sampling import Sampling
 from niso.geometry import se3
 from niso.geometry import trajectories as trajectory
 from niso.geometry.trajectories import SKIPS
@@ -109,9 +110,9 @@ def test_pairs_that_decide_the_sign_run_forwards(make):
     """A constant prediction has the same error in both directions; an evaluation asks for one."""
     experiment = make("constant-motion", backwards=True)
     steps = experiment.config.head.steps
-    assert not all((pairs.second > pairs.first).all() for pairs in map(experiment.head_pairs, range(steps)))
+    assert not all((pairs.second > pairs.first).all() for pairs in map(experiment.sampling.head_pairs, range(steps)))
     for step in range(steps, steps + 9):
-        pairs = experiment.head_pairs(step)
+        pairs = experiment.sampling.head_pairs(step)
         assert (pairs.second > pairs.first).all()
 
 
@@ -119,13 +120,13 @@ def test_pairs_that_decide_the_sign_run_forwards(make):
 def test_the_direction_of_driving_is_not_reversed(make, train_all, seed):
     """Training sequences turn right, those to test on turn left; all drive forwards."""
     experiment = make("constant-motion", **{"head": Optimisation(steps=30, batch_size=8, learning_rate=1e-2)})
-    experiment.seed = seed
+    experiment.sampling.seed = seed
     for number, poses in enumerate(experiment.frames.poses):
         if poses is not None:
             turn = 0.02 if experiment.frames.splits[number] == "train" else -0.02
             step = se3.exp(torch.tensor([0, 0, 1.0 + number, 0, turn, 0], dtype=torch.float64))
             experiment.frames.poses[number] = trajectory.compose(step.expand(len(poses) - 1, 4, 4))
-    experiment.poses, experiment.starts = experiment.frames.all_poses()
+    experiment.sampling.poses, experiment.sampling.starts = experiment.frames.all_poses()
     train_all(experiment)
     metrics = experiment.evaluate().metrics
     for skip in SKIPS:
@@ -156,7 +157,8 @@ def test_rendered_and_mirrored_sequences_have_their_share(make, clips):
     large = Optimisation(steps=2, batch_size=4_800)
     experiment = make(rendered=0.25, mirrored=True, training=large, head=large, **clips)
     frames, names = experiment.frames, experiment.frames.names
-    for members, pairs in ((experiment.train, experiment.pretraining_pairs), (experiment.posed, experiment.head_pairs)):
+    split, sampling = experiment.split, experiment.sampling
+    for members, pairs in ((split.train, sampling.pretraining_pairs), (split.posed, sampling.head_pairs)):
         assert sum(frames.splits[number] == "rendered" for number in members) == 6
         drawn = pairs(0).sequence
         rendered = torch.tensor([frames.splits[number] == "rendered" for number in drawn])
@@ -164,13 +166,13 @@ def test_rendered_and_mirrored_sequences_have_their_share(make, clips):
         assert abs(frames.mirrored[drawn].float().mean() - 0.5) < 0.05
         assert set(drawn.tolist()) == set(members.tolist())
     assert not any("mirrored" in name or "clip" in name for name in experiment.facts()["train_sequences"])
-    for number in experiment.posed[~frames.mirrored[experiment.posed]].tolist():
+    for number in split.posed[~frames.mirrored[split.posed]].tolist():
         twin = names.index(f"{names[number]} mirrored")  # its camera turns and moves the other way
-        one, other = experiment.motions(Pairs(torch.tensor([number, twin]), *torch.tensor([[2, 2], [7, 7]])))
+        one, other = sampling.motions(Pairs(torch.tensor([number, twin]), *torch.tensor([[2, 2], [7, 7]])))
         flip = torch.diag(torch.tensor([-1.0, 1, 1, 1]))
         torch.testing.assert_close(other, flip @ one @ flip)
     alone = make(rendered=1.0, mirrored=True, head=replace(large, batch_size=160), **clips)
-    drawn = alone.head_pairs(0).sequence
+    drawn = alone.sampling.head_pairs(0).sequence
     assert all(frames.splits[number] == "rendered" for number in drawn)
 
 
@@ -193,9 +195,9 @@ def test_footage_without_poses_is_pre_trained_on_along_with_rendered_clips(make,
         make()
     experiment = make(rendered=0.5, validation=0.4, **clips)
     names, splits = experiment.frames.names, experiment.frames.splits
-    assert {splits[number] for number in experiment.train} == {"train", "rendered"}
-    assert {splits[number] for number in experiment.posed} == {"rendered"}
-    assert {names[number] for number in experiment.evaluated.members[0]} == {"orbit/test000", "walk/test001"}
+    assert {splits[number] for number in experiment.split.train} == {"train", "rendered"}
+    assert {splits[number] for number in experiment.split.posed} == {"rendered"}
+    assert {names[number] for number in experiment.split.evaluated.members[0]} == {"orbit/test000", "walk/test001"}
     assert experiment.facts()["validation_sequences"] == ["orbit/train000"]
     train_all(experiment)
     metrics = experiment.evaluate().metrics
@@ -224,7 +226,7 @@ def test_nothing_is_trained_on_validation_sequences(make, clips, train_all, monk
     footage = {name.removesuffix(" mirrored") for name in read if "/" not in name}
     assert footage == ({"train1", "train2"} if method == "vit" else {"blind", "train1", "train2"})
     assert "train1 mirrored" in read and any("/train" in name for name in read)
-    drawn = torch.cat([experiment.head_pairs(n).sequence for n in range(5)])
+    drawn = torch.cat([experiment.sampling.head_pairs(n).sequence for n in range(5)])
     assert not any(experiment.frames.names[number].startswith("train0") for number in drawn)
 
 
@@ -269,7 +271,7 @@ def test_true_motions_have_no_error(make):
     experiment = make()
     frames = experiment.frames
     frames.__class__ = Indexed
-    metrics = pose_evaluation.evaluate(Oracle(frames), frames, experiment.evaluated).metrics
+    metrics = pose_evaluation.evaluate(Oracle(frames), frames, experiment.split.evaluated).metrics
     for skip in SKIPS:
         assert metrics[f"ate_normalised_skip{skip}"] < 1e-5 < metrics[f"constant_motion_ate_normalised_skip{skip}"]
         assert metrics[f"rotation_error_deg_skip{skip}"] < 0.05
@@ -295,9 +297,9 @@ def test_pre_training_computes_no_poses(make, monkeypatch, memory):
 
     def motions(pairs):
         asked.append(pairs)
-        return Pose.motions(experiment, pairs)
+        return Sampling.motions(experiment.sampling, pairs)
 
-    monkeypatch.setattr(experiment, "motions", motions)
+    monkeypatch.setattr(experiment.sampling, "motions", motions)
     phases = experiment.phases()
     assert [tuple(view.shape) for view in next(phases).sampler(0)] == [(4, 3, 8, 8)] * 2
     head = next(phases)  # after what follows pre-training
@@ -365,13 +367,13 @@ def test_heads_see_maps_as_they_are_or_standardised(make, complete, standardise)
 
 def test_heads_see_posed_sequences_of_the_training_split(make):
     experiment = make(head=Optimisation(steps=2, batch_size=400))
-    names = [experiment.frames.names[number] for number in experiment.head_pairs(0).sequence.unique().tolist()]
+    sampling, train = experiment.sampling, experiment.split.train.tolist()
+    names = [experiment.frames.names[number] for number in sampling.head_pairs(0).sequence.unique().tolist()]
     assert names == ["train0", "train1", "train2"]
-    pretrained = experiment.pretraining_pairs(0)
-    assert experiment.frames.names.index("blind") in experiment.train.tolist()
-    assert set(pretrained.sequence.tolist()) <= set(experiment.train.tolist())
-    pairs = experiment.head_pairs(1)
-    motions = experiment.motions(pairs)
+    assert experiment.frames.names.index("blind") in train
+    assert set(sampling.pretraining_pairs(0).sequence.tolist()) <= set(train)
+    pairs = sampling.head_pairs(1)
+    motions = sampling.motions(pairs)
     poses = [experiment.frames.poses[number] for number in pairs.sequence.tolist()]
     second = torch.stack([pose[frame] for pose, frame in zip(poses, pairs.second.tolist(), strict=True)])
     first = torch.stack([pose[frame] for pose, frame in zip(poses, pairs.first.tolist(), strict=True)])
@@ -380,7 +382,8 @@ def test_heads_see_posed_sequences_of_the_training_split(make):
 
 def test_processes_take_consecutive_parts_of_the_same_batch(make, monkeypatch):
     experiment = make()
-    for pairs in (lambda step: experiment.pretraining_pairs(step).local(), experiment.head_pairs):
+    sampling = experiment.sampling
+    for pairs in (lambda step: sampling.pretraining_pairs(step).local(), sampling.head_pairs):
         whole, parts = pairs(3), list[Pairs]()
         for rank in range(2):
             with monkeypatch.context() as patch:

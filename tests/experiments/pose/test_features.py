@@ -60,7 +60,7 @@ def test_features_are_those_of_the_model_and_looked_up_as_they_are_computed(make
         batches.append(phase.sampler(1))
     for one, other in zip(*batches, strict=True):
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
-    pairs = experiment.head_pairs(1)
+    pairs = experiment.sampling.head_pairs(1)
     expected = experiment.predictor.features(experiment.frames(pairs.sequence, pairs.first))
     torch.testing.assert_close(batches[0][0], expected, atol=1e-4, rtol=1e-4)
 

@@ -6,7 +6,8 @@ from typing import get_args
 import pytest
 import torch
 
-from niso.experiments.pose.losses import PoseObjective, Scale, draw_pairs, rotation_loss, translation_loss
+from niso.experiments.pose.losses import PoseObjective, Scale, rotation_loss, translation_loss
+from niso.experiments.pose.pairs import draw_pairs
 from niso.geometry import se3
 
 LENGTHS = torch.tensor([30, 4, 1, 2, 12])

@@ -41,9 +41,9 @@ def test_heads_are_trained_on_covered_frames(make, memory):
     experiment = make(occlusion=0.5, confidence="given", memory=memory)
     *_, head = experiment.phases()
     first, second, _ = head.sampler(0)
-    pairs = experiment.head_pairs(0)
+    pairs = experiment.sampling.head_pairs(0)
     for features, frame in ((first, pairs.first), (second, pairs.second)):
-        expected = experiment.method.encode(experiment.passing(pairs.sequence, frame))
+        expected = experiment.method.encode(experiment.sampling.passing(pairs.sequence, frame))
         torch.testing.assert_close(features, expected)
         clean = experiment.method.encode(experiment.frames(pairs.sequence, frame))
         assert (features - clean).abs().max() > 1e-4
@@ -52,8 +52,8 @@ def test_heads_are_trained_on_covered_frames(make, memory):
 def test_heads_on_frames_see_objects_too(make):
     experiment = make("vit", occlusion=0.5)
     (head,) = experiment.phases()
-    pairs = experiment.head_pairs(0)
-    assert torch.equal(head.sampler(0)[1], experiment.passing(pairs.sequence, pairs.second))
+    pairs = experiment.sampling.head_pairs(0)
+    assert torch.equal(head.sampler(0)[1], experiment.sampling.passing(pairs.sequence, pairs.second))
     list(experiment.phases())
     result = experiment.evaluate()
     assert "ate_sim3_covered" in result.metrics and result.partial is None
@@ -62,7 +62,7 @@ def test_heads_on_frames_see_objects_too(make):
 def test_nothing_covered_is_the_evaluation_itself_and_is_not_done_twice(make, monkeypatch):
     experiment = make(occlusion=0.0, confidence="learned")
     list(experiment.phases())
-    assert experiment.passing is None
+    assert experiment.sampling.passing is None
     evaluate, seen = evaluation.evaluate, []
     monkeypatch.setattr(evaluation, "evaluate", lambda *a, **k: seen.append(k.get("see")) or evaluate(*a, **k))
     result = experiment.evaluate()

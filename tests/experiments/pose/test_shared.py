@@ -13,7 +13,8 @@ from niso.errors import InputError
 from niso.experiments.pose import shared
 from niso.experiments.pose.experiment import Pose
 from niso.experiments.pose.frames import Frames, open_shared
-from niso.experiments.pose.losses import CompositionObjective, Pairs, draw_pairs, draw_shared, draw_third
+from niso.experiments.pose.losses import CompositionObjective
+from niso.experiments.pose.pairs import Pairs, draw_pairs, draw_shared, draw_third
 from niso.geometry import se3
 from niso.geometry import trajectories as trajectory
 from niso.methods.method import Method
@@ -99,8 +100,8 @@ def test_batches_hold_groups_and_pairs_that_fill_a_group_by_themselves(make, sha
     experiment = make("niso-group", shared=share, training=Optimisation(steps=2, batch_size=8))
     first, second = next(experiment.phases()).sampler(3)
     assert len(first) == len(second) == 8
-    pairs = experiment.shared_pairs(3, 8 - single)
-    assert torch.equal(first[: 8 - single], experiment.shared(pairs.sequence, pairs.first))
+    pairs = experiment.sampling.shared_pairs(3, 8 - single)
+    assert torch.equal(first[: 8 - single], experiment.sampling.shared(pairs.sequence, pairs.first))
     for views in (first, second):
         alone = views[8 - single :].unflatten(0, (-1, 2)) if single else views[:0]
         assert single == 0 or torch.equal(alone[:, 0], alone[:, 1])
@@ -110,11 +111,11 @@ def test_batches_hold_groups_and_pairs_that_fill_a_group_by_themselves(make, sha
 
 def test_pairs_can_be_of_the_same_clips(make):
     experiment = make(shared=1.0)
-    pairs = experiment.shared_pairs(0, 4)
+    pairs = experiment.sampling.shared_pairs(0, 4)
     first, second = next(experiment.phases()).sampler(0)
-    assert torch.equal(first, experiment.shared(pairs.sequence, pairs.first))
-    assert torch.equal(second, experiment.shared(pairs.sequence, pairs.second))
-    assert make().shared is None and make("constant-motion", shared=1.0).shared is None
+    assert torch.equal(first, experiment.sampling.shared(pairs.sequence, pairs.first))
+    assert torch.equal(second, experiment.sampling.shared(pairs.sequence, pairs.second))
+    assert make().sampling.shared is None and make("constant-motion", shared=1.0).sampling.shared is None
 
 
 class Known(Method):
