@@ -80,9 +80,9 @@ RELEASED = HomnistConfig(
 """The released code's settings where they differ: channels 64 and 128 (2,186,385 parameters), SO(k), damped gradient, a
 learning rate that hardly falls, its own head, trained for 20,000 steps.
 
-`niso run homnist --preset released --method niso --data-dir MNIST --precision bf16-mixed --compile`: half a second a
-step on one core of an Intel Xeon with bfloat16 matrix units. Run for 7,058 steps there, and 8,000 of the head: 49 % of
-the perturbed digits (results/homnist-long/released-7058-steps)."""
+`niso run homnist --preset released --method niso --data-dir MNIST --precision bf16-mixed --compile`: two thirds
+of a second a step on one core of an Intel Xeon with bfloat16 matrix units, beside another run. Run for 7,058 steps
+there, and 8,000 of the head: 49 % of the perturbed digits (results/homnist-long/released-7058-steps)."""
 
 SMALL = HomnistConfig(
     rank=32,
@@ -117,9 +117,8 @@ MEDIUM = replace(
 )
 """Like `small`, for longer; 40,000 test images.
 
-`niso run homnist --preset medium --data-dir MNIST --precision bf16-mixed --compile`, about 9 minutes on one core of an
-AMD EPYC. Records: results/homnist-medium, in float32; with a table and from before the validation split:
-results/homnist/homnist-medium-*.json."""
+`niso run homnist --preset medium --data-dir MNIST`, forty minutes on one core in float32. Records:
+results/homnist-medium; with a table and from before the validation split: results/homnist/homnist-medium-*.json."""
 
 LARGE = replace(
     MEDIUM,
@@ -149,8 +148,8 @@ LONG = replace(
 Its operator is a field, with which validation digits are told better than with a published table; that is `--spectrum
 table --rank 32 --conv.latent-channels 32`.
 
-`niso run homnist --preset long --method niso --data-dir MNIST --precision 32-true --compile`, 80 minutes on one core of
-an AMD EPYC (Zen 5), two hours on an Intel Xeon's. Records: results/homnist-long."""
+`niso run homnist --preset long --method niso --data-dir MNIST --precision 32-true --compile`, two hours on one core of
+an Intel Xeon. Records: results/homnist-long."""
 
 QUICK = replace(
     SMALL,

@@ -135,8 +135,8 @@ FIELD_16 = replace(
 )
 """The same on 16×16, k = 225, with an equivariance loss in which all eigenfunctions count alike.
 
-`niso run torus --preset field-16`: ten minutes or so of one core. Expected: eigenspace_energy above 0.995, its
-worst above 0.75. Records: results/torus/torus-field-16-niso-*.json."""
+`niso run torus --preset field-16`: a quarter of an hour of one core, beside other runs. Expected: eigenspace_energy
+above 0.995, its worst above 0.75. Records: results/torus/torus-field-16-niso-*.json."""
 
 
 class Torus(LaplacianExperiment):
@@ -172,7 +172,7 @@ class Torus(LaplacianExperiment):
         "quick": "8×8, k = 64: a minute or two on one core; eigenspace_energy 0.99",
         "standard": "16×16, k = 256, the paper's size: four minutes or so; eigenspace_energy 0.99",
         "field": "8×8 as functions of the place: a minute or two; every plane found",
-        "field-16": "16×16 likewise: ten minutes or so; nearly every plane, also between grid points",
+        "field-16": "16×16 likewise: a quarter of an hour; nearly every plane, also between grid points",
         "paper": "the paper's text, 100,000 steps: hours to days on a CPU; not run here",
         "released": "the released settings, 1,000,000 steps: days on a CPU; not run here",
     }

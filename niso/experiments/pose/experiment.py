@@ -96,7 +96,7 @@ class Pose(Experiment):
     presets = PRESETS
     preset_notes: ClassVar[dict[str, str]] = {
         "quick": "rendered clips, 8×8 latent points: a minute on one core, and one to render; error 0.28 at skip 3",
-        "small": "more clips, 64×64 pixels: 4 to 14 minutes on one core; error 0.23 at skip 3 (standing still: 1)",
+        "small": "more clips, 64×64 pixels: 9 to 14 minutes on one core; error 0.23 at skip 3 (standing still: 1)",
         "paper": "the paper's text, 200,000 steps: for several GPUs; not run here",
         "released": "the released settings where they differ: for GPUs; not run here",
     }

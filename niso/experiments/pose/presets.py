@@ -169,10 +169,10 @@ SMALL = PoseConfig(
 )
 """The rendered clips, or other data, on one core: a network of 0.37 million parameters on 64×64 pixels.
 
-`niso run pose --preset small`: four minutes on one core of an AMD EPYC (Zen 5, bfloat16) to fourteen (Zen 3), two runs
-at a time, and the rendering of the clips before the first. Records: results/pose/pose-small-*.json. The
-weight of the multiplicity loss was chosen on test clips, and again at quick on validation clips
-(docs/experiments/index.md, "How settings are chosen")."""
+`niso run pose --preset small`: nine to fourteen minutes on one core, two runs at a time, and the
+rendering of the clips before the first. Records: results/pose/pose-small-*.json. The weight of the multiplicity loss
+was chosen on test clips, and again at quick on validation clips (docs/experiments/index.md, "How settings are
+chosen")."""
 
 QUICK = replace(
     SMALL,

@@ -100,7 +100,7 @@ class Shapes(Experiment):
     config_class = ShapesConfig
     presets = PRESETS
     preset_notes: ClassVar[dict[str, str]] = {
-        "quick": "ten classes that niso makes, maps of 16×32: a minute or two, and their preparation; 61 %",
+        "quick": "ten classes that niso makes, maps of 16×32: a minute or two, and their preparation; 59 %",
         "fine": "the same shapes, maps of 48×96: several minutes on one core; not run in full here",
         "small": "maps of 24×48: five minutes on one core; 71 %, of base shapes 88 %",
         "paper": "Conformal SHREC'11, maps of 96×192: for a GPU; not run here (the paper: 90.3 %)",
