@@ -247,7 +247,7 @@ class Fitted:
     def save(self, path: str | Path, half: bool = False) -> Path:
         """Keep the model in a new or empty folder, for `niso.load`: config.json and model.safetensors, no pickle.
 
-        Of a run of pose the head goes with it, for `niso pose`.
+        The head goes with it where there is one, of pose for `niso pose`.
 
         Args:
             half: store networks in half precision; the spectrum stays as it is. What is loaded is single precision.

@@ -141,15 +141,7 @@ def _built(
             method = METHODS.find(settings.method)(*kind.rebuild(settings.config, facts, own))
         head = _restore(weights, tensors, method)
         method.model.to(device)
-        return Fitted(
-            method,
-            settings,
-            facts,
-            metrics,
-            kind.findings(metrics, settings.method),
-            run,
-            head if kind.keeps_head else None,
-        )
+        return Fitted(method, settings, facts, metrics, kind.findings(metrics, settings.method), run, head)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         problem = " ".join(str(error).split())
         raise InputError(f"{source} does not say how its model is built ({problem}): train it again") from error

@@ -73,8 +73,6 @@ class Experiment(ABC):
     """Goals of a preset's metrics, for the report: preset → key → text."""
     published: ClassVar[tuple[Published, ...]] = ()
     """What others report, for comparisons."""
-    keeps_head: ClassVar[bool] = False
-    """Whether what is trained on top of a frozen model is saved with it."""
     model_metric: ClassVar[str] = "relative_map_error"
     """Key of the metric that says most of a loaded model."""
     announcement: str = ""

@@ -119,7 +119,6 @@ class Pose(Experiment):
         *passing.METRICS,
     )
     figures = "niso.experiments.pose.figures"
-    keeps_head = True
     model_metric = "ate_normalised_skip1"
     targets: ClassVar[dict[str, dict[str, str]]] = {
         "small": {f"ate_normalised_skip{skip}": "≤ 0.55 (niso)" for skip in (1, 3)},
@@ -209,7 +208,7 @@ class Pose(Experiment):
             if config.composition:
                 objective = CompositionObjective(objective, method, config.composition)
             yield Phase("pretrain", objective, self.sampling.pretraining(), config.training)
-            method.after_pretraining(self.sampling.examples, self.seed)
+            method.after_pretraining(self.sampling.train_pairs, self.seed)
             if config.occlusion:
                 occlusion = PassingOcclusion(config.occlusion, self.mark, config.skip + 1)
                 yield Phase("completion", method.completion(occlusion), self.sampling.completion(), config.completion)
@@ -230,7 +229,7 @@ class Pose(Experiment):
         """Coefficients of random pairs of training frames."""
         assert self.method is not None
         self.method.model.eval()
-        first, second = zip(*(map(self.method.encode, pair) for pair in self.sampling.examples(count)), strict=True)
+        first, second = zip(*(map(self.method.encode, pair) for pair in self.sampling.train_pairs(count)), strict=True)
         return torch.cat(first), torch.cat(second)
 
     # Evaluation

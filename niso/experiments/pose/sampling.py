@@ -137,7 +137,7 @@ class Sampling:
         motions = se3.relative(self.poses[start + pairs.first], self.poses[start + pairs.second])
         return motions.float().to(self.frames.device, non_blocking=True)
 
-    def examples(self, count: int) -> Iterator[tuple[Tensor, Tensor]]:
+    def train_pairs(self, count: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Random pairs of training frames as heads are trained on them, the same in all processes."""
         config = self.config
         drawn = draw_pairs(
