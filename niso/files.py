@@ -162,6 +162,8 @@ def write_new(folder: Path, name: str, content: str, place: str = "--out") -> No
     Raises:
         InputError: the folder holds other files, or cannot be written.
     """
+    if folder.is_symlink() and not folder.exists():
+        raise InputError(f"{folder} is a link to a place that does not exist: choose another {place}")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} exists and is not an empty folder: choose another {place}")
     try:

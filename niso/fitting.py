@@ -121,15 +121,16 @@ def fit(
     with _folder(out) as folder, _left_alone(hardware), nullcontext() if progress else quiet():
         try:
             metrics = runner.run(all_settings, folder, make=make, tune=False, report=out is not None, command=COMMAND)
-        except Interrupted as error:
-            if out is None:
-                raise KeyboardInterrupt from error
+        except Interrupted:
+            if out is None:  # nothing is left that could go on
+                raise KeyboardInterrupt from None
             raise
         finally:
             for parameter, requires_grad in trainable.items():  # which the training of a head has frozen
                 parameter.requires_grad_(requires_grad)
     experiment = made[0]
     assert experiment.result is not None
+    experiment.method.precision = nullcontext  # that of the run, of single precision too, cannot be pickled
     run = None if out is None else Path(out)
     return Fitted(
         experiment.method,

@@ -139,7 +139,9 @@ def _built(
             raise InputError(f"{source} was not trained with networks of your own: leave encoder and decoder out")
         with torch.random.fork_rng(devices=[]), new_defaults():  # untrained weights are drawn on the CPU
             method = METHODS.find(settings.method)(*kind.rebuild(settings.config, facts, own))
-        head = _restore(weights, tensors, method)
+        changed = "settings that describe it were changed: restore them from a copy"
+        remedy = changed if own is None else "give the encoder and decoder that it was trained with"
+        head = _restore(weights, tensors, method, remedy)
         method.model.to(device)
         return Fitted(method, settings, facts, metrics, kind.findings(metrics, settings.method), run, head)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
@@ -155,7 +157,7 @@ def _check_tensor(weights: Path, name: str, expected: Tensor, given: Tensor) -> 
         raise CheckpointError(f"{weights}: {name} holds values that are not finite: restore it from a copy")
 
 
-def _restore(weights: Path, tensors: dict[str, Tensor], method: Method) -> Head:
+def _restore(weights: Path, tensors: dict[str, Tensor], method: Method, remedy: str) -> Head:
     """Load the weights of a method's model, in their precision, from those of whatever holds it; what else it holds."""
     expected = method.model.state_dict(keep_vars=True)
     last = next(reversed(expected), "")
@@ -167,5 +169,5 @@ def _restore(weights: Path, tensors: dict[str, Tensor], method: Method) -> Head:
         _check_tensor(weights, name, tensor, tensors[f"{prefix}{name}"])
         tensor.data = tensor.data.to(tensors[f"{prefix}{name}"].dtype)
     held = {f"model.{key.removeprefix(prefix)}": value for key, value in tensors.items() if key.startswith(prefix)}
-    checkpoint.restore_weights(weights, held, method.model)
+    checkpoint.restore_weights(weights, held, method.model, remedy)
     return Head(prefix, {key: value for key, value in tensors.items() if not key.startswith(prefix)})

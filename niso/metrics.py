@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from niso.checks import check_instance, check_tensors
+from niso.checks import check_instance, check_number, check_tensors
 from niso.linalg import full_precision
 from niso.spectrum import Spectrum
 
@@ -39,8 +39,18 @@ def transport_error(
     check_tensors(moved=(moved, "* rank channels"), b=(b, "* rank channels"))
     if common is not None:
         check_tensors(b=(b, "* rank channels"), common=(common, "* rank any"))
+        if not torch.compiler.is_compiling() and not _fits(common.shape, b.shape):
+            raise ValueError(
+                f"common must have the shape of b, {tuple(b.shape)}, or 1 in places, not {tuple(common.shape)}"
+            )
     target = b if common is None else b - common
     return (moved - b).square().sum((-2, -1)) / target.square().sum((-2, -1))
+
+
+def _fits(shape: torch.Size, wanted: torch.Size) -> bool:
+    """Whether a tensor of a shape broadcasts to another shape."""
+    pairs = zip(reversed(shape), reversed(wanted), strict=False)
+    return len(shape) <= len(wanted) and all(size in (1, other) for size, other in pairs)
 
 
 @full_precision
@@ -140,24 +150,24 @@ def eigenspace_energy(
 
     Raises:
         TypeError: not tensors of the right kind of numbers.
-        ValueError: shapes that do not fit.
+        ValueError: shapes that do not fit, a mass that is not positive, or true functions that are linearly dependent.
     """
     check_tensors(
         mass=(mass, "points"),
         eigenfunctions=(eigenfunctions, "points rank"),
         true_functions=(true_functions, "points true"),
     )
+    _check_mass(mass)
     check_tensors("integers", {"true": true_functions.shape[1]}, true_spaces=(true_spaces, "true"))
     if (true_spaces < 0).any():
         raise ValueError("subspaces are numbered from 0 on")
-    weight = mass.double()[:, None]
-    phi, truth = eigenfunctions.double(), true_functions.double()
-    total = (phi * weight * phi).sum(0)
+    root = mass.double().sqrt()[:, None]
+    phi, truth = root * eigenfunctions.double(), root * true_functions.double()
+    total = phi.square().sum(0)
     shares = []
     for space in range(int(true_spaces.max()) + 1):
-        h = truth[:, true_spaces == space]
-        inner = h.mT @ (weight * phi)
-        shares.append((inner * torch.linalg.solve(h.mT @ (weight * h), inner)).sum(0) / total)
+        h = _orthonormal(truth[:, true_spaces == space])
+        shares.append((h.mT @ phi).square().sum(0) / total)
     return torch.stack(shares, dim=-1)
 
 
@@ -228,12 +238,14 @@ def matched_spaces(energy: Float[Tensor, "rank spaces"], dimensions: Int[Tensor,
 
     Raises:
         TypeError: not tensors of the right kind of numbers.
-        ValueError: there are more eigenfunctions than the dimensions add up to.
+        ValueError: a negative dimension, or there are more eigenfunctions than the dimensions add up to.
     """
     from scipy.optimize import linear_sum_assignment
 
     check_tensors(energy=(energy, "rank spaces"))
     check_tensors("integers", {"spaces": energy.shape[1]}, dimensions=(dimensions, "spaces"))
+    if (dimensions < 0).any():
+        raise ValueError(f"dimensions must not be negative, got {dimensions.tolist()}")
     energy, dimensions = energy.detach().double().cpu(), dimensions.cpu()
     places = torch.arange(len(dimensions)).repeat_interleave(dimensions)
     if len(energy) > len(places):
@@ -256,9 +268,10 @@ def clusters(eigenvalues: Float[Tensor, " rank"], gap: float = math.log(2)) -> I
 
     Raises:
         TypeError: not tensors of floating-point numbers.
-        ValueError: eigenvalues that are not (rank,), or not finite.
+        ValueError: eigenvalues that are not (rank,), or not finite; a negative gap.
     """
     check_tensors(eigenvalues=(eigenvalues, "rank"))
+    check_number("gap", gap)
     if not eigenvalues.isfinite().all():
         raise ValueError("eigenvalues must be finite")
     values, order = eigenvalues.sort()
@@ -303,7 +316,7 @@ def principal_angles(
 
     Raises:
         TypeError: not tensors of floating-point numbers.
-        ValueError: shapes that do not fit, or functions that are linearly dependent.
+        ValueError: shapes that do not fit, a mass that is not positive, or functions that are linearly dependent.
 
     Source: Björck and Golub 1973.
     """
@@ -312,6 +325,7 @@ def principal_angles(
         eigenfunctions=(eigenfunctions, "points some"),
         true_functions=(true_functions, "points others"),
     )
+    _check_mass(mass)
     root = mass.double().sqrt()[:, None]
     first, second = (_orthonormal(root * part.double()) for part in (eigenfunctions, true_functions))
     if first.shape[1] > second.shape[1]:
@@ -321,7 +335,14 @@ def principal_angles(
     return torch.where(cosines.square() < 0.5, cosines.acos(), sines.asin())
 
 
+def _check_mass(mass: Float[Tensor, " points"]) -> None:
+    if not bool(((mass > 0) & mass.isfinite()).all()):
+        raise ValueError("a mass must be positive at every point")
+
+
 def _orthonormal(functions: Float[Tensor, "points some"]) -> Float[Tensor, "points some"]:
+    if functions.shape[1] > functions.shape[0]:
+        raise ValueError(f"{functions.shape[1]} functions at {functions.shape[0]} points are linearly dependent")
     q, r = torch.linalg.qr(functions)
     sizes = r.diagonal().abs()
     if (sizes <= 1e-10 * functions.norm(dim=0)).any():  # a direction of rounding errors

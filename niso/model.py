@@ -39,7 +39,14 @@ class IsometryOutput(NamedTuple):
     latents: tuple[Float[Tensor, "batch rank channels"], ...]
 
     def loss(self, equivariance: float = 0.5, multiplicity: float = 0.1) -> Float[Tensor, ""]:
-        """Total loss L_R + α L_E + β L_M (paper eq. 11) with α = `equivariance` and β = `multiplicity`."""
+        """Total loss L_R + α L_E + β L_M (paper eq. 11) with α = `equivariance` and β = `multiplicity`.
+
+        Raises:
+            TypeError: a weight that is not a number.
+            ValueError: a negative weight.
+        """
+        check_number("equivariance", equivariance)
+        check_number("multiplicity", multiplicity)
         terms = self.losses
         loss = terms["reconstruction"]
         if equivariance:  # without weight, its backward pass would be for nothing
@@ -189,9 +196,7 @@ class NeuralIsometry(Autoencoding):
         views = (x, tx) if ttx is None else (x, tx, ttx)
         _check_views(*views)
         check_number("eigenvalue_noise", eigenvalue_noise)
-        lengths = [view.shape[0] for view in views]  # not len, nor chunk below: they fix the length in an export
-        if any(length != lengths[0] for length in lengths):
-            raise ValueError(f"views of one batch must be equally long, not {lengths}")
+        lengths = _check_lengths(*views)
         if not lengths[0]:
             raise ValueError("a batch must hold at least one observation")
         if check_count("group", group) and lengths[0] % group:
@@ -281,6 +286,7 @@ class NeuralIsometry(Autoencoding):
             FloatingPointError: NaN or infinite latents.
         """
         _check_views(x, tx)
+        _check_lengths(x, tx)
         spectrum = spectrum or self.spectrum()
         a, b = self.encode(torch.cat([x, tx]), spectrum).split([x.shape[0], tx.shape[0]])
         return self._solve(cross_covariance(a, b), spectrum)
@@ -298,6 +304,14 @@ def _check_views(*views: Tensor) -> None:
     first, *others = [tuple(view.shape[1:]) for view in views]
     if any(other != first for other in others):
         raise ValueError(f"observations of one batch must be of one shape, not {[first, *others]}")
+
+
+def _check_lengths(*views: Tensor) -> list[int]:
+    """Lengths of views, which must be equal."""
+    lengths = [view.shape[0] for view in views]  # not len, nor chunk later: they fix the length in an export
+    if any(length != lengths[0] for length in lengths):
+        raise ValueError(f"views of one batch must be equally long, not {lengths}")
+    return lengths
 
 
 def _shared_covariance(a: Tensor, b: Tensor, group: int, leave_one_out: bool) -> Tensor:

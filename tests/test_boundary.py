@@ -15,6 +15,9 @@ PROGRAM = """
 import json, sys, warnings
 import numpy as np, torch, niso
 from niso import losses, metrics, testing
+from niso.geometry.mesh.classical import fixed_spectrum
+from niso.geometry.mesh.sampling import project
+from niso.geometry.mesh.surface import icosphere
 warnings.simplefilter("error")
 a, b, values = torch.randn(3, 8, 4), torch.randn(3, 8, 4), torch.linspace(0, 1, 8)
 tau, array = niso.isometric_map(a, b, values), np.zeros((3, 8, 4), np.float32)
@@ -23,6 +26,8 @@ s, nothing = learned(), torch.nn.Identity()
 mass, phi = s.mass.detach(), s.eigenfunctions.detach()
 model = niso.NeuralIsometry(nothing, nothing, learned)
 z = torch.randn(3, 10, 4)
+ball = icosphere(1)
+field = niso.FieldSpectrum(torch.from_numpy(ball.vertices), rank=4)
 answers = {}
 for call in json.load(sys.stdin):
     try:
@@ -96,6 +101,10 @@ WRONG = {
     "niso.FieldSpectrum(torch.rand(10, 2), rank=2, eigenvalues='Sorted')": (
         'eigenvalues must be "cumulative", "sorted" or "shifted", not \'Sorted\''
     ),
+    "fixed_spectrum(ball, 2.5)": "rank must be a whole number, not 2.5",
+    "project(field, *ball, np.ones(42))": "values must be (vertices, channels) with 42 vertices, not (42,)",
+    "project(field, *ball, np.ones((3, 1)))": "values must be (vertices, channels) with 42 vertices, not (3, 1)",
+    "project(field, *ball, np.full((42, 1), np.nan))": "values at the vertices must be finite",
     "niso.logarithm(array)": f"tau {ARRAY}",
     "niso.logarithm(a)": "tau must be (…, k, k), not (3, 8, 4)",
     "niso.logarithm(2 * torch.eye(3))": "logarithm needs orthogonal matrices: τᵀτ is not the identity",
@@ -131,7 +140,10 @@ WRONG = {
     "model(z, z, group=-3)": "group must be at least 1, got -3",
     "model.encode(array)": f"x {ARRAY}",
     "model.decode(z)": "a must be (batch, rank, channels) with rank 8, not (3, 10, 4)",
-    "model.map_between(z, z[:2])": "batches must be equally long, not (3,) of a, (2,) of b",
+    "model.map_between(z, z[:2])": "views of one batch must be equally long, not [3, 2]",
+    "model.map_between(z[:1], z)": "views of one batch must be equally long, not [1, 3]",
+    "model(z, z).loss(equivariance=-0.5)": "equivariance must not be negative, got -0.5",
+    "model(z, z).loss(multiplicity='0.5')": "multiplicity must be a number, not '0.5'",
     "niso.SpectralDropout(2)": "dropout probability must lie in [0, 1], got 2",
     "niso.SpectralDropout()(array)": f"a {ARRAY}",
     "niso.SpectralDropout()(a, values[:1])": "eigenvalues must be (rank,) with rank 8, not (1,)",
@@ -165,6 +177,12 @@ WRONG = {
     "metrics.equivariance_error(a, b, tau=tau, common=values)": (
         "common must be (…, rank, any) with rank 8 as in b, not (8,)"
     ),
+    "metrics.equivariance_error(a, b, tau=tau, common=a[..., :2])": (
+        "common must have the shape of b, (3, 8, 4), or 1 in places, not (3, 8, 2)"
+    ),
+    "metrics.equivariance_error(a[:1], b[:1], tau=tau[:1], common=a)": (
+        "common must have the shape of b, (1, 8, 4), or 1 in places, not (3, 8, 4)"
+    ),
     "metrics.relative_map_error(a, b[:, :5], tau_other=tau)": (
         "b must be (…, rank, channels) with rank 8 and channels 4 as in a, not (3, 5, 4)"
     ),
@@ -173,16 +191,24 @@ WRONG = {
     ),
     "metrics.eigenspace_energy(mass, phi, phi, torch.arange(5))": "true_spaces must be (true,) with true 8, not (5,)",
     "metrics.eigenspace_energy(mass, phi, phi, torch.rand(8))": "true_spaces must hold integers, not torch.float32",
+    "metrics.eigenspace_energy(0 * mass, phi, phi, torch.arange(8))": "a mass must be positive at every point",
+    "metrics.eigenspace_energy(mass, phi, phi[:, [0, 0]], torch.zeros(2).long())": (
+        "functions must be linearly independent"
+    ),
     "metrics.block_energy(tau, torch.arange(1))": "spaces must be (rank,) with rank 8, not (1,)",
     "metrics.constant_part(s, a)": "z must be (…, points, channels) with points 10, not (3, 8, 4)",
     "metrics.constant_part(1, a)": "spectrum must be a niso.Spectrum, not int",
     "metrics.matched_spaces(torch.rand(8, 8), torch.ones(8))": "dimensions must hold integers, not torch.float32",
     "metrics.matched_spaces(torch.rand(8, 5), torch.arange(3))": "dimensions must be (spaces,) with spaces 5, not (3,)",
+    "metrics.matched_spaces(torch.rand(3, 2), torch.tensor([-1, 5]))": "dimensions must not be negative, got [-1, 5]",
+    "metrics.clusters(values, gap=-1)": "gap must not be negative, got -1",
     "metrics.clusters(values.numpy())": f"eigenvalues {ARRAY}",
     "metrics.is_cluster(torch.arange(8), torch.arange(8))": "members must hold booleans, not torch.int64",
     "metrics.principal_angles(mass, phi, phi[:5])": (
         "true_functions must be (points, others) with points 10 as in mass, not (5, 8)"
     ),
+    "metrics.principal_angles(mass[:3], phi[:3], phi[:3, :2])": "8 functions at 3 points are linearly dependent",
+    "metrics.principal_angles(-mass, phi, phi)": "a mass must be positive at every point",
     "testing.relative_error(a, b[..., :1])": "value (3, 8, 4) and reference (3, 8, 1) differ in shape",
     "testing.assert_isometry(array)": f"tau {ARRAY}",
     "testing.assert_isometry(a)": "tau must be (…, rank, rank), not (3, 8, 4)",

@@ -68,6 +68,12 @@ def test_of_two_that_begin_a_folder_at_once_one_does(tmp_path: Path, monkeypatch
     assert (tmp_path / "config.yaml").read_text() == "first"
 
 
+def test_a_link_to_nothing_is_named(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("nowhere")
+    with pytest.raises(InputError, match="link is a link to a place that does not exist"):
+        write_new(tmp_path / "link", "config.yaml", "first")
+
+
 def test_a_locked_folder_is_refused_until_it_is_free(tmp_path: Path) -> None:
     with locked(tmp_path):
         with pytest.raises(InputError, match="another process works on"), locked(tmp_path):

@@ -1,5 +1,6 @@
 """`niso.fit` on arrays, tensors and data sets: what it learns, and what can be done with it."""
 
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -12,7 +13,7 @@ from torch import nn
 
 import niso
 from niso.config import Hardware
-from niso.errors import InputError
+from niso.errors import InputError, Interrupted
 from niso.fitting import _left_alone, _own
 from studies import fit as study
 
@@ -163,6 +164,7 @@ PROGRAMS = {
     "float64": partial(default, torch.float64),
     "float16": partial(default, torch.float16),
     "another device": partial(torch.device, "meta"),
+    "lower precision": partial(torch.autocast, "cpu", torch.bfloat16),
 }
 
 
@@ -177,6 +179,30 @@ def test_modes_and_defaults_of_a_program_change_nothing(fitted, program, tmp_pat
         for other in (again, loaded):
             np.testing.assert_array_equal(other.map(x, tx), model.map(x, tx))
     assert not any(parameter.is_inference() for parameter in loaded.method.model.parameters())
+
+
+def test_a_fitted_model_can_be_pickled(fitted):
+    model, x, tx = fitted
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).map(x, tx), model.map(x, tx))
+
+
+def test_an_interrupted_fit_says_nothing_of_a_folder_that_is_gone(fitted, monkeypatch):
+    def interrupted(*args, **kwargs):
+        raise Interrupted("saved; `niso resume` goes on", 2)
+
+    monkeypatch.setattr("niso.runs.runner.run", interrupted)
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        niso.fit(*fitted[1:], **FEW)
+    assert stopped.value.__suppress_context__ and not str(stopped.value)
+
+
+def test_pairs_that_nothing_relates_are_named():
+    x, tx = shifted(300)
+    apart = np.random.default_rng(1).standard_normal(tx.shape).astype(np.float32)
+    for other, bad in ((tx, False), (apart, True)):
+        model = niso.fit(x, other, **{**FEW, "steps": 60, "rank": 16})
+        (finding,) = (finding for finding in model.diagnosis if "by their transformed views" in finding.name)
+        assert finding.bad == bad and ("row" in finding.remedy) == bad
 
 
 def test_threads_of_a_program_train_one_after_another(fitted):

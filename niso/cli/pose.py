@@ -84,6 +84,9 @@ class Options:
         write_tum(out / TRAJECTORY, predicted)
         write_picture(out / PICTURE, predicted)
         print(f"{len(predicted.times)} poses in {out / TRAJECTORY}, drawn in {out / PICTURE}; their scale is arbitrary")
+        if predicted.equal:
+            neighbours = f"{predicted.equal} of {counted(len(predicted.times) - 1, 'pair')} of neighbouring frames"
+            print(f"! {neighbours} are equal: what is predicted between them is no motion", file=sys.stderr)
         if predicted.ending:
             print(f"the trajectory ends early: {predicted.ending}", file=sys.stderr)
         return ENDED_EARLY if predicted.ending else 0

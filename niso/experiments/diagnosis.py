@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
 Measured = Mapping[str, float]
-NOTHING = 1e-6
+NOTHING = 1e-5
 """Mean differences of values of order one that are no more than rounding."""
 
 
@@ -37,15 +37,18 @@ class Remedy(NamedTuple):
     Attributes:
         text: what.
         unless: settings of methods that do so already.
-        needs: a setting without which it cannot be done.
+        needs: a setting that the method must read.
+        option: a setting that the experiment must have.
     """
 
     text: str
     unless: frozenset[str] = frozenset()
     needs: str = ""
+    option: str = ""
 
-    def helps(self, reads: Collection[str]) -> bool:
-        return self.unless.isdisjoint(reads) and (not self.needs or self.needs in reads)
+    def helps(self, reads: Collection[str], options: Collection[str]) -> bool:
+        can = (not self.needs or self.needs in reads) and (not self.option or self.option in options)
+        return can and self.unless.isdisjoint(reads)
 
 
 class Check(NamedTuple):
@@ -72,15 +75,31 @@ class Check(NamedTuple):
 GROUPS = frozenset({"group"})
 OF_INVARIANTS = frozenset({"contrastive", "vicreg"})
 """Weights of losses on the invariants."""
-LIGHTER = Remedy("a smaller weight of the equivariance loss", needs="equivariance")
+LIGHTER = Remedy("a smaller weight of the equivariance loss", needs="equivariance", option="equivariance")
 TOLD = 0.9
 """Share of its accuracy without transformations that a head keeps under them, where invariants are good enough."""
+FEW = 0.25
+"""Mean average precision at random, of about 13 observations, above which twice as much can be chance."""
 HEADS = (("accuracy_clean", "accuracy"), ("accuracy_base", "accuracy"), ("head", "head_transformed"))
 """Accuracies of heads without transformations and under them, in the experiments that have both."""
 
 
 def _ratio(over: str, under: str) -> Callable[[Measured], float | None]:
     return lambda m: m[over] / max(m[under], 1e-12) if over in m and under in m else None
+
+
+def _trained_on(m: Measured) -> float | None:
+    """Error of held-out pairs relative to that of pairs trained on; None where both are no more than rounding."""
+    ratio = _ratio("reconstruction_error", "reconstruction_error_train")(m)
+    return None if ratio is not None and m["reconstruction_error"] < NOTHING else ratio
+
+
+def _found(m: Measured) -> float | None:
+    """How much better than at random observations are found by their transformed views, by whatever finds them best;
+    None where there are so few that chance would find them."""
+    chance = m.get("retrieval_map_chance", 1.0)
+    best = max((m[f"retrieval_map{by}"] for by in ("", "_latents", "_raw") if f"retrieval_map{by}" in m), default=None)
+    return None if best is None or chance > FEW else best / chance
 
 
 def _against_nothing(m: Measured) -> float | None:
@@ -138,6 +157,18 @@ CHECKS = (
             Remedy("see whether the loss still falls"),
         ),
     ),
+    Check(
+        "observations are found by their transformed views",
+        "observations are not found by their transformed views: nothing may relate the two",
+        _found,
+        2.0,
+        False,
+        "retrieval_map / retrieval_map_chance, the best of invariants, latents and values",
+        (
+            Remedy("see whether each row of tx is the transformed one of the same row of x"),
+            Remedy("train for longer (--steps)"),
+        ),
+    ),
     MAPS,
     MAPS._replace(  # what all latents share makes this one small: only where there is no other
         value=lambda m: None if "relative_map_error_centred" in m else m.get("relative_map_error"),
@@ -183,7 +214,10 @@ CHECKS = (
         0.95,
         True,
         "share of eigenvalues that are alone",
-        (Remedy("a smaller --multiplicity, or one that decays (--multiplicity-decay 0.1)", needs="multiplicity"),),
+        (
+            Remedy("a smaller --multiplicity", needs="multiplicity"),
+            Remedy("one that decays (--multiplicity-decay 0.1)", needs="multiplicity", option="multiplicity_decay"),
+        ),
     ),
     Check(
         "latents keep their size",
@@ -203,7 +237,7 @@ CHECKS = (
     Check(
         "held-out pairs are predicted as those trained on",
         "too few pairs: held-out ones are predicted much worse than those trained on",
-        _ratio("reconstruction_error", "reconstruction_error_train"),
+        _trained_on,
         1.5,
         True,
         "reconstruction_error / reconstruction_error_train",
@@ -212,11 +246,12 @@ CHECKS = (
 )
 
 
-def diagnose(measured: Measured, reads: Collection[str]) -> Iterator[Finding]:
+def diagnose(measured: Measured, reads: Collection[str], options: Collection[str]) -> Iterator[Finding]:
     """A finding for each check that the metrics allow, and one for metrics that are not finite, what is wrong first.
 
     Args:
         reads: settings of the method that was trained: no remedy is what it does already, or cannot do.
+        options: settings of the experiment, which remedies may name.
     """
     findings = []
     measured = {key: value if math.isfinite(value) else math.nan for key, value in measured.items()}
@@ -231,7 +266,7 @@ def diagnose(measured: Measured, reads: Collection[str]) -> Iterator[Finding]:
         bad = not (value <= check.limit if check.above else value >= check.limit)
         sign = "≤" if check.above else "≥"
         measure = f"{check.formula} {value:.3g} ({'not ' if bad else ''}{sign} {check.limit:g})"
-        remedy = "; ".join(remedy.text for remedy in check.remedies if bad and remedy.helps(reads))
+        remedy = "; ".join(remedy.text for remedy in check.remedies if bad and remedy.helps(reads, options))
         findings.append(Finding(check.bad if bad else check.good, bad, measure, remedy))
     if "relative_map_error" not in measured and "equivariance_error" in measured:
         words = "whether maps know the transformation alone cannot be measured"

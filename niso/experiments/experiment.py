@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -180,7 +181,7 @@ class Experiment(ABC):
     @classmethod
     def findings(cls, metrics: Mapping[str, float], method: str) -> tuple[Finding, ...]:
         """What the metrics of a method say is right and wrong: the command prints it after the notes of the result."""
-        return tuple(diagnose(metrics, cls.reads(method)))
+        return tuple(diagnose(metrics, cls.reads(method), {field.name for field in fields(cls.config_class)}))
 
     @abstractmethod
     def phases(self) -> Iterator[Phase]:

@@ -282,7 +282,7 @@ def _mask_metrics(method: Method) -> dict[str, float]:
     return {
         "mask_mean": ((mask.sum() - rank) / max(rank * (rank - 1), 1)).item(),
         "clusters": len(sizes),
-        "single_eigenvalues": int((sizes == 1).sum()) / rank,
+        **({"single_eigenvalues": int((sizes == 1).sum()) / rank} if rank > 1 else {}),
     }
 
 

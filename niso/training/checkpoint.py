@@ -129,8 +129,16 @@ def restore_training(path: Path, tensors: dict[str, Tensor], module: nn.Module, 
             optimizer.state[parameter][key] = torch.empty_like(like, dtype=value.dtype).copy_(value)
 
 
-def restore_weights(path: Path, tensors: dict[str, Tensor], module: nn.Module) -> None:
+def restore_weights(
+    path: Path,
+    tensors: dict[str, Tensor],
+    module: nn.Module,
+    remedy: str = "undo the change of config.yaml, or start a new run",
+) -> None:
     """Load "model.…" tensors into a module.
+
+    Args:
+        remedy: what to do where they are of another one.
 
     Raises:
         CheckpointError: a tensor is missing, unexpected, or of another shape; names the first.
@@ -142,7 +150,8 @@ def restore_weights(path: Path, tensors: dict[str, Tensor], module: nn.Module) -
         if ours != theirs:
             described = (f"shape {shape}" if shape is not None else "nothing" for shape in (theirs, ours))
             raise CheckpointError(
-                "checkpoint {} is of another model: {} has {} there and {} here; "
-                "undo the change of config.yaml, or start a new run".format(path, name, *described)
+                "checkpoint {} is of another model: {} has {} there and {} here; {}".format(
+                    path, name, *described, remedy
+                )
             )
     module.load_state_dict(weights)

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 
 import torch
 
 
 @contextmanager
 def new_defaults() -> Iterator[None]:
-    """New tensors are float32, on the CPU, and keep gradients, whatever a program has set; afterwards it is as it
-    was."""
+    """New tensors are float32, on the CPU, and keep gradients, and nothing is computed in lower precision, whatever a
+    program has set; afterwards it is as it was."""
     dtype = torch.get_default_dtype()
-    elsewhere = torch.get_default_device().type != "cpu"  # where it is not, each operation would be looked at in vain
     torch.set_default_dtype(torch.float32)
     try:
-        with torch.device("cpu") if elsewhere else nullcontext(), torch.inference_mode(False), torch.enable_grad():
+        with ExitStack() as stack:
+            stack.enter_context(torch.inference_mode(False))
+            stack.enter_context(torch.enable_grad())
+            if torch.get_default_device().type != "cpu":  # elsewhere each operation would be looked at in vain
+                stack.enter_context(torch.device("cpu"))
+            for device in ("cpu", "cuda"):
+                if torch.is_autocast_enabled(device):
+                    stack.enter_context(torch.autocast(device, enabled=False))
             yield
     finally:
         torch.set_default_dtype(dtype)

@@ -34,7 +34,7 @@ from niso.experiments.pairs.networks import import_module_class, make_networks
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
 from niso.experiments.pairs.probes import probe
 from niso.experiments.pairs.recipes import LATENT, Chosen, recipe
-from niso.experiments.pairs.retrieval import retrieved, similarity
+from niso.experiments.pairs.retrieval import chance, retrieved, similarity
 from niso.methods import METHODS, methods_of
 from niso.methods.evaluation import (
     EQUIVARIANCE_ERROR,
@@ -183,6 +183,7 @@ class Pairs(Experiment):
             for name, of in {**_FEATURES, "_raw": "its values"}.items()
             for which, text in _RETRIEVAL.items()
         ),
+        Metric("retrieval_map_chance", "retrieval_map of observations in random order"),
         Metric("retrieval_map_val", "retrieval_map of validation observations", "higher"),
         Metric("training_observations", "observations, or pairs, to train on"),
         Metric("held_out_observations", "observations, or pairs, that were held out"),
@@ -410,7 +411,7 @@ class Pairs(Experiment):
             f"retrieval_{which}{name}": value
             for name, of in found.items()
             for which, value in zip(_RETRIEVAL, of, strict=True)
-        }
+        } | {"retrieval_map_chance": chance(len(gallery))}
 
     def _probed(self) -> dict[str, float]:
         """Accuracies of probes and of the head, on observations as they are and transformed."""

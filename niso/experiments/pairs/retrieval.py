@@ -39,3 +39,8 @@ def retrieved(scores: Float[Tensor, "queries gallery"], right: Int[Tensor, " que
     own = scores.gather(1, right[:, None])
     ranks = (scores > own).sum(1) + ((scores == own).sum(1) + 1) / 2
     return Retrieved((1 / ranks).mean().item(), (ranks < 1.5).double().mean().item())
+
+
+def chance(gallery: int) -> float:
+    """Mean average precision of a gallery of this size in random order: the mean of 1 / rank."""
+    return sum(1 / rank for rank in range(1, gallery + 1)) / gallery

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,11 +65,13 @@ class PredictedTrajectory(NamedTuple):
         poses: camera-to-world poses (x right, y down, z forward) in float64; the first is the identity. The unit of
             length is arbitrary.
         ending: why the trajectory ends before the video does; empty if it does not.
+        equal: number of neighbouring frames that are equal: a motion that is predicted between them is none.
     """
 
     times: list[float]
     poses: Float[Tensor, "frames 4 4"]
     ending: str
+    equal: int
 
 
 def load_reader(path: Path, tune: bool = False) -> PoseReader:
@@ -158,7 +161,8 @@ def predict(
     Raises:
         InputError: fewer than two frames can be read, or a predicted pose is not finite.
     """
-    times, previous, ending = list[float](), None, ""
+    times, previous, ending, equal = list[float](), None, "", 0
+    last: list[TimedFrame] = []
     motions: dict[int, list[Tensor]] = {apart: [] for apart in range(1, reach + 1)}
     try:
         for batch in _batches(frames):
@@ -174,6 +178,8 @@ def predict(
                         parts.append(reader.predictor(first[: len(second)], second).cpu().double())
             previous = encoded[-reach:]
             times += [frame.time for frame in batch]
+            equal += sum(torch.equal(one.image, other.image) for one, other in pairwise([*last, *batch]))
+            last = batch[-1:]
             report(len(times))
     except InputError as error:
         if not motions[1]:
@@ -186,7 +192,7 @@ def predict(
     if not all(bool(part.isfinite().all()) for part in relative.values()):
         raise InputError("predicted poses are not finite: the run's training has failed")
     exact = {apart: se3.from_parameters(se3.to_parameters(part)) for apart, part in relative.items()}  # in float64 too
-    return PredictedTrajectory(times, averaged(exact), ending)
+    return PredictedTrajectory(times, averaged(exact), ending, equal)
 
 
 def write_tum(path: Path, predicted: PredictedTrajectory) -> None:

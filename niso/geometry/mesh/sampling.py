@@ -67,8 +67,14 @@ def project(
         orthonormal: see `FieldSpectrum.at`.
 
     Raises:
-        ValueError: the field has not three coordinates, or there are fewer points than eigenfunctions.
+        ValueError: the field has not three coordinates, values are not (vertices, channels) or not finite, or there are
+            fewer points than eigenfunctions.
     """
+    values = np.asarray(values)
+    if values.ndim != 2 or len(values) != len(directions):
+        raise ValueError(f"values must be (vertices, channels) with {len(directions)} vertices, not {values.shape}")
+    if not np.isfinite(values).all():
+        raise ValueError("values at the vertices must be finite")
     (points, weights), known = (
         at_vertices(directions, faces) if largest is None else within_faces(directions, faces, largest)
     )

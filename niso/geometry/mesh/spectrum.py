@@ -9,6 +9,7 @@ from jaxtyping import Float
 from scipy.sparse import csc_array, diags_array
 from scipy.sparse.linalg import ArpackError, eigsh
 
+from niso.checks import check_count
 from niso.errors import InputError
 from niso.geometry.mesh.surface import Mesh, edge_lengths
 
@@ -74,9 +75,10 @@ def eigenpairs(operator: Laplacian, rank: int) -> Eigenpairs:
     The same at every call. Signs, and bases of multiple eigenvalues, are arbitrary.
 
     Raises:
+        TypeError: a rank that is no whole number.
         InputError: there are not more vertices than eigenpairs, or the iteration does not converge.
     """
-    count = len(operator.mass)
+    count, rank = len(operator.mass), check_count("rank", rank)
     if not 1 <= rank < count:
         raise InputError(f"{rank} eigenpairs cannot be taken from {count} vertices; use a finer mesh or a smaller rank")
     root = operator.mass**-0.5

@@ -62,6 +62,11 @@ def _check(mesh: Mesh, name: str, closed: bool) -> None:
 
 def _array_problem(mesh: Mesh) -> str | None:
     vertices, faces = mesh
+    if not (isinstance(vertices, np.ndarray) and isinstance(faces, np.ndarray)):
+        kinds = f"{type(vertices).__name__} and {type(faces).__name__}"
+        return f"has vertices and faces that are no NumPy arrays but {kinds}: convert them by numpy.asarray"
+    if faces.dtype.kind not in "iu":
+        return f"has faces of {faces.dtype}, no whole numbers: convert them by faces.astype(int)"
     if len(vertices) == 0 or len(faces) == 0:
         return f"is empty: it has {len(vertices)} vertices and {len(faces)} faces"
     if bad := int((~np.isfinite(vertices)).any(1).sum()):

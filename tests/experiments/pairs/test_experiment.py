@@ -13,6 +13,7 @@ from niso.data.pairs.sampling import PARTS, pair_data
 from niso.data.pairs.split import split
 from niso.data.pairs.table import Reading, make_table
 from niso.experiments.diagnosis import CHECKS, diagnose
+from niso.experiments.homnist.experiment import Homnist
 from niso.experiments.pairs.choice import moves_values
 from niso.experiments.pairs.experiment import Pairs
 from niso.experiments.pairs.presets import PairsConfig
@@ -338,16 +339,39 @@ def test_networks_of_the_user_are_imported_from_the_working_directory(run, refus
         ({"reconstruction_error": 0.3, "reconstruction_error_train": 0.1}, "too few pairs", True),
         ({"reconstruction_error": 0.3, "identity_error": 0.3}, "no better than doing nothing", True),
         ({"latent_spread": float("nan")}, "not finite", True),
+        ({"retrieval_map": 0.08, "retrieval_map_raw": 0.12, "retrieval_map_chance": 0.1}, "nothing may relate", True),
+        ({"retrieval_map_raw": 0.9, "retrieval_map_chance": 0.1}, "are found by", False),
     ],
 )
 def test_the_diagnosis_names_threshold_and_remedy(measured, words, bad):
-    found = [finding for finding in diagnose(measured, METHODS.find("niso").reads) if words in finding.name]
+    reads = METHODS.find("niso").reads
+    found = [finding for finding in diagnose(measured, reads, reads) if words in finding.name]
     assert [finding.bad for finding in found] == [bad]
     assert bool(found[0].remedy) == (bad is True) and "\n" not in str(found[0])
 
 
+@pytest.mark.parametrize(
+    "measured",
+    [
+        {"reconstruction_error": 1e-6, "reconstruction_error_train": 5e-7},
+        {"retrieval_map": 0.6, "retrieval_map_chance": 0.6},
+    ],
+    ids=["rounding", "few"],
+)
+def test_what_rounding_or_chance_may_be_is_no_finding(measured):
+    assert not list(diagnose(measured, (), ()))
+
+
+def test_no_remedy_names_an_option_that_there_is_not():
+    measured = {"single_eigenvalues": 1.0, "invariants_common": 1.0}
+    for kind, has in ((Pairs, False), (Homnist, True)):
+        text = " ".join(finding.remedy for finding in kind.findings(measured, "niso"))
+        assert "a smaller --multiplicity" in text
+        assert ("--multiplicity-decay" in text) == ("weight of the equivariance loss" in text) == has
+
+
 def test_what_is_wrong_comes_first():
-    assert [finding.bad for finding in diagnose({"mask_mean": 0.1, "invariants_common": 1.0}, frozenset())] == [
+    assert [finding.bad for finding in diagnose({"mask_mean": 0.1, "invariants_common": 1.0}, (), ())] == [
         True,
         False,
     ]

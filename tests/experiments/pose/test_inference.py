@@ -277,6 +277,14 @@ def test_poses_that_are_not_finite_are_never_written(pose, make_run, tmp_path):
     assert status == 2 and "are not finite" in err and not (tmp_path / "out").exists()
 
 
+def test_equal_frames_are_noted(pose, make_run, tmp_path):
+    still = images(tmp_path / "still", 4)
+    for path in sorted(still.iterdir())[1:3]:
+        shutil.copy(sorted(still.iterdir())[0], path)
+    status, _, err = pose(still, "--checkpoint", make_run(), "--out", tmp_path / "out")
+    assert status == 0 and "! 2 of 3 pairs of neighbouring frames are equal" in err
+
+
 def test_skips_beyond_those_of_training_are_noted(pose, make_run, tmp_path):
     walk = images(tmp_path / "walk", 23)
     status, _, err = pose(walk, "--checkpoint", make_run(), "--skip", "10", "--out", tmp_path / "out")

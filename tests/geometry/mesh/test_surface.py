@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 
 from niso.errors import InputError
 from niso.geometry.mesh import surface as meshes
@@ -49,6 +50,8 @@ BROKEN = {
     "no faces": (Mesh(SPHERE.vertices, SPHERE.faces[:0]), "is empty: it has 42 vertices and 0 faces"),
     "NaN": (with_vertex(np.nan), "not finite numbers at 1 vertex;"),
     "infinite": (with_vertex(np.inf), "not finite numbers at 1 vertex;"),
+    "faces in floats": (Mesh(SPHERE.vertices, SPHERE.faces.astype(float)), "has faces of float64, no whole numbers"),
+    "tensors": (Mesh(torch.zeros(4, 3), torch.zeros(4, 3)), "that are no NumPy arrays but Tensor and Tensor"),
     "no such corner": (Mesh(SPHERE.vertices[:-1], SPHERE.faces), "corners that do not exist: there are 41"),
     "negative corner": (Mesh(SPHERE.vertices, SPHERE.faces - 1), "corners that do not exist"),
     "unreferenced": (Mesh(np.append(SPHERE.vertices, [[9.0, 9, 9]], 0), SPHERE.faces), "1 vertex without any face"),
