@@ -31,7 +31,7 @@ from niso.experiments.pose.predictors.maps import MapPredictor
 from niso.experiments.pose.predictors.predictor import Predictor
 from niso.experiments.pose.presets import PRESETS, PoseConfig
 from niso.experiments.pose.published import PUBLISHED
-from niso.experiments.pose.sampling import Sampling, check_groups
+from niso.experiments.pose.sampling import PairSampling, check_groups
 from niso.experiments.pose.split import split
 from niso.methods import METHODS, methods_of
 from niso.methods.evaluation import (
@@ -159,7 +159,7 @@ class Pose(Experiment):
         self.mark = config.confidence == "given"
         """Whether networks are told what is covered, by NaN."""
         objects = passing.passing(self.frames, self.seed, config.occlusion, self.mark) if config.occlusion else None
-        self.sampling = Sampling(config, self.seed, self.frames, self.split, objects, rooms, shared, group)
+        self.sampling = PairSampling(config, self.seed, self.frames, self.split, objects, rooms, shared, group)
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ def check_groups(config: PoseConfig, method: str, group: int, share: float) -> N
     """Check that batches of pre-training can be cut into groups.
 
     Args:
-        group, share: see `Sampling`.
+        group, share: see `PairSampling`.
 
     Raises:
         InputError: they cannot, or there is nothing to draw them from.
@@ -52,7 +52,7 @@ def check_groups(config: PoseConfig, method: str, group: int, share: float) -> N
         )
 
 
-class Sampling:
+class PairSampling:
     """Random pairs of frames for every step, and samplers of what networks are trained on.
 
     Args:

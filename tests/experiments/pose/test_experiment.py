@@ -18,7 +18,7 @@ from niso.experiments.pose.pairs import Pairs
 from niso.experiments.pose.predictors.constant_motion import ConstantMotion
 from niso.experiments.pose.predictors.maps import MapPredictor
 from niso.experiments.pose.presets import PAPER, PRESETS, RELEASED, PoseConfig
-from niso.experiments.pose.sampling import Sampling
+from niso.experiments.pose.sampling import PairSampling
 from niso.geometry import se3
 from niso.geometry import trajectories as trajectory
 from niso.geometry.trajectories import SKIPS
@@ -297,7 +297,7 @@ def test_pre_training_computes_no_poses(make, monkeypatch, memory):
 
     def motions(pairs):
         asked.append(pairs)
-        return Sampling.motions(experiment.sampling, pairs)
+        return PairSampling.motions(experiment.sampling, pairs)
 
     monkeypatch.setattr(experiment.sampling, "motions", motions)
     phases = experiment.phases()
