@@ -71,7 +71,7 @@ class PredictedTrajectory(NamedTuple):
     times: list[float]
     poses: Float[Tensor, "frames 4 4"]
     ending: str
-    equal: int
+    equal: int = 0
 
 
 def load_reader(path: Path, tune: bool = False) -> PoseReader:
