@@ -221,9 +221,10 @@ class NeuralIsometry(Autoencoding):
             equivariance = self._equivariance(a, b, transported[0]) + self._equivariance(b, c, transported[1])
         kept = [self.dropout(part, spectrum.eigenvalues) for part in transported]  # one by one, as `batch_rand` needs
         predictions = self._decode(torch.cat(kept), spectrum).split(lengths[:2])
-        first, second = (losses.reconstruction(p, t, self.norm) for p, t in zip(predictions, targets, strict=True))
+        (first, second), (target, other) = predictions, targets  # torch 2.6 cannot compile a zip here
         terms = {
-            "reconstruction": first + second,
+            "reconstruction": losses.reconstruction(first, target, self.norm)
+            + losses.reconstruction(second, other, self.norm),
             "equivariance": equivariance,
             "multiplicity": losses.multiplicity(spectrum.eigenvalues),
         }

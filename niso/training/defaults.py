@@ -18,7 +18,7 @@ def new_defaults() -> Iterator[None]:
         with ExitStack() as stack:
             stack.enter_context(torch.inference_mode(False))
             stack.enter_context(torch.enable_grad())
-            if torch.get_default_device().type != "cpu":  # elsewhere each operation would be looked at in vain
+            if torch.empty(0).device.type != "cpu":  # elsewhere each operation would be looked at in vain
                 stack.enter_context(torch.device("cpu"))
             for device in ("cpu", "cuda"):
                 if torch.is_autocast_enabled(device):
