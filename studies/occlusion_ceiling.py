@@ -21,12 +21,14 @@ import torch  # isort: skip  # after benchmarks.common, which sets how its threa
 from torch import Tensor
 
 from niso.config import Hardware, Optimisation
+from niso.data.digits.mnist import signed
 from niso.data.transformed import labelled
 from niso.experiments import partial_views
-from niso.experiments.homnist.experiment import Homnist, make_occlusion
+from niso.experiments.homnist.experiment import Homnist
 from niso.experiments.homnist.presets import SMALL
+from niso.experiments.homnist.sampling import make_occlusion
 from niso.networks import ClassificationObjective
-from niso.training.loop import Phase, train
+from niso.training.loop import Phase
 from niso.training.processes import make_fabric
 from niso.training.run import Run
 
@@ -54,11 +56,13 @@ def main(options: Ceiling) -> None:
     experiment = Homnist(config, "autoencoder", 0, options.data_dir, fabric.device)
     method, occlusion = experiment.method, make_occlusion(config)
     assert occlusion is not None
-    experiment.head = method.head(config, experiment.encode(experiment.train_images[:64]), 10)
+    train, *held_out = experiment.split
+    with torch.no_grad():
+        experiment.head = method.head(config, method.head_features(signed(train.images[:64])[:, None]), 10)
     objective = ClassificationObjective(method.model, experiment.head, encode=method.head_features, frozen=False)
 
     def sample(step: int) -> tuple[Tensor, Tensor]:
-        x, classes = labelled(experiment.train_images, experiment.train_labels, options.batch_size, experiment.action)
+        x, classes = labelled(*train, options.batch_size, experiment.action)
         return occlusion(x), classes
 
     optimisation = Optimisation(options.steps, options.batch_size, 2e-3, 0.0, 100)
@@ -66,11 +70,8 @@ def main(options: Ceiling) -> None:
         phase = Phase("ceiling", objective, sample, optimisation)
         seconds = train(phase, Run(Path(folder)), fabric, 0, hardware)
     method.model.eval()
-    sets = {
-        "validation": (experiment.validation_images, experiment.validation_labels),
-        "test": (experiment.test_images, experiment.test_labels),
-    }
-    curves = {name: experiment.accuracy_by_covered_share(*digits) for name, digits in sets.items()}
+    sets = zip(("validation", "test"), held_out, strict=True)
+    curves = {name: experiment.accuracy_by_covered_share(digits) for name, digits in sets}
     covered = {name: partial_views.mean_covered(curve) for name, curve in curves.items()}
     rows = [[name, *curve["y"], covered[name]] for name, curve in curves.items()]
     title = f"Accuracy with labels of transformed digits, {options.steps:,} steps of {options.batch_size}"

@@ -102,7 +102,7 @@ def main(options: Reach) -> None:
     method, config = fitted.method, fitted.settings.config
     experiment = Homnist(config, "niso", 0, options.data_dir, torch.device("cpu"))
     generator = torch.Generator().manual_seed(0)
-    images = experiment.validation_images
+    images = experiment.split.validation.images
     x = signed(images[torch.arange(DIGITS) * len(images) // DIGITS])[:, None]
     t, after = (experiment.action.sample(len(x), generator) for _ in range(2))
     x = experiment.action.act(x, t)

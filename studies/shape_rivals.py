@@ -27,10 +27,10 @@ import torch
 from torch import Tensor
 
 from niso.data.prepared import PARAMETERS, read_json
-from niso.data.shapes.prepared import PreparedShapes, split
-from niso.experiments.shapes.experiment import last_of_each_class
+from niso.data.shapes.prepared import PreparedShapes
 from niso.experiments.shapes.maps import embedded
 from niso.experiments.shapes.presets import PRESETS
+from niso.experiments.shapes.split import split
 from niso.geometry.domains import equirectangular
 from niso.geometry.mesh import spectrum as mesh_spectrum
 from niso.geometry.mesh import surface as meshes
@@ -151,9 +151,7 @@ def main(
     every, base = torch.arange(variants), torch.zeros(1, dtype=torch.long)
     results: dict[str, dict[str, list[float]]] = {}
     for seed in range(seeds):
-        per_class = config.train_shapes + config.test_shapes
-        trained, test = split(labels, seed, per_class, config.train_shapes)
-        train, validation = last_of_each_class(trained, labels, config.validation_shapes)
+        train, validation, test = split(shapes, config, seed)
         for part, members in {"test": test, "validation": validation}.items():
             distances = {
                 "distribution over the surface": euclidean(known.features, members, train),

@@ -287,7 +287,7 @@ def test_ctrl_c_outside_of_training(niso, small, tmp_path, monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("niso.experiments.laplacian.torus.Torus.evaluate", interrupt)
+    monkeypatch.setattr("niso.experiments.torus.experiment.Torus.evaluate", interrupt)
     result = niso(*TORUS, *small, "--out", tmp_path / "run")
     assert result.status == 130 and "niso resume" in result.err
     monkeypatch.undo()

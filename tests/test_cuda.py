@@ -11,7 +11,8 @@ import torch
 
 import niso
 from niso.config import Hardware, Optimisation
-from niso.experiments.descriptors.experiment import QUICK, Descriptors
+from niso.experiments.descriptors.experiment import Descriptors
+from niso.experiments.descriptors.presets import QUICK
 from niso.hub import bundled
 from niso.model import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 EXPERIMENTS: Registry[type[Experiment]] = Registry(
     "experiment",
     {
-        "torus": "niso.experiments.laplacian.torus.Torus",
-        "sphere": "niso.experiments.laplacian.sphere.Sphere",
+        "torus": "niso.experiments.torus.experiment.Torus",
+        "sphere": "niso.experiments.sphere.experiment.Sphere",
         "homnist": "niso.experiments.homnist.experiment.Homnist",
         "shapes": "niso.experiments.shapes.experiment.Shapes",
         "pose": "niso.experiments.pose.experiment.Pose",

@@ -1,1 +1,1 @@
-"""Torus and sphere: a Laplacian's eigenspaces, discovered (paper §4.3)."""
+"""What torus and sphere share: a Laplacian's eigenspaces, discovered (paper §4.3)."""

@@ -17,9 +17,9 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from niso import metrics
-from niso.config import require
 from niso.data.photographs import crops, photographs
 from niso.experiments.experiment import Experiment, Own, Phase
+from niso.experiments.laplacian.config import LaplacianConfig
 from niso.files import digest
 from niso.functional_map import Mask, isometric_map
 from niso.geometry.action import Action
@@ -38,35 +38,6 @@ EVALUATION_CROPS = 2_000
 
 MASKS: dict[str, Mask] = {"map_error_by_crops": "soft", "map_error_by_crops_unmasked": None}
 """Curves, and which maps they admit: those that nearly commute with the operator, and all orthogonal ones."""
-
-COMMON: dict[str, Any] = {
-    "eigenvalues": "sorted",
-    "equivariance": 0.0,
-    "spectral_dropout": 0.5,
-    "evaluation_pairs": 64,
-}
-"""What all presets share. With identity networks and mean squares, equivariance and reconstruction loss are equal."""
-
-
-@dataclass(frozen=True)
-class LaplacianConfig(IsometryConfig):
-    """Settings that the torus and the sphere experiment share."""
-
-    size: int = 8
-    """Side n of the grid; the latent domain has n² points."""
-    images: int = 86
-    """Crops stacked into one observation: 3 channels each."""
-    pool: int = 20_000
-    """Crops drawn from the training photographs once; observations are stacked from them."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self, "size", "images", "pool", positive=True)
-
-    @property
-    def full_rank(self) -> int:
-        """Dimension of the functions on the domain: the largest rank, and the default."""
-        return self.size**2
 
 
 @runtime_checkable  # for the tests' check of every call

@@ -30,28 +30,22 @@ from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Own, Phase, check_batch
 from niso.experiments.head import frozen_phase, make_head
 from niso.experiments.pairs.choice import choose, lacking, said, with_rank
+from niso.experiments.pairs.metrics import METRICS
 from niso.experiments.pairs.networks import import_module_class, make_networks
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
-from niso.experiments.pairs.probes import probe
+from niso.experiments.pairs.probes import features_of, probes
 from niso.experiments.pairs.recipes import LATENT, Chosen, recipe
-from niso.experiments.pairs.retrieval import chance, retrieved, similarity
+from niso.experiments.pairs.retrieval import retrieval
 from niso.methods import METHODS, methods_of
 from niso.methods.evaluation import (
-    EQUIVARIANCE_ERROR,
-    EQUIVARIANCE_ERROR_CENTRED,
-    LATENT_METRICS,
-    RECONSTRUCTION_ERROR,
-    RELATIVE_MAP_ERROR,
-    RELATIVE_MAP_ERROR_CENTRED,
     Operator,
     PairEvaluation,
     evaluate_pairs,
     learned_operator,
 )
 from niso.methods.method import Networks
-from niso.networks.vector_neurons import inner_products
 from niso.random import EVALUATION_SEED, step_seed
-from niso.results import Metric, Result
+from niso.results import Result
 from niso.spectrum import LearnedSpectrum
 
 PROBED = 2_000
@@ -107,15 +101,6 @@ class PairsResult(Result):
     shown: Shown
 
 
-_PROBES = {"linear": "a linear probe", "knn": "the 5 nearest neighbours"}
-_FEATURES = {"": "the invariants aᵀa", "_latents": "the encoder's latents, as they are"}
-_RETRIEVAL = {
-    "map": "mean average precision of finding a held-out observation among all of them by its transformed view",
-    "first": "share of held-out observations that are the nearest neighbour of their transformed view",
-}
-_SETS = {"": "", "_transformed": ", under held-out transformations"}
-
-
 class Pairs(Experiment):
     """The user's own pairs, see the module."""
 
@@ -144,50 +129,7 @@ class Pairs(Experiment):
         "size": "pictures are shrunk to this side",
         "encoder": "module:Class of your own, with --decoder",
     }
-    metrics: ClassVar[tuple[Metric, ...]] = (
-        RELATIVE_MAP_ERROR,
-        RELATIVE_MAP_ERROR_CENTRED,
-        EQUIVARIANCE_ERROR,
-        EQUIVARIANCE_ERROR_CENTRED,
-        replace(
-            RECONSTRUCTION_ERROR,
-            text="mean absolute error of D(τ E(ψ)) against Tψ, values scaled to order one; for the autoencoder, of "
-            "D(E(Tψ))",
-        ),
-        Metric("identity_error", "mean absolute difference of ψ and Tψ: the error of doing nothing"),
-        *LATENT_METRICS,
-        *(
-            Metric(f"{metric.key}_val", f"{metric.key} of validation observations", "lower")
-            for metric in (
-                *(RELATIVE_MAP_ERROR, RELATIVE_MAP_ERROR_CENTRED, EQUIVARIANCE_ERROR, EQUIVARIANCE_ERROR_CENTRED),
-                RECONSTRUCTION_ERROR,
-            )
-        ),
-        Metric("reconstruction_error_train", "reconstruction_error of observations that were trained on", "lower"),
-        *(
-            Metric(f"{name}{features}{kind}", f"accuracy of {what} on {of}{where}", "higher")
-            for kind, where in _SETS.items()
-            for features, of in _FEATURES.items()
-            for name, what in _PROBES.items()
-        ),
-        *(
-            Metric(
-                f"head{kind}",
-                f"accuracy of the method's own head, trained on observations as they are{where}",
-                "higher",
-            )
-            for kind, where in _SETS.items()
-        ),
-        *(
-            Metric(f"retrieval_{which}{name}", f"{text}, by {of}", "higher")
-            for name, of in {**_FEATURES, "_raw": "its values"}.items()
-            for which, text in _RETRIEVAL.items()
-        ),
-        Metric("retrieval_map_chance", "retrieval_map of observations in random order"),
-        Metric("retrieval_map_val", "retrieval_map of validation observations", "higher"),
-        Metric("training_observations", "observations, or pairs, to train on"),
-        Metric("held_out_observations", "observations, or pairs, that were held out"),
-    )
+    metrics = METRICS
     figures = "niso.experiments.pairs.figures"
 
     def __init__(
@@ -393,25 +335,7 @@ class Pairs(Experiment):
 
     def _retrieved(self, part: Part) -> dict[str, float]:
         """How well observations of a part are found by their transformed views; nothing where frames are alike."""
-        if self.data.table.clip is not None:
-            return {}
-        method, columns = self.method, list[tuple[Tensor, ...]]()
-        for x, tx, *_ in self.held_out(part):
-            columns.append((x.flatten(1), tx.flatten(1), method.latents(x).flatten(1), method.latents(tx).flatten(1)))
-            if method.has_maps:
-                columns[-1] += tuple(inner_products(method.encode(view)) for view in (x, tx))
-        x, tx, *others = (torch.cat(column) for column in zip(*columns, strict=True))
-        gallery, right = x.unique(dim=0, return_inverse=True)  # a picture may be there under several T
-        first = torch.full((len(gallery),), len(x), device=x.device).scatter_reduce(
-            0, right, torch.arange(len(x), device=x.device), "amin"
-        )
-        features = {"_raw": (x, tx), "_latents": others[:2], **({"": others[2:]} if method.has_maps else {})}
-        found = {name: retrieved(similarity(b, a[first]), right) for name, (a, b) in features.items()}
-        return {
-            f"retrieval_{which}{name}": value
-            for name, of in found.items()
-            for which, value in zip(_RETRIEVAL, of, strict=True)
-        } | {"retrieval_map_chance": chance(len(gallery))}
+        return {} if self.data.table.clip is not None else retrieval(self.method, self.held_out(part))
 
     def _probed(self) -> dict[str, float]:
         """Accuracies of probes and of the head, on observations as they are and transformed."""
@@ -421,27 +345,15 @@ class Pairs(Experiment):
             "": data.examples("test", PROBED),
             "_transformed": data.transformed("test", PROBED, self._generator("test")),
         }
-        features: dict[str, dict[str, tuple[Tensor, Tensor]]] = {name: {} for name in _FEATURES}
+        found = {name: features for name, batches in sources.items() if (features := features_of(method, batches))}
         values: dict[str, float] = {}
-        for name, batches in sources.items():
-            parts = [(method.head_features(x), method.latents(x).flatten(1), y) for x, y in batches]
-            if not parts:
-                continue
-            whole, latents, labels = (torch.cat(column) for column in zip(*parts, strict=True))
-            if method.has_maps:
-                features[""][name] = inner_products(whole), labels
-            features["_latents"][name] = latents, labels
-            if self.head is not None and name != "train":
-                self.head.eval()
+        if self.head is not None:
+            self.head.eval()
+            for name in [name for name in found if name != "train"]:
                 with self.precision():
-                    predicted = torch.cat([self.head(part).argmax(-1) for part in whole.split(BATCH)])
-                values[f"head{name}"] = (predicted == labels).double().mean().item()
-        for which, sets in features.items():
-            if "train" not in sets:
-                continue
-            scores = probe(sets.pop("train"), sets)
-            values |= {f"{name}{which}{test}": score for name, of in scores.items() for test, score in of.items()}
-        return values
+                    predicted = torch.cat([self.head(part).argmax(-1) for part in found[name].head.split(BATCH)])
+                values[f"head{name}"] = (predicted == found[name].labels).double().mean().item()
+        return values | (probes(found, method.has_maps) if "train" in found else {})
 
 
 def default_for(names: Set[str]) -> str:

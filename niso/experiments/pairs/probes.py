@@ -2,11 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
 import numpy as np
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from niso.methods.method import Batches, Method
+from niso.networks.vector_neurons import inner_products
+
 NEIGHBOURS = 5
+
+
+class Features(NamedTuple):
+    """What a method makes of labelled observations.
+
+    Attributes:
+        head: what its own head gets: coefficients, where it has maps.
+        latents: the encoder's, flat.
+    """
+
+    head: Float[Tensor, "observations length channels"]
+    latents: Float[Tensor, "observations features"]
+    labels: Int[Tensor, " observations"]
+
+
+def features_of(method: Method, batches: Batches) -> Features | None:
+    """Features of labelled observations; None where there are none."""
+    parts = [(method.head_features(x), method.latents(x).flatten(1), labels) for x, labels in batches]
+    return Features(*(torch.cat(column) for column in zip(*parts, strict=True))) if parts else None
+
+
+def probes(sets: Mapping[str, Features], invariants: bool) -> dict[str, float]:
+    """Accuracies of probes of the invariants, where there are some, and of the latents.
+
+    Args:
+        sets: "train", which probes are fitted to, and what they are tested on.
+    """
+    kinds: dict[str, Callable[[Features], Tensor]] = {"_latents": lambda features: features.latents}
+    if invariants:
+        kinds = {"": lambda features: inner_products(features.head), **kinds}
+    values: dict[str, float] = {}
+    for kind, of in kinds.items():
+        known = {name: (of(features), features.labels) for name, features in sets.items()}
+        scores = probe(known.pop("train"), known)
+        values |= {f"{name}{kind}{test}": score for name, tests in scores.items() for test, score in tests.items()}
+    return values
 
 
 def probe(

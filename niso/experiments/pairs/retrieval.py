@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+from niso.experiments.pairs.metrics import RETRIEVAL
+from niso.methods.method import Method
+from niso.networks.vector_neurons import inner_products
 
 
 class Retrieved(NamedTuple):
@@ -44,3 +49,28 @@ def retrieved(scores: Float[Tensor, "queries gallery"], right: Int[Tensor, " que
 def chance(gallery: int) -> float:
     """Mean average precision of a gallery of this size in random order: the mean of 1 / rank."""
     return sum(1 / rank for rank in range(1, gallery + 1)) / gallery
+
+
+def retrieval(method: Method, batches: Iterable[tuple[Tensor, ...]]) -> dict[str, float]:
+    """How well observations are found by their transformed views: by their values, latents and invariants.
+
+    Args:
+        batches: of observations ψ and Tψ; whatever follows is not looked at.
+    """
+    columns = list[tuple[Tensor, ...]]()
+    for x, tx, *_ in batches:
+        columns.append((x.flatten(1), tx.flatten(1), method.latents(x).flatten(1), method.latents(tx).flatten(1)))
+        if method.has_maps:
+            columns[-1] += tuple(inner_products(method.encode(view)) for view in (x, tx))
+    x, tx, *others = (torch.cat(column) for column in zip(*columns, strict=True))
+    gallery, right = x.unique(dim=0, return_inverse=True)  # a picture may be there under several T
+    first = torch.full((len(gallery),), len(x), device=x.device).scatter_reduce(
+        0, right, torch.arange(len(x), device=x.device), "amin"
+    )
+    features = {"_raw": (x, tx), "_latents": others[:2], **({"": others[2:]} if method.has_maps else {})}
+    found = {name: retrieved(similarity(b, a[first]), right) for name, (a, b) in features.items()}
+    return {
+        f"retrieval_{which}{name}": value
+        for name, of in found.items()
+        for which, value in zip(RETRIEVAL, of, strict=True)
+    } | {"retrieval_map_chance": chance(len(gallery))}

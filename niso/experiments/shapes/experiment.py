@@ -10,29 +10,30 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from niso.config import SPECTRAL
-from niso.data.shapes.prepared import PreparedShapes, open_shapes, split
-from niso.errors import InputError, nearest
+from niso.data.shapes.prepared import open_shapes
+from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Own, Phase, check_batch
 from niso.experiments.head import frozen_phase, make_head
 from niso.experiments.shapes.examples import ShapeExample, examples
 from niso.experiments.shapes.maps import ShapeMaps, embedded
 from niso.experiments.shapes.presets import PRESETS, ShapesConfig
 from niso.experiments.shapes.published import PUBLISHED
+from niso.experiments.shapes.sampling import BATCH, ShapeSampling
+from niso.experiments.shapes.split import split, without_small_classes
 from niso.experiments.shapes.vertices import VERTEX_METRICS, VertexReading
 from niso.geometry.domains.domain import rastered_sphere
 from niso.geometry.domains.equirectangular import Layout
-from niso.geometry.mobius import MobiusTransformations
 from niso.methods import methods_of
 from niso.methods.evaluation import (
     EQUIVARIANCE_ERROR,
@@ -46,26 +47,10 @@ from niso.methods.evaluation import (
     evaluate_pairs,
     learned_operator,
 )
-from niso.methods.method import Batches, Method, Networks
+from niso.methods.method import Method, Networks
 from niso.networks import ClassificationObjective
-from niso.random import EVALUATION_SEED, local_part, process, step_seed
+from niso.random import EVALUATION_SEED, process
 from niso.results import Metric, Result
-from niso.training.ahead import Ahead
-
-BATCH = 64
-"""Maps encoded at once where nothing is trained."""
-
-
-class Views(NamedTuple):
-    """Which maps a batch has.
-
-    Attributes:
-        shape: (batch,) numbers of shapes.
-        variants: for each view, (batch,) numbers of the shapes' variants; 0 is the base shape.
-    """
-
-    shape: Int[Tensor, " batch"]
-    variants: tuple[Int[Tensor, " batch"], ...]
 
 
 @dataclass
@@ -175,12 +160,10 @@ class Shapes(Experiment):
         if self.left_out and process()[0] == 0:
             few = ", ".join(f"{name} ({count})" for name, count in self.left_out.items())
             print(f"left out, with fewer than the {per_class} shapes a class that are needed: {few}", file=sys.stderr)
-        labels = self.shapes.labels
-        trained, self.test = split(labels, self.seed, per_class, config.train_shapes, classes=self.shapes.classes)
-        self.train, self.validation = last_of_each_class(trained, labels, config.validation_shapes)
-        self.labels = labels.to(self.device)
-        self.maps = ShapeMaps(self.shapes, self.train, config.clip, config.memory, self.device)
-        self.action = MobiusTransformations(config.mobius, self.shapes.layout)
+        self.split = split(self.shapes, config, self.seed)
+        self.maps = ShapeMaps(self.shapes, self.split.train, config.clip, config.memory, self.device)
+        group = self.method.group if self.method.grouped else None
+        self.sampling = ShapeSampling(config, self.seed, self.maps, self.split, group)
         check_batch(self.method, config.training.batch_size, config.training.accumulation)
         if config.tuning == "labels-and-pairs":
             check_batch(self.method, config.training.batch_size, config.head.accumulation)
@@ -206,17 +189,18 @@ class Shapes(Experiment):
 
     def facts(self) -> dict[str, Any]:
         """The maps; shapes that were trained, validated and tested on, class by class; classes with too few."""
-        names = self.shapes.names
-        members = {"train": self.train, "validation": self.validation, "test": self.test}
-        parts = {f"{part}_shapes": [names[shape] for shape in shapes.tolist()] for part, shapes in members.items()}
         maps, shapes = self.maps, self.shapes
+        parts = {
+            f"{part}_shapes": [shapes.names[shape] for shape in members.tolist()]
+            for part, members in self.split._asdict().items()
+        }
         data = {
             "kind": "images",
             "shape": [shapes.channels, shapes.height, shapes.width],
             "layout": shapes.layout,
             "scaling": {"offset": maps.mean.flatten().tolist(), "scale": maps.range.flatten().tolist()},
             "clip": 1.0,
-            "range": list(maps.extremes(self.train)),
+            "range": list(maps.extremes(self.split.train)),
         }
         return {**parts, **({"classes_left_out": list(self.left_out)} if self.left_out else {}), "data": data}
 
@@ -232,11 +216,13 @@ class Shapes(Experiment):
 
     def phases(self) -> Iterator[Phase]:
         config, method = self.config, self.method
-        yield Phase("pretrain", method.objective(), self._related(config.training.steps), config.training)
-        method.after_pretraining(self.train_pairs, self.seed)
+        sampler = self.sampling.related(config.training.steps)
+        yield Phase("pretrain", method.objective(), sampler, config.training)
+        method.after_pretraining(self.sampling.train_pairs, self.seed)
         self.pretrained = copy.copy(method)
         self.pretrained.model = copy.deepcopy(method.model).requires_grad_(False).eval()
-        base = self.maps(self.train[:BATCH], torch.zeros_like(self.train[:BATCH]))
+        first = self.split.train[:BATCH]
+        base = self.maps(first, torch.zeros_like(first))
         self.head = make_head(method, config, base, len(self.shapes.classes))
         if config.tuning == "labels":
             train_features_only(method, base[:2])
@@ -246,120 +232,31 @@ class Shapes(Experiment):
         """The model before its encoder was trained on with the head: its decoder goes with that."""
         return {f"model.{name}": tensor for name, tensor in self.pretrained.model.state_dict().items()}
 
-    def _related(self, steps: int) -> Callable[[int], tuple[Tensor, ...]]:
-        """Pairs (ψ, Tψ) to train on, of variants of a shape; or in groups that share a random T, of any shapes."""
-        source = self._sampler(self.pairs_at, steps)
-        size, group, action = self.config.training.batch_size, self.method.group, self.action
-        if not self.method.grouped:
-            return source
-
-        def sample(step: int) -> tuple[Tensor, ...]:
-            (x,) = source(step)
-            t = local_part(action.sample(size // group)).repeat_interleave(group, dim=0)
-            return x, action.act(x, t)
-
-        return sample
-
     def _head_phase(self) -> Phase:
         """Training of the head, and of what is trained on together with it."""
-        config, method, labelled = self.config, self.method, self._labelled()
+        config, method, sampling = self.config, self.method, self.sampling
+        labelled = sampling.labelled(method.augmented_head)
         if config.tuning == "none":
-            once = config.head.steps * config.head.batch_size >= len(self.train) * self.shapes.variants
-            examples = self._examples if once else None
-            return frozen_phase(method, self.head, config, labelled, examples, self._chosen)
+            once = config.head.steps * config.head.batch_size >= len(self.split.train) * self.shapes.variants
+            examples = sampling.examples if once else None
+            return frozen_phase(method, self.head, config, labelled, examples, sampling.chosen)
         smoothing, encode = config.label_smoothing, method.head_features
         tuned = partial(ClassificationObjective, method.model, self.head, encode, frozen=False, smoothing=smoothing)
         if config.tuning == "labels":
             return Phase("head", tuned(), labelled, config.head)
-        related, pretraining = self._related(config.head.steps), method.objective()
+        related, pretraining = sampling.related(config.head.steps), method.objective()
         both = tuned(also=lambda views, _: pretraining(views, 1.0))  # weights as they were at the end of pre-training
         return Phase("head", both, lambda step: (*labelled(step), *related(step)), config.head)
 
-    def _examples(self) -> Batches:
-        """All maps of training shapes with their labels, shape by shape."""
-        for part in torch.arange(len(self.train) * self.shapes.variants).split(BATCH):
-            shape = self.train[part // self.shapes.variants]
-            yield self.maps(shape, part % self.shapes.variants), self.labels[shape.to(self.device)]
-
-    def _chosen(self, step: int) -> Int[Tensor, " batch"]:
-        """Which of `_examples` a step has."""
-        shape, (variant,) = self.labelled_at(step)
-        return (self.train == shape[:, None]).int().argmax(1) * self.shapes.variants + variant
-
-    def pairs_at(self, step: int) -> Views:
-        """Pairs of variants of training shapes, or the first of each: this process's part of a step's batch."""
-        generator = torch.Generator().manual_seed(step_seed(self.seed, step, "pairs"))
-        size, variants = self.config.training.batch_size, self.shapes.variants
-        shape = self.train[torch.randint(len(self.train), (size,), generator=generator)]
-        is_base = torch.rand(size, generator=generator) < self.config.base_share
-        first = torch.randint(1, variants, (size,), generator=generator) * ~is_base
-        second = torch.randint(variants, (size,), generator=generator)
-        views = (first,) if self.method.grouped else (first, second)
-        return Views(local_part(shape), tuple(map(local_part, views)))
-
-    def labelled_at(self, step: int) -> Views:
-        """Training shapes for the head: this process's part of a step's batch."""
-        generator = torch.Generator().manual_seed(step_seed(self.seed, step, "labelled"))
-        size = self.config.head.batch_size
-        shape = self.train[torch.randint(len(self.train), (size,), generator=generator)]
-        variant = torch.randint(self.shapes.variants, (size,), generator=generator) * (self.config.labelled == "all")
-        return Views(local_part(shape), (local_part(variant),))
-
-    def _sampler(self, views: Callable[[int], Views], steps: int) -> Callable[[int], tuple[Tensor, ...]]:
-        def read(step: int) -> tuple[Tensor, ...]:
-            shape, variants = views(step)
-            return tuple(self.maps.read(shape, variant) for variant in variants)
-
-        source = read if self.maps.resident is not None else Ahead(read, steps)
-        return lambda step: tuple(self.maps.scaled(view) for view in source(step))
-
-    def _labelled(self) -> Callable[[int], tuple[Tensor, ...]]:
-        source = self._sampler(self.labelled_at, self.config.head.steps)
-
-        def sample(step: int) -> tuple[Tensor, ...]:
-            (x,) = source(step)
-            if self.method.augmented_head:
-                x = self.action.act(x, local_part(self.action.sample(self.config.head.batch_size)))
-            return x, self.labels[self.labelled_at(step).shape.to(self.device, non_blocking=True)]
-
-        return sample
-
-    def train_pairs(self, count: int) -> Iterator[tuple[Tensor, ...]]:
-        """Random variants of training shapes, the same in all processes."""
-        return self.pairs_of(self.train, count, step_seed(self.seed, 0, "maps"))
-
     # Evaluation
-
-    def pairs_of(
-        self, members: Int[Tensor, " shapes"], count: int, seed: int = EVALUATION_SEED
-    ) -> Iterator[tuple[Tensor, ...]]:
-        """Batches of `count` pairs of different variants of one shape each."""
-        generator = torch.Generator().manual_seed(seed)
-        members = members[torch.randperm(len(members), generator=generator)]  # the first few are of several classes
-        shape = members[torch.arange(count) % len(members)]
-        first = torch.randint(self.shapes.variants, (count,), generator=generator)
-        second = (first + torch.randint(1, self.shapes.variants, (count,), generator=generator)) % self.shapes.variants
-        for s, i, j in zip(shape.split(BATCH), first.split(BATCH), second.split(BATCH), strict=True):
-            yield self.maps(s, i), self.maps(s, j)
-
-    def warped(self, count: int) -> Iterator[tuple[Tensor, ...]]:
-        """Batches of held-out base shapes ψ, ψ under a random Möbius transformation, others, and these under it."""
-        generator = torch.Generator().manual_seed(EVALUATION_SEED)
-        transformations = self.action.sample(count, generator)
-        index = torch.arange(count)
-        members = self.test[torch.randperm(len(self.test), generator=generator)]
-        shape, other = (members[(index + offset) % len(members)] for offset in (0, 1))
-        base = torch.zeros(BATCH, dtype=torch.long)
-        for s, o, t in zip(shape.split(BATCH), other.split(BATCH), transformations.split(BATCH), strict=True):
-            x, y = self.maps(s, base[: len(s)]), self.maps(o, base[: len(s)])
-            yield x, self.action.act(x, t), y, self.action.act(y, t)
 
     @torch.no_grad()
     def evaluate(self) -> ShapesResult:
-        count, method = self.config.evaluation_pairs, self.pretrained
-        correct = self.correct(self.test)
-        pairs = evaluate_pairs(method, self.pairs_of(self.test, count))
-        warped = evaluate_pairs(method, self.warped(count))
+        count, method, sampling = self.config.evaluation_pairs, self.pretrained, self.sampling
+        test, validation = self.split.test, self.split.validation
+        correct = self.correct(test)
+        pairs = evaluate_pairs(method, sampling.pairs(test, count))
+        warped = evaluate_pairs(method, sampling.warped(count))
         metrics = {
             "accuracy": correct.mean().item(),
             "accuracy_base": correct[:, 0].mean().item(),
@@ -368,7 +265,7 @@ class Shapes(Experiment):
             **self.evaluate_grid(),
             **self.evaluate_meshes(),
             "classes": len(self.shapes.classes),
-            "test_shapes": len(self.test),
+            "test_shapes": len(test),
             "test_maps": correct.numel(),
         }
         if method.has_maps:
@@ -377,22 +274,22 @@ class Shapes(Experiment):
         if method.has_maps and self.config.tuning != "none":
             tuned, warped_tuned = (
                 evaluate_pairs(self.method, batches).metrics
-                for batches in (self.pairs_of(self.test, count), self.warped(count))
+                for batches in (sampling.pairs(test, count), sampling.warped(count))
             )
             metrics["equivariance_error_tuned"] = tuned["equivariance_error"]
             metrics["equivariance_error_tuned_centred"] = tuned["equivariance_error_centred"]
             metrics["relative_map_error_tuned"] = warped_tuned["relative_map_error"]
             metrics["relative_map_error_tuned_centred"] = warped_tuned["relative_map_error_centred"]
-        if len(self.validation):
-            validated = self.correct(self.validation)
+        if len(validation):
+            validated = self.correct(validation)
             metrics["accuracy_val"] = validated.mean().item()
             metrics["accuracy_base_val"] = validated[:, 0].mean().item()
-        shown = examples(self.shapes, self.test, self.maps)
+        shown = examples(self.shapes, test, self.maps)
         return ShapesResult(metrics, shown, pairs, warped, learned_operator(method), curves=pairs.curves)
 
     def evaluate_grid(self) -> dict[str, float]:
         """What the grid keeps of held-out shapes; nothing where their signatures are constant."""
-        kept = [r2 for shape in self.test.tolist() for r2 in self.shapes.grid_r2(shape) if r2 is not None]
+        kept = [r2 for shape in self.split.test.tolist() for r2 in self.shapes.grid_r2(shape) if r2 is not None]
         return {"grid_r2": sum(kept) / len(kept)} if kept else {}
 
     def evaluate_meshes(self) -> dict[str, float]:
@@ -402,7 +299,7 @@ class Shapes(Experiment):
         reading = VertexReading(
             self.shapes, self.maps, method.spectrum_at, float(height * width), method.solve, EVALUATION_SEED
         )
-        return reading.measure(self.test)
+        return reading.measure(self.split.test)
 
     def correct(self, members: Int[Tensor, " shapes"]) -> Float[Tensor, "shapes variants"]:
         """1 for each map of these shapes that is classified correctly, else 0."""
@@ -433,38 +330,6 @@ def make_networks(config: ShapesConfig, channels: int, size: tuple[int, int], la
         ValueError: the networks do not fit the grid.
     """
     return Networks.convolutional(config.conv, size, channels, rastered_sphere(size, layout))
-
-
-def without_small_classes(
-    shapes: PreparedShapes, leave_out: Sequence[str], per_class: int
-) -> tuple[PreparedShapes, dict[str, int]]:
-    """Shapes of all classes but those to leave out and those with fewer than `per_class` shapes; sizes of the latter.
-
-    Small classes stay, for `split` to refuse, where fewer than two others remain.
-
-    Raises:
-        InputError: a class to leave out does not exist, or nothing remains.
-    """
-    if unknown := sorted(set(leave_out) - set(shapes.classes)):
-        raise InputError(f"no class {unknown[0]!r} to leave out{nearest(unknown[0], shapes.classes)}")
-    if not set(shapes.classes) - set(leave_out):
-        raise InputError(f"all classes of {shapes.folder} are left out: keep some")
-    shapes = shapes.without(leave_out) if leave_out else shapes
-    sizes = dict(zip(shapes.classes, torch.bincount(shapes.labels).tolist(), strict=True))
-    small = {name: size for name, size in sizes.items() if size < per_class}
-    if not small or len(sizes) - len(small) < 2:
-        return shapes, {}
-    return shapes.without(small), small
-
-
-def last_of_each_class(
-    members: Int[Tensor, " members"], labels: Int[Tensor, " shapes"], count: int
-) -> tuple[Int[Tensor, " others"], Int[Tensor, " last"]]:
-    """Members without the last `count` of each class, and these."""
-    classes = labels[members]
-    place_from_end = torch.stack([(classes[index:] == classes[index]).sum() for index in range(len(members))])
-    last = place_from_end <= count
-    return members[~last], members[last]
 
 
 def train_features_only(method: Method, examples: Float[Tensor, "batch channels height width"]) -> None:

@@ -11,8 +11,10 @@ import torch
 from niso.config import Hardware, Optimisation, overlaid
 from niso.data.digits.mnist import embedded, pad, signed
 from niso.data.evenly import evenly
-from niso.experiments.homnist.experiment import Homnist, Scores, spread_over_classes
+from niso.experiments.homnist.classification import Scores
+from niso.experiments.homnist.experiment import Homnist
 from niso.experiments.homnist.presets import METHOD_SETTINGS, PRESETS
+from niso.experiments.homnist.split import spread_over_classes
 from niso.experiments.known import known
 from niso.methods import METHODS
 from niso.methods.evaluation import LATENT_METRICS, MASK_METRICS, PAIR_METRICS, REPETITION_METRICS, evaluate_pairs
@@ -48,6 +50,13 @@ def evaluated(experiment: Homnist) -> Result:
     """What comes out of an experiment that was not trained."""
     list(experiment.phases())
     return experiment.evaluate()
+
+
+def features_of(experiment: Homnist, images: torch.Tensor) -> torch.Tensor:
+    """What the head gets of padded digits 0 … 255."""
+    experiment.method.model.eval()
+    with torch.no_grad():
+        return experiment.method.head_features(signed(images)[:, None])
 
 
 def as_bytes(images: torch.Tensor) -> set[bytes]:
@@ -97,9 +106,9 @@ def test_features_are_computed_once_where_that_is_less_work():
     torch.manual_seed(3)
     features, labels = head.sampler(0)
     torch.manual_seed(3)
-    index = torch.randint(len(experiment.train_labels), (4,))
-    assert torch.equal(labels, experiment.train_labels[index])
-    torch.testing.assert_close(features, experiment.encode(experiment.train_images[index]))
+    index = torch.randint(len(experiment.split.train.labels), (4,))
+    assert torch.equal(labels, experiment.split.train.labels[index])
+    torch.testing.assert_close(features, features_of(experiment, experiment.split.train.images[index]))
     loss = head.objective((features, labels), 0.0)["loss"]
     experiment.method.model.eval()
     scores, smoothing = experiment.head(features), experiment.config.label_smoothing
@@ -114,7 +123,7 @@ def test_the_scale_of_latents_makes_no_difference_to_the_head():
         experiment.method.model.encoder.layers[-1].weight.data.mul_(factor)
         torch.manual_seed(0)
         list(experiment.phases())
-        scores.append(experiment.head(experiment.encode(experiment.train_images[:3])))
+        scores.append(experiment.head(features_of(experiment, experiment.split.train.images[:3])))
     torch.testing.assert_close(*scores, rtol=1e-4, atol=1e-4)
 
 
@@ -127,7 +136,7 @@ def test_in_any_precision_features_are_never_half(train_phases, method, precisio
     fabric = make_fabric(Hardware(accelerator="cpu", precision=precision))
     experiment.precision = experiment.method.precision = network_precision(fabric)
     train_phases(experiment, precision)
-    features = experiment.encode(experiment.test_images)
+    features = features_of(experiment, experiment.split.test.images)
     assert features.dtype == (torch.float64 if precision == "64-true" else torch.float32)
     assert torch.get_default_dtype() == torch.float32
     metrics = experiment.evaluate().metrics
@@ -142,11 +151,11 @@ def test_heads_see_the_features_that_are_evaluated():
     torch.manual_seed(3)
     features, _ = head.sampler(0)
     torch.manual_seed(3)
-    index = torch.randint(len(experiment.train_labels), (4,))
-    coarse = experiment.encode(experiment.train_images[index])
+    index = torch.randint(len(experiment.split.train.labels), (4,))
+    coarse = features_of(experiment, experiment.split.train.images[index])
     torch.testing.assert_close(features, coarse, rtol=0, atol=0)
     experiment.method.precision = make().precision
-    assert not torch.equal(experiment.encode(experiment.train_images[index]), coarse)
+    assert not torch.equal(features_of(experiment, experiment.split.train.images[index]), coarse)
 
 
 def test_the_curve_is_of_the_accuracy():
@@ -166,20 +175,20 @@ def test_the_curve_is_of_the_accuracy():
 def test_validation_digits_are_training_digits_that_nothing_trains_on(share):
     data = embedded()
     experiment = make(validation=share, training=replace(TINY.training, batch_size=400))
-    validation, train = experiment.validation_labels, experiment.train_labels
+    validation, train = experiment.split.validation.labels, experiment.split.train.labels
     assert len(validation) == round(share * len(data.train_labels))
     assert len(validation) + len(train) == len(data.train_labels)
     counts = [labels.bincount(minlength=10) for labels in (validation, train, data.train_labels)]
     assert torch.equal(counts[0] + counts[1], counts[2])
     everything = as_bytes(pad(data.train_images))
-    kept, trained = as_bytes(experiment.validation_images), as_bytes(experiment.train_images)
+    kept, trained = as_bytes(experiment.split.validation.images), as_bytes(experiment.split.train.images)
     assert kept | trained == everything and not kept & trained
-    assert not as_bytes(experiment.test_images) & everything
+    assert not as_bytes(experiment.split.test.images) & everything
     seen = set()
     for step in range(3):
-        x, _ = experiment.sample(step)
+        x, _ = experiment.sampling.related(step)
         seen |= {image.numpy().tobytes() for image in ((x[:, 0] + 1) * 127.5).round().byte()}
-    for x, _ in experiment.train_pairs(600):
+    for x, _ in experiment.sampling.train_pairs(600):
         seen |= {image.numpy().tobytes() for image in ((x[:, 0] + 1) * 127.5).round().byte()}
     assert len(seen) > 500 and seen <= trained
 
@@ -191,7 +200,7 @@ def test_heads_never_see_validation_digits():
         batch, labels = head.sampler(0)
         assert len(labels) == 8
         if method == "niso":
-            known_features = experiment.encode(experiment.train_images)
+            known_features = features_of(experiment, experiment.split.train.images)
             assert all((known_features == row).all(-1).all(-1).any() for row in batch)
 
 
@@ -206,7 +215,7 @@ def test_validation_has_metrics_of_its_own_where_there_are_validation_digits():
         return Scores(right, torch.arange(len(digits), dtype=torch.float32), "strength")
 
     experiment.classify = classify
-    experiment.accuracy = lambda images, labels: float(len(labels))
+    experiment.accuracy = lambda digits: float(len(digits.labels))
     result = experiment.evaluate().metrics
     assert result["accuracy"] == 0.0 and result["accuracy_val"] == 1.0
     assert (result["accuracy_clean"], result["accuracy_clean_val"]) == (7.0, 13.0)
@@ -216,9 +225,9 @@ def test_accuracies_are_of_the_digits_of_their_part():
     """A head that takes every digit for a one, where all test digits are ones, and no validation digit is."""
     experiment = make(validation=0.01, occlusion=0.3)
     list(experiment.phases())
-    experiment.test_labels.fill_(1)
-    experiment.validation_labels.fill_(0)
-    experiment._scores = lambda features: torch.eye(10)[1].expand(len(features), 10)
+    experiment.split.test.labels.fill_(1)
+    experiment.split.validation.labels.fill_(0)
+    experiment.predict = lambda x: torch.ones(len(x), dtype=torch.long)
     metrics = experiment.evaluate().metrics
     accuracies = {name: value for name, value in metrics.items() if name.startswith("accuracy")}
     assert accuracies == {
@@ -239,7 +248,7 @@ def test_places_are_spread_evenly():
 
 
 def test_methods_are_trained_on_what_they_need():
-    views = {method: make(method).sample(0) for method in METHODS}
+    views = {method: make(method).sampling.related(0) for method in METHODS}
     assert {method: len(view) for method, view in views.items() if len(view) != 2} == {
         "niso-triplet": 3,
         "nft-triplet": 3,
@@ -267,7 +276,7 @@ def test_the_ablations_leave_one_term_out():
         "niso-no-multiplicity": (True, False, False, 1, False),
         "niso-no-operator": (True, False, False, 1, False),
     }
-    batch = make("niso-contrastive").sample(0)
+    batch = make("niso-contrastive").sampling.related(0)
     terms = objectives["niso-contrastive"](batch, 0.0)
     total = terms["reconstruction"] + 0.5 * terms["equivariance"] + 0.01 * terms["multiplicity"]
     torch.testing.assert_close(terms["loss"], total + 0.1 * terms["contrastive"])
@@ -277,7 +286,7 @@ def test_the_fourier_baseline_has_the_same_sizes():
     sizes = {}
     for method in ("niso", "nft"):
         experiment = make(method)
-        a = experiment.encode(experiment.train_images[:3])
+        a = features_of(experiment, experiment.split.train.images[:3])
         _, _head = experiment.phases()
         tau = experiment.method.solve(a, a.flip(0))
         sizes[method] = tau.shape, a.shape, sum(p.numel() for p in experiment.head.parameters())
@@ -290,7 +299,7 @@ def test_transformers_take_the_place_of_convolutions():
         architecture="vit", vit=replace(TINY.vit, patch=4, channels=8, heads=2, blocks=1, latent_channels=6)
     )
     assert experiment.method.grid == (6, 6)
-    assert experiment.encode(experiment.train_images[:3]).shape == (3, 8, 6)
+    assert features_of(experiment, experiment.split.train.images[:3]).shape == (3, 8, 6)
 
 
 def test_every_class_is_held_out_and_trained_on():
@@ -306,28 +315,28 @@ def test_every_class_is_held_out_and_trained_on():
 def test_test_digits_are_spread_evenly():
     data = embedded()
     experiment = make(test_digits=250)
-    assert torch.equal(experiment.test_labels, data.test_labels[::2])
+    assert torch.equal(experiment.split.test.labels, data.test_labels[::2])
     assert len(make(test_digits=None).test_set) == 2 * len(data.test_labels)
     assert len(make(test_digits=10_000).test_set) == 2 * len(data.test_labels)
 
 
 def test_pairs_share_their_homography_with_another_digit():
     experiment = make()
-    (x, _, other, t_other), *rest = experiment.held_out(5)
+    (x, _, other, t_other), *rest = experiment.sampling.held_out(5)
     assert not rest
-    images = signed(experiment.test_images)[:, None]
+    images = signed(experiment.split.test.images)[:, None]
     assert torch.equal(x, images[[0, 1, 2, 4, 5]]) and torch.equal(other, images[[1, 2, 3, 5, 6]])
-    assert len(next(experiment.held_out(100))[0]) == 7
+    assert len(next(experiment.sampling.held_out(100))[0]) == 7
     swapped = make()
-    swapped.test_images = swapped.test_images.roll(-1, 0)
-    torch.testing.assert_close(t_other, next(swapped.held_out(5))[1])
+    swapped.sampling.test = swapped.split.test._replace(images=swapped.split.test.images.roll(-1, 0))
+    torch.testing.assert_close(t_other, next(swapped.sampling.held_out(5))[1])
 
 
 def test_maps_are_fitted_to_as_many_training_pairs_as_are_asked_for():
     experiment = make()
-    batches = list(experiment.train_pairs(700))
+    batches = list(experiment.sampling.train_pairs(700))
     assert [len(x) for x, _ in batches] == [500, 200]
-    again = list(experiment.train_pairs(700))
+    again = list(experiment.sampling.train_pairs(700))
     assert all(
         torch.equal(x, y) for one, other in zip(batches, again, strict=True) for x, y in zip(one, other, strict=True)
     )
@@ -336,7 +345,7 @@ def test_maps_are_fitted_to_as_many_training_pairs_as_are_asked_for():
 def test_pair_metrics_are_of_the_held_out_pairs():
     experiment = make()
     result = evaluated(experiment)
-    pairs = evaluate_pairs(experiment.method, experiment.held_out(5))
+    pairs = evaluate_pairs(experiment.method, experiment.sampling.held_out(5))
     assert pairs.metrics.items() <= result.metrics.items()
     assert result.pairs.views.keys() == pairs.views.keys()
 

@@ -17,9 +17,10 @@ from niso.data.shapes.family import PLANS
 from niso.data.shapes.prepared import open_shapes
 from niso.errors import InputError
 from niso.experiments.shapes import maps as shapes_maps
-from niso.experiments.shapes.experiment import Shapes, last_of_each_class
+from niso.experiments.shapes.experiment import Shapes
 from niso.experiments.shapes.maps import ShapeMaps
 from niso.experiments.shapes.presets import PAPER, PRESETS, ShapesConfig
+from niso.experiments.shapes.split import last_of_each_class
 from niso.experiments.shapes.vertices import VERTEX_METRICS
 from niso.geometry.domains.equirectangular import Layout
 from niso.geometry.mobius import MobiusTransformations
@@ -128,10 +129,10 @@ def test_groups_share_a_transformation_of_the_sphere(folder):
     torch.manual_seed(1)
     x, tx = sampler(0)
     shapes, _ = zip(*place(experiment, x), strict=True)
-    assert set(shapes) <= set(experiment.train.tolist()) and len(set(shapes)) > 3
+    assert set(shapes) <= set(experiment.split.train.tolist()) and len(set(shapes)) > 3
     torch.manual_seed(1)
-    shared = experiment.action.sample(3)
-    torch.testing.assert_close(tx, experiment.action.act(x, shared.repeat_interleave(4, dim=0)))
+    shared = experiment.sampling.action.sample(3)
+    torch.testing.assert_close(tx, experiment.sampling.action.act(x, shared.repeat_interleave(4, dim=0)))
     with pytest.raises(InputError, match="a batch of 6 pairs cannot be cut into groups of 4"):
         make(folder, "niso-group", group=4, training=Optimisation(steps=2, batch_size=6))
     batches = {"training": Optimisation(steps=2, batch_size=8), "head": Optimisation(steps=2, accumulation=4)}
@@ -189,8 +190,8 @@ def test_frozen_features_are_those_of_the_maps(folder):
     experiment = make(folder, tuning="none", head=Optimisation(steps=10, batch_size=8))
     _, head = experiment.phases()
     features, labels = head.sampler(3)
-    drawn = experiment.labelled_at(3)
-    assert torch.equal(labels, experiment.labels[drawn.shape])
+    drawn = experiment.sampling.labelled_at(3)
+    assert torch.equal(labels, experiment.sampling.labels[drawn.shape])
     with torch.no_grad():
         expected = experiment.method.head_features(experiment.maps(drawn.shape, *drawn.variants))
     torch.testing.assert_close(features, expected)
@@ -200,7 +201,7 @@ def test_frozen_features_are_those_of_the_maps(folder):
 def test_accuracies_count_all_variants_of_held_out_shapes(folder):
     experiment = make(folder)
     list(experiment.phases())
-    predicted = experiment.labels[experiment.test][:, None].repeat(1, VARIANTS)
+    predicted = experiment.sampling.labels[experiment.split.test][:, None].repeat(1, VARIANTS)
     predicted[0, 0] = (predicted[0, 0] + 1) % CLASSES
     predicted[1, 3:] = (predicted[1, 3:] + 1) % CLASSES
     experiment.classify = lambda members: predicted
@@ -213,7 +214,7 @@ def test_pairs_are_variants_of_one_training_shape(folder):
     experiment = make(folder, training=Optimisation(steps=2, batch_size=500), base_share=0.2)
     first, second = (place(experiment, view) for view in next(experiment.phases()).sampler(0))
     assert [shape for shape, _ in first] == [shape for shape, _ in second]
-    assert {shape for shape, _ in first} == set(experiment.train.tolist())
+    assert {shape for shape, _ in first} == set(experiment.split.train.tolist())
     counts = torch.bincount(torch.tensor([variant for _, variant in first]), minlength=VARIANTS) / 500
     torch.testing.assert_close(counts, torch.full((VARIANTS,), 0.2), atol=0.1, rtol=0)
     always = make(folder, training=Optimisation(steps=2, batch_size=50), base_share=1.0)
@@ -227,7 +228,7 @@ def test_heads_see_the_shapes_they_are_told(folder, labelled):
     _, head = experiment.phases()
     maps, labels = head.sampler(0)
     shapes, variants = zip(*place(experiment, maps), strict=True)
-    assert set(shapes) == set(experiment.train.tolist())
+    assert set(shapes) == set(experiment.split.train.tolist())
     assert set(variants) == ({0} if labelled == "base" else set(range(VARIANTS)))
     assert labels.tolist() == [shape // SHAPES for shape in shapes]
 
@@ -237,9 +238,9 @@ def test_only_the_autoencoders_head_sees_random_transformations(folder):
     pretraining, head = experiment.phases()
     place(experiment, pretraining.sampler(0)[0])
     maps, labels = head.sampler(0)
-    drawn = experiment.labelled_at(0)
+    drawn = experiment.sampling.labelled_at(0)
     original = experiment.maps(drawn.shape, drawn.variants[0])
-    assert torch.equal(labels, experiment.labels[drawn.shape])
+    assert torch.equal(labels, experiment.sampling.labels[drawn.shape])
     assert maps.shape == original.shape and not any(torch.equal(x, y) for x, y in zip(maps, original, strict=True))
     assert (maps.amin((1, 2, 3)) >= original.amin((1, 2, 3)) - 1e-6).all()  # interpolated between its values
 
@@ -249,7 +250,7 @@ def test_transformations_act_on_the_grid_of_the_preparation(folder, tmp_path, la
     own = shutil.copytree(folder, tmp_path / "own")
     (own / "parameters.json").write_text(json.dumps({"format": prepared.FORMAT, "layout": layout}))
     experiment = make(own)
-    x, tx, *_ = next(experiment.warped(3))
+    x, tx, *_ = next(experiment.sampling.warped(3))
     action = MobiusTransformations(experiment.config.mobius, layout)
     transformations = action.sample(3, torch.Generator().manual_seed(EVALUATION_SEED))
     torch.testing.assert_close(tx, action.act(x, transformations))
@@ -280,20 +281,21 @@ def test_validation_shapes_are_training_shapes_that_nothing_trains_on(folder, me
     without = make(folder, method, train_shapes=3, test_shapes=1)
     experiment = make(folder, method, train_shapes=3, test_shapes=1, validation_shapes=1)
     train, validation, test = (
-        set(part.tolist()) for part in (experiment.train, experiment.validation, experiment.test)
+        set(part.tolist()) for part in (experiment.split.train, experiment.split.validation, experiment.split.test)
     )
-    assert train | validation == set(without.train.tolist()) and not train & validation
-    assert test == set(without.test.tolist())
-    assert experiment.shapes.labels[experiment.validation].tolist() == [0, 1, 2]
+    assert train | validation == set(without.split.train.tolist()) and not train & validation
+    assert test == set(without.split.test.tolist())
+    assert experiment.shapes.labels[experiment.split.validation].tolist() == [0, 1, 2]
     facts = experiment.facts()
     assert {name: len(facts[name]) for name in facts if name != "data"} == {
         "train_shapes": 6,
         "validation_shapes": 3,
         "test_shapes": 3,
     }
-    drawn = [getattr(experiment, f"{kind}_at")(step).shape for kind in ("pairs", "labelled") for step in range(30)]
+    sampling = experiment.sampling
+    drawn = [at(step).shape for at in (sampling.pairs_at, sampling.labelled_at) for step in range(30)]
     assert set(torch.cat(drawn).tolist()) == train
-    mean, _ = prepared.statistics(experiment.shapes, experiment.train)
+    mean, _ = prepared.statistics(experiment.shapes, experiment.split.train)
     torch.testing.assert_close(experiment.maps.mean.flatten(), mean.float())
 
 
@@ -339,7 +341,7 @@ def test_validation_has_metrics_of_its_own_where_there_are_validation_shapes(fol
 
     def classify(members):  # base shapes of the validation are right, and nothing else
         labels = experiment.shapes.labels[members][:, None].repeat(1, VARIANTS)
-        return labels.where(right & torch.equal(members, experiment.validation), (labels + 1) % CLASSES)
+        return labels.where(right & torch.equal(members, experiment.split.validation), (labels + 1) % CLASSES)
 
     experiment.classify = classify
     metrics = experiment.evaluate().metrics
@@ -445,7 +447,7 @@ def test_without_a_folder_embedded_shapes_are_prepared_as_the_preset_says(monkey
 
     monkeypatch.setattr(shapes_maps, "embedded_shapes", embedded_shapes)
     experiment = Shapes(TINY, "niso", 0, None, CPU)
-    assert len(experiment.test) == 6
+    assert len(experiment.split.test) == 6
     assert asked == [(TINY.preparation, True, TINY.vertices, True)]
     assert "prepare" in capsys.readouterr().err
 

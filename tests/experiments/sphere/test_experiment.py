@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from niso.experiments.laplacian.experiment import VALIDATION_SEED
-from niso.experiments.laplacian.sphere import QUICK, SAMPLINGS, STANDARD, Sphere, SphereConfig
-from niso.experiments.laplacian.sphere_figures import samplings
+from niso.experiments.sphere.experiment import SAMPLINGS, Sphere
+from niso.experiments.sphere.figures import samplings
+from niso.experiments.sphere.presets import QUICK, STANDARD, SphereConfig
 from niso.geometry.domains import sphere
 from niso.geometry.rotations import Rotations
 from niso.random import EVALUATION_SEED

@@ -7,7 +7,7 @@ import torch
 
 from niso.experiments import EXPERIMENTS
 from niso.experiments.laplacian.experiment import MASKS, VALIDATION_SEED
-from niso.experiments.laplacian.torus import Torus
+from niso.experiments.torus.experiment import Torus
 from niso.geometry.domains import torus
 from niso.geometry.shifts import Shifts
 from niso.random import EVALUATION_SEED

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from niso import figures
 from niso.experiments.laplacian import figures as shared
-from niso.experiments.laplacian.sphere import ByDegree, SphereResult
+from niso.experiments.sphere.degrees import ByDegree
+from niso.experiments.sphere.experiment import SphereResult
 from niso.geometry.domains.domain import quadrature_sphere
 from niso.report import Picture
 from niso.spectrum import Spectrum

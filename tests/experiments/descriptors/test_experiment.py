@@ -9,7 +9,8 @@ from jaxtyping import TypeCheckError
 from scipy.sparse import issparse
 
 from niso.errors import InputError
-from niso.experiments.descriptors.experiment import QUICK, Descriptors
+from niso.experiments.descriptors.experiment import Descriptors
+from niso.experiments.descriptors.presets import QUICK
 from niso.experiments.descriptors.surfaces import base_meshes, example, with_hole
 from niso.geometry.mesh.files import write_off
 from niso.geometry.mesh.surface import Mesh, check_surface, icosphere, vertex_areas

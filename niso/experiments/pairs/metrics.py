@@ -1,0 +1,68 @@
+"""The metrics of a run on the user's pairs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from niso.methods.evaluation import (
+    EQUIVARIANCE_ERROR,
+    EQUIVARIANCE_ERROR_CENTRED,
+    LATENT_METRICS,
+    RECONSTRUCTION_ERROR,
+    RELATIVE_MAP_ERROR,
+    RELATIVE_MAP_ERROR_CENTRED,
+)
+from niso.results import Metric
+
+PROBES = {"linear": "a linear probe", "knn": "the 5 nearest neighbours"}
+FEATURES = {"": "the invariants aᵀa", "_latents": "the encoder's latents, as they are"}
+RETRIEVAL = {
+    "map": "mean average precision of finding a held-out observation among all of them by its transformed view",
+    "first": "share of held-out observations that are the nearest neighbour of their transformed view",
+}
+SETS = {"": "", "_transformed": ", under held-out transformations"}
+
+METRICS: tuple[Metric, ...] = (
+    RELATIVE_MAP_ERROR,
+    RELATIVE_MAP_ERROR_CENTRED,
+    EQUIVARIANCE_ERROR,
+    EQUIVARIANCE_ERROR_CENTRED,
+    replace(
+        RECONSTRUCTION_ERROR,
+        text="mean absolute error of D(τ E(ψ)) against Tψ, values scaled to order one; for the autoencoder, of "
+        "D(E(Tψ))",
+    ),
+    Metric("identity_error", "mean absolute difference of ψ and Tψ: the error of doing nothing"),
+    *LATENT_METRICS,
+    *(
+        Metric(f"{metric.key}_val", f"{metric.key} of validation observations", "lower")
+        for metric in (
+            *(RELATIVE_MAP_ERROR, RELATIVE_MAP_ERROR_CENTRED, EQUIVARIANCE_ERROR, EQUIVARIANCE_ERROR_CENTRED),
+            RECONSTRUCTION_ERROR,
+        )
+    ),
+    Metric("reconstruction_error_train", "reconstruction_error of observations that were trained on", "lower"),
+    *(
+        Metric(f"{name}{features}{kind}", f"accuracy of {what} on {of}{where}", "higher")
+        for kind, where in SETS.items()
+        for features, of in FEATURES.items()
+        for name, what in PROBES.items()
+    ),
+    *(
+        Metric(
+            f"head{kind}",
+            f"accuracy of the method's own head, trained on observations as they are{where}",
+            "higher",
+        )
+        for kind, where in SETS.items()
+    ),
+    *(
+        Metric(f"retrieval_{which}{name}", f"{text}, by {of}", "higher")
+        for name, of in {**FEATURES, "_raw": "its values"}.items()
+        for which, text in RETRIEVAL.items()
+    ),
+    Metric("retrieval_map_chance", "retrieval_map of observations in random order"),
+    Metric("retrieval_map_val", "retrieval_map of validation observations", "higher"),
+    Metric("training_observations", "observations, or pairs, to train on"),
+    Metric("held_out_observations", "observations, or pairs, that were held out"),
+)

@@ -1,0 +1,1 @@
+"""Spherical harmonics, discovered (paper §4.3)."""

@@ -1,0 +1,1 @@
+"""Fourier eigenspaces, discovered (paper §4.3)."""
