@@ -16,8 +16,8 @@ from safetensors.torch import save as serialize
 from torch import Tensor
 
 from niso.data.pairs.observations import Observed, read_observations
-from niso.data.pairs.sampling import BATCH, as_tensor, scaled, unscaled
-from niso.data.pairs.table import BYTES, Scaling
+from niso.data.pairs.sampling.data import BATCH
+from niso.data.pairs.scaling import BYTES, Scaling, as_tensor, scaled, unscaled
 from niso.errors import InputError
 from niso.experiments.diagnosis import Finding
 from niso.experiments.saved import CONFIG, FORMAT, MODEL, REBUILT

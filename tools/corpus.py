@@ -319,7 +319,7 @@ def _write_tensors(folder: Path) -> list[Path]:
 def _read_pairs(name: str) -> Callable[[Path], Iterable[str]]:
     def read(folder: Path) -> Iterable[str]:
         from niso.data.pairs.find import find_reader
-        from niso.data.pairs.table import Reading
+        from niso.data.pairs.reading import Reading
 
         path = folder / name
         table = find_reader(path, Reading()).read(path, Reading(), 8)

@@ -10,7 +10,7 @@ from torch import nn
 import niso
 from niso.data.digits.mnist import embedded, pad
 from niso.data.pairs.pictures import shipped_photographs
-from niso.data.pairs.table import Reading
+from niso.data.pairs.reading import Reading
 from niso.data.pairs.transforms import make_transformations
 from niso.data.shapes import family
 from niso.data.shapes.preparation import prepare_shape

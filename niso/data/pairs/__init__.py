@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from niso.registry import Registry
 
 if TYPE_CHECKING:
-    from niso.data.pairs.table import Reader
+    from niso.data.pairs.reader import Reader
 
 READERS: Registry[type[Reader]] = Registry(
     "kind of data",

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from niso.data.pairs.table import Reader, Reading, Table, make_table
+from niso.data.pairs.reader import Reader
+from niso.data.pairs.reading import Reading
+from niso.data.pairs.table import Table, make_table
 from niso.errors import InputError
 
 _LARGE = 1 << 20

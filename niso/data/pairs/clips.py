@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from niso.data.pairs.reader import Reader
+from niso.data.pairs.reading import Reading
 from niso.data.pairs.squares import check_memory
-from niso.data.pairs.table import FEWEST, Reader, Reading, Table
+from niso.data.pairs.table import FEWEST, Table
 from niso.data.photographs import EXTENSIONS, own_pictures, passed_over, pictures_in
 from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.data.video.footage import Footage, find_footage

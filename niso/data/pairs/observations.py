@@ -14,8 +14,9 @@ from PIL import Image
 from niso.data.pairs.arrays import ArrayReader, array_files, columns_of
 from niso.data.pairs.paired import by_name, check_same_names
 from niso.data.pairs.pictures import classes_of
+from niso.data.pairs.reading import Reading
 from niso.data.pairs.squares import read_pictures
-from niso.data.pairs.table import Reading, check_finite, check_numbers, plain
+from niso.data.pairs.table import check_finite, check_numbers, plain
 from niso.data.photographs import EXTENSIONS, pictures_in
 from niso.errors import InputError
 from niso.files import write_atomically

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from niso.data.pairs.reader import Reader
+from niso.data.pairs.reading import Reading
 from niso.data.pairs.squares import check_memory, read_pictures
-from niso.data.pairs.table import FEWEST, VIEWS, Reader, Reading, Table
+from niso.data.pairs.table import FEWEST, VIEWS, Table
 from niso.data.photographs import passed_over, pictures_in
 from niso.errors import InputError
 from niso.files import digest_of_files

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from niso.data.pairs.reader import Reader
+from niso.data.pairs.reading import Reading
 from niso.data.pairs.squares import check_memory, check_usable, read_pictures
-from niso.data.pairs.table import FEWEST, Reader, Reading, Table, some_of
+from niso.data.pairs.table import FEWEST, Table, some_of
 from niso.data.photographs import crops, open_photograph, passed_over, pictures_in, shipped
 from niso.errors import InputError
 from niso.files import digest, digest_of_files

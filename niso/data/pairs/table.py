@@ -1,17 +1,14 @@
-"""What every reader gives: observations as arrays, and what is known of them."""
+"""Observations as arrays, and what is known of them: what every reader gives."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
-import tyro
 
-from niso.config import Strict, require
+from niso.data.pairs.reading import Reading
 from niso.errors import InputError, nearest
 
 Kind = Literal["images", "signals", "points"]
@@ -24,54 +21,6 @@ _ROWS = 4_096
 """Rows that are looked at together."""
 _MANY_CHANNELS = 16
 _OF_ROWS = ("group", "label", "source")
-
-
-@dataclass(frozen=True)
-class Reading(Strict):
-    """How DATA is read."""
-
-    kind: Literal["auto", "images", "signals", "points"] = "auto"
-    """What arrays hold, where their shape does not tell it."""
-    size: int | None = None
-    """Height and width that pictures and frames are resized to, in pixels; by default that of the preset."""
-    skip: int = 5
-    """Frames of a clip that are paired are at most so many apart."""
-    crops: int | None = None
-    """Random square crops that single pictures are cut into, in all; 0 takes each picture whole. By default 10,000
-    where there are fewer than 1,000 pictures without labels."""
-    transform: str | None = None
-    """What niso applies to single observations: shift, rotation, affine, homography, colour or elastic of images,
-    shift or warp (in time) of signals."""
-    in_memory: Annotated[bool, tyro.conf.Suppress] = False
-    """Whether a program gave the observations, see `niso.fit`: a run folder does not have them."""
-    memory: float = 4.0
-    """Gigabytes up to which pictures are kept in memory, and arrays on the device."""
-
-    def __post_init__(self) -> None:
-        require(self, "skip", "memory", positive=True)
-        require(self, "size", positive=True, least=2)
-        require(self, "crops")
-
-
-class Scaling(NamedTuple):
-    """How values become numbers of order one: (value − offset) / scale, a number each for every channel.
-
-    Attributes:
-        offset, scale: one number, or one a channel.
-    """
-
-    offset: tuple[float, ...]
-    scale: tuple[float, ...]
-
-
-BYTES = Scaling((127.5,), (127.5,))
-"""Of values 0 … 255 to −1 … 1."""
-_BRIGHT = 32
-"""Pictures in bytes have values as large; masks, labels and counts in bytes have not, and are scaled by their own."""
-_NARROW = {"images": 0.02, "signals": 0.2, "points": 0.2}
-"""Ranges of scaled values, but for a thousandth: where one is narrower, a few extreme values have made it so."""
-_LARGEST, _SMALLEST = float(np.finfo(np.float32).max), float(np.finfo(np.float32).tiny)
-"""Scaled values are float32, and so is what predictions are scaled back by."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,35 +72,6 @@ class Table:
     def channels(self) -> int:
         """Channels of an observation."""
         return self.shape[0] if self.kind == "images" else self.shape[-1]
-
-
-class Reader(ABC):
-    """Reads one kind of DATA. A new one is one file and one line in `READERS`."""
-
-    takes: ClassVar[str]
-    """What it reads, for messages."""
-    reads: ClassVar[frozenset[str]]
-    """Which of the settings `kind`, `size`, `skip` and `crops` it heeds."""
-
-    @classmethod
-    @abstractmethod
-    def fits(cls, path: Path, reading: Reading) -> bool:
-        """Whether it reads this path."""
-
-    @classmethod
-    @abstractmethod
-    def names(cls, path: Path, reading: Reading) -> set[str]:
-        """Which of the table's parts ("x", "tx", "ttx", "group", "label", "clip") are there, found without reading
-        them."""
-
-    @classmethod
-    @abstractmethod
-    def read(cls, path: Path, reading: Reading, size: int) -> Table:
-        """The observations; pictures resized to `size` where the reading asks for no other size.
-
-        Raises:
-            InputError: the data cannot be used, in one line.
-        """
 
 
 def make_table(name: str, columns: Mapping[str, Any], reading: Reading) -> Table:
@@ -293,85 +213,9 @@ def integers(name: str, key: str, values: np.ndarray) -> tuple[np.ndarray, tuple
     )
 
 
-def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
-    """How values are scaled: images to −1 … 1, all channels alike, from 0 … 255 where they are pictures in bytes and
-    else from their own range; others to mean 0 and deviation 1 of each channel.
-
-    Args:
-        rows: to train on; what is scaled depends on no others.
-
-    Raises:
-        InputError: values are too large to be scaled.
-    """
-    x = table.views["x"]
-    chosen = _sample(x, rows, _ROWS)
-    if table.kind == "images":
-        low, high = float(chosen.min()), float(chosen.max())
-        if x.dtype == np.uint8 and high >= _BRIGHT:
-            return BYTES
-        scaling = Scaling(((low + high) / 2,), ((high - low) / 2 or 1.0,))
-    else:
-        axes = tuple(range(chosen.ndim - 1))
-        lowest, highest = chosen.min(axes), chosen.max(axes)
-        with np.errstate(over="ignore", invalid="ignore"):  # which is refused below
-            _, power = np.frexp(np.maximum(abs(lowest), abs(highest)))  # squares of what is small would be 0
-            offset, deviation = chosen.mean(axes), np.ldexp(np.ldexp(chosen, -power).std(axes), power)
-        constant = (lowest == highest) | (deviation <= _rounding(x.dtype) * np.maximum(abs(lowest), abs(highest)))
-        scaling = Scaling(tuple(offset.tolist()), tuple(np.where(constant, 1.0, deviation).tolist()))
-    if not (np.abs(scaling) <= _LARGEST).all():
-        reached = np.abs(chosen).max()
-        raise InputError(f"{table.name}: values of x reach {reached:.0e}: bring them to smaller units")
-    if min(scaling.scale) < _SMALLEST:
-        raise InputError(
-            f"{table.name}: values of x differ by as little as {min(scaling.scale):.0e}: bring them to larger units"
-        )
-    return scaling
-
-
-def _rounding(dtype: np.dtype) -> float:
-    """Relative differences of values of a type that are no more than rounding."""
-    return 1e-6 if dtype.kind == "f" and dtype.itemsize <= 4 else 1e-13
-
-
-def extremes_of(table: Table, rows: np.ndarray, scaling: Scaling) -> str:
-    """That few values are so large that all others of a channel, or of images, are scaled to nearly one number; empty
-    where they are not."""
-    if scaling == BYTES:
-        return ""
-    values = table.views["x"]
-    x = _sample(values, rows, 256)
-    axes = None if table.kind == "images" else tuple(range(x.ndim - 1))
-    low = np.atleast_1d(np.percentile(x, 0.05, axes, method="higher"))  # without the extreme one of few
-    high = np.atleast_1d(np.percentile(x, 99.95, axes, method="lower"))
-    narrow = high - low > _rounding(values.dtype) * np.maximum(abs(low), abs(high))
-    narrow &= high - low < _NARROW[table.kind] * np.array(scaling.scale)
-    if not narrow.any():
-        return ""
-    channel = int(np.argmax(narrow))
-    where = f" of channel {channel}" if len(narrow) > 1 else ""
-    return (
-        f"nearly all values{where} are between {low[channel]:.3g} and {high[channel]:.3g}, and a few far off: clip or "
-        "remove those"
-    )
-
-
-def _sample(values: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:
-    """At most `count` of these rows, evenly spread from the first to the last."""
-    chosen = rows[np.linspace(0, len(rows) - 1, min(count, len(rows))).astype(int)]
-    return values[np.sort(chosen)].astype(np.float64)
-
-
 def some_of(names: Sequence[str]) -> str:
     """A few names, in words."""
     return ", ".join([*names[:3], *(["…"] if len(names) > 3 else [])])
-
-
-def range_of(table: Table, scaling: Scaling) -> tuple[float, float]:
-    """Smallest and largest value of all views, by which observations in other units are told from these."""
-    if scaling == BYTES:
-        return 0.0, 255.0
-    parts = [values[start : start + _ROWS] for values in table.views.values() for start in range(0, len(values), _ROWS)]
-    return min(float(part.min()) for part in parts), max(float(part.max()) for part in parts)
 
 
 def _geometry(name: str, key: str, arrays: Mapping[str, np.ndarray], x: np.ndarray, kind: Kind) -> np.ndarray | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from niso.data.pairs.sampling import PairData, Part
+from niso.data.pairs.sampling.data import PairData, Part
 from niso.data.pairs.table import some_of
 from niso.errors import InputError
 from niso.experiments.pairs.presets import Architecture, PairsConfig

@@ -21,9 +21,11 @@ from niso.config import parse
 from niso.data.pairs.arrays import ArrayReader
 from niso.data.pairs.find import find_reader
 from niso.data.pairs.pictures import PictureReader, shipped_photographs
-from niso.data.pairs.sampling import BATCH, PairData, Part, pair_data
+from niso.data.pairs.reader import Reader
+from niso.data.pairs.sampling.choose import pair_data
+from niso.data.pairs.sampling.data import BATCH, PairData, Part
 from niso.data.pairs.split import content
-from niso.data.pairs.table import Kind, Reader, Table
+from niso.data.pairs.table import Kind, Table
 from niso.data.pairs.transforms import composable
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from niso.config import Optimisation, Strict, require
-from niso.data.pairs.table import Reading
+from niso.data.pairs.reading import Reading
 from niso.losses import Norm
 
 Effort = Literal["quick", "standard", "large"]

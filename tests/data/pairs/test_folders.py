@@ -11,7 +11,7 @@ from niso.data.pairs.clips import ClipReader
 from niso.data.pairs.find import find_reader
 from niso.data.pairs.paired import PairedReader
 from niso.data.pairs.pictures import PictureReader
-from niso.data.pairs.table import Reading
+from niso.data.pairs.reading import Reading
 from niso.errors import InputError
 
 TURNED = Reading(transform="rotation")

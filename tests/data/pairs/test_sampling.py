@@ -11,9 +11,12 @@ from niso.data.pairs.clips import ClipReader
 from niso.data.pairs.find import find_reader
 from niso.data.pairs.paired import PairedReader
 from niso.data.pairs.pictures import PictureReader, shipped_photographs
-from niso.data.pairs.sampling import PARTS, as_tensor, pair_data, scaled, unscaled
+from niso.data.pairs.reading import Reading
+from niso.data.pairs.sampling.choose import pair_data
+from niso.data.pairs.sampling.data import PARTS
+from niso.data.pairs.scaling import as_tensor, scaled, unscaled
 from niso.data.pairs.split import content, split
-from niso.data.pairs.table import Reading, make_table
+from niso.data.pairs.table import make_table
 from niso.data.pairs.transforms import make_transformations
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError

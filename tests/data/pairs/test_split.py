@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from niso.data.pairs.reading import Reading
 from niso.data.pairs.split import split
-from niso.data.pairs.table import Reading, make_table
+from niso.data.pairs.table import make_table
 from niso.random import EVALUATION_SEED
 
 SHARES = ((0.1, 0.1), (0.2, 0.1), (0.05, 0.3))

@@ -10,7 +10,9 @@ from safetensors.numpy import save_file
 
 from niso.data.pairs.arrays import ArrayReader, columns_of
 from niso.data.pairs.find import find_reader
-from niso.data.pairs.table import Reading, extremes_of, make_table, range_of, scaling_of
+from niso.data.pairs.reading import Reading
+from niso.data.pairs.scaling import extremes_of, range_of, scaling_of
+from niso.data.pairs.table import make_table
 from niso.errors import InputError
 
 N = 16

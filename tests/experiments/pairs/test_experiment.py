@@ -9,9 +9,11 @@ import pytest
 import torch
 from PIL import Image
 
-from niso.data.pairs.sampling import PARTS, pair_data
+from niso.data.pairs.reading import Reading
+from niso.data.pairs.sampling.choose import pair_data
+from niso.data.pairs.sampling.data import PARTS
 from niso.data.pairs.split import split
-from niso.data.pairs.table import Reading, make_table
+from niso.data.pairs.table import make_table
 from niso.experiments.diagnosis import CHECKS, diagnose
 from niso.experiments.homnist.experiment import Homnist
 from niso.experiments.pairs.choice import moves_values

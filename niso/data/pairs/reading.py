@@ -1,0 +1,37 @@
+"""How DATA is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import tyro
+
+from niso.config import Strict, require
+
+
+@dataclass(frozen=True)
+class Reading(Strict):
+    """How DATA is read."""
+
+    kind: Literal["auto", "images", "signals", "points"] = "auto"
+    """What arrays hold, where their shape does not tell it."""
+    size: int | None = None
+    """Height and width that pictures and frames are resized to, in pixels; by default that of the preset."""
+    skip: int = 5
+    """Frames of a clip that are paired are at most so many apart."""
+    crops: int | None = None
+    """Random square crops that single pictures are cut into, in all; 0 takes each picture whole. By default 10,000
+    where there are fewer than 1,000 pictures without labels."""
+    transform: str | None = None
+    """What niso applies to single observations: shift, rotation, affine, homography, colour or elastic of images,
+    shift or warp (in time) of signals."""
+    in_memory: Annotated[bool, tyro.conf.Suppress] = False
+    """Whether a program gave the observations, see `niso.fit`: a run folder does not have them."""
+    memory: float = 4.0
+    """Gigabytes up to which pictures are kept in memory, and arrays on the device."""
+
+    def __post_init__(self) -> None:
+        require(self, "skip", "memory", positive=True)
+        require(self, "size", positive=True, least=2)
+        require(self, "crops")

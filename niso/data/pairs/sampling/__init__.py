@@ -1,0 +1,1 @@
+"""How pairs are drawn from observations: recorded ones, frames of clips, or those that niso makes itself."""

@@ -1,0 +1,40 @@
+"""Which pairs a table gives."""
+
+from __future__ import annotations
+
+import torch
+
+from niso.data.pairs.sampling.data import PairData
+from niso.data.pairs.sampling.frames import NeighbouringFrames
+from niso.data.pairs.sampling.recorded import RecordedPairs
+from niso.data.pairs.sampling.transformed import TransformedObservations
+from niso.data.pairs.split import split
+from niso.data.pairs.table import Table
+from niso.data.pairs.transforms import make_transformations
+from niso.errors import InputError
+
+
+def pair_data(
+    table: Table, transform: str | None, skip: int, validation: float, test: float, memory: float, device: torch.device
+) -> PairData:
+    """The pairs that a table gives: recorded ones, frames of clips, or those that niso makes itself.
+
+    Raises:
+        InputError: the table has single observations and no transformation is named, or one is named in vain; or it
+            cannot be cut into parts or scaled.
+    """
+    parts = split(table, validation, test)
+    if "tx" in table.views or table.clip is not None:
+        if transform is not None:
+            what = "has tx" if "tx" in table.views else "holds clips"
+            raise InputError(f"{table.name} {what}, which is paired as it is: leave --transform out")
+        if table.clip is None:
+            return RecordedPairs(table, parts, memory, device)
+        return NeighbouringFrames(table, parts, memory, device, skip)
+    if transform is None:
+        raise InputError(
+            f"{table.name} holds single observations: name a transformation that niso is to apply by --transform, or "
+            "give pairs (arrays x and tx, folders a/ and b/, or a folder for the frames of each clip)"
+        )
+    action = make_transformations(transform, table.kind, table.shape)
+    return TransformedObservations(table, parts, memory, device, action, transform)

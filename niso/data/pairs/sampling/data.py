@@ -1,0 +1,170 @@
+"""What an experiment knows of the user's data: observations as pairs, in parts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from niso.data.evenly import evenly
+from niso.data.pairs.scaling import Scaling, as_tensor, extremes_of, range_of, scaled, scaling_of
+from niso.data.pairs.split import Parts, fingerprint
+from niso.data.pairs.table import Table
+from niso.data.pairs.variation import Variation
+from niso.errors import InputError
+from niso.random import local_part
+
+Part = Literal["train", "validation", "test"]
+PARTS: tuple[Part, ...] = get_args(Part)
+BATCH = 256
+"""Observations that are given at once where nothing is trained."""
+
+
+class PairData(ABC):
+    """Observations of a table as pairs, in parts to train, validate and test on.
+
+    What it can give, it says by `views` and `grouped`; methods are chosen by these.
+
+    Args:
+        table: the observations.
+        parts: rows of each part.
+        memory: gigabytes up to which observations are kept on the device.
+        device: where they are used.
+
+    Attributes:
+        views: observations that an example has at most: 2 for pairs (ψ, Tψ), 3 for triplets.
+        grouped: whether several examples can share one T.
+        scaling: how values become numbers of order one; by the training part.
+        extremes: that a few values make all others nearly equal by that, see `extremes_of`; empty where they do not.
+        range: smallest and largest value of all observations, as the user has them.
+        fingerprint: a word for the rows and their parts, see `split.fingerprint`.
+
+    Raises:
+        InputError: values are too large to be scaled.
+    """
+
+    views: int = 2
+    grouped: bool = False
+    paired: str
+    """How pairs arise, in words."""
+
+    def __init__(self, table: Table, parts: Parts, memory: float, device: torch.device) -> None:
+        self.table, self.device = table, device
+        self.rows: dict[Part, Int[Tensor, " rows"]] = {
+            part: torch.from_numpy(np.ascontiguousarray(getattr(parts, part))) for part in PARTS
+        }
+        self.fingerprint = fingerprint(table, parts)
+        self.scaling: Scaling = scaling_of(table, parts.train)
+        self.extremes = extremes_of(table, parts.train, self.scaling)
+        self.note = "; ".join(filter(None, [table.note, parts.note, self.extremes]))
+        self.range = range_of(table, self.scaling)
+        self._resident: dict[str, Tensor] = {}
+        if sum(values.nbytes for values in table.views.values()) <= memory * 1e9:
+            self._resident = {key: as_tensor(values).to(device) for key, values in table.views.items()}
+
+    # What experiments call
+
+    @abstractmethod
+    def sample(self, size: int, views: int = 2, group: int = 1) -> tuple[Float[Tensor, "local ..."], ...]:
+        """Random examples to train on: this process's part of a batch of `size`, drawn by torch's global generator.
+
+        Args:
+            views: 2 for pairs, 3 for triplets; at most `self.views`.
+            group: so many consecutive examples share one T; more than 1 only where `self.grouped`.
+        """
+
+    @abstractmethod
+    def pairs(
+        self, part: Part, count: int, generator: torch.Generator
+    ) -> Iterator[tuple[Float[Tensor, "batch ..."], ...]]:
+        """Batches of at most `count` pairs of a part, each followed by another pair under the same T where any are."""
+
+    def examples(self, part: Part, count: int) -> Iterator[tuple[Float[Tensor, "batch ..."], Int[Tensor, " batch"]]]:
+        """Batches of at most `count` labelled observations as they are."""
+        for rows in self.spread(part, count).split(BATCH):
+            yield self.view("x", rows), self.labels(rows)
+
+    @abstractmethod
+    def transformed(
+        self, part: Part, count: int, generator: torch.Generator
+    ) -> Iterator[tuple[Float[Tensor, "batch ..."], Int[Tensor, " batch"]]]:
+        """The same observations transformed; nothing where labels do not survive."""
+
+    def sample_labelled(self, size: int) -> tuple[Float[Tensor, "local ..."], Int[Tensor, " local"]]:
+        """Random labelled observations to train an augmented head on, transformed where labels survive that."""
+        rows = self.draw(size)
+        return self.view("x", rows), self.labels(rows)
+
+    @property
+    def most_in_group(self) -> int:
+        """How many examples that share one T a group has by default, at most; 1 where none do."""
+        return self.largest_group
+
+    @property
+    def largest_group(self) -> int:
+        """The most examples to train on that can share one T; 1 where none do."""
+        return 1 << 30 if self.grouped else 1
+
+    # Rows
+
+    @property
+    def classes(self) -> int:
+        """Number of classes; 0 where there are no labels."""
+        return len(self.table.classes)
+
+    def lacking(self, part: Part) -> tuple[str, ...]:
+        """Names of the classes of which a part has no row."""
+        if self.table.label is None:
+            return ()
+        there = set(self.table.label[self.rows[part].numpy()].tolist())
+        return tuple(name for number, name in enumerate(self.table.classes) if number not in there)
+
+    def count(self, part: Part) -> int:
+        """Rows of a part."""
+        return len(self.rows[part])
+
+    def spread(self, part: Part, count: int) -> Int[Tensor, " rows"]:
+        """At most `count` rows of a part, at even distances."""
+        rows = self.rows[part]
+        return rows[evenly(count, len(rows))]
+
+    def vary(self, variation: Variation) -> None:
+        """Vary pictures that are trained on before T is applied.
+
+        Raises:
+            InputError: T is applied already, or these are not pictures.
+        """
+        raise InputError(
+            f"--variation is of pictures that niso transforms itself, not of {self.table.name}: set it to 0"
+        )
+
+    def labels(self, rows: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
+        """Classes of rows."""
+        assert self.table.label is not None
+        return self._sent(torch.from_numpy(self.table.label)[rows])
+
+    def view(self, name: str, rows: Int[Tensor, " rows"]) -> Float[Tensor, "rows ..."]:
+        """Observations of rows, scaled, on the device."""
+        if name in self._resident:
+            return self.scaled(self._resident[name][self._sent(rows)])
+        order = rows.argsort()  # of a file that is not in memory
+        values = as_tensor(self.table.views[name][rows[order].numpy()])
+        return self.scaled(self._sent(values[order.argsort()]))
+
+    def _sent(self, values: Tensor) -> Tensor:
+        """On the device; the host does not wait for what that still has to do."""
+        return values.to(self.device, non_blocking=self.device.type == "cuda")
+
+    def scaled(self, values: Tensor) -> Float[Tensor, "rows ..."]:
+        """Values as a user has them as numbers of order one."""
+        return scaled(values, self.scaling)
+
+    def draw(self, size: int) -> Int[Tensor, " local"]:
+        """Random rows to train on: this process's part."""
+        rows = self.rows["train"]
+        return rows[local_part(torch.randint(len(rows), (size,)))]

@@ -1,0 +1,66 @@
+"""Single observations, which niso transforms itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from niso.data.pairs.sampling.data import BATCH, PairData, Part
+from niso.data.pairs.split import Parts
+from niso.data.pairs.table import Table
+from niso.data.pairs.variation import Variation
+from niso.geometry.action import Transformations, composes, powers
+from niso.random import local_part
+
+
+class TransformedObservations(PairData):
+    """Single observations, and what niso makes of them by transformations that it draws."""
+
+    grouped = True
+
+    def __init__(
+        self, table: Table, parts: Parts, memory: float, device: torch.device, action: Transformations, name: str
+    ) -> None:
+        super().__init__(table, parts, memory, device)
+        self.action, self.paired = action, f"paired by {name}"
+        self._variation: Variation | None = None
+        self.views = 3 if composes(action) else 2
+
+    def vary(self, variation: Variation) -> None:
+        if self.table.kind != "images":
+            super().vary(variation)
+        self._variation = variation
+
+    def sample(self, size: int, views: int = 2, group: int = 1) -> tuple[Float[Tensor, "local ..."], ...]:
+        x = self.view("x", self.draw(size))
+        if self._variation is not None:
+            x = self._variation.draw(x, size)
+        t = local_part(self.action.sample(size // group)).repeat_interleave(group, dim=0)
+        return x, *(self.action.act(x, power) for power in powers(self.action, t, views - 1))
+
+    def sample_labelled(self, size: int) -> tuple[Float[Tensor, "local ..."], Int[Tensor, " local"]]:
+        rows = self.draw(size)
+        return self.action.act(self.view("x", rows), local_part(self.action.sample(size))), self.labels(rows)
+
+    def pairs(
+        self, part: Part, count: int, generator: torch.Generator
+    ) -> Iterator[tuple[Float[Tensor, "batch ..."], ...]]:
+        available = self.rows[part]
+        order = available[torch.randperm(len(available), generator=generator)]
+        index = torch.arange(count)
+        rows, others = order[index % len(order)], order[(index + 1) % len(order)]
+        drawn = self.action.sample(count, generator)
+        for here, there, t in zip(rows.split(BATCH), others.split(BATCH), drawn.split(BATCH), strict=True):
+            x, other = self.view("x", here), self.view("x", there)
+            yield x, self.action.act(x, t), other, self.action.act(other, t)
+
+    def transformed(
+        self, part: Part, count: int, generator: torch.Generator
+    ) -> Iterator[tuple[Float[Tensor, "batch ..."], Int[Tensor, " batch"]]]:
+        rows = self.spread(part, count)
+        drawn = self.action.sample(len(rows), generator)
+        for here, t in zip(rows.split(BATCH), drawn.split(BATCH), strict=True):
+            yield self.action.act(self.view("x", here), t), self.labels(here)

@@ -1,0 +1,161 @@
+"""How values become numbers of order one, and arrays tensors."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from niso.data.pairs.table import Table
+from niso.errors import InputError
+
+_ROWS = 4_096
+"""Rows that are looked at together."""
+_KEPT = (np.uint8, np.int16, np.int32, np.float32, np.float64)
+_WIDE = (torch.int32, torch.int64, torch.float64)
+"""Types whose values have more digits than float32 holds."""
+
+
+class Scaling(NamedTuple):
+    """How values become numbers of order one: (value − offset) / scale, a number each for every channel.
+
+    Attributes:
+        offset, scale: one number, or one a channel.
+    """
+
+    offset: tuple[float, ...]
+    scale: tuple[float, ...]
+
+
+BYTES = Scaling((127.5,), (127.5,))
+"""Of values 0 … 255 to −1 … 1."""
+_BRIGHT = 32
+"""Pictures in bytes have values as large; masks, labels and counts in bytes have not, and are scaled by their own."""
+_NARROW = {"images": 0.02, "signals": 0.2, "points": 0.2}
+"""Ranges of scaled values, but for a thousandth: where one is narrower, a few extreme values have made it so."""
+_LARGEST, _SMALLEST = float(np.finfo(np.float32).max), float(np.finfo(np.float32).tiny)
+"""Scaled values are float32, and so is what predictions are scaled back by."""
+
+
+def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
+    """How values are scaled: images to −1 … 1, all channels alike, from 0 … 255 where they are pictures in bytes and
+    else from their own range; others to mean 0 and deviation 1 of each channel.
+
+    Args:
+        rows: to train on; what is scaled depends on no others.
+
+    Raises:
+        InputError: values are too large to be scaled.
+    """
+    x = table.views["x"]
+    chosen = _sample(x, rows, _ROWS)
+    if table.kind == "images":
+        low, high = float(chosen.min()), float(chosen.max())
+        if x.dtype == np.uint8 and high >= _BRIGHT:
+            return BYTES
+        scaling = Scaling(((low + high) / 2,), ((high - low) / 2 or 1.0,))
+    else:
+        axes = tuple(range(chosen.ndim - 1))
+        lowest, highest = chosen.min(axes), chosen.max(axes)
+        with np.errstate(over="ignore", invalid="ignore"):  # which is refused below
+            _, power = np.frexp(np.maximum(abs(lowest), abs(highest)))  # squares of what is small would be 0
+            offset, deviation = chosen.mean(axes), np.ldexp(np.ldexp(chosen, -power).std(axes), power)
+        constant = (lowest == highest) | (deviation <= _rounding(x.dtype) * np.maximum(abs(lowest), abs(highest)))
+        scaling = Scaling(tuple(offset.tolist()), tuple(np.where(constant, 1.0, deviation).tolist()))
+    if not (np.abs(scaling) <= _LARGEST).all():
+        reached = np.abs(chosen).max()
+        raise InputError(f"{table.name}: values of x reach {reached:.0e}: bring them to smaller units")
+    if min(scaling.scale) < _SMALLEST:
+        raise InputError(
+            f"{table.name}: values of x differ by as little as {min(scaling.scale):.0e}: bring them to larger units"
+        )
+    return scaling
+
+
+def _rounding(dtype: np.dtype) -> float:
+    """Relative differences of values of a type that are no more than rounding."""
+    return 1e-6 if dtype.kind == "f" and dtype.itemsize <= 4 else 1e-13
+
+
+def extremes_of(table: Table, rows: np.ndarray, scaling: Scaling) -> str:
+    """That few values are so large that all others of a channel, or of images, are scaled to nearly one number; empty
+    where they are not."""
+    if scaling == BYTES:
+        return ""
+    values = table.views["x"]
+    x = _sample(values, rows, 256)
+    axes = None if table.kind == "images" else tuple(range(x.ndim - 1))
+    low = np.atleast_1d(np.percentile(x, 0.05, axes, method="higher"))  # without the extreme one of few
+    high = np.atleast_1d(np.percentile(x, 99.95, axes, method="lower"))
+    narrow = high - low > _rounding(values.dtype) * np.maximum(abs(low), abs(high))
+    narrow &= high - low < _NARROW[table.kind] * np.array(scaling.scale)
+    if not narrow.any():
+        return ""
+    channel = int(np.argmax(narrow))
+    where = f" of channel {channel}" if len(narrow) > 1 else ""
+    return (
+        f"nearly all values{where} are between {low[channel]:.3g} and {high[channel]:.3g}, and a few far off: clip or "
+        "remove those"
+    )
+
+
+def _sample(values: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:
+    """At most `count` of these rows, evenly spread from the first to the last."""
+    chosen = rows[np.linspace(0, len(rows) - 1, min(count, len(rows))).astype(int)]
+    return values[np.sort(chosen)].astype(np.float64)
+
+
+def range_of(table: Table, scaling: Scaling) -> tuple[float, float]:
+    """Smallest and largest value of all views, by which observations in other units are told from these."""
+    if scaling == BYTES:
+        return 0.0, 255.0
+    parts = [values[start : start + _ROWS] for values in table.views.values() for start in range(0, len(values), _ROWS)]
+    return min(float(part.min()) for part in parts), max(float(part.max()) for part in parts)
+
+
+def scaled(values: Tensor, scaling: Scaling) -> Tensor:
+    """(values − offset) / scale in float32."""
+    values = values.double() if values.dtype in _WIDE else values.float()
+    offset, scale = _tensors(scaling, values.dtype, values.device)
+    return ((values - offset) / scale).float()
+
+
+def unscaled(values: Tensor, scaling: Scaling) -> Tensor:
+    """Inverse of `scaled`."""
+    offset, scale = _tensors(scaling, values.dtype, values.device)
+    return values * scale + offset
+
+
+@lru_cache
+def _tensors(scaling: Scaling, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Offset and scale on a device. They are copied there once: the host waits for such a copy."""
+    with torch.inference_mode(False):  # whatever the first caller's mode
+        offset, scale = (torch.tensor(part, dtype=dtype, device=device) for part in scaling)
+    return offset, scale
+
+
+def as_tensor(values: np.ndarray) -> Tensor:
+    """An array of any real type as a tensor; types that torch lacks, and half precision, as floats that hold them.
+
+    Raises:
+        TypeError: the values are no real numbers.
+        ValueError: some are masked.
+    """
+    if np.ma.is_masked(values):
+        raise ValueError("some values are masked: fill them")
+    if values.dtype.kind not in "buif":
+        raise TypeError(f"values must be real numbers, not of type {values.dtype}")
+    native = values.dtype.newbyteorder("=")
+    values = np.ascontiguousarray(values, native)
+    forward = min(values.strides) >= 0  # along an axis of one value, NumPy calls any stride contiguous
+    kept = values.dtype in _KEPT and values.flags.writeable and forward
+    return torch.from_numpy(values if kept else values.astype(_kept(native), order="C"))
+
+
+def _kept(dtype: np.dtype) -> np.dtype:
+    if dtype in _KEPT:
+        return dtype
+    return np.dtype(np.float64 if dtype.itemsize > 4 or dtype == np.uint32 else np.float32)
