@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import save as serialize
 from torch import Tensor
 
+from niso.data.pairs.geometry import GEOMETRY
 from niso.data.pairs.observations import Observed, read_observations
 from niso.data.pairs.sampling.data import BATCH
 from niso.data.pairs.scaling import BYTES, Scaling, as_tensor, scaled, unscaled
@@ -94,6 +95,7 @@ class Fitted:
         """Of one observation."""
         self._channels_first = data["kind"] == "images"
         self._any_channels = bool(data.get("any_channels"))
+        self._geometry = {key: tuple(map(float, data[key])) for key in GEOMETRY if key in data}
         self._hides = getattr(settings.config, "confidence", "none") == "given"  # NaN are pixels that are not seen
         self.clip: float | None = data.get("clip")
         """Scaled values are clipped to ± this."""
@@ -215,7 +217,9 @@ class Fitted:
         Raises:
             InputError: they cannot be read, or are not what the model takes.
         """
-        read = read_observations(Path(path), self.shape, self.scaling == BYTES, self._channels_first, self._hides, view)
+        read = read_observations(
+            Path(path), self.shape, self.scaling == BYTES, self._channels_first, self._hides, view, self._geometry
+        )
         if not len(read.values):
             raise InputError(f"{path} holds no observations")
         try:

@@ -243,7 +243,7 @@ def commuting_map(
     """The classical functional map between two surfaces: C a ≈ b that nearly commutes with their Laplacians.
 
     The minimiser of ‖C a − b‖² + w ‖Λ′C − CΛ‖², row by row, with both terms relative to the size of a and of the
-    largest eigenvalue, in float64. Ovsjanikov et al., "Functional maps: a flexible representation of maps between
+    largest |eigenvalue|, in float64. Ovsjanikov et al., "Functional maps: a flexible representation of maps between
     shapes", 2012.
 
     Args:
@@ -269,7 +269,8 @@ def commuting_map(
     a, b, size = _scaled(a, b)
     eigenvalues, other_eigenvalues = eigenvalues.double(), other_eigenvalues.double()
     gram, mean = a @ a.mT, size[..., None]
-    largest = torch.maximum(eigenvalues.max(), other_eigenvalues.max()).clamp_min(torch.finfo(a.dtype).tiny)
+    both = torch.cat([eigenvalues, other_eigenvalues])
+    largest = both.abs().max().clamp_min(torch.finfo(a.dtype).tiny)  # Laplacians may be negative
     apart = ((other_eigenvalues[:, None] - eigenvalues[None, :]) / largest).square()
     identity = torch.eye(len(eigenvalues), dtype=a.dtype, device=a.device)
     regular = gram[..., None, :, :] + mean * (weight * torch.diag_embed(apart) + 1e-9 * identity)

@@ -102,6 +102,9 @@ WRONG = {
         'eigenvalues must be "cumulative", "sorted" or "shifted", not \'Sorted\''
     ),
     "fixed_spectrum(ball, 2.5)": "rank must be a whole number, not 2.5",
+    "fixed_spectrum(tuple(ball), 4)": "the mesh must be a Mesh, not tuple: Mesh(vertices, faces) makes one",
+    "project(field, *ball, 1j * ball.vertices)": "values at the vertices must be real",
+    "project(field, *ball, ball.vertices, 0)": "largest must be positive, got 0",
     "project(field, *ball, np.ones(42))": "values must be (vertices, channels) with 42 vertices, not (42,)",
     "project(field, *ball, np.ones((3, 1)))": "values must be (vertices, channels) with 42 vertices, not (3, 1)",
     "project(field, *ball, np.full((42, 1), np.nan))": "values at the vertices must be finite",

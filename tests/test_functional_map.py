@@ -283,6 +283,8 @@ def test_the_classical_map_recovers_a_diagonal_map_and_obeys_the_commutator():
     a = torch.randn(2, 6, 4).double()
     found = niso.commuting_map(a, signs[:, None] * a, values, values, weight=1.0)
     torch.testing.assert_close(found, torch.diag(signs).expand(2, 6, 6), atol=1e-4, rtol=0)
+    b = torch.randn(2, 6, 4).double()  # Laplacians are negative in some conventions
+    torch.testing.assert_close(niso.commuting_map(a, b, -values, -values), niso.commuting_map(a, b, values, values))
     full = torch.randn(6, 9).double()
     target = torch.randn(5, 6).double()
     close = niso.commuting_map(full, target @ full, values, values[:5], weight=1e-9)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy as np
 from PIL import Image
 
 from niso.data.pairs.arrays import ArrayReader, array_files, columns_of
+from niso.data.pairs.geometry import is_of, normalised
 from niso.data.pairs.paired import by_name, check_same_names
 from niso.data.pairs.pictures import classes_of
 from niso.data.pairs.reading import Reading
@@ -47,7 +48,13 @@ class Observed:
 
 
 def read_observations(
-    path: Path, shape: tuple[int, ...], of_bytes: bool, images: bool, hides: bool = False, view: str = "x"
+    path: Path,
+    shape: tuple[int, ...],
+    of_bytes: bool,
+    images: bool,
+    hides: bool = False,
+    view: str = "x",
+    geometry: Mapping[str, Sequence[float]] | None = None,
 ) -> Observed:
     """Observations for a model.
 
@@ -59,6 +66,7 @@ def read_observations(
         images: whether it takes images.
         hides: whether NaN stands for what is not seen.
         view: which of several arrays, x or tx.
+        geometry: sketches of the points and weights that the model was trained on.
 
     Raises:
         InputError: they cannot be read, or are not what the model takes; one line says why.
@@ -66,7 +74,7 @@ def read_observations(
     if not path.exists():
         raise InputError(f"{path} does not exist: give an array file, a picture, or a folder of pictures")
     if _of_arrays(path):
-        return _arrays(path, hides, view)
+        return _arrays(path, hides, view, geometry or {})
     files = [path] if path.suffix.lower() in EXTENSIONS else pictures_in(path) if path.is_dir() else []
     if not files:
         raise InputError(f"{path} holds no observations: give {', '.join(ARRAYS)}, a picture, or a folder of pictures")
@@ -101,7 +109,7 @@ def holds(path: Path, view: str) -> bool:
     return _of_arrays(path) and view in ArrayReader.names(path, Reading())
 
 
-def _arrays(path: Path, hides: bool, view: str) -> Observed:
+def _arrays(path: Path, hides: bool, view: str, geometry: Mapping[str, Sequence[float]]) -> Observed:
     arrays = columns_of(path)
     if view not in arrays:
         raise InputError(f"{path} has no {view}: name the observations {view}")
@@ -113,6 +121,12 @@ def _arrays(path: Path, hides: bool, view: str) -> Observed:
         check_finite(str(path), {view: values})
     elif values.dtype.kind == "f" and np.isinf(values).any():
         raise InputError(f"{path}: {view} holds infinite values: repair or remove them")
+    for key in geometry.keys() & arrays.keys():
+        given = plain(str(path), key, arrays[key])
+        check_numbers(str(path), key, given)
+        if not is_of(geometry[key], normalised(key, given)):
+            problem = f"{path}: {key} are not those that the model was trained on, or in another order"
+            raise InputError(f"{problem}: its functions are on those points alone; bring x to them and leave {key} out")
     label = plain(str(path), "label", arrays["label"]) if "label" in arrays else None
     if label is not None and (label.dtype == object or label.shape != (len(values),)):
         raise InputError(f"{path}: label must be one number or word for each of the {len(values)} observations")

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from niso.data.pairs.geometry import GEOMETRY, normalised
 from niso.data.pairs.reading import Reading
 from niso.errors import InputError, nearest
 
@@ -83,7 +84,7 @@ def make_table(name: str, columns: Mapping[str, Any], reading: Reading) -> Table
     Raises:
         InputError: they do not go together, or are not observations; one line says which and what to do.
     """
-    known = {*VIEWS, *_OF_ROWS, "points", "weights"}
+    known = {*VIEWS, *_OF_ROWS, *GEOMETRY}
     if unknown := [key for key in columns if key not in known]:
         raise InputError(f"{name} holds {unknown[0]!r}, which is not known{nearest(unknown[0], sorted(known))}")
     if "x" not in columns:
@@ -117,7 +118,7 @@ def make_table(name: str, columns: Mapping[str, Any], reading: Reading) -> Table
     label, classes = integers(name, "label", arrays["label"]) if "label" in arrays else (None, ())
     if label is not None and len(classes) < 2:
         raise InputError(f"{name}: all labels are {classes[0]}: give two classes or more, or leave label out")
-    points, weights = (_geometry(name, key, arrays, first, kind) for key in ("points", "weights"))
+    points, weights = (_geometry(name, key, arrays, first, kind) for key in GEOMETRY)
     if label is not None and len(classes) == len(first):
         raise InputError(f"{name}: every label occurs once: give classes of several observations, or leave label out")
     check_finite(name, views)
@@ -232,8 +233,4 @@ def _geometry(name: str, key: str, arrays: Mapping[str, np.ndarray], x: np.ndarr
         raise InputError(f"{name}: {key} is of functions on points (n, N, C): {problem}")
     if not np.isfinite(values).all() or (key == "weights" and (values <= 0).any()):
         raise InputError(f"{name}: {key} must be finite{' and positive' if key == 'weights' else ''}")
-    values = values.astype(np.float64)
-    if key == "weights":
-        values /= values.max()  # whose mean does not overflow
-        values /= values.mean()
-    return values
+    return normalised(key, values)

@@ -57,11 +57,11 @@ class Preparation(Strict):
     maps: Literal["own", "shared"] = "own"
     """Maps of the variants to the sphere: "own", each by its own flow; or "shared", that of the shape itself, centred
     anew, which is 30 times faster and related by Möbius transformations exactly."""
-    tolerance: float = 0.02
+    tolerance: float = good_map.USUAL.radius_error
     """Largest root mean square of a map's |x| / mean |x| − 1 at the end of the flow; worse maps are refused."""
-    flipped_area: float = 0.01
+    flipped_area: float = good_map.USUAL.flipped_area
     """Largest share of a mesh's area that its map may turn upside down, after repair; worse maps are refused."""
-    distortion: float = 20.0
+    distortion: float = good_map.USUAL.distortion
     """Largest mean quasi-conformal distortion of a map, after repair; 1 is conformal, 2 to 10 common where meshes have
     long thin triangles. Worse maps are refused."""
     seed: int = 0
@@ -140,7 +140,7 @@ def prepare_shape(source: Source, preparation: Preparation) -> tuple[Maps, Facts
     else:
         directions, facts = _computed_maps(source.name, mesh, preparation)
     height, width, layout = preparation.height, preparation.width, preparation.layout
-    images = [rasterise(d, mesh.faces, signature, height, width, layout).astype(np.float16) for d in directions]
+    images = [rasterise(d, mesh.faces, signature, height, width, layout) for d in directions]
     share = meshes.vertex_areas(mesh)
     kept = [recovered(image, d, signature, share, layout) for image, d in zip(images, directions, strict=True)]
     facts = {
@@ -153,7 +153,7 @@ def prepare_shape(source: Source, preparation: Preparation) -> tuple[Maps, Facts
         "square": (share @ signature**2).tolist(),
         "seconds": round(time.perf_counter() - start, 3),
     }
-    return np.stack(images), facts, Surface(mesh.vertices, mesh.faces, directions[0])
+    return np.stack(images).astype(np.float16), facts, Surface(mesh.vertices, mesh.faces, directions[0])
 
 
 def _read(source: Source) -> Mesh:

@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import io
+import json
 import zipfile
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -22,12 +23,12 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float16, Int
+from jaxtyping import Bool, Float, Float16, Int
 from torch import Tensor
 
 from niso.data.prepared import PARAMETERS, REFUSED, open_folder, read_json
 from niso.errors import InputError
-from niso.files import write_atomically, write_json
+from niso.files import digest, write_atomically, write_json
 from niso.geometry.domains.equirectangular import Layout
 from niso.random import step_seed
 
@@ -104,6 +105,15 @@ class PreparedShapes:
     def grid_r2(self, shape: int) -> list[float | None]:
         """What the grid keeps of one shape's signature, for each of its maps, see `geometry.mesh.raster.recovered`."""
         return list(read_json(self.folder / f"{self.names[shape]}.json")["grid_r2"])
+
+    def content(self) -> str:
+        """A word that changes where the files that a shape was prepared from do, or how it was prepared."""
+        parameters = read_json(self.folder / PARAMETERS)
+        parts = [{key: value for key, value in parameters.items() if key != "classes"}]
+        for name in self.names:
+            facts = read_json(self.folder / f"{name}.json")
+            parts.append({"name": name, "source": facts.get("digest", facts["mean"])})
+        return digest(*(json.dumps(part, sort_keys=True).encode() for part in parts))
 
     def moments(self, shape: int) -> tuple[Float[Tensor, " channels"], Float[Tensor, " channels"]]:
         """Mean and mean square of a shape's signature minus 1 over its surface, in float64."""
@@ -205,6 +215,24 @@ def statistics(
         torch.stack(moments).mean(0) for moments in zip(*map(shapes.moments, map(int, members)), strict=True)
     )
     return means, (squares - means.square()).clamp_min(0).sqrt()
+
+
+def told_apart(mean: Float[Tensor, " channels"], deviation: Float[Tensor, " channels"]) -> Bool[Tensor, " channels"]:
+    """Whether float16, in which maps are stored, tells the values of each channel apart.
+
+    Their deviation is then more than three times the distance of neighbouring numbers. At late times the signatures of
+    compact shapes vary by less: by exp(−λ₁ t), where λ₁ is as large as 8π (Hersch, 1970).
+    """
+    least = torch.finfo(torch.float16)
+    size = (mean.square() + deviation.square()).sqrt().clamp_min(least.tiny)
+    return ~(deviation <= 3 * least.eps * 2 ** size.log2().floor())  # NaN is refused elsewhere
+
+
+def flat_channels(told: Bool[Tensor, " channels"]) -> str:
+    """Which channels are not told apart, in words; empty where all are."""
+    numbers = (1 + (~told).nonzero()[:, 0]).tolist()
+    which = f"channel{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))} of {len(told)}"
+    return f"{which}: signatures have nearly one value, less apart than float16 holds" if numbers else ""
 
 
 def open_maps(folder: Path, name: str) -> Maps:

@@ -7,8 +7,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from niso.data.prepared import read_json
-from niso.data.shapes.prepared import prepared_names
+from niso.data.shapes.prepared import flat_channels, prepared_names, told_apart
 
 _POOR = 0.8  # R² of what the grid keeps, below which a finer one is advised
 _UNKNOWN = "–"  # of a distortion that is not finite, and of a signature that is constant
@@ -49,6 +51,8 @@ def table(folder: Path) -> list[str]:
     rows = [head, *(_row(label, members) for label, members in groups), _row("all", total)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
+    if flat := _flat(total):
+        lines.append(f"{flat}; an earlier --last-time keeps more")
     mean = _mean(_kept(total))
     if mean is not None and mean < _POOR:
         lines.append(
@@ -56,6 +60,13 @@ def table(folder: Path) -> list[str]:
             "a finer grid (--height, --width) keeps more"
         )
     return lines
+
+
+def _flat(shapes: Sequence[dict[str, Any]]) -> str:
+    mean, square = (
+        torch.tensor([facts[key] for facts in shapes], dtype=torch.float64).mean(0) for key in ("mean", "square")
+    )
+    return flat_channels(told_apart(mean, (square - mean.square()).clamp_min(0).sqrt()))
 
 
 def _row(label: str, members: Sequence[dict[str, Any]]) -> tuple[str, ...]:

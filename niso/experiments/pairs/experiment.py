@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from niso.config import parse
 from niso.data.pairs.arrays import ArrayReader
 from niso.data.pairs.find import find_reader
+from niso.data.pairs.geometry import GEOMETRY, sketch
 from niso.data.pairs.pictures import PictureReader, shipped_photographs
 from niso.data.pairs.reader import Reader
 from niso.data.pairs.sampling.choose import pair_data
@@ -240,6 +241,7 @@ class Pairs(Experiment):
     def facts(self) -> dict[str, Any]:
         """What was read, and all that was chosen: enough to build the same networks again without the data."""
         table, data = self.data.table, self.data
+        geometry = {key: values for key in GEOMETRY if (values := getattr(table, key)) is not None}
         return {
             "data": {
                 "name": Path(table.name).name,
@@ -248,6 +250,7 @@ class Pairs(Experiment):
                 "classes": list(table.classes),
                 "scaling": {name: list(values) for name, values in data.scaling._asdict().items()},
                 "range": list(data.range),
+                **{key: sketch(values) for key, values in geometry.items()},
                 **({"own_networks": True} if self.config.architecture == "own" else {}),
                 **{f"{part}_observations": data.count(part) for part in data.rows},
             },

@@ -162,6 +162,9 @@ class Shapes(Experiment):
             print(f"left out, with fewer than the {per_class} shapes a class that are needed: {few}", file=sys.stderr)
         self.split = split(self.shapes, config, self.seed)
         self.maps = ShapeMaps(self.shapes, self.split.train, config.clip, config.memory, self.device)
+        if self.maps.flat and process()[0] == 0:
+            remedy = "prepare the shapes with an earlier --last-time" if data_dir else "give an earlier last_time"
+            print(f"{self.maps.flat}; they are read as 0: {remedy}", file=sys.stderr)
         group = self.method.group if self.method.grouped else None
         self.sampling = ShapeSampling(config, self.seed, self.maps, self.split, group)
         check_batch(self.method, config.training.batch_size, config.training.accumulation)
@@ -188,7 +191,10 @@ class Shapes(Experiment):
         return unread | config.heads_unread("classifier" in cls.reads(method))
 
     def facts(self) -> dict[str, Any]:
-        """The maps; shapes that were trained, validated and tested on, class by class; classes with too few."""
+        """The maps; shapes that were trained, validated and tested on, class by class; classes with too few.
+
+        Shapes of niso's own are determined by the settings; how they are rounded depends on the machine.
+        """
         maps, shapes = self.maps, self.shapes
         parts = {
             f"{part}_shapes": [shapes.names[shape] for shape in members.tolist()]
@@ -202,7 +208,9 @@ class Shapes(Experiment):
             "clip": 1.0,
             "range": list(maps.extremes(self.split.train)),
         }
-        return {**parts, **({"classes_left_out": list(self.left_out)} if self.left_out else {}), "data": data}
+        left_out = {"classes_left_out": list(self.left_out)} if self.left_out else {}
+        content = {} if self.data_dir is None else {"content": shapes.content()}
+        return {**parts, **left_out, **content, "data": data}
 
     @classmethod
     def rebuild(

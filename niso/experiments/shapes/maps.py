@@ -11,7 +11,7 @@ from torch import Tensor
 
 from niso.data.shapes.embedded import cache_folder, embedded_shapes
 from niso.data.shapes.family import PLANS
-from niso.data.shapes.prepared import PreparedShapes, statistics
+from niso.data.shapes.prepared import PreparedShapes, flat_channels, statistics, told_apart
 from niso.data.workers import cores
 from niso.errors import InputError
 from niso.experiments.shapes.presets import ShapesConfig
@@ -56,8 +56,11 @@ class ShapeMaps:
         gigabytes: maps of all shapes up to this size are kept on the device, in half precision as they are stored;
             larger ones are read from the folder when they are asked for.
 
+    Attributes:
+        flat: which channels float16 does not tell the values of apart, in words: they are scaled to nearly 0.
+
     Raises:
-        InputError: a value that is not finite.
+        InputError: a value that is not finite, or all channels are flat.
     """
 
     def __init__(
@@ -69,9 +72,13 @@ class ShapeMaps:
         device: torch.device,
     ) -> None:
         self.shapes, self.device = shapes, device
-        mean, deviation = (part.float().to(device)[:, None, None] for part in statistics(shapes, members))
-        self.mean = mean
-        self.range = (clip * deviation).clamp_min(torch.finfo(torch.float32).tiny)
+        mean, deviation = statistics(shapes, members)
+        told = told_apart(mean, deviation)
+        self.flat = flat_channels(told)
+        if not told.any():
+            raise InputError(f"{shapes.folder}: the signatures of the shapes to train on have one value everywhere")
+        scale = (clip * deviation).where(told, 1.0)
+        self.mean, self.range = (part.float().to(device)[:, None, None] for part in (mean, scale))
         size = (len(shapes.names), shapes.variants, shapes.channels, shapes.height, shapes.width)
         self.resident: Tensor | None = None
         if 2 * math.prod(size) <= gigabytes * 1e9:

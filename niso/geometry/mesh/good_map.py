@@ -30,6 +30,9 @@ class Limits(NamedTuple):
     distortion: float
 
 
+USUAL = Limits(radius_error=0.02, flipped_area=0.01, distortion=20.0)
+
+
 class GoodMap(NamedTuple):
     """A map within the limits, centred by the mesh's areas.
 
@@ -44,7 +47,7 @@ class GoodMap(NamedTuple):
     repair: str
 
 
-def find(mesh: Mesh, limits: Limits) -> GoodMap:
+def find(mesh: Mesh, limits: Limits = USUAL) -> GoodMap:
     """The conformal map of a mesh: by the flow, then with its folds relaxed, then from a flow with Tutte's weights.
 
     Args:

@@ -11,6 +11,7 @@ from scipy.sparse import csc_array, csr_array, diags_array, eye_array
 from scipy.sparse.linalg import splu
 from torch import Tensor
 
+from niso.checks import check_number
 from niso.geometry.domains.domain import Sampling
 from niso.geometry.mesh.raster import interpolation
 from niso.spectrum import FieldSpectrum, Spectrum
@@ -18,6 +19,8 @@ from niso.spectrum import FieldSpectrum, Spectrum
 LARGEST = 0.08  # radians: a third of the finest detail that a field of a hundred eigenfunctions has
 _DEEPEST = 6  # a face is cut into 4⁶ at most: there are faces as large as a hemisphere
 _RIDGE = 1e-6  # share of the mean diagonal
+_OFF = 1e-3  # of a length: files in single precision keep 1e-7
+_UNCOVERED = 0.05  # share of the sphere, where faces lie upon each other or lack
 _NOTHING = 1e-12  # share of the mean area that a point of no area gets, as weights must be positive
 
 
@@ -67,10 +70,16 @@ def project(
         orthonormal: see `FieldSpectrum.at`.
 
     Raises:
-        ValueError: the field has not three coordinates, values are not (vertices, channels) or not finite, or there are
-            fewer points than eigenfunctions.
+        ValueError: the field has not three coordinates; directions are not of length 1, or faces do not cover the
+            sphere once; values are not (vertices, channels), not real or not finite; or there are fewer points than
+            eigenfunctions.
     """
     values = np.asarray(values)
+    _check_cover(directions, faces)
+    if largest is not None:
+        check_number("largest", largest, positive=True)
+    if np.iscomplexobj(values):
+        raise ValueError("values at the vertices must be real")
     if values.ndim != 2 or len(values) != len(directions):
         raise ValueError(f"values must be (vertices, channels) with {len(directions)} vertices, not {values.shape}")
     if not np.isfinite(values).all():
@@ -82,6 +91,15 @@ def project(
     spectrum = field.at(points, weights.to(unit) * unit, orthonormal)
     z = torch.from_numpy(np.asarray(known @ values)).to(spectrum.eigenfunctions)
     return MeshCoefficients(spectrum, spectrum.project(z))
+
+
+def _check_cover(directions: Float[np.ndarray, "vertices 3"], faces: Int[np.ndarray, "faces 3"]) -> None:
+    """ValueError unless triangles cover the unit sphere once."""
+    remedy = "map the mesh to the sphere, see niso.geometry.mesh.good_map.find"
+    if not np.allclose(np.linalg.norm(directions, axis=1), 1, atol=_OFF):
+        raise ValueError(f"directions must be of length 1: {remedy}")
+    if not abs(spherical_areas(directions[faces]).sum() / (4 * np.pi) - 1) < _UNCOVERED:
+        raise ValueError(f"faces must cover the sphere once: {remedy}")
 
 
 def carried(

@@ -55,6 +55,8 @@ def check_surface(mesh: Mesh, name: str = "the mesh") -> None:
 
 
 def _check(mesh: Mesh, name: str, closed: bool) -> None:
+    if not isinstance(mesh, Mesh):
+        raise TypeError(f"{name} must be a Mesh, not {type(mesh).__name__}: Mesh(vertices, faces) makes one")
     problem = _array_problem(mesh) or _shape_problem(mesh) or _surface_problem(mesh, closed)
     if problem:
         raise InputError(f"{name} {problem}")
@@ -65,8 +67,14 @@ def _array_problem(mesh: Mesh) -> str | None:
     if not (isinstance(vertices, np.ndarray) and isinstance(faces, np.ndarray)):
         kinds = f"{type(vertices).__name__} and {type(faces).__name__}"
         return f"has vertices and faces that are no NumPy arrays but {kinds}: convert them by numpy.asarray"
+    if vertices.dtype.kind not in "iuf":
+        return f"has vertices of {vertices.dtype}, no real numbers: convert them by vertices.real.astype(float)"
     if faces.dtype.kind not in "iu":
         return f"has faces of {faces.dtype}, no whole numbers: convert them by faces.astype(int)"
+    if vertices.ndim != 2 or vertices.shape[1] != 3:
+        return f"has vertices of shape {vertices.shape}, not (vertices, 3): give a flat one z = 0"
+    if faces.ndim != 2 or faces.shape[1] != 3:
+        return f"has faces of shape {faces.shape}, not (faces, 3): cut polygons into triangles"
     if len(vertices) == 0 or len(faces) == 0:
         return f"is empty: it has {len(vertices)} vertices and {len(faces)} faces"
     if bad := int((~np.isfinite(vertices)).any(1).sum()):

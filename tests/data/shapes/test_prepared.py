@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from niso.data.shapes import summary
 from niso.data.shapes.prepared import (
     FORMAT,
     PreparedShapes,
@@ -17,6 +18,7 @@ from niso.data.shapes.prepared import (
     prepared_names,
     split,
     statistics,
+    told_apart,
     write_shape,
 )
 from niso.errors import InputError
@@ -71,6 +73,26 @@ def test_what_was_written_is_read(folder: Path) -> None:
         np.testing.assert_array_equal(maps, random_maps(number))
         mean, square = shapes.moments(number)
         assert [mean.tolist(), square.tolist(), shapes.grid_r2(number)] == list(facts(number).values())
+
+
+@pytest.mark.parametrize("mean", [0.0, 1e-3, 24.0])
+def test_channels_are_told_apart_where_rounding_leaves_their_values(mean: float) -> None:
+    deviations = torch.logspace(-9, 0, 10, dtype=torch.float64)
+    values = mean + deviations * torch.randn(5_000, 10, generator=torch.Generator().manual_seed(0)).double()
+    error = (values.half().double() - values).square().mean(0).sqrt() / deviations
+    told = told_apart(torch.full_like(deviations, mean), deviations)
+    assert told[-1] and not told[0]
+    assert (error[told] < 0.15).all() and (error[~told] > 0.04).all()
+
+
+def test_the_table_names_channels_that_float16_does_not_hold(folder: Path) -> None:
+    quality = {"distortion": 1.0, "flipped_area": 0.0}
+    for seed, name in enumerate(NAMES):
+        values = surface(seed) * np.array([[1.0], [1e-9]])
+        moments = {"mean": values.mean(1).tolist(), "square": (values**2).mean(1).tolist()}
+        write_shape(folder, name, random_maps(seed), facts(seed) | moments | quality, MESH)
+    flat, *_ = summary.table(folder)[5:]
+    assert flat.startswith("channel 2 of 2: signatures have nearly one value") and "--last-time" in flat
 
 
 def test_the_layout_is_that_of_the_preparation(folder: Path) -> None:

@@ -156,7 +156,7 @@ def test_crops_are_varied_and_the_users_own_parts_are_not(run, niso, tmp_path):
     assert status == 0 and "in 4 classes (0, 1, 2, …)" in err and "variation" not in err
 
 
-def test_functions_on_points_start_from_their_weights_and_are_drawn(tmp_path, niso, drawn):
+def test_functions_on_points_start_from_their_weights_and_are_drawn(tmp_path, niso, refused, drawn):
     weights = np.arange(1.0, 21.0)
     places = np.random.default_rng(1).standard_normal((20, 2))
     data = arrays(tmp_path / "pairs.npz", 20, 2, points=places, weights=weights)
@@ -164,6 +164,21 @@ def test_functions_on_points_start_from_their_weights_and_are_drawn(tmp_path, ni
     assert status == 0 and "a perceptron at each point" in err
     assert (tmp_path / "run" / "figures" / "observations.png").exists()
     assert (tmp_path / "run" / "figures" / "eigenfunctions.png").exists()
+    # other functions are known to be on the same points, or not
+    x = np.load(data)["x"]
+    for name, others in {
+        "same": {"points": places.astype(np.float32), "weights": 3 * weights.astype(np.float32)},
+        "without": {},
+        "turned": {"points": places[:, ::-1]},
+        "fewer": {"points": places[1:]},
+        "order": {"weights": weights[::-1]},
+    }.items():
+        np.savez(tmp_path / f"{name}.npz", x=x, **others)
+        words = ["features", tmp_path / "run", tmp_path / f"{name}.npz", "--out", tmp_path / f"{name}-features.npz"]
+        if name in ("same", "without"):
+            assert niso(*words).status == 0
+        else:
+            assert "are not those that the model was trained on, or in another order" in refused(*words)
 
 
 def test_signals_are_drawn(tmp_path, niso, drawn):

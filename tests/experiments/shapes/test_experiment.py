@@ -287,7 +287,7 @@ def test_validation_shapes_are_training_shapes_that_nothing_trains_on(folder, me
     assert test == set(without.split.test.tolist())
     assert experiment.shapes.labels[experiment.split.validation].tolist() == [0, 1, 2]
     facts = experiment.facts()
-    assert {name: len(facts[name]) for name in facts if name != "data"} == {
+    assert {name: len(facts[name]) for name in facts if name.endswith("_shapes")} == {
         "train_shapes": 6,
         "validation_shapes": 3,
         "test_shapes": 3,
@@ -392,6 +392,40 @@ def test_figures_stand_in_reading_order(folder, drawn):
 )
 def test_figures_are_of_what_a_method_has(folder, method, names):
     assert [picture.name for picture in Shapes.draw(evaluated(make(folder, method)))] == names
+
+
+def test_channels_that_float16_does_not_hold_are_nothing(tmp_path, write_shapes, capsys):
+    own = write_shapes(tmp_path / "compact", CLASSES, SHAPES, channels=CHANNELS)
+    for path in own.glob("*/*.json"):
+        facts = json.loads(path.read_text())
+        path.write_text(json.dumps(facts | {key: [1e-18, *facts[key][1:]] for key in ("mean", "square")}))
+        maps = np.load(path.with_suffix(".npy"))
+        maps[:, 0] = np.float16(6e-8)  # the smallest number that it has
+        np.save(path.with_suffix(".npy"), maps)
+    experiment = make(own)
+    assert f"channel 1 of {CHANNELS}: signatures have nearly one value" in capsys.readouterr().err
+    maps = experiment.maps(torch.arange(4), torch.zeros(4, dtype=torch.long))
+    assert maps[:, 0].abs().max() < 1e-6 and (maps[:, 1:].std() > 0.1)
+    for path in own.glob("*/*.json"):
+        path.write_text(
+            json.dumps(json.loads(path.read_text()) | {"mean": [1.0] * CHANNELS, "square": [1.0] * CHANNELS})
+        )
+    with pytest.raises(InputError, match="have one value everywhere"):
+        make(own)
+
+
+def test_other_shapes_of_the_same_names_are_other_data(folder, tmp_path):
+    own = shutil.copytree(folder, tmp_path / "own")
+    known = [make(own).facts()["content"]]
+    assert known[0] == make(folder, seed=1).facts()["content"]
+    record = next(iter(sorted(own.glob("*/*.json"))))
+    for changed in ({"digest": "1"}, {"digest": "2"}):
+        record.write_text(json.dumps(json.loads(record.read_text()) | changed))
+        known.append(make(own).facts()["content"])
+    parameters = own / "parameters.json"
+    parameters.write_text(json.dumps(json.loads(parameters.read_text()) | {"radius": 0.5}))
+    known.append(make(own).facts()["content"])
+    assert len(set(known)) == 4
 
 
 def test_channels_are_clipped_and_scaled_by_the_training_shapes(folder):

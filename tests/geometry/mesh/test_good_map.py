@@ -5,12 +5,12 @@ import pytest
 
 from niso.errors import InputError
 from niso.geometry.mesh import good_map, spherical_map
-from niso.geometry.mesh.good_map import Limits
+from niso.geometry.mesh.good_map import USUAL
 from niso.geometry.mesh.relaxation import relaxed
 from niso.geometry.mesh.skeleton import Skeleton, surface
 from niso.geometry.mesh.surface import Mesh, icosphere, vertex_areas
 
-LIMITS = Limits(radius_error=0.02, flipped_area=0.01, distortion=20.0)
+LIMITS = USUAL
 
 
 def limbed(length: float) -> Mesh:

@@ -13,6 +13,7 @@ from niso.geometry.mesh.surface import Mesh, check, face_areas, icosphere, volum
 from niso.spectrum import FieldSpectrum
 
 BALL = icosphere(3)
+UPPER = BALL.faces[BALL.vertices[BALL.faces].mean(1)[:, 2] > 0]
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +96,20 @@ def test_remeshed_surfaces_are_closed_and_keep_coefficients(field, remesh):
     there = carried(BALL.vertices, BALL.faces, values, places, mesh.faces)
     assert difference(project(field, places, mesh.faces, there).coefficients, whole) < 0.003
     assert difference(project(field, places, mesh.faces, carry @ values).coefficients, whole) < 0.03
+
+
+@pytest.mark.parametrize(
+    ("places", "faces", "values", "largest", "message"),
+    [
+        (BALL.vertices * [1, 1, 2], BALL.faces, BALL.vertices, None, "directions must be of length 1: map the mesh"),
+        (BALL.vertices, UPPER, BALL.vertices, 0.1, "faces must cover the sphere once"),
+        (BALL.vertices, np.concatenate([BALL.faces] * 2), BALL.vertices, 0.1, "faces must cover the sphere once"),
+        (BALL.vertices, BALL.faces, BALL.vertices, 0.0, "largest must be positive, got 0.0"),
+    ],
+)
+def test_what_is_not_a_function_on_the_sphere_is_refused(field, places, faces, values, largest, message):
+    with pytest.raises(ValueError, match=message):
+        project(field, places, faces, values, largest)
 
 
 def test_constants_are_carried_as_they_are():
