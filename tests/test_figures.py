@@ -208,6 +208,25 @@ def test_drawing_leaves_matplotlib_as_it_was():
     assert dict(matplotlib.rcParams) == before
 
 
+def test_points_in_space_are_all_seen_once_those_behind_from_behind():
+    points = np.array([[0.0, 0, 1], [1, 0, 1], [0, 1, 1], [0, 0, -1], [1, 0, -1]])
+    values = np.arange(5.0)
+    figure = figures.point_rows([("f", values[None])], points)
+    places = np.asarray(figure.axes[0].collections[0].get_offsets())
+    np.testing.assert_allclose(places[:3], points[:3, :2])
+    assert (places[3:, 0] > 1).all() and places[3, 0] > places[4, 0]  # mirrored
+    flat = figures.point_rows([("f", values[None])], points[:, :2])
+    np.testing.assert_allclose(flat.axes[0].collections[0].get_offsets(), points[:, :2])
+    titles = [(str(number), values[None]) for number in range(5)]
+    panels(figures.point_rows(titles, points, across=2))
+
+
+@pytest.mark.parametrize(("values", "title"), [([1.0, 1.1], "1 cluster"), ([1.0, 1.1, 9.0], "2 clusters")])
+def test_clusters_are_counted(values, title):
+    (axes,) = panels(figures.cluster_plot(np.array(values)))
+    assert axes.get_title() == title
+
+
 def test_accuracy_by_strength_has_a_point_for_every_bin():
     curve = {"x": [0.5, 2.5], "y": [1.0, 0.5], "count": [4, 4], "x_label": "pixels", "y_label": "accuracy"}
     (axes,) = panels(figures.accuracy_by_strength(curve, 4 / 7, "57.14 % of 7 images"))

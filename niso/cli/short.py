@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -70,7 +71,7 @@ def of_experiment(kind: type[Experiment], preset: str, config: Any) -> str:
     lines = [
         f"usage: niso run {name} [--preset PRESET] [--SETTING VALUE …]",
         "",
-        *textwrap.wrap(kind.summary, WIDTH, max_lines=4, placeholder=" …"),
+        *_first_sentences(kind.summary),
         "",
         *_examples(kind.examples),
         "",
@@ -84,6 +85,16 @@ def of_experiment(kind: type[Experiment], preset: str, config: Any) -> str:
         f"`niso run {name} --help-all` lists every setting.",
     ]
     return "\n".join(lines)
+
+
+def _first_sentences(text: str) -> list[str]:
+    """As many whole sentences as four lines hold, and at least one."""
+    shown, *others = re.split(r"(?<=\.) ", text)
+    for sentence in others:
+        if len(textwrap.wrap(f"{shown} {sentence}", WIDTH)) > 4:
+            break
+        shown = f"{shown} {sentence}"
+    return textwrap.wrap(shown, WIDTH)
 
 
 def of_command(kind: type[Any], program: str) -> str:

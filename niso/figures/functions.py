@@ -11,6 +11,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from niso.errors import counted
 from niso.figures.curves import COLOURS
 from niso.figures.style import BLUE, DIVERGING, GREY, Array, as_numpy, largest, panels, styled, wrapped
 from niso.metrics import clusters
@@ -46,7 +47,9 @@ def point_rows(
     points: Float[Array, "_points _dimensions"],
     across: int | None = None,
 ) -> Figure:
-    """Functions on points as coloured dots at their first two coordinates, each scaled to its largest magnitude.
+    """Functions on points as coloured dots, each scaled to its largest magnitude.
+
+    Points in space are seen from both sides: those of the upper half from above (left), the others from below.
 
     Args:
         rows: titles and functions: a row each, or, with `across`, one function each, so many beside one another.
@@ -57,23 +60,33 @@ def point_rows(
     places = as_numpy(points)
     if not rows:
         raise ValueError("there are no functions to show")
+    places, sides = (_both_sides(places), 2) if places.shape[1] > 2 else (places, 1)
     if across is None:
-        count = min(8, max(len(values) for _, values in rows))
-        figure = Figure((1.25 * count + 1.2, 1.25 * len(rows)))
+        count = min(8 // sides, max(len(values) for _, values in rows))
+        figure = Figure((1.25 * count * sides + 1.2, 1.25 * len(rows)))
         cells = figure.subplots(len(rows), count, squeeze=False)
         for line, (title, functions) in zip(cells, rows, strict=True):
             for axes, function in zip(line, as_numpy(functions), strict=False):
                 _dots(axes, places, function)
             line[0].text(-0.1, 0.5, wrapped(title, 14), transform=line[0].transAxes, ha="right", va="center")
     else:
+        across = max(1, across // sides)
         down = math.ceil(len(rows) / across)
-        figure = Figure((1.4 * across, 1.5 * down))
+        figure = Figure((1.4 * across * sides, 1.5 * down))
         for axes, (title, functions) in zip(figure.subplots(down, across, squeeze=False).flat, rows, strict=False):
             _dots(axes, places, as_numpy(functions)[0])
             axes.set_title(title, fontsize=7)
     for axes in figure.axes:
         axes.axis("off")
     return figure
+
+
+def _both_sides(points: np.ndarray) -> np.ndarray:
+    """Places of points in space beside one another: those of the upper half, and the others as they are from below."""
+    x, y, z = points[:, :3].T
+    above = z >= (z.min() + z.max()) / 2
+    middle, width = (x.min() + x.max()) / 2, x.max() - x.min()
+    return np.stack([np.where(above, x, middle + 1.2 * width - (x - middle)), y], axis=1)
 
 
 def _dots(axes: Axes, places: np.ndarray, function: np.ndarray) -> None:
@@ -112,6 +125,6 @@ def cluster_plot(eigenvalues: Float[Array, " rank"]) -> Figure:
     figure, (axes,) = panels(6, 3)
     axes.scatter(range(len(values)), values, c=[COLOURS[label % len(COLOURS)] for label in labels], s=14)
     axes.set(xlabel="eigenfunction, by ascending eigenvalue", ylabel="learned eigenvalue λ")
-    axes.set_title(f"{labels.max() + 1} clusters")
+    axes.set_title(counted(int(labels.max()) + 1, "cluster"))
     axes.grid(True)
     return figure

@@ -74,6 +74,13 @@ def test_version(niso):
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_short_help_of_an_experiment_says_what_it_is_in_whole_sentences(niso, experiment):
+    _, about, *_ = niso("run", experiment, "--help").out.split("\n\n")
+    assert " ".join(about.split()) in EXPERIMENTS.find(experiment).summary
+    assert about.endswith(".") and len(about.splitlines()) <= 4
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_help_of_an_experiment_shows_its_settings(niso, experiment):
     status, out, _ = niso("run", experiment, "--help-all")
     assert status == 0

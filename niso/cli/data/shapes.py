@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -10,8 +12,9 @@ from tyro.conf import Positional, arg
 
 from niso.config import require
 from niso.data.shapes.family import write_family
-from niso.errors import InputError
+from niso.errors import InputError, Interrupted, counted
 from niso.files import check_place
+from niso.training.progress import Bar
 
 
 @dataclass(frozen=True)
@@ -52,5 +55,17 @@ class Options:
             problem = "is not a folder" if self.originals.exists() else "does not exist"
             raise InputError(f"--originals {self.originals} {problem}: give a folder of meshes")
         check_place(self.out, "OUT")
-        count = write_family(self.out, self.originals, self.per_class, self.seed, self.vertices, self.strength)
-        print(f"{count} shapes in {self.out}")
+        with ExitStack() as shown:
+            bar: Bar | None = None
+
+            def report(done: int, total: int) -> None:
+                nonlocal bar
+                bar = bar or shown.enter_context(Bar("make", total, 0, visible=True, unit="shapes"))
+                bar.show(done, {})
+
+            try:
+                made = self.per_class, self.seed, self.vertices, self.strength, report
+                count = write_family(self.out, self.originals, *made)
+            except KeyboardInterrupt:
+                raise Interrupted("interrupted; the same command makes them anew", signal.SIGINT) from None
+        print(f"{counted(count, 'shape')} in {self.out}")

@@ -60,7 +60,13 @@ def embedded_shapes(
         with locked(folder, wait=True):
             if not _complete(prepared, per_class * len(PLANS)):
                 made(0)
-                write_family(folder / "meshes", per_class=per_class, seed=_SEED, vertices=vertices, report=made)
+                write_family(
+                    folder / "meshes",
+                    per_class=per_class,
+                    seed=_SEED,
+                    vertices=vertices,
+                    report=lambda done, _: made(done),
+                )
                 prepare_folder(find_sources(folder / "meshes"), prepared, preparation, workers, report)
     return open_shapes(prepared)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from niso.data.shapes.sources import SUFFIXES
+from niso.data.shapes.sources import SUFFIXES, UNREAD, refuse_unread
 from niso.errors import InputError
 from niso.files import files_below
 from niso.geometry.mesh import surface as meshes
@@ -172,7 +172,7 @@ def write_family(
     seed: int = 0,
     vertices: int = 2000,
     strength: float | None = None,
-    report: Callable[[int], None] = lambda count: None,
+    report: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
     """Write shapes as .off files in a folder for each class, replacing existing files. Returns their number.
 
@@ -182,7 +182,7 @@ def write_family(
         vertices: approximate number, for embedded classes.
         strength: of the deformations, see `geometry.mesh.deformation`; by default EMBEDDED_STRENGTH or
             DEFORMED_STRENGTH.
-        report: called after each shape with the number of shapes so far.
+        report: called after each shape with the number of shapes so far, and of all.
 
     Raises:
         InputError: there are no originals, one is not closed or of genus 0, or the folder cannot be written to.
@@ -192,6 +192,7 @@ def write_family(
         classes = {name: partial(shape, name, seed=seed, vertices=vertices, strength=strength) for name in PLANS}
     else:
         strength = DEFORMED_STRENGTH if strength is None else strength
+        refuse_unread(files_below(originals, UNREAD))
         files = files_below(originals, SUFFIXES)
         if not files:
             raise InputError(f"{originals} holds no meshes: give a folder of {', '.join(SUFFIXES)} files")
@@ -206,7 +207,7 @@ def write_family(
         for place, (name, make) in enumerate(classes.items()):
             for number in range(per_class):
                 write_off(out / name / f"{name}_{number:03d}.off", make(number=number))
-                report(place * per_class + number + 1)
+                report(place * per_class + number + 1, len(planned))
     except OSError as error:
         raise InputError(f"cannot write to {out} ({error.strerror}): free space or choose another folder") from error
     return len(classes) * per_class

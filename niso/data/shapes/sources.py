@@ -43,6 +43,15 @@ class Source(NamedTuple):
         return digest.hexdigest()
 
 
+def refuse_unread(files: Sequence[Path]) -> None:
+    """InputError where there are any of these files, whose format is not read."""
+    if files:
+        raise InputError(
+            f"{files[0]} is of a format that is not read{f', and {len(files) - 1} more are' if files[1:] else ''}: "
+            f"convert it to one of {', '.join(SUFFIXES)}, or move it away"
+        )
+
+
 def find_sources(given: Path, labels: Path | None = None, leave_out: Sequence[str] = ()) -> list[Source]:
     """All shapes of a folder or a table, sorted by name.
 
@@ -80,11 +89,7 @@ def find_sources(given: Path, labels: Path | None = None, leave_out: Sequence[st
         read = {path.with_suffix("") for _, path in named}
         meshes = files_below(root, (*SUFFIXES, *UNREAD))
         lost = [path for path in meshes if path.suffix.lower() in UNREAD and path.with_suffix("") not in read]
-        if lost:
-            raise InputError(
-                f"{lost[0]} is of a format that is not read{f', and {len(lost) - 1} more are' if lost[1:] else ''}: "
-                f"convert it to one of {', '.join(SUFFIXES)}, or move it away"
-            )
+        refuse_unread(lost)
         outside = [path for path in meshes if path.suffix.lower() in SUFFIXES and path.parent.parent != root]
         if named and outside:
             raise InputError(

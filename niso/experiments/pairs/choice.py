@@ -10,7 +10,7 @@ import torch
 
 from niso.data.pairs.sampling.data import PairData, Part
 from niso.data.pairs.table import some_of
-from niso.errors import InputError
+from niso.errors import InputError, counted
 from niso.experiments.pairs.presets import Architecture, PairsConfig
 from niso.experiments.pairs.recipes import Chosen, recipe
 from niso.methods import METHODS
@@ -89,11 +89,14 @@ def said(chosen: Chosen, data: PairData, points: int, method: str) -> str:
     """What was chosen, in one line."""
     table = data.table
     size = "×".join(map(str, table.shape))
+    what = f"{table.kind} of {size}"
+    if table.kind == "points":
+        what = f"functions of {counted(table.channels, 'channel')} on {counted(table.shape[0], 'point')}"
     drawn = ", ".join(f"{data.count(part)} {word}" for part, word in _PARTS)
     classes = f" in {len(table.classes)} classes ({some_of(table.classes)})" if table.classes else ""
     varied = f"mirrored, turned and recoloured (variation {chosen.variation:g})" if chosen.variation else ""
     words = [
-        f"{len(table):,} {table.kind} of {size}{classes} ({drawn}), {data.paired}",
+        f"{len(table):,} {what}{classes} ({drawn}), {data.paired}",
         f"{_NETWORKS[chosen.architecture]}, {points} latent points, {chosen.latent_channels} channels",
         f"rank {chosen.rank}",
         f"method {method}{f' in groups of {chosen.group}' if METHODS.find(method).grouped else ''}",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from jaxtyping import Float
+from torch import Tensor
+
 from niso import figures
 from niso.experiments import map_figures
 from niso.experiments.pairs.experiment import PairsResult
@@ -17,8 +20,13 @@ def transported(result: PairsResult) -> Picture:
     words = f"{caption} {map_figures.rows_of(result.pairs)}"
     if result.shown.points is not None and result.shown.points.shape[1] > 1:
         drawn = figures.point_rows([(title, values[..., 0]) for title, values in rows], result.shown.points)
-        return Picture("observations", f"{words} The first channel is shown.", drawn)
+        return Picture("observations", f"{words} The first channel is shown.{_sides(result.shown.points)}", drawn)
     return Picture("observations", words, figures.signal_rows(rows))
+
+
+def _sides(points: Float[Tensor, "points dimensions"]) -> str:
+    """How points in space are drawn; empty for those of a plane."""
+    return " Points of the upper half are seen from +z (left), the others from −z." if points.shape[1] > 2 else ""
 
 
 def eigenfunctions(result: PairsResult) -> list[Picture]:
@@ -36,7 +44,8 @@ def eigenfunctions(result: PairsResult) -> list[Picture]:
                 spectrum.eigenvalues[:count].tolist(), spectrum.eigenfunctions.mT[:count], strict=True
             )
         ]
-        return [Picture("eigenfunctions", caption, figures.point_rows(titles, shown.points, across=6))]
+        drawn = figures.point_rows(titles, shown.points, across=6)
+        return [Picture("eigenfunctions", f"{caption}{_sides(shown.points)}", drawn)]
     if min(shown.latent_grid) == 1:
         drawn = figures.eigenfunction_lines(spectrum.eigenfunctions, spectrum.eigenvalues)
         return [Picture("eigenfunctions", caption, drawn)]

@@ -8,6 +8,7 @@ meet, misplaces OBJ corners that count backwards, and drops what a truncated tex
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -113,9 +114,9 @@ def _take(lines: Iterator[list[str]], count: int, what: str) -> Rows:
 
 
 def _read_obj(content: bytes) -> tuple[Rows, Rows]:
-    """Corners are counted from 1, or backwards from the last vertex so far."""
+    """Corners are counted from 1, or backwards from the last vertex so far. A backslash continues a line."""
     points, polygons = Rows(), Rows()
-    for words in _lines(content):
+    for words in _lines(re.sub(rb"\\\r?\n", b" ", content)):
         if words[0] == "v":
             points.append(words[1:])
         elif words[0] == "f":

@@ -80,7 +80,7 @@ def eigenpairs(operator: Laplacian, rank: int) -> Eigenpairs:
     """
     count, rank = len(operator.mass), check_count("rank", rank)
     if not 1 <= rank < count:
-        raise InputError(f"{rank} eigenpairs cannot be taken from {count} vertices; use a finer mesh or a smaller rank")
+        raise InputError(f"{rank} eigenpairs cannot be taken from {count} vertices: take fewer, or a finer mesh")
     root = operator.mass**-0.5
     scaling = diags_array(root)
     symmetric = csc_array(scaling @ operator.stiffness @ scaling)

@@ -69,7 +69,8 @@ def test_embedded_classes(niso, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     from niso.data.shapes import family as shape_family
 
     monkeypatch.setattr(shape_family, "PLANS", {"dumbbell": shape_family.PLANS["dumbbell"]})
-    assert niso("data", "shapes", tmp_path / "made", "--per-class", "1", "--vertices", "300")[0] == 0
+    status, out, err = niso("data", "shapes", tmp_path / "made", "--per-class", "1", "--vertices", "300")
+    assert (status, out) == (0, f"1 shape in {tmp_path / 'made'}\n") and "make 1/1" in err
     assert (tmp_path / "made/dumbbell/dumbbell_000.off").read_text().startswith("OFF\n300 596 0\n")
 
 
@@ -141,10 +142,15 @@ def test_a_full_disk(refused, given: Path, tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_interrupted(niso, given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from niso.data.shapes import family
     from niso.data.shapes import preparation as shape_folder
 
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
+
+    monkeypatch.setattr(family, "shape", interrupt)
+    status, _, err = niso("data", "shapes", tmp_path / "made")
+    assert status == 130 and "interrupted; the same command makes them anew" in err
 
     monkeypatch.setattr(shape_folder, "prepare_shape", interrupt)
     status, _, err = niso("data", "prepare", "shapes", given, tmp_path / "out", *TINY)

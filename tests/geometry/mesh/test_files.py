@@ -74,6 +74,14 @@ def test_obj_counts_back_from_the_last_vertex(tmp_path):
     np.testing.assert_array_equal(read_mesh(written(tmp_path, "a.obj", lines)).faces, [[0, 1, 2], [0, 1, 3]])
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_lines_of_obj_are_continued(tmp_path, end):
+    lines = end.join(["v 0 0 0", "v 1 \\", " 0 0", "v 0 1 0", "f 1 2\\", "3", ""])
+    mesh = read_mesh(written(tmp_path, "a.obj", lines))
+    np.testing.assert_array_equal(mesh.faces, [[0, 1, 2]])
+    np.testing.assert_array_equal(mesh.vertices[1], [1, 0, 0])
+
+
 @pytest.mark.parametrize("kind", ["normals", "texture", "materials"])
 def test_seams_do_not_tear_a_surface_apart(tmp_path, kind):
     """Every corner has its own normal or place in the texture, every other face its own material."""

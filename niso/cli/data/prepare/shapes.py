@@ -55,5 +55,6 @@ class Options(Preparing):
         sources = find_sources(self.source, self.labels, self.leave_out)
         work = partial(prepare_folder, sources, self.out, self.preparation, self.workers)
         status = self.prepare_all(work, len(sources), "shapes", lambda name: summary.line(self.out, name))
-        print("\n".join(summary.table(self.out)))
+        for line in summary.table(self.out):
+            print(line)
         return status
