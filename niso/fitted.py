@@ -21,7 +21,7 @@ from niso.data.pairs.sampling.data import BATCH
 from niso.data.pairs.scaling import BYTES, Scaling, as_tensor, scaled, unscaled
 from niso.errors import InputError
 from niso.experiments.diagnosis import Finding
-from niso.experiments.saved import CONFIG, FORMAT, MODEL, REBUILT
+from niso.experiments.saved import CONFIG, FORMAT, MODEL, REBUILT, plain_name
 from niso.experiments.settings import Settings
 from niso.files import write_atomically, write_new
 from niso.hub import SCHEME, repository
@@ -266,7 +266,8 @@ class Fitted:
             "facts": self.facts,
             "metrics": self.metrics,
         }
-        model = {f"{self._head.prefix}{name}": tensor for name, tensor in self.method.model.state_dict().items()}
+        named = {plain_name(name): tensor for name, tensor in self.method.model.state_dict().items()}
+        model = {f"{self._head.prefix}{name}": tensor for name, tensor in named.items()}
         tensors = {
             name: _halved(tensor) if half and "spectrum" not in name.split(".") else tensor
             for name, tensor in (model | dict(self._head.tensors)).items()

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from niso.errors import CheckpointError, InputError, nearest
 from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Own
-from niso.experiments.saved import CONFIG, MODEL, is_saved, read_saved
+from niso.experiments.saved import CONFIG, MODEL, is_saved, plain_name, read_saved
 from niso.experiments.settings import Settings
 from niso.files import in_shell
 from niso.fitted import Fitted, Head
@@ -159,7 +159,9 @@ def _check_tensor(weights: Path, name: str, expected: Tensor, given: Tensor) -> 
 
 def _restore(weights: Path, tensors: dict[str, Tensor], method: Method, remedy: str) -> Head:
     """Load the weights of a method's model, in their precision, from those of whatever holds it; what else it holds."""
-    expected = method.model.state_dict(keep_vars=True)
+    names = {plain_name(name): name for name in method.model.state_dict()}
+    tensors = {plain_name(key): tensor for key, tensor in tensors.items()}
+    expected = {plain_name(name): tensor for name, tensor in method.model.state_dict(keep_vars=True).items()}
     last = next(reversed(expected), "")
     prefixes = [key.removesuffix(last) for key in tensors if key.endswith(last)]
     prefix = next((p for p in prefixes if all(f"{p}{name}" in tensors for name in expected)), None)
@@ -168,6 +170,7 @@ def _restore(weights: Path, tensors: dict[str, Tensor], method: Method, remedy: 
     for name, tensor in expected.items():
         _check_tensor(weights, name, tensor, tensors[f"{prefix}{name}"])
         tensor.data = tensor.data.to(tensors[f"{prefix}{name}"].dtype)
-    held = {f"model.{key.removeprefix(prefix)}": value for key, value in tensors.items() if key.startswith(prefix)}
+    inner = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
+    held = {f"model.{names.get(name, name)}": value for name, value in inner.items()}
     checkpoint.restore_weights(weights, held, method.model, remedy)
     return Head(prefix, {key: value for key, value in tensors.items() if not key.startswith(prefix)})

@@ -21,7 +21,22 @@ class Registry(dict[str, str], Generic[T]):
 
     def __init__(self, kind: str, entries: Mapping[str, str]) -> None:
         super().__init__(entries)
-        self.kind = kind
+        self.kind, self._own = kind, frozenset(entries)
+
+    def __setitem__(self, name: str, where: object) -> None:
+        """Add an entry.
+
+        Raises:
+            TypeError: it is no full name, "module.Name"; a class or function itself is none.
+        """
+        if not isinstance(where, str) or not all(where.rpartition(".")):
+            raise TypeError(f'{self.kind} {name!r} needs a full name, "module.Name", not {where!r}')
+        super().__setitem__(name, where)
+
+    @property
+    def added(self) -> frozenset[str]:
+        """Names that a program has added: other processes do not know them."""
+        return frozenset(self) - self._own
 
     def find(self, name: str) -> T:
         """The thing of this name.

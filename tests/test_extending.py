@@ -4,10 +4,12 @@ Everything between two lines of dashes would be such a file; a test counts its l
 """
 
 import inspect
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from matplotlib.figure import Figure
@@ -194,3 +196,83 @@ def test_each_is_under_forty_lines():
     assert list(parts) == ["a data set", "an action", "a method", "an experiment", "a figure"]
     lines = {name: sum(bool(line.strip()) for line in part.splitlines()[1:]) for name, part in parts.items()}
     assert max(lines.values()) < 40, lines
+
+
+# Mistakes
+
+
+def fails(niso, words, error, message):
+    """What the user's own code does wrong is shown with the place, and said in a line that tells what is right."""
+    with pytest.raises(error, match=message):
+        niso("run", "toy", *words)
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize(
+    ("terms", "message"),
+    [
+        ({"total": torch.zeros(())}, r'an objective gives a mapping with "loss" in it, not one of total'),
+        (torch.zeros(()), r'an objective gives a mapping with "loss" in it, not a tensor \(\)'),
+        (None, r'an objective gives a mapping with "loss" in it, not None'),
+        ({"loss": torch.zeros(2)}, r"an objective gives a scalar tensor for each term, not a tensor \(2,\) for 'loss'"),
+        ({"loss": torch.zeros(()), "note": 3.0}, "a scalar tensor for each term, not 3.0 for 'note'"),
+    ],
+)
+def test_losses_of_another_form_are_named(niso, tmp_path, monkeypatch, terms, message):
+    monkeypatch.setattr(Linear, "forward", lambda *_: terms)
+    words = "--method", "least-squares", "--speed", "exact", "--out", tmp_path / "run"
+    fails(niso, words, TypeError, message)
+
+
+@pytest.mark.usefixtures("registered", "drawn")
+def test_phases_have_names_of_their_own_and_are_one_or_more(niso, tmp_path, monkeypatch):
+    phases = Toy.phases
+    monkeypatch.setattr(Toy, "phases", lambda self: [*phases(self), *phases(self)])
+    fails(niso, ["--out", tmp_path / "two"], ValueError, "toy has two phases 'pretrain': each needs a name of its own")
+    monkeypatch.setattr(Toy, "phases", lambda self: [])
+    fails(niso, ["--out", tmp_path / "none"], ValueError, "toy has no phases")
+    monkeypatch.setattr(Toy, "phases", lambda self: list(phases(self)))
+    assert niso("run", "toy", "--out", tmp_path / "list").status == 0
+
+
+@pytest.mark.usefixtures("registered", "drawn")
+def test_metrics_that_are_not_described_are_kept_with_a_word_and_are_numbers(niso, tmp_path, monkeypatch):
+    result = Result({})  # its own numbers, of any type
+    result.metrics.update({"own": np.float32(1.5), "whole": torch.tensor(2)})
+    monkeypatch.setattr(Toy, "evaluate", lambda self: result)
+    status, _, err = niso("run", "toy", "--out", tmp_path / "run")
+    assert status == 0 and "toy does not describe own, whole: metrics.json has them, reports do not" in err
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert (metrics["own"], metrics["whole"], metrics["steps"]) == (1.5, 2.0, 3)
+    result.metrics["own"] = torch.zeros(2)
+    fails(niso, ["--out", tmp_path / "vector"], TypeError, r"metric 'own' is tensor\(\[0., 0.\]\): give a number")
+
+
+@pytest.mark.usefixtures("registered", "drawn")
+def test_a_figure_that_fails_does_not_cost_the_metrics(niso, tmp_path, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.FIGURES", (lambda result: result.metrics["no such"],))
+    fails(niso, ["--out", tmp_path / "run"], KeyError, "no such")
+    assert "equivariance_error" in json.loads((tmp_path / "run" / "metrics.json").read_text())
+
+
+@pytest.mark.usefixtures("registered")
+def test_errors_of_the_users_own_code_are_not_those_of_the_disk(niso, tmp_path, monkeypatch):
+    def sample(self, step):
+        raise ConnectionError("the camera does not answer")
+
+    monkeypatch.setattr(Toy, "sample", sample)
+    fails(niso, ["--out", tmp_path / "run"], ConnectionError, "the camera does not answer")
+
+
+class Heir(Toy):
+    """Has the name of its parent."""
+
+
+@pytest.mark.usefixtures("registered")
+def test_names_are_refused_that_are_another_experiments_or_unknown_elsewhere(refused, tmp_path, monkeypatch):
+    monkeypatch.setitem(EXPERIMENTS, "heir", f"{__name__}.Heir")
+    assert "Heir has name = 'toy': give it this name" in refused("run", "heir", "--out", tmp_path / "run")
+    words = ["--out", tmp_path / "sweep", "--seeds", 2, "--parallel", 2]
+    assert "do not know the experiment toy of your program" in refused("run", "toy", *words)
+    words = ["--method", "least-squares", *words]
+    assert "do not know the method least-squares" in refused("run", "homnist", *words)

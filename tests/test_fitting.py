@@ -105,10 +105,33 @@ def test_modules_of_the_user():
     with pytest.raises(InputError, match="latent_channels has no effect, leave it out: the networks are your own"):
         niso.fit(x, tx, encoder=encoder, decoder=decoder, **FEW, latent_channels=4)
     with pytest.raises(InputError, match="the networks do not take observations"):
+        niso.fit(x, tx, encoder=nn.Linear(3, 6).train(), decoder=decoder, **FEW)
+    with pytest.raises(InputError, match=r"weights of torch.float64, observations are float32: give both .* by .float"):
         niso.fit(x, tx, encoder=encoder.double().train(), decoder=decoder.double(), **FEW)
     assert encoder.training
     with pytest.raises(InputError, match="give both"):
         niso.fit(x, tx, encoder=encoder, **FEW)
+
+
+class Compiled(nn.Module):
+    """With names of weights as `torch.compile` gives them, which takes seconds to import."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self._orig_mod = module
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self._orig_mod(x)
+
+
+def test_compiled_modules_are_saved_and_loaded_as_what_they_were(tmp_path):
+    x, tx = shifted()
+    model = niso.fit(x, tx, encoder=Compiled(nn.Linear(2, 6)), decoder=nn.Linear(6, 2), **FEW)
+    plain = niso.load(model.save(tmp_path / "one"), encoder=nn.Linear(2, 6), decoder=nn.Linear(6, 2))
+    again = niso.load(plain.save(tmp_path / "two"), encoder=nn.Linear(2, 6), decoder=Compiled(nn.Linear(6, 2)))
+    for other in (plain, again):
+        np.testing.assert_array_equal(other.encode(x), model.encode(x))
+        np.testing.assert_array_equal(other.transport(x, model.map(x, tx)), model.transport(x, model.map(x, tx)))
 
 
 def test_classes_of_networks_are_refused():

@@ -30,6 +30,15 @@ def test_entries_of_nothing_are_named(name):
         THINGS.find(name)
 
 
+@pytest.mark.parametrize("where", [dict, "Name", "module.", "", None])
+def test_entries_are_full_names(where):
+    things = Registry("thing", {"own": "builtins.dict"})
+    with pytest.raises(TypeError, match="thing 'other' needs a full name"):
+        things["other"] = where
+    things["more"] = "builtins.list"
+    assert list(things) == ["own", "more"] and things.added == {"more"}
+
+
 def test_what_a_module_needs_is_its_own_matter(tmp_path, monkeypatch):
     (tmp_path / "needs_more.py").write_text("import no_such_dependency\n")
     monkeypatch.syspath_prepend(tmp_path)

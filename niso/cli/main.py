@@ -80,6 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"niso: {name!r} holds bytes that are no text: rename the file or folder", file=sys.stderr)
         status = 2
     except OSError as error:
+        if error.errno not in REMEDIES and error.filename is None:
+            raise  # not of the file system: perhaps of a user's own code
         print(f"niso: {_refusal(error)}", file=sys.stderr)
         status = 2
     except KeyboardInterrupt:
@@ -93,18 +95,29 @@ def _is_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or "out of memory" in str(error) or "can't allocate memory" in str(error)
 
 
+_SPACE = "free space, then give the command again, or `niso resume` the run"
+_PERMISSION = "permit it, or choose another folder"
+_FILE = "a file is where a folder must be: choose another folder"
+REMEDIES = {
+    errno.ENOSPC: _SPACE,
+    errno.EDQUOT: _SPACE,
+    errno.EACCES: _PERMISSION,
+    errno.EPERM: _PERMISSION,
+    errno.EROFS: _PERMISSION,
+    errno.EEXIST: _FILE,
+    errno.ENOTDIR: _FILE,
+    errno.EISDIR: "a folder is where a file must be: choose another name",
+    errno.ENOENT: "choose a place that exists",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.EFBIG: "raise the limit of `ulimit -f`, or choose a disk that takes larger files",
+    errno.EIO: "the disk does not answer: choose another one",
+}
+"""What to do where the file system refuses."""
+
+
 def _refusal(error: OSError) -> str:
     """What the file system refused, and what to do."""
-    remedies = {
-        (errno.ENOSPC, errno.EDQUOT): "free space, then give the command again, or `niso resume` the run",
-        (errno.EACCES, errno.EPERM, errno.EROFS): "permit it, or choose another folder",
-        (errno.EEXIST, errno.ENOTDIR): "a file is where a folder must be: choose another folder",
-        (errno.EISDIR,): "a folder is where a file must be: choose another name",
-        (errno.ENOENT,): "choose a place that exists",
-        (errno.ENAMETOOLONG,): "choose a shorter name",
-        (errno.EFBIG,): "raise the limit of `ulimit -f`, or choose a disk that takes larger files",
-    }
-    remedy = next((remedy for numbers, remedy in remedies.items() if error.errno in numbers), "try another folder")
+    remedy = REMEDIES.get(error.errno or 0, "try another folder")
     places = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
     return f"{' '.join(str(error.strerror or error).split())}{f' ({places[-1]})' if places else ''}: {remedy}"
 

@@ -4,12 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from niso.errors import InputError
 from niso.registry import Registry
 
 if TYPE_CHECKING:
     from niso.experiments.experiment import Experiment  # loads torch, which `niso --help` need not wait for
 
-EXPERIMENTS: Registry[type[Experiment]] = Registry(
+
+class Experiments(Registry["type[Experiment]"]):
+    """The registry of experiments, whose classes say their names, too."""
+
+    def find(self, name: str) -> type[Experiment]:
+        """The experiment of this name.
+
+        Raises:
+            InputError: see `Registry.find`; or its class has another name.
+        """
+        kind = super().find(name)
+        if kind.name != name:
+            raise InputError(f"experiment {name!r}: its class {self[name]} has name = {kind.name!r}: give it this name")
+        return kind
+
+
+EXPERIMENTS = Experiments(
     "experiment",
     {
         "torus": "niso.experiments.torus.experiment.Torus",

@@ -256,7 +256,7 @@ def diagnose(measured: Measured, reads: Collection[str], options: Collection[str
     findings = []
     measured = {key: value if math.isfinite(value) else math.nan for key, value in measured.items()}
     if broken := [key for key, value in measured.items() if math.isnan(value)]:
-        remedy = "a smaller learning rate; observations without values that are far too large"
+        remedy = "a smaller learning rate; observations that differ, without values that are far too large"
         named = ", ".join([*broken[:3], *(["…"] if len(broken) > 3 else [])])
         findings.append(Finding("metrics are not finite", True, named, remedy))
     for check in CHECKS:

@@ -22,6 +22,11 @@ REBUILT = ("data", "chosen")
 """Facts of a run that say how its model is built."""
 
 
+def plain_name(name: str) -> str:
+    """Name of a weight, whether or not the module that has it was wrapped by `torch.compile`."""
+    return name.replace("_orig_mod.", "")
+
+
 class Saved(NamedTuple):
     """A saved model.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from niso.errors import InputError
 from niso.registry import Registry
 
 if TYPE_CHECKING:
@@ -39,7 +41,10 @@ def methods_of(views: int = 2, grouped: bool = False, maps: bool = False) -> tup
         grouped: whether several examples can share one T.
         maps: only methods that relate latents by maps.
     """
-    kinds = {name: METHODS.find(name) for name in METHODS}
+    kinds: dict[str, type[Method]] = {}
+    for name in METHODS:
+        with suppress(InputError):  # an entry that names nothing harms no other method
+            kinds[name] = METHODS.find(name)
     return tuple(
         name
         for name, kind in kinds.items()

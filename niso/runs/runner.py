@@ -177,7 +177,9 @@ def _train_and_evaluate(
     totals: dict[str, float] = {"steps": 0, "seconds": 0.0}
     before = 0.0  # seconds of training that an interrupted command did
     trained, seen = False, list[str]()
-    for phase in _built_together(experiment.phases()):
+    for phase in _built_together(iter(experiment.phases())):
+        if phase.name in seen:
+            raise ValueError(f"{settings.experiment} has two phases {phase.name!r}: each needs a name of its own")
         steps = phase.optimisation.steps
         with together():
             reached, earlier = _reached(folder, phase, training)
@@ -200,6 +202,8 @@ def _train_and_evaluate(
         totals[f"seconds_{phase.name}"] = seconds
         # what comes next draws the same numbers whether this phase was trained now or before an interruption
         torch.manual_seed(step_seed(settings.seed, 1, phase.name))
+    if not seen:
+        raise ValueError(f"{settings.experiment} has no phases: `phases` must give one or more")
     if not fabric.is_global_zero:
         return {}
     checkpoint.save(folder.path / WEIGHTS, experiment.weights(phase.objective), _origin(settings))
@@ -214,18 +218,42 @@ def _train_and_evaluate(
         totals["seconds_wall"] = before + time.monotonic() - began
     elif "seconds_wall" in folder.facts:  # the run's, not this evaluation's
         totals["seconds_wall"] = folder.facts["seconds_wall"]
-    values = {**result.metrics, **totals}
-    described = [metric.key for metric in known(settings.experiment).metrics]
-    metrics = {key: values[key] for key in described if key in values} | totals
+    result.metrics = _described(settings.experiment, result.metrics)
+    metrics = result.metrics | totals
     if report:
         from niso.report import save_pictures, write_report  # matplotlib is slow to import
 
-        save_pictures(experiment.draw(result), folder.path / "figures")
+        try:
+            save_pictures(experiment.draw(result), folder.path / "figures")
+        except OSError:  # of the disk: the run is finished when all of it is there
+            raise
+        except Exception:  # of a figure: what was measured is kept
+            _keep(folder, settings, result, metrics, took)
+            raise
         times.end("pictures")
     _keep(folder, settings, result, metrics, took)
     if report:
         write_report(folder, known(settings.experiment))
     return metrics
+
+
+def _described(experiment: str, measured: Mapping[str, Any]) -> dict[str, float]:
+    """Metrics as numbers, in the order in which the experiment describes them; a line names those that it does not.
+
+    Raises:
+        TypeError: one is no number.
+    """
+    metrics = dict[str, float]()
+    for key, value in measured.items():
+        try:
+            metrics[key] = value if type(value) in (int, float) else float(value)
+        except (TypeError, ValueError, RuntimeError) as error:  # the last of tensors
+            raise TypeError(f"metric {key!r} is {value!r}: give a number") from error
+    described = [metric.key for metric in known(experiment).metrics]
+    if others := [key for key in metrics if key not in described]:
+        missing = f"{experiment} does not describe {', '.join(others)}: metrics.json has them, reports do not"
+        say(f"{missing}; add a Metric for each to `metrics` of the experiment")
+    return {key: metrics[key] for key in [*described, *others] if key in metrics}
 
 
 def _introduce(experiment: Experiment, folder: Run, training: bool, begun: bool) -> None:

@@ -19,6 +19,7 @@ from niso.errors import InputError, Interrupted, TrainingError
 from niso.experiments import EXPERIMENTS
 from niso.experiments.settings import Settings
 from niso.files import in_shell, write_new
+from niso.methods import METHODS
 from niso.runs import Run, runner
 from niso.runs.cluster import JOBS, Launcher, submit
 from niso.runs.parallel import Job, run_side_by_side
@@ -142,6 +143,8 @@ def _jobs(several: Sequence[Settings], seeds: int, out: Path) -> list[Job]:
 
 def _go(jobs: Sequence[Job], out: Path, parallel: int, launcher: Launcher | None) -> str:
     """All runs. One that fails does not keep the others from being trained; it is reported at the end."""
+    if launcher is not None or parallel > 1:
+        _check_known_elsewhere(jobs)
     if launcher is not None:
         return submit(jobs, launcher, out)
     failed = run_side_by_side(jobs, parallel, out) if parallel > 1 else _one_by_one(jobs, out)
@@ -150,6 +153,19 @@ def _go(jobs: Sequence[Job], out: Path, parallel: int, launcher: Launcher | None
         kind = "runs" if len({job.settings.method for job in jobs}) > 1 else "seeds"
         raise TrainingError(f"{len(failed)} of {len(jobs)} {kind} failed: {'; '.join(failed)}")
     return text
+
+
+def _check_known_elsewhere(jobs: Sequence[Job]) -> None:
+    """InputError where processes of niso itself would not know what is to be run."""
+    for registry, names in (
+        (EXPERIMENTS, {job.settings.experiment for job in jobs}),
+        (METHODS, {job.settings.method for job in jobs}),
+    ):
+        if strangers := names & registry.added:
+            raise InputError(
+                f"--parallel and --launcher start processes of niso itself, which do not know the {registry.kind} "
+                f"{min(strangers)} of your program: leave them out"
+            )
 
 
 def _one_by_one(jobs: Sequence[Job], out: Path) -> list[str]:

@@ -48,7 +48,14 @@ LOOK_EVERY = 50
 
 @dataclass(frozen=True)
 class Phase:
-    """One stretch of training: pre-training, or a head on top of it."""
+    """One stretch of training: pre-training, or a head on top of it.
+
+    Attributes:
+        name: its own among the phases of an experiment, of which checkpoint and log speak.
+        objective: (batch, progress from 0 to 1) → scalar tensors by name. "loss" is what is minimised; the others are
+            shown.
+        sampler: the batch of a step: this process's part.
+    """
 
     name: str
     objective: nn.Module
@@ -176,7 +183,7 @@ class _Training:
 
         def trial() -> None:  # the gradients of the first step
             part, *_ = self.draw(start, looking=False)
-            with self.fabric.no_backward_sync(self.module), _numerics(f"{self.phase}: step {start + 1}"):
+            with self.fabric.no_backward_sync(self.module), self.numerics(f"step {start + 1}"):
                 self.fabric.backward(self.module(part, start / self.optimisation.steps)["loss"])
 
         with together():
@@ -202,7 +209,7 @@ class _Training:
         self.optimizer_handle.zero_grad()
         for number, part in enumerate(parts, 1):
             with self.fabric.no_backward_sync(self.module, enabled=number < len(parts)):  # one exchange a step
-                with together(looking), _numerics(f"{self.phase}: {when}"):
+                with together(looking), self.numerics(when):
                     terms = self.module(part, step / self.optimisation.steps)
                     self.meter.add(terms)
                     if looking:
@@ -217,10 +224,20 @@ class _Training:
             spectrum.retract_()
         return rate
 
+    @contextmanager
+    def numerics(self, when: str) -> Iterator[None]:
+        """Add to an error of the numerics when it happened and what to do."""
+        try:
+            yield
+        except FloatingPointError as error:
+            kept = "; its last checkpoint is kept: " if self.path.exists() else ": look at the values that it gets, or "
+            advice = f"training stopped{kept}try a lower learning rate"
+            raise TrainingError(f"{self.phase}: {when}: {error}; {advice}") from error
+
     def save(self, done: int, seconds: float, stop: int) -> None:
         """Save a checkpoint; then stop, where a signal, of this number, asks for it."""
         row = {"steps": self.meter.count, "sums": mean(self.fabric, self.meter.sums())}
-        with together(), _numerics(f"{self.phase}: step {done}"):
+        with together(), self.numerics(f"step {done}"):
             _check_weights(self.objective)
             if self.fabric.is_global_zero:
                 state = checkpoint.training_state(self.objective, self.optimizer)
@@ -230,16 +247,6 @@ class _Training:
                 if stop:
                     saved = f"interrupted and saved at step {done} of {self.optimisation.steps}"
                     raise Interrupted(f"{self.phase}: {saved}; {self.resumption}", stop)
-
-
-@contextmanager
-def _numerics(when: str) -> Iterator[None]:
-    """Add to an error of the numerics when it happened and what to do."""
-    try:
-        yield
-    except FloatingPointError as error:
-        advice = "training stopped; checkpoints from before are kept: try a lower learning rate"
-        raise TrainingError(f"{when}: {error}; {advice}") from error
 
 
 def _check_weights(module: nn.Module) -> None:

@@ -7,14 +7,13 @@ import io
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from niso.files import write_atomically
@@ -23,6 +22,13 @@ from niso.training.run import read_log
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
+
+
+def _words(value: object) -> str:
+    """What something is, briefly."""
+    if isinstance(value, Mapping):
+        return f"one of {', '.join(map(str, value)) or 'nothing'}"
+    return f"a tensor {tuple(value.shape)}" if isinstance(value, Tensor) else f"{value!r:.60}"
 
 
 class Meter:
@@ -36,8 +42,17 @@ class Meter:
         self._sums: dict[str, Tensor] = {}
         self.count = 0
 
-    def add(self, terms: dict[str, Float[Tensor, ""]]) -> None:
+    def add(self, terms: Any) -> None:
+        """Add the terms of a step, as an objective gives them: perhaps the user's own.
+
+        Raises:
+            TypeError: they are no scalar tensors by name, "loss" among them.
+        """
+        if not (isinstance(terms, Mapping) and "loss" in terms):
+            raise TypeError(f'an objective gives a mapping with "loss" in it, not {_words(terms)}')
         for name, term in terms.items():
+            if not (isinstance(term, Tensor) and term.ndim == 0):
+                raise TypeError(f"an objective gives a scalar tensor for each term, not {_words(term)} for {name!r}")
             value = term.detach()
             self._sums[name] = self._sums[name].to(value) + value if name in self._sums else value.clone()
         self.count += 1

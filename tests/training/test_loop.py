@@ -164,12 +164,20 @@ def test_a_bad_loss_stops_and_keeps_the_last_good_checkpoint(run, fabric, bad):
     def spoil(_, terms):
         terms["fit"] = terms["fit"] * bad
 
-    said = r"step 6: the term 'fit' of the loss is not finite.*checkpoints from before are kept"
+    said = r"step 6: the term 'fit' of the loss is not finite.*last checkpoint is kept"
     with pytest.raises(TrainingError, match=said):
         call(Regression({6: spoil}), run, fabric)
     tensors, facts = checkpoint.load(run.checkpoint("pretrain"))
     assert facts["step"] == 5 and all(t.isfinite().all() for t in tensors.values())
     assert rows(run) == ["1", "2", "3", "4", "5"]
+
+
+def test_a_bad_loss_in_the_first_step_speaks_of_no_checkpoint(run, fabric):
+    def spoil(_, terms):
+        terms["fit"] = terms["fit"] * math.nan
+
+    with pytest.raises(TrainingError, match="training stopped: look at the values that it gets, or try a lower"):
+        call(Regression({1: spoil}), run, fabric)
 
 
 def test_a_gradient_that_overflows_does_not_reach_the_checkpoint(run, fabric):

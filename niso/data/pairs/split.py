@@ -99,7 +99,8 @@ def _parts(table: Table, validation: float, test: float) -> Parts:
             return _drawn(joined, validation, test)
     joined = _joined(same)
     if _largest(joined) <= 0.25:
-        return _drawn(joined, validation, test, None if table.group is not None else table.label)
+        label = None if table.group is not None else table.label
+        return _drawn(joined, validation, test, label, least=2)
     parts = _blocks(rows, validation, test)
     seen = [np.unique(np.concatenate([view[part] for view in same])) for part in parts[:3]]
     train = parts.train[~np.isin(np.stack([view[parts.train] for view in same]), np.union1d(*seen[1:])).any(0)]
@@ -134,19 +135,22 @@ def _largest(units: np.ndarray) -> float:
     return float(np.unique(units, return_counts=True)[1].max()) / len(units)
 
 
-def _drawn(units: np.ndarray, validation: float, test: float, label: np.ndarray | None = None) -> Parts:
+def _drawn(units: np.ndarray, validation: float, test: float, label: np.ndarray | None = None, least: int = 1) -> Parts:
     """Parts of units drawn at random; evenly over classes, where there are any and some would else be missing in a
-    part. The largest unit, of several the last drawn, is left to train on."""
+    part. The largest unit, of several the last drawn, is left to train on. Where there are many more units, each part
+    has at least `least`."""
     names, first, counts = np.unique(units, return_index=True, return_counts=True)
     sizes = dict(zip(names.tolist(), counts.tolist(), strict=True))
     order = np.random.default_rng(EVALUATION_SEED).permutation(names).tolist()
     largest = max(reversed(order), key=sizes.__getitem__)
 
+    fewest = least if len(names) >= 4 * least else 1
+
     def parts(classes: dict[int, int]) -> Parts:
         left, held_out = order, list[np.ndarray]()
         for later, share in ((2, validation), (1, test)):
             candidates = _over_classes([unit for unit in left if unit != largest] or left, classes, later)
-            part = _taken(candidates, sizes, max(1, round(share * len(names))))
+            part = _taken(candidates, sizes, max(fewest, round(share * len(names))))
             left = [unit for unit in left if unit not in part]
             held_out.append(np.flatnonzero(np.isin(units, list(part))))
         return Parts(np.flatnonzero(np.isin(units, left)), held_out[0], held_out[1])

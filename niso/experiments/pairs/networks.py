@@ -110,6 +110,9 @@ def _module(name: str) -> object:
     return importlib.import_module(name)
 
 
+_FLOAT = "give both networks by .float(); a run in another precision converts them"
+
+
 def _own(own: Own, shape: tuple[int, ...]) -> Networks:
     """The user's networks, with what their latents are found by a try."""
     encoder, decoder = own
@@ -134,6 +137,8 @@ def _own(own: Own, shape: tuple[int, ...]) -> Networks:
         except InputError:
             raise
         except Exception as error:  # the user's code may raise anything
+            if other := next((p.dtype for net in own for p in net.parameters() if p.dtype != torch.float32), None):
+                raise InputError(f"the networks have weights of {other}, observations are float32: {_FLOAT}") from error
             problem = " ".join(str(error).split())
             raise InputError(
                 f"the networks do not take observations {tuple(x.shape)}: {type(error).__name__}: {problem}"

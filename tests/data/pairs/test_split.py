@@ -34,6 +34,13 @@ def test_units_of_nearly_equal_sizes_are_drawn_as_they_always_were(sizes, valida
         np.testing.assert_array_equal(actual, expected)
 
 
+def test_each_part_has_two_observations_that_differ_where_there_are_enough():
+    x = np.random.default_rng(0).normal(size=(13, 8)).astype(np.float32)[[*range(13), *[0] * 3, *range(1, 9)]]
+    parts = split(make_table("DATA", {"x": x, "tx": -x}, Reading(kind="signals")), 0.1, 0.1)
+    assert all(len(np.unique(x[part], axis=0)) >= 2 for part in parts[:3])
+    assert not set(map(bytes, x[parts.train])) & set(map(bytes, x[parts.test]))
+
+
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("sizes", [(20, 20), (10, 10, 10, 10), (54, 6), (90, 5, 5), (97, 3), (400, 40, 40)])
 def test_few_observations_are_drawn_evenly_over_their_classes(sizes, seed):
