@@ -144,7 +144,7 @@ class Method(ABC):
 
     @abstractmethod
     def objective(self) -> nn.Module:
-        """What pre-training minimises: a module (batch of views, progress) → scalar tensors by name, "loss" their sum."""
+        """What pre-training minimises: (batch of views, progress) → scalar tensors by name, "loss" the total."""
 
     def completion(self, occlusion: RandomOcclusion) -> nn.Module:
         """What training under occlusion minimises, after pre-training: (batch of views, progress) → loss terms."""
