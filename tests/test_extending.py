@@ -253,6 +253,8 @@ def test_a_figure_that_fails_does_not_cost_the_metrics(niso, tmp_path, monkeypat
     monkeypatch.setattr(f"{__name__}.FIGURES", (lambda result: result.metrics["no such"],))
     fails(niso, ["--out", tmp_path / "run"], KeyError, "no such")
     assert "equivariance_error" in json.loads((tmp_path / "run" / "metrics.json").read_text())
+    monkeypatch.setattr(f"{__name__}.FIGURES", (lambda result: Figure((1, 1)),))
+    fails(niso, ["--out", tmp_path / "other"], TypeError, r"gives a Figure, not a niso.report.Picture")
 
 
 @pytest.mark.usefixtures("registered")

@@ -197,10 +197,18 @@ class Experiment(ABC):
 
     @classmethod
     def draw(cls, result: Result) -> Iterator[Picture]:
-        """Pictures of a result, in reading order."""
+        """Pictures of a result, in reading order; TypeError where a figure gives something else."""
+        from niso.report import Picture  # matplotlib is slow to import
+
         for figure in import_module(cls.figures).FIGURES:
             drawn = figure(result)
-            yield from drawn if isinstance(drawn, Iterable) else [drawn]
+            for picture in drawn if isinstance(drawn, Iterable) else [drawn]:
+                if not isinstance(picture, Picture):
+                    name = getattr(figure, "__name__", "a figure")
+                    raise TypeError(
+                        f"{cls.figures}: {name} gives a {type(picture).__name__}, not a niso.report.Picture"
+                    )
+                yield picture
 
 
 def check_batch(method: Method, size: int, accumulation: int) -> None:

@@ -6,7 +6,7 @@ import json
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -218,8 +218,11 @@ def _train_and_evaluate(
         totals["seconds_wall"] = before + time.monotonic() - began
     elif "seconds_wall" in folder.facts:  # the run's, not this evaluation's
         totals["seconds_wall"] = folder.facts["seconds_wall"]
-    result.metrics = _described(settings.experiment, result.metrics)
-    metrics = result.metrics | totals
+    described = [metric.key for metric in known(settings.experiment).metrics]
+    result.metrics = _numbers(settings.experiment, result.metrics, described)
+    metrics: dict[str, float] = {}  # in the order of their descriptions, those of the experiment first
+    for part in (result.metrics, totals):
+        metrics |= {key: part[key] for key in described if key in part} | part
     if report:
         from niso.report import save_pictures, write_report  # matplotlib is slow to import
 
@@ -237,8 +240,8 @@ def _train_and_evaluate(
     return metrics
 
 
-def _described(experiment: str, measured: Mapping[str, Any]) -> dict[str, float]:
-    """Metrics as numbers, in the order in which the experiment describes them; a line names those that it does not.
+def _numbers(experiment: str, measured: Mapping[str, Any], described: Sequence[str]) -> dict[str, float]:
+    """Metrics as numbers; a line names those that the experiment does not describe.
 
     Raises:
         TypeError: one is no number.
@@ -249,11 +252,10 @@ def _described(experiment: str, measured: Mapping[str, Any]) -> dict[str, float]
             metrics[key] = value if type(value) in (int, float) else float(value)
         except (TypeError, ValueError, RuntimeError) as error:  # the last of tensors
             raise TypeError(f"metric {key!r} is {value!r}: give a number") from error
-    described = [metric.key for metric in known(experiment).metrics]
     if others := [key for key in metrics if key not in described]:
         missing = f"{experiment} does not describe {', '.join(others)}: metrics.json has them, reports do not"
         say(f"{missing}; add a Metric for each to `metrics` of the experiment")
-    return {key: metrics[key] for key in [*described, *others] if key in metrics}
+    return metrics
 
 
 def _introduce(experiment: Experiment, folder: Run, training: bool, begun: bool) -> None:
