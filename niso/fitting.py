@@ -25,7 +25,7 @@ from niso.errors import InputError, Interrupted, nearest
 from niso.experiments.experiment import Own
 from niso.experiments.pairs.experiment import OF_OWN, Given, Pairs, PairsResult, default_for
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
-from niso.experiments.settings import Settings, check_known
+from niso.experiments.settings import Settings, check_known, check_method
 from niso.fitted import Array, Fitted, check_dense
 from niso.runs import runner
 from niso.training.defaults import new_defaults
@@ -107,7 +107,7 @@ def fit(
     table = make_table(NAME, arrays, config.reading)
     if method is None:
         method = default_for(arrays.keys())
-    check_known("method", method, Pairs.methods())
+    check_method(method, Pairs.methods())
     _refuse_unread(settings, Pairs.unread(config, method, None) | (OF_OWN if own else {}))
     made = list[_Kept]()
 

@@ -21,7 +21,7 @@ class Registry(dict[str, str], Generic[T]):
 
     def __init__(self, kind: str, entries: Mapping[str, str]) -> None:
         super().__init__(entries)
-        self.kind, self._own = kind, frozenset(entries)
+        self.kind, self._own = kind, dict(entries)
 
     def __setitem__(self, name: str, where: object) -> None:
         """Add an entry.
@@ -35,8 +35,8 @@ class Registry(dict[str, str], Generic[T]):
 
     @property
     def added(self) -> frozenset[str]:
-        """Names that a program has added: other processes do not know them."""
-        return frozenset(self) - self._own
+        """Names that a program has added or given another meaning: other processes do not know these."""
+        return frozenset(name for name, where in self.items() if self._own.get(name) != where)
 
     def find(self, name: str) -> T:
         """The thing of this name.

@@ -28,7 +28,7 @@ from niso.experiments.homnist.experiment import Homnist
 from niso.experiments.homnist.presets import SMALL
 from niso.experiments.homnist.sampling import make_occlusion
 from niso.networks import ClassificationObjective
-from niso.training.loop import Phase
+from niso.training.loop import Phase, train
 from niso.training.processes import make_fabric
 from niso.training.run import Run
 
@@ -56,13 +56,13 @@ def main(options: Ceiling) -> None:
     experiment = Homnist(config, "autoencoder", 0, options.data_dir, fabric.device)
     method, occlusion = experiment.method, make_occlusion(config)
     assert occlusion is not None
-    train, *held_out = experiment.split
+    digits, *held_out = experiment.split
     with torch.no_grad():
-        experiment.head = method.head(config, method.head_features(signed(train.images[:64])[:, None]), 10)
+        experiment.head = method.head(config, method.head_features(signed(digits.images[:64])[:, None]), 10)
     objective = ClassificationObjective(method.model, experiment.head, encode=method.head_features, frozen=False)
 
     def sample(step: int) -> tuple[Tensor, Tensor]:
-        x, classes = labelled(*train, options.batch_size, experiment.action)
+        x, classes = labelled(*digits, options.batch_size, experiment.action)
         return occlusion(x), classes
 
     optimisation = Optimisation(options.steps, options.batch_size, 2e-3, 0.0, 100)
@@ -71,7 +71,7 @@ def main(options: Ceiling) -> None:
         seconds = train(phase, Run(Path(folder)), fabric, 0, hardware)
     method.model.eval()
     sets = zip(("validation", "test"), held_out, strict=True)
-    curves = {name: experiment.accuracy_by_covered_share(digits) for name, digits in sets}
+    curves = {name: experiment.accuracy_by_covered_share(part) for name, part in sets}
     covered = {name: partial_views.mean_covered(curve) for name, curve in curves.items()}
     rows = [[name, *curve["y"], covered[name]] for name, curve in curves.items()]
     title = f"Accuracy with labels of transformed digits, {options.steps:,} steps of {options.batch_size}"

@@ -278,3 +278,13 @@ def test_names_are_refused_that_are_another_experiments_or_unknown_elsewhere(ref
     assert "do not know the experiment toy of your program" in refused("run", "toy", *words)
     words = ["--method", "least-squares", *words]
     assert "do not know the method least-squares" in refused("run", "homnist", *words)
+    words = ["--digits", "bars", *words[2:]]
+    assert "do not know the digits bars" in refused("run", "homnist", *words)
+    monkeypatch.setitem(EXPERIMENTS, "torus", f"{__name__}.Heir")
+    monkeypatch.setattr(Heir, "name", "torus", raising=False)
+    assert "do not know the experiment torus" in refused("run", "torus", *words[2:])
+    monkeypatch.setitem(METHODS, "broken", "no.such.Thing")
+    assert "registered as no.such.Thing, which does not exist" in refused("run", "pairs", "--method", "broken")
+    assert "unknown method 'brokn'" in refused("run", "pairs", "--method", "brokn")
+    monkeypatch.setitem(EXPERIMENTS, "table", "builtins.dict")
+    assert "builtins.dict has name = None: give it this name" in refused("run", "table")

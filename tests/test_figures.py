@@ -217,6 +217,11 @@ def test_points_in_space_are_all_seen_once_those_behind_from_behind():
     assert (places[3:, 0] > 1).all() and places[3, 0] > places[4, 0]  # mirrored
     flat = figures.point_rows([("f", values[None])], points[:, :2])
     np.testing.assert_allclose(flat.axes[0].collections[0].get_offsets(), points[:, :2])
+    plane = figures.point_rows([("f", values[None])], points * [1, 1, 0])
+    np.testing.assert_allclose(plane.axes[0].collections[0].get_offsets(), points[:, :2])
+    assert plane.get_figwidth() < figure.get_figwidth()
+    wall = figures.point_rows([("f", values[None])], points * [0, 1, 1])
+    assert np.asarray(wall.axes[0].collections[0].get_offsets())[3:, 0].min() > 0
     titles = [(str(number), values[None]) for number in range(5)]
     panels(figures.point_rows(titles, points, across=2))
 

@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"niso: {name!r} holds bytes that are no text: rename the file or folder", file=sys.stderr)
         status = 2
     except OSError as error:
-        if error.errno not in REMEDIES and error.filename is None:
+        if error.errno is None or isinstance(error, ConnectionError):
             raise  # not of the file system: perhaps of a user's own code
         print(f"niso: {_refusal(error)}", file=sys.stderr)
         status = 2

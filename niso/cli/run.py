@@ -15,7 +15,7 @@ from niso.cli.parsing import HELP_ALL, make_launcher, named_options, parse, pars
 from niso.config import Hardware, read_yaml, require
 from niso.errors import InputError, nearest
 from niso.experiments import EXPERIMENTS
-from niso.experiments.settings import Settings, check_known
+from niso.experiments.settings import Settings, check_known, check_method
 from niso.training.run import RUNS
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def _methods(kind: type[Experiment], options: Any) -> tuple[str, ...]:
     if not methods:
         raise InputError(f"--methods needs one or more of {', '.join(kind.methods())}, or all")
     for method in methods:
-        check_known("method", method, kind.methods())
+        check_method(method, kind.methods())
     if len(set(methods)) < len(methods):
         raise InputError(f"--methods names a method twice: {' '.join(methods)}")
     return methods

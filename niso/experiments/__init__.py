@@ -21,8 +21,8 @@ class Experiments(Registry["type[Experiment]"]):
             InputError: see `Registry.find`; or its class has another name.
         """
         kind = super().find(name)
-        if kind.name != name:
-            raise InputError(f"experiment {name!r}: its class {self[name]} has name = {kind.name!r}: give it this name")
+        if (own := getattr(kind, "name", None)) != name:
+            raise InputError(f"experiment {name!r}: its class {self[name]} has name = {own!r}: give it this name")
         return kind
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from niso.config import Hardware, Strict, parse
 from niso.errors import InputError, nearest
 from niso.experiments import EXPERIMENTS
+from niso.methods import METHODS
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,19 @@ class Settings(Strict):
         settings = parse(cls, values, source)
         kind = EXPERIMENTS.find(settings.experiment)
         check_known("preset", settings.preset, kind.presets, f"{source}: ")
-        check_known("method", settings.method, kind.methods(), f"{source}: ")
+        check_method(settings.method, kind.methods(), f"{source}: ")
         return cls(**{**vars(settings), "config": parse(kind.config_class, settings.config, source)})
+
+
+def check_method(name: object, known: Iterable[str], where: str = "") -> None:
+    """Check that a method is a known one; one whose entry in the registry names nothing is none, and named so.
+
+    Raises:
+        InputError: see `check_known` and `Registry.find`.
+    """
+    if isinstance(name, str) and name in METHODS:
+        METHODS.find(name)
+    check_known("method", name, known, where)
 
 
 def check_known(what: str, name: object, known: Iterable[str], where: str = "") -> None:

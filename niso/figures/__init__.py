@@ -10,7 +10,7 @@ Importing this loads matplotlib, so import it where a figure is drawn.
 
 from niso.figures.accuracy import accuracy_by_strength
 from niso.figures.curves import Band, bands
-from niso.figures.functions import cluster_plot, eigenfunction_lines, point_rows, signal_rows
+from niso.figures.functions import cluster_plot, eigenfunction_lines, have_two_sides, point_rows, signal_rows
 from niso.figures.maps import kernel_pair, map_before_after, matrix_pair
 from niso.figures.meshes import DrawnMesh, mesh_table
 from niso.figures.spectra import (
@@ -34,6 +34,7 @@ __all__ = [
     "eigenfunction_lines",
     "eigenfunction_mosaic",
     "energy_histogram",
+    "have_two_sides",
     "image_rows",
     "kernel_pair",
     "map_before_after",

@@ -60,7 +60,7 @@ def point_rows(
     places = as_numpy(points)
     if not rows:
         raise ValueError("there are no functions to show")
-    places, sides = (_both_sides(places), 2) if places.shape[1] > 2 else (places, 1)
+    places, sides = (_both_sides(places), 2) if have_two_sides(places) else (places, 1)
     if across is None:
         count = min(8 // sides, max(len(values) for _, values in rows))
         figure = Figure((1.25 * count * sides + 1.2, 1.25 * len(rows)))
@@ -81,11 +81,16 @@ def point_rows(
     return figure
 
 
+def have_two_sides(points: Float[Array, "points dimensions"]) -> bool:
+    """Whether points lie in space, and not in a plane z = constant."""
+    return points.shape[1] > 2 and bool((points[:, 2] != points[0, 2]).any())
+
+
 def _both_sides(points: np.ndarray) -> np.ndarray:
     """Places of points in space beside one another: those of the upper half, and the others as they are from below."""
     x, y, z = points[:, :3].T
     above = z >= (z.min() + z.max()) / 2
-    middle, width = (x.min() + x.max()) / 2, x.max() - x.min()
+    middle, width = (x.min() + x.max()) / 2, max(np.ptp(x), np.ptp(y))
     return np.stack([np.where(above, x, middle + 1.2 * width - (x - middle)), y], axis=1)
 
 

@@ -15,10 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from niso.config import flat, read_yaml, to_yaml
+from niso.data.digits import DIGITS
 from niso.errors import InputError, Interrupted, TrainingError
 from niso.experiments import EXPERIMENTS
 from niso.experiments.settings import Settings
 from niso.files import in_shell, write_new
+from niso.geometry import ACTIONS
 from niso.methods import METHODS
 from niso.runs import Run, runner
 from niso.runs.cluster import JOBS, Launcher, submit
@@ -160,6 +162,8 @@ def _check_known_elsewhere(jobs: Sequence[Job]) -> None:
     for registry, names in (
         (EXPERIMENTS, {job.settings.experiment for job in jobs}),
         (METHODS, {job.settings.method for job in jobs}),
+        (DIGITS, {getattr(job.settings.config, "digits", "") for job in jobs}),
+        (ACTIONS, {getattr(job.settings.config, "action", "") for job in jobs}),
     ):
         if strangers := names & registry.added:
             raise InputError(

@@ -124,7 +124,7 @@ def _arrays(path: Path, hides: bool, view: str, geometry: Mapping[str, Sequence[
     for key in geometry.keys() & arrays.keys():
         given = plain(str(path), key, arrays[key])
         check_numbers(str(path), key, given)
-        if not is_of(geometry[key], normalised(key, given)):
+        if not is_of(geometry[key], normalised(key, given), given.dtype):
             problem = f"{path}: {key} are not those that the model was trained on, or in another order"
             raise InputError(f"{problem}: its functions are on those points alone; bring x to them and leave {key} out")
     label = plain(str(path), "label", arrays["label"]) if "label" in arrays else None

@@ -192,8 +192,8 @@ def write_family(
         classes = {name: partial(shape, name, seed=seed, vertices=vertices, strength=strength) for name in PLANS}
     else:
         strength = DEFORMED_STRENGTH if strength is None else strength
-        refuse_unread(files_below(originals, UNREAD))
         files = files_below(originals, SUFFIXES)
+        refuse_unread(files_below(originals, UNREAD), files)
         if not files:
             raise InputError(f"{originals} holds no meshes: give a folder of {', '.join(SUFFIXES)} files")
         classes = {path.stem: partial(deformed, _read(path), path.stem, seed=seed, strength=strength) for path in files}

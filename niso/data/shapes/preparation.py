@@ -140,9 +140,11 @@ def prepare_shape(source: Source, preparation: Preparation) -> tuple[Maps, Facts
     else:
         directions, facts = _computed_maps(source.name, mesh, preparation)
     height, width, layout = preparation.height, preparation.width, preparation.layout
-    images = [rasterise(d, mesh.faces, signature, height, width, layout) for d in directions]
-    share = meshes.vertex_areas(mesh)
-    kept = [recovered(image, d, signature, share, layout) for image, d in zip(images, directions, strict=True)]
+    share, images, kept = meshes.vertex_areas(mesh), [], []
+    for d in directions:
+        image = rasterise(d, mesh.faces, signature, height, width, layout)
+        images.append(image.astype(np.float16))
+        kept.append(recovered(image, d, signature, share, layout))
     facts = {
         "source": source.mesh.name,
         "vertices": len(mesh.vertices),
@@ -153,7 +155,7 @@ def prepare_shape(source: Source, preparation: Preparation) -> tuple[Maps, Facts
         "square": (share @ signature**2).tolist(),
         "seconds": round(time.perf_counter() - start, 3),
     }
-    return np.stack(images).astype(np.float16), facts, Surface(mesh.vertices, mesh.faces, directions[0])
+    return np.stack(images), facts, Surface(mesh.vertices, mesh.faces, directions[0])
 
 
 def _read(source: Source) -> Mesh:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -43,11 +43,13 @@ class Source(NamedTuple):
         return digest.hexdigest()
 
 
-def refuse_unread(files: Sequence[Path]) -> None:
-    """InputError where there are any of these files, whose format is not read."""
-    if files:
+def refuse_unread(files: Sequence[Path], read: Collection[Path]) -> None:
+    """InputError where one of these files is of a format that is not read, and no file beside it of its name is."""
+    names = {path.with_suffix("") for path in read}
+    lost = [path for path in files if path.suffix.lower() in UNREAD and path.with_suffix("") not in names]
+    if lost:
         raise InputError(
-            f"{files[0]} is of a format that is not read{f', and {len(files) - 1} more are' if files[1:] else ''}: "
+            f"{lost[0]} is of a format that is not read{f', and {len(lost) - 1} more are' if lost[1:] else ''}: "
             f"convert it to one of {', '.join(SUFFIXES)}, or move it away"
         )
 
@@ -86,10 +88,8 @@ def find_sources(given: Path, labels: Path | None = None, leave_out: Sequence[st
         named = _of_table(labels, root)
     else:
         named = [(path.parent.name, path) for path in root.glob("[!.]*/*") if _is_mesh(path)]
-        read = {path.with_suffix("") for _, path in named}
         meshes = files_below(root, (*SUFFIXES, *UNREAD))
-        lost = [path for path in meshes if path.suffix.lower() in UNREAD and path.with_suffix("") not in read]
-        refuse_unread(lost)
+        refuse_unread(meshes, [path for _, path in named])
         outside = [path for path in meshes if path.suffix.lower() in SUFFIXES and path.parent.parent != root]
         if named and outside:
             raise InputError(

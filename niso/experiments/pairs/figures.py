@@ -26,7 +26,8 @@ def transported(result: PairsResult) -> Picture:
 
 def _sides(points: Float[Tensor, "points dimensions"]) -> str:
     """How points in space are drawn; empty for those of a plane."""
-    return " Points of the upper half are seen from +z (left), the others from −z." if points.shape[1] > 2 else ""
+    words = " Points of the upper half are seen from +z (left), the others from −z."
+    return words if figures.have_two_sides(points) else ""
 
 
 def eigenfunctions(result: PairsResult) -> list[Picture]:

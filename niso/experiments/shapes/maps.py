@@ -77,7 +77,7 @@ class ShapeMaps:
         self.flat = flat_channels(told)
         if not told.any():
             raise InputError(f"{shapes.folder}: the signatures of the shapes to train on have one value everywhere")
-        scale = (clip * deviation).where(told, 1.0)
+        scale = (clip * deviation.float()).where(told, 1.0)
         self.mean, self.range = (part.float().to(device)[:, None, None] for part in (mean, scale))
         size = (len(shapes.names), shapes.variants, shapes.channels, shapes.height, shapes.width)
         self.resident: Tensor | None = None

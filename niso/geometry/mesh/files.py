@@ -116,7 +116,7 @@ def _take(lines: Iterator[list[str]], count: int, what: str) -> Rows:
 def _read_obj(content: bytes) -> tuple[Rows, Rows]:
     """Corners are counted from 1, or backwards from the last vertex so far. A backslash continues a line."""
     points, polygons = Rows(), Rows()
-    for words in _lines(re.sub(rb"\\\r?\n", b" ", content)):
+    for words in _lines(re.sub(rb"\\\r?\n", b" ", re.sub(rb"#[^\r\n]*", b"", content))):
         if words[0] == "v":
             points.append(words[1:])
         elif words[0] == "f":

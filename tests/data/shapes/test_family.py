@@ -99,6 +99,7 @@ def test_wrong_originals_are_named(tmp_path: Path) -> None:
         write_family(tmp_path / "out", tmp_path / "in")
     for name in ("cup.stl", "lid.glb"):
         (tmp_path / "in" / name).unlink()
+    (tmp_path / "in/a/ball.stl").touch()  # beside one that is read
     with pytest.raises(InputError, match="of the same name"):
         write_family(tmp_path / "out", tmp_path / "in")
     write_off(tmp_path / "in/b/ball.off", ball._replace(faces=ball.faces[1:]))

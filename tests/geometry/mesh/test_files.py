@@ -80,6 +80,8 @@ def test_lines_of_obj_are_continued(tmp_path, end):
     mesh = read_mesh(written(tmp_path, "a.obj", lines))
     np.testing.assert_array_equal(mesh.faces, [[0, 1, 2]])
     np.testing.assert_array_equal(mesh.vertices[1], [1, 0, 0])
+    noted = end.join(["v 0 0 0", "v 1 0 0", "v 0 1 0 # C:\\tool\\", "f 1 2 3", ""])
+    np.testing.assert_array_equal(read_mesh(written(tmp_path, "b.obj", noted)).faces, [[0, 1, 2]])
 
 
 @pytest.mark.parametrize("kind", ["normals", "texture", "materials"])
