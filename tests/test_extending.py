@@ -285,6 +285,8 @@ def test_names_are_refused_that_are_another_experiments_or_unknown_elsewhere(ref
     assert "do not know the experiment torus" in refused("run", "torus", *words[2:])
     monkeypatch.setitem(METHODS, "broken", "no.such.Thing")
     assert "registered as no.such.Thing, which does not exist" in refused("run", "pairs", "--method", "broken")
+    monkeypatch.setitem(METHODS, "network", f"{__name__}.Linear")
+    assert "Linear is no subclass of niso.methods.method.Method" in refused("run", "pairs", "--method", "network")
     assert "unknown method 'brokn'" in refused("run", "pairs", "--method", "brokn")
     monkeypatch.setitem(EXPERIMENTS, "table", "builtins.dict")
     assert "builtins.dict has name = None: give it this name" in refused("run", "table")
