@@ -165,10 +165,10 @@ def _check_known_elsewhere(jobs: Sequence[Job]) -> None:
         (DIGITS, {getattr(job.settings.config, "digits", "") for job in jobs}),
         (ACTIONS, {getattr(job.settings.config, "action", "") for job in jobs}),
     ):
-        if strangers := names & registry.added:
+        if unknown := names & registry.added:
             raise InputError(
                 f"--parallel and --launcher start processes of niso itself, which do not know the {registry.kind} "
-                f"{min(strangers)} of your program: leave them out"
+                f"{min(unknown)} of your program: leave them out"
             )
 
 
