@@ -159,9 +159,10 @@ def _check_tensor(weights: Path, name: str, expected: Tensor, given: Tensor) -> 
 
 def _restore(weights: Path, tensors: dict[str, Tensor], method: Method, remedy: str) -> Head:
     """Load the weights of a method's model, in their precision, from those of whatever holds it; what else it holds."""
-    names = {plain_name(name): name for name in method.model.state_dict()}
+    ours = method.model.state_dict(keep_vars=True)
+    names = {plain_name(name): name for name in ours}
+    expected = {plain: ours[name] for plain, name in names.items()}
     tensors = {plain_name(key): tensor for key, tensor in tensors.items()}
-    expected = {plain_name(name): tensor for name, tensor in method.model.state_dict(keep_vars=True).items()}
     last = next(reversed(expected), "")
     prefixes = [key.removesuffix(last) for key in tensors if key.endswith(last)]
     prefix = next((p for p in prefixes if all(f"{p}{name}" in tensors for name in expected)), None)

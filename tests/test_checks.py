@@ -65,7 +65,7 @@ def test_a_call_unlike_those_that_passed_is_checked():
 
 
 def test_names_for_type_checkers_alone_are_not_checked():
-    def known_later(a: "OnlyWhileChecking", b: int) -> None:  # noqa: F821
+    def known_later(a: "OnlyWhileChecking", b: int) -> None:  # noqa: F821  # as under TYPE_CHECKING
         pass
 
     checked(known_later)(object(), 1)

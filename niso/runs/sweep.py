@@ -159,13 +159,9 @@ def _go(jobs: Sequence[Job], out: Path, parallel: int, launcher: Launcher | None
 
 def _check_known_elsewhere(jobs: Sequence[Job]) -> None:
     """InputError where processes of niso itself would not know what is to be run."""
-    for registry, names in (
-        (EXPERIMENTS, {job.settings.experiment for job in jobs}),
-        (METHODS, {job.settings.method for job in jobs}),
-        (DIGITS, {getattr(job.settings.config, "digits", "") for job in jobs}),
-        (ACTIONS, {getattr(job.settings.config, "action", "") for job in jobs}),
-    ):
-        if unknown := names & registry.added:
+    asked = {value for job in jobs for _, value in flat(job.settings.dump()) if isinstance(value, str)}
+    for registry in (EXPERIMENTS, METHODS, DIGITS, ACTIONS):
+        if unknown := asked & registry.added:
             raise InputError(
                 f"--parallel and --launcher start processes of niso itself, which do not know the {registry.kind} "
                 f"{min(unknown)} of your program: leave them out"

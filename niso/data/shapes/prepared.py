@@ -211,10 +211,15 @@ def statistics(
 
     In float64; every shape counts alike.
     """
-    means, squares = (
-        torch.stack(moments).mean(0) for moments in zip(*map(shapes.moments, map(int, members)), strict=True)
-    )
-    return means, (squares - means.square()).clamp_min(0).sqrt()
+    return of_moments(*map(torch.stack, zip(*map(shapes.moments, map(int, members)), strict=True)))
+
+
+def of_moments(
+    means: Float[Tensor, "shapes channels"], squares: Float[Tensor, "shapes channels"]
+) -> tuple[Float[Tensor, " channels"], Float[Tensor, " channels"]]:
+    """Mean and standard deviation over shapes that count alike, from the mean and the mean square of each."""
+    mean = means.mean(0)
+    return mean, (squares.mean(0) - mean.square()).clamp_min(0).sqrt()
 
 
 def told_apart(mean: Float[Tensor, " channels"], deviation: Float[Tensor, " channels"]) -> Bool[Tensor, " channels"]:

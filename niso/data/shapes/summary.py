@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from niso.data.prepared import read_json
-from niso.data.shapes.prepared import flat_channels, prepared_names, told_apart
+from niso.data.shapes.prepared import flat_channels, of_moments, prepared_names, told_apart
 
 _POOR = 0.8  # R² of what the grid keeps, below which a finer one is advised
 _UNKNOWN = "–"  # of a distortion that is not finite, and of a signature that is constant
@@ -63,10 +63,8 @@ def table(folder: Path) -> list[str]:
 
 
 def _flat(shapes: Sequence[dict[str, Any]]) -> str:
-    mean, square = (
-        torch.tensor([facts[key] for facts in shapes], dtype=torch.float64).mean(0) for key in ("mean", "square")
-    )
-    return flat_channels(told_apart(mean, (square - mean.square()).clamp_min(0).sqrt()))
+    means, squares = (torch.tensor([facts[key] for facts in shapes], dtype=torch.float64) for key in ("mean", "square"))
+    return flat_channels(told_apart(*of_moments(means, squares)))
 
 
 def _row(label: str, members: Sequence[dict[str, Any]]) -> tuple[str, ...]:
