@@ -40,21 +40,20 @@ class Scores(NamedTuple):
 
 def accuracy(predict: Predict, digits: Part, device: torch.device) -> float:
     """Share of upright digits classified correctly."""
-    predicted = torch.cat([predict(signed(part.to(device))[:, None]).cpu() for part in digits.images.split(BATCH)])
-    return (predicted == digits.labels).double().mean().item()
+    predicted = torch.cat([predict(signed(part.to(device))[:, None]) for part in digits.images.split(BATCH)])
+    return (predicted.cpu() == digits.labels).double().mean().item()
 
 
 def classify(predict: Predict, perturbed: PerturbedDigits, action: Transformations, device: torch.device) -> Scores:
     """Classify digits under transformations of `action`."""
+    in_pixels = action.unit == "half image sides"
     correct, strength = [], []
-    half = 0.0
     for images, labels, transformations in perturbed.batches(BATCH, device):
         correct.append((predict(images) == labels).cpu())
-        strength.append(action.strength(transformations).float().cpu())
-        half = (images.shape[-1] - 1) / 2
-    if action.unit == "half image sides":
-        return Scores(torch.cat(correct), torch.cat(strength) * half, "mean displacement of the corners (pixels)")
-    return Scores(torch.cat(correct), torch.cat(strength), f"strength of the transformation ({action.unit})")
+        unit = (images.shape[-1] - 1) / 2 if in_pixels else 1.0
+        strength.append(unit * action.strength(transformations).float().cpu())
+    of = "mean displacement of the corners (pixels)" if in_pixels else f"strength of the transformation ({action.unit})"
+    return Scores(torch.cat(correct), torch.cat(strength), of)
 
 
 def accuracy_by_covered_share(predict: Predict, perturbed: GeneratedTestSet, mark: bool, device: torch.device) -> Curve:
