@@ -52,8 +52,10 @@ def classify(predict: Predict, perturbed: PerturbedDigits, action: Transformatio
         correct.append((predict(images) == labels).cpu())
         unit = (images.shape[-1] - 1) / 2 if in_pixels else 1.0
         strength.append(unit * action.strength(transformations).float().cpu())
-    of = "mean displacement of the corners (pixels)" if in_pixels else f"strength of the transformation ({action.unit})"
-    return Scores(torch.cat(correct), torch.cat(strength), of)
+    label = f"strength of the transformation ({action.unit})"
+    if in_pixels:
+        label = "mean displacement of the corners (pixels)"
+    return Scores(torch.cat(correct), torch.cat(strength), label)
 
 
 def accuracy_by_covered_share(predict: Predict, perturbed: GeneratedTestSet, mark: bool, device: torch.device) -> Curve:
