@@ -114,13 +114,21 @@ def test_numbers_that_rounding_or_a_damaged_log_left():
 def test_report_is_one_file_with_everything_in_it(tmp_path):
     run = make_run(
         tmp_path / "run",
-        metrics={"eigenspace_energy": 0.96, "equivariance_error": 0.02, "seconds": 90.5, "steps": 8000},
+        metrics={
+            **{"eigenspace_energy": 0.96, "equivariance_error": 0.02, "seconds": 90.5, "steps": 8000},
+            **{"energy_val": 0.9, "value": 3, "ate_val_skip0": 0.5},
+        },
         pictures=[picture("map", "the map τ"), picture("mass", "the mass")],
         summary="What it is.\n\nAnd more.",
         metrics_meaning=meaning(eigenspace_energy=("mean energy", "higher", ""), seconds=("time", None, "s")),
         targets={"eigenspace_energy": "≥ 0.95", "equivariance_error": "<= 1 %", "steps": "few"},
         command="niso run torus --seed 0",
         hardware="a CPU",
+        shapes=[f"cat {number}" for number in range(30)],
+        left_out=[],
+        data={"kind": "images", "shape": [3, 8], "compiled": False},
+        times={"training": 200.0},
+        settings={"rank": 32},
     )
     others = (
         Published("NIso", {"eigenspace_energy": "0.9", "accuracy": "92.3 %"}, "a paper", "niso"),
@@ -141,8 +149,9 @@ def test_report_is_one_file_with_everything_in_it(tmp_path):
         "What it is. And more.",
         "eigenspace_ energy 0.9600 ≥ 0.95 met mean energy",
         "equivariance_ error 0.02000 <= 1 % missed",
-        "seconds 90.50 s — time",
         "steps 8,000 few",
+        "value 3 —",
+        "Validation and cost metric this run what it is seconds 90.50 s time energy_ val 0.9000 ate_ val_ skip0 0.5000",
         "Published by others: no comparison Published by others, on the original data at full size",
         "This run: preset quick, without --data-dir. Source: NIso — a paper. "
         "metric published what it is eigenspace_ energy 0.9 mean energy accuracy 92.3 %",
@@ -152,7 +161,8 @@ def test_report_is_one_file_with_everything_in_it(tmp_path):
         "Figure 3. Phase “pretrain”: 20 steps in 2.5 s",
         "Figure 4. Phase “head”: 10 steps in 1 s",  # its last line was cut off
         "niso run torus --seed 0",
-        "hardware a CPU",
+        "fact value hardware a CPU shapes cat 0, cat 1, cat 2, cat 3, cat 4, cat 5, cat 6, cat 7, … (30 in all) "
+        "data kind images; shape (3, 8); compiled no times training 3 min 20 s All settings",
         "rank: 64",
     ):
         assert text in page.words
@@ -201,7 +211,7 @@ def test_figures_at_several_values_are_one_line(tmp_path):
     known = Known(published=(Published("NIso", {"ate_skip9": "0.4 ± 0.1"}, "a paper", "niso"),))
     words = Page(write_report(run, known)).words
     for text in (
-        "metric at skip 0 1 9 ate how far off 0.1250 0.2500 0.5000 target ≤ 0.2 missed",
+        "metric at skip 0 1 9 ate 0.1250 0.2500 0.5000 target ≤ 0.2 missed how far off",
         "metric published what it is ate_ skip9 0.4 ± 0.1",
         "metric this run what it is top1 0.7500 top5 0.8750",
     ):

@@ -40,7 +40,7 @@ def mesh_table(
 ) -> Figure:
     """A table of meshes in parallel projection, and of functions on grids, as images, with titles of the columns and
     labels of the rows. Colours are signed: blue above zero, red below, each cell by its own largest magnitude."""
-    figure = Figure((10, 0.4 + 1.45 * len(rows)))
+    figure = Figure((10, 0.2 + 0.2 * _lines(titles) + min(1.45, 9.4 / len(titles)) * len(rows)))
     table = figure.subplots(len(rows), len(titles), squeeze=False)
     for cells, row, label in zip(table, rows, labels, strict=True):
         for axes, cell in zip(cells, row, strict=True):
@@ -55,6 +55,10 @@ def mesh_table(
     for axes, title in zip(table[0], titles, strict=True):
         axes.set_title(title)
     return figure
+
+
+def _lines(titles: Sequence[str]) -> int:
+    return max(title.count("\n") + 1 for title in titles)
 
 
 def _draw(axes: Axes, mesh: DrawnMesh) -> None:

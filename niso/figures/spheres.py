@@ -46,7 +46,7 @@ def sphere_rows(
     beside = GAP + LETTER * max((len(line) for label in labels for line in label.splitlines()), default=0)
     side = (10 - beside) / len(columns) / width  # inches of a sphere and its gap
     shares = [side * width + beside, *(side * width for _ in columns[1:])]
-    figure, cells = panels(10, side * len(rows) + 0.4, len(columns), shares)
+    figure, cells = panels(10, side * len(rows) + 0.5, len(columns), shares)
     for axes, (title, functions) in zip(cells, columns, strict=True):
         discs = _discs(as_numpy(functions), grid, pixels)
         canvas = np.full((len(rows) * step, width * step), np.nan)
@@ -59,6 +59,7 @@ def sphere_rows(
         axes.axis("off")
         axes.set_anchor("NE")  # titles at one height
         axes.set_title(title)
+    cells[0].set_xlim(-beside / side * step)  # labels have room, and spheres one size in all columns
     for line, label in enumerate(labels):
         middle = (0.0, (line + 0.4) * step)
         cells[0].annotate(label, middle, (-6, 0), textcoords="offset points", ha="right", va="center", fontsize=7)

@@ -39,7 +39,9 @@ def image_rows(
     drawn = [(title, as_numpy(images)) for title, images in rows]
     heights = [values.shape[1] / values.shape[2] for _, values in drawn]  # in images' widths
     tight = ConstrainedLayoutEngine(w_pad=0.02, h_pad=0.02, wspace=0, hspace=0, rect=(0.005, 0, 0.99, 1))
-    figure = Figure((across * count + 1.9, sum(across * high + 0.06 for high in heights) + 0.1), layout=tight)
+    bars = any(values.ndim == 3 for _, values in drawn)
+    width, height = across * count + (1.9 if bars else 1.3), sum(across * high + 0.06 for high in heights) + 0.1
+    figure = Figure((width, height), layout=tight)
     # axes are what takes time: a row has one, whose unit is an image's width
     lines = figure.subplots(len(rows), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axes, (title, values), high in zip(lines, drawn, heights, strict=True):
@@ -71,8 +73,10 @@ def training_curves(
     figure = Figure((10 if across > 1 else 5, 2.5 * down + 0.1))
     columns_of_panels = [list(part.subplots(down, 1, squeeze=False)[:, 0]) for part in parts(figure, across)]
     in_rows = [axes for line in zip(*columns_of_panels, strict=True) for axes in line]
-    for axes in in_rows[len(columns) :]:
-        axes.axis("off")
+    for axes in in_rows[len(columns) :]:  # unseen, but as large as the others, so that rows are at one height
+        axes.set(title=" ", xlabel=" ", yticks=[])
+        axes.tick_params(colors="none")
+        axes.spines[:].set_visible(False)
     for axes, (name, column) in zip(in_rows, columns.items(), strict=False):
         values = np.ma.masked_invalid(as_numpy(column))
         learning_rate = name == "learning_rate"

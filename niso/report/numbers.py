@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from typing import Any
 
 MISSING = "—"
+LISTED = 8
+"""Entries of a list that are shown at most."""
 
 
 def number(value: object) -> str:
@@ -49,5 +50,15 @@ def duration(seconds: float) -> str:
 
 
 def fact(value: Any) -> str:
-    """A fact of a run as one line."""
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else number(value)
+    """A fact of a run as text: "threads 2; precision 32-true"; of a long list its beginning, and how many there are."""
+    if isinstance(value, dict):
+        return "; ".join(f"{str(key).replace('_', ' ')} {_part(part)}" for key, part in value.items()) or MISSING
+    if isinstance(value, list):
+        shown = ", ".join(map(_part, value[:LISTED])) or MISSING
+        return f"{shown}, … ({len(value):,} in all)" if len(value) > LISTED else shown
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else number(value)
+
+
+def _part(value: Any) -> str:
+    """A fact within another."""
+    return f"({fact(value)})" if isinstance(value, dict | list) else fact(value)

@@ -15,14 +15,16 @@ from niso.report.html import render
 from niso.report.methods import QUOTED, fitting_note
 from niso.report.numbers import duration, fact
 from niso.report.pictures import Picture, embed, embed_drawn
-from niso.results import Known, Metric, alarms, sources
+from niso.results import RUN_METRICS, Known, Metric, alarms, sources
 from niso.training.run import Run
 
 _ELSEWHERE = {
-    *("summary", "metrics", "targets", "command", "notes"),
-    *("seconds", "seconds_wall"),
+    *("summary", "metrics", "targets", "command", "notes", "settings"),
+    *("seconds", "seconds_wall", "times"),
 }
 """Facts with a place of their own."""
+_COST = {metric.key for metric in RUN_METRICS}
+_VALIDATION = re.compile(r".+_val(_[a-z]+\d+)?")
 _SERIES = 3
 """A metric at so many values of something has a row for all of them."""
 _NOT_CURVES = {"step", "seconds"}
@@ -53,6 +55,7 @@ def write_report(run: Run, known: Known) -> Path:
         InputError: a JSON file of the run is damaged.
     """
     facts, entries, (_, preset, method) = run.facts, _entries(run, known), run.kind
+    times: dict[str, float] = facts.get("times") or {}
     published = [entry for entry in known.published if entry.method == method]
     folder = run.settings.get("data_dir")
     data = f"data of {Path(str(folder)).name}" if folder else "without --data-dir"
@@ -61,7 +64,8 @@ def write_report(run: Run, known: Known) -> Path:
         run=run,
         title=run.title,
         summary=[text for text in str(facts.get("summary") or "").split("\n\n") if text.strip()],
-        results=_tables(entries),
+        results=_tables([entry for entry in entries if not _beside(entry)]),
+        validation_and_cost=_tables([entry for entry in entries if _beside(entry)]),
         diagnosis=(facts.get("notes") or []) * run.finished,  # otherwise of an earlier evaluation, as figures are
         alarms=alarms((entry.metric for entry in entries), run.metrics),
         notes=[*filter(None, [fitting_note(entry.metric.key for entry in entries)])],
@@ -70,7 +74,8 @@ def write_report(run: Run, known: Known) -> Path:
         figures=[embed(file, f"figures/{file.name}", caption) for file, caption in run.pictures * run.finished],
         training=[embed_drawn(picture) for picture in _training(run)],
         command=facts.get("command") or _command(run),
-        facts={key: fact(value) for key, value in facts.items() if key not in _ELSEWHERE and value is not None},
+        facts={key: fact(value) for key, value in facts.items() if key not in _ELSEWHERE and value not in (None, [])}
+        | ({"times": fact({part: duration(value) for part, value in times.items()})} if times else {}),
         config=(run.path / "config.yaml").read_text(encoding="utf-8"),
     )
     path = run.path / "report.html"
@@ -87,6 +92,11 @@ def _entries(run: Run, known: Known) -> list[Entry]:
         for key in dict.fromkeys([*metrics, *wanted])
         if key in wanted
     ]
+
+
+def _beside(entry: Entry) -> bool:
+    """Whether a metric is no result: of validation data, or what the run has cost."""
+    return not entry.target and (entry.metric.key in _COST or bool(_VALIDATION.fullmatch(entry.metric.key)))
 
 
 def _published(run: Run, known: Known) -> list[Entry]:

@@ -188,7 +188,7 @@ def draw_paths(shown: Sequence[Path]) -> Figure:
 def draw_failures(rows: Sequence[tuple[Path, Strip]]) -> Figure:
     """A row for each sequence: its paths, and some of its frames."""
     widths = [2.2, *(1.0 for _ in rows[0][1])]
-    height = max(1.7, 10 / sum(widths) * _tallest(strip for _, strip in rows) + 0.4)
+    height = max(1.9, 10 / sum(widths) * _tallest(strip for _, strip in rows) + 0.5)
     figure = Figure((10, height * len(rows) + LEGEND))
     cells = figure.subplots(len(rows), len(widths), squeeze=False, width_ratios=widths)
     for (first, *others), (path, strip) in zip(cells, rows, strict=True):
@@ -240,8 +240,8 @@ def _draw_path(axes: Axes, shown: Path, letters: int) -> None:
 
 
 def _title(shown: Path) -> str:
-    trivial = "" if shown.trivial_error is None else f" (mean motion {shown.trivial_error:.2f})"
-    return f"{shown.title}: {shown.error:.2f}{trivial}\ndirection off by {shown.angle:.0f}°"
+    trivial = "" if shown.trivial_error is None else f", mean motion {shown.trivial_error:.2f}"
+    return f"{shown.title}\nerror {shown.error:.2f}{trivial}\ndirection off by {shown.angle:.0f}°"
 
 
 FIGURES = (
