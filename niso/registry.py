@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Generic, TypeVar, cast
@@ -53,3 +54,12 @@ class Registry(dict[str, str], Generic[T]):
             if isinstance(error, ModuleNotFoundError) and not f"{module}.".startswith(f"{error.name}."):
                 raise  # of something that the module needs
             raise InputError(f"{self.kind} {name!r} is registered as {self[name]}, which does not exist") from error
+
+    def about(self, name: str) -> str:
+        """What it is: the first sentence of its docstring, without what stands in brackets; empty where it has none.
+
+        Raises:
+            InputError: see `find`.
+        """
+        text = re.sub(r"\s*\([^)]*\)", "", " ".join((self.find(name).__doc__ or "").split()))
+        return re.split(r"(?<=\.) ", text)[0].rstrip(".")

@@ -122,7 +122,7 @@ def parse_run(arguments: list[str]) -> Call:
         print(short.of_experiment(kind, given.preset, given.config))
         raise SystemExit(0)
     every = make_options(kind)
-    about = f"{kind.summary}\n\nPresets: {', '.join(kind.presets)}\n\nMethods: {', '.join(kind.methods())}"
+    about = short.about(kind)
 
     def with_flags(given: Settings) -> Any:
         shared = {name: getattr(given, name) for name in ("preset", "method", "seed", "data_dir", "hardware")}

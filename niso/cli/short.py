@@ -82,9 +82,22 @@ def of_experiment(kind: type[Experiment], preset: str, config: Any) -> str:
         "",
         *_table(f"settings that people change, with values of {preset}", shown),
         "",
-        f"`niso run {name} --help-all` lists every setting.",
+        f"`niso run {name} --help-all` says what each method is, and lists every setting.",
     ]
     return "\n".join(lines)
+
+
+def about(kind: type[Experiment]) -> str:
+    """What an experiment does, and what its presets and methods are: the beginning of its long help."""
+    return "\n".join(
+        [
+            *textwrap.wrap(kind.summary, WIDTH),
+            "",
+            *_table("presets", {preset: kind.preset_notes.get(preset, "") for preset in kind.presets}),
+            "",
+            *_table("methods", {method: kind.about(method) for method in kind.methods()}),
+        ]
+    )
 
 
 def _first_sentences(text: str) -> list[str]:

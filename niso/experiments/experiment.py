@@ -131,6 +131,11 @@ class Experiment(ABC):
         return cls.methods()
 
     @classmethod
+    def about(cls, method: str) -> str:
+        """What a method is, in a sentence; empty where nothing is known."""
+        return METHODS.about(method) if method in METHODS else ""
+
+    @classmethod
     def reads(cls, method: str) -> frozenset[str]:
         """Settings that a method reads, or groups of them, of those that not all methods of the experiment read."""
         return METHODS.find(method).reads

@@ -54,7 +54,7 @@ class AutoencoderObjective(nn.Module):
 
 
 class Reconstruction(Method):
-    """The autoencoder baseline as a method. It has no maps; its head learns invariance from transformed examples."""
+    """The autoencoder baseline: reconstruction alone. Its head learns invariance from transformed examples."""
 
     has_maps = False
     isometric = False

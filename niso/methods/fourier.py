@@ -187,7 +187,7 @@ class FourierObjective(nn.Module):
 
 
 class Fourier(Method):
-    """NFT from pairs as a method, with the size of maps and head tensor that NIso has (paper appendix "Baselines")."""
+    """NFT from pairs, with maps and a head tensor of the size that NIso has (paper appendix "Baselines")."""
 
     map_text = "|V| after the block diagonalisation"
     isometric = False

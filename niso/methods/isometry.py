@@ -134,7 +134,7 @@ class Triplets(Isometry):
 
 
 class Groups(Isometry):
-    """NIso from groups that share one T: the map solved from the others transports each member (not in the paper)."""
+    """NIso from groups that share one T: the map of the others transports each member (not in the paper)."""
 
     grouped = True
     reads = Isometry.reads | {"group", "leave_one_out"}
@@ -150,7 +150,7 @@ class Groups(Isometry):
 
 
 class Contrastive(Isometry):
-    """NIso from pairs, with a contrastive term between ψ and Tψ (not in the paper), see `niso.losses.contrastive`."""
+    """NIso from pairs, with a contrastive term between ψ and Tψ (not in the paper; `niso.losses.contrastive`)."""
 
     compared = 2
     reads = Isometry.reads | {"contrastive"}
@@ -161,7 +161,7 @@ class Contrastive(Isometry):
 
 
 class Vicreg(Isometry):
-    """NIso from pairs, whose invariants must vary over a batch (not in the paper), see `niso.losses.vicreg`."""
+    """NIso from pairs, whose invariants must vary over a batch (not in the paper; `niso.losses.vicreg`)."""
 
     compared = 3
     reads = Isometry.reads | {"vicreg"}

@@ -132,7 +132,7 @@ class OrthogonalObjective(nn.Module):
 
 
 class NoBasis(Method):
-    """The paper's ablation without an operator as it stands there: τ (N × N) between the encodings themselves."""
+    """The paper's ablation without the operator: any orthogonal τ (N × N) between the encodings themselves."""
 
     map_text = "|τ| between the latent points"
     reads = Method.reads | {"equivariance", "relative_equivariance", "complete"}

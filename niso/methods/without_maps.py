@@ -45,7 +45,7 @@ class InvariantsObjective(nn.Module):
 
 
 class ContrastiveAlone(NoOperator, Contrastive):
-    """The contrastive term without maps (not in the paper): what niso-contrastive owes to τ is the difference."""
+    """The contrastive term without maps (not in the paper). What niso-contrastive owes to τ is the difference."""
 
     reads: ClassVar[frozenset[str]] = (NoOperator.reads | {"contrastive"}) - _OF_MAPS
 
@@ -54,7 +54,7 @@ class ContrastiveAlone(NoOperator, Contrastive):
 
 
 class VicregAlone(NoOperator, Vicreg):
-    """The variance of invariants without maps (not in the paper): what niso-vicreg owes to τ is the difference."""
+    """The variance of invariants without maps (not in the paper). What niso-vicreg owes to τ is the difference."""
 
     reads: ClassVar[frozenset[str]] = (NoOperator.reads | {"vicreg"}) - _OF_MAPS
 

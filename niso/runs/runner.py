@@ -341,12 +341,19 @@ def _write_facts(folder: Run, settings: Settings, fabric: Fabric) -> None:
         "devices": fabric.world_size,
         "device": fabric.device.type,
         **environment(fabric.device),
-        "summary": EXPERIMENTS.find(settings.experiment).summary,
+        "summary": "\n\n".join(_summary(settings)),
         **_meaning(settings),
         "command": facts.get("command", command_line()),
         "settings": folder.determining,
     }
     folder.write("facts", {**facts, **new})
+
+
+def _summary(settings: Settings) -> list[str]:
+    """What the experiment does, and what the method is."""
+    kind = EXPERIMENTS.find(settings.experiment)
+    about = kind.about(settings.method)
+    return [kind.summary, *([f"{settings.method}: {about}."] if about else [])]
 
 
 def _meaning(settings: Settings) -> dict[str, Any]:

@@ -81,6 +81,14 @@ def test_short_help_of_an_experiment_says_what_it_is_in_whole_sentences(niso, ex
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_long_help_of_an_experiment_says_what_its_presets_and_methods_are(niso, experiment):
+    kind, out = EXPERIMENTS.find(experiment), niso("run", experiment, "--help-all").out
+    words = " ".join(out.partition("╭")[0].split())
+    for entry, text in [*kind.preset_notes.items(), *((method, kind.about(method)) for method in kind.methods())]:
+        assert len(text) > 10 and f" {entry} {text} " in f"{words} "
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_help_of_an_experiment_shows_its_settings(niso, experiment):
     status, out, _ = niso("run", experiment, "--help-all")
     assert status == 0

@@ -30,6 +30,15 @@ WITH_MAPS = [name for name in METHODS if METHODS.find(name).has_maps]
 INVARIANT = [name for name in METHODS if not METHODS.find(name).augmented_head]
 
 
+class Wordless(METHODS.find("niso")):  # type: ignore[misc]
+    pass
+
+
+class Told(Wordless):
+    """Maps (k × k)
+    by chance (not in the paper). And more."""
+
+
 def make(name: str, dtype: torch.dtype = torch.float32, **settings: object) -> Method:
     torch.manual_seed(0)
     config = ClassifierConfig(**{**vars(CONFIG), **settings})
@@ -365,3 +374,8 @@ def test_bad_settings_are_named(bad, message):
 
 def test_settings_of_methods_have_no_groups_where_data_has_none():
     assert not hasattr(MethodConfig(), "group")
+
+
+def test_a_method_without_words_of_its_own_is_not_taken_for_another(registries):
+    METHODS["wordless"], METHODS["told"] = f"{__name__}.Wordless", f"{__name__}.Told"
+    assert METHODS.about("wordless") == "" and METHODS.about("told") == "Maps by chance"

@@ -74,10 +74,11 @@ class Homnist(Experiment):
     config: HomnistConfig
     name = "homnist"
     summary = (
-        "Pairs of a digit and the same digit under a random homography are all that the encoder is trained on, without "
-        "labels. It is then frozen, and a head learns to classify its latents of upright digits. The test digits are "
-        "under homographies that the head has never seen: it recognises them as far as the homographies act on the "
-        "latents by isometries, which an equivariant head sees through, and as far as the latents tell digits apart."
+        "The encoder is trained, without labels, on digits and the same digits under random homographies: on pairs, or "
+        "on groups that share a homography. It is then frozen, and a head learns to classify its latents of upright "
+        "digits. The test digits are under homographies that the head has never seen: it recognises them as far as "
+        "the homographies act on the latents by isometries, which an equivariant head sees through, and as far as the "
+        "latents tell digits apart."
     )
     config_class = HomnistConfig
     presets = PRESETS

@@ -170,6 +170,10 @@ class Pose(Experiment):
         return tuple(name for name in cls.methods() if name not in BASELINES or BASELINES.find(name).available(config))
 
     @classmethod
+    def about(cls, method: str) -> str:
+        return BASELINES.about(method) if method in BASELINES else super().about(method)
+
+    @classmethod
     def reads(cls, method: str) -> frozenset[str]:
         if method in BASELINES:
             return BASELINES.find(method).reads

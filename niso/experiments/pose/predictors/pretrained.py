@@ -61,14 +61,14 @@ class FeaturePredictor(Baseline):
 
 
 class DinoV2(FeaturePredictor):
-    """Features of a DINOv2."""
+    """Frozen features of both frames, by DINOv2 → transformer → relative pose."""
 
     kind = "dinov2"
     reads = FeaturePredictor.DECODER | {"dinov2", "download"}
 
 
 class Beit(FeaturePredictor):
-    """Features of a BEiT."""
+    """Frozen features of both frames, by BEiT → transformer → relative pose."""
 
     kind = "beit"
     reads = FeaturePredictor.DECODER | {"beit", "download"}
