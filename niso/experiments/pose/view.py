@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from importlib import import_module
 from io import StringIO
+from itertools import cycle
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
@@ -26,7 +27,10 @@ EXTENT = 4.0
 """Extent of a shown trajectory in the viewer's units of length, to which the width of its lines is suited."""
 FIELD_OF_VIEW = 0.8
 """Field of view of the drawn cameras in radians; the real ones may have another."""
-COLOURS = ((213, 94, 0), (0, 114, 178), (0, 158, 115), (204, 121, 167), (230, 159, 0), (86, 180, 233))
+COLOURS = {
+    **{"orange": (213, 94, 0), "blue": (0, 114, 178), "green": (0, 158, 115)},
+    **{"pink": (204, 121, 167), "yellow": (230, 159, 0), "light blue": (86, 180, 233)},
+}
 """Colours of runs, from the palette of Okabe and Ito; the true trajectory is black."""
 
 Runs = Mapping[str, Mapping[str, Trajectories]]
@@ -136,7 +140,8 @@ class Viewer:
         self._sequence = gui.add_dropdown("sequence", names(runs))
         self._skip = gui.add_dropdown("frames left out", list(map(str, skips(runs, self._sequence.value))))
         self._cameras = gui.add_checkbox("cameras", True)
-        self._runs = {run: gui.add_checkbox(run, True) for run in runs}
+        self._colours = dict(zip(runs, cycle(COLOURS), strict=False))
+        self._runs = {run: gui.add_checkbox(f"{run}: {colour}", True) for run, colour in self._colours.items()}
         self._errors = gui.add_markdown("")
         self._sequence.on_update(lambda _: self._choose())
         for control in (self._skip, self._cameras, *self._runs.values()):
@@ -174,11 +179,11 @@ class Viewer:
             self._trajectory("true", shown.truth, (0, 0, 0), first.numbers.tolist(), first.images)
             for place, run in enumerate(self.runs):
                 if run in shown.predicted and self._runs[run].value:
-                    poses, colour = shown.predicted[run], COLOURS[place % len(COLOURS)]
+                    poses, colour = shown.predicted[run], COLOURS[self._colours[run]]
                     every = -(-len(poses) // IMAGES)
                     self._trajectory(f"run{place}", poses, colour, range(0, len(poses), every), None)
-            lines = [f"- {run}: {error:.2f}" for run, error in shown.errors.items()]
-            self._errors.content = "√(3n)·ATE:\n\n" + "\n".join(lines)
+            lines = [f"- {self._colours[run]}, {run}: {error:.2f}" for run, error in shown.errors.items()]
+            self._errors.content = "True cameras are black. √(3n)·ATE:\n\n" + "\n".join(lines)
 
     def _trajectory(
         self, name: str, poses: Tensor, colour: tuple[int, int, int], cameras: Sequence[int], images: Tensor | None

@@ -171,6 +171,7 @@ def test_the_page_answers_and_follows_what_is_chosen(run):
         viewer.draw()
         assert len(viewer._drawn) == 2
         (only,) = viewer._runs.values()
+        assert only.label.endswith(": orange") and "- orange, " in viewer._errors.content
         only.value = False
         viewer.draw()
         assert len(viewer._drawn) == 1
