@@ -34,6 +34,12 @@ def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path):
     assert "--eigenvalue-noise" in (tmp_path / "reference" / "settings.html").read_text(encoding="utf-8")
 
 
+def test_every_picture_of_the_documents_is_shown():
+    pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")))
+    pictures = [picture.name for picture in (ROOT / "docs" / "images").iterdir()]
+    assert pictures and [name for name in pictures if f"images/{name})" not in pages] == []
+
+
 @pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda page: page.stem)
 def test_a_notebook_runs(page, tmp_path, monkeypatch, registries):
     monkeypatch.chdir(tmp_path)
