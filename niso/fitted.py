@@ -22,7 +22,7 @@ from niso.data.pairs.scaling import BYTES, Scaling, as_tensor, scaled, unscaled
 from niso.errors import InputError
 from niso.experiments.diagnosis import Finding
 from niso.experiments.saved import CONFIG, FORMAT, MODEL, REBUILT, plain_name
-from niso.experiments.settings import Settings
+from niso.experiments.settings import Settings, without_places
 from niso.files import write_atomically, write_new
 from niso.hub import SCHEME, repository
 from niso.hub.card import CARD, card
@@ -259,10 +259,10 @@ class Fitted:
         Raises:
             InputError: the folder holds files, or cannot be written.
         """
-        folder = Path(path)
+        folder, settings = Path(path), without_places(self.settings.dump())
         config = {
             "format": FORMAT,
-            **{key: value for key, value in self.settings.dump().items() if key not in ("data_dir", "hardware")},
+            **{key: value for key, value in settings.items() if key not in ("data_dir", "hardware")},
             "facts": self.facts,
             "metrics": self.metrics,
         }

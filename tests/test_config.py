@@ -1,3 +1,4 @@
+import json
 import math
 from dataclasses import FrozenInstanceError, asdict, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from niso.config import Hardware, Optimisation, parse, read_yaml, to_yaml
 from niso.errors import InputError
 from niso.experiments import EXPERIMENTS
-from niso.experiments.settings import Settings
+from niso.experiments.settings import Settings, without_places
 
 SOURCE = Path("some.yaml")
 PRESETS = [(name, preset) for name in EXPERIMENTS for preset in EXPERIMENTS.find(name).presets]
@@ -49,10 +50,15 @@ def test_any_values_survive_yaml(steps, batch, rate, final, warmup, decay, cosin
     assert round_trip(settings) == settings
 
 
-def test_relative_data_folder_is_stored_absolute(tmp_path, monkeypatch):
+def test_relative_paths_are_stored_absolute(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    config = EXPERIMENTS.find("torus").presets["quick"]
-    assert Settings("torus", "quick", config, data_dir=Path("here")).dump()["data_dir"] == str(tmp_path / "here")
+    config = replace(EXPERIMENTS.find("pose").presets["quick"], split_file=Path("split.json"))
+    stored = Settings("pose", "quick", config, data_dir=Path("here")).dump()
+    assert stored["data_dir"] == str(tmp_path / "here") and stored["config"]["split_file"] == str(
+        tmp_path / "split.json"
+    )
+    kept = json.loads(json.dumps(without_places(stored)))  # all plain
+    assert kept["data_dir"] == "here" and kept["config"]["split_file"] == "split.json"
 
 
 def test_configurations_are_frozen():

@@ -31,9 +31,8 @@ class Settings(Strict):
             raise ValueError(f"seed must not be negative, got {self.seed}")
 
     def dump(self) -> dict[str, Any]:
-        """Plain values, in the order they are read best."""
-        values = asdict(self)
-        values["data_dir"] = str(self.data_dir.resolve()) if self.data_dir else None
+        """Plain values, in the order they are read best. Paths are absolute, so that a run is known from anywhere."""
+        values = {key: _plain(value) for key, value in asdict(self).items()}
         values["config"] = values.pop("config")
         return values
 
@@ -49,6 +48,22 @@ class Settings(Strict):
         check_known("preset", settings.preset, kind.presets, f"{source}: ")
         check_method(settings.method, kind.methods(), f"{source}: ")
         return cls(**{**vars(settings), "config": parse(kind.config_class, settings.config, source)})
+
+
+def _plain(value: Any) -> Any:
+    """Settings with absolute paths as text."""
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    return str(value.resolve()) if isinstance(value, Path) else value
+
+
+def without_places(value: Any) -> Any:
+    """Settings in which absolute paths are names: those of a folder of weights, of a list of sequences."""
+    if isinstance(value, dict):
+        return {key: without_places(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [without_places(part) for part in value]
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
 
 
 def check_method(name: object, known: Iterable[str], where: str = "") -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from niso.errors import InputError
+from niso.experiments.settings import without_places
 from niso.files import in_shell, write_json
 from niso.training.run import CHANGED, Run
 
@@ -50,7 +51,7 @@ def record_of(run: Run) -> dict[str, Any]:
     """
     check_recordable(run)
     settings, facts = dict(run.settings), run.facts
-    settings = {**_without_places(settings), "data_dir": Path(settings.get("data_dir") or "").name or None}
+    settings = {**without_places(settings), "data_dir": Path(settings.get("data_dir") or "").name or None}
     return {
         **{key: settings.pop(key, facts.get(key)) for key in ("experiment", "preset", "method", "seed")},
         "metrics": run.metrics,
@@ -59,15 +60,6 @@ def record_of(run: Run) -> dict[str, Any]:
         | ({"evaluated": facts["evaluated"]} if "evaluated" in facts else {}),  # only where it was evaluated again
         "settings": settings,
     }
-
-
-def _without_places(value: Any) -> Any:
-    """Settings in which absolute paths are names: those of a folder of weights, of a list of sequences."""
-    if isinstance(value, dict):
-        return {key: _without_places(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_without_places(part) for part in value]
-    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
 
 
 def place_of_record(run: Run, folder: Path, **more: str) -> Path:

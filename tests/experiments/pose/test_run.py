@@ -2,13 +2,14 @@
 
 import json
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 import torch
 from PIL import Image
 
+import niso
 from niso.config import Hardware
 from niso.data.video.stream import open_stream
 from niso.experiments.pose import evaluation as pose_evaluation
@@ -114,3 +115,11 @@ def test_settings_are_dumped_and_loaded(settings):
     assert values["config"]["validation"] == 0.2
     assert Settings.load(json.loads(json.dumps(values)), Path("config.yaml")) == settings(validation=0.2)
     assert asdict(Hardware()).keys() == values["hardware"].keys()
+
+
+def test_a_saved_model_names_its_split_without_its_place(trained, tmp_path):
+    model = niso.load(trained)
+    model.settings = replace(model.settings, config=replace(model.settings.config, split_file=tmp_path / "split.json"))
+    saved = model.save(tmp_path / "saved")
+    assert str(tmp_path) not in (saved / "config.json").read_text(encoding="utf-8")
+    assert niso.load(saved).settings.config.split_file == Path("split.json")
