@@ -31,6 +31,8 @@ def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path):
     assert "<math" in (tmp_path / "concepts" / "method.html").read_text(encoding="utf-8")
     assert "isometric_map_from_covariance" in (tmp_path / "reference" / "maps.html").read_text(encoding="utf-8")
     assert "equivariance_error" in (tmp_path / "reference" / "metrics.html").read_text(encoding="utf-8")
+    shapes = (tmp_path / "experiments" / "shapes.html").read_text(encoding="utf-8")
+    assert "\N{NO-BREAK SPACE}± " not in shapes and shapes.count("\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}") > 10
     assert "--eigenvalue-noise" in (tmp_path / "reference" / "settings.html").read_text(encoding="utf-8")
 
 

@@ -5,6 +5,7 @@
 - Pages of all metrics and all settings are generated; CONTRIBUTING.md and CHANGELOG.md are pages, too.
 - Links to files of the project that are no pages lead to its source.
 - Equations become MathML, which browsers draw without any script.
+- Numbers stay in one line with their errors and with the sign of percent.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ CACHE = ROOT / ".site-cache"
 LOG = logging.getLogger("mkdocs.hooks")  # its warnings end a strict build
 LINK = re.compile(r"(\]\()(?!https?://|mailto:|#)([^)\s#]+)((?:#[^)\s]*)?\))")
 EQUATION = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
+PART_OF_NUMBER = re.compile(r"(<pre.*?</pre>)| ± |(?<=\d) %| (?=\(\d+\)</td>)", re.DOTALL)
+NO_BREAK = "\N{NO-BREAK SPACE}"
 PAGES = {"CONTRIBUTING.md": "design/contributing.md", "CHANGELOG.md": "design/changelog.md"}
 """Documents outside of docs/ that are pages of the site."""
 
@@ -74,13 +77,14 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Equations as MathML."""
+    """Equations as MathML, and numbers that no line ends in."""
 
     def drawn(equation: re.Match[str]) -> str:
         display = "block" if equation[1] == "div" else "inline"
         return str(convert(html.unescape(equation[2]).strip(), display=display))
 
-    return EQUATION.sub(drawn, content)
+    text = EQUATION.sub(drawn, content)
+    return PART_OF_NUMBER.sub(lambda found: found[0] if found[1] else found[0].replace(" ", NO_BREAK), text)
 
 
 def notebook(page: Any, files: Any, config: Any) -> str:
