@@ -29,8 +29,17 @@ def wait_until(condition, seconds=10.0):
         time.sleep(0.01)
 
 
+@pytest.fixture
+def heeded():
+    """Signals are heeded, though the tests themselves may run under nohup."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.mark.parametrize("number", SIGNALS)
-def test_the_first_signal_is_noted_and_handlers_come_back(ended, number):
+def test_the_first_signal_is_noted_and_handlers_come_back(ended, heeded, number):
     before = signal.getsignal(number), signal.set_wakeup_fd(-1)
     with interruption("") as received:
         assert received() == 0
