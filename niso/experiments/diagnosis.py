@@ -127,7 +127,6 @@ MAPS = Check(
     "relative_map_error_centred",
     (
         Remedy("share each T among several observations and train niso-group", GROUPS),
-        Remedy("larger groups", needs="group"),
         Remedy("a smaller --rank with more latent channels", GROUPS, needs="rank"),
     ),
 )
