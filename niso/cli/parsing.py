@@ -191,7 +191,9 @@ def _error_line(event: Any, kind: type, program: str, arguments: Sequence[str]) 
     given = [word.partition("=")[0] for word in arguments if word.startswith("--")]
     unknown = next((option for option in given if option.replace("_", "-") not in flags), None)
     if unknown and (name in ("UnrecognizedArgs", "MissingArgs") or (name == "BadValue" and argument.is_positional())):
-        hint = nearest(unknown, flags)
+        group, _, setting = unknown.removeprefix("--").partition(".")
+        unnamed = f"--{setting}" if group in short.UNNAMED and f"--{setting}" in flags else ""
+        hint = f"; did you mean {unnamed}?" if unnamed else nearest(unknown, flags)
         return f"unknown option {unknown!r}{hint if 'did you mean' in hint else f'; `{program} --help` lists all'}"
     match name:
         case "UnrecognizedArgs":

@@ -13,6 +13,8 @@ from niso.files import locked, parse_json, write_json
 
 PARAMETERS, REFUSED = "parameters.json", "refused.json"
 AGAIN = "give the same command again to go on"
+_UNSTATED = {"every": 1}
+"""Parameters that folders did not always state, and what they most often were."""
 
 Source = TypeVar("Source")
 Facts = dict[str, Any]
@@ -178,7 +180,7 @@ def check_folder(out: Path, what: str, parameters: Facts) -> bool:
         return False
     there = read_json(out / PARAMETERS)
     for name, value in parameters.items():
-        if there.get(name) != value:
+        if there.get(name, _UNSTATED.get(name)) != value:
             raise InputError(
                 f"the {what} in {out} were prepared with {name} {there.get(name)}, not {value}: choose another folder"
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
@@ -36,11 +37,13 @@ def frame_folder(folder: Path, name: str | None = None) -> Sequence:
     folders below, such as masks, is left alone.
 
     Raises:
-        InputError: the folder is missing or has no images, or two have one number, as frame3 and frame03 do.
+        InputError: the folder is missing or has no images, two have one number, as frame3 and frame03 do, or names are
+            decimal numbers whose order is not clear.
     """
     images = own_pictures(folder) if folder.is_dir() else []
     if not images and _images(folder):
         raise InputError(f"{folder} holds no images itself, only folders with some: give one of these")
+    _check_decimals(images)
     for first, second in pairwise(images):
         if natural(first.stem) == natural(second.stem):
             raise InputError(f"{first.name} and {second.name} have one frame number: rename or remove one of them")
@@ -107,7 +110,7 @@ def nerfstudio(path: Path, name: str | None = None) -> Sequence:
     try:
         content = parse_json(path.read_text(encoding="utf-8-sig"))
         named = [(_with_extension(path.parent / frame["file_path"]), frame) for frame in content["frames"]]
-        named.sort(key=lambda pair: natural(pair[0].as_posix()))
+        named.sort(key=lambda pair: natural(pair[0].with_suffix("").as_posix()))
         images = [image for image, _ in named]
         matrices = torch.tensor([frame["transform_matrix"] for _, frame in named], dtype=torch.float64)
         lenses = {_nerfstudio_lens({**content, **frame}) for _, frame in named}
@@ -134,11 +137,27 @@ def nerfstudio(path: Path, name: str | None = None) -> Sequence:
     return Sequence(name or path.resolve().parent.name, images, numbers, poses, problems=problems)
 
 
+def _check_decimals(images: Iterable[Path]) -> None:
+    """InputError where names are times such as 1.5 and 1.25, which a natural order, of whole numbers, would mix up.
+
+    Parts such as 1.9, 1.10 and 1.11 are in order: times that are written without zeros at their ends have no 1.10.
+    """
+    found = [re.fullmatch(r"[0-9]+(?:\.([0-9]+))?", image.stem) for image in images]
+    fractions = {match[1] for match in found if match and match[1]}
+    uneven = len({len(fraction) for fraction in fractions}) > 1
+    if all(found) and uneven and not any(fraction.endswith("0") for fraction in fractions):
+        first, last = min(fractions, key=len), max(fractions, key=len)
+        raise InputError(
+            f"its frames are named by decimal numbers of {len(first)} to {len(last)} digits after the point, so that "
+            "their order is not clear: give all as many digits"
+        )
+
+
 def _numbered(images: Iterable[Path]) -> dict[Path, int]:
     """The number of each frame, in the order of names. Between folders a number is left out: frames of two cameras are
     no neighbours."""
     numbered, number, folder = dict[Path, int](), -1, None
-    for image in sorted(images, key=lambda image: natural(image.as_posix())):
+    for image in sorted(images, key=lambda image: natural(image.with_suffix("").as_posix())):
         number += 1 if folder in (None, image.parent) else 2
         numbered[image], folder = number, image.parent
     return numbered

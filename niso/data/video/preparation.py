@@ -54,6 +54,7 @@ def prepare(
     preparation: Preparation = Preparation(),
     report: Report = lambda name, problem: None,
     draw: Draw | None = None,
+    every: int = 1,
 ) -> Outcome:
     """Prepare sequences into a folder, see `niso.data.video.prepared`. Unchanged sequences are kept.
 
@@ -65,12 +66,13 @@ def prepare(
         sequences: one by one.
         workers: processes; 1 works in this one.
         draw: names to test on, of those that were prepared; by default, sequences state their split.
+        every: of which frames the sequences consist, as they were opened: a folder keeps to that.
 
     Raises:
         InputError: the folder holds something else, or frames prepared in another way; no sequence could be prepared;
             or see `niso.data.prepared.prepare_items`.
     """
-    parameters = {"format": FORMAT, **asdict(preparation)}
+    parameters = {"format": FORMAT, **asdict(preparation), "every": every}
     check_folder(out, "frames", parameters)
 
     def finish(facts: dict[str, Facts], outcome: Outcome) -> Facts:

@@ -44,6 +44,7 @@ class PreparedFrames:
         lengths: frames of each sequence; their numbers are consecutive.
         splits: the part of the data set of each.
         size: height and width of all frames, in pixels.
+        sizes: bytes of the file of each sequence.
     """
 
     folder: Path
@@ -51,7 +52,7 @@ class PreparedFrames:
     lengths: list[int]
     splits: list[str]
     size: int
-    _bytes: list[int] = field(repr=False)
+    sizes: list[int] = field(repr=False)
 
     def image(self, sequence: int, frame: int) -> UInt8[Tensor, "3 size size"]:
         """One frame.
@@ -90,7 +91,7 @@ class PreparedFrames:
         length = self.lengths[sequence]
         if not 0 <= first <= length - count:
             raise IndexError(f"{self.names[sequence]} has {length} frames, and none numbered {first}")
-        start = self._bytes[sequence] - (length - first) * RECORD.itemsize
+        start = self.sizes[sequence] - (length - first) * RECORD.itemsize
         return np.frombuffer(self._read(sequence, file, start, count * RECORD.itemsize), RECORD)
 
     def _pixels(self, sequence: int, file: BinaryIO, record: np.void) -> UInt8[np.ndarray, "size size 3"]:

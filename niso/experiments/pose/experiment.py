@@ -195,7 +195,8 @@ class Pose(Experiment):
         named = {f"{part}_sequences": names for part, names in self.split.names(self.frames).items()}
         size = self.config.size
         data = {"kind": "images", "shape": [3, size, size], **PIXELS}
-        return {**named, "left_out": self.split.evaluated.reasons, "data": data}
+        content = {"content": self.frames.content} if self.frames.content else {}
+        return {**named, "left_out": self.split.evaluated.reasons, **content, "data": data}
 
     @classmethod
     def rebuild(

@@ -26,7 +26,7 @@ from niso.data.video.sequences import TEST, TRAIN
 from niso.data.workers import cores
 from niso.errors import InputError
 from niso.experiments.pose.presets import PoseConfig
-from niso.files import locked, write_atomically
+from niso.files import digest, locked, write_atomically
 from niso.training.progress import preparing
 
 RENDERED = "rendered"
@@ -46,6 +46,7 @@ class Source(NamedTuple):
         lengths: number of frames of each sequence.
         poses: camera-to-world poses of each sequence, see `niso.data.video.sequences.Clip`; None where it has none.
         read: reads all frames of a sequence, or the frame of a given number, 0 … 255.
+        content: a word that changes where frames or cameras do; empty for rendered clips, which the settings determine.
     """
 
     names: list[str]
@@ -53,6 +54,7 @@ class Source(NamedTuple):
     lengths: list[int]
     poses: list[Float[Tensor, "_frames 4 4"] | None]
     read: Callable[[int, int | None], UInt8[Tensor, ...]]
+    content: str = ""
 
 
 class Frames:
@@ -67,12 +69,13 @@ class Frames:
         names, splits, poses: those of the source; mirrored sequences come after the others.
         mirrored: (sequences,) whether a sequence is a mirrored one.
         lengths: (sequences,) number of frames of each sequence.
+        content: that of the source.
     """
 
     def __init__(
         self, source: Source, size: int, gigabytes: float, device: torch.device, mirrored: bool = False
     ) -> None:
-        self.size, self.device, self._read = size, device, source.read
+        self.size, self.device, self._read, self.content = size, device, source.read, source.content
         count = len(source.names)
         twice = [number for number in range(count) if mirrored and source.splits[number] != TEST]
         self._source = torch.tensor([*range(count), *twice], dtype=torch.long)
@@ -229,7 +232,9 @@ def _opened(prepared: PreparedFrames) -> Source:
         return prepared.clip(sequence).images if frame is None else prepared.image(sequence, frame)
 
     known = [poses if poses.isfinite().all() else None for poses in stored]
-    return Source(prepared.names, prepared.splits, prepared.lengths, known, read)
+    sequences = zip(prepared.names, prepared.lengths, prepared.sizes, strict=True)
+    content = digest(*(repr(facts).encode() for facts in sequences), *(poses.numpy().tobytes() for poses in stored))
+    return Source(prepared.names, prepared.splits, prepared.lengths, known, read, content)
 
 
 def _joined(first: Source, second: Source) -> Source:
@@ -244,6 +249,7 @@ def _joined(first: Source, second: Source) -> Source:
         first.lengths + second.lengths,
         first.poses + second.poses,
         read,
+        first.content + second.content,
     )
 
 

@@ -143,6 +143,9 @@ def test_every_nth_frame_of_one_video(niso, write_video, tmp_path: Path) -> None
     assert (status, said) == (0, f"1 sequences prepared in {tmp_path / 'out'}, 0 refused\n"), err
     prepared = open_frames(tmp_path / "out")
     assert prepared.names == ["walk"] and prepared.lengths == [4]
+    status, _, err = niso("data", "prepare", "video", tmp_path / "walk.mp4", tmp_path / "out", *TINY)
+    assert status == 2 and "were prepared with every 3, not 1: choose another folder" in err
+    assert open_frames(tmp_path / "out").lengths == [4]
 
 
 def test_many_notes_are_not_all_printed(niso, tmp_path: Path) -> None:

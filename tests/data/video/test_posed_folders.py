@@ -64,6 +64,23 @@ def test_a_plain_folder_is_sorted_naturally(tmp_path):
         frame_folder(tmp_path / "nowhere")
 
 
+@pytest.mark.parametrize(
+    "names",
+    [["0", "0.3", "0.6", "1", "1.2"], ["img", "img1", "img2", "img10"], ["1.9", "1.10", "1.11"], ["1.05", "1.50"]],
+)
+def test_a_plain_folder_is_in_the_order_of_its_numbers(tmp_path, names):
+    for name in reversed(names):
+        Image.new("RGB", (4, 3)).save(tmp_path / f"{name}.png")
+    assert [path.stem for path in frame_folder(tmp_path).images] == names
+
+
+def test_times_whose_order_is_not_clear_are_refused(tmp_path):
+    for name in ("1.25", "1.5", "1.75"):
+        Image.new("RGB", (4, 3)).save(tmp_path / f"{name}.png")
+    with pytest.raises(InputError, match=r"decimal numbers of 1 to 2 digits after the point.*give all as many digits"):
+        frame_folder(tmp_path)
+
+
 def test_colmap_and_nerfstudio_give_the_same_poses(tmp_path):
     folder = images(tmp_path / "images")
     for found in (colmap(write_colmap(tmp_path / "sparse"), folder), nerfstudio(write_nerfstudio(tmp_path))):

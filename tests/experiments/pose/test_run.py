@@ -5,13 +5,16 @@ import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
 
 import niso
 from niso.config import Hardware
+from niso.data.video.prepared import RECORD
 from niso.data.video.stream import open_stream
+from niso.errors import InputError
 from niso.experiments.pose import evaluation as pose_evaluation
 from niso.experiments.pose import passing, shared
 from niso.experiments.pose.experiment import Pose
@@ -123,3 +126,18 @@ def test_a_saved_model_names_its_split_without_its_place(trained, tmp_path):
     saved = model.save(tmp_path / "saved")
     assert str(tmp_path) not in (saved / "config.json").read_text(encoding="utf-8")
     assert niso.load(saved).settings.config.split_file == Path("split.json")
+
+
+def test_a_run_is_not_evaluated_on_other_cameras(trained, prepared_frames, tmp_path):
+    other = Path(shutil.copytree(prepared_frames, tmp_path / "other"))
+    text = (trained / "config.yaml").read_text(encoding="utf-8")
+    (trained / "config.yaml").write_text(text.replace(str(prepared_frames), str(other)), encoding="utf-8")
+    runner.evaluate(trained)  # the same data in another place
+    shard = next(other.rglob("*.frames"))
+    content = bytearray(shard.read_bytes())
+    last = np.frombuffer(content[-RECORD.itemsize :], RECORD).copy()
+    last["pose"] = np.roll(last["pose"], 1)
+    content[-RECORD.itemsize :] = last.tobytes()
+    shard.write_bytes(content)
+    with pytest.raises(InputError, match="its data has changed since it was trained"):
+        runner.evaluate(trained)

@@ -57,7 +57,7 @@ class Options(Preparing):
         videos = footage.find_footage(self.source)
         draw = footage.draw(videos, self.held_out, self.test, self.seed)
         sequences = footage.sequences(videos, self.every)
-        work = partial(prepare, sequences, self.out, self.workers, self.preparation, draw=draw)
+        work = partial(prepare, sequences, self.out, self.workers, self.preparation, draw=draw, every=self.every)
         status = self.prepare_all(work, len(videos), "sequences")
         if lost := sorted(set(self.test) - set(open_frames(self.out).names)):
             print(f"refused, and so not there to test on: {', '.join(lost)}", file=sys.stderr)
