@@ -113,7 +113,9 @@ def nerfstudio(path: Path, name: str | None = None) -> Sequence:
         named.sort(key=lambda pair: natural(pair[0].with_suffix("").as_posix()))
         images = [image for image, _ in named]
         matrices = torch.tensor([frame["transform_matrix"] for _, frame in named], dtype=torch.float64)
-        lenses = {_nerfstudio_lens({**content, **frame}) for _, frame in named}
+        overlaid = [{**content, **frame} for _, frame in named]
+        lenses = {_nerfstudio_lens(values) for values in overlaid}
+        sizes = {(int(values["h"]), int(values["w"])) for values in overlaid if values.get("h") and values.get("w")}
         if matrices.shape != (len(named), 4, 4) or not named:
             raise ValueError("its matrices are not 4×4, or there are none")
         last = matrices[matrices.isfinite().all(-1).all(-1), 3]  # those that are not finite are named one by one
@@ -134,7 +136,8 @@ def nerfstudio(path: Path, name: str | None = None) -> Sequence:
     there = {found for folder in {image.parent for image in images} if folder.is_dir() for found in _images(folder)}
     numbered = _numbered(there.union(images))
     numbers = [numbered[image] for image in images]
-    return Sequence(name or path.resolve().parent.name, images, numbers, poses, problems=problems)
+    size = sizes.pop() if len(sizes) == 1 else None
+    return Sequence(name or path.resolve().parent.name, images, numbers, poses, problems=problems, size=size)
 
 
 def _check_decimals(images: Iterable[Path]) -> None:

@@ -296,3 +296,15 @@ def test_nerfstudio_names_an_image_once(tmp_path):
         nerfstudio(write_nerfstudio(tmp_path, [1, 3, 3, 4]))
     with pytest.raises(InputError, match="cannot read cameras"):
         nerfstudio(tmp_path / "nowhere")
+
+
+def test_images_that_are_not_those_of_the_cameras_are_refused(tmp_path):
+    images((folder := write_nerfstudio(tmp_path)) / "images")
+    first, *_ = list(nerfstudio(folder).frames(8))
+    assert first.size == (30, 40)
+    for path in (folder / "images").iterdir():
+        with Image.open(path) as image:
+            turned = image.rotate(90, expand=True)
+        turned.save(path)
+    with pytest.raises(InputError, match="its frames have 30×40 pixels and its cameras are of 40×30"):
+        list(nerfstudio(folder).frames(8))
