@@ -59,13 +59,17 @@ def split(frames: Frames, config: PoseConfig, source: object) -> Split:
     validation = torch.tensor(validated.sequences, dtype=torch.long)
     train, posed = (frames.without(members, validation) for members in (frames.members(TRAIN, RENDERED), posed))
     if not len(posed):
-        problem = "with camera poses" if len(train) else "of the split train"
-        raise InputError(f"{source} has no sequence {problem}, which the head is trained on")
+        if len(train):
+            problem, remedy = "with camera poses", "--rendered 0.5 adds rendered clips, which have some"
+        else:
+            problem, remedy = "of the split train", "prepare more sequences, or hold out fewer (--held-out, --test)"
+        raise InputError(f"{source} has no sequence {problem}, which the head is trained on: {remedy}")
     test = frames.members(TEST)
     evaluated = evaluable(frames, test.tolist())
     if not any(evaluated.members.values()):
         first = next((f" ({name}: {why})" for name, why in evaluated.reasons.items()), "")
-        raise InputError(f"{source} has no sequence of the split test that can be evaluated{first}")
+        remedy = "" if first else ": prepare two with cameras or more, or name one to test on (--test)"
+        raise InputError(f"{source} has no sequence of the split test that can be evaluated{first}{remedy}")
     return Split(
         train,
         posed,

@@ -173,8 +173,16 @@ def test_wrong_data_and_settings_are_refused(settings, tmp_path):
         (tmp_path / "empty", {}, "holds neither prepared frames (parameters.json) nor CO3Dv2"),
         (moving, {"rank": 1000}, "rank 1000 must lie between 1 and"),
         (moving, {"size": 9}, "divisible by"),
-        (prepared(tmp_path / "untested", {"train-a": "moves"}), {}, "no sequence of the split test"),
-        (prepared(tmp_path / "untrained", {"test-a": "moves"}), {}, "no sequence of the split train"),
+        (
+            prepared(tmp_path / "untested", {"train-a": "moves"}),
+            {},
+            "no sequence of the split test that can be evaluated: prepare two with",
+        ),
+        (
+            prepared(tmp_path / "untrained", {"test-a": "moves"}),
+            {},
+            "no sequence of the split train, which the head is trained on: prepare more",
+        ),
         (prepared(tmp_path / "blind", {"train-a": "unknown", "test-a": "moves"}), {}, "with camera poses"),
         (prepared(tmp_path / "still", {"train-a": "moves", "test-a": "stands"}), {}, "does not move"),
     ]
