@@ -122,6 +122,7 @@ def test_footage_of_all_kinds(niso, write_video, tmp_path: Path) -> None:
     status, said, err = niso("data", "prepare", "video", given, out, *TINY)
     assert (status, said) == (3, f"5 sequences prepared in {out}, 1 refused\n")
     assert "refused text: " in err and "text.mp4 cannot be decoded" in err
+    assert "2 of 5 sequences with cameras" in err
     assert "cut: cut.mp4 is truncated" in err and "Traceback" not in err
     prepared = open_frames(out)
     assert prepared.names == ["cut", "home/frames", "posed0", "posed1", "walk"]
@@ -140,7 +141,8 @@ def test_footage_of_all_kinds(niso, write_video, tmp_path: Path) -> None:
 def test_every_nth_frame_of_one_video(niso, write_video, tmp_path: Path) -> None:
     write_video(tmp_path / "walk.mp4")
     status, said, err = niso("data", "prepare", "video", tmp_path / "walk.mp4", tmp_path / "out", *TINY, "--every", "3")
-    assert (status, said) == (0, f"1 sequences prepared in {tmp_path / 'out'}, 0 refused\n"), err
+    assert (status, said) == (0, f"1 sequence prepared in {tmp_path / 'out'}, 0 refused\n"), err
+    assert "0 of 1 sequence with cameras" in err
     prepared = open_frames(tmp_path / "out")
     assert prepared.names == ["walk"] and prepared.lengths == [4]
     status, _, err = niso("data", "prepare", "video", tmp_path / "walk.mp4", tmp_path / "out", *TINY)

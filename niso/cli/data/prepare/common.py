@@ -14,7 +14,7 @@ from tyro.conf import Positional, arg
 from niso.config import require
 from niso.data.prepared import AGAIN, REFUSED, Outcome, Report
 from niso.data.workers import cores
-from niso.errors import Interrupted
+from niso.errors import Interrupted, counted
 from niso.files import check_place
 from niso.training.progress import Bar
 
@@ -66,5 +66,7 @@ class Preparing:
         for line in [*notes, *(f"refused {name}: {problem}" for name, problem in outcome.refused.items())]:
             print(line, file=sys.stderr)
         kept = f", {outcome.kept} were there" if outcome.kept else ""
-        print(f"{outcome.prepared} {unit} prepared in {self.out}{kept}, {len(outcome.refused)} refused")
+        print(
+            f"{counted(outcome.prepared, unit.removesuffix('s'))} prepared in {self.out}{kept}, {len(outcome.refused)} refused"
+        )
         return REFUSED_STATUS if outcome.refused else 0

@@ -15,6 +15,7 @@ from niso.config import require
 from niso.data.video import footage
 from niso.data.video.preparation import Preparation, prepare
 from niso.data.video.prepared import open_frames
+from niso.errors import counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +60,9 @@ class Options(Preparing):
         sequences = footage.sequences(videos, self.every)
         work = partial(prepare, sequences, self.out, self.workers, self.preparation, draw=draw, every=self.every)
         status = self.prepare_all(work, len(videos), "sequences")
-        if lost := sorted(set(self.test) - set(open_frames(self.out).names)):
+        frames = open_frames(self.out)
+        posed = sum(bool(frames.poses(number).isfinite().all()) for number in range(len(frames.names)))
+        print(f"{posed} of {counted(len(frames.names), 'sequence')} with cameras", file=sys.stderr)
+        if lost := sorted(set(self.test) - set(frames.names)):
             print(f"refused, and so not there to test on: {', '.join(lost)}", file=sys.stderr)
         return status
