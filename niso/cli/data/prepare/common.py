@@ -66,7 +66,6 @@ class Preparing:
         for line in [*notes, *(f"refused {name}: {problem}" for name, problem in outcome.refused.items())]:
             print(line, file=sys.stderr)
         kept = f", {outcome.kept} were there" if outcome.kept else ""
-        print(
-            f"{counted(outcome.prepared, unit.removesuffix('s'))} prepared in {self.out}{kept}, {len(outcome.refused)} refused"
-        )
+        done_now = counted(outcome.prepared, unit.removesuffix("s"))
+        print(f"{done_now} prepared in {self.out}{kept}, {len(outcome.refused)} refused")
         return REFUSED_STATUS if outcome.refused else 0
