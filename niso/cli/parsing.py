@@ -192,8 +192,7 @@ def _error_line(event: Any, kind: type, program: str, arguments: Sequence[str]) 
     unknown = next((option for option in given if option.replace("_", "-") not in flags), None)
     if unknown and (name in ("UnrecognizedArgs", "MissingArgs") or (name == "BadValue" and argument.is_positional())):
         group, _, setting = unknown.removeprefix("--").partition(".")
-        unnamed = f"--{setting}" if group in short.UNNAMED and f"--{setting}" in flags else ""
-        hint = f"; did you mean {unnamed}?" if unnamed else nearest(unknown, flags)
+        hint = nearest(f"--{setting}" if group in short.UNNAMED else unknown, flags)
         return f"unknown option {unknown!r}{hint if 'did you mean' in hint else f'; `{program} --help` lists all'}"
     match name:
         case "UnrecognizedArgs":

@@ -104,7 +104,8 @@ def nerfstudio(path: Path, name: str | None = None) -> Sequence:
             ignored.
 
     Raises:
-        InputError: the file is missing or not nerfstudio's, names an image twice, or a lens is not nearly a pinhole.
+        InputError: the file is missing or not nerfstudio's, names an image twice, a lens is not nearly a pinhole, or
+            names are decimal numbers whose order is not clear.
     """
     path = path / "transforms.json" if path.is_dir() else path
     try:
@@ -130,6 +131,7 @@ def nerfstudio(path: Path, name: str | None = None) -> Sequence:
     if len(set(images)) < len(images):
         twice = next(image for image in images if images.count(image) > 1)
         raise InputError(f"{path} names {twice.name} twice")
+    _check_decimals(images)
     # OpenGL's camera-to-world has y up and z backwards: its inverse, with those rows turned, is world-to-camera.
     turned = (matrices[:, :3, :3] * torch.tensor([1.0, -1.0, -1.0], dtype=torch.float64)).mT
     poses, problems = from_world_to_camera(turned, -(turned @ matrices[:, :3, 3:])[..., 0])
