@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import UserDict
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Generic, TypeVar, cast
@@ -12,7 +13,7 @@ from niso.errors import InputError, nearest
 T = TypeVar("T")
 
 
-class Registry(dict[str, str], Generic[T]):
+class Registry(UserDict[str, str], Generic[T]):
     """Names of things of one kind, and the full name of each class or function: a new one is one line.
 
     Args:
@@ -21,8 +22,8 @@ class Registry(dict[str, str], Generic[T]):
     """
 
     def __init__(self, kind: str, entries: Mapping[str, str]) -> None:
-        super().__init__(entries)
         self.kind, self._own = kind, dict(entries)
+        super().__init__(entries)
 
     def __setitem__(self, name: str, where: object) -> None:
         """Add an entry.

@@ -35,6 +35,8 @@ def test_entries_are_full_names(where):
     things = Registry("thing", {"own": "builtins.dict"})
     with pytest.raises(TypeError, match="thing 'other' needs a full name"):
         things["other"] = where
+    with pytest.raises(TypeError, match="thing 'other' needs a full name"):
+        things.update(other=where)
     things["more"] = "builtins.list"
     assert list(things) == ["own", "more"] and things.added == {"more"}
 

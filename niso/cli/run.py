@@ -135,7 +135,9 @@ def parse_run(arguments: list[str]) -> Call:
     available = kind.available(options.settings, options.data_dir) if len(methods) > 1 else methods
     for method in methods:
         if method not in available:  # before others are trained
-            raise InputError(f"--methods: {method} lacks something in this data or these settings: try it by --method")
+            raise InputError(
+                f"--methods: {method} lacks something in this data or these settings: --method {method} says what"
+            )
     named = {path.removeprefix("settings."): flag for path, flag in named_options(every, rest).items()}
     hardware = options.hardware
     if any(f"hardware.{name}" in named for name in FIXING):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -19,6 +21,11 @@ from niso.errors import InputError, nearest
 
 _MODELS = ("sparse/0", "sparse", "colmap/sparse/0", "")
 """Places of COLMAP's model in the folder that holds `images`."""
+_CAMERAS = ("transforms*.json", "images.txt", "images.bin", "poses_bounds.npy")
+"""Files that tools write cameras to."""
+_WHERE = "cameras are read from transforms.json, or COLMAP's sparse/0 or sparse, in the folder that holds the images"
+_DEEPEST = 3
+"""Levels of folders that are searched for what is not read."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,24 @@ def find_footage(source: Path) -> list[Footage]:
         known = " ".join(sorted(VIDEO_EXTENSIONS | EXTENSIONS))
         raise InputError(f"{source} holds no video files and no folders of frames ({known})")
     return videos
+
+
+def overlooked(source: Path, videos: list[Footage]) -> list[str]:
+    """What lies in a folder of footage and is not read, though a user may count on it: cameras under other names or in
+    other places, and frames in folders further down. Each is a line."""
+    read, posed = {video.path for video in videos}, [video.path for video in videos if video.posed]
+    found = []
+    for name, below, files in os.walk(source):
+        folder = Path(name)
+        depth = len(folder.relative_to(source).parts)
+        if depth == _DEEPEST:
+            below.clear()
+        if not any(folder.is_relative_to(path) for path in posed):
+            cameras = sorted(file for file in files if any(fnmatch(file, pattern) for pattern in _CAMERAS))
+            found += [f"{(folder / file).relative_to(source)}: {_WHERE}" for file in cameras]
+        if depth == _DEEPEST and not read.intersection(folder.parents) and own_pictures(folder):
+            found.append(f"{folder.relative_to(source)}: frames are looked for down to CATEGORY/NAME")
+    return found
 
 
 def draw(videos: list[Footage], held_out: float, test: Iterable[str] = (), seed: int = 0) -> Draw:

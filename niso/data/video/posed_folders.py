@@ -109,22 +109,16 @@ def nerfstudio(path: Path, name: str | None = None) -> Sequence:
     """
     path = path / "transforms.json" if path.is_dir() else path
     try:
-        content = parse_json(path.read_text(encoding="utf-8-sig"))
-        named = [(_with_extension(path.parent / frame["file_path"]), frame) for frame in content["frames"]]
-        named.sort(key=lambda pair: natural(pair[0].with_suffix("").as_posix()))
-        images = [image for image, _ in named]
-        matrices = torch.tensor([frame["transform_matrix"] for _, frame in named], dtype=torch.float64)
-        overlaid = [{**content, **frame} for _, frame in named]
-        lenses = {_nerfstudio_lens(values) for values in overlaid}
-        sizes = {(int(values["h"]), int(values["w"])) for values in overlaid if values.get("h") and values.get("w")}
-        if matrices.shape != (len(named), 4, 4) or not named:
-            raise ValueError("its matrices are not 4×4, or there are none")
-        last = matrices[matrices.isfinite().all(-1).all(-1), 3]  # those that are not finite are named one by one
-        if ((last - last.new_tensor([0.0, 0.0, 0.0, 1.0])).abs() > 1e-6).any():
-            raise ValueError("the last row of a matrix is not 0, 0, 0, 1: it may be transposed")
-    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
-        problem = f"{type(error).__name__}: {error}"
+        frames = _nerfstudio_frames(parse_json(path.read_text(encoding="utf-8-sig")))
+    except (OSError, ValueError) as error:
+        problem = getattr(error, "strerror", None) or error
         raise InputError(f"cannot read cameras from {path} ({problem}): give nerfstudio's transforms.json") from error
+    named = [(_with_extension(path.parent / frame.file), frame) for frame in frames]
+    named.sort(key=lambda pair: natural(pair[0].with_suffix("").as_posix()))
+    images = [image for image, _ in named]
+    matrices = torch.stack([frame.matrix for _, frame in named])
+    lenses = {frame.lens for frame in frames}
+    sizes = {frame.size for frame in frames if frame.size is not None}
     for lens in lenses:
         with _naming(str(path)):
             check_pinhole(lens)
@@ -228,6 +222,46 @@ def _colmap_images(path: Path) -> Iterator[tuple[int, list[str]]]:
 def _with_extension(path: Path) -> Path:
     """Blender's files name images without their extension."""
     return path if path.suffix else path.with_name(f"{path.name}.png")
+
+
+class _Frame(NamedTuple):
+    file: str
+    matrix: torch.Tensor  # from camera to world
+    lens: Lens
+    size: tuple[int, int] | None  # height and width
+
+
+def _nerfstudio_frames(content: object) -> list[_Frame]:
+    """The frames of a transforms.json.
+
+    Raises:
+        ValueError: it is none; the message says which frame is not as it should be, and how.
+    """
+    frames = content.get("frames") if isinstance(content, dict) else None
+    if not isinstance(content, dict) or not isinstance(frames, list) or not frames:
+        raise ValueError('it has no list of "frames", or an empty one')
+    found = []
+    for number, frame in enumerate(frames):
+        if not isinstance(frame, dict) or not isinstance(frame.get("file_path"), str):
+            raise ValueError(f'frame {number} has no "file_path"')
+        file = frame["file_path"]
+        try:
+            matrix = torch.tensor(frame.get("transform_matrix"), dtype=torch.float64)
+        except (RuntimeError, TypeError, ValueError, OverflowError):
+            matrix = torch.empty(0)
+        if matrix.shape != (4, 4):
+            raise ValueError(f'the "transform_matrix" of {file} is missing, or not 4×4 numbers')
+        # those that are not finite are named later, one by one
+        if matrix.isfinite().all() and (matrix[3] - matrix.new_tensor([0.0, 0.0, 0.0, 1.0])).abs().max() > 1e-6:
+            raise ValueError(f"the last row of the matrix of {file} is not 0, 0, 0, 1: it may be transposed")
+        values = {**content, **frame}
+        try:
+            lens = _nerfstudio_lens(values)
+            size = (int(values["h"]), int(values["w"])) if values.get("h") and values.get("w") else None
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"the lens or the image size of {file} is not given in numbers") from error
+        found.append(_Frame(file, matrix, lens, size))
+    return found
 
 
 def _nerfstudio_lens(values: dict[str, Any]) -> Lens:

@@ -119,10 +119,14 @@ def test_footage_of_all_kinds(niso, write_video, tmp_path: Path) -> None:
             for path, pose in zip(images(given / f"posed{seed}/images"), true_poses(seed), strict=True)
         ]
         (given / f"posed{seed}/transforms.json").write_text(json.dumps({"frames": frames}))
+    for number in range(12):
+        (given / f"home/transforms_{number}.json").touch()
     status, said, err = niso("data", "prepare", "video", given, out, *TINY)
     assert (status, said) == (3, f"5 sequences prepared in {out}, 1 refused\n")
     assert "refused text: " in err and "text.mp4 cannot be decoded" in err
     assert "2 of 5 sequences with cameras" in err
+    assert err.count("not read: ") == 11 and "not read: home/transforms_0.json: cameras are read from" in err
+    assert "not read: … and 2 more" in err
     assert "cut: cut.mp4 is truncated" in err and "Traceback" not in err
     prepared = open_frames(out)
     assert prepared.names == ["cut", "home/frames", "posed0", "posed1", "walk"]

@@ -191,3 +191,24 @@ def test_masks_below_frames_and_a_picture_among_videos_are_left_alone(tmp_path):
     Image.new("RGB", (8, 8)).save(tmp_path / "poster.png")
     images(tmp_path / "other")
     assert [video.name for video in find_footage(tmp_path)] == ["other", "walk"]
+
+
+def test_what_is_not_read_is_named(tmp_path):
+    nerfstudio(tmp_path / "studio")
+    (tmp_path / "studio/transforms_train.json").touch()
+    images(tmp_path / "split/images")
+    (tmp_path / "split/transforms_train.json").touch()
+    images(colmap(tmp_path / "second", "sparse/1") / "masks")
+    images(tmp_path / "cups/cup/images")
+    images(tmp_path / "cups/bowl/masks/deep")
+    images(tmp_path / "cups/bowl")
+    lines = footage.overlooked(tmp_path, find_footage(tmp_path))
+    assert [line.partition(":")[0] for line in sorted(lines)] == [
+        "cups/cup/images",
+        "second/sparse/1/images.txt",
+        "split/transforms_train.json",
+    ]
+    assert "down to CATEGORY/NAME" in min(lines) and "cameras are read from transforms.json" in max(lines)
+    assert not footage.overlooked(tmp_path / "studio", find_footage(tmp_path / "studio"))
+    (tmp_path / "walk.mp4").touch()
+    assert not footage.overlooked(tmp_path / "walk.mp4", find_footage(tmp_path / "walk.mp4"))

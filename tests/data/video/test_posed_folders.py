@@ -233,15 +233,31 @@ def test_blender_states_an_angle_in_place_of_a_focal_length(tmp_path):
         nerfstudio(write_nerfstudio(tmp_path, **blender, k1=1.5))
 
 
+MATRIX = np.eye(4).tolist()
+
+
 @pytest.mark.parametrize(
-    "content",
-    ["[]", "{", '{"frames": []}', '{"frames": [{"file_path": "a.png"}]}', '{"frames": [1]}',
-     '{"frames": [{"file_path": "a.png", "transform_matrix": [[1, 0], [0, 1]]}]}'],
-)  # fmt: skip
-def test_nerfstudio_files_that_are_not(tmp_path, content):
+    ("content", "words"),
+    [
+        ("[]", 'it has no list of "frames"'),
+        ("{", "Expecting property name"),
+        ('{"frames": []}', 'it has no list of "frames", or an empty one'),
+        ('{"frames": [1]}', 'frame 0 has no "file_path"'),
+        ('{"frames": [{"transform_matrix": []}]}', 'frame 0 has no "file_path"'),
+        ('{"frames": [{"file_path": "a.png"}]}', 'the "transform_matrix" of a.png is missing'),
+        ('{"frames": [{"file_path": "a.png", "transform_matrix": [[1, 0], [0, 1]]}]}', "a.png is missing, or not 4×4"),
+        ('{"frames": [{"file_path": "a.png", "transform_matrix": [[1], [0, 1]]}]}', "a.png is missing, or not 4×4"),
+        (
+            json.dumps({"w": "wide", "h": 9, "frames": [{"file_path": "a.png", "transform_matrix": MATRIX}]}),
+            "the lens or the image size of a.png is not given in numbers",
+        ),
+    ],
+)
+def test_nerfstudio_files_that_are_not(tmp_path, content, words):
     (tmp_path / "transforms.json").write_text(content)
-    with pytest.raises(InputError, match=r"cannot read cameras from .*transforms\.json"):
+    with pytest.raises(InputError, match=r"cannot read cameras from .*transforms\.json") as error:
         nerfstudio(tmp_path)
+    assert words in str(error.value)
 
 
 def test_transposed_matrices_are_refused(tmp_path):
@@ -251,7 +267,7 @@ def test_transposed_matrices_are_refused(tmp_path):
     for frame in content["frames"]:
         frame["transform_matrix"] = np.transpose(frame["transform_matrix"]).tolist()
     path.write_text(json.dumps(content))
-    with pytest.raises(InputError, match="the last row of a matrix is not 0, 0, 0, 1: it may be transposed"):
+    with pytest.raises(InputError, match=r"the last row of the matrix of .* is not 0, 0, 0, 1: it may be transposed"):
         nerfstudio(tmp_path)
 
 
