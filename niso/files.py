@@ -8,7 +8,7 @@ import os
 import shlex
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -32,6 +32,7 @@ def replacing(path: Path, new: bool = False) -> Iterator[BinaryIO]:
         FileExistsError: with `new`, there is such a file.
         OSError: as the file system does; nothing half-written is left.
     """
+    new_folders = [folder for folder in path.parents if not folder.exists()]  # the innermost first
     path.parent.mkdir(parents=True, exist_ok=True)
     for stale in path.parent.glob(f".{path.name}.*.tmp"):  # of a process killed while it wrote
         if not _writing(stale):
@@ -46,6 +47,9 @@ def replacing(path: Path, new: bool = False) -> Iterator[BinaryIO]:
             os.replace(temporary, path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # another process may have written there
+            for folder in new_folders:
+                folder.rmdir()
         if isinstance(error, OSError) and error.errno is not None and error.filename is None:
             error.filename = str(path)  # which a full disk does not name
         raise

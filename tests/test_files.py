@@ -55,9 +55,15 @@ def test_a_new_file_replaces_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_file_that_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match=r"File too large: .*file") as refused, replacing(tmp_path / "file"):
+    path = tmp_path / "new" / "folder" / "file"
+    with pytest.raises(OSError, match=r"File too large: .*file") as refused, replacing(path):
         raise OSError(errno.EFBIG, "File too large")
-    assert refused.value.filename == str(tmp_path / "file") and not list(tmp_path.iterdir())
+    assert refused.value.filename == str(path) and not list(tmp_path.iterdir())
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "other").touch()
+    with pytest.raises(OSError, match="File too large"), replacing(path):
+        raise OSError(errno.EFBIG, "File too large")
+    assert [found.name for found in (tmp_path / "new").iterdir()] == ["other"]
 
 
 def test_of_two_that_begin_a_folder_at_once_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
