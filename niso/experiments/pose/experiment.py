@@ -250,7 +250,7 @@ class Pose(Experiment):
     def evaluate(self) -> PoseResult:
         config = self.config
         self.predictor.eval()
-        trivial = baselines.fitted(self.frames, self.split.posed)
+        trivial = baselines.fitted(self.frames, self.split.footage)
         tested, validated = (
             evaluation.evaluate(
                 self.predictor, self.frames, sequences, self.precision, trivial, head_skip=config.head_skip

@@ -32,6 +32,9 @@ from niso.training.progress import preparing
 RENDERED = "rendered"
 """The split of rendered clips to train on, where there is other data too."""
 
+FEW = 5
+"""Sequences with poses of which at least one is kept for validation, where any share is: of fewer, all are needed."""
+
 SHARED_VIEWS = 2
 """Rooms in which each motion of the clips is shown that are to test on and share motions."""
 
@@ -104,9 +107,16 @@ class Frames:
         return torch.tensor(kept, dtype=torch.long)
 
     def spread(self, members: Int[Tensor, " sequences"], share: float) -> Int[Tensor, " chosen"]:
-        """A share of these sequences, at even distances and without mirrored ones."""
+        """A share of these sequences, at even distances and without mirrored ones: at least one of `FEW` or more."""
         members = members[~self.mirrored[members]]
-        return members[evenly(round(share * len(members)), len(members))]
+        least = 1 if share and len(members) >= FEW else 0
+        return members[evenly(max(least, round(share * len(members))), len(members))]
+
+    def footage(self, members: Int[Tensor, " sequences"]) -> Int[Tensor, " kept"]:
+        """Those of these sequences that are not mirrored, and no rendered clips unless all are."""
+        members = members[~self.mirrored[members]]
+        rendered = torch.tensor([self.splits[number] == RENDERED for number in members.tolist()], dtype=torch.bool)
+        return members if bool(rendered.all()) else members[~rendered]
 
     def without(self, members: Int[Tensor, " sequences"], excluded: Int[Tensor, " others"]) -> Int[Tensor, " kept"]:
         """These sequences without the excluded ones and their mirrored copies.

@@ -54,8 +54,8 @@ class PoseConfig(PartialViewsConfig, GroupConfig):
     split_file: Path | None = None
     """A JSON file {"train": [names], "test": [names]} of CO3Dv2's sequences, in place of --quality and --held-out."""
     validation: float = 0.0
-    """Share of the training sequences with poses that are kept for validation: nothing is trained on them, and settings
-    are chosen by their metrics."""
+    """Share of the training sequences with poses that are kept for validation, at least one of five or more: nothing is
+    trained on them, and settings are chosen by their metrics."""
     rendered: float = 0.0
     """With --data-dir, the share of pairs that are drawn from the rendered clips, in pre-training and for the head, so
     that the poses of a few sequences are not learned by heart. With 1, training uses the clips alone and --data-dir is

@@ -22,6 +22,8 @@ class Split:
     Attributes:
         train, posed: to pre-train on, and those of them with poses, which the head is trained on.
         train_weights, posed_weights: their weights in a draw; None where they are equal.
+        footage: those of the latter that are like the sequences to test on: neither mirrored nor, where there are others,
+            rendered clips.
         validated: to validate on: nothing is trained on them.
         test, evaluated: to test on, and those of them that can be evaluated.
     """
@@ -30,6 +32,7 @@ class Split:
     posed: Int[Tensor, " posed"]
     train_weights: Float[Tensor, " sequences"] | None
     posed_weights: Float[Tensor, " posed"] | None
+    footage: Int[Tensor, " footage"]
     validated: Evaluable
     test: Int[Tensor, " held_out"]
     evaluated: Evaluable
@@ -75,6 +78,7 @@ def split(frames: Frames, config: PoseConfig, source: object) -> Split:
         posed,
         frames.weights(train, config.rendered),
         frames.weights(posed, config.rendered),
+        frames.footage(posed),
         validated,
         test,
         evaluated,

@@ -197,6 +197,7 @@ def test_footage_without_poses_is_pre_trained_on_along_with_rendered_clips(make,
     names, splits = experiment.frames.names, experiment.frames.splits
     assert {splits[number] for number in experiment.split.train} == {"train", "rendered"}
     assert {splits[number] for number in experiment.split.posed} == {"rendered"}
+    assert not experiment.frames.mirrored[experiment.split.footage].any()
     assert {names[number] for number in experiment.split.evaluated.members[0]} == {"orbit/test000", "walk/test001"}
     assert experiment.facts()["validation_sequences"] == ["orbit/train000"]
     train_all(experiment)

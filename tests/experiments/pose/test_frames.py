@@ -220,6 +220,15 @@ def test_shares_of_sequences_are_spread_and_exclude_their_mirrored_copies():
         2 * [n for n in names if n not in ("s0", "s3", "s6")]
     )
     assert frames.without(members, frames.spread(members, 0.0)).tolist() == members.tolist()
+    assert frames.spread(members[:5], 0.05).tolist() == [0] and not len(frames.spread(members[:4], 0.05))
+
+
+def test_footage_is_neither_mirrored_nor_rendered_where_there_is_other():
+    names = [f"s{number}" for number in range(4)]
+    read = lambda s, f: torch.zeros(2, 3, 4, 4).byte()  # noqa: E731
+    for splits, expected in ((["train", "rendered", "train", "rendered"], [0, 2]), (["rendered"] * 4, [0, 1, 2, 3])):
+        frames = Frames(Source(names, splits, [2] * 4, [None] * 4, read), 4, 1.0, CPU, mirrored=True)
+        assert frames.footage(frames.members("train", "rendered")).tolist() == expected
 
 
 def test_frames_need_two_to_be_a_pair():
