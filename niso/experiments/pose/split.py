@@ -22,8 +22,8 @@ class Split:
     Attributes:
         train, posed: to pre-train on, and those of them with poses, which the head is trained on.
         train_weights, posed_weights: their weights in a draw; None where they are equal.
-        footage: those of the latter that are like the sequences to test on: neither mirrored nor, where there are others,
-            rendered clips.
+        footage: those of the latter that are like the sequences to test on: neither mirrored nor, where there are
+            others, rendered clips.
         validated: to validate on: nothing is trained on them.
         test, evaluated: to test on, and those of them that can be evaluated.
     """
