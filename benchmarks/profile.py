@@ -61,7 +61,7 @@ def torus(device: torch.device) -> Case:
 
 
 def convolutional(name: str, preset: str, device: torch.device) -> Case:
-    """Networks, operator and batch of a preset. Only homNIST's data is drawn and warped."""
+    """Networks, rank and batch of a preset, with a table of eigenfunctions. Only homNIST's data is drawn and warped."""
     config = EXPERIMENTS.find(name).presets[preset]
     conv, batch = config.conv, config.training.batch_size
     spectrum = niso.LearnedSpectrum(conv.points, config.rank, config.eigenvalues)

@@ -79,6 +79,8 @@ def worker(rank: int, world: int, pairs: int, port: int, options: ScalingOptions
         start = clock.now()
         distributed.all_reduce(gradient)
         clock.add("all-reduce", clock.now() - start)
+        for parameter in module.parameters():  # without gradients the optimiser would pass over the networks
+            parameter.grad = torch.zeros_like(parameter)
         start = clock.now()
         spectrum().eigenfunctions.sum().backward()
         optimizer.step()

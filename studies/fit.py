@@ -52,6 +52,7 @@ def fit(options: Options, seed: int) -> dict[str, Any]:
     fitted = niso.fit(x, tx, seed=seed, progress=False, **steps)
     seconds = time.monotonic() - begin
     energy = abs(np.fft.rfft(fitted.spectrum.eigenfunctions, axis=0)) ** 2
+    energy[1 : (options.length + 1) // 2] *= 2  # of the frequency and its negative
     share = energy.max(0) / energy.sum(0)
     return {"mean": float(share.mean()), "worst": float(share.min()), "seconds": seconds, "metrics": fitted.metrics}
 

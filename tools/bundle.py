@@ -76,7 +76,8 @@ def rounded_run(run: Path, folder: Path) -> Path:
     after = runner.evaluate(folder)
     for key, value in after.items():
         if value != before.get(key):
-            print(f"{key}: {before.get(key):.6g}, in half precision {value:.6g}")
+            was = f"{before[key]:.6g}" if key in before else "—"
+            print(f"{key}: {was}, in half precision {value:.6g}")
     return folder
 
 

@@ -125,7 +125,7 @@ def singular_values(pairs: PairEvaluation | None) -> list[Picture]:
     curve = pairs.curves.get("singular_values") if pairs else None
     if curve is None or len(curve["x"]) == 1:
         return []
-    band = figures.Band(f"{curve['count'][0]:,} observations", np.array(curve["x"]), np.array(curve["y"]))
+    band = figures.Band(f"{curve['count'][0]:,} pairs", np.array(curve["x"]), np.array(curve["y"]))
     return [
         Picture(
             "singular_values",

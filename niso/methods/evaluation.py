@@ -260,7 +260,7 @@ def latent_metrics(a: Float[Tensor, "observations rank channels"]) -> dict[str, 
 
 
 def singular_values(a: Float[Tensor, "observations rank channels"]) -> Curve:
-    """Singular values of coefficients, relative to the largest of each observation: the mean over observations."""
+    """Singular values of coefficients, relative to the largest of each observation: the mean over those of pairs."""
     values = torch.linalg.svdvals(a.double())
     share = (values / values[:, :1].clamp_min(1e-300)).mean(0).tolist()
     return {

@@ -59,9 +59,10 @@ class Example(NamedTuple):
     descriptors: tuple[Float[np.ndarray, "vertices descriptors"], ...]
 
     def same_point(self) -> Int[np.ndarray, " vertices"]:
-        """The vertex of the remeshed partner that is nearest to each vertex of the partner."""
-        partner, other = self.meshes[1].vertices, self.meshes[2].vertices
-        return KDTree(other).query(partner)[1]
+        """The vertex of the remeshed partner that is nearest to each vertex of the partner, both at one scale."""
+        assert self.carry is not None
+        partner = self.meshes[1].vertices
+        return KDTree(self.carry @ partner).query(partner)[1]
 
     def distances(self) -> Float[np.ndarray, "others others"]:
         """Between the vertices of the remeshed partner, along its edges; the area is 1."""

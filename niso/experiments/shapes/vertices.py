@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from niso.data.evenly import evenly
 from niso.data.prepared import PARAMETERS, read_json
 from niso.data.shapes.prepared import PreparedShapes, Surface
 from niso.experiments.shapes.maps import ShapeMaps
@@ -115,7 +116,7 @@ class VertexReading:
         """
         if self._at(self.raster) is None:
             return {}
-        chosen = members.tolist()[:: max(1, len(members) // SHAPES)][:SHAPES]
+        chosen = members[evenly(SHAPES, len(members))].tolist()
         rows = [self._measure(self.shapes.surface(shape), *self.times) for shape in chosen]
         return {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
 
