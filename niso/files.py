@@ -48,8 +48,8 @@ def replacing(path: Path, new: bool = False) -> Iterator[BinaryIO]:
     except BaseException as error:
         temporary.unlink(missing_ok=True)
         with suppress(OSError):  # another process may have written there
-            for folder in new_folders:
-                folder.rmdir()
+            for made in new_folders:
+                made.rmdir()
         if isinstance(error, OSError) and error.errno is not None and error.filename is None:
             error.filename = str(path)  # which a full disk does not name
         raise
