@@ -29,7 +29,7 @@ class PoseConfig(PartialViewsConfig, GroupConfig):
     clip_frames: int = 30
     """Number of frames of each of these clips."""
     test_clips: int = 8
-    """Number of rendered clips to test on."""
+    """Number of rendered clips to test on; with --data-dir, only where none of its sequences to test on has poses."""
     test_frames: int = 120
     """Number of frames of each of these clips. The shorter a path, the nearer it is to a straight line, the trivial
     prediction."""
