@@ -19,7 +19,6 @@ from lightning_fabric.accelerators.cpu import CPUAccelerator
 from lightning_fabric.strategies import SingleDeviceStrategy
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves
 
 import niso
 
@@ -32,6 +31,11 @@ WAITING = {
     *(Tensor.nonzero, torch.nonzero, Tensor.unique, torch.unique, Tensor.masked_select, torch.masked_select),
 }
 """What needs values of the GPU on the CPU."""
+PLAIN = {
+    *(Tensor.shape.__get__, Tensor.dtype.__get__, Tensor.ndim.__get__, Tensor.requires_grad.__get__),
+    *(Tensor.dim, Tensor.size, Tensor.numel, Tensor.is_floating_point, Tensor.__len__),
+}
+"""What asks for no value of a tensor: half of all calls."""
 PACKAGE = Path(niso.__file__).parent
 waits: list[str] = []
 
@@ -63,6 +67,19 @@ def device_of(x: Tensor) -> torch.device | None:
     return getattr(x, "pretended_device", None)
 
 
+def tensors_of(*values: Any) -> list[Tensor]:
+    """The tensors among values, and in their tuples, lists and dictionaries."""
+    found = list[Tensor]()
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, tuple | list):
+            found += tensors_of(*value)
+        elif isinstance(value, dict):
+            found += tensors_of(*value.values())
+    return found
+
+
 class Pretending(TorchFunctionMode):
     """Notes for each tensor on which device it would be, and refuses what a GPU refuses."""
 
@@ -70,7 +87,8 @@ class Pretending(TorchFunctionMode):
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        if function in PLAIN:
+            return function(*args, **kwargs)
         if function == Tensor.device.__get__:
             return device_of(args[0]) or CPU
         if function == Tensor.is_cuda.__get__:
@@ -82,6 +100,7 @@ class Pretending(TorchFunctionMode):
         if function == Tensor.data.__set__:  # as a module moves its parameters
             args[0].pretended_device = device_of(args[1])
             return function(*args)
+        tensors = tensors_of(args, kwargs)
         self.check(function, args, kwargs, tensors)
         device = device_of(_main(function, args, tensors)) if tensors else CPU
         if "device" in kwargs:
@@ -90,9 +109,8 @@ class Pretending(TorchFunctionMode):
             device = device if given is None else _plain(given)
         result = function(*args, **kwargs)
         if device is not None:
-            for leaf in tree_leaves(result):
-                if isinstance(leaf, Tensor):
-                    leaf.pretended_device = device
+            for tensor in tensors_of(result):
+                tensor.pretended_device = device
         return result
 
     def check(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]) -> None:
@@ -117,7 +135,7 @@ def _waits(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool
         aim = next((_plain(word) for word in args[1:] if isinstance(word, str | torch.device)), None)
         return (there and aim == CPU) or (not there and aim == GPU and not kwargs.get("non_blocking"))
     if function in (Tensor.__getitem__, Tensor.__setitem__):
-        masks = [index for index in tree_leaves(args[1]) if isinstance(index, Tensor) and index.dtype == torch.bool]
+        masks = [index for index in tensors_of(args[1]) if index.dtype == torch.bool]
         return there and bool(masks)
     return there and (function in WAITING or function == Tensor.cpu)
 
