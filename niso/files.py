@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shlex
+import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -37,7 +38,7 @@ def replacing(path: Path, new: bool = False) -> Iterator[BinaryIO]:
     for stale in path.parent.glob(f".{path.name}.*.tmp"):  # of a process killed while it wrote
         if not _writing(stale):
             stale.unlink(missing_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:
         with open(temporary, "wb") as file:
             yield file
@@ -75,11 +76,15 @@ def _linked(temporary: Path, path: Path) -> bool:
 
 def _writing(temporary: Path) -> bool:
     """Whether a temporary file of `replacing` is young, and the process that it is named after lives."""
-    number = temporary.suffixes[-2].removeprefix(".")
-    if os.name != "posix" or not number.isdecimal() or int(number) == os.getpid():
+    number = temporary.suffixes[-2].removeprefix(".").partition("-")[0]
+    if not number.isdecimal():
+        return False
+    own = int(number) == os.getpid()  # of another thread, or of an earlier process of that number
+    if os.name != "posix" and not own:
         return False
     try:
-        os.kill(int(number), 0)  # sends nothing
+        if not own:
+            os.kill(int(number), 0)  # sends nothing
         return time.time() - temporary.stat().st_mtime < STALE
     except PermissionError:  # of another user
         return True

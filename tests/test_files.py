@@ -38,6 +38,22 @@ def test_what_another_process_is_writing_stays(tmp_path: Path) -> None:
     assert not theirs.exists()
 
 
+def test_what_another_thread_is_writing_stays(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with replacing(path) as file:
+        file.write(b"ours")
+        thread = threading.Thread(target=write_atomically, args=(path, b"theirs"))
+        thread.start()
+        thread.join()
+        assert path.read_bytes() == b"theirs"
+    assert path.read_bytes() == b"ours"
+    left = tmp_path / f".file.{os.getpid()}-1.tmp"  # by an earlier process of the same number
+    left.touch()
+    os.utime(left, (0, 0))
+    write_atomically(path, b"ours")
+    assert [found.name for found in tmp_path.iterdir()] == ["file"]
+
+
 @pytest.mark.parametrize("links", [True, False])
 def test_a_new_file_replaces_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
     def no_links(*_: object) -> None:
