@@ -181,6 +181,17 @@ def default(dtype):
         torch.set_default_dtype(before)
 
 
+@contextmanager
+def rounding():
+    """A program that lets torch round products of float32 matrices."""
+    torch.set_float32_matmul_precision("medium")
+    try:
+        yield
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
 PROGRAMS = {
     "without gradients": torch.no_grad,
     "inference": torch.inference_mode,
@@ -188,6 +199,7 @@ PROGRAMS = {
     "float16": partial(default, torch.float16),
     "another device": partial(torch.device, "meta"),
     "lower precision": partial(torch.autocast, "cpu", torch.bfloat16),
+    "rounded products": rounding,
 }
 
 

@@ -32,6 +32,9 @@ def full_precision(function: Callable[P, R]) -> Callable[P, R]:
 
     Spectra and maps need this: there is no half-precision SVD, and bfloat16 loses orthogonality. Only tensors that
     are arguments themselves are converted, not tensors inside containers.
+
+    Where a program lets torch round products of float32 matrices, as by `torch.set_float32_matmul_precision("high")`,
+    these are rounded here as well: `niso.fit`, `niso.load` and runs turn that off while they train or load.
     """
     call: Callable[..., R] = function
 

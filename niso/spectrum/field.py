@@ -112,7 +112,7 @@ class FieldSpectrum(TrainedSpectrum):
                 self.functions.requires_grad_(False)
         self.to(places.device)  # networks and frequencies, too: all of it is drawn on the CPU
         with torch.no_grad():
-            mass, u = (part.double().cpu() for part in self._evaluate(self.places, self.weights))
+            mass, u = (part.cpu().double() for part in self._evaluate(self.places, self.weights))
             values = torch.linalg.eigvalsh(u.mT @ (mass[:, None] * u))
         if not values[0] > DEPENDENT * values[-1]:
             raise ValueError(

@@ -3,9 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
 
 import torch
+
+
+def rounds_products() -> bool:
+    """Whether products of float32 matrices may be rounded, as a program can ask of torch."""
+    if switches := _switches():
+        return any(switch.fp32_precision not in ("none", "ieee") for switch in switches)
+    return torch.get_float32_matmul_precision() != "highest"
+
+
+def _switches() -> list[Any]:
+    """Torch's newer switches of that, one for each library; none before torch 2.9."""
+    places = (getattr(library, "matmul", None) for library in (torch.backends.cuda, torch.backends.mkldnn))
+    return [place for place in places if hasattr(place, "fp32_precision")]
+
+
+@contextmanager
+def _unrounded_products() -> Iterator[None]:
+    """Products of float32 matrices are not rounded; afterwards they are as before."""
+    if not rounds_products():
+        yield
+        return
+    kept, rounded = [(switch, switch.fp32_precision) for switch in _switches()], None
+    with suppress(RuntimeError):  # where the program used a newer switch, which the older one does not tell
+        rounded = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        if rounded is not None:
+            torch.set_float32_matmul_precision(rounded)
+        else:
+            for switch, precision in kept:
+                switch.fp32_precision = precision
 
 
 @contextmanager
@@ -23,6 +57,7 @@ def new_defaults() -> Iterator[None]:
             for device in ("cpu", "cuda"):
                 if torch.is_autocast_enabled(device):
                     stack.enter_context(torch.autocast(device, enabled=False))
+            stack.enter_context(_unrounded_products())
             yield
     finally:
         torch.set_default_dtype(dtype)

@@ -17,6 +17,7 @@ from torch import Tensor
 from niso.collective import PARENT
 from niso.config import Hardware
 from niso.errors import InputError
+from niso.training.defaults import rounds_products
 from niso.training.memory import keep_freed_memory
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 def make_fabric(hardware: Hardware, prepare: Callable[[], object] | None = None, tune: bool = True) -> Fabric:
     """A launched lightning-fabric for this hardware; starts the other processes where there are several.
 
-    From then on float32 means float32 in this process: a GPU's convolutions do not round to TF32, torch's default.
+    From then on float32 means float32 in this process: a GPU's convolutions do not round to TF32, torch's default, nor
+    products of matrices, whatever a program has set.
 
     Args:
         prepare: what the first process does before there are others, e.g. checks that may fail.
@@ -44,12 +46,15 @@ def make_fabric(hardware: Hardware, prepare: Callable[[], object] | None = None,
         torch.set_num_threads(hardware.threads)
     # by the old switch: from torch 2.9 on the new one, fp32_precision, and this one must not be mixed
     torch.backends.cudnn.allow_tf32 = False
+    if rounds_products():
+        torch.set_float32_matmul_precision("highest")
+    on_gpu = hardware.accelerator == "gpu" or (hardware.accelerator == "auto" and torch.cuda.is_available())
     several = hardware.devices * hardware.nodes > 1
     if hardware.nodes > 1 and not any(os.environ.get(name) for name in ("RANK", "SLURM_PROCID", "NODE_RANK")):
         raise InputError(f"{hardware.nodes} nodes need a launcher: start niso on each of them by torchrun or srun")
     try:
         fabric = Fabric(
-            accelerator="cuda" if hardware.accelerator == "gpu" else hardware.accelerator,
+            accelerator="cuda" if on_gpu else "cpu",  # not what else Fabric finds: Apple's GPUs have no float64
             devices=hardware.devices,
             num_nodes=hardware.nodes,
             strategy="ddp" if several else "auto",

@@ -172,6 +172,24 @@ def test_float32_is_float32_in_convolutions(monkeypatch):
     assert not torch.backends.cudnn.allow_tf32
 
 
+@pytest.mark.parametrize(("there", "accelerator"), [(True, "cuda"), (False, "cpu")])
+def test_what_is_found_by_itself_is_an_nvidia_gpu_or_none(monkeypatch, there, accelerator):
+    asked = []
+
+    class Asked(Exception):
+        pass
+
+    def fabric(**arguments):
+        asked.append(arguments["accelerator"])
+        raise Asked
+
+    monkeypatch.setattr("lightning_fabric.Fabric", fabric)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
+    with pytest.raises(Asked):
+        make_fabric(Hardware(), tune=False)
+    assert asked == [accelerator]
+
+
 def test_a_library_caller_keeps_its_settings(monkeypatch):
     changed = []
     monkeypatch.setattr(torch, "set_num_threads", changed.append)
