@@ -96,7 +96,9 @@ def _signals() -> Iterator[list[int]]:
     """While inside, signals that interrupt do not end this process; they are put in the list given."""
     received: list[int] = []
     numbers = SIGNALS if current_thread() is main_thread() else ()
-    previous = {number: handler for number in numbers if (handler := signal.getsignal(number)) is not signal.SIG_IGN}
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    ignored = (signal.SIG_IGN, None)  # None: a library's handler in C, which Python could not put back
+    previous = {number: handler for number, handler in handlers.items() if handler not in ignored}
     for number in previous:
         signal.signal(number, lambda number, _: received.append(number))
     try:
@@ -150,8 +152,9 @@ class _Task:
         else:
             self.problem, self.state = self._problem(status, start), "failed"
             if status == 2 and created:
-                with contextlib.suppress(InputError), locked(self.job.folder):  # unless another process works on it
-                    self.run.withdraw()
+                with contextlib.suppress(InputError), contextlib.ExitStack() as stack:
+                    stack.enter_context(locked(self.job.folder))  # unless another process works on it
+                    self.run.withdraw(stack.close)
 
     def interrupt(self, number: int) -> None:
         """Pass a signal on: the process saves and ends. On Windows, Ctrl-C reaches it by itself."""

@@ -151,7 +151,7 @@ def _execute(
             return _train_and_evaluate(folder, settings, fabric, began, make, report)
         except Exception:
             if new and fabric.is_global_zero:
-                folder.withdraw()
+                folder.withdraw(stack.close)
             raise
 
 

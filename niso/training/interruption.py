@@ -28,8 +28,9 @@ PATIENCE = 30.0
 def interruption(last_words: str, others: bool = False) -> Iterator[Callable[[], int]]:
     """While inside, the first of `SIGNALS` does not end the process; the function given tells its number, else 0.
 
-    SIGHUP stays ignored where it is, as by nohup. A second signal ends the process at once, whatever it is waiting for,
-    with the usual status of 128 + its number.
+    SIGHUP stays ignored where it is, as by nohup. A signal that a library handles in C stays with it: Python could not
+    put that back. A second signal ends the process at once, whatever it is waiting for, with the usual status of
+    128 + its number.
     Outside of the main thread, where Python takes no signals, nothing happens.
 
     Args:
@@ -41,17 +42,19 @@ def interruption(last_words: str, others: bool = False) -> Iterator[Callable[[],
         yield lambda: 0
         return
     watch = _Watch(last_words, others)
-    heeded = [n for n in SIGNALS if n in ALWAYS or signal.getsignal(n) is not signal.SIG_IGN]
-    previous = {number: signal.signal(number, watch.note) for number in heeded}
-    previous_descriptor = signal.set_wakeup_fd(watch.writer.fileno())
-    watch.start()
-    try:
-        yield watch.received
-    finally:
-        signal.set_wakeup_fd(previous_descriptor)
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-        watch.writer.close()  # ends the thread
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    previous = {n: h for n, h in handlers.items() if h is not None and (n in ALWAYS or h is not signal.SIG_IGN)}
+    with watch.writer:  # whose end is that of the thread
+        for number in previous:
+            signal.signal(number, watch.note)
+        previous_descriptor = signal.set_wakeup_fd(watch.writer.fileno())
+        watch.start()
+        try:
+            yield watch.received
+        finally:
+            signal.set_wakeup_fd(previous_descriptor)
+            for number, handler in previous.items():
+                signal.signal(number, handler)
 
 
 class _Watch(Thread):

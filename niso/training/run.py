@@ -6,7 +6,7 @@ import contextlib
 import csv
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -130,12 +130,21 @@ class Run:
             raise _not_a_run(path)
         return runs
 
-    def withdraw(self) -> None:
-        """Remove a run that could not begin; nothing happens once it has been training."""
-        if not (self.path / "log.csv").exists():
-            for name in ("config.yaml", "run.json", OUTPUT, ".lock"):
+    def withdraw(self, unlock: Callable[[], object] = lambda: None) -> None:
+        """Remove a run that could not begin; nothing happens once it has been training. What cannot be removed stays.
+
+        Args:
+            unlock: gives up the caller's lock of the folder. Windows removes no file that is open.
+        """
+        if (self.path / "log.csv").exists():
+            return
+        with contextlib.suppress(OSError):
+            for name in ("config.yaml", "run.json", OUTPUT):
                 (self.path / name).unlink(missing_ok=True)
-            remove_empty(self.path)
+        unlock()
+        with contextlib.suppress(OSError):  # another process may have locked it by now
+            (self.path / ".lock").unlink(missing_ok=True)
+        remove_empty(self.path)
 
     def checkpoint(self, phase: str) -> Path:
         """Where the checkpoint of a phase is or will be."""

@@ -141,6 +141,17 @@ def test_a_signal_is_passed_on_and_no_more_runs_begin(jobs, tmp_path, number, ca
     assert run_side_by_side(jobs("finish", "finish", "finish"), 2, tmp_path) == []
 
 
+@pytest.mark.usefixtures("heeded")
+def test_what_a_library_handles_in_c_is_left_to_it(monkeypatch):
+    getsignal = signal.getsignal
+    before = getsignal(signal.SIGTERM), getsignal(signal.SIGHUP)
+    monkeypatch.setattr(signal, "getsignal", lambda n: None if n == signal.SIGTERM else getsignal(n))
+    with parallel._signals() as received:
+        assert getsignal(signal.SIGTERM) is before[0]
+        os.kill(os.getpid(), signal.SIGHUP)
+    assert received == [signal.SIGHUP] and (getsignal(signal.SIGTERM), getsignal(signal.SIGHUP)) == before
+
+
 def test_where_nothing_can_begin_the_reason_is_given_once_and_nothing_is_left(jobs, tmp_path):
     with pytest.raises(InputError, match=r"^there is no data$"):
         run_side_by_side(jobs("refuse", "refuse"), 2, tmp_path)

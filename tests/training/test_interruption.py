@@ -127,6 +127,23 @@ def test_a_process_that_makes_steps_is_not_ended(ended, monkeypatch):
     assert ended == []
 
 
+def test_what_a_library_handles_in_c_is_left_to_it(heeded, monkeypatch):
+    getsignal = signal.getsignal
+    monkeypatch.setattr(signal, "getsignal", lambda n: None if n == signal.SIGTERM else getsignal(n))
+    with interruption(""):
+        assert getsignal(signal.SIGTERM) is signal.SIG_DFL and getsignal(signal.SIGINT) is not signal.SIG_DFL
+    assert getsignal(signal.SIGINT) is signal.SIG_DFL
+
+
+def test_the_thread_ends_where_handlers_do_not_come_back(heeded, monkeypatch):
+    def refuse(*_):
+        raise TypeError
+
+    with pytest.raises(TypeError), monkeypatch.context() as patch, interruption(""):
+        patch.setattr(signal, "signal", refuse)
+    wait_until(lambda: all(thread.name != "niso-signals" for thread in threading.enumerate()))
+
+
 def test_other_threads_leave_signals_alone():
     seen = []
 

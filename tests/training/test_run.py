@@ -124,6 +124,23 @@ def test_only_a_run_that_has_not_begun_can_be_withdrawn(tmp_path):
     assert run.settings == {}
 
 
+def test_a_lock_that_is_held_keeps_no_folder(tmp_path, monkeypatch):
+    """As on Windows, where an open file is not removed."""
+    held, unlink = [True], Path.unlink
+
+    def refused(path, missing_ok=False):
+        if path.name == ".lock" and held[0]:
+            raise PermissionError
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refused)
+    for unlock, stays in ((lambda: None, True), (lambda: held.clear() or held.append(False), False)):
+        run = Run.create(tmp_path / str(stays), {})
+        (run.path / ".lock").touch()
+        run.withdraw(unlock)
+        assert not (run.path / "config.yaml").exists() and run.path.exists() == stays
+
+
 def test_environment_says_what_a_result_is_worth():
     facts = environment(torch.device("cpu"))
     assert {"niso", "commit", "torch", "python", "hardware", "cores", "threads", "started"} <= facts.keys()
