@@ -35,6 +35,19 @@ class Registry(UserDict[str, str], Generic[T]):
             raise TypeError(f'{self.kind} {name!r} needs a full name, "module.Name", not {where!r}')
         super().__setitem__(name, where)
 
+    def __or__(self, other: Mapping[str, str]) -> Registry[T]:  # type: ignore[override]  # of names alone
+        """A registry with more entries; errors as of `__setitem__`."""
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        both = self.copy()
+        both.update(other)
+        return both
+
+    def __ior__(self, other: Mapping[str, str]) -> Registry[T]:  # type: ignore[override]
+        """Add entries; errors as of `__setitem__`."""
+        self.update(other)
+        return self
+
     @property
     def added(self) -> frozenset[str]:
         """Names that a program has added or given another meaning: other processes do not know these."""

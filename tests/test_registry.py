@@ -41,6 +41,18 @@ def test_entries_are_full_names(where):
     assert list(things) == ["own", "more"] and things.added == {"more"}
 
 
+def test_registries_are_joined_like_dictionaries():
+    things = Registry("thing", {"own": "builtins.dict"})
+    more = things | {"more": "builtins.list"}
+    assert isinstance(more, Registry) and more.added == {"more"} and more.find("more") is list
+    assert list(things) == ["own"]
+    things |= more
+    assert list(things) == ["own", "more"] and things.added == {"more"}
+    for join in (lambda: things | {"other": "Name"}, lambda: things.__ior__({"other": "Name"})):
+        with pytest.raises(TypeError, match="thing 'other' needs a full name"):
+            join()
+
+
 def test_what_a_module_needs_is_its_own_matter(tmp_path, monkeypatch):
     (tmp_path / "needs_more.py").write_text("import no_such_dependency\n")
     monkeypatch.syspath_prepend(tmp_path)

@@ -46,13 +46,15 @@ class Meter:
         """Add the terms of a step, as an objective gives them: perhaps the user's own.
 
         Raises:
-            TypeError: they are no scalar tensors by name, "loss" among them.
+            TypeError: they are no scalar tensors by name, "loss" among them, or one is named as a column of log.csv.
         """
         if not (isinstance(terms, Mapping) and "loss" in terms):
             raise TypeError(f'an objective gives a mapping with "loss" in it, not {_words(terms)}')
         for name, term in terms.items():
             if not (isinstance(term, Tensor) and term.ndim == 0):
                 raise TypeError(f"an objective gives a scalar tensor for each term, not {_words(term)} for {name!r}")
+            if name in Log.FIXED:
+                raise TypeError(f"log.csv has a column {name!r} of its own: give that term of the loss another name")
             value = term.detach()
             self._sums[name] = self._sums[name].to(value) + value if name in self._sums else value.clone()
         self.count += 1

@@ -68,6 +68,12 @@ def test_meter_names_the_term_rather_than_the_total(bad):
     meter.check_finite()
 
 
+@pytest.mark.parametrize("name", Log.FIXED)
+def test_terms_are_not_named_as_columns_of_the_log(name):
+    with pytest.raises(TypeError, match=f"column '{name}' of its own: give that term of the loss another name"):
+        Meter().add(terms(loss=1.0, **{name: 2.0}))
+
+
 def test_log_rows_and_new_columns(tmp_path):
     log = Log(tmp_path, "pretrain", 0)
     log.write(10, 0.5, 1.25, {"loss": 2.0})
