@@ -13,6 +13,7 @@ from torch import Tensor
 
 from niso.checks import check_choice, check_number, check_tensors
 from niso.linalg import full_precision, matmul, polar
+from niso.linalg.svd import check_finite
 
 _REGULAR = 1e-9
 """Ridge from which a aᵀ + r I is never singular: for rank 1000, rounding in float64 changes it by 2e-10 at most."""
@@ -160,6 +161,8 @@ def exact_isometric_map(
     """
     check_tensors(covariance=(covariance, "* rank rank"), eigenvalues=(eigenvalues, "rank"))
     check_number("tolerance", tolerance)
+    if not (torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()):  # polar sees blocks alone
+        check_finite(covariance)
     tau = torch.zeros_like(covariance)
     for indices in eigenvalue_blocks(eigenvalues, tolerance):
         block = covariance[..., indices[:, :, None], indices[:, None, :]]  # (*batch, blocks of this size, m, m)

@@ -265,7 +265,7 @@ def completion(
     check_tensors(seen=(seen, "* rank channels"), whole=(whole, "* rank channels"))
     if seen.shape != whole.shape:
         raise ValueError(f"seen {tuple(seen.shape)} and whole {tuple(whole.shape)} differ in shape")
-    views = global_batch(whole.flatten(0, -3))
+    views = global_batch(whole[None].flatten(0, -3))  # one observation may have no axis of a batch
     if len(views) < 2:
         raise ValueError(f"seen and whole need at least 2 observations, got {len(views)}")
     spread = _mean_error(views - views.mean(0), norm).clamp_min(torch.finfo(views.dtype).tiny)

@@ -150,7 +150,8 @@ def eigenspace_energy(
 
     Raises:
         TypeError: not tensors of the right kind of numbers.
-        ValueError: shapes that do not fit, a mass that is not positive, or true functions that are linearly dependent.
+        ValueError: shapes that do not fit, a mass that is not positive, or true functions that are linearly dependent
+            or none at all.
     """
     check_tensors(
         mass=(mass, "points"),
@@ -159,6 +160,8 @@ def eigenspace_energy(
     )
     _check_mass(mass)
     check_tensors("integers", {"true": true_functions.shape[1]}, true_spaces=(true_spaces, "true"))
+    if not len(true_spaces):
+        raise ValueError("there are no true functions: give at least one")
     if (true_spaces < 0).any():
         raise ValueError("subspaces are numbered from 0 on")
     root = mass.double().sqrt()[:, None]
@@ -247,7 +250,7 @@ def matched_spaces(energy: Float[Tensor, "rank spaces"], dimensions: Int[Tensor,
     if (dimensions < 0).any():
         raise ValueError(f"dimensions must not be negative, got {dimensions.tolist()}")
     energy, dimensions = energy.detach().double().cpu(), dimensions.cpu()
-    places = torch.arange(len(dimensions)).repeat_interleave(dimensions)
+    places = torch.arange(len(dimensions), device="cpu").repeat_interleave(dimensions)
     if len(energy) > len(places):
         raise ValueError(f"{len(energy)} eigenfunctions do not fit into subspaces of {len(places)} dimensions")
     _, place = linear_sum_assignment(energy[:, places].numpy(), maximize=True)

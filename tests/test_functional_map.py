@@ -225,6 +225,15 @@ def test_eigenvalues_that_are_not_finite_are_refused(wrong):
         niso.isometric_map(a, b, torch.tensor([0.0, 1.0, 2.0, wrong]), "exact")
 
 
+@pytest.mark.parametrize("mask", ["soft", "exact", None])
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_covariances_that_are_not_finite_are_refused_wherever_that_is(mask, wrong):
+    covariance, values = torch.eye(3).repeat(2, 1, 1), torch.tensor([0.0, 1.0, 2.0])
+    covariance[1, 0, 2] = wrong  # outside of all blocks
+    with pytest.raises(FloatingPointError, match=r"matrices \[1\] of 2 hold NaN or infinite"):
+        niso.isometric_map_from_covariance(covariance, values, mask)
+
+
 def test_a_commuting_map_of_nothing_is_zero():
     a, values = torch.zeros(4, 6), torch.tensor([0.0, 1.0, 2.0, 5.0])
     assert (niso.commuting_map(a, torch.randn(4, 6), values, values) == 0).all()

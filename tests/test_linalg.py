@@ -375,6 +375,12 @@ def test_when_nothing_converges_the_matrix_is_named(monkeypatch):
         polar(m)
 
 
+@pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (0, 3, 3)])
+@pytest.mark.parametrize("special", [False, True])
+def test_the_factor_of_nothing_is_nothing(shape, special):
+    assert polar(torch.zeros(shape), special).shape == shape
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("batch, bad", [((4,), [1, 3]), ((2, 2), [1, 3]), ((), [0])])
 def test_non_finite_input_is_named(value, batch, bad):

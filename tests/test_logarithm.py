@@ -57,6 +57,13 @@ def test_what_has_no_logarithm_is_refused():
     assert niso.logarithm(torch.empty(0, 3, 3)).shape == (0, 3, 3)
 
 
+def test_the_default_device_changes_nothing():
+    tau = rotations(1, 4, torch.float64)
+    logarithm = niso.logarithm(tau)
+    with torch.device("meta"):
+        assert torch.equal(niso.logarithm(tau), logarithm)
+
+
 def test_a_sign_that_is_kept_apart_is_heeded():
     tau = rotations(1, 4, torch.float64)
     kept_apart = torch.complex(tau, -tau).conj().imag

@@ -174,3 +174,6 @@ def test_dependent_functions_have_no_angles_and_nothing_else_is_made_up():
         metrics.eigenspace_energy(torch.ones(6), functions, functions, torch.tensor([0, -1, 1]))
     energy, dimensions = torch.eye(3), torch.ones(3, dtype=torch.long)
     assert metrics.matched_spaces(energy.bfloat16(), dimensions).tolist() == [0, 1, 2]
+    with torch.device("meta"):  # a program's default
+        spaces = metrics.matched_spaces(energy, dimensions)
+    assert spaces.tolist() == [0, 1, 2]

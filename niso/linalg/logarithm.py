@@ -33,7 +33,7 @@ def logarithm(tau: Float[Tensor, "*batch k k"]) -> Float[Tensor, "*batch k k"]:
     """
     check_tensors(tau=(tau, "* k k"))
     matrices = tau.detach().cpu().double().resolve_neg().reshape(-1, *tau.shape[-2:])
-    error = matrices.mT @ matrices - torch.eye(tau.shape[-1], dtype=torch.float64)
+    error = matrices.mT @ matrices - torch.eye(tau.shape[-1], dtype=torch.float64, device="cpu")
     if matrices.numel() and not float(error.abs().amax()) <= TOLERANCE:
         raise ValueError("logarithm needs orthogonal matrices: τᵀτ is not the identity")
     logarithms = [torch.from_numpy(_logarithm(matrix, number)) for number, matrix in enumerate(matrices.numpy())]

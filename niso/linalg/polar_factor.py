@@ -85,7 +85,7 @@ class _Polar(torch.autograd.Function):
     @staticmethod
     def forward(m: Tensor, special: bool, damping: float) -> tuple[Tensor, Tensor, Tensor, Tensor, bool]:
         u, s, vh = robust_svd(m)
-        if special:  # a flipped direction enters the derivative with a negative singular value
+        if special and s.shape[-1]:  # a flipped direction enters the derivative with a negative singular value
             signs = _signs(u, vh)
             u, s = u * signs[..., None, :], s * signs
         return product(u, vh), u, s, vh, _is_regular(s, m.shape[-2])

@@ -52,7 +52,6 @@ class InstanceNormSiLU(nn.Module):
 
     Equal to `silu(instance_norm(x))`, in less memory and, channels last on a CPU, faster. It can be
     differentiated once, not twice. Half-precision inputs are normalised in float32.
-
     """
 
     eps = 1e-6
@@ -64,8 +63,8 @@ class InstanceNormSiLU(nn.Module):
         self.bias = nn.Parameter(torch.zeros(channels))
 
     def forward(self, x: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch channel *space"]:
-        if x.ndim == 3:  # signals
-            return self(x[..., None])[..., 0]
+        if x.ndim != 4:  # signals and volumes
+            return self(x.flatten(2)[..., None]).reshape(x.shape)
         return _InstanceNormSiLU.apply(x, self.weight, self.bias, self.eps)
 
 

@@ -52,7 +52,7 @@ class FixedSpectrum(SpectrumModule):
         if bool((eigenvalues < -1e-6 * eigenvalues.abs().max()).any()):
             raise ValueError("eigenvalues must not be negative")
         gram = eigenfunctions.double().mT @ (mass.double()[:, None] * eigenfunctions.double())
-        error = (gram - torch.eye(len(gram)).to(gram)).abs().max().item()
+        error = (gram - torch.eye(len(gram), dtype=gram.dtype, device=gram.device)).abs().max().item()
         if error > TOLERANCE:
             raise ValueError(f"eigenfunctions must be M-orthonormal, but ΦᵀMΦ differs from I by {error:.3g}")
         self.register_buffer("mass", mass.detach().clone())

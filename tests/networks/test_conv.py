@@ -225,6 +225,17 @@ def test_norm_agrees_with_torch(layout, offset):
         torch.testing.assert_close(mine, theirs, atol=1e-8, rtol=1e-6)
 
 
+@pytest.mark.parametrize("space", [(7,), (2, 3, 4), (2, 1, 3, 4)])
+def test_norm_of_signals_and_volumes_agrees_with_torch(space):
+    norm = InstanceNormSiLU(3).double()
+    torch.nn.init.normal_(norm.weight)
+    x = torch.randn(2, 3, *space, dtype=torch.float64, requires_grad=True)
+    y, expected = norm(x), reference(norm, x.flatten(2)).reshape(x.shape)
+    torch.testing.assert_close(y, expected)
+    gradients = [torch.autograd.grad(out.square().sum(), (x, norm.weight)) for out in (y, expected)]
+    torch.testing.assert_close(*gradients)
+
+
 def test_norm_gradcheck():
     torch.manual_seed(0)
     norm = InstanceNormSiLU(2).double()
