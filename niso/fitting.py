@@ -218,6 +218,8 @@ def _numpy(values: Any) -> np.ndarray:
             return values.numpy()
         except TypeError as error:
             raise InputError(f"tensors of type {values.dtype} are not read: give integers or floats") from error
+    if isinstance(values, list | tuple):  # perhaps of tensors, which numpy does not read where they have gradients
+        values = [_numpy(value) if isinstance(value, Tensor | list | tuple) else value for value in values]
     try:
         return np.asanyarray(values)
     except ValueError as error:
@@ -245,7 +247,7 @@ def _accelerator(device: str | torch.device | None) -> Any:
         if chosen.index:
             raise InputError(f"device must be the first GPU, not {device}: set CUDA_VISIBLE_DEVICES={chosen.index}")
         return kinds[chosen.type]
-    except (KeyError, RuntimeError) as error:
+    except (KeyError, RuntimeError, TypeError) as error:
         raise InputError(f"device must be cpu or cuda, not {device}") from error
 
 

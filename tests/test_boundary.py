@@ -40,6 +40,11 @@ json.dump(answers, sys.stdout)
 
 ARRAY = "must be a torch.Tensor, not numpy.ndarray: torch.from_numpy makes one of it"
 WRONG = {
+    "field.at(np.zeros((5, 3)))": f"points {ARRAY}",
+    "field.at(torch.ones(5, 3).long())": (
+        "points must be (points, dimensions) floating-point numbers, not (5, 3) of torch.int64"
+    ),
+    "field.at(torch.rand(3))": "points must be (points, dimensions) floating-point numbers, not (3,) of torch.float32",
     "niso.IsometryObjective(nothing, 0.5, 0.1)": "model must be a niso.NeuralIsometry, not Identity",
     "niso.Optimisation(steps=0)": "steps must be positive, got 0",
     "niso.make_optimizer([], niso.Optimisation())": "objective must be a torch.nn.Module, not list",
@@ -172,6 +177,7 @@ WRONG = {
     "losses.contrastive(a[0], b[0])": "a must be (batch, rank, channels), not (8, 4)",
     "losses.vicreg(a, b, spread=0)": "spread must be positive, got 0",
     "losses.vicreg(a[:2], b[:2])": "a and b need at least 3 observations, got 2",
+    "losses.completion(a[0], b[0])": "seen and whole need at least 2 observations, got 1",
     "losses.multiplicity(tau)": "eigenvalues must be (rank,), not (3, 8, 8)",
     "metrics.equivariance_error(array, array, tau=tau)": f"a {ARRAY}",
     "metrics.equivariance_error(a, b, tau=tau[:, :5, :5])": (
@@ -197,6 +203,9 @@ WRONG = {
     "metrics.eigenspace_energy(0 * mass, phi, phi, torch.arange(8))": "a mass must be positive at every point",
     "metrics.eigenspace_energy(mass, phi, phi[:, [0, 0]], torch.zeros(2).long())": (
         "functions must be linearly independent"
+    ),
+    "metrics.eigenspace_energy(mass, phi, phi[:, :0], torch.arange(0))": (
+        "there are no true functions: give at least one"
     ),
     "metrics.block_energy(tau, torch.arange(1))": "spaces must be (rank,) with rank 8, not (1,)",
     "metrics.constant_part(s, a)": "z must be (…, points, channels) with points 10, not (3, 8, 4)",

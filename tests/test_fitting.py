@@ -1,5 +1,6 @@
 """`niso.fit` on arrays, tensors and data sets: what it learns, and what can be done with it."""
 
+import inspect
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -14,7 +15,7 @@ from torch import nn
 import niso
 from niso.config import Hardware
 from niso.errors import InputError, Interrupted
-from niso.fitting import _left_alone, _own
+from niso.fitting import _accelerator, _left_alone, _own
 from studies import fit as study
 
 FEW = {"steps": 3, "rank": 4, "batch_size": 4, "evaluation_pairs": 16, "progress": False}
@@ -51,6 +52,27 @@ def test_tensors_in_tensors_out(fitted):
     assert isinstance(a, torch.Tensor) and not a.requires_grad
     np.testing.assert_array_equal(a.numpy(), model.encode(x))
     assert isinstance(model.map(torch.from_numpy(x), torch.from_numpy(tx)), torch.Tensor)
+
+
+def test_decoding_keeps_the_precision_of_the_model(fitted):
+    model = pickle.loads(pickle.dumps(fitted[0]))
+    np.testing.assert_allclose(model.decode(np.ones((2, 4, 2), int)), model.decode(np.ones((2, 4, 2), np.float16)))
+    model.method.model.double()
+    a = model.encode(fitted[1])
+    exact, rounded = model.decode(a), model.decode(a.astype(np.float32))
+    assert a.dtype == exact.dtype == np.float64 and (exact != rounded).any()
+    np.testing.assert_allclose(exact, rounded, atol=1e-4)
+
+
+def test_lists_of_tensors_are_read(fitted):
+    model, x, tx = fitted
+    tensors = [torch.from_numpy(one).requires_grad_() for one in x]
+    np.testing.assert_array_equal(niso.fit(tensors, tx, **FEW).map(x, tx), model.map(x, tx))
+
+
+def test_a_device_of_another_type_is_refused():
+    with pytest.raises(InputError, match=r"device must be cpu or cuda, not \[1\]"):
+        inspect.unwrap(_accelerator)([1])  # without the suite's check of types
 
 
 def test_transported_observations_have_the_units_of_those_given():

@@ -17,6 +17,9 @@ Features = Literal["coordinates", "fourier", "periodic"]
 """What a field's network sees of a point: the coordinates as they are; these and random Fourier features; or Fourier
 features of the lowest whole frequencies alone, which make the field periodic."""
 
+MOST = 10
+"""Coordinates of points with periodic features, at most: of the lowest whole frequencies there are 3 to this power."""
+
 
 class PointFeatures(nn.Module):
     """Features of points x with `dimensions` coordinates, which should lie between −1 and 1.
@@ -27,7 +30,7 @@ class PointFeatures(nn.Module):
       every axis. Of a frequency and its opposite only one is taken.
 
     Raises:
-        ValueError: an unknown kind, or a number that is not positive.
+        ValueError: an unknown kind, a number that is not positive, or periodic features of more than 10 coordinates.
 
     Source: Rahimi, Recht, "Random features for large-scale kernel machines", 2007; Tancik et al., "Fourier features
     let networks learn high frequency functions in low dimensional domains", 2020.
@@ -44,6 +47,8 @@ class PointFeatures(nn.Module):
         if kind == "fourier":
             drawn = scale * torch.randn(frequencies, dimensions)
         elif kind == "periodic":
+            if dimensions > MOST:
+                raise ValueError(f"periodic features take at most {MOST} coordinates, not {dimensions}: take fourier")
             drawn = _whole_frequencies(dimensions, frequencies)
         else:
             drawn = torch.zeros(0, dimensions)

@@ -148,13 +148,16 @@ class FieldSpectrum(TrainedSpectrum):
                 values, and the host waits for a GPU to have computed them.
 
         Raises:
+            TypeError: points or weights are not tensors.
             ValueError: points of another dimension, weights that are not positive, or, where G is computed at them,
                 fewer points than eigenfunctions.
         """
-        if points.ndim == 2 and points.shape[1] != self.places.shape[1]:
+        _check_points(points)
+        if points.shape[1] != self.places.shape[1]:
             raise ValueError(f"points must have {self.places.shape[1]} coordinates, not {points.shape[1]}")
         if weights is None:
-            weights = points.new_full((len(points),), float(self.weights.sum()) / max(1, len(points)))
+            share = float(self.weights.sum()) / len(points)
+            weights = self.weights.new_full((len(points),), share, device=points.device)
         places, weights = _checked(points, weights, values=not checked)
         if orthonormal and len(places) < self.rank:
             raise ValueError(
@@ -230,6 +233,14 @@ def _orthonormal(
     return (functions.to(wide) @ inverse_root(u.mT @ (m[:, None] * u))).to(functions.dtype)
 
 
+def _check_points(points: Tensor) -> None:
+    """Check points but for their values. Errors as of `_checked`."""
+    check_tensor("points", points)
+    if points.ndim != 2 or 0 in points.shape or not points.is_floating_point():
+        kind = f"{tuple(points.shape)} of {points.dtype}"
+        raise ValueError(f"points must be (points, dimensions) floating-point numbers, not {kind}")
+
+
 def _checked(points: Tensor, weights: Tensor | None, values: bool = True) -> tuple[Tensor, Tensor]:
     """Points and weights, 1 where none are given; checked with their values or without.
 
@@ -237,12 +248,10 @@ def _checked(points: Tensor, weights: Tensor | None, values: bool = True) -> tup
         TypeError: they are not tensors.
         ValueError: they are not finite, do not fit each other, or a weight is not positive.
     """
-    check_tensor("points", points)
+    _check_points(points)
     if weights is not None:
         check_tensor("weights", weights, "floating-point numbers")
-    if points.ndim != 2 or 0 in points.shape or not points.is_floating_point():
-        raise ValueError(f"points must be (points, dimensions) floating-point numbers, not {tuple(points.shape)}")
-    if weights is None:
+    else:
         weights = points.new_ones(len(points))
     if weights.shape != points.shape[:1]:
         raise ValueError(f"weights must be ({len(points)},), one for each point, not {tuple(weights.shape)}")

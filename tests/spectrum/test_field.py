@@ -236,6 +236,20 @@ def test_wrong_arguments(field):
         field()
 
 
+def test_points_without_weights_are_refused_for_what_they_are(field):
+    for points in (torch.ones(9, 2, dtype=torch.long), torch.ones(9), torch.ones(0, 2)):
+        with pytest.raises((ValueError, TypeCheckError), match="points"):
+            field.at(points)
+    with pytest.raises(ValueError, match="at most 10 coordinates, not 11: take fourier"):
+        PointFeatures("periodic", 11)
+
+
+def test_points_in_half_precision_have_the_weights_of_the_field():
+    field = FieldSpectrum(grid(6), 5, weights=torch.full((36,), 1e5), features="fourier")
+    points = grid(3).half()
+    torch.testing.assert_close(field.at(points).mass, field.at(points.float()).mass)
+
+
 @pytest.mark.parametrize("eigenfunctions", ["polar", "rotation"])
 def test_a_field_is_made_on_the_device_of_its_points(eigenfunctions, monkeypatch):
     """On a device whose tensors have no values; what would read one is replaced."""
