@@ -358,7 +358,7 @@ class Pairs(Experiment):
                 with self.precision():
                     predicted = torch.cat([self.head(part).argmax(-1) for part in found[name].head.split(BATCH)])
                 values[f"head{name}"] = (predicted == found[name].labels).double().mean().item()
-        return values | (probes(found, method.has_maps) if "train" in found else {})
+        return values | (probes(found, method.has_maps and method.isometric) if "train" in found else {})
 
 
 def default_for(names: Set[str]) -> str:

@@ -36,7 +36,7 @@ def features_of(method: Method, batches: Batches) -> Features | None:
 
 
 def probes(sets: Mapping[str, Features], invariants: bool) -> dict[str, float]:
-    """Accuracies of probes of the invariants, where there are some, and of the latents.
+    """Accuracies of probes of the invariants, where maps are isometries, and of the latents.
 
     Args:
         sets: "train", which probes are fitted to, and what they are tested on.

@@ -208,6 +208,14 @@ def untrained(make_tiny):
     return experiment, experiment.evaluate().metrics
 
 
+def test_where_maps_are_no_isometries_there_are_no_invariants(make_tiny):
+    experiment = make_tiny("pairs", method="nft")
+    list(experiment.phases())
+    metrics = experiment.evaluate().metrics
+    assert {"linear_latents", "knn_latents", "head", "retrieval_map_latents", "retrieval_map_raw"} <= metrics.keys()
+    assert not {"linear", "knn_transformed", "retrieval_map", "retrieval_map_val"} & metrics.keys()
+
+
 @pytest.mark.parametrize("part", PARTS)
 def test_metrics_are_of_the_observations_of_their_part(untrained, monkeypatch, part):
     """Noise in place of the observations of one part changes nothing but its metrics."""
