@@ -11,6 +11,7 @@ import sysconfig
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -426,6 +427,7 @@ def write_video() -> Callable[..., Path]:
         rotation: float = 0,
         faststart: bool = False,
         aspect: int = 1,
+        start: int = 0,
     ) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         with av.open(str(path), "w", options={"movflags": "faststart"} if faststart else {}) as container:
@@ -438,7 +440,9 @@ def write_video() -> Callable[..., Path]:
             for number in range(count):
                 pixels = np.full((size[1], size[0], 3), min(20 * number, 240), np.uint8)
                 pixels[:10, :10] = (255, 0, 0)
-                container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels)))
+                frame = av.VideoFrame.from_ndarray(pixels)
+                frame.pts, frame.time_base = 10 * start + number, Fraction(1, 10)
+                container.mux(stream.encode(frame))
             container.mux(stream.encode())
         return path
 

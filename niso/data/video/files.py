@@ -142,14 +142,16 @@ def _check_end(path: Path, container: Any, stream: Any, good: int, end: float) -
     """Raise InputError where the file promised more frames; some decoders end early without an error."""
     if not good:
         raise InputError(f"{path.name} holds no frame that can be decoded")
-    rate = float(stream.average_rate or 1)
-    whole = stream.duration is not None and end >= float(stream.duration * stream.time_base) - 2 / rate
+    rate, start = float(stream.average_rate or 1), float((stream.start_time or 0) * (stream.time_base or 0))
+    whole = stream.duration is not None and end - start >= float(stream.duration * stream.time_base) - 2 / rate
     if stream.frames and good < stream.frames and not whole:  # frames that an edit list hides count as stored, too
         raise InputError(f"{path.name} is truncated: {good} of its {stream.frames} frames can be decoded")
-    promised = _seconds(container)  # sound may be a little longer
-    if not stream.frames and end < 0.9 * promised - 1 / rate:
-        raise InputError(f"{path.name} is truncated: {end:.1f} of its {promised:.1f} seconds can be decoded")
+    promised, length = _seconds(container), end - (container.start_time or 0) / 1e6
+    if not stream.frames and length < 0.9 * promised - 1 / rate:  # sound may be a little longer
+        raise InputError(f"{path.name} is truncated: {length:.1f} of its {promised:.1f} seconds can be decoded")
 
 
 def _seconds(container: Any) -> float:
-    return (container.duration or 0) / 1e6
+    """Seconds from its first time on, by its header; 0 if it states none. Matroska's count from time 0."""
+    before = container.start_time or 0 if container.format.name.startswith("matroska") else 0
+    return max((container.duration or 0) - before, 0) / 1e6

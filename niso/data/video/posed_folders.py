@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -44,9 +45,7 @@ def frame_folder(folder: Path, name: str | None = None) -> Sequence:
     if not images and _images(folder):
         raise InputError(f"{folder} holds no images itself, only folders with some: give one of these")
     _check_decimals(images)
-    for first, second in pairwise(images):
-        if natural(first.stem) == natural(second.stem):
-            raise InputError(f"{first.name} and {second.name} have one frame number: rename or remove one of them")
+    _check_numbers(images)
     return Sequence(name or folder.resolve().name, images, list(range(len(images))))
 
 
@@ -58,8 +57,8 @@ def colmap(model: Path, images: Path, name: str | None = None) -> Sequence:
         images: the folder of all images, which images.txt names relative to it; scaled copies will do.
 
     Raises:
-        InputError: a file is missing or not COLMAP's, a lens is not nearly a pinhole, images are of mixed sizes, or
-            there are none.
+        InputError: a file is missing or not COLMAP's, a lens is not nearly a pinhole, images are of mixed sizes, there
+            are none, or two have one number.
     """
     known = {path.relative_to(images).as_posix(): path for path in _images(images)}
     cameras = _colmap_cameras(model / "cameras.txt")
@@ -84,8 +83,8 @@ def colmap(model: Path, images: Path, name: str | None = None) -> Sequence:
     if len(sizes) != 1:
         listed = ", ".join(f"{width}×{height}" for height, width in sizes) or "there are none"
         raise InputError(f"the images of {model} must be of one size ({listed})")
-    numbered = _numbered([images / file for file in known])
-    registered = {file: numbered[images / file] for file in sorted(known, key=natural) if file in rows}
+    numbered = _numbered([images / file for file in rows], [images / file for file in known])
+    registered = {file: numbered[images / file] for file in sorted(rows, key=lambda file: numbered[images / file])}
     seven = torch.tensor([rows[file] for file in registered], dtype=torch.float64)
     unit = seven[:, :4] / seven[:, :4].norm(dim=-1, keepdim=True)  # a quaternion 0 becomes NaN, which is named
     poses, problems = from_world_to_camera(roma.unitquat_to_rotmat(roma.quat_wxyz_to_xyzw(unit)), seven[:, 4:])
@@ -104,17 +103,17 @@ def nerfstudio(path: Path, name: str | None = None) -> Sequence:
             ignored.
 
     Raises:
-        InputError: the file is missing or not nerfstudio's, names an image twice, a lens is not nearly a pinhole, or
-            names are decimal numbers whose order is not clear.
+        InputError: the file is missing or not nerfstudio's, names an image twice, a lens is not nearly a pinhole, two
+            images have one number, or names are decimal numbers whose order is not clear.
     """
     path = path / "transforms.json" if path.is_dir() else path
     try:
         frames = _nerfstudio_frames(parse_json(path.read_text(encoding="utf-8-sig")))
+        named = [(_image(path.parent / frame.file), frame) for frame in frames]
     except (OSError, ValueError) as error:
         problem = getattr(error, "strerror", None) or error
         raise InputError(f"cannot read cameras from {path} ({problem}): give nerfstudio's transforms.json") from error
-    named = [(_with_extension(path.parent / frame.file), frame) for frame in frames]
-    named.sort(key=lambda pair: natural(pair[0].with_suffix("").as_posix()))
+    named.sort(key=lambda pair: _order(pair[0]))
     images = [image for image, _ in named]
     matrices = torch.stack([frame.matrix for _, frame in named])
     lenses = {frame.lens for frame in frames}
@@ -130,7 +129,7 @@ def nerfstudio(path: Path, name: str | None = None) -> Sequence:
     turned = (matrices[:, :3, :3] * torch.tensor([1.0, -1.0, -1.0], dtype=torch.float64)).mT
     poses, problems = from_world_to_camera(turned, -(turned @ matrices[:, :3, 3:])[..., 0])
     there = {found for folder in {image.parent for image in images} if folder.is_dir() for found in _images(folder)}
-    numbered = _numbered(there.union(images))
+    numbered = _numbered(images, there)
     numbers = [numbered[image] for image in images]
     size = sizes.pop() if len(sizes) == 1 else None
     return Sequence(name or path.resolve().parent.name, images, numbers, poses, problems=problems, size=size)
@@ -152,14 +151,35 @@ def _check_decimals(images: Iterable[Path]) -> None:
         )
 
 
-def _numbered(images: Iterable[Path]) -> dict[Path, int]:
+def _numbered(frames: Collection[Path], there: Iterable[Path]) -> dict[Path, int]:
     """The number of each frame, in the order of names. Between folders a number is left out: frames of two cameras are
-    no neighbours."""
-    numbered, number, folder = dict[Path, int](), -1, None
-    for image in sorted(images, key=lambda image: natural(image.with_suffix("").as_posix())):
-        number += 1 if folder in (None, image.parent) else 2
-        numbered[image], folder = number, image.parent
+    no neighbours.
+
+    Args:
+        there: other images, which are missing frames, unless they differ from a frame by their extension alone.
+
+    Raises:
+        InputError: two have one number, as frame3 and frame03 do.
+    """
+    stems = {image.with_suffix(""): image for image in there} | {image.with_suffix(""): image for image in frames}
+    images = sorted({*frames, *stems.values()}, key=_order)
+    _check_numbers(images)
+    numbered = dict.fromkeys(images[:1], 0)
+    for first, second in pairwise(images):
+        numbered[second] = numbered[first] + (1 if first.parent == second.parent else 2)
     return numbered
+
+
+def _check_numbers(images: Iterable[Path]) -> None:
+    """InputError where two of these, in order, have one number in one folder."""
+    for first, second in pairwise(images):
+        if first.parent == second.parent and natural(first.stem) == natural(second.stem):
+            raise InputError(f"{first.name} and {second.name} have one frame number: rename or remove one of them")
+
+
+def _order(image: Path) -> tuple[list[tuple[int, int, str]], str]:
+    """Sort key of frames: natural by folder and name; the path itself makes it the same in every process."""
+    return natural(image.with_suffix("").as_posix()), str(image)
 
 
 def _images(folder: Path) -> list[Path]:
@@ -219,9 +239,9 @@ def _colmap_images(path: Path) -> Iterator[tuple[int, list[str]]]:
     yield from ((number, line.strip().split(maxsplit=9)) for number, line in lines[::2])
 
 
-def _with_extension(path: Path) -> Path:
-    """Blender's files name images without their extension."""
-    return path if path.suffix else path.with_name(f"{path.name}.png")
+def _image(path: Path) -> Path:
+    """One path for each image, however its folder is written. Blender's files name images without their extension."""
+    return Path(os.path.realpath(path.parent)) / (path.name if path.suffix else f"{path.name}.png")
 
 
 class _Frame(NamedTuple):

@@ -106,6 +106,16 @@ def test_a_file_that_ends_without_an_error(write_video, tmp_path):
     assert "cut.mkv is" in problem and "can be decoded" in problem
 
 
+@pytest.mark.parametrize("suffix", ["mkv", "mp4"])
+def test_times_may_begin_late(write_video, tmp_path, suffix):
+    path = write_video(tmp_path / f"late.{suffix}", count=40, start=100, faststart=suffix == "mp4")
+    frames, problem = decoded(path)
+    assert problem == "" and len(frames) == 40 and count_frames(path) == 40 and frames[0][0] == pytest.approx(100)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    frames, problem = decoded(path)
+    assert 0 < len(frames) < 40 and "late" in problem and "can be decoded" in problem
+
+
 def test_damage_in_the_middle(write_video, tmp_path):
     path = write_video(tmp_path / "hurt.mp4", count=40, faststart=True)
     content = bytearray(path.read_bytes())

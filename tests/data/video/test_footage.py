@@ -202,6 +202,8 @@ def test_what_is_not_read_is_named(tmp_path):
     images(tmp_path / "cups/cup/images")
     images(tmp_path / "cups/bowl/masks/deep")
     images(tmp_path / "cups/bowl")
+    images(tmp_path / ".cache/a/b/c")
+    (tmp_path / ".cache/transforms_train.json").touch()
     lines = footage.overlooked(tmp_path, find_footage(tmp_path))
     assert [line.partition(":")[0] for line in sorted(lines)] == [
         "cups/cup/images",

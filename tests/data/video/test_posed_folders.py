@@ -289,6 +289,42 @@ def test_frames_of_two_folders_are_no_neighbours(tmp_path):
         assert found.numbers == [*range(8), *range(9, 13)]
 
 
+def renamed(folder, names):
+    """Readers of frames of these names, in the order of time, by COLMAP and by nerfstudio."""
+    numbers = range(len(names))
+    model, path = write_colmap(folder / "sparse", numbers), write_nerfstudio(folder, numbers) / "transforms.json"
+    for file in (path, model / "images.txt"):
+        text = file.read_text()
+        for number, name in enumerate(names):
+            text = text.replace(f"frame{number}.png", name)
+        file.write_text(text)
+    (folder / "images").mkdir()
+    for name in names:
+        Image.new("RGB", (40, 30)).save(folder / "images" / name)
+    return lambda: colmap(model, folder / "images"), lambda: nerfstudio(folder)
+
+
+@pytest.mark.parametrize("names", [["a.jpg", "a-2.jpg"], ["walk.png", "walk (2).png", "walk (10).png"]])
+def test_names_are_in_order_without_their_extensions(tmp_path, names):
+    for read in renamed(tmp_path, names):
+        assert [path.name for path in read().images] == names and read().numbers == list(range(len(names)))
+        np.testing.assert_allclose(read().poses, POSES[: len(names)].numpy(), atol=1e-9)
+
+
+def test_masks_of_another_extension_beside_frames_are_no_frames(tmp_path):
+    readers = renamed(tmp_path, ["000.png", "001.png", "003.png"])
+    for name in ("000.jpg", "001.jpg", "002.jpg", "003.jpg"):
+        Image.new("RGB", (40, 30)).save(tmp_path / "images" / name)
+    for read in readers:
+        assert read().numbers == [0, 1, 3] and {path.suffix for path in read().images} == {".png"}
+
+
+def test_two_frames_of_one_number_are_refused(tmp_path):
+    for read in renamed(tmp_path, ["1.png", "01.png", "2.png"]):
+        with pytest.raises(InputError, match=r"01\.png and 1\.png have one frame number: rename or remove one of them"):
+            read()
+
+
 def test_files_with_a_byte_order_mark_are_read(tmp_path):
     folder = images(tmp_path / "images")
     model, path = write_colmap(tmp_path / "sparse"), write_nerfstudio(tmp_path) / "transforms.json"
@@ -310,6 +346,13 @@ def test_nerfstudio_names_an_image_once(tmp_path):
     images(tmp_path / "images")
     with pytest.raises(InputError, match=r"names frame3\.png twice"):
         nerfstudio(write_nerfstudio(tmp_path, [1, 3, 3, 4]))
+    path = write_nerfstudio(tmp_path, [1, 3, 4]) / "transforms.json"
+    path.write_text(path.read_text().replace("images/frame4", "./images/../images/frame3"))
+    with pytest.raises(InputError, match=r"names frame3\.png twice"):
+        nerfstudio(path)
+    path.write_text(path.read_text().replace("images/frame1", "\\u0000/frame1"))
+    with pytest.raises(InputError, match="cannot read cameras"):
+        nerfstudio(path)
     with pytest.raises(InputError, match="cannot read cameras"):
         nerfstudio(tmp_path / "nowhere")
 
