@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -21,6 +22,9 @@ from niso.errors import InputError
 STALE = 3600.0
 """Seconds after which nobody writes a temporary file any more, though its process seems to live: numbers come again."""
 
+CLUTTER = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
+"""Files that systems put into folders on their own: a folder with these alone is empty."""
+
 
 @contextmanager
 def replacing(path: Path, new: bool = False) -> Iterator[BinaryIO]:
@@ -35,7 +39,7 @@ def replacing(path: Path, new: bool = False) -> Iterator[BinaryIO]:
     """
     new_folders = [folder for folder in path.parents if not folder.exists()]  # the innermost first
     path.parent.mkdir(parents=True, exist_ok=True)
-    for stale in path.parent.glob(f".{path.name}.*.tmp"):  # of a process killed while it wrote
+    for stale in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):  # of a process killed while it wrote
         if not _writing(stale):
             stale.unlink(missing_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
@@ -55,11 +59,11 @@ def replacing(path: Path, new: bool = False) -> Iterator[BinaryIO]:
             error.filename = str(path)  # which a full disk does not name
         raise
     if os.name == "posix":  # elsewhere a folder cannot be opened
-        folder = os.open(path.parent, os.O_RDONLY)
+        descriptor = os.open(path.parent, os.O_RDONLY)
         try:
-            os.fsync(folder)
+            os.fsync(descriptor)
         finally:
-            os.close(folder)
+            os.close(descriptor)
 
 
 def _linked(temporary: Path, path: Path) -> bool:
@@ -173,7 +177,7 @@ def write_new(folder: Path, name: str, content: str, place: str = "--out") -> No
     """
     if folder.is_symlink() and not folder.exists():
         raise InputError(f"{folder} is a link to a place that does not exist: choose another {place}")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and (not folder.is_dir() or any(path.name not in CLUTTER for path in folder.iterdir())):
         raise InputError(f"{folder} exists and is not an empty folder: choose another {place}")
     try:
         with replacing(folder / name, new=True) as file:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from niso.errors import InputError
-from niso.files import digest, files_below, locked, replacing, write_atomically, write_new
+from niso.files import CLUTTER, digest, files_below, locked, replacing, write_atomically, write_new
 
 
 def test_a_file_is_replaced_and_its_folders_are_made(tmp_path: Path) -> None:
@@ -52,6 +52,21 @@ def test_what_another_thread_is_writing_stays(tmp_path: Path) -> None:
     os.utime(left, (0, 0))
     write_atomically(path, b"ours")
     assert [found.name for found in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_was_left_of_a_file_with_brackets_in_its_name_goes(tmp_path: Path) -> None:
+    (tmp_path / ".a[1].json.999999999.tmp").touch()
+    (tmp_path / ".a1.json.999999999.tmp").touch()  # of another file
+    write_atomically(tmp_path / "a[1].json", b"{}")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".a1.json.999999999.tmp", "a[1].json"]
+
+
+@pytest.mark.parametrize("name", sorted(CLUTTER))
+def test_files_that_systems_leave_do_not_fill_a_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    write_new(tmp_path, "config.yaml", "first")
+    with pytest.raises(InputError, match="is not an empty folder: choose another --out"):
+        write_new(tmp_path, "config.yaml", "second")
 
 
 @pytest.mark.parametrize("links", [True, False])

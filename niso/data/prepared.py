@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from niso.data.workers import unordered
 from niso.errors import InputError
-from niso.files import locked, parse_json, write_json
+from niso.files import CLUTTER, locked, parse_json, write_json
 
 PARAMETERS, REFUSED = "parameters.json", "refused.json"
 AGAIN = "give the same command again to go on"
@@ -118,17 +118,20 @@ def prepare_item(
 
 
 def read_json(path: Path) -> Facts:
-    """A JSON file of a prepared folder.
+    """A JSON file of a prepared folder, which can be made again, unless it is the one that says what the folder holds.
 
     Raises:
         InputError: it cannot be read, or does not hold an object.
     """
+    again = "remove it and prepare the folder again"
+    if path.name == PARAMETERS:  # without which the folder would be refused
+        again = "prepare into another folder, or empty this one first"
     try:
         values = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"cannot read {path} ({error}): remove it and prepare the folder again") from error
+        raise InputError(f"cannot read {path} ({error}): {again}") from error
     if not isinstance(values, dict):
-        raise InputError(f"{path} does not hold facts of a preparation: remove it and prepare the folder again")
+        raise InputError(f"{path} does not hold facts of a preparation: {again}")
     return values
 
 
@@ -175,7 +178,7 @@ def check_folder(out: Path, what: str, parameters: Facts) -> bool:
     if out.exists() and not out.is_dir():
         raise InputError(f"{out} is not a folder: choose another one")
     if not (out / PARAMETERS).is_file():
-        if out.is_dir() and any(path.name != ".lock" for path in out.iterdir()):
+        if out.is_dir() and any(path.name not in {".lock", *CLUTTER} for path in out.iterdir()):
             raise InputError(f"{out} is not empty and holds no prepared {what}: choose another folder")
         return False
     there = read_json(out / PARAMETERS)

@@ -20,6 +20,9 @@ from niso.errors import InputError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+_MOST = 61
+"""Processes that Windows can wait for at once."""
+
 
 def cores() -> int:
     """Cores that this process may use."""
@@ -45,6 +48,7 @@ def unordered(function: Callable[[Item], Result], items: Iterable[Item], workers
 
 def _in_processes(function: Callable[[Item], Result], items: Iterator[Item], workers: int) -> Iterator[Result]:
     context = multiprocessing.get_context("spawn")  # a fork would copy locks of torch's threads
+    workers = min(workers, _MOST) if sys.platform == "win32" else workers
     with ProcessPoolExecutor(workers, context, _start) as pool:
         pending = set[Future[Result]]()
         try:

@@ -31,6 +31,20 @@ def test_results_come_as_they_are_asked_for(count: int) -> None:
     assert sorted([first, *results]) == list(range(50))
 
 
+def test_windows_waits_for_61_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Asked(Exception):
+        pass
+
+    def pool(count: int, *_: object) -> None:
+        raise Asked(count)
+
+    monkeypatch.setattr(workers, "ProcessPoolExecutor", pool)
+    for platform, most in (("win32", 61), ("linux", 96)):
+        monkeypatch.setattr(workers.sys, "platform", platform)
+        with pytest.raises(Asked, match=str(most)):
+            next(unordered(abs, [1], 96))
+
+
 def test_errors_of_the_function_pass_through() -> None:
     with pytest.raises(ValueError, match="invalid literal"):
         list(unordered(int, ["1", "x", "3"], 2))

@@ -16,6 +16,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -91,7 +92,7 @@ class PreparedShapes:
         try:
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as parts:
                 return Surface(*(parts[name] for name in Surface._fields))
-        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
             problem = "is missing" if isinstance(error, FileNotFoundError) else f"is truncated or damaged ({error})"
             raise InputError(f"{path} {problem}: remove its .json and prepare the shape again") from error
 

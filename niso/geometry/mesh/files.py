@@ -8,6 +8,7 @@ meet, misplaces OBJ corners that count backwards, and drops what a truncated tex
 
 from __future__ import annotations
 
+import codecs
 import re
 import struct
 from collections.abc import Callable, Iterator
@@ -50,7 +51,7 @@ def read_mesh(path: Path | str) -> Mesh:
     if path.suffix.lower() not in readers:
         raise InputError(f"{path} is not a mesh that can be read: choose from {', '.join(readers)}")
     try:
-        points, polygons = readers[path.suffix.lower()](path.read_bytes())
+        points, polygons = readers[path.suffix.lower()](path.read_bytes().removeprefix(codecs.BOM_UTF8))
         if any(len(point) < 3 for point in points):
             raise _Truncated("a vertex has fewer than three coordinates")
         if (fewest := min(map(len, polygons), default=3)) < 3:

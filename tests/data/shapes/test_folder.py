@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from niso.data.prepared import check_folder
 from niso.data.shapes.preparation import Preparation, prepare_folder, prepare_shape
 from niso.data.shapes.prepared import open_shapes, prepared_names
 from niso.data.shapes.sources import Source, find_sources
@@ -173,6 +174,9 @@ def test_wrong_folders_are_refused(tmp_path: Path, meshes_folder: Path) -> None:
     sources = find_sources(meshes_folder)
     with pytest.raises(InputError, match="in is not empty and holds no prepared shapes"):
         prepare_folder(sources, meshes_folder, TINY)
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / ".DS_Store").touch()
+    assert not check_folder(tmp_path / "new", "shapes", {})
     with pytest.raises(InputError, match=r"0.off is not a folder"):
         prepare_folder(sources, meshes_folder / "good/0.off", TINY)
     with pytest.raises(InputError, match="workers must be at least 1"):

@@ -69,6 +69,13 @@ def test_read_mesh(tmp_path, name):
     assert (mesh.vertices.dtype, mesh.faces.dtype) == (np.float64, np.int64)
 
 
+@pytest.mark.parametrize("name", FILES)
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path, name):
+    content = FILES[name].removeprefix("# a comment\no thing\n") if name == "a.obj" else FILES[name]
+    marked = b"\xef\xbb\xbf" + (content if isinstance(content, bytes) else content.encode())
+    np.testing.assert_array_equal(read_mesh(written(tmp_path, name, marked)).vertices, SPHERE.vertices)
+
+
 def test_obj_counts_back_from_the_last_vertex(tmp_path):
     lines = "v 0 0 0\nv 1 0 0\nv 0 1 0\nf -3 -2 -1\nv 0 0 1\nf 1 2 -1\n"
     np.testing.assert_array_equal(read_mesh(written(tmp_path, "a.obj", lines)).faces, [[0, 1, 2], [0, 1, 3]])
