@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections import Counter
 from importlib.util import find_spec
@@ -53,7 +54,8 @@ def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[I
     Images that cannot be read are left out with a warning that counts them, if they are at most 1 % of the folder's.
 
     Raises:
-        InputError: the folder is missing or has fewer than two images, or more than 1 % of them cannot be read.
+        InputError: the folder is missing or has fewer than two images, they do not fit into memory, or more than 1 %
+            of them cannot be read.
     """
     if data_dir is None:
         return [open_photograph(_shipped(name)) for name in TRAIN], [open_photograph(_shipped(name)) for name in TEST]
@@ -65,6 +67,12 @@ def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[I
         raise InputError(
             f"data folder {data_dir} holds {len(files)} images ({', '.join(sorted(EXTENSIONS))}): "
             "at least 2 are needed, one of them to hold out"
+        )
+    needed, most = sum(4 * width * height for width, height in map(size_of, files)), _room()  # Pillow's RGB has 4 bytes
+    if needed > most:
+        raise InputError(
+            f"the {len(files):,} images of {data_dir} take {needed / 1e9:.1f} GB of memory, and {most / 1e9:.1f} GB "
+            "can be used: give fewer of them, or smaller copies"
         )
     images, problems = dict[Path, Image.Image](), list[str]()
     for file in files:
@@ -88,6 +96,23 @@ def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[I
 def pictures_in(folder: Path) -> list[Path]:
     """All pictures in a folder and below, but hidden ones, in the natural order of their names."""
     return sorted(files_below(folder, EXTENSIONS), key=lambda path: natural(path.relative_to(folder).as_posix()))
+
+
+def size_of(path: Path) -> tuple[int, int]:
+    """Width and height of a picture by its header; 0 where that cannot be read: reading names the file."""
+    try:
+        with Image.open(path) as image:
+            return image.size
+    except Exception:  # Pillow raises errors of many kinds
+        return 0, 0
+
+
+def _room() -> float:
+    """Bytes that pictures may take: half of the machine's memory, or 8 GB where a system does not tell it."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
+    except (AttributeError, OSError, ValueError):  # as Windows
+        return 8e9
 
 
 def passed_over(folder: Path) -> str:

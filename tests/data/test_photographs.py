@@ -50,6 +50,18 @@ def test_hidden_files_and_folders_are_passed_over(tmp_path):
     assert pictures_in(tmp_path) == shown and frame_folder(tmp_path).images == shown[:2]
 
 
+def test_images_that_do_not_fit_into_memory_are_refused_unread(folder, monkeypatch):
+    monkeypatch.setattr("os.sysconf", lambda name: {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 5}[name])
+    assert len(photographs(folder)[0]) == 6  # 7 of 20×16 pixels
+    (folder / "broken.png").write_bytes(b"")
+    picture((40, 16)).save(folder / "more.png")
+    with pytest.raises(InputError, match=r"the 9 images of .* take 0\.0 GB of memory, .*: give fewer of them"):
+        photographs(folder)
+    monkeypatch.delattr("os.sysconf")  # as on Windows
+    (folder / "broken.png").unlink()
+    assert len(photographs(folder)[0]) == 7
+
+
 @pytest.mark.parametrize(("count", "words"), [(0, "holds 0 images"), (1, "holds 1 images")])
 def test_too_few_images(tmp_path, count, words):
     for number in range(count):

@@ -14,9 +14,12 @@ from niso.data.pairs.reader import Reader
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.table import Table, make_table
 from niso.errors import InputError
+from niso.files import parse_json
 
 _LARGE = 1 << 20
 """Bytes of an array above which it is memory-mapped in an .npz file."""
+_TYPES = {f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "FIU" for size in (1, 2, 4, 8)} | {"BOOL": "?"}
+"""NumPy's names of the types of .safetensors files; they have no F8."""
 
 
 class ArrayReader(Reader):
@@ -60,7 +63,7 @@ def columns_of(path: Path) -> Mapping[str, Any]:
     """All arrays: memory-mapped where the file allows it, which a compressed one does not.
 
     Raises:
-        InputError: the file is damaged, or holds Python objects.
+        InputError: the file is damaged, or holds Python objects or values of a type that NumPy lacks.
     """
     if path.is_dir():
         return {file.stem: columns_of(file)["x"] for file in array_files(path)}
@@ -72,9 +75,7 @@ def _columns(path: Path) -> Mapping[str, Any]:
     if path.suffix.lower() == ".npy":
         return {"x": np.load(path, mmap_mode="r", allow_pickle=False)}
     if path.suffix.lower() == ".safetensors":
-        from safetensors.numpy import load_file  # memory-mapped
-
-        return load_file(path)
+        return _tensors(path)
     with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
         entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.zip.infolist()}
         large = {
@@ -86,6 +87,24 @@ def _columns(path: Path) -> Mapping[str, Any]:
             name: _mapped(path, archive.zip, entries[name]) if name in large else archive[name]
             for name in archive.files
         }
+
+
+def _tensors(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a .safetensors file, memory-mapped: its own reader for NumPy copies them."""
+    from safetensors import safe_open
+
+    with safe_open(path, framework="numpy"):  # which checks the header, and that the file is whole
+        content = np.memmap(path, np.uint8, "r")
+    start = 8 + int.from_bytes(content[:8].tobytes(), "little")
+    arrays = {}
+    for name, entry in parse_json(content[8:start].tobytes()).items():
+        if name == "__metadata__":
+            continue
+        if entry["dtype"] not in _TYPES:
+            raise InputError(f"{path}: {name} is of type {entry['dtype']}, which is not read: save it as float32")
+        first, end = (start + offset for offset in entry["data_offsets"])
+        arrays[name] = content[first:end].view(_TYPES[entry["dtype"]]).reshape(entry["shape"])
+    return arrays
 
 
 def _mapped(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
@@ -110,6 +129,8 @@ def _mapped(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.
 def _reading(path: Path) -> Iterator[None]:
     try:
         yield
+    except InputError:
+        raise
     except Exception as error:  # NumPy, zipfile and safetensors raise errors of many kinds for damaged files
         problem = " ".join(str(error).split())
         if "pickled" in problem and path.is_file() and not _pickled(path):  # what NumPy says of any file

@@ -51,13 +51,12 @@ class ClipReader(Reader):
         if len(found) > 1 and all(footage.kind == "frames" for footage in found):
             problems.append("each folder is taken for a clip: are these classes? give --transform")
         for footage in found:
-            images, problem = _frames(footage, size)
+            images, problem = _frames(footage, size, len(clip), reading.memory)
             if problem:
                 problems.append(problem)
             if len(images) < 2:
                 problems.append(f"{footage.name} has {counted(len(images), 'frame')} and is left out")
                 continue
-            check_memory("frames", len(clip) + len(images), size, reading.memory)
             clip += [len(frames)] * len(images)
             frames.append(images)
         if len(clip) < FEWEST:
@@ -87,11 +86,22 @@ def _check_clips(path: Path, folders: list[Path]) -> None:
         )
 
 
-def _frames(footage: Footage, size: int) -> tuple[np.ndarray, str]:
-    """Frames of one clip up to the first that cannot be read, and why it ends there."""
-    images, problem = list[np.ndarray](), ""
+def _frames(footage: Footage, size: int, before: int, memory: float) -> tuple[np.ndarray, str]:
+    """Frames of one clip up to the first that cannot be read, and why it ends there.
+
+    Raises:
+        InputError: with those before it, they take more gigabytes of memory than is allowed.
+    """
+    images, problem, total, own = list[np.ndarray](), "", 0, footage.path / "images"
+    room = memory * 1e9 / (3 * size**2) - before
     try:
-        images.extend(frame.image.numpy() for frame in open_stream(footage.path, size).frames)  # one by one
+        stream = open_stream(own if footage.posed and own.is_dir() else footage.path, size)
+        total = stream.total
+        for frame in stream.frames:
+            images.append(frame.image.numpy())
+            if len(images) > room + 1:  # they are refused below
+                break
     except InputError as error:
         problem = str(error)
+    check_memory("frames", before + len(images), size, memory, before + total)
     return np.stack(images) if images else np.empty((0, 3, size, size), np.uint8), problem

@@ -6,13 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from niso.data.pairs.reader import Reader
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.squares import check_memory, check_usable, read_pictures
 from niso.data.pairs.table import FEWEST, Table, some_of
-from niso.data.photographs import crops, open_photograph, passed_over, pictures_in, shipped
+from niso.data.photographs import crops, open_photograph, passed_over, pictures_in, shipped, size_of
 from niso.errors import InputError
 from niso.files import digest, digest_of_files
 from niso.random import step_seed
@@ -42,7 +41,7 @@ class PictureReader(Reader):
     def read(cls, path: Path, reading: Reading, size: int) -> Table:
         files = pictures_in(path)
         classes = classes_of(path, files)
-        few = len(files) < FEW and not classes and np.median([_shorter_side(file) for file in files]) >= 2 * size
+        few = len(files) < FEW and not classes and np.median([min(size_of(file)) for file in files]) >= 2 * size
         count = (CROPS if few else 0) if reading.crops is None else reading.crops
         label = np.array([classes.index(file.relative_to(path).parts[0]) for file in files]) if classes else None
         note = "; ".join(filter(None, [_loose(path, files), passed_over(path)]))
@@ -130,12 +129,3 @@ def _loose(path: Path, files: list[Path]) -> str:
     if not loose or len(folders) < 2:
         return ""
     return f"there are no labels, for {some_of(loose)} lies beside the folders: move it into one, or remove it"
-
-
-def _shorter_side(file: Path) -> int:
-    """The shorter side of a picture in pixels, by its header; 0 where that cannot be read."""
-    try:
-        with Image.open(file) as image:
-            return min(image.size)
-    except Exception:  # Pillow raises errors of many kinds; reading names the file
-        return 0

@@ -38,10 +38,15 @@ def check_usable(refused: Mapping[Path, InputError]) -> None:
     raise InputError(f"{error}{more}") from error
 
 
-def check_memory(what: str, count: int, size: int, gigabytes: float) -> None:
-    """InputError where so many squares would take more memory than is allowed."""
-    needed = count * 3 * size**2 / 1e9
-    if needed > gigabytes:
+def check_memory(what: str, count: int, size: int, gigabytes: float, expected: int = 0) -> None:
+    """InputError where so many squares would take more memory than is allowed.
+
+    Args:
+        expected: number that there will be, where more are to come and it is known; it is named, and not refused.
+    """
+    if count * 3 * size**2 / 1e9 > gigabytes:
+        count = max(count, expected)
+        needed = count * 3 * size**2 / 1e9
         raise InputError(
             f"{count:,} {what} of {size}×{size} pixels take {needed:.1f} GB of memory: "
             f"allow it by --memory {np.ceil(needed):.0f}, or choose a smaller --size"

@@ -14,6 +14,7 @@ from niso.errors import InputError, nearest
 from niso.geometry import ACTIONS
 from niso.geometry.action import Action, Transformations
 from niso.geometry.homographies import Homographies
+from niso.geometry.mobius import MobiusTransformations
 from niso.geometry.shifts import Shifts
 
 Make = Callable[[tuple[int, ...]], Transformations]
@@ -73,6 +74,7 @@ def make_transformations(name: str, kind: Kind, shape: tuple[int, ...]) -> Trans
         "homography": {"images": lambda s: _action("homography")},
         "colour": {"images": lambda s: _action("colour", channels=s[0])},
         "elastic": {"images": lambda s: _action("elastic")},
+        "mobius": {"images": lambda s: _action("mobius")},
         "warp": {"signals": lambda s: _action("warp")},
     }
     if name not in makers:
@@ -85,7 +87,7 @@ def make_transformations(name: str, kind: Kind, shape: tuple[int, ...]) -> Trans
     if kind not in makers[name]:
         raise InputError(f"--transform {name} acts on {' and '.join(makers[name])}, and these are {kind}")
     action = makers[name][kind](shape)
-    if isinstance(action, Homographies) and min(shape[1:]) < 2:
+    if isinstance(action, (Homographies, MobiusTransformations)) and min(shape[1:]) < 2:
         sides = "×".join(map(str, shape[1:]))
         raise InputError(
             f"--transform {name} acts on images of 2×2 pixels or more, and these are {sides}: choose shift or colour, "

@@ -12,6 +12,8 @@ from niso.data.pairs.find import find_reader
 from niso.data.pairs.paired import PairedReader
 from niso.data.pairs.pictures import PictureReader
 from niso.data.pairs.reading import Reading
+from niso.data.squares import read_square
+from niso.data.video import stream
 from niso.errors import InputError
 
 TURNED = Reading(transform="rotation")
@@ -67,6 +69,28 @@ def test_folders_that_speak_of_pairs_are_no_clips(tmp_path, names):
     assert find_reader(tmp_path, TURNED) is PictureReader
     write(tmp_path / names[0] / "0002.png")
     assert find_reader(tmp_path, Reading()) is ClipReader
+
+
+@pytest.mark.parametrize("cameras", ["transforms.json", "sparse/0/images.txt"])
+def test_clips_with_cameras_have_their_frames_in_images(tmp_path, cameras):
+    for name in ("one", "two"):
+        write(*(tmp_path / name / "images" / f"{number}.png" for number in range(10)))
+        (tmp_path / name / cameras).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name / cameras).touch()
+    table = ClipReader.read(tmp_path, Reading(), 8)
+    assert len(table) == 20 and not table.note and not table.clip[:10].any()
+
+
+def test_frames_are_read_up_to_the_memory_that_is_allowed(tmp_path, monkeypatch):
+    for name in ("one", "two"):
+        write(*(tmp_path / name / f"{number}.png" for number in range(50)))
+    read = []
+    monkeypatch.setattr(stream, "read_square", lambda *given: read.append(given) or read_square(*given))
+    frame = 3 * 8**2 / 1e9
+    with pytest.raises(InputError, match=r"100 frames of 8×8 pixels take .* GB of memory: allow it by --memory 1"):
+        ClipReader.read(tmp_path, Reading(memory=60 * frame), 8)
+    assert len(read) <= 62
+    assert len(ClipReader.read(tmp_path, Reading(memory=100 * frame), 8)) == 100
 
 
 @pytest.mark.parametrize("frames", [2, 20])

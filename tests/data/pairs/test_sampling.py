@@ -14,7 +14,7 @@ from niso.data.pairs.pictures import PictureReader, shipped_photographs
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.sampling.choose import pair_data
 from niso.data.pairs.sampling.data import PARTS
-from niso.data.pairs.scaling import as_tensor, scaled, unscaled
+from niso.data.pairs.scaling import as_tensor, scaled, size_of, unscaled
 from niso.data.pairs.split import content, split
 from niso.data.pairs.table import make_table
 from niso.data.pairs.transforms import make_transformations
@@ -147,11 +147,13 @@ def test_what_cannot_be_paired_is_refused():
         paired("shift", x=signals(), tx=signals())
     with pytest.raises(InputError, match="homography acts on images, and these are signals"):
         paired("homography", x=signals())
+    with pytest.raises(InputError, match="mobius acts on images, and these are signals"):
+        paired("mobius", x=signals())
     with pytest.raises(InputError, match="unknown transform 'homograpy'; did you mean homography"):
         paired("homograpy", x=signals())
 
 
-@pytest.mark.parametrize("name", ["shift", "rotation", "affine", "homography", "colour", "elastic"])
+@pytest.mark.parametrize("name", ["shift", "rotation", "affine", "homography", "colour", "elastic", "mobius"])
 def test_every_transformation_acts_on_images_of_any_shape(name):
     action = make_transformations(name, "images", (3, 12, 16))
     x = torch.rand(4, 3, 12, 16) * 2 - 1
@@ -164,7 +166,7 @@ def test_every_transformation_acts_on_images_of_any_shape(name):
 
 @pytest.mark.parametrize("shape", [(3, 1, 1), (3, 1, 8), (1, 8, 1)])
 def test_images_of_one_pixel_are_not_turned(shape):
-    for name in ("rotation", "affine", "homography"):
+    for name in ("rotation", "affine", "homography", "mobius"):
         with pytest.raises(InputError, match=f"{name} acts on images of 2×2 pixels or more, and these are "):
             make_transformations(name, "images", shape)
     for name in ("shift", "colour"):
@@ -350,6 +352,17 @@ def test_folders_of_parts_are_not_taken_for_classes(tmp_path):
     assert read(tmp_path / "train", transform="rotation").classes == ("cat", "dog")
     write(tmp_path / "test" / "bird" / "0.png", 0)
     assert read(tmp_path, transform="rotation").classes == ("test", "train")
+
+
+@pytest.mark.parametrize("kind", ["u1", "i1", "<f2", ">i2", "<u2", "<u4", "<i8", ">f4", "<f8"])
+def test_memory_is_that_of_the_tensors(kind):
+    values = (signals(40) % 7).astype(kind)
+    tensor = as_tensor(values)
+    assert size_of(values) == tensor.numel() * tensor.element_size()
+    table = make_table("DATA", {"x": values}, Reading(kind="signals"))
+    for room, kept in ((1.0, True), (0.99, False)):
+        memory = room * size_of(values) / 1e9
+        assert bool(pair_data(table, "shift", 5, 0.1, 0.1, memory, torch.device("cpu"))._resident) == kept
 
 
 def test_arrays_that_are_read_backwards_are_tensors():
