@@ -66,7 +66,7 @@ class Sphere(LaplacianExperiment):
         "quick": "8×8, degrees below 4: a minute or so on one core; all blocks found",
         "standard": "16×16, degrees below 8, the paper's size: four minutes; all blocks found",
         "field": "8×8 as functions of the place: half a minute; all blocks found, on any sampling",
-        "field-16": "16×16 likewise: a minute or two; all blocks found at most seeds",
+        "field-16": "16×16 likewise: a minute or two",
         "paper": "the paper's text, 100,000 steps: hours on a CPU; not run here",
     }
     examples: ClassVar[dict[str, str]] = {
