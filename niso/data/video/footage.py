@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -21,7 +21,7 @@ from niso.errors import InputError, nearest
 
 _MODELS = ("sparse/0", "sparse", "colmap/sparse/0", "")
 """Places of COLMAP's model in the folder that holds `images`."""
-_CAMERAS = ("transforms*.json", "images.txt", "images.bin", "poses_bounds.npy")
+_CAMERAS = re.compile(r"transforms.*\.json|images\.(txt|bin)|poses_bounds\.npy")
 """Files that tools write cameras to."""
 _WHERE = "cameras are read from transforms.json, or COLMAP's sparse/0 or sparse, in the folder that holds the images"
 _DEEPEST = 3
@@ -102,7 +102,7 @@ def overlooked(source: Path, videos: list[Footage]) -> list[str]:
         if depth == _DEEPEST:
             below.clear()
         if not any(folder.is_relative_to(path) for path in posed):
-            cameras = sorted(file for file in files if any(fnmatch(file, pattern) for pattern in _CAMERAS))
+            cameras = sorted(filter(_CAMERAS.fullmatch, files))
             found += [f"{(folder / file).relative_to(source)}: {_WHERE}" for file in cameras]
         if depth == _DEEPEST and not read.intersection(folder.parents) and own_pictures(folder):
             found.append(f"{folder.relative_to(source)}: frames are looked for down to CATEGORY/NAME")
