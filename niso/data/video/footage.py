@@ -93,7 +93,7 @@ def find_footage(source: Path) -> list[Footage]:
 def overlooked(source: Path, videos: list[Footage]) -> list[str]:
     """What lies in a folder of footage and is not read, though a user may count on it: cameras under other names or in
     other places, and frames in folders further down. Each is a line."""
-    read, posed = {video.path for video in videos}, [video.path for video in videos if video.posed]
+    read, posed = {video.path for video in videos}, {video.path for video in videos if video.posed}
     found = []
     for name, below, files in os.walk(source):
         folder = Path(name)
@@ -101,7 +101,7 @@ def overlooked(source: Path, videos: list[Footage]) -> list[str]:
         depth = len(folder.relative_to(source).parts)
         if depth == _DEEPEST:
             below.clear()
-        if not any(folder.is_relative_to(path) for path in posed):
+        if posed.isdisjoint((folder, *folder.parents)):
             cameras = sorted(filter(_CAMERAS.fullmatch, files))
             found += [f"{(folder / file).relative_to(source)}: {_WHERE}" for file in cameras]
         if depth == _DEEPEST and not read.intersection(folder.parents) and own_pictures(folder):
