@@ -43,7 +43,7 @@ class Registry(UserDict[str, str], Generic[T]):
         both.update(other)
         return both
 
-    def __ior__(self, other: Mapping[str, str]) -> Registry[T]:  # type: ignore[override]
+    def __ior__(self, other: Mapping[str, str]) -> Registry[T]:  # type: ignore[override]  # of names alone
         """Add entries; errors as of `__setitem__`."""
         self.update(other)
         return self

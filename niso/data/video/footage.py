@@ -97,7 +97,7 @@ def overlooked(source: Path, videos: list[Footage]) -> list[str]:
     found = []
     for name, below, files in os.walk(source):
         folder = Path(name)
-        below[:] = [one for one in below if not one.startswith(".")]
+        below[:] = sorted((one for one in below if not one.startswith(".")), key=natural)
         depth = len(folder.relative_to(source).parts)
         if depth == _DEEPEST:
             below.clear()
