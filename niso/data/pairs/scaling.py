@@ -155,7 +155,7 @@ def as_tensor(values: np.ndarray) -> Tensor:
     return torch.from_numpy(values if kept else values.astype(_kept(native), order="C"))
 
 
-def size_of(values: np.ndarray) -> int:
+def bytes_of(values: np.ndarray) -> int:
     """Bytes that an array takes as a tensor, see `as_tensor`."""
     return values.size * _kept(values.dtype.newbyteorder("=")).itemsize
 

@@ -13,12 +13,13 @@ from niso.data.pairs.table import Kind
 from niso.errors import InputError, nearest
 from niso.geometry import ACTIONS
 from niso.geometry.action import Action, Transformations
-from niso.geometry.homographies import Homographies
-from niso.geometry.mobius import MobiusTransformations
 from niso.geometry.shifts import Shifts
 
 Make = Callable[[tuple[int, ...]], Transformations]
 """Observations' shape to an action on them."""
+
+_INTERPOLATED = {"rotation", "affine", "homography", "mobius"}
+"""Transforms that read images between their pixels, of which there must be two each way."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def make_transformations(name: str, kind: Kind, shape: tuple[int, ...]) -> Trans
     if kind not in makers[name]:
         raise InputError(f"--transform {name} acts on {' and '.join(makers[name])}, and these are {kind}")
     action = makers[name][kind](shape)
-    if isinstance(action, (Homographies, MobiusTransformations)) and min(shape[1:]) < 2:
+    if name in _INTERPOLATED and min(shape[1:]) < 2:
         sides = "×".join(map(str, shape[1:]))
         raise InputError(
             f"--transform {name} acts on images of 2×2 pixels or more, and these are {sides}: choose shift or colour, "

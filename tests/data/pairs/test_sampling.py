@@ -14,7 +14,7 @@ from niso.data.pairs.pictures import PictureReader, shipped_photographs
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.sampling.choose import pair_data
 from niso.data.pairs.sampling.data import PARTS
-from niso.data.pairs.scaling import as_tensor, scaled, size_of, unscaled
+from niso.data.pairs.scaling import as_tensor, bytes_of, scaled, unscaled
 from niso.data.pairs.split import content, split
 from niso.data.pairs.table import make_table
 from niso.data.pairs.transforms import make_transformations
@@ -358,10 +358,10 @@ def test_folders_of_parts_are_not_taken_for_classes(tmp_path):
 def test_memory_is_that_of_the_tensors(kind):
     values = (signals(40) % 7).astype(kind)
     tensor = as_tensor(values)
-    assert size_of(values) == tensor.numel() * tensor.element_size()
+    assert bytes_of(values) == tensor.numel() * tensor.element_size()
     table = make_table("DATA", {"x": values}, Reading(kind="signals"))
     for room, kept in ((1.0, True), (0.99, False)):
-        memory = room * size_of(values) / 1e9
+        memory = room * bytes_of(values) / 1e9
         assert bool(pair_data(table, "shift", 5, 0.1, 0.1, memory, torch.device("cpu"))._resident) == kept
 
 

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from niso.data.evenly import evenly
-from niso.data.pairs.scaling import Scaling, as_tensor, extremes_of, range_of, scaled, scaling_of, size_of
+from niso.data.pairs.scaling import Scaling, as_tensor, bytes_of, extremes_of, range_of, scaled, scaling_of
 from niso.data.pairs.split import Parts, fingerprint
 from niso.data.pairs.table import Table
 from niso.data.pairs.variation import Variation
@@ -64,7 +64,7 @@ class PairData(ABC):
         self.note = "; ".join(filter(None, [table.note, parts.note, self.extremes]))
         self.range = range_of(table, self.scaling)
         self._resident: dict[str, Tensor] = {}
-        if sum(map(size_of, table.views.values())) <= memory * 1e9:
+        if sum(map(bytes_of, table.views.values())) <= memory * 1e9:
             self._resident = {key: as_tensor(values).to(device) for key, values in table.views.items()}
 
     # What experiments call
