@@ -28,7 +28,10 @@ class _InstanceNormSiLU(torch.autograd.Function):
         inverse = torch.rsqrt(variance + eps)
         y = torch.addcmul(bias, centred, weight * inverse)
         ctx.save_for_backward(x, weight, bias, mean, inverse)
-        return nn.functional.silu(y, inplace=True).to(x.dtype)
+        # Under autocast, torch 2.11 loses the gradient of a result that compiled code wrote in place, or converted to
+        # the precision that it has.
+        y = nn.functional.silu(y, inplace=not torch.compiler.is_compiling())
+        return y if y.dtype == x.dtype else y.to(x.dtype)
 
     @staticmethod
     @once_differentiable
