@@ -1,8 +1,8 @@
 """A GPU that is not there: its tensors are computed on the CPU, and say that they are on the GPU.
 
 What a real one refuses is refused here: operations on tensors of two devices, indices on the GPU of a tensor on the
-CPU, conversions to NumPy, and numbers drawn there by a generator of the CPU. Tensors whose device gets lost, as that of
-gradients, may be anywhere.
+CPU, conversions to NumPy, pinning what is there, and numbers drawn there by a generator of the CPU. Tensors asked for on
+"cuda" say that they are on "cuda:0". Those whose device gets lost, as that of gradients, may be anywhere.
 
 `waits` has the files of niso in which the host waited for the GPU.
 """
@@ -24,6 +24,7 @@ import niso
 
 CPU = torch.device("cpu")
 GPU = torch.device("cuda")
+FIRST = torch.device("cuda", 0)
 ACROSS = {Tensor.copy_, Tensor.__setitem__, Tensor.__getitem__, torch._has_compatible_shallow_copy_type}
 """What may take tensors of two devices."""
 WAITING = {
@@ -90,7 +91,7 @@ class Pretending(TorchFunctionMode):
         if function in PLAIN:
             return function(*args, **kwargs)
         if function == Tensor.device.__get__:
-            return device_of(args[0]) or CPU
+            return FIRST if device_of(args[0]) == GPU else CPU
         if function == Tensor.is_cuda.__get__:
             return device_of(args[0]) == GPU
         if _waits(function, args, kwargs) and (file := _caller()):
@@ -123,6 +124,8 @@ class Pretending(TorchFunctionMode):
             raise RuntimeError("a tensor on the CPU cannot be indexed by one on the GPU")
         if function in (Tensor.numpy, Tensor.__array__) and device_of(args[0]) == GPU:
             raise TypeError("a tensor on the GPU cannot become an array")
+        if function == Tensor.pin_memory and device_of(args[0]) == GPU:
+            raise RuntimeError("only tensors on the CPU can be pinned, not those on the GPU")
         generator = kwargs.get("generator")
         if generator is not None and (_plain(kwargs.get("device") or CPU) == GPU or GPU in where):
             raise RuntimeError(f"{name}: a generator of the CPU cannot draw on the GPU")

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import niso
-from tests.pretended import CPU, GPU, pretended_gpu, waits
+from tests.pretended import CPU, FIRST, pretended_gpu, waits
 
 
 @pytest.fixture
@@ -20,6 +20,7 @@ REFUSED = {
     "a layer elsewhere": lambda here, there: nn.Linear(3, 3)(there),
     "an index elsewhere": lambda here, there: here[(there > 0).nonzero()[:, 0]],
     "an array": lambda here, there: there.numpy(),
+    "pinning": lambda here, there: there.pin_memory(),
     "a generator elsewhere": lambda here, there: torch.rand(3, device=there.device, generator=torch.Generator()),
 }
 
@@ -35,7 +36,7 @@ def test_devices_follow_tensors(gpu):
     here = there.cpu()
     layer = nn.Linear(3, 3).to(gpu)
     on_gpu = (there.mT[0], there.double(), torch.zeros_like(there), here.to(there), there * torch.tensor(2.0))
-    assert {x.device for x in (there, *on_gpu, *layer.parameters(), layer(there))} == {GPU}
+    assert {x.device for x in (there, *on_gpu, *layer.parameters(), layer(there))} == {FIRST}
     assert {x.device for x in (here, here[0], torch.rand(2), *layer.cpu().parameters())} == {CPU}
     assert here[torch.tensor([0])].device == CPU and there[torch.tensor([0])].is_cuda
 

@@ -161,7 +161,8 @@ class Frames:
         if bool(mirrored.any()):
             flipped = mirrored.to(images.device, non_blocking=True)[:, None, None, None]
             images = torch.where(flipped, images.flip(-1), images)
-        return images.pin_memory() if images.device != self.device and self.device.type == "cuda" else images
+        on_cpu = images.device.type == "cpu"
+        return images.pin_memory() if on_cpu and self.device.type == "cuda" else images
 
     def scaled(self, images: UInt8[Tensor, "batch 3 size size"]) -> Float[Tensor, "batch 3 size size"]:
         """Frames as the input of networks: with values in [−1, 1], on the device."""
