@@ -30,7 +30,7 @@ from torch.utils._pytree import tree_map
 import niso
 from niso.model import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
-from niso.training.compilation import compile_networks
+from niso.training.compilation import begin_step, compile_networks, compile_step
 
 TOLERANCE = 2.0
 """Times the SVD's error that a backend of the polar factor may have at condition 1e3."""
@@ -244,23 +244,23 @@ class Mode:
     bfloat16: bool = False
     tf32: bool = False
     compile: str = ""
-    """Networks or step; "networks as graphs" lets torch.compile capture them."""
-    products: bool = False
-    """Polar factors by matrix products: with an SVD, which waits for the host, nothing can be captured."""
-    graph: bool = False
-    """Capture the whole step, the optimiser too, as one CUDA graph."""
+    """Networks or step, as runs do."""
+    graphs: bool = False
+    """Compile to CUDA graphs, as runs on a GPU do."""
+    whole_graph: bool = False
+    """Capture the whole step, the optimiser too, as one CUDA graph. Polar factors are then by matrix products: with an
+    SVD, which waits for the host, nothing can be captured."""
 
 
 MODES = {
     "float32": Mode(),
-    "TF32": Mode(tf32=True),
     "bf16": Mode(bfloat16=True),
+    "bf16, networks as CUDA graphs": Mode(bfloat16=True, compile="networks", graphs=True),
+    "bf16, step as CUDA graphs": Mode(bfloat16=True, compile="step", graphs=True),
+    "bf16, polar by products, one CUDA graph": Mode(bfloat16=True, whole_graph=True),
+    "TF32": Mode(tf32=True),
     "bf16, networks compiled": Mode(bfloat16=True, compile="networks"),
     "bf16, step compiled": Mode(bfloat16=True, compile="step"),
-    "bf16, networks compiled as CUDA graphs": Mode(bfloat16=True, compile="networks as graphs"),
-    "bf16, polar by products": Mode(bfloat16=True, products=True),
-    "bf16, polar by products, one CUDA graph": Mode(bfloat16=True, products=True, graph=True),
-    "bf16, polar by products, step compiled": Mode(bfloat16=True, products=True, compile="step"),
 }
 
 
@@ -283,16 +283,15 @@ class Step:
         shape = (conv.image_channels, *conv.image_size) if conv else (size.rank, TORUS_CHANNELS)
         self.pair = tuple(torch.rand(2, size.batch, *shape, device=device))
         if mode.compile == "networks":
-            compile_networks(self.objective)
-        elif mode.compile == "step":
-            self.objective.compile(backend=compiler)
+            compile_networks(self.objective, mode.graphs)
+        elif mode.compile and compiler == "inductor":
+            compile_step(self.objective, mode.graphs)
         elif mode.compile:
-            for network in networks if conv else ():
-                network.compile(mode="reduce-overhead")
+            self.objective.compile(backend=compiler)
 
     def __call__(self) -> None:
-        if self.mode.compile == "networks as graphs":
-            torch.compiler.cudagraph_mark_step_begin()
+        if self.mode.graphs:
+            begin_step()
         self.optimizer.zero_grad()
         with torch.autocast(self.device, torch.bfloat16, enabled=self.mode.bfloat16):
             loss = self.objective(self.pair, 0.5)["loss"]
@@ -315,9 +314,9 @@ def steps(call: Call, kept: Kept) -> None:
         sizes, compiler, repeats = {name: smaller(size) for name, size in SIZES.items()}, "eager", 2
     for mode_name, mode in MODES.items():
         for name, size in sizes.items():
-            on_gpu_alone = mode.graph or mode.compile == "networks as graphs"
-            pointless = size.conv is None and (mode.compile.startswith("networks") or mode.tf32)
-            pointless |= call.rehearse and bool(mode.compile) and (size.conv is not None or mode.products)  # slow
+            on_gpu_alone = mode.graphs or (mode.whole_graph and not call.rehearse)  # rehearsed without its graph
+            pointless = size.conv is None and (mode.compile == "networks" or mode.tf32)
+            pointless |= call.rehearse and bool(mode.compile) and size.conv is not None  # slow
             if pointless or (call.device != "cuda" and (on_gpu_alone or mode.compile == "networks")):
                 continue
             kept.measure(f"{name}, {mode_name}", partial(one_step, size, mode, call.device, compiler, repeats))
@@ -330,18 +329,18 @@ def one_step(size: Size, mode: Mode, device: str, compiler: str, repeats: int) -
     if on_gpu:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-    with polar_by(polar.through_products) if mode.products else patch.dict({}):
+    with polar_by(polar.through_products) if mode.whole_graph else patch.dict({}):
         began = time.perf_counter()
         step: Callable[[], Any] = Step(size, mode, device, compiler)
         step()
         if on_gpu:
             torch.cuda.synchronize()
         result: dict[str, Any] = {"first_seconds": time.perf_counter() - began}
-        run = graphed(step) if mode.graph else step
+        run = graphed(step) if mode.whole_graph and on_gpu else step
         result["milliseconds"] = milliseconds(run, device, repeats)
         if on_gpu:
             result["peak_mib"] = torch.cuda.max_memory_allocated() / 2**20
-        if not mode.compile and not mode.products:
+        if not mode.compile and not mode.whole_graph:
             result["floor_milliseconds"] = floor(step, device, repeats)
             result["share_of_floor"] = result["floor_milliseconds"] / result["milliseconds"]
     return result

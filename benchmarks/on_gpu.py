@@ -47,6 +47,8 @@ MEASURING = ("torch", "numpy", "jaxtyping", "rich", "yaml")
 """What the measurements need; tests and runs need all that niso needs."""
 SHARES = {"tests": 120.0, "polar": 60.0, "steps": 200.0, "ddp": 60.0, "paper": 600.0}
 """Most seconds of each part."""
+WORKERS = 8
+"""Most processes that run tests side by side on a GPU, where pytest-xdist is there."""
 GRACE = 15.0
 """Seconds that a part has to save and to end after its time."""
 LOST = 4
@@ -152,6 +154,8 @@ def tests(call: Call, file: Path) -> tuple[bool, str]:
     words = ["-m", "pytest", "-m", "cuda", "-q", "-x" if call.rehearse else "--continue-on-collection-errors"]
     words += ["-p", "no:cacheprovider", "-p", "no:randomly", f"--junitxml={xml}"]
     words += ["-o", "addopts=--import-mode=importlib", "-o", "filterwarnings=default"]  # without optional plugins
+    if call.device == "cuda" and not missing(("xdist",)):
+        words += ["-n", str(min(WORKERS, os.cpu_count() or 1)), "--dist", "loadgroup"]
     # SIGINT, at which pytest writes the results that it has; the second, where a training took the first to save
     status = child([*words, *map(str, marked)], call.left("tests"), (signal.SIGINT, signal.SIGINT))
     if not xml.exists():

@@ -324,6 +324,8 @@ def decayed(weight: float, factor: float, progress: float, share: float = 0.3) -
     Returns:
         The weight now.
     """
+    if factor == 1:  # compiled code then does not depend on the progress
+        return weight
     return weight * float(factor ** (max(0.0, progress - (1 - share)) / max(share, 1e-9)))
 
 

@@ -1,8 +1,8 @@
 """A GPU that is not there: its tensors are computed on the CPU, and say that they are on the GPU.
 
 What a real one refuses is refused here: operations on tensors of two devices, indices on the GPU of a tensor on the
-CPU, conversions to NumPy, pinning what is there, and numbers drawn there by a generator of the CPU. Tensors asked for on
-"cuda" say that they are on "cuda:0". Those whose device gets lost, as that of gradients, may be anywhere.
+CPU, conversions to NumPy, pinning what is there, and numbers drawn there by a generator of the CPU. Tensors on "cuda"
+say that they are on "cuda:0". Those whose device gets lost, as that of gradients, may be anywhere.
 
 `waits` has the files of niso in which the host waited for the GPU.
 """

@@ -54,7 +54,9 @@ def test_measurements_are_kept_one_by_one_and_not_made_again(tmp_path):
     assert polar["choice"]["16 × 32 × 32"]["eager"] in polar["choice"]["accurate enough"]
     assert polar["16 × 32 × 32, svd, eager"]["milliseconds"] > 0 and polar["orthogonality at half the rank, svd"] < 1e-4
     for name in ("homnist", "torus", "shapes", "pose"):
-        assert {f"{name}, {mode}" for mode in ("float32", "bf16", "bf16, polar by products")} <= steps.keys()
+        assert {
+            f"{name}, {mode}" for mode in ("float32", "bf16", "bf16, polar by products, one CUDA graph")
+        } <= steps.keys()
     assert "torus, bf16, step compiled" in steps
     assert all(0 < r["floor_milliseconds"] < r["milliseconds"] for r in steps.values() if "floor_milliseconds" in r)
     assert ddp["2 processes, the same batch"]["step"] > 0

@@ -123,7 +123,11 @@ class _Polar(torch.autograd.Function):
 
 
 @torch.library.custom_op(
-    "niso::polar", mutates_args=(), schema="(Tensor m, bool special, float damping) -> (Tensor, Tensor, Tensor, Tensor)"
+    "niso::polar",
+    mutates_args=(),
+    schema="(Tensor m, bool special, float damping) -> (Tensor, Tensor, Tensor, Tensor)",
+    # the host waits for an SVD on a GPU: no part of a CUDA graph may. Torch before 2.9 knows no such tag
+    tags=[torch.Tag.cudagraph_unsafe] if hasattr(torch.Tag, "cudagraph_unsafe") else None,
 )
 def _polar_operator(m: Tensor, special: bool, damping: float) -> tuple[Tensor, ...]:
     """`_Polar` without its flag, opaque to torch.compile and torch.export, which cannot trace the SVD's fallbacks."""

@@ -17,9 +17,13 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+_AUTOCASTING = frozenset(kind for kind in ("cpu", "cuda", "mps", "xpu") if torch.amp.is_autocast_available(kind))
+"""Types of devices that know autocast: asked for once, as torch.compile does not know what asks."""
+
+
 def autocasts(device: str) -> bool:
     """Whether autocast is on for a type of device."""
-    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    return device in _AUTOCASTING and torch.is_autocast_enabled(device)
 
 
 def without_autocast(device: str) -> AbstractContextManager[object]:

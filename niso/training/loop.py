@@ -24,8 +24,9 @@ from niso.files import in_shell
 from niso.random import check_parts, reseed, step_seed
 from niso.training import checkpoint
 from niso.training.compilation import (
+    begin_step,
     compile_networks,
-    draw_as_eager_code,
+    compile_step,
     keep_graphs_whole,
     undo_compilation,
     wrong_gradient,
@@ -97,6 +98,8 @@ def train(
     if start < phase.optimisation.steps:
         seconds = training.go_on(start, seconds, times)
         times.end("training")
+    if training.graphs:  # they are of one size of batch, and overwrite what they returned before
+        undo_compilation(phase.objective)
     phase.objective.eval()
     return seconds
 
@@ -115,11 +118,12 @@ class _Training:
         self.compiled = hardware.compile or hardware.whole_step
         if self.compiled and fabric.world_size > 1:
             keep_graphs_whole()
-        if hardware.whole_step:  # not as CUDA graphs: the SVD of the polar factor waits for the host
-            draw_as_eager_code()
-            self.objective.compile()
+        single = fabric.world_size == 1 and self.optimisation.accumulation == 1
+        self.graphs = self.compiled and single and fabric.device.type == "cuda"
+        if hardware.whole_step:
+            compile_step(self.objective, self.graphs)
         elif hardware.compile:
-            compile_networks(self.objective)
+            compile_networks(self.objective, self.graphs)
         self.module, self.optimizer_handle = fabric.setup(self.objective, self.optimizer)
         self.learned = spectra(self.objective)
 
@@ -181,10 +185,13 @@ class _Training:
     def check_compilation(self, start: int) -> None:
         """Undo the compilation of all processes where the gradients of one are wrong, and say so."""
 
-        def trial() -> None:  # the gradients of the first step
+        def trial(exact: bool) -> None:  # the gradients of the first step
             part, *_ = self.draw(start, looking=False)
+            module = self.objective if exact and self.hardware.precision == "bf16-mixed" else self.module
+            if self.graphs:
+                begin_step()
             with self.fabric.no_backward_sync(self.module), self.numerics(f"step {start + 1}"):
-                self.fabric.backward(self.module(part, start / self.optimisation.steps)["loss"])
+                self.fabric.backward(module(part, start / self.optimisation.steps)["loss"])
 
         with together():
             wrong = wrong_gradient(self.objective, trial)
@@ -207,6 +214,8 @@ class _Training:
     def differentiate(self, parts: list[tuple[Tensor, ...]], step: int, looking: bool, when: str) -> None:
         """Gradients of the mean loss of a batch's parts; `looking`, all processes stop where a term is not finite."""
         self.optimizer_handle.zero_grad()
+        if self.graphs:
+            begin_step()
         for number, part in enumerate(parts, 1):
             with self.fabric.no_backward_sync(self.module, enabled=number < len(parts)):  # one exchange a step
                 with together(looking), self.numerics(when):

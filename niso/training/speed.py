@@ -23,7 +23,14 @@ from niso.config import Hardware, Optimisation, parse
 from niso.data.workers import cores
 from niso.errors import InputError
 from niso.files import locked, parse_json, write_json
-from niso.training.compilation import compile_networks, no_trace, trained_networks, undo_compilation, wrong_gradient
+from niso.training.compilation import (
+    begin_step,
+    compile_networks,
+    no_trace,
+    trained_networks,
+    undo_compilation,
+    wrong_gradient,
+)
 from niso.training.environment import environment
 from niso.training.progress import say
 
@@ -38,8 +45,8 @@ HOPELESS = 4.0
 """Times of the fastest first step, which is not warm yet, from which a way is given up."""
 GAIN = 1.1
 """How much faster than float32, eager, one thread another way must be."""
-COMPILING = 600.0
-"""Seconds that a run must take before compilation, which takes tens of them, is tried."""
+COMPILING = {"cpu": 600.0, "cuda": 120.0}
+"""Seconds that a run must take before compilation, which takes tens of them, is tried. A GPU gains most by it."""
 
 
 class Way(NamedTuple):
@@ -80,7 +87,7 @@ def choose(
             seconds |= trial.compare(ways)
         eager = min(ways, key=lambda way: seconds[str(way)])
         fused = eager._replace(compile=True)
-        if steps * seconds[str(eager)] >= COMPILING and str(fused) not in seconds:
+        if steps * seconds[str(eager)] >= COMPILING[device.type] and str(fused) not in seconds:
             found["compilation"], seconds[str(fused)] = trial.compiled(fused)
     whole = {way: steps * seconds[str(way)] for way in ways}
     if seconds.get(str(fused)) is not None:
@@ -108,6 +115,7 @@ class _Trial:
 
     def __init__(self, objective: nn.Module, sampler: Sampler, parts: int, device: torch.device) -> None:
         self.objective, self.device = objective, device
+        self.graphs = device.type == "cuda" and parts == 1
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
             self.batch = tuple(tensor.chunk(parts)[0] for tensor in sampler(0))
 
@@ -135,11 +143,11 @@ class _Trial:
     def compiled(self, way: Way) -> tuple[float, float | None]:
         """Seconds of compilation and of a step; no step where there is no compiler."""
         began = time.monotonic()
-        compile_networks(self.objective)
+        compile_networks(self.objective, self.graphs)
         try:
             self.step(way)
             seconds = time.monotonic() - began
-            if wrong := wrong_gradient(self.objective, lambda: self.gradients(way)):
+            if wrong := wrong_gradient(self.objective, lambda exact: self.gradients(way, exact)):
                 raise RuntimeError(wrong)
             return seconds, min(self.step(way) for _ in range(REPEATS))
         except Exception as error:  # of many kinds, e.g. where there is no C++ compiler
@@ -157,15 +165,22 @@ class _Trial:
             self.wait()
             return time.perf_counter() - began
 
-    def gradients(self, way: Way) -> None:
-        """Add those of a step to the parameters; its random numbers are the same each time."""
+    def gradients(self, way: Way, exact: bool = False) -> None:
+        """Add those of a step to the parameters; its random numbers are the same each time.
+
+        Args:
+            exact: never in half precision.
+        """
+        half = way.precision == "bf16-mixed" and not exact
         objective, kind, threads = self.objective, self.device.type, torch.get_num_threads()
         training = {module: module.training for module in objective.modules()}
         objective.train()
         torch.set_num_threads(way.threads)
+        if way.compile and self.graphs:
+            begin_step()
         try:
             with torch.random.fork_rng([self.device] if kind == "cuda" else []):
-                with torch.autocast(kind, torch.bfloat16, enabled=way.precision == "bf16-mixed"):
+                with torch.autocast(kind, torch.bfloat16, enabled=half):
                     loss: Tensor = objective(self.batch, 0.0)["loss"]
                 loss.backward()
         finally:

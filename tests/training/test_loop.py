@@ -19,6 +19,7 @@ from niso.training import checkpoint
 from niso.training.loop import Phase, train
 from niso.training.processes import make_fabric
 from niso.training.run import Run, read_log
+from tests.pretended import pretended_gpu, trained_there
 
 STEPS = 12
 OPTIMISATION = Optimisation(steps=STEPS, batch_size=4, learning_rate=0.01, warmup_steps=2)
@@ -313,7 +314,7 @@ def test_compiling_changes_the_speed_alone(run, fabric, tmp_path, monkeypatch):
             return super().forward((self.decoder(self.encoder(batch[0])), batch[1]), progress)
 
     asked = []
-    monkeypatch.setattr(nn.Module, "compile", lambda module: asked.append(module))
+    monkeypatch.setattr(nn.Module, "compile", lambda module, **_: asked.append(module))
     plain, compiled = Autoencoder(), Autoencoder()
     call(plain, run, fabric)
     assert not asked
@@ -325,11 +326,31 @@ def test_compiling_changes_the_speed_alone(run, fabric, tmp_path, monkeypatch):
     assert asked[1:] == [whole]
 
 
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_on_a_gpu_networks_are_graphs_while_they_train(run, monkeypatch, accumulation):
+    asked, begun = [], []
+    monkeypatch.setattr(nn.Module, "compile", lambda module, **how: asked.append(how))
+    monkeypatch.setattr("niso.training.loop.begin_step", lambda: begun.append(1))
+    monkeypatch.setattr("niso.training.loop.undo_compilation", undone := Mock())
+    objective = Regression()
+    objective.encoder = objective._modules.pop("layer")
+    objective.layer = objective.encoder
+    optimisation, hardware = replace(OPTIMISATION, accumulation=accumulation), Hardware(compile=True)
+    with pretended_gpu() as gpu, trained_there():
+        phase = Phase("pretrain", objective, lambda step: tuple(x.to(gpu) for x in sampler(step)), optimisation)
+        train(phase, run, make_fabric(Hardware(accelerator="cpu")), hardware=hardware)
+    steps = OPTIMISATION.steps if accumulation == 1 else 0  # graphs overwrite gradients that have to add up
+    assert asked == [{"mode": "reduce-overhead"} if steps else {}] and len(begun) == steps
+    assert undone.called is bool(steps)
+
+
 def test_training_goes_on_uncompiled_where_compiled_gradients_are_wrong(run, fabric, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(nn.Module, "compile", lambda module: setattr(module, "_compiled_call_impl", None))
     plain, compiled = Regression(), Regression()
     call(plain, run, fabric)
-    monkeypatch.setattr("niso.training.loop.wrong_gradient", lambda objective, step: step() or "a gradient is 70% off")
+    monkeypatch.setattr(
+        "niso.training.loop.wrong_gradient", lambda objective, step: step(True) or "a gradient is 70% off"
+    )
     monkeypatch.setattr("niso.training.loop.undo_compilation", undone := Mock())
     other = Run.create(tmp_path / "compiled", {})
     call(compiled, other, fabric, compile=True)

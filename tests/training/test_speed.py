@@ -44,7 +44,7 @@ def seconds(monkeypatch):
     times = {Way(): 1.0, Way(threads=2): 0.9, Way("bf16-mixed"): 0.5, Way("bf16-mixed", threads=2): 0.6}
     times[Way("bf16-mixed", True)] = 0.25
     calls = []
-    monkeypatch.setattr(speed, "COMPILING", float("inf"))
+    monkeypatch.setitem(speed.COMPILING, "cpu", float("inf"))
 
     def step(self, way):
         calls.append(way)
@@ -96,7 +96,7 @@ def test_what_is_hardly_faster_is_not_taken(seconds):
 
 
 def test_compilation_must_pay(seconds, monkeypatch):
-    monkeypatch.setattr(speed, "COMPILING", 600.0)
+    monkeypatch.setitem(speed.COMPILING, "cpu", 600.0)
     monkeypatch.setattr(speed._Trial, "compiled", lambda self, way: (200.0, 0.25))
     assert chosen(1000)[0] == Way("bf16-mixed")  # 500 s: not tried
     assert chosen(1300)[0] == Way("bf16-mixed", True)
@@ -105,8 +105,8 @@ def test_compilation_must_pay(seconds, monkeypatch):
 
 def test_without_a_compiler(monkeypatch, capsys):
     objective = Objective()
-    monkeypatch.setattr(speed, "COMPILING", 0.0)
-    monkeypatch.setattr(speed, "compile_networks", lambda objective: objective.encoder.register_forward_hook(fail))
+    monkeypatch.setitem(speed.COMPILING, "cpu", 0.0)
+    monkeypatch.setattr(speed, "compile_networks", lambda objective, _: objective.encoder.register_forward_hook(fail))
 
     def fail(*_):
         raise RuntimeError("no C++ compiler\nand much more")
@@ -117,9 +117,9 @@ def test_without_a_compiler(monkeypatch, capsys):
 
 
 def test_compiled_code_must_have_the_gradient_of_eager_code(monkeypatch, capsys):
-    monkeypatch.setattr(speed, "COMPILING", 0.0)
-    monkeypatch.setattr(speed, "compile_networks", lambda objective: None)
-    monkeypatch.setattr(speed, "wrong_gradient", lambda objective, step: step() or "a gradient that is 70% off")
+    monkeypatch.setitem(speed.COMPILING, "cpu", 0.0)
+    monkeypatch.setattr(speed, "compile_networks", lambda *_: None)
+    monkeypatch.setattr(speed, "wrong_gradient", lambda objective, step: step(False) or "a gradient that is 70% off")
     objective = Objective()
     way, facts = chosen(1000, objective)
     assert not way.compile and None in facts["seconds_per_step"].values()
