@@ -62,6 +62,7 @@ def test_terminated_at_any_moment(niso, images, tmp_path, weights, when):
     metrics = [Run(folder).metrics for folder in (whole, run)]
     times = {"seconds": 0, "seconds_wall": 0, "seconds_pretrain": 0}
     assert metrics[0] | times == metrics[1] | times
+    assert "earlier" not in Run(run).facts  # it went on where it was
     steps = [[row["step"] for row in read_log(folder / "log.csv")] for folder in (whole, run)]
     assert steps[0] == steps[1]
     assert not list(run.rglob("*.tmp"))
@@ -188,6 +189,7 @@ def test_two_processes_equal_one(called, results, niso, images, tmp_path, weight
 def test_resumed_on_another_number_of_processes(called, results, niso, tmp_path, weights):
     """Ten steps in one process, ten more in one or in two of two parts each: in float64, to its rounding."""
     one, two = shutil.copytree(called / "half", tmp_path / "one"), called / "resumed"
+    assert [there["devices"] for there in Run(two).facts["earlier"]] == [1]
     assert results["resumed"].statuses == (0, 0), results["resumed"].err
     edit(one, {"steps": 20})
     assert niso("resume", one).status == 0

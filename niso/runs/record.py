@@ -25,6 +25,8 @@ FACTS = (
     "times",
     "speed",
 )
+WHERE_THERE_ARE = ("earlier", "evaluated")
+"""Facts of runs that went on elsewhere, or were evaluated again."""
 
 
 def check_recordable(run: Run) -> None:
@@ -57,7 +59,7 @@ def record_of(run: Run) -> dict[str, Any]:
         "metrics": run.metrics,
         "curves": run.curves,
         "facts": {name: facts.get(name) for name in FACTS}
-        | ({"evaluated": facts["evaluated"]} if "evaluated" in facts else {}),  # only where it was evaluated again
+        | {name: facts[name] for name in WHERE_THERE_ARE if name in facts},
         "settings": settings,
     }
 
