@@ -18,8 +18,10 @@ from niso.geometry.occluders import Occluder, draw_occluder
 from niso.random import EVALUATION_SEED, step_seed
 from niso.results import Curve
 
-BATCH = 500
-"""Images encoded at once where nothing is trained."""
+BATCH = 250
+"""Images encoded at once where nothing is trained. Of 500, a CPU takes twice as long for each with wide networks."""
+COVERED = 500
+"""Images whose occluders are drawn together; of another number, others would be drawn."""
 Predict = Callable[[Float[Tensor, "batch 1 side side"]], Int[Tensor, " batch"]]
 """Classes of images as networks take them, on the training device."""
 
@@ -68,7 +70,7 @@ def accuracy_by_covered_share(predict: Predict, perturbed: GeneratedTestSet, mar
     for number, share in enumerate(partial_views.SHARES):
         generator = torch.Generator().manual_seed(step_seed(EVALUATION_SEED, number, "occluders"))
         correct = []
-        for x, classes, _ in perturbed.batches(BATCH, device):
+        for x, classes, _ in perturbed.batches(COVERED, device):
             x = occluder(x, share, generator).over(x, mark)
             correct.append(predict(x) == classes.to(x.device))
         accuracies.append(torch.cat(correct).double().mean().item())
