@@ -61,6 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
+            # torch's compiler advises to round products of float32 matrices, as niso does not
+            warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")
             status = _dispatch(list(sys.argv[1:] if arguments is None else arguments))
     except OtherProcessError:
         status = 2

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -67,6 +68,18 @@ def test_help_of_all_commands_needs_no_torch():
 def test_a_bare_call_is_a_wrong_call(niso):
     status, out, err = niso()
     assert (status, out) == (2, "") and "usage: niso" in err
+
+
+def test_warnings_are_one_line_and_what_asks_for_rounded_products_is_none(niso, monkeypatch):
+    def warn(arguments):
+        for message in ("TensorFloat32 tensor cores available but not enabled.", "two\nlines"):
+            warnings.warn(message, stacklevel=1)
+        return 0
+
+    monkeypatch.setattr("niso.cli.main._dispatch", warn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        assert niso("list").err == "niso: warning: two lines\n"
 
 
 def test_version(niso):
