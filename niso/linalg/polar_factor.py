@@ -126,7 +126,7 @@ class _Polar(torch.autograd.Function):
     "niso::polar",
     mutates_args=(),
     schema="(Tensor m, bool special, float damping) -> (Tensor, Tensor, Tensor, Tensor)",
-    # the host waits for an SVD on a GPU: no part of a CUDA graph may. Torch before 2.9 knows no such tag
+    # the host waits for an SVD on a GPU, which nothing in a CUDA graph may do; older versions of torch have no such tag
     tags=[torch.Tag.cudagraph_unsafe] if hasattr(torch.Tag, "cudagraph_unsafe") else None,
 )
 def _polar_operator(m: Tensor, special: bool, damping: float) -> tuple[Tensor, ...]:

@@ -15,8 +15,6 @@ ROUNDINGS = 2.0
 """Times that error of eager code from which compiled code is."""
 NEGLIGIBLE = 1e-2
 """Gradients below this share of the largest of their module are not compared: a bias before a norm has none."""
-
-
 WAITING = ("aten::_linalg_eigh", "aten::_linalg_svd")
 """Operations that make the host wait for a GPU, which nothing in a CUDA graph may do."""
 
@@ -48,12 +46,12 @@ def compile_step(objective: nn.Module, graphs: bool = False) -> None:
 
     Decompositions, for which the host waits, stay outside of graphs.
     """
-    if graphs and not hasattr(torch.Tag, "cudagraph_unsafe"):  # a torch that cannot leave them outside
-        graphs = False
     if graphs:
         from torch._inductor import config
 
-        config.custom_should_partition_ops = [*{*config.custom_should_partition_ops, *WAITING}]
+        graphs = hasattr(config, "custom_should_partition_ops")  # older versions of torch cannot leave them outside
+        if graphs:
+            config.custom_should_partition_ops = [*{*config.custom_should_partition_ops, *WAITING}]
     _compile(objective, graphs)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -185,13 +185,19 @@ class _Training:
     def check_compilation(self, start: int) -> None:
         """Undo the compilation of all processes where the gradients of one are wrong, and say so."""
 
-        def trial(exact: bool) -> None:  # the gradients of the first step
+        def gradients(module: Callable[..., dict[str, Tensor]]) -> None:  # of the first step
             part, *_ = self.draw(start, looking=False)
-            module = self.objective if exact and self.hardware.precision == "bf16-mixed" else self.module
             if self.graphs:
                 begin_step()
             with self.fabric.no_backward_sync(self.module), self.numerics(f"step {start + 1}"):
                 self.fabric.backward(module(part, start / self.optimisation.steps)["loss"])
+
+        def trial(exact: bool) -> None:
+            if exact and self.hardware.precision == "bf16-mixed":
+                with suppress(torch.OutOfMemoryError):  # it takes more than a step does
+                    return gradients(self.objective)
+                self.objective.zero_grad()
+            return gradients(self.module)
 
         with together():
             wrong = wrong_gradient(self.objective, trial)
