@@ -1,8 +1,9 @@
 """A GPU that is not there: its tensors are computed on the CPU, and say that they are on the GPU.
 
 What a real one refuses is refused here: operations on tensors of two devices, indices on the GPU of a tensor on the
-CPU, conversions to NumPy, pinning what is there, and numbers drawn there by a generator of the CPU. Tensors on "cuda"
-say that they are on "cuda:0". Those whose device gets lost, as that of gradients, may be anywhere.
+CPU, conversions to NumPy, pinning what is there, and numbers drawn there by a generator of the CPU. A single number on
+the CPU may be combined with tensors on the GPU, but not stacked with them. Tensors on "cuda" say that they are on
+"cuda:0". Those whose device gets lost, as that of gradients, may be anywhere.
 
 `waits` has the files of niso in which the host waited for the GPU.
 """
@@ -27,6 +28,8 @@ GPU = torch.device("cuda")
 FIRST = torch.device("cuda", 0)
 ACROSS = {Tensor.copy_, Tensor.__setitem__, Tensor.__getitem__, torch._has_compatible_shallow_copy_type}
 """What may take tensors of two devices."""
+JOINING = {torch.cat, torch.stack}
+"""What takes no numbers of another device, either."""
 WAITING = {
     *(Tensor.item, Tensor.tolist, Tensor.__bool__, Tensor.__float__, Tensor.__int__, Tensor.__index__),
     *(Tensor.nonzero, torch.nonzero, Tensor.unique, torch.unique, Tensor.masked_select, torch.masked_select),
@@ -117,8 +120,8 @@ class Pretending(TorchFunctionMode):
     def check(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]) -> None:
         """Refuse what a GPU refuses."""
         name = getattr(function, "__name__", str(function))
-        where = {device_of(x) for x in tensors if x.dim()} - {None}
-        if len(where) > 1 and function not in ACROSS:
+        where = {device_of(x) for x in tensors if x.dim() or device_of(x) == GPU or function in JOINING} - {None}
+        if len(where) > 1 and (function not in ACROSS or _indexed_across(function, args)):
             raise RuntimeError(f"{name}: tensors on two devices, {[(tuple(x.shape), device_of(x)) for x in tensors]}")
         if function == Tensor.__getitem__ and device_of(args[0]) != GPU and GPU in where:
             raise RuntimeError("a tensor on the CPU cannot be indexed by one on the GPU")
@@ -129,6 +132,13 @@ class Pretending(TorchFunctionMode):
         generator = kwargs.get("generator")
         if generator is not None and (_plain(kwargs.get("device") or CPU) == GPU or GPU in where):
             raise RuntimeError(f"{name}: a generator of the CPU cannot draw on the GPU")
+
+
+def _indexed_across(function: Any, args: tuple[Any, ...]) -> bool:
+    """Whether values of one device are put at indices of a tensor on another."""
+    if function != Tensor.__setitem__ or not tensors_of(args[1]) or not tensors_of(args[2]) or not args[2].dim():
+        return False
+    return len({device_of(args[0]), device_of(args[2])} - {None}) > 1
 
 
 def _waits(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

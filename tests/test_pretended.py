@@ -16,6 +16,9 @@ def gpu():
 
 REFUSED = {
     "a sum across devices": lambda here, there: here + there,
+    "a number on the GPU": lambda here, there: here + there[0, 0],
+    "numbers across devices": lambda here, there: torch.stack([here[0, 0], there[0, 0]]),
+    "values elsewhere": lambda here, there: there.__setitem__(torch.tensor([0, 1]), here[:2]),
     "a product across devices": lambda here, there: there @ here,
     "a layer elsewhere": lambda here, there: nn.Linear(3, 3)(there),
     "an index elsewhere": lambda here, there: here[(there > 0).nonzero()[:, 0]],

@@ -81,10 +81,12 @@ class Meter:
         return means
 
     def sums(self) -> dict[str, float]:
-        """All sums, in one transfer: the host waits for a GPU once."""
+        """All sums, in one transfer: the host waits for a GPU once. Terms on the CPU are taken there."""
         if not self._sums:
             return {}
-        return dict(zip(self._sums, torch.stack(list(self._sums.values())).tolist(), strict=True))
+        device = self._sums["loss"].device
+        sums = torch.stack([total.to(device, non_blocking=True) for total in self._sums.values()])
+        return dict(zip(self._sums, sums.tolist(), strict=True))
 
 
 class Log:

@@ -8,6 +8,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from niso.training.progress import Bar, Log, Meter, every
 from niso.training.run import read_log
+from tests.pretended import pretended_gpu
 
 
 def terms(**values: float) -> dict[str, torch.Tensor]:
@@ -44,6 +45,17 @@ def test_meter_takes_sums_up_as_if_it_had_not_stopped(dtype):
     for value in values[3:]:
         after.add({"loss": value})
     assert after.flush() == whole.flush()
+
+
+def test_meter_takes_terms_of_two_devices():
+    """As where a run goes on whose objective gives a term only now and then: what it gave before is on the CPU."""
+    with pretended_gpu() as gpu:
+        meter = Meter()
+        meter.go_on(2, {"loss": 3.0, "rare": 1.0})
+        meter.add({"loss": torch.tensor(4.0, device=gpu), "constant": torch.tensor(2.0)})
+        assert meter.sums() == {"loss": 7.0, "rare": 1.0, "constant": 2.0}
+        meter.add({"loss": torch.tensor(1.0, device=gpu), "rare": torch.tensor(3.0, device=gpu)})
+        assert meter.flush() == {"loss": 2.0, "rare": 1.0, "constant": 0.5}
 
 
 def test_meter_keeps_no_graph_and_does_not_change_its_input():
