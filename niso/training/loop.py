@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 Sampler = Callable[[int], tuple[Tensor, ...]]
 
 LOOK_EVERY = 50
-"""Steps between looks at the loss on a GPU, at most: a look makes the GPU wait, and processes wait for each other."""
+"""Steps between looks at the loss on a GPU, at most: a look makes the GPU wait, and processes wait for each other. What
+is logged is looked at before."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,8 @@ class _Training:
             for step in range(start, steps):
                 done, since = step + 1, time.monotonic() - last_saved
                 due = bool(received()) or done == steps or since >= self.hardware.checkpoint_seconds
-                looking = done % look_every == 0 or done == steps or (due and not several)
+                logging = done % interval == 0 or done == steps
+                looking = done % look_every == 0 or logging or (due and not several)
                 when = f"step {done}" if look_every == 1 else f"a step up to {done}"
 
                 self.differentiate(self.draw(step, looking), step, looking, when)
@@ -171,7 +173,7 @@ class _Training:
                 if step == start and self.compiled:
                     times.end("compilation")
 
-                if done % interval == 0 or done == steps:
+                if logging:
                     means = mean(fabric, self.meter.flush())
                     bar.show(done, means)
                     with together():

@@ -344,6 +344,17 @@ def test_on_a_gpu_networks_are_graphs_while_they_train(run, monkeypatch, accumul
     assert undone.called is bool(steps)
 
 
+def test_on_a_gpu_nothing_is_logged_that_was_not_looked_at(run, monkeypatch):
+    monkeypatch.setattr("niso.training.loop.every", lambda steps: 3)
+    monkeypatch.setattr("niso.training.loop.LOOK_EVERY", 2)
+    objective = Regression(at={3: lambda _, terms: terms.update(other=torch.tensor(math.nan))})
+    with pretended_gpu() as gpu, trained_there():
+        phase = Phase("pretrain", objective, lambda step: tuple(x.to(gpu) for x in sampler(step)), OPTIMISATION)
+        with pytest.raises(TrainingError, match="a step up to 3: the term 'other'"):
+            train(phase, run, make_fabric(Hardware(accelerator="cpu")))
+    assert not rows(run)
+
+
 def test_training_goes_on_uncompiled_where_compiled_gradients_are_wrong(run, fabric, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(nn.Module, "compile", lambda module: setattr(module, "_compiled_call_impl", None))
     plain, compiled = Regression(), Regression()
