@@ -15,7 +15,10 @@ ROUNDINGS = 2.0
 """Times that error of eager code from which compiled code is."""
 NEGLIGIBLE = 1e-2
 """Gradients below this share of the largest of their module are not compared: a bias before a norm has none."""
-WAITING = ("aten::_linalg_eigh", "aten::_linalg_svd")
+WAITING = (
+    *("aten::_linalg_eigh", "aten::_linalg_svd", "aten::linalg_eig", "aten::linalg_matrix_exp"),
+    "aten::_linalg_check_errors",  # by which solve, inv and cholesky end
+)
 """Operations that make the host wait for a GPU, which nothing in a CUDA graph may do."""
 
 
@@ -49,9 +52,10 @@ def compile_step(objective: nn.Module, graphs: bool = False) -> None:
     if graphs:
         from torch._inductor import config
 
-        graphs = hasattr(config, "custom_should_partition_ops")  # older versions of torch cannot leave them outside
-        if graphs:
-            config.custom_should_partition_ops = [*{*config.custom_should_partition_ops, *WAITING}]
+        # what torch before 2.9, and a part of it in 2.9.0, lacks to leave them outside
+        graphs = hasattr(torch.Tag, "cudagraph_unsafe") and hasattr(config, "custom_should_partition_ops")
+    if graphs:  # in one order: torch's cache of compiled code depends on it
+        config.custom_should_partition_ops = list(dict.fromkeys([*config.custom_should_partition_ops, *WAITING]))
     _compile(objective, graphs)
 
 
