@@ -94,7 +94,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _is_memory(error: Exception) -> bool:
     """Whether memory ran out, of the CPU or of a GPU; torch tells it by words alone."""
-    return isinstance(error, MemoryError) or "out of memory" in str(error) or "can't allocate memory" in str(error)
+    words = ("out of memory", "can't allocate memory", "STATUS_ALLOC_FAILED")  # the last of cuBLAS, cuDNN and cuSOLVER
+    return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 
 _SPACE = "free space, then give the command again, or `niso resume` the run"

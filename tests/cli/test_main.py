@@ -6,6 +6,7 @@ import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -452,3 +453,22 @@ def test_all_kinds_of_options(tmp_path):
     assert (config.training.steps, config.head.steps, config.relative_equivariance) == (10, 5, None)
     assert (hardware.precision, hardware.compile, call.settings.data_dir) == ("bf16-mixed", True, tmp_path)
     assert parse_run(["homnist", "--no-compile"]).settings.hardware.compile is False
+
+
+# --- memory
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB."),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling `cusolverDnCreate(handle)`"),
+    ],
+    ids=str,
+)
+def test_memory_that_is_not_there_is_one_line(niso, monkeypatch, error):
+    monkeypatch.setattr("niso.cli.main._dispatch", Mock(side_effect=error))
+    status, _, err = niso("models")
+    assert status == 2 and err.startswith("niso: there is not enough memory") and err.count("\n") == 1
