@@ -263,8 +263,8 @@ def _folder(out: str | Path | None) -> Iterator[Path]:
 
 @contextmanager
 def _left_alone(hardware: Hardware) -> Iterator[None]:
-    """Torch's generators, threads, TF32 and defaults are afterwards as they were; meanwhile small SVDs have one thread,
-    and defaults are those of a new process."""
+    """Torch's generators, threads, TF32, defaults and current GPU are afterwards as they were; meanwhile small SVDs
+    have one thread, and defaults are those of a new process."""
     with _ONE_AT_A_TIME:
         threads, rounded = torch.get_num_threads(), None
         with suppress(RuntimeError):  # where the program set it for some convolutions alone, by torch's newer switch
@@ -273,7 +273,8 @@ def _left_alone(hardware: Hardware) -> Iterator[None]:
         try:
             on_gpu = hardware.accelerator != "cpu" and torch.cuda.is_available()
             forked = torch.random.fork_rng([0] if on_gpu else [])  # by default all GPUs, which would start each of them
-            with forked, new_defaults():
+            current = torch.cuda.device(0) if on_gpu else nullcontext()  # which a run makes the GPU that it uses
+            with current, forked, new_defaults():
                 yield
         finally:
             torch.set_num_threads(threads)

@@ -188,8 +188,27 @@ def test_only_the_gpu_in_use_has_its_generator_kept(accelerator, devices, monkey
     kept = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.random, "fork_rng", lambda devices: kept.extend(devices) or nullcontext())
+    monkeypatch.setattr(torch.cuda, "device", nullcontext)
     with _left_alone(Hardware(accelerator=accelerator)):
         assert kept == devices
+
+
+@pytest.mark.parametrize("accelerator", ["cpu", "gpu"])
+def test_the_gpu_that_a_program_uses_is_left_alone(accelerator, monkeypatch):
+    current = [1]
+
+    def exchange(number):
+        before, current[0] = current[0], number
+        return before
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.random, "fork_rng", lambda devices: nullcontext())
+    for name in ("_exchange_device", "_maybe_exchange_device"):
+        monkeypatch.setattr(torch.cuda, name, exchange)
+    with _left_alone(Hardware(accelerator=accelerator)):
+        if accelerator == "gpu":
+            current[0] = 0  # as Fabric does
+    assert current == [1]
 
 
 @contextmanager
