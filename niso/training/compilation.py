@@ -112,7 +112,7 @@ def wrong_gradient(objective: nn.Module, step: Callable[[bool], object]) -> str:
         step: computes the gradients, the same each time; exactly where it is told so, otherwise in the precision of
             training. It leaves no trace.
     """
-    compiled = [m for m in (objective, *trained_networks(objective)) if m._compiled_call_impl is not None]
+    compiled = _compiled(objective)
     if not compiled:
         return ""
     found = []
@@ -130,6 +130,11 @@ def wrong_gradient(objective: nn.Module, step: Callable[[bool], object]) -> str:
     return f"torch {torch.__version__} compiles a gradient, of {name}, that is {error:.0%} off"
 
 
+def _compiled(objective: nn.Module) -> list[nn.Module]:
+    """What is compiled of an objective and its trained networks."""
+    return [m for m in (objective, *trained_networks(objective)) if m._compiled_call_impl is not None]
+
+
 def _gradients(module: nn.Module) -> dict[str, Tensor]:
     return {n: torch.zeros_like(p) if p.grad is None else p.grad for n, p in module.named_parameters()}
 
@@ -141,7 +146,16 @@ def _errors(true: dict[str, Tensor], other: dict[str, Tensor]) -> dict[str, floa
     return {n: float((other[n] - true[n]).norm()) / norm for n, norm in norms.items() if norm > least}
 
 
-def undo_compilation(objective: nn.Module) -> None:
-    """Undo `compile_networks`, and the compilation of the objective as a whole."""
-    for module in (objective, *trained_networks(objective)):
+def undo_compilation(objective: nn.Module, graphs: bool = False) -> None:
+    """Undo `compile_networks`, and the compilation of the objective as a whole.
+
+    Args:
+        graphs: to CUDA graphs: their memory, which nothing else can use, is given back, and gradients, which lie in it,
+            are removed. All that this process has compiled is compiled again where it is called again.
+    """
+    compiled = _compiled(objective)
+    for module in compiled:
         module._compiled_call_impl = None
+    if graphs and compiled:
+        objective.zero_grad()
+        torch.compiler.reset()

@@ -99,8 +99,8 @@ def train(
     if start < phase.optimisation.steps:
         seconds = training.go_on(start, seconds, times)
         times.end("training")
-    if training.graphs:  # they are of one size of batch, and overwrite what they returned before
-        undo_compilation(phase.objective)
+    if training.graphs:  # they are of one size of batch, overwrite what they returned before, and hold memory
+        undo_compilation(phase.objective, graphs=True)
     phase.objective.eval()
     return seconds
 
@@ -205,7 +205,7 @@ class _Training:
             wrong = wrong_gradient(self.objective, trial)
         if not largest(self.fabric, bool(wrong)):
             return
-        undo_compilation(self.objective)
+        undo_compilation(self.objective, self.graphs)
         if self.fabric.is_global_zero:
             reason = wrong or "another process compiles a wrong gradient"
             say(f"{self.phase}: {reason}: training goes on uncompiled")

@@ -94,7 +94,7 @@ def choose(
         whole[fused] = steps * seconds[str(fused)] + found["compilation"]
     best = min(whole, key=lambda way: whole[way] * (1 if way == plain else GAIN))
     if not best.compile:
-        undo_compilation(objective)
+        undo_compilation(objective, trial.graphs)
     new = set(seconds) != before
     gain = f"{seconds[str(plain)] / seconds[str(best)]:.1f}× as fast as {plain}"
     when = f"measured in {time.monotonic() - began:.0f} s" if new else "as measured before"
@@ -153,7 +153,7 @@ class _Trial:
         except Exception as error:  # of many kinds, e.g. where there is no C++ compiler
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
             say(f"speed: the networks cannot be compiled here ({reason})")
-            undo_compilation(self.objective)
+            undo_compilation(self.objective, self.graphs)
             return 0.0, None
 
     def step(self, way: Way) -> float:

@@ -70,6 +70,25 @@ def test_compilation_is_undone(monkeypatch):
     assert all(module._compiled_call_impl is None for module in objective.modules())
 
 
+@pytest.mark.parametrize("graphs", [False, True])
+def test_memory_of_graphs_is_given_back(graphs):
+    """Torch keeps compiled code, and with it graphs, as long as the module is there."""
+    objective, code = Objective(), Objective.forward.__code__
+    objective.compile(backend="eager")
+    try:
+        objective(torch.randn(8, 3)).backward()
+        kept = torch._dynamo.eval_frame._debug_get_cache_entry_list
+        assert kept(code)
+        undo_compilation(objective, graphs)
+        assert bool(kept(code)) is not graphs
+        assert all((p.grad is None) is graphs for p in objective.parameters())
+        objective(torch.randn(8, 3)).backward()
+        undo_compilation(objective, graphs)  # nothing is compiled, and nothing is undone
+        assert all(p.grad is not None for p in objective.parameters())
+    finally:
+        torch.compiler.reset()
+
+
 GRAPHS = {"mode": "reduce-overhead"}
 
 
