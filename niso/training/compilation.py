@@ -101,7 +101,11 @@ def no_trace(objective: nn.Module) -> Iterator[None]:
                 buffer.copy_(value)
 
 
-def wrong_gradient(objective: nn.Module, step: Callable[[bool], object]) -> str:
+REPLAYED = 3
+"""The first step in which a CUDA graph is replayed: in the one before torch records it, after one to warm up."""
+
+
+def wrong_gradient(objective: nn.Module, step: Callable[[bool], object], graphs: bool = False) -> str:
     """What is wrong with the compiled code of an objective; empty where nothing is.
 
     Gradients of what is compiled are compared with those of eager code: torch's compiler has had bugs that lose parts
@@ -111,17 +115,22 @@ def wrong_gradient(objective: nn.Module, step: Callable[[bool], object]) -> str:
     Args:
         step: computes the gradients, the same each time; exactly where it is told so, otherwise in the precision of
             training. It leaves no trace.
+        graphs: compiled to CUDA graphs: the gradients are those of replayed ones.
     """
     compiled = _compiled(objective)
     if not compiled:
         return ""
-    found = []
-    for stance, exact in (("force_eager", True), ("force_eager", False), ("default", False)):
+
+    def gradients(stance: str, exact: bool) -> list[dict[str, Tensor]]:
         with no_trace(objective), torch.compiler.set_stance(stance):
             step(exact)
-            found.append([_gradients(module) for module in compiled])
+            return [_gradients(module) for module in compiled]
+
+    found = [gradients("force_eager", exact) for exact in (True, False)]
+    for _ in range(REPLAYED - 1 if graphs else 0):
+        gradients("default", False)
     wrong = dict[str, float]()
-    for true, eager, fast in zip(*found, strict=True):
+    for true, eager, fast in zip(*found, gradients("default", False), strict=True):
         rounding, errors = _errors(true, eager), _errors(true, fast)
         wrong |= {name: e for name, e in errors.items() if not e <= max(WRONG, ROUNDINGS * rounding[name])}  # or NaN
     if not wrong:

@@ -202,7 +202,7 @@ class _Training:
             return gradients(self.module)
 
         with together():
-            wrong = wrong_gradient(self.objective, trial)
+            wrong = wrong_gradient(self.objective, trial, self.graphs)
         if not largest(self.fabric, bool(wrong)):
             return
         undo_compilation(self.objective, self.graphs)

@@ -147,7 +147,7 @@ class _Trial:
         try:
             self.step(way)
             seconds = time.monotonic() - began
-            if wrong := wrong_gradient(self.objective, lambda exact: self.gradients(way, exact)):
+            if wrong := wrong_gradient(self.objective, lambda exact: self.gradients(way, exact), self.graphs):
                 raise RuntimeError(wrong)
             return seconds, min(self.step(way) for _ in range(REPEATS))
         except Exception as error:  # of many kinds, e.g. where there is no C++ compiler

@@ -38,6 +38,22 @@ def test_a_wrong_gradient_is_found(share, error, seeded):
     assert all(p.grad is None for p in objective.parameters())
 
 
+def test_graphs_are_compared_when_they_are_replayed(seeded):
+    """Torch records a CUDA graph in the second step, and runs it from then on."""
+    objective, x = Objective(), torch.randn(8, 3)
+    state = {name: value.clone() for name, value in objective.state_dict().items()}
+    objective._compiled_call_impl = objective._call_impl
+    shares = iter((1.0, 1.0, 1.0, 1.0, 0.2))
+
+    def step(_):
+        assert all(p.grad is None for p in objective.parameters())
+        objective(x).backward()
+        objective.decoder.weight.grad *= next(shares)
+
+    assert wrong_gradient(objective, step, graphs=True).endswith("80% off")
+    torch.testing.assert_close(objective.state_dict(), state, rtol=0, atol=0)
+
+
 def test_only_what_is_compiled_is_compared():
     objective, signs = Objective(), iter((1.0, 1.0, -1.0) * 2)
     for compiled, wrong in ((objective.encoder, False), (objective, True)):

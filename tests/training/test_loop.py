@@ -361,7 +361,7 @@ def test_training_goes_on_uncompiled_where_compiled_gradients_are_wrong(run, fab
     plain, compiled = Regression(), Regression()
     call(plain, run, fabric)
     monkeypatch.setattr(
-        "niso.training.loop.wrong_gradient", lambda objective, step: step(True) or "a gradient is 70% off"
+        "niso.training.loop.wrong_gradient", lambda objective, step, _: step(True) or "a gradient is 70% off"
     )
     monkeypatch.setattr("niso.training.loop.undo_compilation", undone := Mock())
     other = Run.create(tmp_path / "compiled", {})

@@ -119,7 +119,7 @@ def test_without_a_compiler(monkeypatch, capsys):
 def test_compiled_code_must_have_the_gradient_of_eager_code(monkeypatch, capsys):
     monkeypatch.setitem(speed.COMPILING, "cpu", 0.0)
     monkeypatch.setattr(speed, "compile_networks", lambda *_: None)
-    monkeypatch.setattr(speed, "wrong_gradient", lambda objective, step: step(False) or "a gradient that is 70% off")
+    monkeypatch.setattr(speed, "wrong_gradient", lambda objective, step, _: step(False) or "a gradient that is 70% off")
     objective = Objective()
     way, facts = chosen(1000, objective)
     assert not way.compile and None in facts["seconds_per_step"].values()
