@@ -382,7 +382,7 @@ def test_compiled_gradients_are_compared_with_rounded_ones_where_exact_ones_need
     compared = []
     monkeypatch.setattr(nn.Module, "compile", lambda module: setattr(module, "_compiled_call_impl", None))
 
-    def compare(objective, step):
+    def compare(objective, step, graphs):
         for exact in (True, False):
             step(exact)
             compared.append(objective.layer.weight.grad.clone())
