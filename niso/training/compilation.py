@@ -106,7 +106,7 @@ REPLAYED = 3
 
 
 def wrong_gradient(objective: nn.Module, step: Callable[[bool], object], graphs: bool = False) -> str:
-    """What is wrong with the compiled code of an objective; empty where nothing is.
+    """What is wrong with the compiled code of an objective, or that it cannot be compiled; empty where all is well.
 
     Gradients of what is compiled are compared with those of eager code: torch's compiler has had bugs that lose parts
     of gradients in half precision and say nothing (pytorch issue 185517, and those that `Unpool` and `InstanceNormSiLU`
@@ -127,10 +127,17 @@ def wrong_gradient(objective: nn.Module, step: Callable[[bool], object], graphs:
             return [_gradients(module) for module in compiled]
 
     found = [gradients("force_eager", exact) for exact in (True, False)]
-    for _ in range(REPLAYED - 1 if graphs else 0):
-        gradients("default", False)
+    try:
+        for _ in range(REPLAYED - 1 if graphs else 0):
+            gradients("default", False)
+        found.append(gradients("default", False))
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # of many kinds, e.g. where there is no C++ compiler: eager code had none
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        return f"torch {torch.__version__} cannot compile it here ({reason})"
     wrong = dict[str, float]()
-    for true, eager, fast in zip(*found, gradients("default", False), strict=True):
+    for true, eager, fast in zip(*found, strict=True):
         rounding, errors = _errors(true, eager), _errors(true, fast)
         wrong |= {name: e for name, e in errors.items() if not e <= max(WRONG, ROUNDINGS * rounding[name])}  # or NaN
     if not wrong:

@@ -54,6 +54,19 @@ def test_graphs_are_compared_when_they_are_replayed(seeded):
     torch.testing.assert_close(objective.state_dict(), state, rtol=0, atol=0)
 
 
+def test_where_there_is_no_compiler_that_is_said(seeded):
+    objective, x = Objective(), torch.randn(8, 3)
+
+    def compiled(z):
+        if torch._dynamo.eval_frame._stance.stance == "default":
+            raise RuntimeError("no C++ compiler\nand much more")
+        return objective.decoder._call_impl(z)
+
+    objective.decoder._compiled_call_impl = compiled
+    found = wrong_gradient(objective, lambda _: objective(x).backward())
+    assert found.endswith("cannot compile it here (no C++ compiler)")
+
+
 def test_only_what_is_compiled_is_compared():
     objective, signs = Objective(), iter((1.0, 1.0, -1.0) * 2)
     for compiled, wrong in ((objective.encoder, False), (objective, True)):
