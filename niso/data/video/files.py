@@ -73,7 +73,7 @@ def read_video(path: Path, every: int = 1) -> Iterator[tuple[float, Image.Image]
         raise ValueError(f"every must be at least 1, got {every}")
     av, good = _decoder(), 0
     try:
-        with av.open(str(path), metadata_errors="replace") as container:
+        with _open(av, path) as container:
             if not container.streams.video:
                 raise InputError(f"{path.name} holds no video")
             stream = container.streams.video[0]
@@ -105,10 +105,10 @@ def _shown(frame: Any, stream: Any) -> Image.Image:
     aspect = float(stream.sample_aspect_ratio or 1)  # width of a pixel over its height
     if aspect != 1:
         image = image.resize((max(1, round(image.width * aspect)), image.height), Image.Resampling.BICUBIC)
-    matrices = [bytes(data) for data in frame.side_data if data.type.name == "DISPLAYMATRIX"]
-    if not matrices:
+    matrix = frame.side_data.get("DISPLAYMATRIX")
+    if matrix is None:
         return image
-    a, b, _, c, d = (round(entry / (1 << 16)) for entry in struct.unpack("=5i", matrices[0][:20]))
+    a, b, _, c, d = (round(entry / (1 << 16)) for entry in struct.unpack("=5i", bytes(matrix)[:20]))
     turn = _UPRIGHT.get((a, b, c, d))
     return image if turn is None else image.transpose(turn)
 
@@ -121,7 +121,7 @@ def count_frames(path: Path) -> int:
     """
     av = _decoder()
     try:
-        with av.open(str(path), metadata_errors="replace") as container:
+        with _open(av, path) as container:
             stream = next(iter(container.streams.video), None)
             if stream is None:
                 return 0
@@ -136,6 +136,12 @@ def _decoder() -> ModuleType:
     except ImportError as error:
         raise InputError("video files need PyAV: pip install 'av>=14'") from error
     return av
+
+
+def _open(av: ModuleType, path: Path) -> Any:
+    """A video file; of its title and other words, some may be no UTF-8, which PyAV minds below version 19."""
+    options = {"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}
+    return av.open(str(path), **options)
 
 
 def _check_end(path: Path, container: Any, stream: Any, good: int, end: float) -> None:

