@@ -43,7 +43,7 @@ MAY_CHANGE = re.compile(
 )
 """Settings that a run may be resumed or evaluated with though they have changed: where its data lies now, what its
 metrics are computed on (but not which part of the data is held out), and how long it is trained."""
-PLACE = ("commit", "torch", "hardware", "device", "devices", "started")
+PLACE = ("commit", "torch", "hardware", "device", "devices", "precision", "started")
 """Facts that say where, when and by what a run was trained."""
 OF_SETTINGS = ("left_out",)
 """Facts of the data that depend on settings that may change: what is too short to be evaluated."""
@@ -339,7 +339,8 @@ def _write_facts(folder: Run, settings: Settings, fabric: Fabric) -> None:
     """Write what is known before training; a resumption keeps the command that started the run, and, under "earlier",
     where it was trained before if that was elsewhere."""
     facts = folder.facts
-    here = {"devices": fabric.world_size, "device": fabric.device.type, **environment(fabric.device)}
+    here = environment(fabric.device) | {"devices": fabric.world_size, "device": fabric.device.type}
+    here["precision"] = settings.hardware.precision
     before = {key: facts[key] for key in PLACE if key in facts}
     moved = any(here[key] != before[key] for key in before if key != "started")
     new = {

@@ -133,8 +133,8 @@ def wrong_gradient(objective: nn.Module, step: Callable[[bool], object], graphs:
         found.append(gradients("default", False))
     except torch.OutOfMemoryError:
         raise
-    except Exception as error:  # of many kinds, e.g. where there is no C++ compiler: eager code had none
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    except Exception as failure:  # of many kinds, e.g. where there is no C++ compiler: eager code had none
+        reason = next(iter(str(failure).strip().splitlines()), type(failure).__name__)
         return f"torch {torch.__version__} cannot compile it here ({reason})"
     wrong = dict[str, float]()
     for true, eager, fast in zip(*found, strict=True):
