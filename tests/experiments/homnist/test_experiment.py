@@ -11,7 +11,7 @@ import torch
 from niso.config import Hardware, Optimisation, overlaid
 from niso.data.digits.mnist import embedded, pad, signed
 from niso.data.evenly import evenly
-from niso.experiments.homnist.classification import Scores
+from niso.experiments.homnist.classification import BATCH, Scores
 from niso.experiments.homnist.experiment import Homnist
 from niso.experiments.homnist.presets import METHOD_SETTINGS, PRESETS
 from niso.experiments.homnist.split import spread_over_classes
@@ -334,9 +334,9 @@ def test_pairs_share_their_homography_with_another_digit():
 
 def test_maps_are_fitted_to_as_many_training_pairs_as_are_asked_for():
     experiment = make()
-    batches = list(experiment.sampling.train_pairs(700))
-    assert [len(x) for x, _ in batches] == [500, 200]
-    again = list(experiment.sampling.train_pairs(700))
+    batches = list(experiment.sampling.train_pairs(BATCH + 200))
+    assert [len(x) for x, _ in batches] == [BATCH, 200]
+    again = list(experiment.sampling.train_pairs(BATCH + 200))
     assert all(
         torch.equal(x, y) for one, other in zip(batches, again, strict=True) for x, y in zip(one, other, strict=True)
     )
