@@ -15,6 +15,8 @@ ROUNDINGS = 2.0
 """Times that error of eager code from which compiled code is."""
 NEGLIGIBLE = 1e-2
 """Gradients below this share of the largest of their module are not compared: a bias before a norm has none."""
+REPLAYED = 3
+"""The first step in which a CUDA graph is replayed: in the one before torch records it, after one to warm up."""
 WAITING = (
     *("aten::_linalg_eigh", "aten::_linalg_svd", "aten::linalg_eig", "aten::linalg_matrix_exp"),
     "aten::_linalg_check_errors",  # by which solve, inv and cholesky end
@@ -101,10 +103,6 @@ def no_trace(objective: nn.Module) -> Iterator[None]:
                 buffer.copy_(value)
 
 
-REPLAYED = 3
-"""The first step in which a CUDA graph is replayed: in the one before torch records it, after one to warm up."""
-
-
 def wrong_gradient(objective: nn.Module, step: Callable[[bool], object], graphs: bool = False) -> str:
     """What is wrong with the compiled code of an objective, or that it cannot be compiled; empty where all is well.
 
@@ -134,8 +132,7 @@ def wrong_gradient(objective: nn.Module, step: Callable[[bool], object], graphs:
     except torch.OutOfMemoryError:
         raise
     except Exception as failure:  # of many kinds, e.g. where there is no C++ compiler: eager code had none
-        reason = next(iter(str(failure).strip().splitlines()), type(failure).__name__)
-        return f"torch {torch.__version__} cannot compile it here ({reason})"
+        return f"torch {torch.__version__} cannot compile it here ({first_line(failure)})"
     wrong = dict[str, float]()
     for true, eager, fast in zip(*found, strict=True):
         rounding, errors = _errors(true, eager), _errors(true, fast)
@@ -144,6 +141,11 @@ def wrong_gradient(objective: nn.Module, step: Callable[[bool], object], graphs:
         return ""
     name, error = max(wrong.items(), key=lambda item: math.inf if math.isnan(item[1]) else item[1])
     return f"torch {torch.__version__} compiles a gradient, of {name}, that is {error:.0%} off"
+
+
+def first_line(error: Exception) -> str:
+    """Of what a compiler says, which can be long; the kind of error where it says nothing."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def _compiled(objective: nn.Module) -> list[nn.Module]:

@@ -26,6 +26,7 @@ from niso.files import locked, parse_json, write_json
 from niso.training.compilation import (
     begin_step,
     compile_networks,
+    first_line,
     no_trace,
     trained_networks,
     undo_compilation,
@@ -151,8 +152,7 @@ class _Trial:
                 raise RuntimeError(wrong)
             return seconds, min(self.step(way) for _ in range(REPEATS))
         except Exception as error:  # of many kinds, e.g. where there is no C++ compiler
-            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            say(f"speed: the networks cannot be compiled here ({reason})")
+            say(f"speed: the networks cannot be compiled here ({first_line(error)})")
             undo_compilation(self.objective, self.graphs)
             return 0.0, None
 
