@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from typing import Any, Literal, SupportsIndex, get_args
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 ROUNDING = 1e-2
 """How far a share in half precision may lie outside [0, 1]."""
 
 Kind = Literal["floating-point numbers", "integers", "booleans"]
+Scalar = float | Float[Tensor, ""]
+"""A number, or one that a device holds: compiled code is then the same for every number."""
 
 
 def check_tensors(
@@ -101,13 +104,15 @@ def check_choice(name: str, value: object, choices: object) -> None:
         raise ValueError(f"{name} must be {', '.join(words[:-1])} or {words[-1]}, not {value!r}")
 
 
-def check_number(name: str, value: float, positive: bool = False, most: float | None = None) -> None:
-    """Check that a number is at least 0, or greater than 0, and at most `most`.
+def check_number(name: str, value: Scalar, positive: bool = False, most: float | None = None) -> None:
+    """Check that a number is at least 0, or greater than 0, and at most `most`; not one that a GPU holds.
 
     Raises:
         TypeError: not a number.
         ValueError: too small, too large, or NaN.
     """
+    if isinstance(value, Tensor) and (torch.compiler.is_compiling() or value.device.type != "cpu"):
+        return  # the host would wait for its value
     try:
         fits = (value > 0 if positive else value >= 0) and (most is None or value <= most)
     except TypeError:

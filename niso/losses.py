@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
-from niso.checks import check_choice, check_number, check_tensor, check_tensors
+from niso.checks import Scalar, check_choice, check_number, check_tensor, check_tensors
 from niso.collective import global_batch
 from niso.functional_map import multiplicity_mask
 from niso.linalg import full_precision, matmul
@@ -312,7 +312,7 @@ def composition(
     return (map_ac - matmul(map_bc, map_ab)).square().sum(-1).mean()
 
 
-def decayed(weight: float, factor: float, progress: float, share: float = 0.3) -> float:
+def decayed(weight: float, factor: float, progress: Scalar, share: float = 0.3) -> Scalar:
     """A weight after the share `progress` of training: over the last `share` it decays geometrically by `factor`.
 
     Args:
@@ -324,9 +324,10 @@ def decayed(weight: float, factor: float, progress: float, share: float = 0.3) -
     Returns:
         The weight now.
     """
-    if factor == 1:  # compiled code then does not depend on the progress
+    if factor == 1 or not weight:  # compiled code then does not depend on the progress
         return weight
-    return weight * float(factor ** (max(0.0, progress - (1 - share)) / max(share, 1e-9)))
+    late = progress - (1 - share)
+    return weight * factor ** (late * (late > 0) / max(share, 1e-9))
 
 
 @full_precision

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from niso import losses
 from niso.autoencoding import Autoencoding
 from niso.checks import (
+    Scalar,
     check_choice,
     check_count,
     check_instance,
@@ -38,7 +39,7 @@ class IsometryOutput(NamedTuple):
     map_ab: Float[Tensor, "batch rank rank"]
     latents: tuple[Float[Tensor, "batch rank channels"], ...]
 
-    def loss(self, equivariance: float = 0.5, multiplicity: float = 0.1) -> Float[Tensor, ""]:
+    def loss(self, equivariance: float = 0.5, multiplicity: Scalar = 0.1) -> Float[Tensor, ""]:
         """Total loss L_R + α L_E + β L_M (paper eq. 11) with α = `equivariance` and β = `multiplicity`.
 
         Raises:
@@ -171,7 +172,7 @@ class NeuralIsometry(Autoencoding):
         ttx: Shaped[Tensor, "batch ..."] | None = None,
         group: int = 1,
         leave_one_out: bool = True,
-        eigenvalue_noise: float = 0.0,
+        eigenvalue_noise: Scalar = 0.0,
     ) -> IsometryOutput:
         """Losses and maps of observations ψ, Tψ and, in the triplet regime, T²ψ.
 
@@ -207,7 +208,7 @@ class NeuralIsometry(Autoencoding):
         latents = self.encode(torch.cat(views), spectrum).split(lengths)
         a, b = latents[:2]
         noisy = spectrum
-        if eigenvalue_noise and self.training:
+        if self.training and (isinstance(eigenvalue_noise, Tensor) or eigenvalue_noise):
             values = spectrum.eigenvalues
             noisy = spectrum._replace(eigenvalues=values + eigenvalue_noise * torch.randn_like(values))
         tau = self._solve(_shared_covariance(a, b, group, leave_one_out), noisy)
@@ -367,14 +368,14 @@ class IsometryObjective(nn.Module):
         self.vicreg = vicreg
         self.eigenvalue_noise = eigenvalue_noise
 
-    def multiplicity_at(self, progress: float) -> float:
+    def multiplicity_at(self, progress: Scalar) -> Scalar:
         """β after the share `progress` of training, in [0, 1]."""
         return self._decayed(self.multiplicity, progress)
 
-    def _decayed(self, value: float, progress: float) -> float:
+    def _decayed(self, value: float, progress: Scalar) -> Scalar:
         return losses.decayed(value, self.multiplicity_decay, progress)
 
-    def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
+    def forward(self, batch: tuple[Tensor, ...], progress: Scalar) -> dict[str, Float[Tensor, ""]]:
         """Loss terms of a pair (ψ, Tψ) or triplet (ψ, Tψ, T²ψ) of batches; "loss" is their weighted sum."""
         noise = self._decayed(self.eigenvalue_noise, progress)
         out = self.model(*batch, group=self.group, leave_one_out=self.leave_one_out, eigenvalue_noise=noise)

@@ -19,6 +19,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils.hooks import RemovableHandle
 
+from niso.checks import Scalar
 from niso.cli.main import main as niso
 from niso.methods import METHODS
 from niso.methods.isometry import Isometry
@@ -68,7 +69,7 @@ class Average:
 class GrowingObjective(IsometryObjective):
     """β grows from 0, in proportion to the steps."""
 
-    def multiplicity_at(self, progress: float) -> float:
+    def multiplicity_at(self, progress: Scalar) -> Scalar:
         return self.multiplicity * progress
 
 

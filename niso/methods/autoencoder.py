@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from niso import losses
 from niso.autoencoding import Autoencoding
+from niso.checks import Scalar
 from niso.methods.config import ClassifierConfig
 from niso.methods.heads import plain_head
 from niso.methods.method import Method, Networks
@@ -46,7 +47,7 @@ class AutoencoderObjective(nn.Module):
         self.model = model
         self.norm: losses.Norm = norm
 
-    def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
+    def forward(self, batch: tuple[Tensor, ...], progress: Scalar) -> dict[str, Float[Tensor, ""]]:
         """Loss terms of all observations in the batch: (ψ,), or every view of pairs and triplets alike."""
         x = torch.cat(batch)
         loss = losses.reconstruction(self.model(x), x, self.norm)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from niso import losses
 from niso.autoencoding import Autoencoding
+from niso.checks import Scalar
 from niso.networks.occlusion import RandomOcclusion
 
 
@@ -42,7 +43,7 @@ class CompletionObjective(nn.Module):
         self.whole.eval()
         return self
 
-    def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Tensor]:
+    def forward(self, batch: tuple[Tensor, ...], progress: Scalar) -> dict[str, Tensor]:
         """Loss terms of observations and transformed ones, all alike; "loss" is their sum."""
         views = torch.cat(batch)
         with torch.no_grad():

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from niso import losses
 from niso.autoencoding import Autoencoding
+from niso.checks import Scalar
 from niso.functional_map import least_squares_map
 from niso.linalg import full_precision, matmul
 from niso.methods.block_diagonal import block_diagonalise
@@ -180,7 +181,7 @@ class FourierObjective(nn.Module):
         self.model = model
         self.norm: losses.Norm = norm
 
-    def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
+    def forward(self, batch: tuple[Tensor, ...], progress: Scalar) -> dict[str, Float[Tensor, ""]]:
         """Loss terms of a pair (ψ, Tψ) or triplet (ψ, Tψ, T²ψ) of batches."""
         loss = self.model(*batch, norm=self.norm).reconstruction
         return {"loss": loss, "reconstruction": loss.detach()}

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from niso import losses
 from niso.autoencoding import Autoencoding
+from niso.checks import Scalar
 from niso.linalg import full_precision, matmul, polar
 from niso.methods.method import Method, Networks
 
@@ -125,7 +126,7 @@ class OrthogonalObjective(nn.Module):
         self.model = model
         self.equivariance = equivariance
 
-    def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
+    def forward(self, batch: tuple[Tensor, ...], progress: Scalar) -> dict[str, Float[Tensor, ""]]:
         """Loss terms of a pair (ψ, Tψ) of batches; "loss" is what is minimised."""
         terms = self.model(*batch)
         return {"loss": terms["reconstruction"] + self.equivariance * terms["equivariance"], **terms}

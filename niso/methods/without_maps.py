@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from niso import losses
+from niso.checks import Scalar
 from niso.methods.isometry import Contrastive, NoOperator, Vicreg
 from niso.model import NeuralIsometry
 
@@ -31,7 +32,7 @@ class InvariantsObjective(nn.Module):
         self.term = term
         self.weight = weight
 
-    def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
+    def forward(self, batch: tuple[Tensor, ...], progress: Scalar) -> dict[str, Float[Tensor, ""]]:
         """Loss terms of a pair (ψ, Tψ) of batches; "loss" is their weighted sum."""
         x = torch.cat(batch)
         spectrum = self.model.spectrum()

@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
+from niso.checks import Scalar
+
 
 class ClassificationObjective(nn.Module):
     """A backbone and a head that classifies its features: what the training loop fine-tunes.
@@ -32,7 +34,7 @@ class ClassificationObjective(nn.Module):
         head: nn.Module,
         encode: Callable[[Tensor], Tensor],
         frozen: bool = True,
-        also: Callable[[tuple[Tensor, ...], float], dict[str, Tensor]] | None = None,
+        also: Callable[[tuple[Tensor, ...], Scalar], dict[str, Tensor]] | None = None,
         smoothing: float = 0.0,
     ) -> None:
         super().__init__()
@@ -57,7 +59,7 @@ class ClassificationObjective(nn.Module):
             features = self.given_encode(x)
         return self.head(features)
 
-    def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
+    def forward(self, batch: tuple[Tensor, ...], progress: Scalar) -> dict[str, Float[Tensor, ""]]:
         """Softmax cross-entropy and the share of correct classes, "accuracy", of (observations, labels, *views).
 
         "loss" is the cross-entropy with smoothed labels, or its sum with what the further losses make of the views.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from niso.checks import Scalar
 from niso.collective import together
 from niso.config import Hardware, Optimisation
 from niso.errors import CheckpointError, Interrupted, TrainingError
@@ -192,7 +193,7 @@ class _Training:
             if self.graphs:
                 begin_step()
             with self.fabric.no_backward_sync(self.module), self.numerics(f"step {start + 1}"):
-                self.fabric.backward(module(part, start / self.optimisation.steps)["loss"])
+                self.fabric.backward(module(part, self.progress(start))["loss"])
 
         def trial(exact: bool) -> None:
             if exact and self.hardware.precision == "bf16-mixed":
@@ -227,11 +228,16 @@ class _Training:
         for number, part in enumerate(parts, 1):
             with self.fabric.no_backward_sync(self.module, enabled=number < len(parts)):  # one exchange a step
                 with together(looking), self.numerics(when):
-                    terms = self.module(part, step / self.optimisation.steps)
+                    terms = self.module(part, self.progress(step))
                     self.meter.add(terms)
                     if looking:
                         self.meter.check_finite()
                 self.fabric.backward(terms["loss"] / len(parts))
+
+    def progress(self, step: int) -> Scalar:
+        """The share of training that is done; on the device for a compiled step, else compiled for one number."""
+        share = step / self.optimisation.steps
+        return torch.full((), share, device=self.fabric.device) if self.hardware.whole_step else share
 
     def update(self, step: int) -> float:
         """Take the step by its gradients, and bring learned bases back to where they are orthonormal; its rate."""

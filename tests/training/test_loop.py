@@ -35,7 +35,7 @@ class Regression(nn.Module):
         self.layer, self.at, self.trained_with = nn.Linear(width, 1), at or {}, []
 
     def forward(self, batch, progress):
-        step = round(progress * STEPS) + 1
+        step = round(float(progress) * STEPS) + 1
         self.trained_with.append((self.training, batch[0].clone()))
         fit = (self.layer(batch[0]) - batch[1]).square().mean()
         terms = {"fit": fit, "noise": 0.1 * torch.rand(())}
@@ -312,9 +312,10 @@ def test_compiling_changes_the_speed_alone(run, fabric, tmp_path, monkeypatch):
             self.encoder, self.decoder = nn.Linear(3, 3), nn.Identity()
 
         def forward(self, batch, progress):
+            kinds.append(type(progress))
             return super().forward((self.decoder(self.encoder(batch[0])), batch[1]), progress)
 
-    asked = []
+    asked, kinds = [], []
     monkeypatch.setattr(nn.Module, "compile", lambda module, **_: asked.append(module))
     plain, compiled = Autoencoder(), Autoencoder()
     call(plain, run, fabric)
@@ -322,9 +323,12 @@ def test_compiling_changes_the_speed_alone(run, fabric, tmp_path, monkeypatch):
     call(compiled, Run.create(tmp_path / "compiled", {}), fabric, compile=True)
     assert asked == [compiled.encoder]  # a decoder without parameters has nothing to gain
     assert plain.state_dict().keys() == compiled.state_dict().keys()
+    assert set(kinds) == {float}
+    kinds.clear()
     whole = Autoencoder()
     call(whole, Run.create(tmp_path / "whole", {}), fabric, compile=True, whole_step=True)
     assert asked[1:] == [whole]
+    assert set(kinds) == {torch.Tensor}  # a number would be a constant of the compiled code
 
 
 @pytest.mark.parametrize("accumulation", [1, 2])

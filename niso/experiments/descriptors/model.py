@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from niso import losses
+from niso.checks import Scalar
 from niso.experiments.descriptors.presets import DescriptorsConfig
 from niso.experiments.descriptors.surfaces import Seen
 from niso.functional_map import isometric_map
@@ -56,7 +57,7 @@ class PointObjective(nn.Module):
         super().__init__()
         self.model, self.pairs, self.config = model, pairs, config
 
-    def forward(self, batch: tuple[Int[Tensor, " batch"]], progress: float) -> dict[str, Float[Tensor, ""]]:
+    def forward(self, batch: tuple[Int[Tensor, " batch"]], progress: Scalar) -> dict[str, Float[Tensor, ""]]:
         terms = [self._pair(*self.pairs[number]) for number in batch[0].tolist()]
         means = {name: torch.stack([term[name] for term in terms]).mean() for name in terms[0]}
         multiplicity = losses.multiplicity(self.model.spectrum.eigenvalues_alone())

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from niso import losses
+from niso.checks import Scalar
 from niso.geometry import se3
 from niso.linalg import full_precision
 from niso.methods.method import Method
@@ -33,7 +34,7 @@ class CompositionObjective(nn.Module):
         self.method = method
         self.weight = weight
 
-    def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
+    def forward(self, batch: tuple[Tensor, ...], progress: Scalar) -> dict[str, Float[Tensor, ""]]:
         """Loss terms of a batch of first, second and third frames; the method's own are those of the first two."""
         terms = self.objective(batch[:2], progress)
         a, b, c = self.method.encode(torch.cat(batch)).chunk(3)
@@ -88,7 +89,7 @@ class PoseObjective(nn.Module):
         self.predictor = predictor
         self.group, self.scale = group, scale
 
-    def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Float[Tensor, ""]]:
+    def forward(self, batch: tuple[Tensor, ...], progress: Scalar) -> dict[str, Float[Tensor, ""]]:
         """Loss terms of a batch of features of the first frames, of the second frames, and true relative poses."""
 
         first, second, motions = batch
