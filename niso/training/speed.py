@@ -1,7 +1,7 @@
 """`--speed auto`: precision, compilation and threads of a run, chosen among what is measured on this machine.
 
-Steps of the run itself are timed, forwards and backwards, before it begins. Times are kept for the machine, torch's
-version and the networks' shape, in the user's cache or in the folder that NISO_SPEED_CACHE names.
+Steps of the run itself are timed, forwards and backwards, before it begins. Times are kept for the machine, the
+versions of niso and torch, and the networks' shape, in the user's cache or in the folder that NISO_SPEED_CACHE names.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ HOPELESS = 4.0
 """Times of the fastest first step, which is not warm yet, from which a way is given up."""
 GAIN = 1.1
 """How much faster than float32, eager, one thread another way must be."""
+NO_MEMORY = "for which the GPU has memory enough, as it has not for float32"
 COMPILING = {"cpu": 600.0, "cuda": 120.0}
 """Seconds that a run must take before compilation, which takes tens of them, is tried. A GPU gains most by it."""
 
@@ -86,18 +87,19 @@ def choose(
         before, seconds = set(found["seconds"]), found["seconds"]
         if not before:
             seconds |= trial.compare(ways)
-        eager = min(ways, key=lambda way: seconds[str(way)])
+        fitting = [way for way in ways if str(way) in seconds]
+        eager = min(fitting, key=lambda way: seconds[str(way)])
         fused = eager._replace(compile=True)
         if steps * seconds[str(eager)] >= COMPILING[device.type] and str(fused) not in seconds:
             found["compilation"], seconds[str(fused)] = trial.compiled(fused)
-    whole = {way: steps * seconds[str(way)] for way in ways}
+    whole = {way: steps * seconds[str(way)] for way in fitting}
     if seconds.get(str(fused)) is not None:
         whole[fused] = steps * seconds[str(fused)] + found["compilation"]
     best = min(whole, key=lambda way: whole[way] * (1 if way == plain else GAIN))
     if not best.compile:
         undo_compilation(objective, trial.graphs)
     new = set(seconds) != before
-    gain = f"{seconds[str(plain)] / seconds[str(best)]:.1f}× as fast as {plain}"
+    gain = f"{seconds[str(plain)] / seconds[str(best)]:.1f}× as fast as {plain}" if plain in fitting else NO_MEMORY
     when = f"measured in {time.monotonic() - began:.0f} s" if new else "as measured before"
     say(f"speed: {best}" + ("" if best == plain else f", {gain}") + f"; {when}; --speed exact leaves this out")
     facts = {**best._asdict(), "seconds_per_step": seconds, "compilation": found["compilation"], "measured": new}
@@ -123,7 +125,7 @@ class _Trial:
     def key(self, ways: Sequence[Way]) -> str:
         """Of all that times depend on."""
         known = environment(self.device)
-        machine = [known[name] for name in ("torch", "hardware", "cores")]
+        machine = [known[name] for name in ("niso", "torch", "hardware", "cores")]
         shapes = [[name, list(p.shape), str(p.dtype)] for name, p in self.objective.named_parameters()]
         batch = [[list(tensor.shape), str(tensor.dtype)] for tensor in self.batch]
         content = json.dumps([machine, shapes, batch, [str(way) for way in ways]])
@@ -133,13 +135,24 @@ class _Trial:
         """Seconds of a step of each; they take turns, so that a busy machine slows all alike.
 
         What is hopeless at first is not tried again, as bfloat16 on CPUs that do not have it; but the first way is,
-        whose first step pays for what all of them need.
+        whose first step pays for what all of them need. What a GPU has no memory for is left out.
+
+        Raises:
+            OutOfMemoryError: it has too little for all of them.
         """
-        seconds = {way: self.step(way) for way in ways}
-        hopeful = [way for way in ways if way == ways[0] or seconds[way] < HOPELESS * min(seconds.values())]
+        seconds, failures = dict[Way, float](), list[torch.OutOfMemoryError]()
+        for way in ways:
+            try:
+                seconds[way] = self.step(way)
+            except torch.OutOfMemoryError as failure:
+                failures.append(failure.with_traceback(None))  # whose frames hold memory
+        if not seconds:
+            raise failures[0]
+        first = next(iter(seconds))
+        hopeful = [way for way in seconds if way == first or seconds[way] < HOPELESS * min(seconds.values())]
         rounds = [{way: self.step(way) for way in hopeful} for _ in range(REPEATS)]
         seconds |= {way: min(one[way] for one in rounds) for way in hopeful}
-        return {str(way): seconds[way] for way in ways}
+        return {str(way): value for way, value in seconds.items()}
 
     def compiled(self, way: Way) -> tuple[float, float | None]:
         """Seconds of compilation and of a step; no step where there is no compiler."""

@@ -38,6 +38,22 @@ def test_a_wrong_gradient_is_found(share, error, seeded):
     assert all(p.grad is None for p in objective.parameters())
 
 
+@pytest.mark.parametrize(("share", "error"), [(1.4, ""), (0.2, "80% off")])
+def test_rounded_gradients_are_what_is_compared_with_where_exact_ones_need_too_much_memory(share, error, seeded):
+    objective, x = Objective(), torch.randn(8, 3)
+    objective.decoder._compiled_call_impl = objective.decoder._call_impl
+    shares = iter((1.0, share))
+
+    def step(exact):
+        objective(x).backward()
+        if exact:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        objective.decoder.weight.grad *= next(shares)
+
+    found = wrong_gradient(objective, step)
+    assert found.endswith(error) and bool(found) == bool(error)
+
+
 def test_graphs_are_compared_when_they_are_replayed(seeded):
     """Torch records a CUDA graph in the second step, and runs it from then on."""
     objective, x = Objective(), torch.randn(8, 3)

@@ -376,29 +376,6 @@ def test_training_goes_on_uncompiled_where_compiled_gradients_are_wrong(run, fab
     assert "pretrain: a gradient is 70% off: training goes on uncompiled" in capsys.readouterr().err
 
 
-def test_compiled_gradients_are_compared_with_rounded_ones_where_exact_ones_need_too_much_memory(run, monkeypatch):
-    class Large(Regression):
-        def forward(self, batch, progress):
-            if not torch.is_autocast_enabled("cpu"):
-                raise torch.OutOfMemoryError("CUDA out of memory")
-            return super().forward(batch, progress)
-
-    compared = []
-    monkeypatch.setattr(nn.Module, "compile", lambda module: setattr(module, "_compiled_call_impl", None))
-
-    def compare(objective, step, graphs):
-        for exact in (True, False):
-            step(exact)
-            compared.append(objective.layer.weight.grad.clone())
-            objective.zero_grad()
-        return ""
-
-    monkeypatch.setattr("niso.training.loop.wrong_gradient", compare)
-    hardware = {"precision": "bf16-mixed", "compile": True}
-    call(Large(), run, make_fabric(Hardware(accelerator="cpu", precision="bf16-mixed")), **hardware)
-    assert torch.equal(*compared)
-
-
 def test_several_processes_compile_no_graph_in_pieces(run, monkeypatch):
     monkeypatch.setattr("torch._dynamo.config.optimize_ddp", True)
     monkeypatch.setattr(nn.Module, "compile", lambda module: None)

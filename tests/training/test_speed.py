@@ -103,6 +103,26 @@ def test_compilation_must_pay(seconds, monkeypatch):
     assert chosen(700)[0] == Way("bf16-mixed")  # 350 s against 375 s, as is known now
 
 
+def test_what_a_gpu_has_no_memory_for_is_left_out(seconds, monkeypatch, capsys):
+    step, short = speed._Trial.step, ["32-true"]
+
+    def short_of_memory(self, way):
+        if way.precision in short:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return step(self, way)
+
+    monkeypatch.setattr(speed._Trial, "step", short_of_memory)
+    way, facts = chosen(1000)
+    assert way == Way("bf16-mixed")
+    assert facts["seconds_per_step"] == {str(Way("bf16-mixed")): 0.5, str(Way("bf16-mixed", threads=2)): 0.6}
+    said = "bf16-mixed, eager, for which the GPU has memory enough, as it has not for float32; "
+    assert said in capsys.readouterr().err
+    assert chosen(1000)[0] == Way("bf16-mixed")  # as measured before
+    short.append("bf16-mixed")
+    with pytest.raises(torch.OutOfMemoryError):
+        chosen(1000, accumulation=2)
+
+
 def test_without_a_compiler(monkeypatch, capsys):
     objective = Objective()
     monkeypatch.setitem(speed.COMPILING, "cpu", 0.0)
