@@ -49,7 +49,7 @@ class EigenspaceHead(nn.Module):
     """Class scores of coefficients (batch, rank, channels): the same for a and τ a where τ in O(rank) commutes with Λ.
 
     The inner products aᵀ W a of the channels, with diagonal W of soft eigenspaces, each minus its mean and divided by
-    its deviation over the training data, then a perceptron. Nothing is learned before the standardisation: invariants
+    its deviation in training, then a perceptron. Nothing is learned before the standardisation: invariants
     of pairs may differ by a thousandth of themselves from digit to digit, and what mixes them would not see it.
 
     Args:
@@ -71,7 +71,7 @@ class EigenspaceHead(nn.Module):
         self.config = config = config or EigenspaceHeadConfig()
         self.register_buffer("shares", soft_eigenspaces(eigenvalues.detach(), config.eigenspaces))
         count = len(self.shares) * inputs * (inputs + 1) // 2
-        self.standardise = Standardise(count, eps=1e-12, momentum=None)
+        self.standardise = Standardise(count, eps=1e-12)
         self.scores = MLP(count, classes, MLPConfig(config.layers, config.hidden))
 
     @in_own_precision

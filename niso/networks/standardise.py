@@ -12,16 +12,16 @@ from niso.random import local_part
 class Standardise(nn.BatchNorm1d):
     """Features less their mean, divided by their standard deviation; without weights.
 
-    While training they are those of the batch, with several processes of the global one; afterwards the running ones.
+    While training they are those of the batch, with several processes of the global one; afterwards the running ones,
+    which forget early batches: features can move while a head is trained on them.
 
     Args:
         count: features.
         eps: added to the variance.
-        momentum: of the running mean and variance; None for their mean over all batches.
     """
 
-    def __init__(self, count: int, eps: float = 1e-5, momentum: float | None = 0.1) -> None:
-        super().__init__(count, eps=eps, momentum=momentum, affine=False)
+    def __init__(self, count: int, eps: float = 1e-5) -> None:
+        super().__init__(count, eps=eps, affine=False)
 
     def forward(self, x: Float[Tensor, "batch count"]) -> Float[Tensor, "batch count"]:
         if not self.training:

@@ -123,12 +123,13 @@ class _Trial:
             self.batch = tuple(tensor.chunk(parts)[0] for tensor in sampler(0))
 
     def key(self, ways: Sequence[Way]) -> str:
-        """Of all that times depend on."""
+        """Of all that times depend on: the machine, versions, networks, what of a loss is computed, and the batch."""
         known = environment(self.device)
         machine = [known[name] for name in ("niso", "torch", "hardware", "cores")]
         shapes = [[name, list(p.shape), str(p.dtype)] for name, p in self.objective.named_parameters()]
+        modules = [[type(module).__qualname__, _numbers(module)] for module in self.objective.modules()]
         batch = [[list(tensor.shape), str(tensor.dtype)] for tensor in self.batch]
-        content = json.dumps([machine, shapes, batch, [str(way) for way in ways]])
+        content = json.dumps([machine, self.graphs, shapes, modules, batch, [str(way) for way in ways]])
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
     def compare(self, ways: Sequence[Way]) -> dict[str, float]:
@@ -204,6 +205,11 @@ class _Trial:
     def wait(self) -> None:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
+
+
+def _numbers(module: nn.Module) -> dict[str, int | float | str]:
+    """Plain settings of a module, such as weights of a loss, by name."""
+    return {name: v for name, v in vars(module).items() if isinstance(v, int | float | str) and name != "training"}
 
 
 @contextmanager

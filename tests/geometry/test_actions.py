@@ -276,6 +276,11 @@ def test_the_inverse_of_an_affine_map_is_one(generator):
     torch.testing.assert_close(maps.inverse(t), torch.linalg.inv(t))
 
 
+def test_affine_maps_have_no_test_distribution_of_homographies():
+    with pytest.raises(ValueError, match="affine maps have none"):
+        make("affine", walk=True)
+
+
 def test_powers_of_what_cannot_be_composed_are_refused():
     elastic = ACTIONS.find("elastic")()
     t = elastic.sample(2)

@@ -24,6 +24,16 @@ def test_two_halves_are_standardised_as_the_whole(monkeypatch, generator):
     torch.testing.assert_close(first.eval()(whole[:3]), one.eval()(whole[:3]))
 
 
+def test_early_batches_are_forgotten(generator):
+    """Features move while a head and the networks below it are trained together."""
+    standardise = Standardise(5)
+    for step in range(200):
+        batch = (1 + step) * (3 + torch.randn(64, 5, generator=generator))
+        standardise(batch)
+    later = standardise.eval()(batch)
+    assert later.mean(0).abs().max() < 0.5 and (later.std(0) - 1).abs().max() < 0.3
+
+
 @pytest.mark.parametrize(
     ("steps", "message"), [({"batch_size": 1}, "larger one"), ({"accumulation": 4}, "accumulate none")]
 )

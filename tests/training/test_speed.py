@@ -72,6 +72,10 @@ def test_the_fastest_way_is_taken_and_remembered(seconds, capsys, folder):
     next(folder.glob("*.json")).write_text("{")
     assert chosen(1000)[1]["measured"]
     assert chosen(1000, accumulation=2)[1]["measured"]  # another shape
+    assert not chosen(1000)[1]["measured"]
+    weighted = Objective()
+    weighted.contrastive = 0.1  # may cost time
+    assert chosen(1000, weighted)[1]["measured"]
 
 
 def test_what_is_hopeless_is_tried_once(seconds):

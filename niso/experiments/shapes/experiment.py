@@ -345,7 +345,7 @@ def train_features_only(method: Method, examples: Float[Tensor, "batch channels 
 
     Weight decay would change these, and several processes would wait for their gradients.
     """
-    parameters = list(method.model.parameters())
+    parameters = [parameter for parameter in method.model.parameters() if parameter.requires_grad]
     gradients = torch.autograd.grad(method.head_features(examples).sum(), parameters, allow_unused=True)
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.requires_grad_(gradient is not None)

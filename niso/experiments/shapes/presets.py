@@ -67,6 +67,8 @@ class ShapesConfig(ClassifierConfig):
             )
         check_choice("labelled", self.labelled, Labelled)
         check_choice("tuning", self.tuning, Tuning)
+        if self.tuning == "labels-and-pairs" and self.classifier != "vector-neurons":
+            raise ValueError(f"classifier {self.classifier} keeps the eigenvalues that labels-and-pairs trains on")
 
 
 PAPER = ShapesConfig(

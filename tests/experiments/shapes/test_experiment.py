@@ -24,6 +24,7 @@ from niso.experiments.shapes.split import last_of_each_class
 from niso.experiments.shapes.vertices import VERTEX_METRICS
 from niso.geometry.domains.equirectangular import Layout
 from niso.geometry.mobius import MobiusTransformations
+from niso.methods.config import FieldConfig
 from niso.methods.evaluation import LATENT_METRICS, MASK_METRICS
 from niso.networks import ConvConfig
 from niso.random import EVALUATION_SEED
@@ -155,6 +156,15 @@ def test_what_is_trained_on_with_the_head_is_chosen(folder, train_phases, method
     keys = experiment.evaluate().metrics.keys()
     tuned = {key for key in keys if "_tuned" in key}
     assert len(tuned) == (4 if tuning == "labels-and-pairs" and method != "autoencoder" else 0)
+
+
+def test_what_was_frozen_before_stays_so_in_a_head_s_training(folder, train_phases):
+    """Functions of a field that are all that its rank has room for."""
+    field = FieldConfig("coordinates", layers=0)  # three, and a constant
+    experiment = make(folder, spectrum="field", eigenfunctions="rotation", field=field, rank=4)
+    frozen = {name for name, p in experiment.method.model.named_parameters() if not p.requires_grad}
+    before, after = train_phases(experiment)
+    assert frozen and all(torch.equal(before[name], after[name]) for name in frozen)
 
 
 def test_metrics_of_the_tuned_encoder_are_apart_from_those_before(folder):
@@ -535,6 +545,7 @@ def test_the_papers_networks_have_the_papers_sizes():
         ({"evaluation_pairs": 0}, "evaluation_pairs must be at least 2"),
         ({"multiplicity": -0.1}, "multiplicity must not be negative"),
         ({"relative_equivariance": -0.1}, "relative_equivariance must not be negative"),
+        ({"tuning": "labels-and-pairs", "classifier": "spectral"}, "keeps the eigenvalues that labels-and-pairs"),
     ],
 )
 def test_bad_configurations_are_named(bad, message):
