@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from niso.data.pairs.scaling import is_far
 from niso.errors import InputError, NisoError
 from niso.files import write_atomically
 from niso.fitted import Fitted
@@ -82,12 +83,18 @@ def export(fitted: Fitted, folder: Path, form: Format) -> list[Path]:
     need. Programs in ONNX are compared with torch where onnxruntime is installed.
 
     Raises:
-        InputError: a package that ONNX needs is missing, or a part of the model cannot be exported.
+        InputError: a package that ONNX needs is missing, a part of the model cannot be exported, or single precision
+            does not hold its observations.
         NisoError: an ONNX program computes something else than torch.
     """
     if form == "onnx":
         _check_onnx()
     dtype = next((p.dtype for p in fitted.method.model.parameters()), torch.float32)
+    if dtype != torch.float64 and is_far(fitted.scaling):
+        raise InputError(
+            "values lie so far from 0, beside how much they vary, that the programs' single precision does not hold "
+            "them: train on values less their mean"
+        )
     generator = torch.Generator().manual_seed(0)
     offset, scale = (sum(part) / len(part) for part in fitted.scaling)
     x = torch.randn((2, 2, *fitted.shape), generator=generator).to(dtype) * scale + offset

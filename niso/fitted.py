@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,7 +39,7 @@ PIXELS = (0.0, 255.0)
 
 
 _UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
-"""Types that torch can store but not compute with."""
+"""Types that torch can store but not compute with; so are floats of 8 bits."""
 
 
 class Head(NamedTuple):
@@ -127,9 +128,11 @@ class Fitted:
         """
         return self._like(x, self._encoded(x))
 
-    @torch.no_grad()
     def decode(self, a: Array) -> Any:
         """Observations (n, …) of coefficients (n, k, d), in the units of those trained on.
+
+        They are single precision, or double where that would not hold how they vary: days, for example, that lie far
+        from 0.
 
         Raises:
             TypeError: values that are no real numbers.
@@ -143,18 +146,15 @@ class Fitted:
             expected = f"(n, {rank}, {'any' if self._any_channels else channels})"
             raise ValueError(f"coefficients must be {expected}, as encode gives them, not {tuple(a.shape)}")
         _check_finite("coefficients", coefficients)
-        parts = (self.method.decode(part) for part in coefficients.split(BATCH))
-        return self._like(a, self._observed(torch.cat(list(parts))))
+        return self._like(a, self._decoded(coefficients))
 
     def map(self, x: Array, tx: Array) -> Any:
         """Maps τ (n, k, k) from observations to transformed ones: τ a ≈ b.
 
         Raises:
-            TypeError: the method has no maps.
-            ValueError: observations of another shape, or another number of the one than of the other.
+            TypeError: the method has no maps, or as in `encode`.
+            ValueError: as in `encode`, or another number of the one than of the other.
         """
-        if len(x) != len(tx):
-            raise ValueError(f"give as many transformed observations as observations, not {len(tx)} and {len(x)}")
         return self._like(x, self._solved(self._encoded(x), self._encoded(tx)))
 
     def solve(self, a: Array, b: Array) -> Any:
@@ -165,8 +165,6 @@ class Fitted:
             ValueError: coefficients of another rank, another number of the one than of the other, or NaN or infinite
                 values.
         """
-        if len(a) != len(b):
-            raise ValueError(f"give as many transformed observations as observations, not {len(b)} and {len(a)}")
         both, (rank, _) = (self._tensor(a), self._tensor(b)), self._latent_shape
         for coefficients in both:
             if coefficients.ndim < 2 or coefficients.shape[-2] != rank:
@@ -185,15 +183,12 @@ class Fitted:
         Raises:
             TypeError, ValueError: as in `encode`, or maps of another shape, or NaN or infinite.
         """
-        with torch.no_grad():
-            a, maps = self._encoded(other), self._tensor(tau)
-            if maps.ndim != 3 or len(maps) not in (1, len(a)) or maps.shape[1:] != (a.shape[1], a.shape[1]):
-                expected = f"({len(a)} or 1, {a.shape[1]}, {a.shape[1]})"
-                raise ValueError(f"maps must be {expected}, not {tuple(maps.shape)}")
-            _check_finite("maps", maps)
-            moved = maps.to(a.dtype) @ a
-            parts = [self.method.decode(part) for part in moved.split(BATCH)]
-        observed = self._observed(torch.cat(parts))
+        a, maps = self._encoded(other), self._tensor(tau)
+        if maps.ndim != 3 or len(maps) not in (1, len(a)) or maps.shape[1:] != (a.shape[1], a.shape[1]):
+            expected = f"({len(a)} or 1, {a.shape[1]}, {a.shape[1]})"
+            raise ValueError(f"maps must be {expected}, not {tuple(maps.shape)}")
+        _check_finite("maps", maps)
+        observed = self._decoded(maps.to(a.dtype) @ a)
         if other.ndim < observed.ndim:  # as given, without the axis of a single channel
             observed = observed.squeeze(1 if self._channels_first else -1)
         return self._like(other, observed)
@@ -236,7 +231,7 @@ class Fitted:
         """Arrays by name: `coefficients`, `invariants` where the method's maps are isometries, `eigenvalues`, `names`,
         `label`. The range of the values is that which `read` has checked."""
         chunks = (observed.values[i : i + BATCH] for i in range(0, len(observed.values), BATCH))
-        with torch.no_grad():
+        with self._evaluation():
             parts = [self.method.encode(self._in_units(self._shaped(self._tensor(chunk)))) for chunk in chunks]
         arrays = {"coefficients": torch.cat([part.cpu() for part in parts]).numpy()}
         if self.method.isometric:
@@ -313,17 +308,38 @@ class Fitted:
     def _latent_shape(self) -> tuple[int, int]:
         """Rank and channels of the coefficients of an observation."""
         device = next(self.method.model.parameters()).device
-        with torch.no_grad():
+        with self._evaluation():
             _, rank, channels = self.method.encode(torch.zeros(1, *self.shape, device=device)).shape
         return rank, channels
 
-    @torch.no_grad()
-    def _encoded(self, x: Array) -> Tensor:
-        return torch.cat([self.method.encode(part) for part in self.scaled(x).split(BATCH)])
+    @contextmanager
+    def _evaluation(self) -> Iterator[None]:
+        """Without gradients and in evaluation mode, which whoever trains on networks of their own has left."""
+        training = [module for module in self.method.model.modules() if module.training]
+        for module in training:
+            module.training = False
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            for module in training:
+                module.training = True
 
-    @torch.no_grad()
+    def _encoded(self, x: Array) -> Tensor:
+        with self._evaluation():
+            return torch.cat([self.method.encode(part) for part in self.scaled(x).split(BATCH)])
+
+    def _decoded(self, a: Tensor) -> Tensor:
+        """Observations, in their units."""
+        with self._evaluation():
+            decoded = torch.cat([self.method.decode(part) for part in a.split(BATCH)])
+            return self._by_channel(lambda part: unscaled(part, self.scaling), decoded)
+
     def _solved(self, a: Tensor, b: Tensor) -> Tensor:
-        return torch.cat([self.method.solve(*both) for both in zip(a.split(BATCH), b.split(BATCH), strict=True)])
+        if len(a) != len(b):
+            raise ValueError(f"give as many transformed observations as observations, not {len(b)} and {len(a)}")
+        with self._evaluation():
+            return torch.cat([self.method.solve(*both) for both in zip(a.split(BATCH), b.split(BATCH), strict=True)])
 
     def scaled(self, x: Array) -> Tensor:
         """Observations as the networks take them: of order one, with an axis of channels, on the model's device.
@@ -378,9 +394,6 @@ class Fitted:
                 "bring them to the same units"
             )
 
-    def _observed(self, x: Tensor) -> Tensor:
-        return self._by_channel(lambda part: unscaled(part, self.scaling), x)
-
     def _by_channel(self, change: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         """Apply what takes channels last, where there is a number for each."""
         if self._channels_first and len(self.scaling.offset) > 1:
@@ -396,6 +409,8 @@ class Fitted:
         check_dense(tensor)
         if tensor.dtype in _UNSIGNED:
             tensor = as_tensor(tensor.cpu().numpy())
+        if tensor.is_floating_point() and tensor.dtype.itemsize == 1:
+            tensor = tensor.float()
         return tensor.to(next(self.method.model.parameters()).device)
 
     @staticmethod

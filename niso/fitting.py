@@ -74,8 +74,8 @@ def fit(
         transform: instead of `tx`, what niso applies to x: shift, rotation, affine, homography, colour or elastic of
             images, shift or warp of signals.
         method: see `niso.methods.METHODS`; by default niso-group where transformations are shared, and niso.
-        encoder, decoder: your own modules, trained in place from what they are; latents (batch, points, channels) or
-            (batch, channels, height, width).
+        encoder, decoder: your own modules, trained in place from what they are, and then in evaluation mode; latents
+            (batch, points, channels) or (batch, channels, height, width).
         preset: quick, standard or large.
         steps: instead of the preset's.
         device: "cpu" or "cuda"; a GPU where there is one by default.
@@ -192,6 +192,8 @@ def _arrays(x: Any, tx: Array | None) -> dict[str, np.ndarray]:
         raise InputError(f"x must be an array, a tensor or a data set of pairs, not {type(x).__name__}")
     if tx is not None:
         return {"x": _numpy(x), "tx": _numpy(tx)}
+    if hasattr(x, "__array__"):  # a table of pandas, or an array of xarray or HDF5
+        return {"x": _numpy(x)}
     items = [x[index] for index in range(len(x))]
     if not items or not all(isinstance(item, tuple | list) and len(item) in (2, 3) for item in items):
         raise InputError(

@@ -15,6 +15,7 @@ from torch import nn
 import niso
 from niso.config import Hardware
 from niso.errors import InputError, Interrupted
+from niso.export import export
 from niso.fitting import _accelerator, _left_alone, _own
 from studies import fit as study
 
@@ -62,6 +63,61 @@ def test_decoding_keeps_the_precision_of_the_model(fitted):
     exact, rounded = model.decode(a), model.decode(a.astype(np.float32))
     assert a.dtype == exact.dtype == np.float64 and (exact != rounded).any()
     np.testing.assert_allclose(exact, rounded, atol=1e-4)
+
+
+def test_values_far_from_zero_come_back(fitted):
+    """Days since −4712 vary by hundredths of a day, which single precision does not hold beside the millions."""
+    x, tx = (2_460_000 + 0.01 * values.astype(np.float64) for values in shifted())
+    model = niso.fit(x, tx, **FEW)
+    near, back = fitted[0].decode(fitted[0].encode(fitted[1])), model.decode(model.encode(x))
+    assert (near.dtype, back.dtype) == (np.float32, np.float64)
+    np.testing.assert_allclose((back - 2_460_000) / 0.01, near, atol=1e-3)
+    assert model.transport(x, np.eye(4, dtype=np.float32)[None]).dtype == np.float64
+    with pytest.raises(InputError, match="train on values less their mean"):
+        export(model, Path("nowhere"), "pt2")
+
+
+class Moody(nn.Sequential):
+    """An encoder that is another one while it is trained."""
+
+    def __init__(self):
+        super().__init__(nn.Flatten(), nn.Linear(32, 64), nn.BatchNorm1d(64), nn.Dropout(0.5), nn.Unflatten(1, (16, 4)))
+
+
+def test_whoever_trains_on_gets_what_evaluation_gives():
+    x, tx = shifted()
+    encoder, decoder = Moody(), nn.Linear(4, 2)
+    model = niso.fit(x, tx, encoder=encoder, decoder=decoder, **FEW)
+    assert not encoder.training
+    a, tau = model.encode(x), model.map(x, tx)
+    encoder.train()
+    state = {name: value.clone() for name, value in encoder.state_dict().items()}
+    np.testing.assert_array_equal(model.encode(x), a)
+    np.testing.assert_array_equal(model.map(x, tx), tau)
+    torch.testing.assert_close(encoder.state_dict(), state, rtol=0, atol=0)
+    assert all(module.training for module in encoder.modules()) and not decoder.training
+
+
+class Labelled:
+    """What holds an array, as a table of pandas does: its items are columns."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, column):
+        raise KeyError(column)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.values, dtype)
+
+
+def test_a_table_of_observations_is_read():
+    x = shifted()[0][..., 0]
+    one, other = (niso.fit(given, transform="shift", **FEW) for given in (Labelled(x), x))
+    np.testing.assert_array_equal(one.encode(x), other.encode(x))
 
 
 def test_lists_of_tensors_are_read(fitted):
@@ -360,6 +416,10 @@ def test_other_observations_are_refused(fitted):
             model.encode(values)
     with pytest.raises(ValueError, match="as many transformed"):
         model.map(x, tx[1:])
+    with pytest.raises(TypeError, match="NoneType"):
+        model.map(x, None)
+    eighths = torch.from_numpy(x.round()).to(torch.float8_e5m2)
+    np.testing.assert_array_equal(model.encode(eighths).numpy(), model.encode(eighths.float().numpy()))
     with pytest.raises(TypeError, match="list"):
         model.encode(x.tolist())
     with pytest.raises(ValueError, match="at least one observation"):

@@ -36,6 +36,8 @@ _BRIGHT = 32
 """Pictures in bytes have values as large; masks, labels and counts in bytes have not, and are scaled by their own."""
 _NARROW = {"images": 0.02, "signals": 0.2, "points": 0.2}
 """Ranges of scaled values, but for a thousandth: where one is narrower, a few extreme values have made it so."""
+_LOST = 1e-3
+"""Share of their deviation by which values are rounded in float32, from which they are float64."""
 _LARGEST, _SMALLEST = float(np.finfo(np.float32).max), float(np.finfo(np.float32).tiny)
 """Scaled values are float32, and so is what predictions are scaled back by."""
 
@@ -123,8 +125,15 @@ def scaled(values: Tensor, scaling: Scaling) -> Tensor:
     return ((values - offset) / scale).float()
 
 
+def is_far(scaling: Scaling) -> bool:
+    """Whether values lie so far from 0, beside how much they vary, that float32 does not hold how: days since −4712."""
+    rounding = torch.finfo(torch.float32).eps
+    return any(abs(offset) * rounding > _LOST * scale for offset, scale in zip(*scaling, strict=True))
+
+
 def unscaled(values: Tensor, scaling: Scaling) -> Tensor:
-    """Inverse of `scaled`."""
+    """Inverse of `scaled`; in float64 where float32 would not hold it (`is_far`)."""
+    values = values.double() if is_far(scaling) else values
     offset, scale = _tensors(scaling, values.dtype, values.device)
     return values * scale + offset
 

@@ -70,10 +70,12 @@ def fingerprint(table: Table, parts: Parts) -> str:
 
 
 def content(table: Table) -> str:
-    """A word that changes where an observation does, or, of decoded pictures, where a file does."""
+    """A word that changes where an observation, a class, a point or a weight does; of decoded pictures, a file."""
     if table.files:
         return table.files
-    return digest(*(digest(_bytes(rows)).encode() for view in table.views.values() for rows in _blocks_of(view)))
+    views = (digest(_bytes(rows)).encode() for view in table.views.values() for rows in _blocks_of(view))
+    places = (_bytes(values) for values in (table.points, table.weights) if values is not None)
+    return digest(*views, *(name.encode() for name in table.classes), *places)
 
 
 def _blocks_of(view: np.ndarray) -> Iterator[np.ndarray]:
@@ -117,7 +119,8 @@ def _equal(table: Table) -> list[np.ndarray]:
 
 
 def _digests(values: np.ndarray) -> np.ndarray:
-    return np.array([hashlib.blake2b(_bytes(row), digest_size=8).digest() for row in values], "V8").view("<u8")
+    zero = np.zeros((), values.dtype)  # −0 + 0 is 0, which is equal, and so must their bytes be
+    return np.array([hashlib.blake2b(_bytes(row + zero), digest_size=8).digest() for row in values], "V8").view("<u8")
 
 
 def _joined(views: list[np.ndarray], group: np.ndarray | None = None) -> np.ndarray:

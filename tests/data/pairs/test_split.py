@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from niso.data.pairs.reading import Reading
-from niso.data.pairs.split import split
+from niso.data.pairs.split import content, split
 from niso.data.pairs.table import make_table
 from niso.random import EVALUATION_SEED
 
@@ -39,6 +39,27 @@ def test_each_part_has_two_observations_that_differ_where_there_are_enough():
     parts = split(make_table("DATA", {"x": x, "tx": -x}, Reading(kind="signals")), 0.1, 0.1)
     assert all(len(np.unique(x[part], axis=0)) >= 2 for part in parts[:3])
     assert not set(map(bytes, x[parts.train])) & set(map(bytes, x[parts.test]))
+
+
+def test_zeros_of_either_sign_are_equal():
+    x = np.zeros((80, 16), np.float32)
+    x[:, :8] = np.random.default_rng(0).normal(size=(40, 8)).repeat(2, 0)
+    x[1::2, 8:] *= -1
+    parts = split(make_table("DATA", {"x": x}, Reading(kind="signals")), 0.1, 0.1)
+    assert not {*map(tuple, x[parts.train])} & {*map(tuple, x[parts.test])}
+
+
+@pytest.mark.parametrize("change", ["label", "points", "weights", "x"])
+def test_what_evaluation_depends_on_is_the_content(change):
+    random = np.random.default_rng(0)
+    columns = {"x": random.normal(size=(12, 20, 2)), "label": np.array(["a", "b"] * 6)}
+    columns |= {"points": random.normal(size=(20, 3)), "weights": random.uniform(1, 2, 20)}
+    other = np.array(["b", "c"] * 6) if change == "label" else columns[change] ** 2
+    first, second, again = (
+        content(make_table("DATA", given, Reading(kind="points")))
+        for given in (columns, columns | {change: other}, columns)
+    )
+    assert first == again != second
 
 
 @pytest.mark.parametrize("seed", range(5))
