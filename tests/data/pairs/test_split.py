@@ -52,9 +52,9 @@ def test_zeros_of_either_sign_are_equal():
 @pytest.mark.parametrize("change", ["label", "points", "weights", "x"])
 def test_what_evaluation_depends_on_is_the_content(change):
     random = np.random.default_rng(0)
-    columns = {"x": random.normal(size=(12, 20, 2)), "label": np.array(["a", "b"] * 6)}
+    columns = {"x": random.normal(size=(30, 20, 2)), "label": np.array(["a", "b"] * 15)}
     columns |= {"points": random.normal(size=(20, 3)), "weights": random.uniform(1, 2, 20)}
-    other = np.array(["b", "c"] * 6) if change == "label" else columns[change] ** 2
+    other = np.array(["b", "c"] * 15) if change == "label" else columns[change] ** 2
     first, second, again = (
         content(make_table("DATA", given, Reading(kind="points")))
         for given in (columns, columns | {change: other}, columns)
