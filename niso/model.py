@@ -337,8 +337,9 @@ class IsometryObjective(nn.Module):
         group, leave_one_out: the group regime, see `NeuralIsometry.forward`.
         contrastive, vicreg: weights of `niso.losses.contrastive` and `niso.losses.vicreg` between ψ and Tψ; 0, as in
             the paper, turns them off.
-        eigenvalue_noise: see `NeuralIsometry.forward`; it decays as β does, since by then eigenfunctions are unmixed
-            and what is left is to make them exact.
+        eigenvalue_noise: see `NeuralIsometry.forward`; of the first step.
+        eigenvalue_noise_decay: factor that this noise reaches at the end, geometrically over all of the training: what
+            strong noise has unmixed, weak noise makes exact. By default it decays as β does.
 
     Raises:
         TypeError: a model that is not a `NeuralIsometry`.
@@ -355,6 +356,7 @@ class IsometryObjective(nn.Module):
         contrastive: float = 0.0,
         vicreg: float = 0.0,
         eigenvalue_noise: float = 0.0,
+        eigenvalue_noise_decay: float | None = None,
     ) -> None:
         super().__init__()
         check_instance("model", model, NeuralIsometry, "niso.NeuralIsometry")
@@ -367,17 +369,21 @@ class IsometryObjective(nn.Module):
         self.contrastive = contrastive
         self.vicreg = vicreg
         self.eigenvalue_noise = eigenvalue_noise
+        self.eigenvalue_noise_decay = eigenvalue_noise_decay
 
     def multiplicity_at(self, progress: Scalar) -> Scalar:
         """β after the share `progress` of training, in [0, 1]."""
-        return self._decayed(self.multiplicity, progress)
+        return losses.decayed(self.multiplicity, self.multiplicity_decay, progress)
 
-    def _decayed(self, value: float, progress: Scalar) -> Scalar:
-        return losses.decayed(value, self.multiplicity_decay, progress)
+    def noise_at(self, progress: Scalar) -> Scalar:
+        """Standard deviation of the noise on eigenvalues, likewise."""
+        if self.eigenvalue_noise_decay is None:
+            return losses.decayed(self.eigenvalue_noise, self.multiplicity_decay, progress)
+        return losses.decayed(self.eigenvalue_noise, self.eigenvalue_noise_decay, progress, share=1.0)
 
     def forward(self, batch: tuple[Tensor, ...], progress: Scalar) -> dict[str, Float[Tensor, ""]]:
         """Loss terms of a pair (ψ, Tψ) or triplet (ψ, Tψ, T²ψ) of batches; "loss" is their weighted sum."""
-        noise = self._decayed(self.eigenvalue_noise, progress)
+        noise = self.noise_at(progress)
         out = self.model(*batch, group=self.group, leave_one_out=self.leave_one_out, eigenvalue_noise=noise)
         loss, terms = out.loss(self.equivariance, self.multiplicity_at(progress)), out.losses
         if self.contrastive:

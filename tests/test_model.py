@@ -181,7 +181,8 @@ def test_noise_on_eigenvalues_unmixes_what_equal_ones_hide(dtype):
     assert abs(slope(1.0)) < small  # noise is for training
 
 
-def test_noise_on_eigenvalues_decays_as_the_multiplicity(monkeypatch):
+@pytest.mark.parametrize("decay", [None, 1e-4])
+def test_noise_on_eigenvalues_decays_as_the_multiplicity_or_all_along(monkeypatch, decay):
     seen, model = [], make()
     forward = model.forward
 
@@ -190,11 +191,13 @@ def test_noise_on_eigenvalues_decays_as_the_multiplicity(monkeypatch):
         return forward(*views, eigenvalue_noise=eigenvalue_noise, **options)
 
     monkeypatch.setattr(model, "forward", spied)
-    objective = IsometryObjective(model, 1.0, 4.0, multiplicity_decay=0.01, eigenvalue_noise=2.0)
+    noise = {"eigenvalue_noise": 2.0, "eigenvalue_noise_decay": decay}
+    objective = IsometryObjective(model, 1.0, 4.0, multiplicity_decay=0.01, **noise)
     for progress in (0.0, 0.5, 0.8, 1.0):
         for share in (progress, torch.tensor(progress)):  # as a whole step that is compiled gets it
             objective(views(2), share)
-            assert float(seen[-1]) == pytest.approx(objective.multiplicity_at(progress) / 2)
+            expected = objective.multiplicity_at(progress) / 2 if decay is None else 2 * decay**progress
+            assert float(seen[-1]) == pytest.approx(expected)
 
 
 def test_identity_networks_at_full_rank_make_the_losses_equivalent():

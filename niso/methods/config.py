@@ -70,7 +70,9 @@ class IsometryConfig(Strict):
     multiplicity_decay: float = 1.0
     """Factor that β reaches at the end, geometrically over the last 30 % of the steps."""
     eigenvalue_noise: float = 0.0
-    """Standard deviation of noise on the eigenvalues wherever training solves for a map. It decays as β does."""
+    """Standard deviation of noise on the eigenvalues wherever training solves for a map, at first."""
+    eigenvalue_noise_decay: float | None = None
+    """Factor that it reaches at the end, geometrically over all steps; None decays it as β."""
     spectral_dropout: float = 0.0
     """Probability of spectral dropout."""
     special: bool = False
@@ -86,7 +88,7 @@ class IsometryConfig(Strict):
 
     def __post_init__(self) -> None:
         require(self, "equivariance", "multiplicity", "eigenvalue_noise", "damping")
-        require(self, "multiplicity_decay", "spectral_dropout", most=1.0)
+        require(self, "multiplicity_decay", "eigenvalue_noise_decay", "spectral_dropout", most=1.0)
         if self.rank is not None and self.rank < 1:
             raise ValueError(f"rank must be at least 1, got {self.rank}")
         if self.evaluation_pairs < 2:
@@ -99,6 +101,10 @@ class IsometryConfig(Strict):
         unread = {"coordinates": ("frequencies", "scale"), "fourier": (), "periodic": ("scale",)}[self.field.features]
         texts = {f"field.{name}": f"--field.features are {self.field.features}" for name in unread}
         return texts if self.field.layers else texts | {"field.gain": "--field.layers is 0"}
+
+    def noise_unread(self) -> dict[str, str]:
+        """What is not read without noise, and why."""
+        return {} if self.eigenvalue_noise else {"eigenvalue_noise_decay": "--eigenvalue-noise is 0"}
 
     def weights_unread(self) -> dict[str, str]:
         """Settings of the equivariance loss that are not read, and why."""

@@ -27,7 +27,7 @@ class Isometry(Method):
         *("rank", "spectrum", "field", "eigenvalues", "eigenfunctions", "special", "damping", "spectral_dropout"),
         *("classifier", "spectral_head", "eigenspace_head"),
         *("equivariance", "relative_equivariance", "multiplicity", "multiplicity_decay"),
-        *("whitened", "eigenvalue_noise"),
+        *("whitened", "eigenvalue_noise", "eigenvalue_noise_decay"),
         *(f"{phase}.{name}" for phase in ("training", "head") for name in SPECTRAL),
     }
     admitted: Mask = "soft"
@@ -36,7 +36,7 @@ class Isometry(Method):
     @classmethod
     def unread(cls, config: Any) -> dict[str, str]:
         weights: dict[str, str] = config.weights_unread()
-        return weights | config.spectrum_unread()
+        return weights | config.noise_unread() | config.spectrum_unread()
 
     def build(self, networks: Networks) -> NeuralIsometry:
         config = self.config
@@ -66,6 +66,7 @@ class Isometry(Method):
             contrastive=self.contrastive,
             vicreg=self.vicreg,
             eigenvalue_noise=self.eigenvalue_noise,
+            eigenvalue_noise_decay=config.eigenvalue_noise_decay,
         )
 
     @property
@@ -190,7 +191,7 @@ class NoEquivariance(Isometry):
 class NoMultiplicity(Isometry):
     """The paper's ablation without the multiplicity loss: β = 0."""
 
-    reads = Isometry.reads - {"multiplicity", "multiplicity_decay", "eigenvalue_noise"}
+    reads = Isometry.reads - {"multiplicity", "multiplicity_decay", "eigenvalue_noise", "eigenvalue_noise_decay"}
 
     @property
     def multiplicity(self) -> float:

@@ -359,6 +359,7 @@ def test_the_model_has_the_settings_of_the_configuration():
         ({"multiplicity": float("nan")}, "multiplicity must not be negative"),
         ({"multiplicity_decay": 1.5}, "multiplicity_decay must be at most 1"),
         ({"eigenvalue_noise": -0.1}, "eigenvalue_noise must not be negative"),
+        ({"eigenvalue_noise_decay": 1.5}, "eigenvalue_noise_decay must be at most 1"),
         ({"spectral_dropout": 1.5}, "spectral_dropout must be at most 1"),
         ({"relative_equivariance": -0.1}, "relative_equivariance must not be negative"),
         ({"contrastive": -0.1}, "contrastive must not be negative"),

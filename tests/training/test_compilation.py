@@ -169,7 +169,7 @@ from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 
 conv = ConvConfig((8, 8), 1, (8, 8), blocks=1, latent_channels=8, stem_channels=8)
 model = niso.NeuralIsometry(ConvEncoder(conv), ConvDecoder(conv), niso.LearnedSpectrum(conv.points, 6))
-objective = IsometryObjective(model, 0.5, 0.1, multiplicity_decay=0.1, eigenvalue_noise=0.3)
+objective = IsometryObjective(model, 0.5, 0.1, multiplicity_decay=0.1, eigenvalue_noise=0.3, eigenvalue_noise_decay=0.1)
 pair, backend = tuple(torch.rand(2, 3, 1, 8, 8)), CompileCounter()
 objective.compile(backend=backend, fullgraph=True)
 for progress in torch.tensor((0.0, 0.5, 0.8, 1.0)):

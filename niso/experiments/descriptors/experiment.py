@@ -115,9 +115,10 @@ class Descriptors(Experiment):
         unread = {
             "evaluation_pairs": "every held-out surface makes one pair, see --test-shapes",
             "spectral_dropout": "no coefficients are dropped here",
-            "eigenvalue_noise": "maps are solved with the eigenvalues as they are",
             "whitened": "all eigenfunctions count by their coefficients here",
         }
+        noise = ("eigenvalue_noise", "eigenvalue_noise_decay")
+        unread |= dict.fromkeys(noise, "maps are solved with the eigenvalues as they are")
         if data_dir is not None:
             unread |= dict.fromkeys(("surfaces", "vertices"), "--data-dir replaces the surfaces that niso makes")
         return super().unread(config, method, data_dir) | unread

@@ -92,7 +92,8 @@ FIELD = replace(
     norm="l1",
     equivariance=2.0,
     multiplicity=0.3,
-    eigenvalue_noise=0.3,
+    eigenvalue_noise=0.6,
+    eigenvalue_noise_decay=1e-4,
     spectrum="field",
     field=FieldConfig("periodic", frequencies=24, layers=0),
     training=replace(
@@ -112,6 +113,8 @@ FIELD_16 = replace(
     bandwidth=8,
     whitened=True,
     multiplicity=0.6,
+    eigenvalue_noise=0.3,
+    eigenvalue_noise_decay=None,
     field=FieldConfig("periodic", frequencies=112, layers=0),
     training=replace(
         FIELD.training,
