@@ -22,6 +22,7 @@ PUBLISHED = "--eigenvalues sorted --eigenfunctions polar --norm l1 --multiplicit
 PLAIN_ADAM = "--learning-rate 7e-3 --weight-decay 1e-4 --eigenfunction-beta2 0.999 --eigenfunction-eps 1e-8"
 ONE_RATE = "--eigenvalue-learning-rate None --mass-learning-rate None --eigenvalues-frozen 0"
 ABSOLUTE = "--relative-equivariance None"
+LATE = "--eigenvalue-noise-decay None"
 COMMON = {
     "torus": "--steps 8000 --warmup-steps 800 --learning-rate 0.02",
     "torus-field": "--preset field",
@@ -44,6 +45,11 @@ VARIANTS = {
     },
     "torus-field": {
         "no-noise": "--eigenvalue-noise 0",
+        "noise-0.3": "--eigenvalue-noise 0.3",
+        "noise-decay-0.001": "--eigenvalue-noise-decay 1e-3",
+        "late-decay-noise-0.3": f"--eigenvalue-noise 0.3 {LATE}",
+        "late-decay-noise-0.6": LATE,
+        "late-decay-noise-0.3-equivariance-4": f"--eigenvalue-noise 0.3 --equivariance 4 {LATE}",
         "reconstruction-alone": "--equivariance 0",
         "mean-square-no-noise": "--norm l2 --multiplicity 0.04 --equivariance 0 --eigenvalue-noise 0 "
         "--steps 6000 --warmup-steps 600",
