@@ -56,7 +56,7 @@ class Phase:
     Attributes:
         name: its own among the phases of an experiment, of which checkpoint and log speak.
         objective: (batch, progress from 0 to 1) → scalar tensors by name. "loss" is what is minimised; the others are
-            shown.
+            shown. The progress is a tensor where whole steps are compiled, and else a number.
         sampler: the batch of a step: this process's part.
     """
 
