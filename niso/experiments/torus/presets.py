@@ -124,8 +124,8 @@ FIELD_16 = replace(
 )
 """The same on 16×16, k = 225, with an equivariance loss in which all eigenfunctions count alike.
 
-`niso run torus --preset field-16`: a quarter of an hour of one core, beside other runs. Expected: eigenspace_energy
-above 0.995, its worst above 0.75. Records: results/torus/torus-field-16-niso-*.json."""
+`niso run torus --preset field-16`: ten minutes of one core, beside other runs. Expected: eigenspace_energy above
+0.998, its worst above 0.9. Records: results/torus/torus-field-16-niso-*.json."""
 
 PRESETS = {
     "quick": QUICK,
