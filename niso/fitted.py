@@ -30,6 +30,7 @@ from niso.hub.card import CARD, card
 from niso.methods.method import Method
 from niso.networks.vector_neurons import inner_products
 from niso.spectrum import Spectrum
+from niso.training.mode import in_mode
 
 Array = np.ndarray | Tensor
 OUTSIDE = 0.5
@@ -315,15 +316,8 @@ class Fitted:
     @contextmanager
     def _evaluation(self) -> Iterator[None]:
         """Without gradients and in evaluation mode, which whoever trains on networks of their own has left."""
-        training = [module for module in self.method.model.modules() if module.training]
-        for module in training:
-            module.training = False
-        try:
-            with torch.no_grad():
-                yield
-        finally:
-            for module in training:
-                module.training = True
+        with torch.no_grad(), in_mode(self.method.model, False):
+            yield
 
     def _encoded(self, x: Array) -> Tensor:
         with self._evaluation():

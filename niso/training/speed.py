@@ -33,6 +33,7 @@ from niso.training.compilation import (
     wrong_gradient,
 )
 from niso.training.environment import environment
+from niso.training.mode import in_mode
 from niso.training.progress import say
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ HOPELESS = 4.0
 """Times of the fastest first step, which is not warm yet, from which a way is given up."""
 GAIN = 1.1
 """How much faster than float32, eager, one thread another way must be."""
-NO_MEMORY = "for which the GPU has memory enough, as it has not for float32"
 COMPILING = {"cpu": 600.0, "cuda": 120.0}
 """Seconds that a run must take before compilation, which takes tens of them, is tried. A GPU gains most by it."""
 
@@ -99,7 +99,9 @@ def choose(
     if not best.compile:
         undo_compilation(objective, trial.graphs)
     new = set(seconds) != before
-    gain = f"{seconds[str(plain)] / seconds[str(best)]:.1f}× as fast as {plain}" if plain in fitting else NO_MEMORY
+    gain = "for which the GPU has memory enough, as it has not for float32"
+    if plain in fitting:
+        gain = f"{seconds[str(plain)] / seconds[str(best)]:.1f}× as fast as {plain}"
     when = f"measured in {time.monotonic() - began:.0f} s" if new else "as measured before"
     say(f"speed: {best}" + ("" if best == plain else f", {gain}") + f"; {when}; --speed exact leaves this out")
     facts = {**best._asdict(), "seconds_per_step": seconds, "compilation": found["compilation"], "measured": new}
@@ -187,20 +189,16 @@ class _Trial:
         """
         half = way.precision == "bf16-mixed" and not exact
         objective, kind, threads = self.objective, self.device.type, torch.get_num_threads()
-        training = {module: module.training for module in objective.modules()}
-        objective.train()
         torch.set_num_threads(way.threads)
         if way.compile and self.graphs:
             begin_step()
         try:
-            with torch.random.fork_rng([self.device] if kind == "cuda" else []):
+            with in_mode(objective, True), torch.random.fork_rng([self.device] if kind == "cuda" else []):
                 with torch.autocast(kind, torch.bfloat16, enabled=half):
                     loss: Tensor = objective(self.batch, 0.0)["loss"]
                 loss.backward()
         finally:
             torch.set_num_threads(threads)
-            for module, was in training.items():
-                module.training = was
 
     def wait(self) -> None:
         if self.device.type == "cuda":

@@ -91,10 +91,7 @@ def cut_after(train, phase):
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_precision_hardly_changes_what_comes_out(finished_once, experiment):
-    """After three steps metrics agree roughly: Adam's first steps have the signs of gradients, however small.
-
-    In half precision they are off by a quarter at some seeds.
-    """
+    """After three steps metrics agree roughly: Adam's first steps have the signs of gradients, however small."""
     exact, single, half = (
         Run.open(finished_once(experiment, precision=precision)).metrics
         for precision in ("64-true", "32-true", "bf16-mixed")
@@ -103,7 +100,7 @@ def test_precision_hardly_changes_what_comes_out(finished_once, experiment):
     errors = [key for key in exact if key.startswith(("equivariance_error", "reconstruction_error"))]
     for key in errors:
         assert single[key] == pytest.approx(exact[key], rel=0.1, abs=1e-3), key
-        assert half[key] == pytest.approx(exact[key], rel=0.5, abs=1e-2), key
+        assert half[key] == pytest.approx(exact[key], rel=0.2, abs=1e-2), key
 
 
 @pytest.fixture(scope="module", params=EXPERIMENTS)
