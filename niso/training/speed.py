@@ -1,7 +1,8 @@
 """`--speed auto`: precision, compilation and threads of a run, chosen among what is measured on this machine.
 
 Steps of the run itself are timed, forwards and backwards, before it begins. Times are kept for the machine, the
-versions of niso and torch, and the networks' shape, in the user's cache or in the folder that NISO_SPEED_CACHE names.
+versions of niso and torch, the networks' shape and the loss, in the user's cache or in the folder that
+NISO_SPEED_CACHE names.
 """
 
 from __future__ import annotations
