@@ -53,7 +53,7 @@ GRACE = 15.0
 """Seconds that a part has to save and to end after its time."""
 LOST = 4
 """Exit status of measurements whose process has lost its GPU: a new process goes on."""
-PAPER = "--accelerator gpu --precision bf16-mixed --compile --checkpoint-seconds 10".split()
+PAPER = "--accelerator gpu --precision bf16-mixed --whole-step --checkpoint-seconds 10".split()
 TINY = (
     "--accelerator cpu --conv.channels 4 --conv.stem-channels 4 --conv.blocks 1 --conv.patch 4 --rank 4"
     " --conv.latent-channels 4 --steps 2 --batch-size 4 --head.steps 2 --head.batch-size 4"

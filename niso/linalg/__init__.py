@@ -6,6 +6,15 @@ They give the maps τ_Ω (paper eq. 8) and the eigenfunctions Φ. The logarithm 
 from niso.linalg.inverse_square_root import inverse_root
 from niso.linalg.logarithm import logarithm
 from niso.linalg.polar_factor import polar, polar_naive
-from niso.linalg.precision import full_precision, matmul, without_autocast
+from niso.linalg.precision import autocasts, full_precision, matmul, without_autocast
 
-__all__ = ["full_precision", "inverse_root", "logarithm", "matmul", "polar", "polar_naive", "without_autocast"]
+__all__ = [
+    "autocasts",
+    "full_precision",
+    "inverse_root",
+    "logarithm",
+    "matmul",
+    "polar",
+    "polar_naive",
+    "without_autocast",
+]

@@ -47,18 +47,28 @@ def compile_networks(objective: nn.Module, graphs: bool = False) -> None:
 
 
 def compile_step(objective: nn.Module, graphs: bool = False) -> None:
-    """Compile everything from a batch to its loss terms as one, and its backward pass; `graphs` as above.
+    """Compile everything from a batch to its loss terms as one, and its backward pass; `graphs` as above. What is
+    compiled already stays so.
 
     Decompositions, for which the host waits, stay outside of graphs.
     """
+    if objective._compiled_call_impl is not None:
+        return
+    graphs = graphs and steps_become_graphs()
     if graphs:
         from torch._inductor import config
 
-        # what torch before 2.9, and a part of it in 2.9.0, lacks to leave them outside
-        graphs = hasattr(torch.Tag, "cudagraph_unsafe") and hasattr(config, "custom_should_partition_ops")
-    if graphs:  # in one order: torch's cache of compiled code depends on it
+        # in one order: torch's cache of compiled code depends on it
         config.custom_should_partition_ops = list(dict.fromkeys([*config.custom_should_partition_ops, *WAITING]))
     _compile(objective, graphs)
+
+
+def steps_become_graphs() -> bool:
+    """Whether this torch can leave outside of CUDA graphs what the host waits for: from 2.9 on, but for a part of
+    2.9.0."""
+    from torch._inductor import config
+
+    return hasattr(torch.Tag, "cudagraph_unsafe") and hasattr(config, "custom_should_partition_ops")
 
 
 def _compile(module: nn.Module, graphs: bool) -> None:

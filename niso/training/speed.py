@@ -27,8 +27,10 @@ from niso.files import locked, parse_json, write_json
 from niso.training.compilation import (
     begin_step,
     compile_networks,
+    compile_step,
     first_line,
     no_trace,
+    steps_become_graphs,
     trained_networks,
     undo_compilation,
     wrong_gradient,
@@ -58,10 +60,12 @@ class Way(NamedTuple):
     precision: str = "32-true"
     compile: bool = False
     threads: int = 1
+    whole_step: bool = False
 
     def __str__(self) -> str:
         many = "" if self.threads == 1 else f", {self.threads} threads"
-        return f"{self.precision}, {'compiled' if self.compile else 'eager'}{many}"
+        how = "whole step compiled" if self.whole_step else "compiled" if self.compile else "eager"
+        return f"{self.precision}, {how}{many}"
 
 
 def choose(
@@ -90,13 +94,14 @@ def choose(
             seconds |= trial.compare(ways)
         fitting = [way for way in ways if str(way) in seconds]
         eager = min(fitting, key=lambda way: seconds[str(way)])
-        fused = eager._replace(compile=True)
-        if steps * seconds[str(eager)] >= COMPILING[device.type] and str(fused) not in seconds:
-            found["compilation"], seconds[str(fused)] = trial.compiled(fused)
-    whole = {way: steps * seconds[str(way)] for way in fitting}
-    if seconds.get(str(fused)) is not None:
-        whole[fused] = steps * seconds[str(fused)] + found["compilation"]
-    best = min(whole, key=lambda way: whole[way] * (1 if way == plain else GAIN))
+        total = {way: steps * seconds[str(way)] for way in fitting}
+        for way in _compiled(eager, trial.graphs):
+            if str(way) not in seconds and total[eager] >= COMPILING[device.type]:
+                found["compilation"], seconds[str(way)] = trial.compiled(way)
+            if seconds.get(str(way)) is not None:
+                total[way] = steps * seconds[str(way)] + found["compilation"]
+                break
+    best = min(total, key=lambda way: total[way] * (1 if way == plain else GAIN))
     if not best.compile:
         undo_compilation(objective, trial.graphs)
     new = set(seconds) != before
@@ -114,6 +119,15 @@ def _eager(device: torch.device) -> list[Way]:
     most = min(cores(), int(allowed) if allowed.isdecimal() and int(allowed) else cores())
     most = most if device.type == "cpu" else 1
     return [Way(precision, False, n) for n in sorted({1, most}) for precision in ("32-true", "bf16-mixed")]
+
+
+def _compiled(eager: Way, graphs: bool) -> list[Way]:
+    """Ways to compile, those that are tried where one before cannot be compiled last.
+
+    Where steps become CUDA graphs, whole ones are best: a GPU then waits for the fewest launches.
+    """
+    networks = eager._replace(compile=True)
+    return [networks._replace(whole_step=True), networks] if graphs and steps_become_graphs() else [networks]
 
 
 class _Trial:
@@ -161,7 +175,7 @@ class _Trial:
     def compiled(self, way: Way) -> tuple[float, float | None]:
         """Seconds of compilation and of a step; no step where there is no compiler."""
         began = time.monotonic()
-        compile_networks(self.objective, self.graphs)
+        (compile_step if way.whole_step else compile_networks)(self.objective, self.graphs)
         try:
             self.step(way)
             seconds = time.monotonic() - began
@@ -169,7 +183,8 @@ class _Trial:
                 raise RuntimeError(wrong)
             return seconds, min(self.step(way) for _ in range(REPEATS))
         except Exception as error:  # of many kinds, e.g. where there is no C++ compiler
-            say(f"speed: the networks cannot be compiled here ({first_line(error)})")
+            what = "a whole step" if way.whole_step else "the networks"
+            say(f"speed: {what} cannot be compiled here ({first_line(error)})")
             undo_compilation(self.objective, self.graphs)
             return 0.0, None
 
@@ -195,8 +210,9 @@ class _Trial:
             begin_step()
         try:
             with in_mode(objective, True), torch.random.fork_rng([self.device] if kind == "cuda" else []):
+                progress = torch.zeros((), device=self.device) if way.whole_step else 0.0
                 with torch.autocast(kind, torch.bfloat16, enabled=half):
-                    loss: Tensor = objective(self.batch, 0.0)["loss"]
+                    loss: Tensor = objective(self.batch, progress)["loss"]
                 loss.backward()
         finally:
             torch.set_num_threads(threads)

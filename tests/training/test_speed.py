@@ -107,6 +107,42 @@ def test_compilation_must_pay(seconds, monkeypatch):
     assert chosen(700)[0] == Way("bf16-mixed")  # 350 s against 375 s, as is known now
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_graphs_are_of_whole_steps_where_these_can_be_compiled(fails, seconds, monkeypatch):
+    monkeypatch.setitem(speed.COMPILING, "cpu", 0.0)
+    monkeypatch.setattr(speed, "steps_become_graphs", lambda: True)
+    trial, tried = speed._Trial.__init__, []
+
+    def on_a_gpu(self, *words):
+        trial(self, *words)
+        self.graphs = True
+
+    def compiled(self, way):
+        tried.append(way)
+        return (0.0, None) if way.whole_step and fails else (20.0, 0.25)
+
+    monkeypatch.setattr(speed._Trial, "__init__", on_a_gpu)
+    monkeypatch.setattr(speed._Trial, "compiled", compiled)
+    hardware, facts = choose(Objective(), sampler, Optimisation(1000), ASKED, CPU)
+    networks = Way("bf16-mixed", True)
+    whole = networks._replace(whole_step=True)
+    assert (hardware.compile, hardware.whole_step) == (True, not fails) == (facts["compile"], facts["whole_step"])
+    assert tried == ([whole, networks] if fails else [whole])
+    choose(Objective(), sampler, Optimisation(1000), ASKED, CPU)
+    assert len(tried) == 1 + fails  # what failed is remembered, too
+
+
+def test_a_whole_step_is_timed_compiled(monkeypatch):
+    made, objective = [], Objective()
+    monkeypatch.setattr(speed, "compile_step", lambda objective, graphs: made.append((objective, graphs)))
+    monkeypatch.setattr(speed, "wrong_gradient", lambda objective, step, _: step(False) or "")
+    monkeypatch.setattr(objective, "forward", lambda batch, progress: progresses.append(progress) or {"loss": loss()})
+    progresses, loss = [], lambda: objective.encoder[0].weight.sum()
+    took, step = speed._Trial(objective, sampler, 1, CPU).compiled(Way("bf16-mixed", True, 1, True))
+    assert made == [(objective, False)] and took > 0 and step > 0
+    assert all(torch.is_tensor(progress) for progress in progresses) and progresses
+
+
 def test_what_a_gpu_has_no_memory_for_is_left_out(seconds, monkeypatch, capsys):
     step, short = speed._Trial.step, ["32-true"]
 

@@ -189,7 +189,7 @@ class Homnist(Experiment):
         self.head = make_head(method, config, first, classes)
         once = not config.occlusion and config.head.steps * config.head.batch_size >= len(self.split.train.labels)
         augmented, examples = method.augmented_head, sampling.examples if once else None
-        yield frozen_phase(method, self.head, config, lambda step: sampling.labelled(augmented), examples)
+        yield frozen_phase(method, self.head, config, first, lambda step: sampling.labelled(augmented), examples)
 
     # Evaluation
 

@@ -277,8 +277,9 @@ class Pairs(Experiment):
         if self.data.classes:
             data, size = self.data, config.head.batch_size
             examples = partial(data.examples, "train", data.count("train"))
-            self.head = make_head(method, config, next(data.examples("train", BATCH))[0], data.classes)
-            yield frozen_phase(method, self.head, config, lambda step: data.sample_labelled(size), examples)
+            first = next(data.examples("train", BATCH))[0]
+            self.head = make_head(method, config, first, data.classes)
+            yield frozen_phase(method, self.head, config, first, lambda step: data.sample_labelled(size), examples)
 
     def sample(self, step: int) -> tuple[Tensor, ...]:
         """Pairs, triplets or groups to train on: this process's part."""

@@ -234,20 +234,20 @@ class Shapes(Experiment):
         self.head = make_head(method, config, base, len(self.shapes.classes))
         if config.tuning == "labels":
             train_features_only(method, base[:2])
-        yield self._head_phase()
+        yield self._head_phase(base)
 
     def weights(self, objective: nn.Module) -> dict[str, Tensor]:
         """The model before its encoder was trained on with the head: its decoder goes with that."""
         return {f"model.{name}": tensor for name, tensor in self.pretrained.model.state_dict().items()}
 
-    def _head_phase(self) -> Phase:
-        """Training of the head, and of what is trained on together with it."""
+    def _head_phase(self, base: Tensor) -> Phase:
+        """Training of the head, and of what is trained on together with it; `base` are maps of some shapes."""
         config, method, sampling = self.config, self.method, self.sampling
         labelled = sampling.labelled(method.augmented_head)
         if config.tuning == "none":
             once = config.head.steps * config.head.batch_size >= len(self.split.train) * self.shapes.variants
             examples = sampling.examples if once else None
-            return frozen_phase(method, self.head, config, labelled, examples, sampling.chosen)
+            return frozen_phase(method, self.head, config, base, labelled, examples, sampling.chosen)
         smoothing, encode = config.label_smoothing, method.head_features
         tuned = partial(ClassificationObjective, method.model, self.head, encode, frozen=False, smoothing=smoothing)
         if config.tuning == "labels":
