@@ -84,7 +84,7 @@ def read_finely(method: Method, x: Shaped[Tensor, "batch ..."]) -> None:
     if not error >= ROUNDED:
         method.precision = precision
     elif process()[0] == 0:
-        say(f"head: half precision errs by {error:.2f} of what invariants vary by: networks run in float32 from here")
+        say(f"half precision errs by {error:.2f} of what invariants vary by: networks run in float32 from here")
 
 
 def rounding_error(

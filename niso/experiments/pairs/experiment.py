@@ -31,7 +31,7 @@ from niso.data.pairs.transforms import composable
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Own, Phase, check_batch
-from niso.experiments.head import frozen_phase, make_head
+from niso.experiments.head import frozen_phase, make_head, read_finely
 from niso.experiments.pairs.choice import choose, lacking, said, with_rank
 from niso.experiments.pairs.metrics import METRICS
 from niso.experiments.pairs.networks import import_module_class, make_networks
@@ -274,6 +274,7 @@ class Pairs(Experiment):
         config, method = self.config, self.method
         yield Phase("pretrain", method.objective(), self.sample, config.training)
         method.after_pretraining(self.train_pairs, self.seed)
+        read_finely(method, next(self.held_out("train"))[0])  # invariants find views of an observation, without a head
         if self.data.classes:
             data, size = self.data, config.head.batch_size
             examples = partial(data.examples, "train", data.count("train"))

@@ -14,6 +14,7 @@ from niso.data.pairs.sampling.choose import pair_data
 from niso.data.pairs.sampling.data import PARTS
 from niso.data.pairs.split import split
 from niso.data.pairs.table import make_table
+from niso.experiments import head
 from niso.experiments.diagnosis import CHECKS, diagnose
 from niso.experiments.homnist.experiment import Homnist
 from niso.experiments.pairs.choice import moves_values
@@ -48,6 +49,14 @@ def pictures(folder: Path, count: int = 16, size: int = 16) -> Path:
         pixels = np.random.default_rng(number).integers(256, size=(size, size, 3), dtype=np.uint8)
         Image.fromarray(pixels).save(folder / f"{number}.png")
     return folder
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_what_half_precision_rounds_away_is_read_in_full(labelled, run, tmp_path, monkeypatch):
+    monkeypatch.setattr(head, "ROUNDED", 0.0)
+    labels = {"label": np.arange(24) % 2} if labelled else {}
+    err = run(arrays(tmp_path / "pairs.npz", 16, 2, **labels), "--precision", "bf16-mixed")[1]
+    assert err.count("networks run in float32 from here") == 1
 
 
 def test_arrays(run, tmp_path):
