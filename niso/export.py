@@ -89,7 +89,7 @@ def export(fitted: Fitted, folder: Path, form: Format) -> list[Path]:
     """
     if form == "onnx":
         _check_onnx()
-    dtype = next((p.dtype for p in fitted.method.model.parameters()), torch.float32)
+    dtype = next((p.dtype.to_real() for p in fitted.method.model.parameters()), torch.float32)
     if dtype != torch.float64 and is_far(fitted.scaling):
         raise InputError(
             "values lie so far from 0, beside how much they vary, that the programs' single precision does not hold "

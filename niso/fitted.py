@@ -140,7 +140,9 @@ class Fitted:
             ValueError: coefficients of another shape than `encode` gives, or NaN or infinite.
         """
         coefficients = self._tensor(a)
-        coefficients = coefficients.to(torch.promote_types(next(self.method.model.parameters()).dtype, torch.float32))
+        coefficients = coefficients.to(
+            torch.promote_types(next(self.method.model.parameters()).dtype.to_real(), torch.float32)
+        )
         rank, channels = self._latent_shape
         fits = coefficients.ndim == 3 and coefficients.shape[1] == rank
         if not (fits and (self._any_channels or coefficients.shape[2] == channels)):

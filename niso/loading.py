@@ -167,7 +167,8 @@ def _restore(weights: Path, tensors: dict[str, Tensor], method: Method, remedy: 
     prefixes = [key.removesuffix(last) for key in tensors if key.endswith(last)]
     prefix = next((p for p in prefixes if all(f"{p}{name}" in tensors for name in expected)), None)
     if prefix is None:
-        raise CheckpointError(f"{weights} does not hold the weights of the model that its settings describe")
+        problem = "does not hold the weights of the model that its settings describe"
+        raise CheckpointError(f"{weights} {problem}{f': {remedy}' if remedy else ''}")
     for name, tensor in expected.items():
         _check_tensor(weights, name, tensor, tensors[f"{prefix}{name}"])
         tensor.data = tensor.data.to(tensors[f"{prefix}{name}"].dtype)

@@ -97,6 +97,7 @@ class Linear(Autoencoding):
 
 class LeastSquares(Method):
     map_text = "any linear map"
+    isometric = False
 
     def build(self, networks: Networks) -> nn.Module:
         return Linear(networks)
@@ -176,6 +177,29 @@ def test_a_toy_experiment_is_trained_and_reported(niso, tmp_path, method):
     page = (tmp_path / "run" / "report.html").read_text()
     assert "Bars that are turned." in page and "All errors of the toy." in page and "time of training" in page
     assert (tmp_path / "run" / "figures" / "errors.png").exists()
+
+
+def test_what_a_method_lacks_is_named_before_training():
+    networks = Networks(nn.Linear(3, 2), nn.Linear(2, 3), (1, 12), 2)
+
+    class Wrapped(LeastSquares):
+        def build(self, networks: Networks) -> nn.Module:
+            return nn.Sequential(Linear(networks))
+
+    class Unsolved(Method):
+        build, objective = LeastSquares.build, LeastSquares.objective
+
+    with pytest.raises(TypeError, match=r"Wrapped\.build must give .* with an `encoder` and a `decoder`"):
+        Wrapped(MethodConfig(), networks)
+    with pytest.raises(TypeError, match="Unsolved lacks `solve`: define it, or say has_maps = False"):
+        Unsolved(MethodConfig(), networks)
+
+
+@pytest.mark.usefixtures("registered")
+def test_an_evaluation_must_give_a_result(niso, tmp_path, monkeypatch):
+    monkeypatch.setattr(Toy, "evaluate", lambda self: {"accuracy": 1.0})
+    with pytest.raises(TypeError, match=r"toy: `evaluate` must give a niso\.results\.Result, not dict"):
+        niso("run", "toy", "--out", tmp_path / "run")
 
 
 @pytest.mark.slow

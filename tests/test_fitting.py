@@ -14,7 +14,7 @@ from torch import nn
 
 import niso
 from niso.config import Hardware
-from niso.errors import InputError, Interrupted
+from niso.errors import CheckpointError, InputError, Interrupted
 from niso.export import export
 from niso.fitting import _accelerator, _left_alone, _own
 from studies import fit as study
@@ -189,6 +189,31 @@ def test_modules_of_the_user():
     assert encoder.training
     with pytest.raises(InputError, match="give both"):
         niso.fit(x, tx, encoder=encoder, **FEW)
+
+
+class Spectral(nn.Module):
+    """A Fourier layer over the points, whose weights are complex."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.randn(inputs, outputs, dtype=torch.complex64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.fft.irfft(torch.fft.rfft(x, dim=1) @ self.weights, n=x.shape[1], dim=1)
+
+
+def test_networks_may_have_complex_weights(tmp_path):
+    x, tx = shifted()
+    encoder, decoder = Spectral(2, 6), Spectral(6, 2)
+    before = encoder.weights.detach().clone()
+    model = niso.fit(x, tx, encoder=encoder, decoder=decoder, **FEW)
+    assert (encoder.weights.detach() - before).imag.abs().min() > 0
+    again = niso.load(model.save(tmp_path / "model"), encoder=Spectral(2, 6), decoder=Spectral(6, 2))
+    for one in (model, again):
+        np.testing.assert_array_equal(one.transport(x, one.map(x, tx)), model.transport(x, model.map(x, tx)))
+        assert one.decode(one.encode(x)).dtype == np.float32
+    with pytest.raises(CheckpointError, match="give the encoder and decoder that it was trained with"):
+        niso.load(tmp_path / "model", encoder=nn.Linear(2, 6), decoder=nn.Linear(6, 2))
 
 
 class Compiled(nn.Module):

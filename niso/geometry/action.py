@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
+from niso.errors import InputError
 from niso.linalg import without_autocast
 
 A = TypeVar("A")
@@ -100,9 +101,42 @@ class Action(Transformations, Protocol):
         ...
 
 
+def check_action(name: str, action: object, x: Float[Tensor, "batch ..."]) -> Transformations:
+    """An action, if it is as `Transformations` says, by a try on some observations.
+
+    Raises:
+        InputError: it lacks a part, or fails, or gives something of another form.
+    """
+    if not isinstance(action, Transformations):
+        lacking = [part for part in ("unit", "sample", "act", "strength") if not hasattr(action, part)]
+        raise InputError(f"action {name} lacks {', '.join(lacking)}: see niso.geometry.action.Transformations")
+    count = len(x)
+    try:
+        t = action.sample(count, torch.Generator())
+        if not isinstance(t, Tensor) or t.shape[:1] != (count,):
+            raise InputError(
+                f"action {name}: sample({count}) must give a tensor of {count} transformations, not {_form(t)}"
+            )
+        moved, strength = action.act(x, t), action.strength(t)
+    except InputError:
+        raise
+    except Exception as error:  # an action may be the user's, and raise anything
+        problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise InputError(f"action {name} does not act on observations {tuple(x.shape)}: {problem}") from error
+    if not isinstance(moved, Tensor) or moved.shape != x.shape or moved.dtype != x.dtype:
+        raise InputError(f"action {name}: act must give {_form(x)}, as it gets, not {_form(moved)}")
+    if not isinstance(strength, Tensor) or strength.shape != (count,):
+        raise InputError(f"action {name}: strength must give a tensor of {count} numbers, not {_form(strength)}")
+    return action
+
+
+def _form(value: object) -> str:
+    return f"{value.dtype} of {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+
+
 def composes(transformations: Transformations) -> TypeGuard[Action]:
     """Whether T² of these transformations can be computed."""
-    return isinstance(transformations, Action)
+    return hasattr(transformations, "compose")
 
 
 def powers(

@@ -124,6 +124,7 @@ class Method(ABC):
         self.domain = networks.domain
         """Where its points lie."""
         self.model = self.build(networks)
+        self._check_parts()
         self.visibility = networks.visibility
         """The part of the encoder that predicts which pixels are seen; None where it has none."""
         if networks.confidence and self.spectrum() is None:
@@ -132,6 +133,17 @@ class Method(ABC):
             )
         self.precision: Callable[[], AbstractContextManager[Any]] = nullcontext
         """Puts networks in the precision of the run, wherever they are called."""
+
+    def _check_parts(self) -> None:
+        """TypeError where a subclass lacks a part, before anything is trained."""
+        name, model = type(self).__name__, self.model
+        parts = [getattr(model, part, None) for part in ("encoder", "decoder")]
+        if not isinstance(model, Autoencoding) or not all(isinstance(part, nn.Module) for part in parts):
+            raise TypeError(
+                f"{name}.build must give a niso.autoencoding.Autoencoding with an `encoder` and a `decoder`"
+            )
+        if self.has_maps and type(self).solve is Method.solve:
+            raise TypeError(f"{name} lacks `solve`: define it, or say has_maps = False")
 
     @classmethod
     def unread(cls, config: Any) -> dict[str, str]:
@@ -221,4 +233,4 @@ class Method(ABC):
     def _cast(self, x: Tensor) -> Tensor:
         """In float64 where the model is, or in half precision; integers stay."""
         parameter = next(self.model.parameters(), x)
-        return x.to(parameter.dtype) if x.is_floating_point() else x
+        return x.to(parameter.dtype.to_real()) if x.is_floating_point() else x

@@ -215,6 +215,10 @@ def _train_and_evaluate(
         now = environment(fabric.device)
         took = {"evaluated": {key: now[key] for key in ("commit", "started")}}
     result = experiment.evaluate()
+    if not isinstance(result, Result):
+        raise TypeError(
+            f"{settings.experiment}: `evaluate` must give a niso.results.Result, not {type(result).__name__}"
+        )
     times.end("evaluation")
     if began is not None:
         totals["seconds_wall"] = before + time.monotonic() - began

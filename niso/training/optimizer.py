@@ -42,7 +42,7 @@ def make_optimizer(objective: nn.Module, optimisation: Optimisation) -> torch.op
         [{"params": group, "role": role, **settings.get(role, {})} for role, group in roles.items() if group],
         lr=optimisation.learning_rate,
         weight_decay=optimisation.weight_decay,
-        fused=True,
+        fused=not any(parameter.is_complex() for parameter in objective.parameters()),
     )
 
 

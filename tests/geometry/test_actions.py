@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from niso.errors import InputError
 from niso.geometry import ACTIONS, action
-from niso.geometry.action import Action, Transformations, composes, powers
+from niso.geometry.action import Action, Transformations, check_action, composes, powers
 from niso.geometry.domains import equirectangular, sphere
 
 
@@ -126,6 +127,56 @@ def test_large_images_in_half_precision_stay_as_they_are(name, generator):
 
 def test_every_action_has_an_example():
     assert {name.partition("-")[0] for name in EXAMPLES} | {"elastic", "warp"} == set(ACTIONS)
+
+
+class Doubling:
+    """Values times a power of two: a semigroup, which has no inverses here."""
+
+    unit = "octaves"
+
+    def sample(self, count, generator=None):
+        return torch.randint(1, 3, (count,), generator=generator)
+
+    def act(self, x, t):
+        return x * 2.0 ** t[:, None]
+
+    def compose(self, second, first):
+        return second + first
+
+    def strength(self, t):
+        return t.float()
+
+
+def test_what_is_composed_can_be_applied_twice_without_inverses():
+    action, x = Doubling(), torch.ones(2, 3)
+    assert check_action("doubling", action, x) is action and composes(action)
+    assert torch.equal(action.act(x, powers(action, action.sample(2), 2)[1]).log2() % 2, torch.zeros(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"unit": None}, "lacks unit: see"),
+        ({"sample": lambda self, count: torch.zeros(count)}, r"does not act on observations \(2, 3\): TypeError"),
+        ({"sample": lambda self, *_: np.zeros(2)}, r"sample\(2\) must give a tensor of 2 transformations, not ndarray"),
+        ({"sample": lambda self, *_: torch.zeros(1)}, r"must give a tensor of 2 .*, not torch.float32 of \(1,\)"),
+        ({"act": lambda self, x, t: x[:, :2]}, r"act must give torch.float32 of \(2, 3\), as it gets, not .*\(2, 2\)"),
+        ({"act": lambda self, x, t: x.double()}, "not torch.float64"),
+        ({"act": lambda self, x, t: x / 0 @ x}, "does not act on observations .*: RuntimeError"),
+        ({"strength": lambda self, t: t[:, None]}, "strength must give a tensor of 2 numbers, not"),
+        ({"strength": lambda self, t: 1.0}, "not float"),
+    ],
+)
+def test_what_is_no_action_is_named(changes, message):
+    wrong = type("Wrong", (Doubling,), changes)()
+    if changes.get("unit", "") is None:
+        wrong = type("Wrong", (), {name: getattr(Doubling, name) for name in ("sample", "act", "strength")})()
+    with pytest.raises(InputError, match=f"action wrong.*{message}"):
+        check_action("wrong", wrong, torch.ones(2, 3))
+
+
+def test_every_action_passes_the_check(example):
+    check_action("mine", example.action, example.observe(2))
 
 
 def test_elastic_warps_are_no_group_but_everything_else():

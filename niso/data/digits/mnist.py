@@ -37,6 +37,10 @@ MIRRORS = (
 )
 
 
+MOST_CLASSES = 100_000
+"""A head has a score for each class, used or not."""
+
+
 class Digits(NamedTuple):
     """Images of digits, black 0 to white 255, and their labels 0 … 9, on the CPU."""
 
@@ -64,9 +68,11 @@ def check_digits(name: str, data: Digits) -> Digits:
         whole = isinstance(labels, Tensor) and not (labels.is_floating_point() or labels.dtype == torch.bool)
         if not whole or labels.shape != images.shape[:1] or labels.min() < 0:
             raise InputError(f"digits {name}: {part}_labels must be {len(images)} whole numbers from 0 on")
+        if labels.max() >= MOST_CLASSES:
+            raise InputError(f"digits {name}: {part}_labels reach {labels.max()}: number the classes 0, 1, 2, …")
     if new := set(data.test_labels.tolist()) - set(data.train_labels.tolist()):
         raise InputError(f"digits {name}: no training image is of the test images' class {min(new)}")
-    return data
+    return data._replace(train_labels=data.train_labels.long(), test_labels=data.test_labels.long())
 
 
 def mnist(data_dir: Path | None = None) -> Digits:

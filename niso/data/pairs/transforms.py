@@ -12,7 +12,7 @@ from torch import Tensor
 from niso.data.pairs.table import Kind
 from niso.errors import InputError, nearest
 from niso.geometry import ACTIONS
-from niso.geometry.action import Action, Transformations
+from niso.geometry.action import Action, Transformations, check_action
 from niso.geometry.shifts import Shifts
 
 Make = Callable[[tuple[int, ...]], Transformations]
@@ -82,9 +82,10 @@ def make_transformations(name: str, kind: Kind, shape: tuple[int, ...]) -> Trans
         if name not in ACTIONS:
             raise InputError(f"unknown transform {name!r}{nearest(name, makers)}")
         try:
-            return _action(name)  # one that the user has registered, on observations as it takes them
+            action = _action(name)  # one that the user has registered
         except TypeError as error:
             raise InputError(f"--transform {name} does not act on observations of any size: {error}") from error
+        return check_action(name, action, torch.zeros(2, *shape))
     if kind not in makers[name]:
         raise InputError(f"--transform {name} acts on {' and '.join(makers[name])}, and these are {kind}")
     action = makers[name][kind](shape)

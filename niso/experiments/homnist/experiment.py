@@ -33,7 +33,7 @@ from niso.experiments.homnist.sampling import DigitSampling, make_occlusion
 from niso.experiments.homnist.split import Part, Split, perturbed_test_digits, split
 from niso.experiments.partial_views import PartialViews
 from niso.geometry import ACTIONS
-from niso.geometry.action import Transformations, composes
+from niso.geometry.action import Transformations, check_action, composes
 from niso.methods import methods_of
 from niso.methods.evaluation import (
     LATENT_METRICS,
@@ -134,6 +134,7 @@ class Homnist(Experiment):
         train, validation, test = split(data, config)
         self.split = Split(train.to(self.device), validation, test)
         self.action, self.test_action = make_actions(config.action)
+        check_action(config.action, self.action, torch.zeros(2, 1, train.side, train.side))
         self.test_set = perturbed_test_digits(config, test, self.test_action, self.data_dir)
         self.method = self.make_method(lambda: make_networks(config, train.side))
         if self.method.views == 3 and not composes(self.action):

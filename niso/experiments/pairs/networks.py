@@ -9,7 +9,7 @@ from importlib.util import module_from_spec
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from niso.data.pairs.table import Kind
 from niso.errors import InputError
@@ -116,38 +116,50 @@ _FLOAT = "give both networks by .float(); a run in another precision converts th
 def _own(own: Own, shape: tuple[int, ...]) -> Networks:
     """The user's networks, with what their latents are found by a try."""
     encoder, decoder = own
-    parameter = next(encoder.parameters(), torch.zeros(()))
-    x = torch.zeros(2, *shape, device=parameter.device)  # as observations are: networks of another type fail here
+    for net in own:
+        if others := [name for name, value in net.state_dict().items() if not isinstance(value, Tensor)]:
+            raise InputError(f"the networks keep what is no tensor ({others[0]}), as checkpoints are: use buffers")
     modes = encoder.training, decoder.training
-    with torch.no_grad():
-        try:
-            z = encoder.eval()(x)
-            expected = "(batch, points, channels) or (batch, channels, height, width)"
-            if not isinstance(z, torch.Tensor) or z.ndim not in (3, 4) or len(z) != 2:
-                got = tuple(z.shape) if isinstance(z, torch.Tensor) else type(z).__name__
-                raise InputError(
-                    f"the encoder's latents must be {expected}, not {got}, for observations {tuple(x.shape)}"
-                )
-            if z.ndim == 4:
-                grid = (z.shape[2], z.shape[3])
-                channels = z.shape[1]
-            else:
-                grid, channels = (1, z.shape[1]), z.shape[2]
-            back = decoder.eval()(z)
-        except InputError:
-            raise
-        except Exception as error:  # the user's code may raise anything
-            if other := next((p.dtype for net in own for p in net.parameters() if p.dtype != torch.float32), None):
-                raise InputError(f"the networks have weights of {other}, observations are float32: {_FLOAT}") from error
-            problem = " ".join(str(error).split())
-            raise InputError(
-                f"the networks do not take observations {tuple(x.shape)}: {type(error).__name__}: {problem}"
-            ) from error
-        finally:
-            encoder.train(modes[0])
-            decoder.train(modes[1])
-    if back.shape != x.shape:
-        raise InputError(f"the decoder gives {tuple(back.shape)} for observations {tuple(x.shape)}: they must be alike")
-    if z.ndim == 4:
-        encoder, decoder = on_grid(encoder, decoder, grid)
-    return Networks(encoder, decoder, grid, channels)
+    try:
+        with torch.no_grad():
+            for count in (2, 3):  # networks of one batch size fail here
+                z = _latents(own, (count, *shape))
+    except InputError:
+        raise
+    except Exception as error:  # the user's code may raise anything
+        dtypes = (p.dtype for net in own for p in net.parameters() if p.dtype.to_real() != torch.float32)
+        if other := next(dtypes, None):
+            raise InputError(f"the networks have weights of {other}, observations are float32: {_FLOAT}") from error
+        problem = " ".join(str(error).split())
+        raise InputError(
+            f"the networks do not take observations {(count, *shape)}: {type(error).__name__}: {problem}"
+        ) from error
+    finally:
+        encoder.train(modes[0])
+        decoder.train(modes[1])
+    if z.ndim == 3:
+        return Networks(encoder, decoder, (1, z.shape[1]), z.shape[2])
+    grid = (z.shape[2], z.shape[3])
+    return Networks(*on_grid(encoder, decoder, grid), grid, z.shape[1])
+
+
+def _latents(own: Own, shape: tuple[int, ...]) -> Tensor:
+    """Latents of observations of this shape, batch first; InputError where they, or what is decoded, do not fit."""
+    encoder, decoder = own
+    parameter = next(encoder.parameters(), torch.zeros(()))
+    x = torch.zeros(shape, device=parameter.device)  # as observations are: networks of another type fail here
+    z = encoder.eval()(x)
+    expected = "floating-point numbers, (batch, points, channels) or (batch, channels, height, width)"
+    if not isinstance(z, Tensor) or not z.is_floating_point() or z.ndim not in (3, 4) or len(z) != len(x):
+        raise InputError(f"the encoder's latents must be {expected}, not {_described(z)}, for observations {shape}")
+    back = decoder.eval()(z)
+    if not isinstance(back, Tensor) or not back.is_floating_point() or back.shape != x.shape:
+        raise InputError(f"the decoder gives {_described(back)} for observations {shape}: they must be alike")
+    return z
+
+
+def _described(value: object) -> str:
+    """The shape of a tensor, its type where it is no floating-point one, or what else it is."""
+    if not isinstance(value, Tensor):
+        return type(value).__name__
+    return f"{tuple(value.shape)}" if value.is_floating_point() else f"{value.dtype} of {tuple(value.shape)}"

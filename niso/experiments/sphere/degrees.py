@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from niso import metrics
@@ -40,6 +40,11 @@ class ByDegree(NamedTuple):
     character_error: Float[Tensor, " degrees"]
     aligned: Float[Tensor, "pairs true true"]
     wigner: Float[Tensor, "pairs true true"]
+
+    @property
+    def whole(self) -> Bool[Tensor, " degrees"]:
+        """Whether all 2ℓ + 1 functions of a degree are matched: the rank may cut one, whose trace is no character."""
+        return self.sizes == 2 * self.degrees + 1
 
     @property
     def mean_agreement(self) -> float:
@@ -92,14 +97,16 @@ def degree_metrics(spectrum: Spectrum, by: ByDegree, truth: sphere.Harmonics) ->
 
     clusters = metrics.clusters(spectrum.eigenvalues)
     means = [spectrum.eigenvalues[by.spaces == ell].mean().item() for ell in by.degrees]
-    blocks = [metrics.is_cluster(clusters, by.spaces == ell) for ell in by.degrees.tolist()]
+    whole = by.whole.tolist()
+    blocks = [w and metrics.is_cluster(clusters, by.spaces == ell) for w, ell in zip(whole, by.degrees, strict=True)]
+    errors = by.character_error[by.whole] if any(whole) else by.character_error
     return {
         "eigenspace_energy_worst_degree": by.energy.min().item(),
         "blocks_found": sum(blocks) / len(blocks),
         "principal_angle": by.angle.mean().item(),
         "principal_angle_worst": by.angle.max().item(),
         "wigner_agreement": by.mean_agreement,
-        "character_error": by.character_error.square().mean().sqrt().item(),
+        "character_error": errors.square().mean().sqrt().item(),
         "eigenvalue_order": float(spearmanr(by.degrees, means).statistic) if len(means) > 1 else 1.0,
         "mass_cosine": torch.cosine_similarity(spectrum.mass.double(), truth.weights, dim=0).item(),
     }

@@ -212,10 +212,13 @@ GOOD = Digits(BLACK, torch.arange(6) % 3, BLACK[:2], torch.ones(2).int())
         ({"train_images": torch.zeros(6, 8, 9).byte()}, "train_images must be square, and all of one size, not 8×9"),
         ({"train_labels": torch.arange(5)}, "train_labels must be 6 whole numbers"),
         ({"test_labels": torch.ones(2)}, "test_labels must be 2 whole numbers"),
+        ({"train_labels": torch.tensor([0, 1, 2, 3, 4, 10**10])}, "train_labels reach 10000000000: number the classes"),
         ({"test_labels": torch.tensor([0, 7])}, "no training image is of the test images' class 7"),
     ],
 )
 def test_data_sets_that_are_not_as_they_should_be_are_named(changes, message):
-    assert check_digits("mine", GOOD) is GOOD
+    good = check_digits("mine", GOOD)
+    assert all(torch.equal(*parts) for parts in zip(good, GOOD, strict=True))
+    assert good.train_labels.dtype == good.test_labels.dtype == torch.int64  # which losses take
     with pytest.raises(InputError, match=f"digits mine: {message}"):
         check_digits("mine", GOOD._replace(**changes))

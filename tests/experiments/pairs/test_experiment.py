@@ -339,6 +339,15 @@ class Decoder(torch.nn.Linear):
     def __init__(self): super().__init__(5, 2)
 class Wrong(torch.nn.Linear):
     def __init__(self): super().__init__(5, 3)
+class Tuple(Decoder):
+    def forward(self, z): return (super().forward(z),)
+class Sign(Decoder):
+    def forward(self, z): return super().forward(z) > 0
+class Keeping(Decoder):
+    def get_extra_state(self): return {"k": 3}
+    def set_extra_state(self, state): pass
+class Pair(Decoder):
+    def forward(self, z): return super().forward(z.reshape(2, 16, 5))
 """
 
 
@@ -350,6 +359,10 @@ def test_networks_of_the_user_are_imported_from_the_working_directory(run, refus
     assert "networks of your own, 16 latent points, 5 channels" in run(data, *words, "nets_of_mine:Decoder")[1]
     for name, message in (
         ("nets_of_mine:Wrong", "the decoder gives (2, 16, 3) for observations (2, 16, 2)"),
+        ("nets_of_mine:Tuple", "the decoder gives tuple for observations (2, 16, 2)"),
+        ("nets_of_mine:Sign", "the decoder gives torch.bool of (2, 16, 2) for observations (2, 16, 2)"),
+        ("nets_of_mine:Keeping", "the networks keep what is no tensor (_extra_state)"),
+        ("nets_of_mine:Pair", "the networks do not take observations (3, 16, 2): RuntimeError"),
         ("nets_of_mine:Missing", "has no attribute 'Missing'"),
         ("nowhere:Decoder", "niso: there is no module nowhere"),
         ("Decoder", "is not module:Class"),

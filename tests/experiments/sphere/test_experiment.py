@@ -89,6 +89,14 @@ def test_merged_eigenvalues_are_no_blocks_though_the_functions_are_pure(folder):
     assert metrics["eigenspace_energy"] == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.parametrize("rank", [4, 5, 7])
+def test_a_degree_that_the_rank_cuts_is_no_block(folder, rank):
+    metrics = planted(make(folder, rank=rank), TRUTH.functions[:, :rank], APART[:rank]).evaluate().metrics
+    assert metrics["blocks_found"] == pytest.approx(1 if rank == 4 else 2 / 3)
+    assert metrics["character_error"] < 1e-3  # of the whole degrees 0 and 1
+    assert metrics["wigner_agreement"] <= 1 + 1e-6
+
+
 def test_curves_are_by_degree(folder):
     curves = planted(make(folder), turned(TRUTH)[:, ORDER], APART[ORDER]).evaluate().curves
     assert json.loads(json.dumps(curves)) == curves
