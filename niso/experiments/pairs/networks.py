@@ -118,7 +118,8 @@ def _own(own: Own, shape: tuple[int, ...]) -> Networks:
     encoder, decoder = own
     for net in own:
         if others := [name for name, value in net.state_dict().items() if not isinstance(value, Tensor)]:
-            raise InputError(f"the networks keep what is no tensor ({others[0]}), as checkpoints are: use buffers")
+            lost = f"the networks keep state that is no tensor ({others[0]}), which checkpoints do not hold"
+            raise InputError(f"{lost}: make it a buffer")
     modes = encoder.training, decoder.training
     try:
         with torch.no_grad():
