@@ -193,7 +193,10 @@ def test_a_checkpoint_of_another_model(refused, unfinished):
         (lambda text: "\0\0\0", "not valid YAML"),
         (lambda text: text.replace("  size:", "  sise:"), "unknown setting 'sise'; did you mean size?"),
         (lambda text: text.replace("seed:", "sed:"), "did you mean seed?"),
-        (lambda text: text.replace("torus", "torsu"), "unknown experiment 'torsu'; did you mean torus?"),
+        (
+            lambda text: text.replace("torus", "torsu"),
+            "unknown experiment 'torsu'; did you mean torus? (what a program registers, that program alone knows)",
+        ),
         (lambda text: text.replace("quick", "quik"), "unknown preset 'quik'"),
         (lambda text: text.replace("method: niso", "method: nisso"), "unknown method 'nisso'"),
         (lambda text: text.replace("steps: 6", "steps: six"), "steps"),

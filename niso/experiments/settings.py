@@ -44,7 +44,10 @@ class Settings(Strict):
             InputError: an unknown experiment, preset, method or setting, or a value that is not allowed.
         """
         settings = parse(cls, values, source)
-        kind = EXPERIMENTS.find(settings.experiment)
+        if (name := settings.experiment) not in EXPERIMENTS:
+            elsewhere = "what a program registers, that program alone knows"
+            raise InputError(f"{source}: unknown experiment {name!r}{nearest(name, EXPERIMENTS)} ({elsewhere})")
+        kind = EXPERIMENTS.find(name)
         check_known("preset", settings.preset, kind.presets, f"{source}: ")
         check_method(settings.method, kind.methods(), f"{source}: ")
         return cls(**{**vars(settings), "config": parse(kind.config_class, settings.config, source)})
