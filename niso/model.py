@@ -263,8 +263,7 @@ class NeuralIsometry(Autoencoding):
     def _decode(self, a: Tensor, spectrum: Spectrum) -> Tensor:
         z = spectrum.unproject(a)
         parameter = next(self.decoder.parameters(), z)  # a half-precision decoder cannot take float32 latents
-        dtype = parameter.dtype.to_real()
-        return self.decoder(z.to(dtype) if dtype.is_floating_point else z)
+        return self.decoder(z.to(parameter.dtype) if parameter.is_floating_point() else z)
 
     def map_between(
         self,

@@ -233,4 +233,5 @@ class Method(ABC):
     def _cast(self, x: Tensor) -> Tensor:
         """In float64 where the model is, or in half precision; integers stay."""
         parameter = next(self.model.parameters(), x)
-        return x.to(parameter.dtype.to_real()) if x.is_floating_point() else x
+        both = x.is_floating_point() and parameter.is_floating_point()  # weights may be complex
+        return x.to(parameter.dtype) if both else x
