@@ -58,6 +58,11 @@ def check_tensors(
             raise ValueError(f"batches must be equally long, not {shapes}") from None
 
 
+def described(value: object) -> str:
+    """What a message calls a value: a tensor by its numbers and shape, anything else by its type."""
+    return f"{value.dtype} of {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+
+
 def check_tensor(name: str, value: object, kind: Kind | None = None) -> None:
     """Check that a value is a tensor that holds numbers of a kind.
 

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
+from niso.checks import described
 from niso.errors import InputError
 from niso.linalg import without_autocast
 
@@ -115,7 +116,7 @@ def check_action(name: str, action: object, x: Float[Tensor, "batch ..."]) -> Tr
         t = action.sample(count, torch.Generator())
         if not isinstance(t, Tensor) or t.shape[:1] != (count,):
             raise InputError(
-                f"action {name}: sample({count}) must give a tensor of {count} transformations, not {_form(t)}"
+                f"action {name}: sample({count}) must give a tensor of {count} transformations, not {described(t)}"
             )
         moved, strength = action.act(x, t), action.strength(t)
     except InputError:
@@ -124,14 +125,10 @@ def check_action(name: str, action: object, x: Float[Tensor, "batch ..."]) -> Tr
         problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise InputError(f"action {name} does not act on observations {tuple(x.shape)}: {problem}") from error
     if not isinstance(moved, Tensor) or moved.shape != x.shape or moved.dtype != x.dtype:
-        raise InputError(f"action {name}: act must give {_form(x)}, as it gets, not {_form(moved)}")
+        raise InputError(f"action {name}: act must give {described(x)}, as it gets, not {described(moved)}")
     if not isinstance(strength, Tensor) or strength.shape != (count,):
-        raise InputError(f"action {name}: strength must give a tensor of {count} numbers, not {_form(strength)}")
+        raise InputError(f"action {name}: strength must give a tensor of {count} numbers, not {described(strength)}")
     return action
-
-
-def _form(value: object) -> str:
-    return f"{value.dtype} of {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
 
 
 def composes(transformations: Transformations) -> TypeGuard[Action]:

@@ -42,8 +42,7 @@ def compile_networks(objective: nn.Module, graphs: bool = False) -> None:
             called before each step, and gradients may not add up over several.
     """
     for module in trained_networks(objective):
-        if module._compiled_call_impl is None:
-            _compile(module, graphs)
+        _compile(module, graphs)
 
 
 def compile_step(objective: nn.Module, graphs: bool = False) -> None:
@@ -52,8 +51,6 @@ def compile_step(objective: nn.Module, graphs: bool = False) -> None:
 
     Decompositions, for which the host waits, stay outside of graphs.
     """
-    if objective._compiled_call_impl is not None:
-        return
     graphs = graphs and steps_become_graphs()
     if graphs:
         from torch._inductor import config
@@ -72,6 +69,8 @@ def steps_become_graphs() -> bool:
 
 
 def _compile(module: nn.Module, graphs: bool) -> None:
+    if module._compiled_call_impl is not None:
+        return
     draw_as_eager_code()
     if graphs:
         module.compile(mode="reduce-overhead")

@@ -122,7 +122,7 @@ def _eager(device: torch.device) -> list[Way]:
 
 
 def _compiled(eager: Way, graphs: bool) -> list[Way]:
-    """Ways to compile, those that are tried where one before cannot be compiled last.
+    """Ways to compile: each is tried where those before it cannot be compiled.
 
     Where steps become CUDA graphs, whole ones are best: a GPU then waits for the fewest launches.
     """

@@ -274,13 +274,14 @@ class Pairs(Experiment):
         config, method = self.config, self.method
         yield Phase("pretrain", method.objective(), self.sample, config.training)
         method.after_pretraining(self.train_pairs, self.seed)
-        read_finely(method, next(self.held_out("train"))[0])  # invariants find views of an observation, without a head
         if self.data.classes:
             data, size = self.data, config.head.batch_size
             examples = partial(data.examples, "train", data.count("train"))
             first = next(data.examples("train", BATCH))[0]
             self.head = make_head(method, config, first, data.classes)
             yield frozen_phase(method, self.head, config, first, lambda step: data.sample_labelled(size), examples)
+        else:  # invariants find the views of an observation without a head, too
+            read_finely(method, next(self.held_out("train"))[0])
 
     def sample(self, step: int) -> tuple[Tensor, ...]:
         """Pairs, triplets or groups to train on: this process's part."""

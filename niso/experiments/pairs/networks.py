@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from niso.checks import described
 from niso.data.pairs.table import Kind
 from niso.errors import InputError
 from niso.experiments.experiment import Own
@@ -152,15 +153,8 @@ def _latents(own: Own, shape: tuple[int, ...]) -> Tensor:
     z = encoder.eval()(x)
     expected = "floating-point numbers, (batch, points, channels) or (batch, channels, height, width)"
     if not isinstance(z, Tensor) or not z.is_floating_point() or z.ndim not in (3, 4) or len(z) != len(x):
-        raise InputError(f"the encoder's latents must be {expected}, not {_described(z)}, for observations {shape}")
+        raise InputError(f"the encoder's latents must be {expected}, not {described(z)}, for observations {shape}")
     back = decoder.eval()(z)
     if not isinstance(back, Tensor) or not back.is_floating_point() or back.shape != x.shape:
-        raise InputError(f"the decoder gives {_described(back)} for observations {shape}: they must be alike")
+        raise InputError(f"the decoder gives {described(back)} for observations {shape}: they must be alike")
     return z
-
-
-def _described(value: object) -> str:
-    """The shape of a tensor, its type where it is no floating-point one, or what else it is."""
-    if not isinstance(value, Tensor):
-        return type(value).__name__
-    return f"{tuple(value.shape)}" if value.is_floating_point() else f"{value.dtype} of {tuple(value.shape)}"

@@ -98,7 +98,7 @@ class Sphere(LaplacianExperiment):
         ),
         Metric(
             "character_error",
-            "root mean square of trace τ_ℓ − χ_ℓ over pairs and degrees; χ_ℓ itself has 1",
+            "root mean square of trace τ_ℓ − χ_ℓ over pairs and degrees that the rank does not cut; χ_ℓ itself has 1",
             "lower",
         ),
         Metric(

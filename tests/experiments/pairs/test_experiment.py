@@ -358,7 +358,7 @@ def test_networks_of_the_user_are_imported_from_the_working_directory(run, refus
     words = ["--encoder", "nets_of_mine:Encoder", "--decoder"]
     assert "networks of your own, 16 latent points, 5 channels" in run(data, *words, "nets_of_mine:Decoder")[1]
     for name, message in (
-        ("nets_of_mine:Wrong", "the decoder gives (2, 16, 3) for observations (2, 16, 2)"),
+        ("nets_of_mine:Wrong", "the decoder gives torch.float32 of (2, 16, 3) for observations (2, 16, 2)"),
         ("nets_of_mine:Tuple", "the decoder gives tuple for observations (2, 16, 2)"),
         ("nets_of_mine:Sign", "the decoder gives torch.bool of (2, 16, 2) for observations (2, 16, 2)"),
         ("nets_of_mine:Keeping", "the networks keep state that is no tensor (_extra_state)"),
