@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import json
+import math
 import os
 import shlex
 import threading
@@ -144,8 +145,18 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Replace a JSON file in one step; errors as in `write_atomically`."""
-    write_atomically(path, (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode())
+    """Replace a JSON file in one step; errors as in `write_atomically`. A number that is not finite, which JSON has no
+    word for, becomes null."""
+    content = json.dumps(_finite(values), indent=2, ensure_ascii=False, allow_nan=False)
+    write_atomically(path, (content + "\n").encode())
+
+
+def _finite(values: Any) -> Any:
+    if isinstance(values, Mapping):
+        return {key: _finite(value) for key, value in values.items()}
+    if isinstance(values, list | tuple):
+        return [_finite(value) for value in values]
+    return None if isinstance(values, float) and not math.isfinite(values) else values
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

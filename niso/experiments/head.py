@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache, partial
 
@@ -81,6 +82,7 @@ def read_finely(method: Method, x: Shaped[Tensor, "batch ..."]) -> None:
     precision, rounded = method.precision, method.head_features(x)
     method.precision = partial(without_autocast, device)
     error = rounding_error(method.head_features(x), rounded)
+    method.invariants_rounding = None if math.isnan(error) else error
     if not error >= ROUNDED:
         method.precision = precision
     elif process()[0] == 0:

@@ -61,6 +61,13 @@ LATENT_METRICS = (
     ),
     *MASK_METRICS,
 )
+INVARIANTS_ROUNDING = Metric(
+    "invariants_rounding",
+    "error of aᵀa in half precision, relative to its standard deviation over observations (median over entries): where "
+    "it is 0.1 or more, networks run in float32 after pre-training",
+    "lower",
+)
+"""Of runs in half precision."""
 PAIR_METRICS = (
     RELATIVE_MAP_ERROR,
     RELATIVE_MAP_ERROR_CENTRED,
@@ -104,8 +111,8 @@ class PairEvaluation(NamedTuple):
         metrics: means over all pairs, see `PAIR_METRICS`.
         views: observations and predictions of the pairs that are kept, by name, in the order of a figure's rows.
         maps: their maps; None where the method has none.
-        latents: what the coefficients of the first views and the operator are like, see `LATENT_METRICS`; empty without
-            maps.
+        latents: what the coefficients of the first views and the operator are like, see `LATENT_METRICS`; without maps
+            `INVARIANTS_ROUNDING` at most.
         curves: "singular_values" of these coefficients; empty without maps.
     """
 
@@ -201,8 +208,10 @@ def evaluate_pairs(method: Method, batches: Iterable[tuple[Tensor, ...]], shown:
             kept_so_far += len(x)
     means = {"reconstruction_error": torch.cat(errors).mean().item()}
     kept = {name: torch.cat([part[name] for part in views])[:shown].cpu() for name in (views[0] if views else {})}
+    rounding = method.invariants_rounding
+    latents = {} if rounding is None else {INVARIANTS_ROUNDING.key: rounding}
     if not coefficients:
-        return PairEvaluation(means, kept, None, {}, {})
+        return PairEvaluation(means, kept, None, latents, {})
     a, b, own, *other = (torch.cat(part) for part in zip(*coefficients, strict=True))
     common = b.mean(0, keepdim=True)
     errors_of = {"equivariance_error": own} | ({"relative_map_error": other[0]} if other else {})
@@ -212,7 +221,7 @@ def evaluate_pairs(method: Method, batches: Iterable[tuple[Tensor, ...]], shown:
     ordered = [in_ascending_order(method, torch.cat(taus)[:shown]) for taus in zip(*maps, strict=True)]
     own_maps, other_maps = ordered[0], ordered[1] if other else None
     shown_maps = Maps(own_maps, other_maps, method.map_text)
-    latents = latent_metrics(a) | _mask_metrics(method)
+    latents |= latent_metrics(a) | _mask_metrics(method)
     return PairEvaluation(means, kept, shown_maps, latents, {"singular_values": singular_values(a)})
 
 

@@ -133,6 +133,8 @@ class Method(ABC):
             )
         self.precision: Callable[[], AbstractContextManager[Any]] = nullcontext
         """Puts networks in the precision of the run, wherever they are called."""
+        self.invariants_rounding: float | None = None
+        """Rounding error of invariants in half precision, see `INVARIANTS_ROUNDING`; None where it was not measured."""
 
     def _check_parts(self) -> None:
         """TypeError where a subclass lacks a part, before anything is trained."""

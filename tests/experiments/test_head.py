@@ -47,6 +47,7 @@ def test_what_half_precision_rounds_away_is_read_in_full(capsys):
     with torch.autocast("cpu", torch.bfloat16):  # as the training loop calls it
         torch.testing.assert_close(alike.head_features(x), exact)
     assert "networks run in float32 from here" in capsys.readouterr().err
+    assert alike.invariants_rounding >= ROUNDED
 
 
 def test_what_half_precision_keeps_is_read_in_it(capsys):
@@ -56,6 +57,7 @@ def test_what_half_precision_keeps_is_read_in_it(capsys):
     assert torch.equal(method.head_features(x), before)
     assert not torch.equal(before, make(share=1.0, half=False).head_features(x))
     assert capsys.readouterr().err == ""
+    assert 0 < method.invariants_rounding < ROUNDED
 
 
 def test_full_precision_stays(capsys):
@@ -91,7 +93,7 @@ def test_nothing_that_varies_is_nothing_to_lose():
     method = make(share=0.0)
     precision = method.precision
     read_finely(method, observations())
-    assert method.precision is precision
+    assert method.precision is precision and method.invariants_rounding is None
 
 
 def test_observations_without_latents_do_not_hide_the_others():

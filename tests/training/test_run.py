@@ -1,4 +1,5 @@
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -97,6 +98,18 @@ def test_damaged_facts_are_refused(tmp_path, facts, words):
     run.write("facts", facts)
     with pytest.raises(InputError, match=words):
         assert run.described
+
+
+def test_files_are_json_to_strict_readers_whatever_was_measured(tmp_path):
+    run = Run.create(tmp_path, {"seed": 1})
+    run.write("metrics", {"a": math.nan, "b": 1.5, "c": math.inf})
+    run.write("curves", {"loss": {"x": [0, 1], "y": [math.nan, 2.0]}})
+    run.write("facts", {"speed": {"seconds": (math.inf, 0.5)}})
+    for file in tmp_path.glob("*.json"):
+        json.loads(file.read_text(), parse_constant=pytest.fail)
+    assert math.isnan(run.metrics["a"]) and run.metrics["b"] == 1.5 and math.isnan(run.metrics["c"])
+    np.testing.assert_array_equal(run.curves["loss"]["y"], [math.nan, 2.0])
+    assert run.facts == {"speed": {"seconds": [None, 0.5]}}
 
 
 def test_metrics_beyond_floats_are_refused(tmp_path):

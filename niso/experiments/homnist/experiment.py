@@ -36,6 +36,7 @@ from niso.geometry import ACTIONS
 from niso.geometry.action import Transformations, check_action, composes
 from niso.methods import methods_of
 from niso.methods.evaluation import (
+    INVARIANTS_ROUNDING,
     LATENT_METRICS,
     PAIR_METRICS,
     REPETITION_METRICS,
@@ -106,6 +107,7 @@ class Homnist(Experiment):
         Metric("accuracy_clean", "share of unperturbed test digits classified correctly", "higher"),
         *PAIR_METRICS,
         *LATENT_METRICS,
+        INVARIANTS_ROUNDING,
         *REPETITION_METRICS,
         Metric(
             "accuracy_val", "accuracy on perturbed validation digits: training digits that nothing trained on", "higher"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from niso.methods.evaluation import (
     EQUIVARIANCE_ERROR,
     EQUIVARIANCE_ERROR_CENTRED,
+    INVARIANTS_ROUNDING,
     LATENT_METRICS,
     RECONSTRUCTION_ERROR,
     RELATIVE_MAP_ERROR,
@@ -34,6 +35,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric("identity_error", "mean absolute difference of ψ and Tψ: the error of doing nothing"),
     *LATENT_METRICS,
+    INVARIANTS_ROUNDING,
     *(
         Metric(f"{metric.key}_val", f"{metric.key} of validation observations", "lower")
         for metric in (

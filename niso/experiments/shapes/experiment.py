@@ -38,6 +38,7 @@ from niso.methods import methods_of
 from niso.methods.evaluation import (
     EQUIVARIANCE_ERROR,
     EQUIVARIANCE_ERROR_CENTRED,
+    INVARIANTS_ROUNDING,
     LATENT_METRICS,
     RECONSTRUCTION_ERROR,
     RELATIVE_MAP_ERROR,
@@ -110,6 +111,7 @@ class Shapes(Experiment):
         replace(EQUIVARIANCE_ERROR, text=f"{EQUIVARIANCE_ERROR.text}, of variants of held-out shapes, likewise"),
         EQUIVARIANCE_ERROR_CENTRED,
         *LATENT_METRICS,
+        INVARIANTS_ROUNDING,
         RECONSTRUCTION_ERROR,
         Metric(
             "equivariance_error_tuned", "equivariance_error after the encoder was trained on with the head", "lower"
