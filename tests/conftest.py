@@ -327,11 +327,15 @@ def blank_figures(blank_png: bytes) -> Iterator[dict[str, Any]]:
     def save_one(_: object, folder: Path) -> None:
         save_pictures([Picture("blank", "Nothing is drawn here.", Figure((1, 1)))], folder)
 
-    drawing = {"niso.report.save_pictures": save_pictures, "niso.report.pictures.as_png": pictures.as_png}
+    blank = {
+        "niso.report.save_pictures": (save_pictures, save_one),
+        "niso.report.pictures.as_png": (pictures.as_png, lambda _: blank_png),
+        "niso.report.pictures.darken": (pictures.darken, lambda _: None),
+    }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("niso.report.save_pictures", save_one)
-        patch.setattr("niso.report.pictures.as_png", lambda _: blank_png)
-        yield drawing
+        for name, (_, nothing) in blank.items():
+            patch.setattr(name, nothing)
+        yield {name: function for name, (function, _) in blank.items()}
 
 
 @pytest.fixture
