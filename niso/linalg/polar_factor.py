@@ -1,4 +1,4 @@
-"""The polar factor, with an exact derivative of any order, and its naive twin."""
+"""The polar factor, with an exact derivative of any order."""
 
 from __future__ import annotations
 
@@ -59,12 +59,6 @@ def polar(m: Float[Tensor, "*batch n k"], special: bool = False, damping: float 
     wide = m.shape[-2] < m.shape[-1]
     q = factor(m.mT if wide else m, special, damping)[0]
     return q.mT if wide else q
-
-
-def polar_naive(m: Float[Tensor, "*batch n k"], special: bool = False) -> Float[Tensor, "*batch n k"]:
-    """`polar` by autograd through the SVD, correct at distinct singular values only; for tests."""
-    u, _, vh = torch.linalg.svd(m, full_matrices=False)
-    return u @ (_signs(u, vh)[..., None] * vh if special else vh)
 
 
 def _signs(u: Float[Tensor, "*batch k k"], vh: Float[Tensor, "*batch k k"]) -> Float[Tensor, "*batch k"]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from niso.errors import counted
 from niso.files import write_atomically
 from niso.report import methods
 from niso.report.curves import curve_pictures
@@ -112,7 +113,7 @@ def write_comparison(runs: Sequence[Run], out: Path, known: Ask) -> Path:
     """
     page = render(
         "comparison.html",
-        title=f"Comparison of {len(runs)} run{'s' if len(runs) > 1 else ''}",
+        title=f"Comparison of {counted(len(runs), 'run')}",
         summary=["Mean ± standard error of the mean over seeds, then every seed."],
         sections=sections(runs, known),
         elsewhere=methods.ELSEWHERE,

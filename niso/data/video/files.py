@@ -13,7 +13,7 @@ from PIL import Image
 
 from niso.data.squares import square
 from niso.data.video.sequences import TRAIN, Frame, check_name, digest_of
-from niso.errors import InputError
+from niso.errors import InputError, counted
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -83,7 +83,7 @@ def read_video(path: Path, every: int = 1) -> Iterator[tuple[float, Image.Image]
                 if frame is None:
                     break
                 if frame.is_corrupt:
-                    raise InputError(f"{path.name} is truncated or damaged: {_frames(good)} can be decoded")
+                    raise InputError(f"{path.name} is truncated or damaged: {counted(good, 'frame')} can be decoded")
                 end = frame.time if frame.time is not None else good / float(stream.average_rate or 1)
                 if good % every == 0:
                     yield end, _shown(frame, stream)
@@ -91,12 +91,8 @@ def read_video(path: Path, every: int = 1) -> Iterator[tuple[float, Image.Image]
     except FileNotFoundError as error:
         raise InputError(f"{path} is missing") from error
     except av.FFmpegError as error:
-        what = f"is truncated or damaged: {_frames(good)} can be decoded" if good else "cannot be decoded"
+        what = f"is truncated or damaged: {counted(good, 'frame')} can be decoded" if good else "cannot be decoded"
         raise InputError(f"{path.name} {what} ({error.strerror})") from error
-
-
-def _frames(number: int) -> str:
-    return "1 frame" if number == 1 else f"{number:,} frames"
 
 
 def _shown(frame: Any, stream: Any) -> Image.Image:

@@ -102,7 +102,7 @@ class Sequence:
     images: list[Path]
     numbers: list[int]
     poses: Float[np.ndarray, "frames 4 4"] | None = None
-    split: str = "train"
+    split: str = TRAIN
     problems: dict[int, str] = field(default_factory=dict)
     size: tuple[int, int] | None = None
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from niso.data.pairs.sampling.data import BATCH, PairData, Part
 from niso.data.pairs.split import Parts
 from niso.data.pairs.table import Table
-from niso.errors import InputError
+from niso.errors import InputError, counted
 from niso.random import local_part
 
 
@@ -22,8 +22,8 @@ class NeighbouringFrames(PairData):
     def __init__(self, table: Table, parts: Parts, memory: float, device: torch.device, skip: int) -> None:
         super().__init__(table, parts, memory, device)
         assert table.clip is not None
-        clips = len(np.unique(table.clip))
-        self.skip, self.paired = skip, f"frames of {clips} clip{'s' * (clips > 1)}, paired at most {skip} apart"
+        clips = counted(len(np.unique(table.clip)), "clip")
+        self.skip, self.paired = skip, f"frames of {clips}, paired at most {skip} apart"
         clip = torch.from_numpy(table.clip)
         self._last: dict[Part, Int[Tensor, " rows"]] = {}
         """For each row of a part, the last row of its stretch: consecutive rows of one clip in one part."""
