@@ -18,11 +18,8 @@ from niso.report.pictures import Picture, embed, embed_drawn
 from niso.results import RUN_METRICS, Known, Metric, alarms, sources
 from niso.training.run import Run
 
-_ELSEWHERE = {
-    *("summary", "metrics", "targets", "command", "notes", "settings"),
-    *("seconds", "seconds_wall", "times"),
-}
-"""Facts with a place of their own."""
+_PLACED = {"summary", "metrics", "targets", "command", "notes", "settings", "seconds", "seconds_wall", "times"}
+"""Facts that the table of facts leaves out: they have a place of their own."""
 _COST = {metric.key for metric in RUN_METRICS}
 _VALIDATION = re.compile(r".+_val(_[a-z]+\d+)?")
 _SERIES = 3
@@ -68,13 +65,13 @@ def write_report(run: Run, known: Known) -> Path:
         validation_and_cost=_tables([entry for entry in entries if _beside(entry)]),
         diagnosis=(facts.get("notes") or []) * run.finished,  # otherwise of an earlier evaluation, as figures are
         alarms=alarms((entry.metric for entry in entries), run.metrics),
-        notes=[*filter(None, [fitting_note(entry.metric.key for entry in entries)])],
+        fitting_note=fitting_note(entry.metric.key for entry in entries),
         published=_tables(_published(run, known)),
         published_note=f"{QUOTED} This run: preset {preset}, {data}. Source: {sources(published)}.",
         figures=[embed(file, f"figures/{file.name}", caption) for file, caption in run.pictures * run.finished],
         training=[embed_drawn(picture) for picture in _training(run)],
         command=facts.get("command") or _command(run),
-        facts={key: fact(value) for key, value in facts.items() if key not in _ELSEWHERE and value not in (None, [])}
+        facts={key: fact(value) for key, value in facts.items() if key not in _PLACED and value not in (None, [])}
         | ({"times": fact({part: duration(value) for part, value in times.items()})} if times else {}),
         config=(run.path / "config.yaml").read_text(encoding="utf-8"),
     )

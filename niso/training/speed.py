@@ -227,6 +227,13 @@ def _numbers(module: nn.Module) -> dict[str, int | float | str]:
     return {name: v for name, v in vars(module).items() if isinstance(v, int | float | str) and name != "training"}
 
 
+class _Kept(NamedTuple):
+    """Content of a file: seconds of a step of each way, None where it cannot be compiled, and of compilation."""
+
+    seconds: dict[str, float | None]
+    compilation: float = 0.0
+
+
 @contextmanager
 def _kept(key: str) -> Iterator[dict[str, Any]]:
     """What was measured before, to be added to; for one process at a time. Nothing is kept where nothing can be."""
@@ -239,7 +246,7 @@ def _kept(key: str) -> Iterator[dict[str, Any]]:
             folder.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(folder, wait=True))
         except OSError:
-            yield _read(None)
+            yield _Kept({})._asdict()
             return
         found = _read(path)
         yield found
@@ -247,19 +254,9 @@ def _kept(key: str) -> Iterator[dict[str, Any]]:
             write_json(path, found)
 
 
-def _read(path: Path | None) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, Any]:
     """What a file keeps; nothing where there is none, or it is damaged."""
-    empty: dict[str, Any] = {"compilation": 0.0, "seconds": {}}
-    if path is None or not path.exists():
-        return empty
     try:
         return parse(_Kept, parse_json(path.read_bytes()), path)._asdict()
     except (OSError, ValueError, InputError):
-        return empty
-
-
-class _Kept(NamedTuple):
-    """Content of a file: seconds of compilation, and of a step of each way; None where it cannot be compiled."""
-
-    compilation: float
-    seconds: dict[str, float | None]
+        return _Kept({})._asdict()
