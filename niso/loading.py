@@ -21,7 +21,7 @@ from niso.methods import METHODS
 from niso.methods.method import Method
 from niso.training import checkpoint
 from niso.training.defaults import new_defaults
-from niso.training.run import WEIGHTS, Run
+from niso.training.run import WEIGHTS, Run, is_run
 
 
 def load(
@@ -54,7 +54,7 @@ def load(
         raise InputError("encoder and decoder go together: give both")
     own = None if encoder is None or decoder is None else Own(encoder, decoder)
     folder = model_folder(path)
-    if (folder / "config.yaml").is_file():
+    if is_run(folder):
         return _of_run(Run.open(folder), own, _device(device))
     return _of_saved(folder, own, _device(device))
 
@@ -83,7 +83,7 @@ def model_folder(path: str | Path) -> Path:
         raise InputError("no model is named: give a run folder, or the name of a model that comes with niso")
     place = Path(path)
     folder = place.parent if place.is_file() and place.name in (WEIGHTS, MODEL, CONFIG) else place
-    if (folder / "config.yaml").is_file() or is_saved(folder):
+    if is_run(folder) or is_saved(folder):
         return folder
     if str(path) in bundled.names():
         return bundled.find(str(path)).folder

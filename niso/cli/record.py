@@ -31,8 +31,7 @@ class Options(Runs):
         check_place(self.to, "--to")
         for missing in (line for path in self.runs for line in unstarted(path)):
             raise InputError(missing)
-        found = [run for path in self.runs for run in Run.find(path)]
-        runs = list({run.path.resolve(): run for run in found}.values())  # one may be named twice
+        runs = Run.find(*self.runs)
         places = dict[Path, Run]()
         for run in runs:
             other = places.setdefault(place_of_record(run, self.to), run)

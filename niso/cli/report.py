@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -27,16 +25,19 @@ class Options(Runs):
     """File to write a comparison to; by default comparison.html, or report.html in the folder of several runs."""
 
     def __call__(self) -> None:
-        from niso.training.run import Run, is_sweep
+        from niso.training.run import Run, is_run, is_sweep, run_folders
 
-        missing = _unstarted([path for path in self.runs if is_sweep(path)])
-        if missing and not any(file for path in self.runs for file in path.glob("*/config.yaml")):
-            raise InputError(missing[0])
-        runs = [run for path in self.runs for run in Run.find(path)]
+        missing = list[str]()
+        for folder in filter(is_sweep, self.runs):
+            lines = _unstarted(folder)
+            if lines and not run_folders(folder):
+                raise InputError(lines[0])
+            missing += lines
+        runs = Run.find(*self.runs)
         if self.out is not None:
-            if len(self.runs) == 1 and runs[0].path == self.runs[0] and runs[0].record is None:
+            if len(self.runs) == 1 and is_run(self.runs[0]):
                 raise InputError(
-                    f"--out has no effect, leave it out: the report of one run is {runs[0].path}/report.html"
+                    f"--out has no effect, leave it out: the report of one run is {self.runs[0]}/report.html"
                 )
             check_place(self.out, "--out", file=True)
             if self.out.suffix.lower() not in (".html", ".htm"):
@@ -49,14 +50,12 @@ class Options(Runs):
             print(line, file=sys.stderr)
 
 
-def _unstarted(folders: Sequence[Path]) -> list[str]:
-    """A line for each run of these folders of several runs that was never started."""
-    if not folders:
-        return []
+def _unstarted(folder: Path) -> list[str]:
+    """A line for each run of a folder of several that was never started; none where sweep.yaml is damaged: what runs
+    there are is reported all the same."""
     from niso.runs.sweep import unstarted  # torch is slow to import
 
-    lines = []
-    for folder in folders:
-        with suppress(InputError):  # what runs there are is reported, also where sweep.yaml is damaged
-            lines += unstarted(folder)
-    return lines
+    try:
+        return unstarted(folder)
+    except InputError:
+        return []

@@ -17,6 +17,7 @@ from niso.files import in_shell
 from niso.runs import runner
 from niso.runs.parallel import Job, create, is_done
 from niso.training.progress import say
+from niso.training.run import is_run
 
 if TYPE_CHECKING:
     from submitit.helpers import DelayedSubmission
@@ -108,7 +109,7 @@ def submit(jobs: Sequence[Job], launcher: Launcher, out: Path) -> str:
     except (RuntimeError, NameError, ValueError, TypeError, AssertionError) as error:
         raise InputError(f"--launcher {launcher.cluster}: {' '.join(str(error).split())}") from error
     for job in waiting:
-        if not (job.folder / "config.yaml").exists():
+        if not is_run(job.folder):
             create(job)
     with executor.batch() if waiting else nullcontext():
         submitted = [executor.submit(Resume(job.folder)) for job in waiting]

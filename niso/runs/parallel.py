@@ -26,7 +26,7 @@ from niso.files import in_shell, locked
 from niso.training.environment import command_line
 from niso.training.interruption import SIGNALS
 from niso.training.progress import bars
-from niso.training.run import OUTPUT, Run
+from niso.training.run import OUTPUT, Run, is_run
 
 COMMAND = (sys.executable, "-m", "niso", "resume")  # and the run's folder
 
@@ -86,7 +86,7 @@ def run_side_by_side(jobs: Sequence[Job], count: int, out: Path) -> list[str]:
         raise Interrupted(message, received[0])
     problems = {task.job.label: task.problem for task in tasks if task.state == "failed"}
     lines = [f"{label}: {problem}" for label, problem in problems.items()]
-    if problems and not any((job.folder / "config.yaml").exists() for job in jobs):
+    if problems and not any(is_run(job.folder) for job in jobs):
         raise InputError("; ".join(lines) if len(set(problems.values())) > 1 else next(iter(problems.values())))
     return lines
 
@@ -123,7 +123,7 @@ class _Task:
         """Train the run to its end, unless that was done or a signal came."""
         if self.state != "waiting" or self.interrupted:
             return
-        created = not (self.job.folder / "config.yaml").exists()
+        created = not is_run(self.job.folder)
         if created:
             try:
                 create(self.job)
@@ -174,8 +174,7 @@ class _Task:
         if stamp == self.stamp or not (log := self.run.log):
             return
         self.stamp, (self.phase, columns) = stamp, list(log.items())[-1]
-        name = {"pretrain": "training"}.get(self.phase, self.phase)
-        self.steps = getattr(getattr(self.job.settings.config, name, None), "steps", None)
+        self.steps = self.run.steps_of(self.phase)
         steps, seconds = columns["step"][-10:], columns["seconds"][-10:]
         rate = (steps[-1] - steps[0]) / max(seconds[-1] - seconds[0], 1e-3)
         self.step, self.rate = int(steps[-1]), f"{rate:.1f} steps/s" if len(steps) > 1 else ""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from niso.experiments.known import known
-from niso.training.run import Run, is_sweep
+from niso.training.run import Run, is_run, is_sweep
 
 
 def report(paths: Sequence[Path], out: Path | None = None) -> str:
@@ -26,8 +26,8 @@ def report(paths: Sequence[Path], out: Path | None = None) -> str:
     """
     from niso.report import write_report  # matplotlib is slow to import
 
-    runs = list({run.path.resolve(): run for path in paths for run in Run.find(path)}.values())
-    if len(paths) == 1 and runs[0].path == paths[0] and runs[0].record is None:
+    runs = Run.find(*paths)
+    if len(paths) == 1 and is_run(paths[0]):
         return str(write_report(runs[0], known(runs[0].kind[0])))
     inside = len(paths) == 1 and is_sweep(paths[0])
     return compare(runs, out or (paths[0] / "report.html" if inside else Path("comparison.html")))

@@ -26,7 +26,7 @@ from niso.runs import Run, runner
 from niso.runs.cluster import JOBS, Launcher, submit
 from niso.runs.parallel import Job, run_side_by_side
 from niso.runs.report import compare
-from niso.training.run import SWEEP, is_sweep, remove_empty
+from niso.training.run import SWEEP, is_run, is_sweep, remove_empty, run_folders
 
 
 def run_sweep(
@@ -51,7 +51,7 @@ def run_sweep(
     try:
         return _go(_jobs(several, seeds, out), out, parallel, launcher)
     except Exception:
-        if not any(out.glob("*/config.yaml")):  # no run has begun
+        if not run_folders(out):  # no run has begun
             (out / SWEEP).unlink(missing_ok=True)
             shutil.rmtree(out / JOBS, ignore_errors=True)
             remove_empty(out)
@@ -74,7 +74,7 @@ def resume_sweep(out: Path, parallel: int = 1, launcher: Launcher | None = None)
 
 def _differing(job: Job) -> str:
     """Settings of a run that was started which are not those that its sweep asks for."""
-    if not (job.folder / "config.yaml").exists():
+    if not is_run(job.folder):
         return ""
     run = Settings.load(Run(job.folder).settings, job.folder / "config.yaml")
     own, asked = (dict(flat(settings.dump())) for settings in (run, job.settings))
@@ -127,7 +127,7 @@ def unstarted(out: Path) -> list[str]:
     return [
         f"{out}: {job.label} has not been started: train it by `niso resume {in_shell(out)}`"
         for job in jobs
-        if not (job.folder / "config.yaml").is_file()
+        if not is_run(job.folder)
     ]
 
 
@@ -150,7 +150,7 @@ def _go(jobs: Sequence[Job], out: Path, parallel: int, launcher: Launcher | None
     if launcher is not None:
         return submit(jobs, launcher, out)
     failed = run_side_by_side(jobs, parallel, out) if parallel > 1 else _one_by_one(jobs, out)
-    text = compare(Run.find(out), out / "report.html") if any(out.glob("*/config.yaml")) else ""
+    text = compare(Run.find(out), out / "report.html") if run_folders(out) else ""
     if failed:
         kind = "runs" if len({job.settings.method for job in jobs}) > 1 else "seeds"
         raise TrainingError(f"{len(failed)} of {len(jobs)} {kind} failed: {'; '.join(failed)}")
@@ -176,13 +176,13 @@ def _one_by_one(jobs: Sequence[Job], out: Path) -> list[str]:
     failed, several = [], len({job.settings.method for job in jobs}) > 1
     for index, job in enumerate(jobs, start=1):
         try:
-            if (job.folder / "config.yaml").exists():
+            if is_run(job.folder):
                 runner.resume(job.folder)
             else:
                 runner.run(job.settings, job.folder)
             print(f"{job.label} is finished, {index} of {len(jobs)}", file=sys.stderr)
         except (TrainingError, InputError) as error:
-            if isinstance(error, InputError) and not (several and any(out.glob("*/config.yaml"))):
+            if isinstance(error, InputError) and not (several and run_folders(out)):
                 raise
             failed.append(f"{job.label}: {error}")
         except Interrupted as error:

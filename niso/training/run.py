@@ -83,7 +83,7 @@ class Run:
         Raises:
             InputError: the folder is not that of a run.
         """
-        if not (path / "config.yaml").is_file():
+        if not is_run(path):
             raise _not_a_run(path)
         return cls(path)
 
@@ -102,7 +102,7 @@ class Run:
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror or error}") from error
         except (ValueError, TypeError) as error:
-            holder = next((folder for folder in path.parents if (folder / "config.yaml").is_file()), None)
+            holder = next((folder for folder in path.parents if is_run(folder)), None)
             if holder is not None:
                 raise InputError(f"{path} is a file of the run {holder}: give that folder") from error
             brief = "it is not text" if isinstance(error, UnicodeDecodeError) else error
@@ -113,22 +113,20 @@ class Run:
         return cls(path, record)
 
     @classmethod
-    def find(cls, path: Path) -> list[Run]:
-        """The runs that a path names: a run folder, a record, or all runs, or else all records, in a folder.
+    def find(cls, *paths: Path) -> list[Run]:
+        """The runs that paths name, each once: run folders, records, or all runs, or else all records, in a folder.
 
         Raises:
-            InputError: it names none, or a record is damaged.
+            InputError: a path names none, or a record is damaged.
         """
-        if path.is_file():
-            return [cls.read(path)]
-        if (path / "config.yaml").is_file():
-            return [cls(path)]
-        folders = [file.parent for file in path.glob("*/config.yaml")]
-        runs = [cls(folder) for folder in sorted(folders, key=lambda folder: (len(folder.name), folder.name))]
-        runs = runs or [cls.read(file) for file in sorted(path.glob("*.json"))]
-        if not runs:
-            raise _not_a_run(path)
-        return runs
+        found = dict[Path, Run]()
+        for path in paths:
+            files = [path] if path.is_file() else sorted(path.glob("*.json"))
+            runs = [cls(folder) for folder in run_folders(path)] or [cls.read(file) for file in files]
+            if not runs:
+                raise _not_a_run(path)
+            found |= {run.path.resolve(): run for run in runs}
+        return list(found.values())
 
     def withdraw(self, unlock: Callable[[], object] = lambda: None) -> None:
         """Remove a run that could not begin; nothing happens once it has been training. What cannot be removed stays.
@@ -331,6 +329,19 @@ class Run:
             if part == "facts"
             else f"run `niso evaluate {in_shell(self.path)}`"
         )
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder is that of one run."""
+    return (path / "config.yaml").is_file()
+
+
+def run_folders(path: Path) -> list[Path]:
+    """The folder itself if it is that of a run, else the run folders in it, seed2 before seed10."""
+    if is_run(path):
+        return [path]
+    folders = (file.parent for file in path.glob("*/config.yaml"))
+    return sorted(folders, key=lambda folder: (len(folder.name), folder.name))
 
 
 def is_sweep(path: Path) -> bool:

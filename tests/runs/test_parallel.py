@@ -56,8 +56,13 @@ def jobs(tmp_path, monkeypatch):
     program.write_text(STANDS_IN)
     monkeypatch.setattr(parallel, "COMMAND", (sys.executable, str(program)))
     monkeypatch.setattr(sys, "argv", ["niso", "run", "torus", "--seeds", "3"])
-    settings = Settings("torus", "quick", SimpleNamespace(training=SimpleNamespace(steps=3)))
-    monkeypatch.setattr(Settings, "dump", lambda self: {"experiment": self.experiment, "seed": self.seed})
+    settings = Settings("torus", "quick", SimpleNamespace(steps=3))
+
+    def dump(self):
+        training = {"steps": self.config.steps}
+        return {"experiment": self.experiment, "seed": self.seed, "config": {"training": training}}
+
+    monkeypatch.setattr(Settings, "dump", dump)
 
     def make(*behaviours):
         for seed, behaviour in enumerate(behaviours):
@@ -126,6 +131,15 @@ def test_one_that_fails_is_named_and_does_not_stop_the_others(jobs, tmp_path, ca
         r"seed2 .* failed",
     ):
         assert re.search(line, table), table
+
+
+def test_the_table_goes_by_the_settings_of_a_run_that_was_begun(jobs):
+    (job,) = jobs("wait")
+    run = parallel.create(job)
+    (run.path / "log.csv").write_text("phase,step,loss,seconds\npretrain,1,0.5,0.1\n")
+    task = parallel._Task(job._replace(settings=replace(job.settings, config=SimpleNamespace(steps=9))))
+    task.look()
+    assert (task.phase, task.step, task.steps) == ("pretrain", 1, 3)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -173,6 +173,7 @@ def test_what_a_path_names(tmp_path):
     runs = [Run.create(tmp_path / "sweep" / f"seed{seed}", {"seed": seed}) for seed in (2, 10, 9)]
     assert Run.find(tmp_path / "sweep") == [runs[0], runs[2], runs[1]]
     assert Run.find(runs[0].path) == [runs[0]] and runs[0].name == "sweep/seed2"
+    assert Run.find(runs[1].path, tmp_path / "sweep") == [runs[1], runs[0], runs[2]]  # each once
     file = tmp_path / "results" / "one.json"
     file.parent.mkdir()
     file.write_text(

@@ -21,7 +21,7 @@ from niso.experiments.pose.trajectories import IMAGES, Trajectories, read
 from niso.files import in_shell
 from niso.geometry import se3
 from niso.geometry import trajectories as trajectory
-from niso.training.run import Run
+from niso.training.run import Run, run_folders
 
 EXTENT = 4.0
 """Extent of a shown trajectory in the viewer's units of length, to which the width of its lines is suited."""
@@ -63,7 +63,7 @@ def read_runs(paths: Sequence[Path]) -> dict[str, dict[str, Trajectories]]:
         InputError: a folder is not that of a finished pose run, a run is given twice, or runs were tested on different
             data.
     """
-    folders = [folder for path in paths for folder in _run_folders(path)]
+    folders = [folder for path in paths for folder in run_folders(path) or [path]]
     titles = [_title(Run.open(folder)) for folder in folders]
     runs = {
         title if titles.count(title) == 1 else f"{title} ({folder})": read(folder)
@@ -212,14 +212,6 @@ class Viewer:
 
 def _moved(poses: Tensor, centre: Tensor, scale: Tensor) -> Tensor:
     return se3.pose(se3.rotation(poses), scale * (se3.translation(poses) - centre))
-
-
-def _run_folders(path: Path) -> list[Path]:
-    """The path itself if it is a run folder, else the run folders that it holds."""
-
-    if (path / "config.yaml").is_file() or not path.is_dir():
-        return [path]
-    return sorted(folder.parent for folder in path.glob("*/config.yaml")) or [path]
 
 
 def _title(run: Run) -> str:
