@@ -204,6 +204,18 @@ def in_shell(path: Path) -> str:
     return shlex.quote(str(path))
 
 
+def no_folder(path: Path) -> str:
+    """Why a path is not that of a folder, as a clause for messages."""
+    return "is not a folder" if path.exists() else "does not exist"
+
+
+def lacks(folder: Path, name: str) -> str:
+    """Why a folder does not hold a file, as a clause for messages."""
+    if folder.is_dir():
+        return f"it has no {name}"
+    return "it is a file" if folder.exists() else "there is no such folder"
+
+
 def check_place(path: Path, option: str, file: bool = False) -> None:
     """Check that a folder can be made at a path, or a file, before the work for it begins.
 

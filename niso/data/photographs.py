@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Float
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps
 from torch import Tensor
 
 from niso.data.squares import as_rgb, opened
 from niso.data.video.sequences import natural
 from niso.errors import InputError
-from niso.files import files_below
+from niso.files import files_below, no_folder
 
 TRAIN = (
     "skimage/astronaut.png",
@@ -60,8 +60,8 @@ def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[I
     if data_dir is None:
         return [open_photograph(_shipped(name)) for name in TRAIN], [open_photograph(_shipped(name)) for name in TEST]
     if not data_dir.is_dir():
-        problem = "is not a folder" if data_dir.exists() else "does not exist"
-        raise InputError(f"data folder {data_dir} {problem}: give a folder of images, to a run in its config.yaml")
+        remedy = "give a folder of images, to a run in its config.yaml"
+        raise InputError(f"data folder {data_dir} {no_folder(data_dir)}: {remedy}")
     files = sorted(pictures_in(data_dir))
     if len(files) < 2:
         raise InputError(
@@ -144,15 +144,9 @@ def _shipped(name: str) -> Path:
 
 def open_photograph(path: Path) -> Image.Image:
     """An image file in RGB, see `as_rgb`; InputError where it cannot be read."""
-    try:
-        with opened(path) as image:
-            ImageOps.exif_transpose(image, in_place=True)  # upright, as viewers show it
-            rgb = as_rgb(image).copy()  # the file's own image would be closed
-    except InputError as error:
-        raise InputError(f"image {path} cannot be used: {error}") from error
-    except Exception as error:  # Pillow raises errors of many kinds for damaged files
-        reason = "it is not an image" if isinstance(error, UnidentifiedImageError) else error
-        raise InputError(f"image {path} cannot be read ({reason}): repair or remove it") from error
+    with opened(path, f"image {path}") as image:
+        ImageOps.exif_transpose(image, in_place=True)  # upright, as viewers show it
+        rgb = as_rgb(image).copy()  # the file's own image would be closed
     rgb.info["path"] = str(path)
     return rgb
 

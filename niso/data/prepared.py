@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from niso.data.workers import unordered
 from niso.errors import InputError
-from niso.files import CLUTTER, locked, parse_json, write_json
+from niso.files import CLUTTER, lacks, locked, parse_json, write_json
 
 PARAMETERS, REFUSED = "parameters.json", "refused.json"
 AGAIN = "give the same command again to go on"
@@ -142,9 +142,7 @@ def open_folder(folder: Path, what: str, commands: str, format: int, last: str) 
         InputError: the folder is missing, not prepared, prepared in another format, or not to the end.
     """
     if not (folder / PARAMETERS).is_file():
-        file = "it is a file" if folder.exists() else "there is no such folder"
-        problem = f"it has no {PARAMETERS}" if folder.is_dir() else file
-        raise InputError(f"{folder} holds no prepared {what}: {problem}; make it with {commands}")
+        raise InputError(f"{folder} holds no prepared {what}: {lacks(folder, PARAMETERS)}; make it with {commands}")
     parameters = read_json(folder / PARAMETERS)
     if parameters.get("format") != format:
         given = parameters.get("format")

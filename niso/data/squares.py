@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import UInt8
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 from PIL.ExifTags import Base
 from torch import Tensor
 
@@ -25,11 +25,27 @@ def square(image: Image.Image, size: int) -> Image.Image:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Image.Image]:
-    """An image file for `as_rgb`; `info` says whether colours have 16 bits, of which Pillow keeps the upper 8."""
-    with Image.open(path) as image:
-        image.info["deep"] = any(";16" in str(tile[3]) for tile in image.tile)  # `tile` is empty once pixels are read
-        yield image
+def opened(path: Path, called: str) -> Iterator[Image.Image]:
+    """An image file for `as_rgb`; `info` says whether colours have 16 bits, of which Pillow keeps the upper 8.
+
+    Args:
+        called: what messages call the file.
+
+    Raises:
+        InputError: it is missing or damaged, or what is done with it raises one.
+    """
+    try:
+        with Image.open(path) as image:
+            image.info["deep"] = any(";16" in str(tile[3]) for tile in image.tile)  # none once pixels are read
+            yield image
+    except FileNotFoundError as error:
+        raise InputError(f"{called} is missing") from error
+    except InputError as error:
+        raise InputError(f"{called} cannot be used: {error}") from error
+    except Exception as error:  # Pillow raises errors of many kinds for damaged files
+        unknown = isinstance(error, UnidentifiedImageError)
+        reason = "it is not an image" if unknown else " ".join(str(error).split())
+        raise InputError(f"{called} cannot be read ({reason}): repair or remove it") from error
 
 
 def as_rgb(image: Image.Image) -> Image.Image:
@@ -88,18 +104,10 @@ def read_square(path: Path, size: int, upright: bool = True) -> tuple[Image.Imag
     Raises:
         InputError: it is missing or damaged, or see `as_rgb`.
     """
-    try:
-        with opened(path) as image:
-            width, height = image.size
-            image.draft(None, (3 * size // 2, 3 * size // 2))  # JPEG at ½, ¼ …: faster, and storing it loses far more
-            if upright and (orientation := image.getexif().get(Base.Orientation, 1)) > 1:
-                ImageOps.exif_transpose(image, in_place=True)
-                width, height = (height, width) if orientation > 4 else (width, height)
-            return square(image, size), (height, width)
-    except FileNotFoundError as error:
-        raise InputError(f"{path.name} is missing") from error
-    except InputError as error:
-        raise InputError(f"{path.name} cannot be used: {error}") from error
-    except Exception as error:  # Pillow raises errors of many kinds for damaged files
-        reason = " ".join(str(error).split())
-        raise InputError(f"{path.name} cannot be read ({reason}): repair or remove it") from error
+    with opened(path, path.name) as image:
+        width, height = image.size
+        image.draft(None, (3 * size // 2, 3 * size // 2))  # JPEG at ½, ¼ …: faster, and storing it loses far more
+        if upright and (orientation := image.getexif().get(Base.Orientation, 1)) > 1:
+            ImageOps.exif_transpose(image, in_place=True)
+            width, height = (height, width) if orientation > 4 else (width, height)
+        return square(image, size), (height, width)

@@ -16,7 +16,7 @@ import numpy as np
 
 from niso.config import parse, read_yaml, to_yaml
 from niso.errors import InputError
-from niso.files import in_shell, locked, parse_json, write_json, write_new
+from niso.files import in_shell, lacks, locked, parse_json, write_json, write_new
 from niso.results import Curve, Metric
 
 WEIGHTS = "weights.safetensors"
@@ -358,9 +358,7 @@ def remove_empty(folder: Path) -> None:
 
 
 def _not_a_run(path: Path) -> InputError:
-    file = "it is a file" if path.exists() else "there is no such folder"
-    reason = "it has no config.yaml" if path.is_dir() else file
-    return InputError(f"{path} is not a run folder: {reason}")
+    return InputError(f"{path} is not a run folder: {lacks(path, 'config.yaml')}")
 
 
 def read_log(path: Path) -> list[dict[str, str]]:

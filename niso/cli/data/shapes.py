@@ -13,7 +13,7 @@ from tyro.conf import Positional, arg
 from niso.config import require
 from niso.data.shapes.family import write_family
 from niso.errors import InputError, Interrupted, counted
-from niso.files import check_place
+from niso.files import check_place, no_folder
 from niso.training.progress import Bar
 
 
@@ -52,8 +52,7 @@ class Options:
 
     def __call__(self) -> None:
         if self.originals is not None and not self.originals.is_dir():
-            problem = "is not a folder" if self.originals.exists() else "does not exist"
-            raise InputError(f"--originals {self.originals} {problem}: give a folder of meshes")
+            raise InputError(f"--originals {self.originals} {no_folder(self.originals)}: give a folder of meshes")
         check_place(self.out, "OUT")
         with ExitStack() as shown:
             bar: Bar | None = None

@@ -14,6 +14,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from niso.errors import InputError
+from niso.files import no_folder
 
 SIDE = 28
 PADDING = 6
@@ -133,8 +134,8 @@ def signed(images: UInt8[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 
 def _local(folder: Path, name: str) -> Path:
     if not folder.is_dir():
-        problem = "is not a folder" if folder.exists() else "does not exist"
-        raise InputError(f"data folder {folder} {problem}: give --data-dir a folder that holds MNIST's idx files")
+        remedy = "give --data-dir a folder that holds MNIST's idx files"
+        raise InputError(f"data folder {folder} {no_folder(folder)}: {remedy}")
     for place in (folder, folder / "MNIST" / "raw"):
         for file in (place / name, place / f"{name}.gz"):
             if file.is_file():

@@ -17,7 +17,8 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -89,12 +90,8 @@ class PreparedShapes:
             InputError: the file is missing or damaged.
         """
         path = self.folder / f"{self.names[shape]}.npz"
-        try:
-            with open(path, "rb") as file, np.load(file, allow_pickle=False) as parts:
-                return Surface(*(parts[name] for name in Surface._fields))
-        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-            problem = "is missing" if isinstance(error, FileNotFoundError) else f"is truncated or damaged ({error})"
-            raise InputError(f"{path} {problem}: remove its .json and prepare the shape again") from error
+        with _reading(path), open(path, "rb") as file, np.load(file, allow_pickle=False) as parts:
+            return Surface(*(parts[name] for name in Surface._fields))
 
     def without(self, classes: Collection[str]) -> PreparedShapes:
         """The shapes of the other classes alone."""
@@ -248,11 +245,18 @@ def open_maps(folder: Path, name: str) -> Maps:
         InputError: they are missing, truncated, or not maps.
     """
     path = folder / f"{name}.npy"
-    try:
+    with _reading(path):
         maps = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        problem = "is missing" if isinstance(error, FileNotFoundError) else f"is truncated or damaged ({error})"
-        raise InputError(f"{path} {problem}: remove its .json and prepare the shape again") from error
     if maps.ndim != 4 or maps.dtype != np.float16:
         raise InputError(f"{path} holds no maps, but {maps.dtype} of {maps.shape}: remove it and prepare it again")
     return maps
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turn what NumPy raises for a file that is missing or damaged into an InputError that names the remedy."""
+    try:
+        yield
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        problem = "is missing" if isinstance(error, FileNotFoundError) else f"is truncated or damaged ({error})"
+        raise InputError(f"{path} {problem}: remove its .json and prepare the shape again") from error
