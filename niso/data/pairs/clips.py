@@ -64,10 +64,12 @@ class ClipReader(Reader):
             raise InputError(
                 f"{path} holds {len(clip)} frames that can be paired: at least {FEWEST} are needed{reason}"
             )
-        problems += filter(None, [passed_over(path) if path.is_dir() else ""])
+        files, folder = [path], path.parent
+        if path.is_dir():
+            files, folder = files_below(path, EXTENSIONS | VIDEOS), path
+            problems += filter(None, [passed_over(path)])
         views, note = {"x": np.concatenate(frames)}, "; ".join(problems)
-        files = files_below(path, EXTENSIONS | VIDEOS) if path.is_dir() else [path]
-        word = digest_of_files(files, path if path.is_dir() else path.parent)
+        word = digest_of_files(files, folder)
         return Table(str(path), "images", views, clip=np.array(clip), note=note, files=word)
 
 

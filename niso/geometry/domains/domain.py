@@ -67,15 +67,10 @@ def rastered_sphere(pixels: tuple[int, int], layout: equirectangular.Layout) -> 
         columns = torch.arange(width, dtype=torch.float64).add(0.5) * wide / width - 0.5
         edges = equirectangular.between(rows, tall, layout, "colatitude").clamp(0, math.pi)
         phi = equirectangular.between(columns, wide, layout, "longitude")
-        theta = (edges[1:] + edges[:-1])[:, None] / 2
-        parts = (
-            theta.sin() * phi.cos(),
-            theta.sin() * phi.sin(),
-            theta.cos().expand(-1, width),
-        )
         # cells finer than the pixels of "poles" may lie beyond these, at the poles themselves
         areas = edges.cos().diff().neg().clamp_min(1e-6)
-        return _sampling(torch.stack(parts, dim=-1), areas.repeat_interleave(width))
+        points = equirectangular.unit_vectors((edges[1:] + edges[:-1]) / 2, phi)
+        return _sampling(points, areas.repeat_interleave(width))
 
     return domain
 

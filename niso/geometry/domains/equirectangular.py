@@ -50,9 +50,14 @@ def directions(
     device: torch.device | str | None = None,
 ) -> Float[Tensor, "height width 3"]:
     """Unit vectors (x, y, z) of all grid points, z towards the north pole; kept in a cache, so do not change them."""
-    theta, phi = colatitudes(height, layout)[:, None], longitudes(width, layout)
-    parts = (theta.sin() * phi.cos(), theta.sin() * phi.sin(), theta.cos().expand(-1, width))
-    return torch.stack(parts, dim=-1).to(device, dtype)
+    return unit_vectors(colatitudes(height, layout), longitudes(width, layout)).to(device, dtype)
+
+
+def unit_vectors(theta: Float[Tensor, " height"], phi: Float[Tensor, " width"]) -> Float[Tensor, "height width 3"]:
+    """Vectors (x, y, z) towards all points of these colatitudes and longitudes, z towards the north pole."""
+    theta = theta[:, None]
+    parts = (theta.sin() * phi.cos(), theta.sin() * phi.sin(), theta.cos().expand(-1, len(phi)))
+    return torch.stack(parts, dim=-1)
 
 
 def sample(

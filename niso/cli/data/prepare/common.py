@@ -18,8 +18,15 @@ from niso.errors import Interrupted, counted
 from niso.files import check_place
 from niso.training.progress import Bar
 
-PRINTED_NOTES = 10  # the others are only in a file
+PRINTED = 10
+"""Lines of a list that are printed."""
 REFUSED_STATUS = 3
+
+
+def shortened(lines: list[str], rest: str = "") -> list[str]:
+    """The first `PRINTED` lines, and one that says how many more there are, with `rest` after their number."""
+    more = len(lines) - PRINTED
+    return [*lines[:PRINTED], f"… and {more} more{rest}"] if more > 0 else lines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +68,8 @@ class Preparing:
         except KeyboardInterrupt:
             raise Interrupted(f"interrupted; {AGAIN}", signal.SIGINT) from None
         notes = [f"{name}: {note}" for name, note in outcome.notes.items()]
-        if len(notes) > PRINTED_NOTES:
-            notes[PRINTED_NOTES:] = [f"… and {len(notes) - PRINTED_NOTES} more lack frames, see {self.out / REFUSED}"]
-        for line in [*notes, *(f"refused {name}: {problem}" for name, problem in outcome.refused.items())]:
+        refusals = [f"refused {name}: {problem}" for name, problem in outcome.refused.items()]
+        for line in [*shortened(notes, f" lack frames, see {self.out / REFUSED}"), *refusals]:
             print(line, file=sys.stderr)
         kept = f", {outcome.kept} were there" if outcome.kept else ""
         done_now = counted(outcome.prepared, unit.removesuffix("s"))

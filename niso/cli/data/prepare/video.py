@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
-from niso.cli.data.prepare.common import PRINTED_NOTES, Preparing
+from niso.cli.data.prepare.common import Preparing, shortened
 from niso.config import require
 from niso.data.video import footage
 from niso.data.video.preparation import Preparation, prepare
@@ -56,9 +56,7 @@ class Options(Preparing):
 
     def __call__(self) -> int:
         videos = footage.find_footage(self.source)
-        lines = footage.overlooked(self.source, videos)
-        lines[PRINTED_NOTES:] = [f"… and {len(lines) - PRINTED_NOTES} more"] if len(lines) > PRINTED_NOTES else []
-        for line in lines:
+        for line in shortened(footage.overlooked(self.source, videos)):
             print(f"not read: {line}", file=sys.stderr)
         draw = footage.draw(videos, self.held_out, self.test, self.seed)
         sequences = footage.sequences(videos, self.every)
