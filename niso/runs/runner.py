@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 
 from niso.collective import together
 from niso.config import flat, to_yaml
@@ -150,100 +151,121 @@ def _execute(
             if fabric.is_global_zero:
                 stack.enter_context(locked(folder.path))
         try:
-            return _train_and_evaluate(folder, settings, fabric, began, make, report)
+            execution = _Execution(folder, settings, fabric, began)
+            experiment = execution.build(make)
+            objective = execution.train(experiment)
+            if not fabric.is_global_zero:
+                return {}
+            checkpoint.save(folder.path / WEIGHTS, experiment.weights(objective), _origin(settings))
+            execution.times.end("data")
+            return execution.evaluate(experiment, report)
         except Exception:
             if new and fabric.is_global_zero:
                 folder.withdraw(stack.close)
             raise
 
 
-def _train_and_evaluate(
-    folder: Run, settings: Settings, fabric: Fabric, began: float | None, make: Make | None, report: bool
-) -> dict[str, float]:
+class _Execution:
+    """A run under way; arguments are those of `_execute`."""
 
-    kind, training, times = EXPERIMENTS.find(settings.experiment), began is not None, Times(began)
-    times.end("start")
-    with together():
-        finished = folder.finished
-        begun = any((folder.path / "checkpoints").glob("*.safetensors"))
-        if fabric.is_global_zero and begun and not folder.facts:
-            lacks = f"{folder.path} has no run.json: whether its data is what it was trained on cannot be seen"
-            warnings.warn(lacks, stacklevel=2)
-        if fabric.is_global_zero and training and not finished:
-            _write_facts(folder, settings, fabric)
-        torch.manual_seed(step_seed(settings.seed, 0, "initialisation"))
-        words = settings.config, settings.method, settings.seed, settings.data_dir, fabric.device
-        experiment = (make or kind)(*words, lambda: network_precision(fabric)())  # of the fabric that is chosen below
-        if fabric.is_global_zero:
-            _introduce(experiment, folder, training, begun)
-    totals: dict[str, float] = {"steps": 0, "seconds": 0.0}
-    before = 0.0  # seconds of training that an interrupted command did
-    trained, seen = False, list[str]()
-    for phase in _built_together(iter(experiment.phases())):
-        if phase.name in seen:
-            raise ValueError(f"{settings.experiment} has two phases {phase.name!r}: each needs a name of its own")
-        steps = phase.optimisation.steps
-        with together():
-            reached, earlier = _reached(folder, phase, training)
-        before += earlier
-        seen.append(phase.name)
-        with together():
-            if fabric.is_global_zero and reached < steps:
-                if finished and not trained:
-                    (folder.path / "metrics.json").unlink()
-                    _write_facts(folder, settings, fabric)
-                folder.forget_phases(seen)  # those to come build on this one
-        trained |= reached < steps
-        times.end("data")
-        if training and settings.hardware.speed == "auto" and "speed" not in folder.facts:
-            settings, fabric = _fastest(folder, settings, phase, fabric)
-            times.end("speed")
-        seconds = train(phase, folder, fabric, settings.seed, settings.hardware, times)
-        totals["steps"] += steps
-        totals["seconds"] += seconds
-        totals[f"seconds_{phase.name}"] = seconds
-        # what comes next draws the same numbers whether this phase was trained now or before an interruption
-        torch.manual_seed(step_seed(settings.seed, 1, phase.name))
-    if not seen:
-        raise ValueError(f"{settings.experiment} has no phases: `phases` must give one or more")
-    if not fabric.is_global_zero:
-        return {}
-    checkpoint.save(folder.path / WEIGHTS, experiment.weights(phase.objective), _origin(settings))
-    times.end("data")
-    took: dict[str, Any] = {"times": times.seconds}
-    if not training:  # the other facts are of the training
-        now = environment(fabric.device)
-        took = {"evaluated": {key: now[key] for key in ("commit", "started")}}
-    result = experiment.evaluate()
-    if not isinstance(result, Result):
-        raise TypeError(
-            f"{settings.experiment}: `evaluate` must give a niso.results.Result, not {type(result).__name__}"
-        )
-    times.end("evaluation")
-    if began is not None:
-        totals["seconds_wall"] = before + time.monotonic() - began
-    elif "seconds_wall" in folder.facts:  # the run's, not this evaluation's
-        totals["seconds_wall"] = folder.facts["seconds_wall"]
-    described = [metric.key for metric in known(settings.experiment).metrics]
-    result.metrics = _numbers(settings.experiment, result.metrics, described)
-    metrics: dict[str, float] = {}  # in the order of their descriptions, those of the experiment first
-    for part in (result.metrics, totals):
-        metrics |= {key: part[key] for key in described if key in part} | part
-    if report:
-        from niso.report import save_pictures, write_report  # matplotlib is slow to import
+    def __init__(self, folder: Run, settings: Settings, fabric: Fabric, began: float | None) -> None:
+        self.folder, self.settings, self.fabric, self.began = folder, settings, fabric, began
+        self.training, self.times = began is not None, Times(began)
+        self.times.end("start")
+        self.cost: dict[str, float] = {"steps": 0, "seconds": 0.0}
+        """Metrics of the training."""
+        self.earlier = 0.0
+        """Seconds of training that interrupted commands did."""
 
-        try:
-            save_pictures(experiment.draw(result), folder.path / "figures")
-        except OSError:  # of the disk: the run is finished when all of it is there
-            raise
-        except Exception:  # of a figure: what was measured is kept
-            _keep(folder, settings, result, metrics, took)
-            raise
-        times.end("pictures")
-    _keep(folder, settings, result, metrics, took)
-    if report:
-        write_report(folder, known(settings.experiment))
-    return metrics
+    def build(self, make: Make | None) -> Experiment:
+        """The experiment, with its data and networks; the facts of a training that begins are written."""
+        folder, settings, first = self.folder, self.settings, self.fabric.is_global_zero
+        with together():
+            begun = any((folder.path / "checkpoints").glob("*.safetensors"))
+            if first and begun and not folder.facts:
+                lacks = f"{folder.path} has no run.json: whether its data is what it was trained on cannot be seen"
+                warnings.warn(lacks, stacklevel=2)
+            if first and self.training and not folder.finished:
+                _write_facts(folder, settings, self.fabric)
+            torch.manual_seed(step_seed(settings.seed, 0, "initialisation"))
+            words = settings.config, settings.method, settings.seed, settings.data_dir, self.fabric.device
+            kind = make or EXPERIMENTS.find(settings.experiment)
+            experiment = kind(*words, lambda: network_precision(self.fabric)())  # of the fabric that `train` chooses
+            if first:
+                _introduce(experiment, folder, self.training, begun)
+        return experiment
+
+    def train(self, experiment: Experiment) -> nn.Module:
+        """Train every phase to its end, or load it where nothing is to be trained; the objective of the last one."""
+        folder, finished = self.folder, self.folder.finished
+        trained, seen = False, list[str]()
+        for phase in _built_together(iter(experiment.phases())):
+            if phase.name in seen:
+                raise ValueError(f"{experiment.name} has two phases {phase.name!r}: each needs a name of its own")
+            seen.append(phase.name)
+            steps = phase.optimisation.steps
+            with together():
+                reached, earlier = _reached(folder, phase, self.training)
+            self.earlier += earlier
+            with together():
+                if self.fabric.is_global_zero and reached < steps:
+                    if finished and not trained:
+                        (folder.path / "metrics.json").unlink()
+                        _write_facts(folder, self.settings, self.fabric)
+                    folder.forget_phases(seen)  # those to come build on this one
+            trained |= reached < steps
+            self.times.end("data")
+            if self.training and self.settings.hardware.speed == "auto" and "speed" not in folder.facts:
+                self.settings, self.fabric = _fastest(folder, self.settings, phase, self.fabric)
+                self.times.end("speed")
+            settings = self.settings
+            seconds = train(phase, folder, self.fabric, settings.seed, settings.hardware, self.times)
+            self.cost["steps"] += steps
+            self.cost["seconds"] += seconds
+            self.cost[f"seconds_{phase.name}"] = seconds
+            # what comes next draws the same numbers whether this phase was trained now or before an interruption
+            torch.manual_seed(step_seed(settings.seed, 1, phase.name))
+        if not seen:
+            raise ValueError(f"{experiment.name} has no phases: `phases` must give one or more")
+        return phase.objective
+
+    def evaluate(self, experiment: Experiment, report: bool) -> dict[str, float]:
+        """Metrics of a trained experiment; they and the facts of them are written, with figures and a report."""
+        folder, settings = self.folder, self.settings
+        took: dict[str, Any] = {"times": self.times.seconds}
+        if not self.training:  # the other facts are of the training
+            now = environment(self.fabric.device)
+            took = {"evaluated": {key: now[key] for key in ("commit", "started")}}
+        result = experiment.evaluate()
+        if not isinstance(result, Result):
+            raise TypeError(
+                f"{settings.experiment}: `evaluate` must give a niso.results.Result, not {type(result).__name__}"
+            )
+        self.times.end("evaluation")
+        if self.began is not None:
+            self.cost["seconds_wall"] = self.earlier + time.monotonic() - self.began
+        elif "seconds_wall" in folder.facts:  # the run's, not this evaluation's
+            self.cost["seconds_wall"] = folder.facts["seconds_wall"]
+        described = [metric.key for metric in known(settings.experiment).metrics]
+        result.metrics = _numbers(settings.experiment, result.metrics, described)
+        metrics: dict[str, float] = {}  # in the order of their descriptions, those of the experiment first
+        for part in (result.metrics, self.cost):
+            metrics |= {key: part[key] for key in described if key in part} | part
+        if report:
+            from niso.report import save_pictures, write_report  # matplotlib is slow to import
+
+            try:
+                save_pictures(experiment.draw(result), folder.path / "figures")
+            except OSError:  # of the disk: the run is finished when all of it is there
+                raise
+            except Exception:  # of a figure: what was measured is kept
+                _keep(folder, settings, result, metrics, took)
+                raise
+            self.times.end("pictures")
+        _keep(folder, settings, result, metrics, took)
+        if report:
+            write_report(folder, known(settings.experiment))
+        return metrics
 
 
 def _numbers(experiment: str, measured: Mapping[str, Any], described: Sequence[str]) -> dict[str, float]:

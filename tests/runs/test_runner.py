@@ -3,6 +3,7 @@
 import shutil
 import warnings
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ import torch
 import yaml
 
 from niso.errors import InputError
+from niso.experiments import EXPERIMENTS
 from niso.loading import load
 from niso.runs import Run, runner
+from niso.training.processes import make_fabric
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +67,24 @@ def test_a_finished_run_is_left_as_it_is(finished):
     before = {file: file.stat().st_mtime_ns for file in finished.rglob("*") if file.is_file()}
     assert runner.resume(finished) == Run.open(finished).metrics
     assert {file: file.stat().st_mtime_ns for file in before} == before
+
+
+def test_networks_are_evaluated_in_the_precision_that_the_run_chose(finished, tmp_path, monkeypatch):
+    settings = runner._load(Run.open(finished))
+    half = replace(settings.hardware, precision="bf16-mixed")
+    fastest = replace(settings, hardware=half), make_fabric(half, tune=False)
+    monkeypatch.setattr(runner, "_fastest", lambda *_: fastest)
+    rounded = []
+
+    class Watched(EXPERIMENTS.find("torus")):
+        def evaluate(self):
+            with self.precision():
+                rounded.append(torch.is_autocast_enabled("cpu"))
+            return super().evaluate()
+
+    asked = replace(settings, hardware=replace(settings.hardware, speed="auto"))
+    runner.run(asked, tmp_path / "new", make=Watched, tune=False, report=False)
+    assert rounded == [True]
 
 
 def test_a_lost_checkpoint_is_trained_again(finished, trained, weights):
