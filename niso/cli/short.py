@@ -26,7 +26,9 @@ COMMON = {
     "precision": "32-true, bf16-mixed or 64-true; --compile; with neither, --speed auto or exact",
     "devices": "processes on this machine, each with a GPU of its own; --nodes N machines",
 }
-"""Options of every experiment that people change, and what they do."""
+"""Options that people change, and what they do."""
+OF_SOME = {"steps", "rank", "multiplicity", "spectrum"}
+"""Those of them that are settings of some experiments alone."""
 UNNAMED = ("training", "reading")
 """Groups of settings whose flags have no prefix."""
 
@@ -65,7 +67,7 @@ def of_experiment(kind: type[Experiment], preset: str, config: Any) -> str:
     shown = {
         f"--{flag}" + (f" {values[flag]}" if flag in values and values[flag] is not None else ""): text
         for flag, text in {**COMMON, **kind.main_settings}.items()
-        if flag in values or flag not in ("rank", "multiplicity", "spectrum", "steps")
+        if flag in values or flag not in OF_SOME
     }
     name = kind.name
     lines = [

@@ -76,6 +76,11 @@ class Experiment(ABC):
     """What others report, for comparisons."""
     model_metric: ClassVar[str] = "relative_map_error"
     """Key of the metric that says most of a loaded model."""
+    evaluation_settings: ClassVar[frozenset[str]] = frozenset()
+    """Settings that metrics alone depend on, beside those named `evaluation_…`: a run may be resumed or evaluated with
+    others. What part of the data is held out is none of them."""
+    evaluation_facts: ClassVar[frozenset[str]] = frozenset()
+    """Facts of the data that follow from these settings, and may therefore be others than when a run was trained."""
     announcement: str = ""
     """What is said before training: e.g. what was chosen from the data."""
 

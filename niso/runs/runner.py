@@ -39,15 +39,11 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
-MAY_CHANGE = re.compile(
-    r"data_dir|config\.(evaluation_\w+|test_(digits|copies|frames))|.*\.(steps|cosine_steps|accumulation)"
-)
-"""Settings that a run may be resumed or evaluated with though they have changed: where its data lies now, what its
-metrics are computed on (but not which part of the data is held out), and how long it is trained."""
+MAY_CHANGE = re.compile(r"data_dir|config\.evaluation_\w+|.*\.(steps|cosine_steps|accumulation)")
+"""Settings that a run may be resumed or evaluated with though they have changed, beside those that its experiment
+names: where its data lies now, what its metrics are computed on, and how long it is trained."""
 PLACE = ("commit", "torch", "hardware", "device", "devices", "precision", "started")
 """Facts that say where, when and by what a run was trained."""
-OF_SETTINGS = ("left_out",)
-"""Facts of the data that depend on settings that may change: what is too short to be evaluated."""
 Make = Callable[..., Experiment]
 """What makes an experiment of the arguments of its class."""
 
@@ -126,13 +122,19 @@ def _load(old: Run) -> Settings:
     settings = Settings.load(old.settings, source)
     trained, asked = (dict(flat(values)) for values in (old.facts.get("settings", {}), old.determining))
     for name in trained.keys() & asked.keys():
-        if trained[name] != asked[name] and not MAY_CHANGE.fullmatch(name):
+        if trained[name] != asked[name] and not may_change(settings.experiment, name):
             now, before = (json.dumps(values[name], default=str) for values in (asked, trained))
             raise InputError(
                 f"{source}: {name.removeprefix('config.')} is {now}, but the run was trained with {before}: undo that, "
                 "or start a new run"
             )
     return settings
+
+
+def may_change(experiment: str, setting: str) -> bool:
+    """Whether a run may be resumed or evaluated with another value of a setting, by its dotted name."""
+    own = EXPERIMENTS.find(experiment).evaluation_settings
+    return setting.removeprefix("config.") in own or bool(MAY_CHANGE.fullmatch(setting))
 
 
 def _execute(
@@ -291,7 +293,7 @@ def _introduce(experiment: Experiment, folder: Run, training: bool, begun: bool)
     if training and experiment.announcement:
         say(f"{experiment.name}: {experiment.announcement}")
     drawn = experiment.facts()
-    _check_split(folder, drawn)
+    _check_split(folder, drawn, experiment.evaluation_facts)
     if training and drawn:
         # networks and scaling stay as they were when training began
         folder.write("facts", {**drawn, **folder.facts} if begun else {**folder.facts, **drawn})
@@ -323,10 +325,10 @@ def _keep(folder: Run, settings: Settings, result: Result, metrics: dict[str, fl
     folder.write("metrics", metrics)
 
 
-def _check_split(folder: Run, drawn: Mapping[str, Any]) -> None:
+def _check_split(folder: Run, drawn: Mapping[str, Any], may_differ: frozenset[str]) -> None:
     """InputError where a run would be tested on what it was trained on, since its data has changed."""
     facts = folder.facts
-    for key in drawn.keys() - {*REBUILT, *OF_SETTINGS}:
+    for key in drawn.keys() - {*REBUILT, *may_differ}:
         if facts.get(key, drawn[key]) != drawn[key]:
             what = "" if key == "content" else ", and is split in another way"
             raise InputError(

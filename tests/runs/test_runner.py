@@ -3,7 +3,7 @@
 import shutil
 import warnings
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -67,6 +67,16 @@ def test_a_finished_run_is_left_as_it_is(finished):
     before = {file: file.stat().st_mtime_ns for file in finished.rglob("*") if file.is_file()}
     assert runner.resume(finished) == Run.open(finished).metrics
     assert {file: file.stat().st_mtime_ns for file in before} == before
+
+
+def test_an_experiment_names_what_its_metrics_alone_depend_on():
+    changed = {"homnist": "test_digits", "pose": "test_frames", "torus": "evaluation_pairs", "pairs": "training.steps"}
+    assert all(runner.may_change(name, f"config.{setting}") for name, setting in changed.items())
+    assert runner.may_change("torus", "data_dir")
+    fixed = {"homnist": "rank", "pose": "test_digits", "torus": "test_frames", "pairs": "training.learning_rate"}
+    assert not any(runner.may_change(name, f"config.{setting}") for name, setting in fixed.items())
+    for experiment in map(EXPERIMENTS.find, EXPERIMENTS):
+        assert experiment.evaluation_settings <= {field.name for field in fields(experiment.config_class)}
 
 
 def test_networks_are_evaluated_in_the_precision_that_the_run_chose(finished, tmp_path, monkeypatch):
