@@ -26,8 +26,6 @@ PANELS = "niso-panels"
 """Key of what a PNG file says of its panels: [[share of the width where it begins, what it shows], …]."""
 DPI = 200
 """Resolution of saved pictures: two pixels for each of the page's, whose inch has 100."""
-
-
 WEBP = 16_383
 """Pixels of a side of a WebP image, at most."""
 

@@ -1,9 +1,8 @@
 """Several seeds and methods of one run: each in a run folder of its own, and a report that compares them.
 
 The folder holds `sweep.yaml` (the settings of the first seed, how many there are, and the methods, with those of their
-settings that are not the first's), `seed0`, `seed1`, …
-or, with several methods, `niso-seed0`, …, and `report.html`. Whatever interrupts it, `niso resume` continues the runs
-that are not finished.
+settings that are not the first's), a run folder for each, named `seed0`, `seed1`, … or, with several methods,
+`niso-seed0`, …, and `report.html`. Whatever interrupts it, `niso resume` continues the runs that are not finished.
 """
 
 from __future__ import annotations
