@@ -18,7 +18,8 @@ from niso.results import Metric
 PROBES = {"linear": "a linear probe", "knn": "the 5 nearest neighbours"}
 FEATURES = {"": "the invariants aᵀa", "_latents": "the encoder's latents, as they are"}
 RETRIEVAL = {
-    "map": "mean average precision of finding a held-out observation among all of them by its transformed view",
+    "map": "mean average precision of finding a held-out observation, among at most evaluation_pairs, by its "
+    "transformed view",
     "first": "share of held-out observations that are the nearest neighbour of their transformed view",
 }
 SETS = {"": "", "_transformed": ", under held-out transformations"}
@@ -53,7 +54,8 @@ METRICS: tuple[Metric, ...] = (
     *(
         Metric(
             f"head{kind}",
-            f"accuracy of the method's own head, trained on observations as they are{where}",
+            f"accuracy of the method's own head, trained on observations as they are, that of the autoencoder on "
+            f"transformed ones too{where}",
             "higher",
         )
         for kind, where in SETS.items()

@@ -40,9 +40,10 @@ def similarity(
 
 
 def retrieved(scores: Float[Tensor, "queries gallery"], right: Int[Tensor, " queries"]) -> Retrieved:
-    """How well scores single out what is right; an entry of the gallery each. Ties count half."""
+    """How well scores single out what is right; an entry of the gallery each. Ties count half, as do scores that are
+    NaN."""
     own = scores.gather(1, right[:, None])
-    ranks = (scores > own).sum(1) + ((scores == own).sum(1) + 1) / 2
+    ranks = ((scores > own).sum(1) + (~(scores < own)).sum(1) + 1) / 2
     return Retrieved((1 / ranks).mean().item(), (ranks < 1.5).double().mean().item())
 
 

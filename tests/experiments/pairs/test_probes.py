@@ -41,6 +41,8 @@ def test_what_is_nearest_is_found_and_ties_count_half():
     assert found.mean_average_precision == pytest.approx((1 + 1 / 2 + 1 / 2) / 3) and found.first == pytest.approx(
         1 / 3
     )
+    unknown = torch.full((3, 3), torch.nan)
+    assert retrieved(unknown, torch.arange(3)) == retrieved(torch.zeros(3, 3), torch.arange(3)) == (0.5, 0)
     gallery = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
     assert similarity(3 * gallery + 7, 3 * gallery + 7).argmax(1).tolist() == list(range(6))
     assert similarity(gallery[:, :1], gallery[:, :1]).argmax(1).tolist() == list(range(6))  # all cosines are ±1
