@@ -48,10 +48,11 @@ _OF_MESHES = [
     for metric in (
         Metric(
             f"coefficient_error_{name}",
-            f"‖a′ − a‖ / ‖a‖ of the same signatures on a mesh and on {text} (mean over held-out shapes; fields alone)",
+            f"‖a′ − a‖ / ‖a‖ of the same signatures on a mesh and on {text}, before and after a random Möbius "
+            "transformation together (mean over held-out shapes; fields alone)",
             "lower",
         ),
-        Metric(f"map_difference_{name}", "‖τ′ − τ‖ / ‖τ‖ of maps solved from these, likewise", "lower"),
+        Metric(f"map_difference_{name}", "‖τ′ − τ‖ / ‖τ‖ of the maps of that transformation, likewise", "lower"),
     )
 ]
 VERTEX_METRICS = (
