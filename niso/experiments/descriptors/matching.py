@@ -21,7 +21,7 @@ NEAR = 0.1
 """Share of √area within which a point is matched correctly."""
 
 
-_DISTANCE = "distance of matched points from the true ones, on the remeshed partner, in √area (mean)"
+_DISTANCE = "distance of matched points from the true ones, along edges of the remeshed partner, in √area (mean)"
 _ACCURACY = f"share of points that are matched within {NEAR} √area"
 _WAYS = {
     "": "",
@@ -51,7 +51,11 @@ METRICS: tuple[Metric, ...] = (
         "lower",
     ),
     Metric("function_map_error_classical", "the same of the classical functional map", "lower"),
-    Metric("function_energy", "share of these functions in the span of the learned eigenfunctions", "higher"),
+    Metric(
+        "function_energy",
+        "share of these functions, less their means, in the span of the learned eigenfunctions",
+        "higher",
+    ),
     Metric("function_energy_classical", "the same of as many eigenfunctions of the Laplacian", "higher"),
     *(Metric(f"match_distance{name}", f"{_DISTANCE}{how}", "lower") for name, how in _WAYS.items()),
     *(Metric(f"match_accuracy{name}", f"{_ACCURACY}{how}", "higher") for name, how in _WAYS.items()),
