@@ -116,7 +116,8 @@ class Homnist(Experiment):
         Metric("accuracy_clean_val", "the same without perturbation", "higher"),
         Metric(
             "accuracy_covered",
-            "accuracy on perturbed test digits of which occluders cover 10, 20, 30 and 40 % (mean of the four)",
+            "accuracy on perturbed test digits, at most evaluation_pairs, of which occluders cover 10, 20, 30 and 40 % "
+            "(mean of the four)",
             "higher",
         ),
         Metric("accuracy_covered_val", "the same of validation digits", "higher"),
