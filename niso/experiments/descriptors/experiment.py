@@ -8,10 +8,10 @@ descriptors to latent functions; their coefficients on the two surfaces are rela
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from niso.errors import InputError
-from niso.experiments.descriptors.matching import METRICS, Matched, measure
+from niso.experiments.descriptors.matching import METRICS, WEIGHTS, Matched, classical_accuracies, measure
 from niso.experiments.descriptors.model import PointModel, PointObjective
 from niso.experiments.descriptors.presets import PRESETS, DescriptorsConfig
 from niso.experiments.descriptors.surfaces import Example, Seen, base_meshes, example, seen
@@ -29,6 +29,8 @@ from niso.networks.mlp import MLP
 from niso.random import local_part, step_seed
 from niso.results import Result
 from niso.spectrum import FieldSpectrum
+
+Key = TypeVar("Key")
 
 
 @dataclass
@@ -91,9 +93,10 @@ class Descriptors(Experiment):
             pairs = [(pair[0], pair[1]) for pair in map(self.seen, self.train)]
             points = torch.cat([pair[0].points for pair in pairs])
             weights = torch.cat([pair[0].weights for pair in pairs]) / len(pairs)
+            self.rank = config.rank or 20
             spectrum = FieldSpectrum(
                 points,
-                config.rank or 20,
+                self.rank,
                 weights,
                 eigenvalues=config.eigenvalues,
                 eigenfunctions=config.eigenfunctions,
@@ -149,13 +152,19 @@ class Descriptors(Experiment):
     @torch.no_grad()
     def evaluate(self) -> DescriptorsResult:
         self.model.eval()
-        rows, matched = [], []
-        for pair in self.test:
-            row, drawn = measure(self.model, pair, self.seen(pair))
-            rows.append(row)
-            matched.append(drawn)
-        values = {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
+        weight, chosen = WEIGHTS[0], dict[str, float]()
         if self.validation:
-            accuracies = [measure(self.model, pair, self.seen(pair))[0]["match_accuracy"] for pair in self.validation]
-            values["match_accuracy_val"] = float(np.mean(accuracies))
-        return DescriptorsResult(values | {"test_shapes": len(self.test)}, matched=matched)
+            tried = _means([classical_accuracies(pair, self.seen(pair), self.rank) for pair in self.validation])
+            weight = max(tried, key=tried.__getitem__)
+            learned = _means([measure(self.model, pair, self.seen(pair))[0] for pair in self.validation])
+            chosen = {
+                "match_accuracy_val": learned["match_accuracy"],
+                "match_accuracy_classical_val": tried[weight],
+                "classical_weight": weight,
+            }
+        rows, matched = zip(*(measure(self.model, pair, self.seen(pair), weight) for pair in self.test), strict=True)
+        return DescriptorsResult({**_means(rows), **chosen, "test_shapes": len(self.test)}, matched=list(matched))
+
+
+def _means(rows: Sequence[Mapping[Key, float]]) -> dict[Key, float]:
+    return {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,8 @@ from niso.spectrum import Spectrum
 
 NEAR = 0.1
 """Share of √area within which a point is matched correctly."""
+WEIGHTS = (0.01, 0.1, 1.0, 10.0)
+"""Weights of commutation that the classical functional map is tried with."""
 
 
 _DISTANCE = "distance of matched points from the true ones, along edges of the remeshed partner, in √area (mean)"
@@ -60,6 +63,12 @@ METRICS: tuple[Metric, ...] = (
     *(Metric(f"match_distance{name}", f"{_DISTANCE}{how}", "lower") for name, how in _WAYS.items()),
     *(Metric(f"match_accuracy{name}", f"{_ACCURACY}{how}", "higher") for name, how in _WAYS.items()),
     Metric("match_accuracy_val", "match_accuracy on validation surfaces", "higher"),
+    Metric("match_accuracy_classical_val", "match_accuracy_classical on validation surfaces", "higher"),
+    Metric(
+        "classical_weight",
+        "weight of commutation of the classical functional map: of "
+        f"{', '.join(f'{weight:g}' for weight in WEIGHTS)} the best there",
+    ),
     Metric("test_shapes", "held-out surfaces"),
 )
 
@@ -75,11 +84,50 @@ class Matched(NamedTuple):
     functions: tuple[Float[np.ndarray, "vertices rank"], ...]
 
 
-def measure(model: PointModel, pair: Example, surfaces: tuple[Seen, ...]) -> tuple[dict[str, float], Matched]:
+class Classical(NamedTuple):
+    """The classical functional map from a surface to its remeshed partner, made orthogonal, as that of an isometry.
+
+    Attributes:
+        spectra: of the Laplacians of the two.
+    """
+
+    spectra: tuple[Spectrum, Spectrum]
+    tau: Float[Tensor, "rank rank"]
+
+    def matches(self) -> Int[np.ndarray, " vertices"]:
+        """The vertex of the partner that each vertex is matched with."""
+        here, there = (spectrum.eigenfunctions for spectrum in self.spectra)
+        return _nearest(here @ self.tau.mT, there)
+
+
+def classical_maps(
+    pair: Example, surfaces: tuple[Seen, ...], rank: int, weights: Sequence[float]
+) -> dict[float, Classical]:
+    """Classical functional maps of a pair, solved from its descriptors with each of these weights of commutation."""
+    first, last = pair.laplacian(0, rank), pair.laplacian(2, rank)
+    a, b = (
+        spectrum.project(surface.points.double().cpu())
+        for spectrum, surface in ((first, surfaces[0]), (last, surfaces[2]))
+    )
+    maps = {weight: commuting_map(a, b, first.eigenvalues, last.eigenvalues, weight) for weight in weights}
+    return {weight: Classical((first, last), polar(tau)) for weight, tau in maps.items()}
+
+
+def classical_accuracies(pair: Example, surfaces: tuple[Seen, ...], rank: int) -> dict[float, float]:
+    """`match_accuracy_classical` of a pair with each of `WEIGHTS`."""
+    away, true = pair.distances(), pair.same_point()
+    maps = classical_maps(pair, surfaces, rank, WEIGHTS)
+    return {weight: float((away[each.matches(), true] <= NEAR).mean()) for weight, each in maps.items()}
+
+
+def measure(
+    model: PointModel, pair: Example, surfaces: tuple[Seen, ...], weight: float = WEIGHTS[0]
+) -> tuple[dict[str, float], Matched]:
     """Metrics of one pair, and what a figure draws of it.
 
     Args:
         surfaces: its meshes as networks see them.
+        weight: of commutation, of the classical functional map.
     """
     a, b, c = (model.basis(surface) for surface in surfaces)
     to_partner, to_other = model.solve(a, b), model.solve(a, c)
@@ -88,11 +136,8 @@ def measure(model: PointModel, pair: Example, surfaces: tuple[Seen, ...]) -> tup
     coordinates = torch.from_numpy(pair.meshes[0].vertices)
     assert pair.carry is not None
     carried = torch.from_numpy(pair.carry @ pair.meshes[0].vertices)
-    classical = [pair.laplacian(which, rank) for which in (0, 2)]
-    known = [classical[i].project(surfaces[2 * i].points.double().cpu()) for i in (0, 1)]
-    first, last = (part.eigenvalues for part in classical)
-    c_map = polar(commuting_map(known[0], known[1], first, last))  # that of an isometry
-    learned = [part.spectrum for part in (a, c)]
+    classical = classical_maps(pair, surfaces, rank, [weight])[weight]
+    learned = (a.spectrum, c.spectrum)
     values = {
         "equivariance_error": _error(to_partner, a.coefficients, b.coefficients),
         "equivariance_error_remeshed": _error(to_other, a.coefficients, c.coefficients),
@@ -100,7 +145,7 @@ def measure(model: PointModel, pair: Example, surfaces: tuple[Seen, ...]) -> tup
         "coefficient_error_remeshed": _relative(c.coefficients, b.coefficients),
         "identity_distance": ((to_other - identity).square().sum() / rank).item(),
     }
-    for name, spectra, tau in (("", learned, to_other), ("_classical", classical, c_map)):
+    for name, (spectra, tau) in {"": (learned, to_other), "_classical": classical}.items():
         here, there = (
             spectrum.project(f.to(spectrum.mass)) for spectrum, f in zip(spectra, (coordinates, carried), strict=True)
         )
@@ -108,7 +153,7 @@ def measure(model: PointModel, pair: Example, surfaces: tuple[Seen, ...]) -> tup
         values[f"function_energy{name}"] = _energy(spectra[0], coordinates.to(spectra[0].mass))
     matches = {
         "": _nearest(learned[0].eigenfunctions @ to_other.mT, learned[1].eigenfunctions),
-        "_classical": _nearest(classical[0].eigenfunctions @ c_map.mT, classical[1].eigenfunctions),
+        "_classical": classical.matches(),
         "_nearest": _nearest(surfaces[0].points, surfaces[2].points),
         "_chance": np.random.default_rng(0).integers(len(carried), size=len(coordinates)),
     }

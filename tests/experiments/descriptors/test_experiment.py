@@ -10,6 +10,7 @@ from scipy.sparse import issparse
 
 from niso.errors import InputError
 from niso.experiments.descriptors.experiment import Descriptors
+from niso.experiments.descriptors.matching import WEIGHTS, classical_accuracies, classical_maps, measure
 from niso.experiments.descriptors.presets import QUICK
 from niso.experiments.descriptors.surfaces import base_meshes, example, with_hole
 from niso.geometry.mesh.files import write_off
@@ -55,6 +56,31 @@ def test_metrics_are_those_described_and_chance_is_worse_than_any_match(experime
     assert set(values) == {metric.key for metric in Descriptors.metrics}
     assert all(value >= 0 for value in values.values())
     assert values["match_distance_chance"] > values["match_distance_nearest"]
+
+
+def test_the_rivals_weight_is_the_best_on_validation_surfaces(experiment, monkeypatch):
+    """Test surfaces have no say, nor does the first weight that is tried."""
+    asked = []
+
+    def accuracies(pair, surfaces, rank):
+        asked.append(pair.name)
+        return {0.01: 0.2, 0.1: 0.5, 1.0: 0.7, 10.0: 0.6}
+
+    monkeypatch.setattr("niso.experiments.descriptors.experiment.classical_accuracies", accuracies)
+    values = experiment.evaluate().metrics
+    assert asked == [pair.name for pair in experiment.validation]
+    assert (values["classical_weight"], values["match_accuracy_classical_val"]) == (1.0, 0.7)
+
+
+@torch.no_grad()
+def test_the_rivals_maps_are_orthogonal_and_measured_alike(experiment):
+    pair = experiment.validation[0]
+    surfaces = experiment.seen(pair)
+    maps = classical_maps(pair, surfaces, 6, WEIGHTS)
+    for each in maps.values():
+        torch.testing.assert_close(each.tau @ each.tau.mT, torch.eye(6, dtype=torch.float64))
+    for weight, accuracy in classical_accuracies(pair, surfaces, 6).items():
+        assert accuracy == measure(experiment.model, pair, surfaces, weight)[0]["match_accuracy_classical"]
 
 
 @pytest.mark.parametrize("kind", ["family", "open"])
