@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 from niso.experiments import EXPERIMENTS
-from niso.experiments.laplacian.experiment import MASKS, VALIDATION_SEED
+from niso.experiments.laplacian.experiment import MASKS, VALIDATION_SEED, span
 from niso.experiments.torus.experiment import Torus
 from niso.geometry.domains import torus
 from niso.geometry.shifts import Shifts
@@ -170,6 +171,35 @@ def test_few_crops_suffice_for_maps_that_commute_with_the_operator(experiment):
     for count, few, any_map in zip(masked["x"], masked["y"], unmasked["y"], strict=True):
         assert few == pytest.approx(0, abs=1e-4) if count >= enough else few < any_map
         assert any_map > 0.01 or 3 * count >= len(TRUTH.spaces)
+
+
+def test_a_map_without_the_operator_is_0_on_what_its_crops_do_not_show(experiment):
+    """Its error is that of the part that they show, and of leaving the rest out."""
+    experiment.model.spectrum = planted(TRUTH.functions, apart(TRUTH.spaces))
+    held_out = experiment.held_out(experiment.test_crops, EVALUATION_SEED)
+    other = held_out.x.roll(1, 0)
+    moved = experiment.action.act(other, held_out.motions)
+    a, b, c, d = (
+        held_out.spectrum.project(x).numpy() for x in (held_out.x, held_out.tx, other[..., :3], moved[..., :3])
+    )
+    errors = []
+    for x, y, shown, carried in zip(a, b, c, d, strict=True):
+        u, _, vh = np.linalg.svd(carried @ shown.T)
+        tau = u[:, :3] @ vh[:3]
+        errors.append(np.square(tau @ x - y).sum() / np.square(y).sum())
+    assert experiment.map_errors_by_crops(held_out)["map_error_by_crops_unmasked"]["y"][0] == pytest.approx(
+        np.mean(errors), rel=1e-3
+    )
+    assert 0 < np.mean(errors) < 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_span_is_that_of_the_columns_which_may_be_alike(dtype):
+    a = torch.randn(2, 6, 2, dtype=dtype)
+    projections = span(torch.cat([a, a[..., :1]], dim=-1))
+    torch.testing.assert_close(projections, projections @ projections)
+    torch.testing.assert_close(projections @ a, a)
+    assert [round(value) for value in projections.diagonal(dim1=1, dim2=2).sum(1).tolist()] == [2, 2]
 
 
 def test_planes_take_no_more_eigenfunctions_than_they_have_dimensions(experiment, crowded):
