@@ -97,6 +97,11 @@ def _writing(temporary: Path) -> bool:
         return False
 
 
+def is_run(names: Collection[str]) -> bool:
+    """Whether a folder with files of these names is that of a run: its figures are no observations."""
+    return {"config.yaml", "run.json"} <= set(names)
+
+
 def files_below(folder: Path, suffixes: Collection[str]) -> list[Path]:
     """Files with one of these endings in a folder and below, in the order of their paths.
 
@@ -105,8 +110,7 @@ def files_below(folder: Path, suffixes: Collection[str]) -> list[Path]:
     found, seen = list[Path](), set[str]()
     for place, folders, names in os.walk(folder, followlinks=True):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        is_run = {"config.yaml", "run.json"} <= set(names)
-        if is_run or (real := os.path.realpath(place)) in seen:
+        if is_run(names) or (real := os.path.realpath(place)) in seen:
             folders.clear()
             continue
         seen.add(real)

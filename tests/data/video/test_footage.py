@@ -193,6 +193,17 @@ def test_masks_below_frames_and_a_picture_among_videos_are_left_alone(tmp_path):
     assert [video.name for video in find_footage(tmp_path)] == ["other", "walk"]
 
 
+def test_figures_of_a_run_are_no_footage(tmp_path):
+    images(tmp_path / "walk")
+    for run in (tmp_path / "run", tmp_path / "runs" / "first"):
+        images(run / "figures")
+        for name in ("config.yaml", "run.json"):
+            (run / name).touch()
+    videos = find_footage(tmp_path)
+    assert [video.name for video in videos] == ["walk"]
+    assert not footage.overlooked(tmp_path, videos)
+
+
 def test_what_is_not_read_is_named(tmp_path):
     nerfstudio(tmp_path / "studio")
     (tmp_path / "studio/transforms_train.json").touch()
