@@ -189,6 +189,9 @@ def test_modules_of_the_user():
     assert encoder.training
     with pytest.raises(InputError, match="give both"):
         niso.fit(x, tx, encoder=encoder, **FEW)
+    changing = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(2, 6))
+    with pytest.raises(InputError, match=r"the encoder changes its observations.* make its first layer inplace=False"):
+        niso.fit(x, tx, encoder=changing, decoder=nn.Linear(6, 2), **FEW)
 
 
 class Spectral(nn.Module):

@@ -151,6 +151,8 @@ def _latents(own: Own, shape: tuple[int, ...]) -> Tensor:
     parameter = next(encoder.parameters(), torch.zeros(()))
     x = torch.zeros(shape, device=parameter.device)  # as observations are: networks of another type fail here
     z = encoder.eval()(x)
+    if x._version:  # counts what is done in place
+        raise InputError("the encoder changes its observations, which metrics need: make its first layer inplace=False")
     expected = "floating-point numbers, (batch, points, channels) or (batch, channels, height, width)"
     if not isinstance(z, Tensor) or not z.is_floating_point() or z.ndim not in (3, 4) or len(z) != len(x):
         raise InputError(f"the encoder's latents must be {expected}, not {described(z)}, for observations {shape}")
