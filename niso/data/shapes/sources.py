@@ -116,19 +116,24 @@ def find_sources(given: Path, labels: Path | None = None, leave_out: Sequence[st
 def _of_table(table: Path, root: Path) -> list[tuple[str, Path]]:
     try:
         with open(table, newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file, skipinitialspace=True))
+            reader = csv.DictReader(file, skipinitialspace=True)
+            rows, header = list(reader), reader.fieldnames or ()
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"cannot read the labels of {table} ({error})") from error
-    named = []
+    if not {"file", "label"} <= set(header):
+        raise InputError(f'{table}: its first line must be "file,label", not "{",".join(header)}"')
+    named, labelled = [], dict[Path, str]()
     for number, row in enumerate(rows, start=2):
         name, label = ((row.get(key) or "").strip() for key in ("file", "label"))
         if not name or not label:
-            raise InputError(f'{table}, line {number}: no file or no label; the header must be "file,label"')
+            raise InputError(f"{table}, line {number}: no file or no label; add it, or remove the line")
         if not re.fullmatch(r"[^./\\][^/\\]*", label):
             raise InputError(f"{table}, line {number}: {label!r} cannot be the name of a folder; choose another label")
         if not (root / name).is_file() or not _is_mesh(root / name):
             problem = "is not a mesh that can be read" if (root / name).is_file() else "is missing"
             raise InputError(f"{table}, line {number}: {root / name} {problem}; correct or remove the line")
+        if labelled.setdefault(root / name, label) != label:
+            raise InputError(f"{table}, line {number}: {name} is {labelled[root / name]} already; remove one line")
         named.append((label, root / name))
     return named
 

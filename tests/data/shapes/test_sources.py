@@ -95,14 +95,17 @@ def test_wrong_folders_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("file,class\na.off,cat\n", "line 2: no file or no label"),
+        ("file,class\na.off,cat\n", 'first line must be "file,label", not "file,class"'),
+        ("file;label\na.off;cat\n", 'first line must be "file,label", not "file;label"'),
+        ("a.off,cat\n", 'first line must be "file,label", not "a.off,cat"'),
+        ("file,label\na.off,cat\na.off,dog\n", "line 3: a.off is cat already; remove one line"),
         ("file,label\na.off,cat\nb.off\n", "line 3: no file or no label"),
         ("file,label\na.off,../cat\n", "'../cat' cannot be the name of a folder"),
         ("file,label\na.off,.\n", "cannot be the name of a folder"),
         ("file,label\nb.off,cat\n", "b.off is missing; correct or remove the line"),
         ("file,label\nlabels.csv,cat\n", "labels.csv is not a mesh that can be read"),
         ("file,label\n", "holds no meshes"),
-        ("", "holds no meshes"),
+        ("", 'first line must be "file,label", not ""'),
         (b"\xff\xfe\x00", "cannot read the labels"),
     ],
 )
