@@ -26,6 +26,8 @@ def find_reader(path: Path, reading: Reading) -> type[Reader]:
         reader = READERS.find(name)
         if reader.fits(path, reading):
             return reader
+    if path.suffix.lower() in PICTURES:
+        raise InputError(f"{path} is one picture: give a folder of pictures, with --transform, or of clips")
     read = f"pictures are read of {' '.join(sorted(PICTURES))}, videos of {' '.join(sorted(VIDEOS))}"
     raise InputError(f"{path} holds nothing that can be paired ({_endings(path)}; {read}): give --data {choices()}")
 

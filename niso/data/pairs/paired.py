@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from unicodedata import normalize
 
 from niso.data.pairs.reader import Reader
 from niso.data.pairs.reading import Reading
@@ -75,7 +76,7 @@ def by_name(folder: Path, names: Sequence[str]) -> dict[str, str]:
     Raises:
         InputError: two differ in their extension alone.
     """
-    named = {Path(name).with_suffix("").as_posix(): name for name in names}
+    named = {normalize("NFC", Path(name).with_suffix("").as_posix()): name for name in names}  # files of a Mac have NFD
     if len(named) < len(names):
         twice = next(name for name in names if name not in named.values())
         raise InputError(f"{folder} holds two pictures named {Path(twice).stem}: rename one of them")

@@ -100,7 +100,7 @@ def cropped(name: str, files: list[Path], count: int, size: int, memory: float) 
 
 
 def classes_of(path: Path, files: list[Path]) -> tuple[str, ...]:
-    """Names of the folders of classes; empty where there are not two, or some pictures are in none.
+    """Names of the folders of classes; empty where there are not two, some pictures are in none, or all are alone.
 
     Raises:
         InputError: all of them hold the same folders of pictures, as train/ and test/ do.
@@ -112,7 +112,7 @@ def classes_of(path: Path, files: list[Path]) -> tuple[str, ...]:
             return ()
         below.setdefault(first, set()).add(others[0] if len(others) > 1 else "")
     names, within = sorted(below), below[min(below)]
-    if len(names) < 2:
+    if len(names) < 2 or len(names) == len(files):
         return ()
     if len(within) > 1 and "" not in within and all(folders == within for folders in below.values()):
         raise InputError(
@@ -123,9 +123,11 @@ def classes_of(path: Path, files: list[Path]) -> tuple[str, ...]:
 
 
 def _loose(path: Path, files: list[Path]) -> str:
-    """That pictures beside folders keep these from being classes; empty where there are none, or no two folders."""
+    """Why folders are no classes; empty where they are, or there are no two."""
     loose = [file.name for file in files if file.parent == path]
     folders = {file.relative_to(path).parts[0] for file in files if file.parent != path}
-    if not loose or len(folders) < 2:
+    if len(folders) < 2 or not (loose or len(folders) == len(files)):
         return ""
+    if not loose:
+        return "there are no labels, for each folder holds one picture"
     return f"there are no labels, for {some_of(loose)} lies beside the folders: move it into one, or remove it"

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -58,6 +59,20 @@ def test_a_loose_picture_takes_the_labels_and_is_named(tmp_path, crops):
     write(tmp_path / "cover.png")
     table = PictureReader.read(tmp_path, reading, 8)
     assert not table.classes and "no labels, for cover.png lies beside the folders: move it into one" in table.note
+
+
+def test_folders_of_one_picture_each_are_no_classes(tmp_path):
+    write(*(tmp_path / f"stone{number}" / "picture.png" for number in range(16)))
+    table = PictureReader.read(tmp_path, TURNED, 8)
+    assert table.label is None and table.note == "there are no labels, for each folder holds one picture"
+    write(tmp_path / "stone0" / "second.png")
+    assert len(PictureReader.read(tmp_path, TURNED, 8).classes) == 16
+
+
+def test_a_single_picture_is_no_data(tmp_path):
+    write(tmp_path / "walk.gif")
+    with pytest.raises(InputError, match=r"walk\.gif is one picture: give a folder of pictures, with --transform"):
+        find_reader(tmp_path / "walk.gif", TURNED)
 
 
 @pytest.mark.parametrize("names", [("x", "tx"), ("Before", "After"), ("source", "TARGET")])
@@ -119,6 +134,12 @@ def test_capitals_name_pairs_too(tmp_path):
     write(*(tmp_path / side / f"{number}.png" for side in "Ab" for number in range(15)))
     assert find_reader(tmp_path, Reading()) is PairedReader
     assert set(PairedReader.read(tmp_path, Reading(), 8).views) == PairedReader.names(tmp_path, Reading())
+
+
+def test_names_are_compared_as_letters_not_as_bytes(tmp_path):
+    for side, form in (("a", "NFC"), ("b", "NFD")):  # as Linux and a Mac write é
+        write(*(tmp_path / side / f"{normalize(form, 'é')}{number}.png" for number in range(15)))
+    assert len(PairedReader.read(tmp_path, Reading(), 8)) == 15
 
 
 @pytest.mark.parametrize("crops", [0, 40])
