@@ -97,7 +97,7 @@ def _writing(temporary: Path) -> bool:
         return False
 
 
-def is_run(names: Collection[str]) -> bool:
+def holds_run(names: Collection[str]) -> bool:
     """Whether a folder with files of these names is that of a run: its figures are no observations."""
     return {"config.yaml", "run.json"} <= set(names)
 
@@ -110,7 +110,7 @@ def files_below(folder: Path, suffixes: Collection[str]) -> list[Path]:
     found, seen = list[Path](), set[str]()
     for place, folders, names in os.walk(folder, followlinks=True):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        if is_run(names) or (real := os.path.realpath(place)) in seen:
+        if holds_run(names) or (real := os.path.realpath(place)) in seen:
             folders.clear()
             continue
         seen.add(real)

@@ -47,7 +47,7 @@ class Options:
     far apart as the model was trained on; otherwise compose those of neighbours."""
     sequence: str | None = None
     """Which sequence of a prepared folder."""
-    out: Path | None = None
+    out: Annotated[Path | None, arg(aliases=["-o"])] = None
     """Folder to write to; poses/NAME by default."""
 
     def __post_init__(self) -> None:

@@ -91,8 +91,14 @@ def read_video(path: Path, every: int = 1) -> Iterator[tuple[float, Image.Image]
     except FileNotFoundError as error:
         raise InputError(f"{path} is missing") from error
     except av.FFmpegError as error:
-        what = f"is truncated or damaged: {counted(good, 'frame')} can be decoded" if good else "cannot be decoded"
-        raise InputError(f"{path.name} {what} ({error.strerror})") from error
+        if good:
+            problem = f"is truncated or damaged: {counted(good, 'frame')} can be decoded ({error.strerror})"
+            raise InputError(f"{path.name} {problem}") from error
+        raise _undecodable(path, error) from error
+
+
+def _undecodable(path: Path, error: Any) -> InputError:
+    return InputError(f"{path.name} cannot be decoded ({error.strerror}): give a video, or save it again as .mp4")
 
 
 def _shown(frame: Any, stream: Any) -> Image.Image:
@@ -123,7 +129,7 @@ def count_frames(path: Path) -> int:
                 return 0
             return int(stream.frames or _seconds(container) * (stream.average_rate or 0))
     except av.FFmpegError as error:
-        raise InputError(f"{path.name} cannot be decoded ({error.strerror})") from error
+        raise _undecodable(path, error) from error
 
 
 def _decoder() -> ModuleType:

@@ -18,7 +18,7 @@ from niso.data.video.files import Video
 from niso.data.video.posed_folders import colmap, frame_folder, nerfstudio
 from niso.data.video.sequences import Draw, Refused, Sequence, Source, hold_out, natural
 from niso.errors import InputError, nearest
-from niso.files import is_run
+from niso.files import holds_run
 
 _MODELS = ("sparse/0", "sparse", "colmap/sparse/0", "")
 """Places of COLMAP's model in the folder that holds `images`."""
@@ -98,7 +98,7 @@ def overlooked(source: Path, videos: list[Footage]) -> list[str]:
     found = []
     for name, below, files in os.walk(source):
         folder = Path(name)
-        if is_run(files):
+        if holds_run(files):
             below.clear()
             continue
         below[:] = sorted((one for one in below if not one.startswith(".")), key=natural)
@@ -161,7 +161,7 @@ def _within(folder: Path, category: str = "") -> Iterator[Footage]:
             continue
         if kind := _kind(path):
             yield Footage(category + _name(path), path, kind)
-        elif path.is_dir() and not category and not is_run(os.listdir(path)):
+        elif path.is_dir() and not category and not holds_run(os.listdir(path)):
             yield from _within(path, f"{path.name}/")
 
 

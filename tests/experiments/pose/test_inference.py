@@ -210,7 +210,7 @@ def test_untrained_predictors_have_the_tensors_of_trained_ones(make, method):
 @pytest.mark.usefixtures("drawn")
 def test_a_video_file(pose, make_run, write_video, tmp_path):
     video = write_video(tmp_path / "walk.mp4")
-    status, out, err = pose(video, "--checkpoint", make_run(), "--skip", "2", "--out", tmp_path / "out")
+    status, out, err = pose(video, "--checkpoint", make_run(), "--skip", "2", "-o", tmp_path / "out")
     assert status == 0, err
     assert out == (
         f"4 poses in {tmp_path / 'out/trajectory.txt'}, drawn in {tmp_path / 'out/trajectory.png'}; "
