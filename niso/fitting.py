@@ -5,6 +5,7 @@ It trains by the same experiment, recipes and loop as `niso run pairs`.
 
 from __future__ import annotations
 
+import re
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,10 +34,23 @@ from niso.training.progress import quiet
 
 NAME = "the data"
 COMMAND = "niso.fit(…)  # of a program"
+FLAG = re.compile(r"--([a-z][a-z.-]*[a-z])( (?=\d|\S+ (acts|does|leaves|needs)\b))?")
+"""A flag of the command line in a message, with the space before its value where it has one."""
 _ONE_AT_A_TIME = threading.RLock()
 """Of the threads of a program one trains at a time: torch's generators are those of the whole process."""
 
 
+@contextmanager
+def _in_words_of_python() -> Iterator[None]:
+    """Messages name arguments where those of the command line name flags: `transform=`, not `--transform`."""
+    try:
+        yield
+    except InputError as error:
+        text = FLAG.sub(lambda flag: f"{flag[1].replace('-', '_')}=", str(error))
+        raise InputError(text) from error.__cause__
+
+
+@_in_words_of_python()
 def fit(
     x: Any,
     tx: Array | None = None,
