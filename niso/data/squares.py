@@ -59,7 +59,9 @@ def as_rgb(image: Image.Image) -> Image.Image:
     if image.mode == "F":
         raise InputError("its values are floating-point numbers: save it in 8 bits")
     if image.mode.startswith("I"):  # of which Pillow would clip values above 255
-        return Image.fromarray(_in_8_bits(np.asarray(image))).convert("RGB")
+        grey = np.asarray(image)
+        unseen = grey == image.info.get("transparency", -1)
+        return Image.fromarray(np.where(unseen, np.uint8(255), _in_8_bits(grey))).convert("RGB")
     if image.info.get("deep"):
         _check_8_bits(image)
     if image.has_transparency_data:  # colours that nobody sees lie under it

@@ -69,6 +69,14 @@ def test_grey_of_16_bits_is_scaled(tmp_path):
     assert (np.asarray(read_square(tmp_path / "deep.png", 8)[0]) == 200).all()
 
 
+def test_grey_of_16_bits_that_is_transparent_is_white(tmp_path):
+    grey = np.full((8, 8), 200 << 8, np.uint16)
+    grey[:, :4] = 30_000
+    Image.fromarray(grey).save(tmp_path / "deep.png", transparency=30_000)
+    pixels = np.asarray(read_square(tmp_path / "deep.png", 8)[0])
+    assert (pixels[:, :4] == 255).all() and (pixels[:, 4:] == 200).all()
+
+
 @pytest.mark.parametrize("suffix", [".gif", ".jfif", ".pgm", ".ppm"])
 def test_less_common_formats_are_read(tmp_path, suffix):
     path = tmp_path / f"grey{suffix}"
