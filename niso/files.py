@@ -40,7 +40,7 @@ def replacing(path: Path, new: bool = False) -> Iterator[BinaryIO]:
     """
     new_folders = [folder for folder in path.parents if not folder.exists()]  # the innermost first
     path.parent.mkdir(parents=True, exist_ok=True)
-    for stale in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):  # of a process killed while it wrote
+    for stale in _temporaries(path):  # of a process killed while it wrote
         if not _writing(stale):
             stale.unlink(missing_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
@@ -65,6 +65,21 @@ def replacing(path: Path, new: bool = False) -> Iterator[BinaryIO]:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _temporaries(path: Path) -> Iterator[Path]:
+    """Files beside `path` that were to replace it, or will be."""
+    return path.parent.glob(f".{glob.escape(path.name)}.*.tmp")
+
+
+def is_empty(folder: Path, first: str, clutter: Collection[str] = CLUTTER) -> bool:
+    """Whether a folder holds no files.
+
+    Args:
+        first: name of the file that is written first; a process killed while it wrote it left the folder empty.
+        clutter: names that do not count.
+    """
+    return all(path.name in clutter for path in {*folder.iterdir()} - {*_temporaries(folder / first)})
 
 
 def _linked(temporary: Path, path: Path) -> bool:
@@ -192,7 +207,7 @@ def write_new(folder: Path, name: str, content: str, place: str = "--out") -> No
     """
     if folder.is_symlink() and not folder.exists():
         raise InputError(f"{folder} is a link to a place that does not exist: choose another {place}")
-    if folder.exists() and (not folder.is_dir() or any(path.name not in CLUTTER for path in folder.iterdir())):
+    if folder.exists() and not (folder.is_dir() and is_empty(folder, name)):
         raise InputError(f"{folder} exists and is not an empty folder: choose another {place}")
     try:
         with replacing(folder / name, new=True) as file:

@@ -69,6 +69,12 @@ def test_files_that_systems_leave_do_not_fill_a_folder(tmp_path: Path, name: str
         write_new(tmp_path, "config.yaml", "second")
 
 
+def test_a_process_killed_while_it_wrote_the_first_file_left_an_empty_folder(tmp_path: Path) -> None:
+    (tmp_path / ".config.yaml.999999999-1.tmp").touch()
+    write_new(tmp_path, "config.yaml", "first")
+    assert [path.name for path in tmp_path.iterdir()] == ["config.yaml"]
+
+
 @pytest.mark.parametrize("links", [True, False])
 def test_a_new_file_replaces_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
     def no_links(*_: object) -> None:

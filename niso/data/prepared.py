@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from niso.data.workers import unordered
 from niso.errors import InputError
-from niso.files import CLUTTER, lacks, locked, parse_json, write_json
+from niso.files import CLUTTER, is_empty, lacks, locked, parse_json, write_json
 
 PARAMETERS, REFUSED = "parameters.json", "refused.json"
 AGAIN = "give the same command again to go on"
@@ -176,7 +176,7 @@ def check_folder(out: Path, what: str, parameters: Facts) -> bool:
     if out.exists() and not out.is_dir():
         raise InputError(f"{out} is not a folder: choose another one")
     if not (out / PARAMETERS).is_file():
-        if out.is_dir() and any(path.name not in {".lock", *CLUTTER} for path in out.iterdir()):
+        if out.is_dir() and not is_empty(out, PARAMETERS, {".lock", *CLUTTER}):
             raise InputError(f"{out} is not empty and holds no prepared {what}: choose another folder")
         return False
     there = read_json(out / PARAMETERS)
