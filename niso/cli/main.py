@@ -161,7 +161,8 @@ def _dispatch(arguments: list[str]) -> int:
     if arguments[0] in ("-h", "--help"):
         print(_help(group))
         return 0
-    raise InputError(f"unknown command '{group}{arguments[0]}'{nearest(arguments[0], choices)}")
+    known = [*choices, *([] if group else ["--version", "--help"])]
+    raise InputError(f"unknown command '{group}{arguments[0]}'{nearest(arguments[0], known)}")
 
 
 def _help(group: str) -> str:

@@ -152,6 +152,7 @@ def test_help_all_shows_the_values_of_the_preset(niso):
     ("words", "message"),
     [
         (["ruin"], "unknown command 'ruin'; did you mean run?"),
+        (["--versoin"], "unknown command '--versoin'; did you mean --version?"),
         (["run"], "needs an experiment; choose from torus"),
         (["run", "tor"], "unknown experiment 'tor'; did you mean torus?"),
         (["resume"], "`niso resume` needs RUN; see `niso resume --help`"),
