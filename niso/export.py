@@ -1,4 +1,4 @@
-"""Trained models as programs without niso's code: for torch (pt2), or for ONNX runtimes."""
+"""Trained models as programs for torch (pt2), of which only map needs niso's code, or for ONNX runtimes."""
 
 from __future__ import annotations
 
