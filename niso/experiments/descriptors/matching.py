@@ -150,7 +150,7 @@ def measure(
             spectrum.project(f.to(spectrum.mass)) for spectrum, f in zip(spectra, (coordinates, carried), strict=True)
         )
         values[f"function_map_error{name}"] = _error(tau, here, there)
-        values[f"function_energy{name}"] = _energy(spectra[0], coordinates.to(spectra[0].mass))
+        values[f"function_energy{name}"] = function_energy(spectra[0], coordinates.to(spectra[0].mass))
     matches = {
         "": _nearest(learned[0].eigenfunctions @ to_other.mT, learned[1].eigenfunctions),
         "_classical": classical.matches(),
@@ -175,7 +175,7 @@ def _relative(a: Tensor, b: Tensor) -> float:
     return ((a - b).norm() / b.norm()).item()
 
 
-def _energy(spectrum: Spectrum, f: Float[Tensor, "points channels"]) -> float:
+def function_energy(spectrum: Spectrum, f: Float[Tensor, "points channels"]) -> float:
     """Share of functions, less their means, in the span of the eigenfunctions."""
     mass = spectrum.mass[:, None]
     f = f - (mass * f).sum(0) / mass.sum()

@@ -13,6 +13,7 @@ from niso.checks import Scalar
 from niso.experiments.descriptors.presets import DescriptorsConfig
 from niso.experiments.descriptors.surfaces import Seen
 from niso.functional_map import isometric_map
+from niso.linalg import matmul
 from niso.spectrum import FieldSpectrum, Spectrum
 
 
@@ -69,7 +70,7 @@ class PointObjective(nn.Module):
     def _pair(self, first: Seen, second: Seen) -> dict[str, Float[Tensor, ""]]:
         a, b = self.model.basis(first), self.model.basis(second)
         tau, norm = self.model.solve(a, b), self.config.norm
-        forward, backward = tau @ a.coefficients, tau.mT @ b.coefficients
+        forward, backward = matmul(tau, a.coefficients), matmul(tau.mT, b.coefficients)
         there, here = b.spectrum.unproject(forward), a.spectrum.unproject(backward)
         return {
             "reconstruction": losses.reconstruction(self._decoded(there), second.points, norm)

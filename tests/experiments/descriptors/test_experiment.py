@@ -1,5 +1,6 @@
 """Operators over descriptors: what pairs are, what is measured, surfaces of any kind, and what is refused."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,11 +11,18 @@ from scipy.sparse import issparse
 
 from niso.errors import InputError
 from niso.experiments.descriptors.experiment import Descriptors
-from niso.experiments.descriptors.matching import WEIGHTS, classical_accuracies, classical_maps, measure
+from niso.experiments.descriptors.matching import (
+    WEIGHTS,
+    classical_accuracies,
+    classical_maps,
+    function_energy,
+    measure,
+)
 from niso.experiments.descriptors.presets import QUICK
 from niso.experiments.descriptors.surfaces import base_meshes, example, with_hole
 from niso.geometry.mesh.files import write_off
 from niso.geometry.mesh.surface import Mesh, check_surface, icosphere, vertex_areas
+from niso.spectrum import Spectrum
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +46,27 @@ def test_settings_of_maps_are_taken(make_tiny, experiment):
         a = model.basis(one.seen(one.test[0])[0])
         mirrored = a._replace(coefficients=a.coefficients * torch.tensor([-1.0, 1, 1, 1, 1, 1])[:, None])
         assert round(model.solve(a, mirrored).det().item()) == sign
+
+
+def test_maps_are_applied_in_full_precision_under_autocast(experiment, monkeypatch):
+    """As those of a `NeuralIsometry` are: bfloat16 would round what they carry to three digits."""
+    surface = experiment.seen(experiment.test[0])[0]
+    a, model = experiment.model.basis(surface), experiment.model
+    monkeypatch.setattr(model, "basis", lambda surface: a)
+    losses = []
+    for enabled in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            losses.append(experiment.objective._pair(surface, surface)["equivariance"])
+    assert losses[0] == losses[1]
+
+
+def test_functions_are_in_the_span_of_eigenfunctions_but_for_their_means():
+    """Of two functions with as much energy without their means, one is an eigenfunction and one is orthogonal to it."""
+    places = torch.arange(8.0) * math.pi / 4
+    waves = torch.stack([places.cos(), places.sin()], dim=1) / 2
+    spectrum = Spectrum(torch.ones(8), waves[:, :1], torch.zeros(1))
+    assert function_energy(spectrum, waves + torch.tensor([3.0, -1.0])) == pytest.approx(0.5)
+    assert function_energy(spectrum, waves[:, :1] + 3) == pytest.approx(1)
 
 
 def test_partners_are_near_isometric_and_remeshed_ones_lie_on_them(experiment):
