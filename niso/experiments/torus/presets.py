@@ -42,11 +42,13 @@ RELEASED = replace(
     PAPER,
     images=89,
     multiplicity=0.5,
+    spectral_dropout=0.0,
     special=True,
     damping=1e-8,
     training=Optimisation(steps=1_000_000, batch_size=16),
 )
-"""The released code's settings: β = 0.5, batch 16, 1,000,000 steps, 89 images, SO(k), damped gradient. Not run here."""
+"""The released code's settings: β = 0.5, batch 16, 1,000,000 steps, 89 images, SO(k), damped gradient, no spectral
+dropout. Not run here."""
 
 QUICK = TorusConfig(
     **{**COMMON, "eigenvalues": "shifted"},

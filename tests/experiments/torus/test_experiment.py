@@ -9,6 +9,7 @@ import torch
 from niso.experiments import EXPERIMENTS
 from niso.experiments.laplacian.experiment import MASKS, VALIDATION_SEED, span
 from niso.experiments.torus.experiment import Torus
+from niso.experiments.torus.presets import PAPER, RELEASED
 from niso.geometry.domains import torus
 from niso.geometry.shifts import Shifts
 from niso.random import EVALUATION_SEED
@@ -223,6 +224,17 @@ def test_figures_stand_in_reading_order(experiment, drawn):
         "stencil",
         "mass",
     ]
+
+
+def test_the_published_presets_are_as_published():
+    for preset, images, multiplicity, dropout, batch, steps in (
+        (PAPER, 86, 0.1, 0.5, 1, 100_000),
+        (RELEASED, 89, 0.5, 0.0, 16, 1_000_000),
+    ):
+        assert (preset.size, preset.full_rank, preset.images, preset.equivariance) == (16, 256, images, 0)
+        assert (preset.multiplicity, preset.spectral_dropout) == (multiplicity, dropout)
+        assert (preset.training.batch_size, preset.training.steps) == (batch, steps)
+        assert preset.special == bool(preset.damping) == (preset is RELEASED)
 
 
 @pytest.mark.slow
