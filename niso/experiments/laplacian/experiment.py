@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, cast, runtime_checkable
 
@@ -25,6 +25,7 @@ from niso.functional_map import Mask, isometric_map
 from niso.geometry.action import Action
 from niso.geometry.domains.domain import Sampling
 from niso.methods.config import IsometryConfig, MethodConfig
+from niso.methods.evaluation import EQUIVARIANCE_ERROR, EQUIVARIANCE_ERROR_CENTRED, RELATIVE_MAP_ERROR
 from niso.methods.method import Networks
 from niso.model import NeuralIsometry
 from niso.random import EVALUATION_SEED, local_part, step_seed
@@ -122,22 +123,16 @@ class LaplacianExperiment(Experiment):
             "higher",
         ),
         Metric("map_block_energy_chance", "the same for a random partition of the same sizes"),
-        Metric(
-            "relative_map_error", "‖τ′a − b‖² / ‖b‖² with the τ′ of other crops under the same motion (mean)", "lower"
-        ),
+        replace(RELATIVE_MAP_ERROR, text="‖τ′a − b‖² / ‖b‖² with the τ′ of other crops under the same motion (mean)"),
         Metric("relative_map_error_one", "the same with the τ′ of one other crop, of three channels", "lower"),
         Metric(
             "relative_map_error_one_free",
             "the same with any orthogonal τ′, without the operator, that is 0 on what the three channels do not show",
             "lower",
         ),
-        Metric(
-            "equivariance_error", "‖τa − b‖² / ‖b‖² with the τ that is fitted to the same held-out pair (mean)", "lower"
-        ),
-        Metric(
-            "equivariance_error_centred",
-            "the same, relative to what is left of b without each function's mean",
-            "lower",
+        EQUIVARIANCE_ERROR,
+        replace(
+            EQUIVARIANCE_ERROR_CENTRED, text="the same, relative to what is left of b without each function's mean"
         ),
         Metric(
             "frequency_rank_correlation",
