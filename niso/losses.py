@@ -1,4 +1,4 @@
-"""The terms of the Neural Isometries objective (paper eq. 9–11), and a contrastive term that is not in the paper.
+"""The terms of the Neural Isometries objective (paper eq. 9–11), and terms that are not in the paper, each named so.
 
 The paper leaves the norms open. The released code takes mean absolute errors, "l1"; "l2" is the mean square.
 """

@@ -117,6 +117,18 @@ def test_contrastive_sees_partners_and_no_map(dtype):
     assert same.grad.isfinite().all()
 
 
+def test_contrastive_is_its_formula():
+    """Of a and b with means of their own: invariants are centred by the mean of both."""
+    a = torch.randn(8, 6, 5, dtype=torch.float64)
+    b = 2 + a + 0.3 * torch.randn_like(a)
+    first, second = (np.stack([(x.T @ x).ravel() for x in view.numpy()]) for view in (a, b))
+    common = np.concatenate([first, second]).mean(0)
+    first, second = (g / np.linalg.norm(g, axis=1, keepdims=True) for g in (first - common, second - common))
+    scores = first @ second.T / 0.5
+    terms = [np.log(np.exp(s).sum(1)) - np.diag(s) for s in (scores, scores.T)]
+    assert losses.contrastive(a, b, temperature=0.5).item() == pytest.approx(np.mean(terms))
+
+
 def test_vicreg_sees_neither_maps_nor_size(dtype):
     a = torch.randn(8, 6, 5, dtype=dtype)
     q, _ = torch.linalg.qr(torch.randn(8, 6, 6, dtype=dtype))

@@ -177,6 +177,7 @@ def test_noise_on_eigenvalues_unmixes_what_equal_ones_hide(dtype):
     small = 1e-5 if dtype == torch.float32 else 1e-12
     assert abs(slope(0.0)) < small
     assert slope(1.0, draws=100) > 1e-3  # towards 0, where the planes are apart
+    assert model(x, x, eigenvalue_noise=1.0).losses["multiplicity"] == losses.multiplicity(places.new_zeros(4))
     model.eval()
     assert abs(slope(1.0)) < small  # noise is for training
 
@@ -250,6 +251,15 @@ def test_dropout_masks_values_and_scales_nothing():
     assert torch.equal(out[~gone], a[~gone])
     assert gone[:, -1].all() and not gone[:, 0].any()
     assert torch.equal(gone[..., 0], gone[..., 2])
+
+
+def test_dropout_goes_by_the_rank_of_the_eigenvalues():
+    """A cyclic order, which no double sorting forgives: the coefficient of the smallest eigenvalue is always kept."""
+    layer, eigenvalues = niso.SpectralDropout(1.0), torch.tensor([2.0, 3.0, 0.0, 1.0, 0.5])
+    kept = layer(torch.ones(200, 5, 1), eigenvalues)[..., 0]
+    ascending = kept[:, [2, 4, 3, 0, 1]]
+    assert (ascending.diff(dim=1) <= 0).all()
+    assert sorted(set(ascending.sum(1).tolist())) == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("rank", [1, 2])

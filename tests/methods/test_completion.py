@@ -39,6 +39,22 @@ def test_coefficients_of_covered_images_come_near_those_of_whole_ones():
         assert torch.equal(objective.whole.state_dict()[name], before[name])
 
 
+def test_what_is_seen_is_what_nothing_covers():
+    class Told(nn.Module):
+        """Sure of what is seen: what is not is NaN."""
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return 20.0 - 40.0 * x.isnan().float()
+
+    objective = CompletionObjective(Model(), RandomOcclusion(0.5, mark=True), Told())
+    assert objective((torch.randn(4, 1, 8, 8),), 0.0)["visibility"] < 1e-6
+
+
+def test_the_encoder_that_says_what_was_seen_before_is_never_in_training():
+    objective = CompletionObjective(Model(), RandomOcclusion(0.5), None).train()
+    assert objective.model.training and not objective.whole.training
+
+
 def test_nothing_covered_is_no_loss():
     objective = CompletionObjective(Model(), RandomOcclusion(0.0), None)
     assert objective((torch.randn(4, 1, 8, 8),), 0.0)["loss"] == 0

@@ -77,6 +77,20 @@ def test_what_all_observations_share_makes_no_centred_error_small():
     assert shared["relative_map_error_centred"] > 0.5 * without["relative_map_error_centred"] > 0.25
 
 
+def test_centred_errors_are_relative_to_what_is_left_of_the_targets():
+    """Of transformed observations that have a mean of their own, other than that of ψ and of predictions."""
+    method = make()
+    x, tx, ttx = torch.randn(3, 16, POINTS, CHANNELS) + torch.tensor([0.0, 3, 7])[:, None, None, None]
+    a, b, c = map(method.encode, (x, tx, ttx))
+    tau = method.solve(a, b)
+    for metrics, key, moved, target in (
+        (evaluate_pairs(method, [(x, tx)]).metrics, "equivariance_error_centred", tau @ a, b),
+        (repeat_maps(method, [(x, tx, ttx)]).metrics, "repetition_error_centred", tau @ tau @ a, c),
+    ):
+        errors = (moved - target).square().sum((1, 2)) / (target - target.mean(0)).square().sum((1, 2))
+        assert metrics[key] == pytest.approx(errors.mean().item(), rel=1e-4)
+
+
 def test_squares_of_planted_maps_are_of_the_transformation_twice():
     found = repeat_maps(make(), [(x, tx, ttx) for x, tx, _, ttx in moved_twice(3, 9)], shown=2)
     assert found.metrics.keys() == {metric.key for metric in REPETITION_METRICS}

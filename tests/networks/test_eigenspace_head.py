@@ -31,6 +31,22 @@ def test_soft_eigenspaces_share_every_eigenvalue(rank):
     assert soft_eigenspaces(torch.ones(4), 2).isfinite().all()
 
 
+def test_soft_eigenspaces_do_not_know_which_end_is_up():
+    eigenvalues = torch.tensor([0.0, 0.3, 1.0, 2.0, 5.0])
+    shares, mirrored = (soft_eigenspaces(values, 3) for values in (eigenvalues, -eigenvalues))
+    torch.testing.assert_close(mirrored, shares.flip(0))
+
+
+def test_its_features_are_inner_products_in_soft_eigenspaces(dtype):
+    head, a = EigenspaceHead(4, 3, torch.rand(6, dtype=dtype), SMALL).to(dtype), torch.randn(8, 6, 4, dtype=dtype)
+    seen = []
+    head.standardise.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    head(a)
+    rows, columns = torch.triu_indices(4, 4)
+    products = [(a.mT @ (share[:, None] * a))[:, rows, columns] for share in head.shares]
+    torch.testing.assert_close(seen[0], torch.cat(products, dim=-1))
+
+
 def test_invariants_that_hardly_vary_are_told_apart_also_in_half_precision():
     torch.manual_seed(0)
     common, labels = torch.randn(6, 4), torch.arange(64) % 2

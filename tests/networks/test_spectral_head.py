@@ -39,6 +39,22 @@ def test_diffusion_is_the_heat_semigroup():
     assert torch.autograd.gradcheck(diffuse, (a.requires_grad_(), eigenvalues.requires_grad_()))
 
 
+def test_its_features_are_inner_products_after_diffusion():
+    head = SpectralHead(3, 2, torch.rand(5), SMALL).double()
+    seen = []
+    head.standardise.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    a = torch.randn(2, 5, 3).double()
+    head(a)
+    layer = head.layers[0](torch.cat([a, head.diffusions[0](a, head.eigenvalues)], dim=-1))
+    v, rows = head.vectors(layer), torch.triu_indices(4, 4)
+    kernels = [
+        torch.ones(5).double(),
+        *(torch.exp(-t * head.eigenvalues) for t in head.soft_eigenspaces.log_times.exp()),
+    ]
+    expected = [(v.mT @ (kernel[:, None] * v))[:, rows[0], rows[1]] / 5 for kernel in kernels]
+    torch.testing.assert_close(seen[0], torch.cat(expected, dim=-1))
+
+
 def test_adding_a_constant_to_the_eigenvalues_changes_nothing():
     a, eigenvalues = torch.randn(2, 4, 3), torch.rand(4)
     heads = []

@@ -2,6 +2,7 @@ import hypothesis.strategies as st
 import pytest
 import torch
 from hypothesis import given, settings
+from torch import nn
 
 from niso.networks.vit import Attention, PatchEmbedding, TransformerBlock, ViTConfig, ViTDecoder, ViTEncoder
 from niso.testing import assert_equivariant
@@ -9,7 +10,7 @@ from niso.testing import assert_equivariant
 SMALL = ViTConfig((8, 12), 3, patch=4, channels=12, blocks=2, heads=3, latent_channels=5)
 
 
-def count(module: torch.nn.Module) -> int:
+def count(module: nn.Module) -> int:
     return sum(p.numel() for p in module.parameters())
 
 
@@ -87,6 +88,11 @@ def test_points_are_patches_row_by_row():
     expected = torch.zeros(8, 12, dtype=torch.bool)
     expected[4:8, 8:12] = True
     assert torch.equal(changed_pixels, expected)
+
+    pixels = torch.arange(3.0 * 4 * 4)  # channel by channel, row by row
+    nn.init.zeros_(decoder.layers[-1].weight)
+    decoder.layers[-1].bias.data.copy_(pixels)
+    assert torch.equal(decoder(z), pixels.reshape(1, 3, 4, 4).repeat(1, 1, 2, 3))
 
 
 def test_examples_do_not_mix():

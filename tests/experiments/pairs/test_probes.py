@@ -1,10 +1,13 @@
 """Simple classifiers on features: what can be told is told, and what is all alike is guessed."""
 
+from unittest.mock import Mock
+
 import pytest
 import torch
 
 from niso.experiments.pairs.probes import probe
-from niso.experiments.pairs.retrieval import retrieved, similarity
+from niso.experiments.pairs.retrieval import retrieval, retrieved, similarity
+from niso.methods.method import Method
 
 
 def test_features_that_tell_classes_apart_are_enough():
@@ -29,6 +32,17 @@ def test_what_is_tested_does_not_scale_the_features():
         assert whole[name]["whole"] == pytest.approx(sum(one[name]["one"] for one in each) / 20)
 
 
+def test_units_of_features_change_nothing():
+    torch.manual_seed(0)
+    labels = torch.arange(80) % 2
+    features = torch.stack([2 * labels + 0.5 * torch.randn(80), torch.randn(80)], 1).double()
+    plain, scaled = (
+        probe((part[:60], labels[:60]), {"clean": (part[60:], labels[60:])})
+        for part in (features, features * torch.tensor([1e-3, 1e3]) + 5)
+    )
+    assert plain == scaled and plain["knn"]["clean"] > 0.8
+
+
 def test_features_that_are_all_alike_leave_a_guess():
     labels = torch.tensor([0, 0, 0, 1])
     scores = probe((torch.ones(4, 3), labels), {"clean": (torch.ones(4, 3), labels)})
@@ -49,3 +63,14 @@ def test_what_is_nearest_is_found_and_ties_count_half():
     line = torch.randn(400, 1, generator=torch.Generator().manual_seed(0))
     assert retrieved(similarity(line, line), torch.arange(400)) == (1, 1)  # of which many are near each other
     assert torch.equal(similarity(torch.ones(2, 3), torch.ones(5, 3)), torch.zeros(2, 5))  # all alike
+
+
+def test_observations_are_looked_for_by_their_transformed_views():
+    """0.4 is nearer to 0 than to the 1 that it comes from, although 1 is nearer to it than to the other views."""
+
+    method = Mock(spec=Method, has_maps=False, isometric=False, latents=lambda x: x)
+    x, tx = torch.tensor([[0.0], [1.0], [10.0]]), torch.tensor([[0.0], [0.4], [10.0]])
+    found = retrieval(method, [(x, tx)])
+    for name in ("_raw", "_latents"):
+        assert found[f"retrieval_first{name}"] == pytest.approx(2 / 3)
+        assert found[f"retrieval_map{name}"] == pytest.approx((1 + 1 / 2 + 1) / 3)
