@@ -54,7 +54,7 @@ def transport(result: LaplacianResult, count: int = 8) -> Picture:
 
 def map_errors(result: LaplacianResult) -> Picture:
     """What the operator is worth: errors of maps that are solved from few crops, with its mask and without."""
-    labels = ("orthogonal maps that nearly commute with Ω", "any orthogonal map")
+    labels = ("orthogonal maps that nearly commute with Ω", "orthogonal maps without the operator")
     curves = [result.curves[key] for key in MASKS]
     bands = [
         figures.Band(label, np.array(curve["x"]), np.array(curve["y"]), colour=number)
@@ -65,8 +65,8 @@ def map_errors(result: LaplacianResult) -> Picture:
     return Picture(
         "map_errors",
         "Errors of maps on crops that they were not solved from. A map that commutes with Ω is found from as many "
-        "channels as its largest eigenspace has dimensions. Any orthogonal map is found from as many channels as there "
-        "are eigenfunctions, and from then on exactly.",
+        "channels as its largest eigenspace has dimensions. One without the operator is found, exactly, from as many "
+        "channels as there are eigenfunctions; from fewer it is 0 on what they do not show.",
         picture,
     )
 
