@@ -178,6 +178,11 @@ def _finite(values: Any) -> Any:
     return None if isinstance(values, float) and not math.isfinite(values) else values
 
 
+def nan_for_null(value: Any) -> Any:
+    """What a JSON file has, with NaN for null, as which `write_json` writes numbers that are not finite."""
+    return math.nan if value is None else value
+
+
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Replace an .npz file in one step; errors as in `write_atomically`."""
     with replacing(path) as file:

@@ -16,7 +16,7 @@ import numpy as np
 
 from niso.config import parse, read_yaml, to_yaml
 from niso.errors import InputError
-from niso.files import in_shell, lacks, locked, parse_json, write_json, write_new
+from niso.files import in_shell, lacks, locked, nan_for_null, parse_json, write_json, write_new
 from niso.results import Curve, Metric
 
 WEIGHTS = "weights.safetensors"
@@ -250,7 +250,7 @@ class Run:
         Raises:
             InputError: the file is damaged, or a value is too large for a number.
         """
-        read = {key: _nan_for_null(value) for key, value in self._read("metrics").items()}
+        read = {key: nan_for_null(value) for key, value in self._read("metrics").items()}
         metrics = {key: value for key, value in read.items() if isinstance(value, int | float)}
         for key, value in metrics.items():
             try:
@@ -277,7 +277,7 @@ class Run:
         curves = self._read("curves")
         try:
             for name, curve in curves.items():
-                curve["y"] = [_nan_for_null(value) for value in curve["y"]]
+                curve["y"] = [nan_for_null(value) for value in curve["y"]]
                 x, y = ([float(value) for value in curve[key]] for key in ("x", "y"))
                 if len(x) != len(y) or not x:
                     raise ValueError(f"{len(x)} x and {len(y)} y in {name}")
@@ -366,11 +366,6 @@ def read_log(path: Path) -> list[dict[str, str]]:
     lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines(keepends=True) if path.is_file() else []
     rows = csv.DictReader(line for line in lines if line.endswith("\n"))
     return [row for row in rows if None not in row and None not in row.values() and row.get("step", "").isdecimal()]
-
-
-def _nan_for_null(value: Any) -> Any:
-    """What JSON has, with NaN for null, as which a number that is not finite is written."""
-    return math.nan if value is None else value
 
 
 def _number(text: str) -> float:

@@ -30,7 +30,7 @@ from torch import Tensor
 
 from niso.data.prepared import PARAMETERS, REFUSED, open_folder, read_json
 from niso.errors import InputError
-from niso.files import digest, write_atomically, write_json
+from niso.files import digest, nan_for_null, write_atomically, write_json
 from niso.geometry.domains.equirectangular import Layout
 from niso.random import step_seed
 
@@ -116,8 +116,8 @@ class PreparedShapes:
     def moments(self, shape: int) -> tuple[Float[Tensor, " channels"], Float[Tensor, " channels"]]:
         """Mean and mean square of a shape's signature minus 1 over its surface, in float64."""
         facts = read_json(self.folder / f"{self.names[shape]}.json")
-        mean, square = (torch.tensor(facts.get(name, []), dtype=torch.float64) for name in ("mean", "square"))
-        return mean, square
+        mean, square = ([*map(nan_for_null, facts.get(name, []))] for name in ("mean", "square"))
+        return torch.tensor(mean, dtype=torch.float64), torch.tensor(square, dtype=torch.float64)
 
 
 def open_shapes(folder: Path) -> PreparedShapes:
