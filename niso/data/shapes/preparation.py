@@ -186,7 +186,7 @@ def _given_maps(
         if not (np.isfinite(lengths).all() and lengths.min() > 0):
             raise InputError(f"{path} is no map to the sphere: it has vertices at its centre, or not finite")
         maps.append(sphere.vertices / lengths)
-    return maps, {"maps": "given", **_facts(spherical_map.quality(mesh, maps[0]))}
+    return maps, {"maps": "given", **spherical_map.quality(mesh, maps[0])._asdict()}
 
 
 def _computed_maps(
@@ -221,15 +221,10 @@ def _computed_maps(
     others = found[1:]
     return [one.directions for one in found], {
         "maps": preparation.maps,
-        **_facts(base.quality),
+        **base.quality._asdict(),
         "repair": base.repair,
         "repaired_variants": sum(bool(one.repair) for one in others),
         "flipped_variants": [one.quality.flipped for one in others],
         "radius_errors": [one.radius_error for one in found if one.radius_error is not None],
         "redrawn": redrawn,
     }
-
-
-def _facts(quality: spherical_map.Quality) -> dict[str, Any]:
-    """Facts of a map; None for an infinite distortion, for which JSON has no number."""
-    return {name: value if np.isfinite(value) else None for name, value in quality._asdict().items()}
