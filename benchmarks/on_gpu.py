@@ -31,7 +31,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from xml.etree import ElementTree
 
 ROOT = Path(__file__).parents[1]
 MODULES = {
@@ -110,31 +109,24 @@ def unpack(wheels: Path, site: Path) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
-def child(words: Sequence[str], seconds: float, signals: Sequence[int] = (signal.SIGTERM,)) -> int | None:
+def child(words: Sequence[str], seconds: float, end: int = signal.SIGTERM) -> int | None:
     """Status of a program of its own, from the source tree: None where its time ended it.
 
-    It first gets the signals, one after the other, by default SIGTERM, at which a run saves; `GRACE` seconds later it
-    is killed, with all that it has started.
+    It first gets the signal `end`, by default SIGTERM, at which a run saves; `GRACE` seconds later it is killed, with
+    all that it has started.
     """
     environment = {**os.environ, "OMP_WAIT_POLICY": "passive", "MPLBACKEND": "Agg", "PYTHONUNBUFFERED": "1"}
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment |= {"PYTHONPATH": os.pathsep.join(paths)}
-    process = subprocess.Popen(
-        [sys.executable, *words],
-        cwd=ROOT,
-        env=environment,
-        start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored by jobs in the background
-    )
+    process = subprocess.Popen([sys.executable, *words], cwd=ROOT, env=environment, start_new_session=True)
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:
         return None
     finally:  # also where this program is interrupted
-        for number in signals:
-            process.send_signal(number)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(GRACE / len(signals))
+        process.send_signal(end)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -150,26 +142,35 @@ def write(path: Path, content: dict[str, object]) -> None:
 def tests(call: Call, file: Path) -> tuple[bool, str]:
     """Run the tests marked cuda."""
     marked = [path for path in sorted((ROOT / "tests").rglob("test_*.py")) if "pytest.mark.cuda" in path.read_text()]
-    xml = file.with_suffix(".xml")
+    outcomes = file.with_suffix(".jsonl")
+    outcomes.unlink(missing_ok=True)
     words = ["-m", "pytest", "-m", "cuda", "-q", "-x" if call.rehearse else "--continue-on-collection-errors"]
-    words += ["-p", "no:cacheprovider", "-p", "no:randomly", f"--junitxml={xml}"]
+    words += ["-p", "no:cacheprovider", "-p", "no:randomly", "-p", "benchmarks.outcomes", f"--outcomes={outcomes}"]
     words += ["-o", "addopts=--import-mode=importlib", "-o", "filterwarnings=default"]  # without optional plugins
     if call.device == "cuda" and not missing(("xdist",)):
         words += ["-n", str(min(WORKERS, os.cpu_count() or 1)), "--dist", "loadgroup"]
-    # SIGINT, at which pytest writes the results that it has; the second, where a training took the first to save
-    status = child([*words, *map(str, marked)], call.left("tests"), (signal.SIGINT, signal.SIGINT))
-    if not xml.exists():
-        write(file, {"status": status, "failed": "pytest wrote no results"})
-        return False, "pytest wrote no results: see above"
-    cases = ElementTree.parse(xml).getroot().findall(".//testcase[@name]")  # one that has not ended has no name
-    xml.unlink()
-    wrong = {}
-    for case in cases:
-        for problem in [*case.findall("failure"), *case.findall("error")]:
-            wrong[f"{case.get('classname')}.{case.get('name')}"] = (problem.get("message") or "")[:400]
-    skipped = sum(case.find("skipped") is not None for case in cases)
-    counts = {"tests": len(cases), "skipped": skipped, "wrong": len(wrong)}
-    write(file, {"status": status, **counts, "problems": wrong})
+    # killed, as a training would take SIGTERM to save, and its test would fail
+    status = child([*words, *map(str, marked)], call.left("tests"), signal.SIGKILL)
+    lines = map(json.loads, outcomes.read_text().splitlines()) if outcomes.exists() else ()
+    found: dict[str, dict[str, str]] = {}
+    for entry in lines:
+        before = found.get(entry["test"], {})
+        if before.get("outcome") != "failed":  # what a test leaves behind may fail after it has passed
+            found[entry["test"]] = entry
+    outcomes.unlink(missing_ok=True)
+    if not found:
+        write(file, {"status": status, "failed": "pytest ran no test"})
+        return False, "pytest ran no test: see above"
+
+    def those(outcome: str) -> list[dict[str, str]]:
+        return [entry for entry in found.values() if entry["outcome"] == outcome]
+
+    wrong = {entry["test"]: entry["message"] for entry in those("failed")}
+    unfinished = [entry["test"] for entry in those("begun")]
+    counts = {"tests": len(found), "skipped": len(those("skipped")), "wrong": len(wrong), "unfinished": len(unfinished)}
+    longest = sorted(found.values(), key=lambda entry: entry.get("seconds", 0.0), reverse=True)[:10]
+    seconds = {entry["test"]: entry["seconds"] for entry in longest if "seconds" in entry}
+    write(file, {"status": status, **counts, "problems": wrong, "cut": unfinished, "longest": seconds})
     said = ", ".join(f"{number} {name}" for name, number in counts.items())
     return not wrong and status in (0, None), said + (", cut by its time" if status is None else "")
 

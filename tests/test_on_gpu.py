@@ -243,32 +243,45 @@ def test_the_paper_run_is_resumed(rehearse, tmp_path, niso, monkeypatch):
 
 
 def test_results_of_the_tests(rehearse, tmp_path, monkeypatch):
-    report = '<testsuites><testsuite><testcase classname="a" name="b"/><testcase classname="a" name="c">{}</testcase>'
+    lines = [
+        {"test": "a", "outcome": "begun"},
+        {"test": "a", "outcome": "passed", "seconds": 2.0, "message": ""},
+        {"test": "b", "outcome": "begun"},
+        {"test": "b", "outcome": "skipped", "seconds": 0.0, "message": ""},
+    ]
 
-    def child(words, seconds, signals):
+    def child(words, seconds, end):
         assert words[:4] == ["-m", "pytest", "-m", "cuda"] and any(word.endswith("test_cuda.py") for word in words)
-        path = next(word.partition("=")[2] for word in words if word.startswith("--junitxml="))
+        path = next(word.partition("=")[2] for word in words if word.startswith("--outcomes="))
         with open(path, "w") as file:
-            file.write(report.format(problem) + "</testsuite></testsuites>")
-        return int(bool(problem))
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+        return status
 
     monkeypatch.setattr(on_gpu, "child", child)
-    problem = ""
+    status = 0
     assert rehearse("tests") == 0
-    problem = '<failure message="not close"/>'
+    results = read(tmp_path, "tests")
+    assert (results["tests"], results["skipped"], results["wrong"], results["unfinished"]) == (2, 1, 0, 0)
+    assert results["longest"] == {"a": 2.0, "b": 0.0}
+    lines += [{"test": "a", "outcome": "failed", "seconds": 0.1, "message": "its teardown"}]
+    status = 1
     assert rehearse("tests") == 1
-    assert read(tmp_path, "tests")["problems"] == {"a.c": "not close"}
+    assert read(tmp_path, "tests")["problems"] == {"a": "its teardown"}
+    lines.clear()
+    assert rehearse("tests") == 1
+    assert read(tmp_path, "tests")["failed"] == "pytest ran no test"
 
 
-def test_tests_that_are_cut_leave_their_results(tmp_path, monkeypatch):
-    """Also where this program is a job in the background, for which the shell has SIGINT ignored."""
+@pytest.mark.parametrize("workers", [0, 2])
+def test_tests_that_are_cut_leave_their_results(workers, tmp_path, monkeypatch):
     folder, begun = tmp_path / "tests", tmp_path / "begun"
     folder.mkdir()
+    (folder / "conftest.py").write_text("def pytest_configure(config): config.addinivalue_line('markers', 'cuda')\n")
     (folder / "test_both.py").write_text(
         "import pathlib, pytest, time\n"
-        "@pytest.mark.cuda\n"
+        "pytestmark = pytest.mark.cuda\n"
         "def test_short(): pass\n"
-        "@pytest.mark.cuda\n"
+        "def test_wrong(): assert 0, 'so'\n"
         f"def test_long(): pathlib.Path({str(begun)!r}).touch(); time.sleep(60)\n"
     )
     wait = subprocess.Popen.wait
@@ -278,32 +291,19 @@ def test_tests_that_are_cut_leave_their_results(tmp_path, monkeypatch):
             return wait(process, timeout)
         while not begun.exists() and process.poll() is None:
             time.sleep(0.05)
+        time.sleep(0.5)  # a worker's reports are on their way
         raise subprocess.TimeoutExpired(process.args, timeout)
 
     monkeypatch.setattr(subprocess.Popen, "wait", until_begun)
+    monkeypatch.setenv("PYTHONPATH", str(on_gpu.ROOT))
     monkeypatch.setattr(on_gpu, "ROOT", tmp_path)
-    call = on_gpu.Call("cpu", False, ("tests",), tmp_path, tmp_path / "paper", None, time.time() + 300)
-    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        fine, said = on_gpu.tests(call, tmp_path / "tests.json")
-    finally:
-        signal.signal(signal.SIGINT, previous)
+    monkeypatch.setattr(on_gpu, "WORKERS", workers)
+    call = on_gpu.Call("cuda", False, ("tests",), tmp_path, tmp_path / "paper", None, time.time() + 300)
+    fine, said = on_gpu.tests(call, tmp_path / "tests.json")
     results = read(tmp_path, "tests")
-    assert fine and said.endswith(", cut by its time") and results["status"] is None
-    assert (results["tests"], results["wrong"]) == (1, 0)
-
-
-def test_a_program_that_takes_one_signal_gets_the_next(tmp_path, monkeypatch):
-    monkeypatch.setattr(on_gpu, "GRACE", 4.0)
-    program = (
-        "import signal, sys, time\n"
-        f"note = open({str(tmp_path / 'signals')!r}, 'w', buffering=1)\n"
-        "signal.signal(signal.SIGINT, lambda number, _: note.write('1'))\n"
-        "signal.signal(signal.SIGTERM, lambda number, _: (note.write('2'), sys.exit(0)))\n"
-        "time.sleep(60)\n"
-    )
-    assert on_gpu.child(["-c", program], 3.0, (signal.SIGINT, signal.SIGTERM)) is None
-    assert (tmp_path / "signals").read_text() == "12"
+    assert not fine and said == "3 tests, 0 skipped, 1 wrong, 1 unfinished, cut by its time"
+    assert list(results["problems"].values()) == ["AssertionError: so\nassert 0"] and results["status"] is None
+    assert [name.rpartition("::")[2] for name in results["cut"]] == ["test_long"]
 
 
 def test_a_part_whose_time_is_over_saves_and_ends_with_all_that_it_started(tmp_path):
