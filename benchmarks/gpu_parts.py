@@ -28,6 +28,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 import niso
+from niso.linalg import newton_schulz
 from niso.model import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 from niso.training.compilation import begin_step, compile_networks, compile_step
@@ -329,7 +330,7 @@ def one_step(size: Size, mode: Mode, device: str, compiler: str, repeats: int) -
     if on_gpu:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-    with polar_by(polar.through_products) if mode.whole_graph else patch.dict({}):
+    with polar_by(newton_schulz.polar) if mode.whole_graph else patch.dict({}):
         began = time.perf_counter()
         step: Callable[[], Any] = Step(size, mode, device, compiler)
         step()

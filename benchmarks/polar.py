@@ -1,12 +1,11 @@
 """The polar factor and its gradient: `niso.polar`, the root of the Gram matrix, as fields have it, matrix products
-alone, and what differentiating `torch.linalg.svd` would cost.
+alone, as compiled programs have it on a GPU, and what differentiating `torch.linalg.svd` would cost.
 
 Run: python -m benchmarks.polar
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -17,6 +16,7 @@ import torch  # isort: skip  # after benchmarks.common, which sets how its threa
 from torch import Tensor
 
 import niso
+from niso.linalg import newton_schulz
 
 SHAPES = (
     (16, 32, 32),
@@ -43,37 +43,6 @@ def through_gram(m: Tensor) -> Tensor:
     return (wide @ niso.inverse_root(wide.mT @ wide)).to(m.dtype)
 
 
-def coefficients(lowest: float, cushion: float = 0.47) -> tuple[tuple[float, float], ...]:
-    """(a, b) of the steps x ← a x + b x³ that take every x in [lowest, 1] to 1.
-
-    Newton–Schulz, scaled so that the lowest value rises most (Chen and Chow, "A stable scaling of Newton–Schulz",
-    2014); above a cushion of 0.46 no step drives neighbouring values apart.
-    """
-    steps = []
-    while 1 - lowest > 1e-14:
-        width = 1 + max(lowest, cushion) + max(lowest, cushion) ** 2
-        a = 1.5 * math.sqrt(3 / width)
-        b = -a / width
-        steps.append((a, b))
-        lowest = min(a * lowest + b * lowest**3, a + b)
-    return tuple(steps)
-
-
-STEPS = coefficients(1e-8)
-
-
-def through_products(m: Tensor, wide: torch.dtype = torch.float64) -> Tensor:
-    """By matrix products alone, in the precision `wide`, for condition numbers to about 1e7, differentiated by torch.
-
-    No step depends on the values: a GPU waits for nothing, and the whole can be captured in a graph.
-    """
-    x = m.to(wide)
-    x = x / torch.linalg.matrix_norm(x, keepdim=True)
-    for a, b in STEPS:
-        x = a * x + b * (x @ (x.mT @ x))
-    return x.to(m.dtype)
-
-
 def through_driver(m: Tensor, driver: str) -> Tensor:
     """As `through_svd`, forward, by one of cuSOLVER's algorithms."""
     u, _, vh = torch.linalg.svd(m.detach(), full_matrices=False, driver=driver)
@@ -83,8 +52,7 @@ def through_driver(m: Tensor, driver: str) -> Tensor:
 CALLS: dict[str, Callable[[Tensor], Tensor]] = {
     "svd": niso.polar,
     "Gram root": through_gram,
-    "products": through_products,
-    "products in float32": partial(through_products, wide=torch.float32),
+    "products": newton_schulz.polar,
     "autograd of svd": through_svd,
 }
 DRIVERS = {driver: partial(through_driver, driver=driver) for driver in ("gesvdj", "gesvda", "gesvd")}

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from niso.checks import check_number, check_tensors
+from niso.linalg import newton_schulz
 from niso.linalg.precision import full_precision
 from niso.linalg.products import product
 from niso.linalg.svd import robust_svd
@@ -26,7 +27,8 @@ def polar(m: Float[Tensor, "*batch n k"], special: bool = False, damping: float 
 
     Derivatives of any order and in both modes are supported (`create_graph=True`, `torch.func`, forward mode), as is
     `torch.func.vmap`. Compiled and exported programs have first derivatives in reverse mode; what torch.compile meets
-    inside a transformation of `torch.func` it leaves uncompiled.
+    inside a transformation of `torch.func` it leaves uncompiled. Compiled for a GPU, the factor of more than 32 columns
+    is by matrix products alone (`niso.linalg.newton_schulz`).
 
     Args:
         m: matrices, any leading batch shape, float32 or float64 (half precision is raised to float32).
@@ -51,13 +53,16 @@ def polar(m: Float[Tensor, "*batch n k"], special: bool = False, damping: float 
     if special and m.shape[-1] != m.shape[-2]:
         raise ValueError(f"special=True needs square matrices, got {m.shape[-2]}×{m.shape[-1]}")
     check_number("damping", damping)
-    factor = _Polar.apply
-    if torch.compiler.is_compiling():
-        if torch._C._are_functorch_transforms_active():  # the operator would drop the tangents of torch.func.jvp
-            raise NotImplementedError("polar cannot be compiled under a transformation of torch.func")
-        factor = torch.ops.niso.polar  # not always: its dispatch costs time that eager code need not pay
     wide = m.shape[-2] < m.shape[-1]
-    q = factor(m.mT if wide else m, special, damping)[0]
+    tall = m.mT if wide else m
+    if not torch.compiler.is_compiling():
+        q = _Polar.apply(tall, special, damping)[0]
+    elif torch._C._are_functorch_transforms_active():  # the operators would drop the tangents of torch.func.jvp
+        raise NotImplementedError("polar cannot be compiled under a transformation of torch.func")
+    elif newton_schulz.pays(tall, special, damping):
+        q = newton_schulz.polar(tall)
+    else:  # not always: its dispatch costs time that eager code need not pay
+        q = torch.ops.niso.polar(tall, special, damping)[0]
     return q.mT if wide else q
 
 
