@@ -76,16 +76,17 @@ def choose(
     Args:
         objective, sampler, optimisation: of its first phase; weights and random numbers stay as they are.
         hardware: what was asked for. It is returned where nothing is measured: in a run of fewer than `FEWEST_STEPS`,
-            of several processes, or without networks.
+            of several processes, or without networks on a CPU.
     """
+    networks = any(True for _ in trained_networks(objective))
     reasons = {
         "a short run": optimisation.steps < FEWEST_STEPS,
         "several processes": hardware.devices * hardware.nodes > 1,
-        "no networks": not any(True for _ in trained_networks(objective)),
+        "no networks": not networks and device.type == "cpu",
     }
     if any(reasons.values()):
         return hardware, {"not_measured": next(why for why, holds in reasons.items() if holds)}
-    began, ways, plain = time.monotonic(), _eager(device), Way()
+    began, ways, plain = time.monotonic(), _eager(device) if networks else [Way()], Way()
     trial = _Trial(objective, sampler, optimisation.accumulation, device)
     steps = optimisation.steps * optimisation.accumulation
     with _kept(trial.key(ways)) as found:  # of runs side by side, one measures
@@ -95,7 +96,7 @@ def choose(
         fitting = [way for way in ways if str(way) in seconds]
         eager = min(fitting, key=lambda way: seconds[str(way)])
         total = {way: steps * seconds[str(way)] for way in fitting}
-        for way in _compiled(eager, trial.graphs):
+        for way in _compiled(eager, trial.graphs, networks):
             if str(way) not in seconds and total[eager] >= COMPILING[device.type]:
                 found["compilation"], seconds[str(way)] = trial.compiled(way)
             if seconds.get(str(way)) is not None:
@@ -121,13 +122,14 @@ def _eager(device: torch.device) -> list[Way]:
     return [Way(precision, False, n) for n in sorted({1, most}) for precision in ("32-true", "bf16-mixed")]
 
 
-def _compiled(eager: Way, graphs: bool) -> list[Way]:
+def _compiled(eager: Way, graphs: bool, networks: bool) -> list[Way]:
     """Ways to compile: each is tried where those before it cannot be compiled.
 
     Where steps become CUDA graphs, whole ones are best: a GPU then waits for the fewest launches.
     """
-    networks = eager._replace(compile=True)
-    return [networks._replace(whole_step=True), networks] if graphs and steps_become_graphs() else [networks]
+    compiled = eager._replace(compile=True)
+    whole = [compiled._replace(whole_step=True)] if graphs and steps_become_graphs() else []
+    return [*whole, *([compiled] if networks else [])]
 
 
 class _Trial:

@@ -132,6 +132,32 @@ def test_graphs_are_of_whole_steps_where_these_can_be_compiled(fails, seconds, m
     assert len(tried) == 1 + fails  # what failed is remembered, too
 
 
+@pytest.mark.parametrize("graphs", [True, False])
+def test_without_networks_a_gpu_has_whole_steps_alone_to_gain_by(graphs, seconds, monkeypatch):
+    class Trial:
+        def __init__(self, *_):
+            self.graphs = graphs
+
+        def key(self, ways):
+            return "of the torus"
+
+        def compare(self, ways):
+            return dict.fromkeys(map(str, ways), 1.0)
+
+        def compiled(self, way):
+            tried.append(way)
+            return 20.0, 0.25
+
+    tried, objective = [], Objective()
+    objective.encoder.requires_grad_(False)
+    monkeypatch.setattr(speed, "steps_become_graphs", lambda: True)
+    monkeypatch.setattr(speed, "_Trial", Trial)
+    hardware, facts = choose(objective, sampler, Optimisation(1000), ASKED, torch.device("cuda"))
+    whole = Way("32-true", True, 1, True)
+    assert tried == [whole] * graphs and hardware.whole_step is graphs
+    assert list(facts["seconds_per_step"]) == [str(Way()), *[str(whole)] * graphs]
+
+
 def test_a_whole_step_is_timed_compiled(monkeypatch):
     made, objective = [], Objective()
     monkeypatch.setattr(speed, "compile_step", lambda objective, graphs: made.append((objective, graphs)))
