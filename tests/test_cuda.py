@@ -14,6 +14,7 @@ from niso.config import Hardware, Optimisation
 from niso.experiments.descriptors.experiment import Descriptors
 from niso.experiments.descriptors.presets import QUICK
 from niso.hub import bundled
+from niso.linalg import newton_schulz
 from niso.model import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 from niso.training import checkpoint
@@ -31,6 +32,7 @@ OPTIMISATION = Optimisation(steps=4, batch_size=4, learning_rate=1e-3, warmup_st
 PRIMITIVES = {
     "polar of square matrices": lambda x: niso.polar(x(6, 5, 5)),
     "polar of tall matrices": lambda x: niso.polar(x(3, 9, 4)),
+    "polar by products": lambda x: newton_schulz.polar(x(3, 9, 4)),
     "nearest rotations": lambda x: niso.polar(x(6, 5, 5), special=True),
     "inverse root": lambda x: niso.inverse_root((y := x(3, 7, 4)).mT @ y),
     "isometric map": lambda x: niso.isometric_map(x(4, 5, 8), x(4, 5, 8), x.gaps),
@@ -209,6 +211,33 @@ def test_compiled_networks_train_alike(device, new_run):
     assert_same(
         trained(new_run("compiled"), device, 4, "32-true", True), trained(new_run("eager"), device, 4, "32-true"), 1e-2
     )
+
+
+@ON_GPU
+@pytest.mark.filterwarnings("ignore")
+def test_large_maps_become_one_graph_and_stay_those_of_the_svd(device):
+    """By matrix products: nothing in it may wait for the host, as an SVD does."""
+    torch.manual_seed(0)
+    a, b = (torch.randn(4, 40, 60, device=device, requires_grad=True) for _ in range(2))
+    eigenvalues = torch.linspace(0, 2, 40, device=device)
+
+    def gradients():
+        return torch.autograd.grad(niso.isometric_map(a, b, eigenvalues).pow(3).sum(), (a, b))
+
+    expected = gradients()
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with pytest.MonkeyPatch.context() as patch, torch.cuda.stream(stream):
+        patch.setattr("niso.functional_map.polar", lambda m, *_: newton_schulz.polar(m))
+        gradients()
+        stream.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            found = gradients()
+    graph.replay()
+    torch.cuda.synchronize()
+    for here, there in zip(found, expected, strict=True):
+        torch.testing.assert_close(here, there, rtol=1e-2, atol=1e-2 * float(there.abs().max()))
 
 
 @ON_GPU
