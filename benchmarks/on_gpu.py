@@ -31,6 +31,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 MODULES = {
@@ -151,28 +152,31 @@ def tests(call: Call, file: Path) -> tuple[bool, str]:
         words += ["-n", str(min(WORKERS, os.cpu_count() or 1)), "--dist", "loadgroup"]
     # killed, as a training would take SIGTERM to save, and its test would fail
     status = child([*words, *map(str, marked)], call.left("tests"), signal.SIGKILL)
-    lines = map(json.loads, outcomes.read_text().splitlines()) if outcomes.exists() else ()
-    found: dict[str, dict[str, str]] = {}
-    for entry in lines:
-        before = found.get(entry["test"], {})
-        if before.get("outcome") != "failed":  # what a test leaves behind may fail after it has passed
-            found[entry["test"]] = entry
+    found = last_outcomes(outcomes) if outcomes.exists() else []
     outcomes.unlink(missing_ok=True)
     if not found:
         write(file, {"status": status, "failed": "pytest ran no test"})
         return False, "pytest ran no test: see above"
-
-    def those(outcome: str) -> list[dict[str, str]]:
-        return [entry for entry in found.values() if entry["outcome"] == outcome]
-
-    wrong = {entry["test"]: entry["message"] for entry in those("failed")}
-    unfinished = [entry["test"] for entry in those("begun")]
-    counts = {"tests": len(found), "skipped": len(those("skipped")), "wrong": len(wrong), "unfinished": len(unfinished)}
-    longest = sorted(found.values(), key=lambda entry: entry.get("seconds", 0.0), reverse=True)[:10]
-    seconds = {entry["test"]: entry["seconds"] for entry in longest if "seconds" in entry}
-    write(file, {"status": status, **counts, "problems": wrong, "cut": unfinished, "longest": seconds})
+    wrong = {entry["test"]: entry["message"] for entry in found if entry["outcome"] == "failed"}
+    skipped = sum(entry["outcome"] == "skipped" for entry in found)
+    unfinished = [entry["test"] for entry in found if entry["outcome"] == "begun"]
+    counts = {"tests": len(found), "skipped": skipped, "wrong": len(wrong), "unfinished": len(unfinished)}
+    ended = sorted((entry for entry in found if "seconds" in entry), key=lambda entry: -entry["seconds"])
+    longest = {entry["test"]: entry["seconds"] for entry in ended[:10]}
+    write(file, {"status": status, **counts, "problems": wrong, "cut": unfinished, "longest": longest})
     said = ", ".join(f"{number} {name}" for name, number in counts.items())
     return not wrong and status in (0, None), said + (", cut by its time" if status is None else "")
+
+
+def last_outcomes(file: Path) -> list[dict[str, Any]]:
+    """What `benchmarks.outcomes` kept last of each test; what failed stays so, whatever follows it."""
+    found = dict[str, dict[str, Any]]()
+    for line in file.read_text().splitlines(keepends=True):
+        if line.endswith("\n"):  # else its writer was killed
+            entry = json.loads(line)
+            if found.get(entry["test"], entry)["outcome"] != "failed":
+                found[entry["test"]] = entry
+    return list(found.values())
 
 
 def measure(part: str, call: Call, file: Path) -> tuple[bool, str]:
