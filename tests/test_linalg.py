@@ -482,6 +482,17 @@ def test_gradients_of_inverse_root_also_at_repeated_eigenvalues(values):
     assert gradgradcheck(symmetric, g)
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_gradients_of_inverse_root_are_symmetric(again, generator):
+    """Whatever is made of it, as only one triangle is read; also where they are to be differentiated."""
+    factor, weights = torch.randn(2, 3, 5, 5, generator=generator, dtype=torch.float64)
+    g = (factor @ factor.mT + torch.eye(5, dtype=torch.float64)).requires_grad_()
+    (gradient,) = torch.autograd.grad((weights * inverse_root(g)).sum(), g, create_graph=again)
+    torch.testing.assert_close(gradient, gradient.mT)
+    symmetric = (weights + weights.mT) / 2
+    torch.testing.assert_close(gradient, torch.autograd.grad((symmetric * inverse_root(g)).sum(), g)[0])
+
+
 def test_inverse_root_refuses_what_is_not_positive_definite():
     for g in (
         torch.zeros(2, 2),

@@ -8,6 +8,8 @@ import pytest
 import torch
 
 import niso as library
+from niso.data.pairs.scaling import Scaling
+from niso.export import Decode, Encode
 
 
 def export(*words):
@@ -53,6 +55,15 @@ def test_programs_of_onnx_give_the_same(model_folder, tmp_path, observed):
         np.testing.assert_allclose(there, a, atol=1e-5 * max(1, abs(a).max()))
         back = decode.run(None, {decode.get_inputs()[0].name: a})[0]
         np.testing.assert_allclose(back, fitted.decode(a), atol=1e-5 * 255)
+
+
+def test_programs_scale_each_channel_by_its_own_numbers_and_clip(model_folder, observed):
+    """As maps of shapes are."""
+    fitted, (x, _) = library.load(model_folder), observed[1]
+    fitted.scaling, fitted.clip = Scaling((50.0, 100.0, 150.0), (20.0, 80.0, 320.0)), 0.5
+    a = Encode(fitted)(torch.from_numpy(x))
+    np.testing.assert_allclose(a.numpy(), fitted.encode(x), atol=1e-5)
+    np.testing.assert_allclose(Decode(fitted)(a).detach().numpy(), fitted.decode(a.numpy()), atol=1e-3)
 
 
 def test_what_cannot_be_exported_is_refused(refused, model_folder, tmp_path, monkeypatch):

@@ -203,11 +203,24 @@ def test_time_warps_keep_the_order_of_samples_and_shift_without_waves():
     torch.testing.assert_close(warps.act(x, still[:1]), x.roll(5, 1), atol=1e-5, rtol=0)
 
 
+def test_time_warps_move_the_beginning_by_the_shift_whatever_the_speed():
+    warps, x = make("warp"), normal(50, 64, 2)
+    t = warps.sample(50, torch.Generator().manual_seed(0))
+    t[:, 0] = 5 / 64
+    torch.testing.assert_close(warps.act(x, t)[:, 0], x[:, -5], atol=1e-4, rtol=0)
+
+
 def test_a_constant_elastic_displacement_moves_an_image():
     warps, x = make("elastic"), blobs(1, 33)
     down = torch.zeros(1, 2, 4, 4)
     down[:, 0] = 2 / 32 * 5  # five pixels
     torch.testing.assert_close(warps.act(x, down)[..., 5:, :], x[..., :-5, :], atol=1e-6, rtol=0)
+
+
+def test_affine_maps_turn_both_ways_up_to_their_angle():
+    matrices = make("affine", angle=90.0, scale=0.0, shear=0.0).sample(500, torch.Generator().manual_seed(0))
+    turned = torch.atan2(matrices[:, 1, 0], matrices[:, 0, 0]).rad2deg()
+    assert -90 <= turned.min() < -85 and 85 < turned.max() <= 90
 
 
 def test_a_rotation_of_a_wide_image_turns_the_plane():

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
+from niso.errors import InputError
 from niso.geometry import cameras, se3
+from niso.geometry.lenses import Lens, check_pinhole
 from tests.poses import random_poses
 
 F64 = torch.float64
@@ -56,3 +59,22 @@ def test_cameras_in_float32_become_exact_rotations(generator):
     poses, _ = cameras.from_world_to_camera(se3.rotation(rigid), se3.translation(rigid))
     rotations = poses[:, :3, :3]
     np.testing.assert_allclose(rotations.swapaxes(1, 2) @ rotations, np.broadcast_to(np.eye(3), (4, 3, 3)), atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("distortion", "shift"),
+    [
+        ({"radial": (2.0, -4.0)}, "25%"),  # half way to the corner, where it is none
+        ({"radial": (1.2, -2.4)}, None),
+        ({"divided": (-0.5,)}, "33%"),
+        ({"divided": (-2.0,)}, "inf%"),
+        ({"radial": (0.5, 3.0), "divided": (0.5, 3.0)}, None),
+    ],
+)
+def test_a_lens_is_judged_by_its_largest_shift_within_the_square(distortion, shift):
+    lens = Lens("FULL_OPENCV", (0.5, 1.0), **distortion)
+    if shift is None:
+        check_pinhole(lens)
+    else:
+        with pytest.raises(InputError, match=f"its lens distorts by {shift}, and at most 20%"):
+            check_pinhole(lens)

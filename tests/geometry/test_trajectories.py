@@ -191,3 +191,12 @@ def test_translation_angles_by_hand(dtype):
     np.testing.assert_allclose(found, [0, 90, 180, 90, np.nan])
     oblique = se3.pose(identity[0], torch.tensor([1.0, 1, 0], dtype=dtype))
     assert float(trajectory.translation_angles(oblique, truth[0])) == pytest.approx(45)
+
+
+def test_pairs_of_a_camera_that_pauses_have_no_direction(dtype, generator):
+    """They are left out of the mean angle."""
+    motions = random_motions(6, generator, 0.1, dtype)
+    motions[2, :3, 3] = 0
+    predicted = motions.clone()
+    predicted[2, :3, 3] = 1
+    assert trajectory.errors(predicted, trajectory.compose(motions)).translation_angle_deg < 0.01

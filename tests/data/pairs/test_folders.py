@@ -10,6 +10,7 @@ from PIL import Image
 
 from niso.data.pairs.clips import ClipReader
 from niso.data.pairs.find import find_reader
+from niso.data.pairs.observations import read_observations
 from niso.data.pairs.paired import PairedReader
 from niso.data.pairs.pictures import PictureReader
 from niso.data.pairs.reading import Reading
@@ -164,3 +165,14 @@ def test_pictures_of_one_name_in_two_classes_are_both_counted(tmp_path):
 def test_a_name_may_hold_bytes_that_are_no_text(tmp_path):
     write(*(tmp_path / f"{number}.png" for number in range(15)), tmp_path / os.fsdecode(b"\xe9.png"))
     assert len(PictureReader.read(tmp_path, TURNED, 8)) == 16
+
+
+def test_a_model_of_grey_values_gets_the_brightness_of_colours(tmp_path):
+    colours = ("red", "lime", "blue", "orange")
+    for colour in colours:
+        Image.new("RGB", (4, 4), colour).save(tmp_path / f"{colour}.png")
+    observed = read_observations(tmp_path, (1, 4, 4), of_bytes=True, images=True)
+    assert sorted(observed.names) == sorted(f"{colour}.png" for colour in colours)
+    for name, values in zip(observed.names, observed.values, strict=True):
+        with Image.open(tmp_path / name) as image:  # by Pillow's own conversion
+            np.testing.assert_allclose(values[0], np.asarray(image.convert("L")), atol=1)

@@ -14,8 +14,9 @@ from niso.data.pairs.pictures import PictureReader, shipped_photographs
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.sampling.choose import pair_data
 from niso.data.pairs.sampling.data import PARTS
+from niso.data.pairs.sampling.frames import NeighbouringFrames
 from niso.data.pairs.scaling import as_tensor, bytes_of, scaled, unscaled
-from niso.data.pairs.split import content, split
+from niso.data.pairs.split import Parts, content, split
 from niso.data.pairs.table import make_table
 from niso.data.pairs.transforms import make_transformations
 from niso.data.pairs.variation import Variation
@@ -137,7 +138,10 @@ def test_niso_transforms_single_observations_in_groups_and_triplets():
         ]
         assert len(set(shifts)) == 1
         assert torch.equal(second[start].roll(shifts[0], 0), third[start])
-    assert all(len(batch) == 4 for batch in data.pairs("validation", 10, torch.Generator()))
+    for views in data.pairs("validation", 10, torch.Generator()):
+        for x, tx, other, moved in zip(*views, strict=True):
+            assert not torch.equal(x, other)  # or maps would be tested on what they were solved from
+            assert any(torch.equal(x.roll(by, 0), tx) and torch.equal(other.roll(by, 0), moved) for by in range(8))
 
 
 def test_what_cannot_be_paired_is_refused():
@@ -311,6 +315,16 @@ def test_one_clip_is_cut_into_stretches(tmp_path):
         views = [unscaled(view[:, 0, 0, 0], data.scaling) for batch in pairs for view in batch]
         seen.append(torch.cat(views).round().tolist())
     assert_apart(*seen)
+
+
+def test_frames_are_not_paired_across_those_of_another_part(tmp_path):
+    for frame in range(30):
+        write(tmp_path / "clip" / f"{frame}.png", frame)
+    train, validation, test = (np.array([*range(at, at + 5), *range(at + 15, at + 20)]) for at in (0, 5, 10))
+    data = NeighbouringFrames(read(tmp_path), Parts(train, validation, test), 1.0, torch.device("cpu"), skip=29)
+    x, tx = (unscaled(view[:, 0, 0, 0], data.scaling).round().long() for view in data.sample(200))
+    assert set(x.tolist()) | set(tx.tolist()) == set(train.tolist())
+    assert ((x - tx).abs() < 5).all()
 
 
 def test_folders_of_pictures_are_classes_and_large_pictures_are_cut(tmp_path):

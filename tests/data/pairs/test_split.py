@@ -96,6 +96,12 @@ def test_the_largest_clip_is_trained_on(sizes):
     assert len(parts.train) >= len(clips) / 2 and len(parts.validation) and len(parts.test) and not parts.note
 
 
+@pytest.mark.parametrize("largest", range(3))
+def test_the_largest_of_nearly_equal_clips_is_trained_on(largest):
+    parts, clips = parts_of([6 if number == largest else 5 for number in range(3)], clips=True)
+    assert set(clips[parts.train]) == {largest}
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_parts_have_about_their_share_of_the_rows(seed):
     sizes = np.random.default_rng(seed).lognormal(3, 1, 100).astype(int) + 1

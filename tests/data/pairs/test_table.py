@@ -145,6 +145,15 @@ def test_images_are_scaled_to_minus_one_to_one_and_signals_channel_by_channel():
     assert abs(first - 5) < 1 and abs(deviation - 3) < 0.5 and (second, constant) == (2.0, 1.0)
 
 
+@pytest.mark.parametrize("shape", [(8, 8), (6, 1)])
+def test_scaling_is_of_rows_from_the_first_to_the_last(shape):
+    """Where there are many, not all are looked at; values may drift."""
+    x = np.linspace(1, 3, 9_000, dtype=np.float32).reshape(-1, 1, 1) * np.ones(shape, np.float32)
+    (offset,), (scale,) = scaling_of(make_table("DATA", {"x": x}, Reading()), np.arange(len(x)))
+    assert offset == pytest.approx(2, abs=1e-3)
+    assert scale == pytest.approx(1 if shape == (8, 8) else 1 / 3**0.5, abs=1e-3)
+
+
 def test_extreme_values_among_images_are_said():
     rows, x = np.arange(N), noise(3, 16, 16)
     assert not extremes_of(table(x=x), rows, scaling_of(table(x=x), rows))

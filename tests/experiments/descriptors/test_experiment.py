@@ -7,19 +7,20 @@ import numpy as np
 import pytest
 import torch
 from jaxtyping import TypeCheckError
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
 from niso.errors import InputError
 from niso.experiments.descriptors.experiment import Descriptors
 from niso.experiments.descriptors.matching import (
     WEIGHTS,
+    Classical,
     classical_accuracies,
     classical_maps,
     function_energy,
     measure,
 )
 from niso.experiments.descriptors.presets import QUICK
-from niso.experiments.descriptors.surfaces import base_meshes, example, with_hole
+from niso.experiments.descriptors.surfaces import Example, Seen, base_meshes, example, with_hole
 from niso.geometry.mesh.files import write_off
 from niso.geometry.mesh.surface import Mesh, check_surface, icosphere, vertex_areas
 from niso.spectrum import Spectrum
@@ -110,6 +111,77 @@ def test_the_rivals_maps_are_orthogonal_and_measured_alike(experiment):
         torch.testing.assert_close(each.tau @ each.tau.mT, torch.eye(6, dtype=torch.float64))
     for weight, accuracy in classical_accuracies(pair, surfaces, 6).items():
         assert accuracy == measure(experiment.model, pair, surfaces, weight)[0]["match_accuracy_classical"]
+
+
+@torch.no_grad()
+def test_a_surface_whose_bases_are_turned_is_matched_with_itself(experiment, monkeypatch):
+    """The maps between the bases are known: a map that is transposed, or taken of another pair, matches nothing."""
+    pair = experiment.test[0]
+    mesh, count = pair.meshes[0], len(pair.meshes[0].vertices)
+    same = Example("itself", (mesh,) * 3, csr_array(np.eye(count)), (pair.descriptors[0],) * 3)
+    here = experiment.seen(pair)[0]
+    other = here._replace(points=here.points.flip(0))  # of the partner, which is not the one that is matched
+    surfaces = (here, other, Seen(here.points.clone(), here.weights))
+    basis = experiment.model.basis(here)
+    turns = [torch.linalg.qr(torch.randn(6, 6))[0] for _ in surfaces]
+    bases = [
+        basis._replace(
+            spectrum=basis.spectrum._replace(eigenfunctions=basis.spectrum.eigenfunctions @ turn.mT),
+            coefficients=turn @ basis.coefficients,
+        )
+        for turn in turns
+    ]
+
+    def number(things, thing):
+        return next(place for place, each in enumerate(things) if each is thing)
+
+    monkeypatch.setattr(experiment.model, "basis", lambda surface: bases[number(surfaces, surface)])
+    monkeypatch.setattr(experiment.model, "solve", lambda a, b: turns[number(bases, b)] @ turns[number(bases, a)].mT)
+    values, _ = measure(experiment.model, same, surfaces)
+    for key in ("match_distance", "match_distance_nearest", "match_distance_classical"):
+        assert values[key] == 0, key
+    for key in ("equivariance_error", "equivariance_error_remeshed", "function_map_error"):
+        assert values[key] < 1e-6, key
+    moved = (turns[1] - turns[2]) @ basis.coefficients
+    expected = (moved.norm() / basis.coefficients.norm()).item()
+    assert values["coefficient_error_remeshed"] == pytest.approx(expected, rel=1e-4)
+    assert values["relative_map_error_remeshed"] == pytest.approx(expected**2, rel=1e-4)
+
+
+def test_classical_matches_go_from_the_surface_to_its_partner():
+    functions, turn = torch.randn(30, 5).double(), torch.linalg.qr(torch.randn(5, 5).double())[0]
+    order = torch.randperm(30)
+    spectra = tuple(
+        Spectrum(torch.ones(30).double(), part, torch.arange(5).double())
+        for part in (functions, (functions @ turn.mT)[order])
+    )
+    assert np.array_equal(Classical(spectra, turn).matches(), order.argsort().numpy())
+
+
+def test_losses_of_a_pair_are_those_of_the_reverse(experiment):
+    first, second = experiment.objective.pairs[0]
+    there, back = experiment.objective._pair(first, second), experiment.objective._pair(second, first)
+    for name, value in there.items():
+        torch.testing.assert_close(value, back[name], atol=1e-5, rtol=1e-4)
+
+
+def test_descriptors_are_scaled_by_the_surfaces_that_are_trained_on(experiment):
+    values = np.concatenate([part for pair in experiment.train for part in pair.descriptors])
+    np.testing.assert_array_equal(experiment.mean, values.mean(0))
+    np.testing.assert_array_equal(experiment.deviation, values.std(0))
+
+
+def test_metrics_are_of_the_surfaces_of_their_part(experiment, monkeypatch):
+    names = {"validation": experiment.validation, "test": experiment.test}
+    share = {pair.name: float(part == "test") for part, pairs in names.items() for pair in pairs}
+
+    def measured(model, pair, surfaces, weight=WEIGHTS[0]):
+        values, matched = measure(model, pair, surfaces, weight)
+        return values | {"match_accuracy": share[pair.name]}, matched
+
+    monkeypatch.setattr("niso.experiments.descriptors.experiment.measure", measured)
+    values = experiment.evaluate().metrics
+    assert (values["match_accuracy"], values["match_accuracy_val"]) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize("kind", ["family", "open"])

@@ -9,13 +9,16 @@ import pytest
 import torch
 
 from niso.config import Hardware, Optimisation, overlaid
+from niso.data.digits.homnist import PUBLISHED_DISTRIBUTION, GeneratedTestSet
 from niso.data.digits.mnist import embedded, pad, signed
 from niso.data.evenly import evenly
+from niso.experiments.homnist import classification
 from niso.experiments.homnist.classification import BATCH, Scores
 from niso.experiments.homnist.experiment import Homnist
 from niso.experiments.homnist.presets import METHOD_SETTINGS, PRESETS
 from niso.experiments.homnist.split import spread_over_classes
 from niso.experiments.known import known
+from niso.geometry.homographies import Homographies
 from niso.methods import METHODS
 from niso.methods.evaluation import LATENT_METRICS, MASK_METRICS, PAIR_METRICS, REPETITION_METRICS, evaluate_pairs
 from niso.results import Result
@@ -221,6 +224,54 @@ def test_validation_has_metrics_of_its_own_where_there_are_validation_digits():
     assert (result["accuracy_clean"], result["accuracy_clean_val"]) == (7.0, 13.0)
 
 
+def test_validation_digits_are_under_others_of_the_test_sets_homographies():
+    """Not under those of training, which are wider, nor under the very ones of the test digits."""
+    experiment, sets = make(validation=0.01), []
+    list(experiment.phases())
+    classify = experiment.classify
+    experiment.classify = lambda digits: sets.append(digits) or classify(digits)
+    experiment.evaluate()
+    tested, validated = sets
+    assert tested.action == validated.action == PUBLISHED_DISTRIBUTION != experiment.action
+    assert (tested.transformations(0)[:8] != validated.transformations(0)[:8]).flatten(1).any(1).all()
+
+
+def test_heads_see_digits_behind_occluders_where_a_run_is_about_them():
+    clean, covered = (make(occlusion=occlusion).sampling.labelled(False)[0] for occlusion in (None, 0.5))
+    assert is_padded_digit(clean).all() and not is_padded_digit(covered).all()
+
+
+class OnePixel(Homographies):
+    """All images are moved down by one pixel."""
+
+    def sample(self, count, generator=None):
+        moved = torch.eye(3, dtype=torch.float64).repeat(count, 1, 1)
+        moved[:, 0, 2] = 2 / 23
+        return moved
+
+
+def test_strengths_of_homographies_are_in_pixels():
+    images, action = torch.randint(256, (3, 24, 24), dtype=torch.uint8), OnePixel()
+    digits = GeneratedTestSet(images, torch.arange(3), 1, action=action)
+    moved = []
+
+    def predict(x):
+        moved.append(x)
+        return torch.arange(len(x))
+
+    scores = classification.classify(predict, digits, action, CPU)
+    torch.testing.assert_close(moved[0][:, 0, 1:], signed(images)[:, :-1], atol=1e-5, rtol=0)
+    torch.testing.assert_close(scores.strength, torch.ones(3))
+    assert scores.correct.all() and "pixels" in scores.label
+
+
+def test_images_without_a_strength_are_left_out_of_the_curve():
+    """Those of which a corner is behind the horizon."""
+    strength = torch.tensor([torch.inf, 3.0, 1.0, 2.0])
+    curve = classification.by_strength(Scores(torch.tensor([True, True, False, True]), strength, "strength"))
+    assert (curve["x"], curve["y"], curve["count"]) == ([1, 2, 3], [0, 1, 1], [1, 1, 1])
+
+
 def test_accuracies_are_of_the_digits_of_their_part():
     """A head that takes every digit for a one, where all test digits are ones, and no validation digit is."""
     experiment = make(validation=0.01, occlusion=0.3)
@@ -330,6 +381,38 @@ def test_pairs_share_their_homography_with_another_digit():
     swapped = make()
     swapped.sampling.test = swapped.split.test._replace(images=swapped.split.test.images.roll(-1, 0))
     torch.testing.assert_close(t_other, next(swapped.sampling.held_out(5))[1])
+
+
+class QuarterTurns:
+    """Some of 0 … 3 quarter turns."""
+
+    unit = "quarter turns"
+
+    def sample(self, count, generator=None):
+        return torch.randint(4, (count,), generator=generator)
+
+    def act(self, x, t):
+        return torch.stack([image.rot90(int(turns), (1, 2)) for image, turns in zip(x, t, strict=True)])
+
+    def compose(self, second, first):
+        return (second + first) % 4
+
+    def inverse(self, t):
+        return -t % 4
+
+    def strength(self, t):
+        return t.float()
+
+
+def test_maps_are_repeated_under_the_same_transformation_twice():
+    experiment = make()
+    experiment.sampling.action, turned = QuarterTurns(), set[int]()
+    for x, once, twice in experiment.sampling.held_out_twice(7):
+        for views in zip(x[:, 0], once[:, 0], twice[:, 0], strict=True):
+            (turns,) = (by for by in range(4) if torch.equal(views[0].rot90(by), views[1]))
+            assert torch.equal(views[1].rot90(turns), views[2])
+            turned.add(turns)
+    assert len(turned) > 1
 
 
 def test_maps_are_fitted_to_as_many_training_pairs_as_are_asked_for():

@@ -10,8 +10,8 @@ import torch
 from niso.config import Optimisation
 from niso.data.video.prepared import PreparedFrames
 from niso.errors import InputError
+from niso.experiments.pose import baselines, cases, passing, shared
 from niso.experiments.pose import evaluation as pose_evaluation
-from niso.experiments.pose import passing, shared
 from niso.experiments.pose.experiment import MAP_SKIPS, Pose
 from niso.experiments.pose.frames import Frames
 from niso.experiments.pose.pairs import Pairs
@@ -277,6 +277,87 @@ def test_true_motions_have_no_error(make):
         assert metrics[f"ate_normalised_skip{skip}"] < 1e-5 < metrics[f"constant_motion_ate_normalised_skip{skip}"]
         assert metrics[f"rotation_error_deg_skip{skip}"] < 0.05
         assert metrics[f"translation_angle_deg_skip{skip}"] < 0.01
+
+
+class Watched(Oracle):
+    """The true motions, and how far apart the frames are that were looked at."""
+
+    def __init__(self, frames: Frames) -> None:
+        super().__init__(frames)
+        self.apart = set[int]()
+
+    def forward(self, first, second):
+        self.apart |= set((second - first)[:, 1].int().tolist())
+        return super().forward(first, second)
+
+
+def test_averages_are_of_pairs_up_to_the_furthest_that_the_head_was_trained_on(make):
+    frames, evaluated = (experiment := make()).frames, experiment.split.evaluated
+    frames.__class__ = Indexed
+    for skip, furthest in ((0, 6), (1, 6), (3, 4), (5, 6)):
+        alone = {other: members if other == skip else [] for other, members in evaluated.members.items()}
+        predictor = Watched(frames)
+        pose_evaluation.evaluate(predictor, frames, pose_evaluation.Evaluable(alone, {}), head_skip=5)
+        assert predictor.apart == set(range(skip + 1, furthest + 1, skip + 1))
+
+
+class Astray(Oracle):
+    """The true motions but of one pair of one sequence, which turns by 60° more."""
+
+    def __init__(self, frames: Frames, sequence: int, frame: int) -> None:
+        super().__init__(frames)
+        self.pair = torch.tensor([sequence, frame])
+
+    def forward(self, first, second):
+        poses = super().forward(first, second)
+        wrong = (first.int() == self.pair).all(1)
+        poses[wrong] = poses[wrong] @ se3.exp(torch.tensor([0, 0, 0, 0, math.pi / 3, 0]))
+        return poses
+
+
+def test_failures_are_those_of_the_worst_sequence_and_its_worst_pair(make):
+    frames, evaluated = (experiment := make()).frames, experiment.split.evaluated
+    frames.__class__ = Indexed
+    bad, good = evaluated.sequences
+    results = pose_evaluation.evaluate(Astray(frames, bad, 4), frames, evaluated)
+    found = cases.shown(frames, results)
+    right, wrong = found.paths[1]
+    assert (right.title, wrong.title) == (frames.names[good], frames.names[bad])
+    assert right.error < 1e-5 < 0.01 < wrong.error
+    torch.testing.assert_close(right.truth, frames.poses[good][::2, :3, 3])
+    torch.testing.assert_close(right.predicted, right.truth, atol=1e-4, rtol=0)
+    assert [path.title for path, _ in found.worst] == [wrong.title, right.title]
+    title, strip = found.pairs[0]
+    assert title.startswith(frames.names[bad]) and "off by 60°" in title
+    images = frames.read(torch.tensor([bad, bad]), torch.tensor([4, 6]))
+    assert (strip == images.permute(0, 2, 3, 1).numpy() / 255).all()
+
+
+def test_each_sequence_counts_alike_in_the_mean_motion_whatever_its_unit(make):
+    experiment = make()
+    frames, members = experiment.frames, experiment.split.footage
+    motions = baselines.fitted(frames, members)
+    first = int(members[0])
+    frames.poses[first] = frames.poses[first].clone()
+    frames.poses[first][:, :3, 3] *= 1000
+    for skip, motion in baselines.fitted(frames, members).items():
+        torch.testing.assert_close(motion, motions[skip])
+        assert 0 < motion[:3, 3].norm() <= 1 + 1e-9
+
+
+class Turning(ConstantMotion):
+    """Features are rotations, and maps those from one to another."""
+
+    def maps(self, first, second):
+        return second @ first.mT
+
+
+@pytest.mark.parametrize("skip", [0, 2])
+def test_maps_of_three_frames_are_composed_in_their_order(generator, random_poses, skip):
+    turns = se3.rotation(random_poses(12, generator))
+    errors = pose_evaluation._map_errors(Turning(), turns, skip)
+    assert errors["equivariance_error"].max() < 1e-6 and errors["composition_error"].max() < 1e-6
+    assert errors["identity_composition_error"].min() > 1e-3
 
 
 @pytest.mark.parametrize("method", ["niso", "niso-no-operator", "niso-no-basis", "nft"])

@@ -36,6 +36,13 @@ def test_objects_hide_their_share_of_every_frame_and_nothing_else(make, mark):
         assert seen[hidden].isnan().all() if mark else not torch.equal(seen[hidden], clean[hidden]) or not hidden.any()
 
 
+def test_objects_pass_from_frame_to_frame(make):
+    (objects,) = passing.covering(make().frames, 0, (0.25,), True)
+    for sequence in (0, 1):
+        hidden = objects.occluder(torch.device("cpu"), *numbers(9, sequence)).covered.flatten(1)
+        assert len(hidden.unique(dim=0)) > 3
+
+
 @pytest.mark.parametrize("memory", [1.0, 0.0])
 def test_heads_are_trained_on_covered_frames(make, memory):
     experiment = make(occlusion=0.5, confidence="given", memory=memory)

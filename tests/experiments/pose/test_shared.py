@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
 from niso import losses, metrics
 from niso.config import Optimisation
@@ -53,6 +54,22 @@ def test_the_composition_of_a_representation_is_exact(dtype, tolerance, generato
     other = rotations[2]
     assert losses.composition(ab, bc, other) == pytest.approx(float(metrics.composition_error(ab, bc, other).mean()))
     assert 0.5 < losses.composition(ab, bc, other) <= 4
+
+
+class Nothing(nn.Module):
+    """An objective of no terms."""
+
+    def forward(self, batch, progress):
+        return {"loss": torch.zeros(())}
+
+
+def test_the_composition_loss_is_of_maps_in_their_order(make, monkeypatch, generator, random_poses):
+    method = make().method
+    monkeypatch.setattr(method, "encode", lambda turns: turns)
+    monkeypatch.setattr(method, "solve", lambda a, b: b @ a.mT)
+    first, second, third = se3.rotation(random_poses(30, generator)).split(10)
+    terms = CompositionObjective(Nothing(), method, 0.5)((first, second, third), 0.0)
+    assert terms["composition"] < 1e-6
 
 
 def test_the_composition_loss_is_one_term_with_a_weight(make):
@@ -156,6 +173,17 @@ def test_maps_of_the_motion_alone_have_no_error_between_rooms(tiny_pose):
     assert found == shared.between_rooms(Known(True), rooms, 70, 4, EVALUATION_SEED)
     constant = shared.between_rooms(Known(False), rooms, 70, 4, EVALUATION_SEED)
     assert constant["identity_relative_map_error"] == 0 < constant["relative_map_error"]
+
+
+def test_maps_between_rooms_are_solved_from_the_other_room(make, monkeypatch):
+    method, given = make().method, []
+    views = tuple(torch.full((5, 8, 6), number) for number in (1.0, 2.0, 3.0, 4.0))
+    monkeypatch.setattr(shared, "_views", lambda *arguments: [views])
+    monkeypatch.setattr(method, "encode", lambda x: x)
+    monkeypatch.setattr(method, "solve", lambda a, b: given.append((a, b)) or torch.eye(8).expand(5, 8, 8))
+    shared.between_rooms(method, {"": make().frames}, 5, 1, 0)
+    ((a, b),) = given
+    assert torch.equal(a, views[2]) and torch.equal(b, views[3])
 
 
 def test_what_cannot_be_grouped(make):

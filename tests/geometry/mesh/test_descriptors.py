@@ -7,7 +7,7 @@ from scipy.spatial.transform import Rotation
 from niso.errors import InputError
 from niso.geometry.mesh.deformation import deform
 from niso.geometry.mesh.descriptors import descriptors, distances, wave_kernel_signature
-from niso.geometry.mesh.spectrum import eigenpairs, laplacian
+from niso.geometry.mesh.spectrum import Eigenpairs, eigenpairs, laplacian
 from niso.geometry.mesh.surface import Mesh, icosphere, torus
 
 LUMPY = deform(torus(24, 12), np.random.default_rng(0), 0.4)
@@ -34,6 +34,15 @@ def test_waves_are_spread_evenly_on_the_sphere():
     pairs = eigenpairs(laplacian(icosphere(3)), 16)
     signature = wave_kernel_signature(pairs, np.log([1.5, 4.0, 7.0]))
     np.testing.assert_allclose(signature, 1 / (4 * np.pi), rtol=0.02)  # ∫ WKS = 1
+
+
+def test_waves_of_an_energy_are_those_of_eigenvalues_about_three_steps_around_it():
+    """Of two waves, one at each of two points, by hand."""
+    pairs = Eigenpairs(np.exp([-np.inf, 0.0, 6.0]), np.array([[1.0, 1, 0], [1, 0, 1]]))
+    at_first, at_second = wave_kernel_signature(pairs, np.array([0.0, 2.0, 4.0, 6.0]))
+    np.testing.assert_allclose(at_first + at_second, 1)
+    assert at_second[0] / at_first[0] == pytest.approx(np.exp(-1 / 2))  # one deviation away
+    np.testing.assert_allclose(at_first, at_second[::-1])
 
 
 def test_distances_along_edges_are_about_those_on_the_sphere():
