@@ -16,6 +16,7 @@ from torch import nn
 
 from niso.config import Hardware, Optimisation
 from niso.errors import CheckpointError, InputError, Interrupted, TrainingError
+from niso.spectrum import LearnedSpectrum
 from niso.training import checkpoint
 from niso.training.loop import Phase, train
 from niso.training.processes import make_fabric
@@ -237,6 +238,56 @@ def test_a_checkpoint_of_another_phase_seed_or_model_is_refused(run, fabric):
     os.rename(run.checkpoint("head"), run.checkpoint("pretrain"))
     with pytest.raises(CheckpointError, match=r"layer\.weight has shape \(1, 3\) there and shape \(1, 5\) here"):
         call(Regression(width=5), run, fabric, seed=1)
+
+
+@pytest.mark.parametrize("changes", [{"learning_rate": 0.02}, {"batch_size": 8}, {"weight_decay": 0.5}])
+def test_a_phase_does_not_go_on_with_other_settings(run, fabric, changes):
+    call(Regression(), run, fabric)
+    ((name, value),) = changes.items()
+    with pytest.raises(InputError, match=f"has {name} {value} for phase pretrain, which was trained with"):
+        call(Regression(), run, fabric, replace(OPTIMISATION, steps=STEPS + 3, **changes))
+    changed = Regression()
+    changed.weight = 2.0
+    other = Regression()
+    other.weight = 1.0
+    call(other, run, fabric, phase="head")
+    with pytest.raises(InputError, match=r"has weight 2.0 for phase head, which was trained with 1.0: undo that"):
+        call(changed, run, fabric, phase="head")
+
+
+def test_the_time_before_an_interruption_counts(run, fabric):
+    with pytest.raises(Crash):
+        call(Regression({7: crash}), run, fabric)
+    tensors, facts = checkpoint.load(run.checkpoint("pretrain"))
+    checkpoint.save(run.checkpoint("pretrain"), tensors, {**facts, "seconds": 1000.0})
+    assert 1000 < call(Regression(), run, fabric) < 1100
+
+
+class Turned(nn.Module):
+    """The loss of eigenfunctions that turn away from where they start."""
+
+    def __init__(self):
+        super().__init__()
+        self.spectrum = LearnedSpectrum(6, 4, eigenfunctions="rotation")
+        self.register_buffer("start", self.spectrum().eigenfunctions.detach().clone())
+
+    def forward(self, batch, progress):
+        assert self.spectrum.basis.count_nonzero() == 0  # derivatives are exact there alone
+        return {"loss": (self.spectrum().eigenfunctions * self.start).sum() + batch[0].sum() * 0}
+
+
+def test_learned_bases_are_retracted_after_every_step(run, fabric):
+    objective = Turned()
+    call(objective, run, fabric)
+    assert objective.spectrum.basis.count_nonzero() == 0
+    assert (objective.spectrum().eigenfunctions - objective.start).abs().max() > 1e-3
+
+
+def test_networks_that_were_read_before_are_trained_in_training_mode(run, fabric):
+    """As the second phase of a run is: an evaluation, or the phase before, has left them in the other mode."""
+    objective = Regression().eval()
+    call(objective, run, fabric)
+    assert all(training for training, _ in objective.trained_with)
 
 
 def test_phases_share_the_log(run, fabric):

@@ -84,7 +84,8 @@ def test_the_mesh_and_its_map_are_kept(tmp_path: Path) -> None:
 def test_an_inside_out_mesh_is_turned(tmp_path: Path) -> None:
     mesh = bumpy()
     one, facts, _ = prepare_shape(source(tmp_path, mesh), TINY)
-    other, turned, _ = prepare_shape(source(tmp_path / "in", Mesh(mesh.vertices, mesh.faces[:, ::-1])), TINY)
+    other, turned, surface = prepare_shape(source(tmp_path / "in", Mesh(mesh.vertices, mesh.faces[:, ::-1])), TINY)
+    assert meshes.volume(Mesh(surface.vertices, surface.faces)) > 0
     np.testing.assert_allclose(one.astype(float), other.astype(float), rtol=2e-3)
     assert turned["flipped"] == facts["flipped"] == 0
 

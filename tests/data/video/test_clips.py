@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import roma
 import torch
 from PIL import Image
 
+from niso.data.photographs import photographs as read_photographs
 from niso.data.video.clips import MOTIONS, clips, intrinsics_of, scene_and_path
 from niso.errors import InputError
 from niso.geometry import se3
@@ -181,3 +184,28 @@ def test_frames_of_a_turn_are_related_by_homographies():
     assert inside.float().mean() > 0.3 and (places - rays(intrinsics, size, size)[:, :2]).abs().max() > 0.1
     unmoved = (later.colours.flatten(1) - expected)[:, inside].abs().mean()
     assert (found - expected)[:, inside].abs().mean() < 0.5 * unmoved
+
+
+def test_held_out_clips_show_held_out_photographs(tmp_path):
+    for number in range(10):
+        Image.new("RGB", (160, 160), "lime").save(tmp_path / f"{number}.png")
+    kept, _ = read_photographs(tmp_path)
+    trained = {Path(image.info["path"]) for image in kept}
+    for file in set(tmp_path.iterdir()) - trained:
+        Image.new("RGB", (160, 160), "blue").save(file)
+    for held_out, (shown, hidden) in ((False, (1, 2)), (True, (2, 1))):
+        (clip,) = clips(1, 2, 16, held_out=held_out, photograph_dir=tmp_path)
+        assert clip.images[:, shown].float().mean() > 20 > 1 > clip.images[:, hidden].float().mean()
+
+
+def test_rooms_differ_and_show_the_motion_of_their_path(photographs):
+    found = make(photographs, 6, rooms=3, motions=("orbit", "walk"))
+    motions = [trajectory.relative_poses(clip.poses) for clip in found]
+    for path in (0, 3):
+        for room in (1, 2):
+            torch.testing.assert_close(motions[path + room], motions[path])
+    assert not torch.allclose(motions[0], motions[3])
+    orbit, walk = (make(photographs, 1, rooms=3, motions=(motion,))[0] for motion in ("orbit", "walk"))
+    assert torch.equal(orbit.poses, found[0].poses) and not torch.equal(walk.poses, found[0].poses)
+    images = torch.stack([clip.images[0].flatten() for clip in found]).float()
+    assert (torch.cdist(images, images, p=1) / images.shape[1] + 100 * torch.eye(6)).min() > 10

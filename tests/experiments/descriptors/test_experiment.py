@@ -142,6 +142,7 @@ def test_a_surface_whose_bases_are_turned_is_matched_with_itself(experiment, mon
         assert values[key] == 0, key
     for key in ("equivariance_error", "equivariance_error_remeshed", "function_map_error"):
         assert values[key] < 1e-6, key
+    assert experiment.objective._pair(surfaces[0], surfaces[2])["equivariance"] < 1e-6
     moved = (turns[1] - turns[2]) @ basis.coefficients
     expected = (moved.norm() / basis.coefficients.norm()).item()
     assert values["coefficient_error_remeshed"] == pytest.approx(expected, rel=1e-4)

@@ -16,12 +16,13 @@ from niso.data.shapes import prepared
 from niso.data.shapes.family import PLANS
 from niso.data.shapes.prepared import open_shapes
 from niso.errors import InputError
+from niso.experiments.shapes import experiment as shapes_experiment
 from niso.experiments.shapes import maps as shapes_maps
 from niso.experiments.shapes.experiment import Shapes
 from niso.experiments.shapes.maps import ShapeMaps
 from niso.experiments.shapes.presets import PAPER, PRESETS, ShapesConfig
 from niso.experiments.shapes.split import last_of_each_class
-from niso.experiments.shapes.vertices import VERTEX_METRICS
+from niso.experiments.shapes.vertices import VERTEX_METRICS, raster_sampling
 from niso.geometry.domains.equirectangular import Layout
 from niso.geometry.mobius import MobiusTransformations
 from niso.methods.config import FieldConfig
@@ -230,6 +231,52 @@ def test_pairs_are_variants_of_one_training_shape(folder):
     always = make(folder, training=Optimisation(steps=2, batch_size=50), base_share=1.0)
     first, second = ({variant for _, variant in place(always, view)} for view in next(always.phases()).sampler(0))
     assert (first, second) == ({0}, set(range(VARIANTS)))
+
+
+def test_pairs_that_metrics_are_of_are_different_variants_of_held_out_shapes(folder, monkeypatch):
+    experiment, held_out = make(folder, evaluation_pairs=60), make(folder).split.test.tolist()
+    list(experiment.phases())
+    evaluate_pairs, seen = shapes_experiment.evaluate_pairs, []
+
+    def watched(method, batches):
+        seen.append(list(batches))
+        return evaluate_pairs(method, iter(seen[-1]))
+
+    monkeypatch.setattr(shapes_experiment, "evaluate_pairs", watched)
+    experiment.evaluate()
+    for batches in (seen[0], seen[2]):  # before and after the encoder was trained on with the head
+        for first, second in batches:
+            for one, other in zip(place(experiment, first), place(experiment, second), strict=True):
+                assert one[0] == other[0] and one[0] in held_out and one[1] != other[1]
+
+
+class QuarterTurns:
+    """Some of 0 … 3 quarter turns about the poles, of pixels without a seam."""
+
+    unit = "quarter turns"
+
+    def sample(self, count, generator=None):
+        return torch.randint(4, (count,), generator=generator)
+
+    def act(self, x, t):
+        return torch.stack([maps.roll(int(by) * WIDTH // 4, -1) for maps, by in zip(x, t, strict=True)])
+
+    def strength(self, t):
+        return t.float()
+
+
+def test_maps_are_tried_on_another_held_out_shape_under_the_same_transformation(folder):
+    experiment = make(folder)
+    held_out, turned = experiment.split.test.tolist(), set()
+    experiment.sampling.action = QuarterTurns()
+    for views in experiment.sampling.warped(20):
+        for one, other in zip(*(place(experiment, view) for view in views[::2]), strict=True):
+            assert one[0] != other[0] and {one[0], other[0]} <= set(held_out) and one[1] == other[1] == 0
+        for x, tx, y, ty in zip(*views, strict=True):
+            turns = [by for by in range(4) if torch.equal(x.roll(by * WIDTH // 4, -1), tx)]
+            assert any(torch.equal(y.roll(by * WIDTH // 4, -1), ty) for by in turns)
+            turned.update(turns)
+    assert len(turned) > 1
 
 
 @pytest.mark.parametrize("labelled", ["base", "all"])
@@ -584,3 +631,11 @@ def test_a_field_is_read_on_several_meshes_of_held_out_shapes(folder):
     assert metrics.keys() == {metric.key for metric in VERTEX_METRICS}
     assert all(0 <= value < 2 for value in metrics.values())
     assert metrics["coefficient_error_subdivided"] < 0.05
+    assert len(set(metrics.values())) == len(metrics)  # each mesh is read in its own way
+
+
+@pytest.mark.parametrize("layout", get_args(Layout))
+def test_the_seam_of_a_raster_counts_once(folder, layout):
+    points, weights = raster_sampling(replace(make(folder).shapes, layout=layout))
+    assert weights.mean() == pytest.approx(1)
+    assert (weights @ points).abs().max() < 1e-9
