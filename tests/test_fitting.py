@@ -149,6 +149,23 @@ def test_metrics_diagnosis_and_run_folder(fitted, tmp_path, refused):
     assert "<code>niso.fit(…)" in (kept.run / "report.html").read_text()
 
 
+def test_a_seed_and_a_preset_are_those_that_are_trained_by(fitted):
+    model, x, tx = fitted
+    again, other = (niso.fit(x, tx, seed=seed, **FEW) for seed in (0, 1))
+    np.testing.assert_array_equal(again.encode(x), model.encode(x))
+    assert np.abs(other.encode(x) - model.encode(x)).max() > 1e-3
+    assert niso.fit(x, tx, preset="standard", **FEW).settings.config.effort == "standard"
+    assert (model.settings.method, model.settings.config.effort, other.settings.seed) == ("niso", "quick", 1)
+
+
+def test_pairs_that_share_a_transformation_are_trained_on_in_groups():
+    x, _ = shifted()
+    group = np.arange(40) % 8
+    tx = np.stack([np.roll(one, by, 0) for one, by in zip(x, group, strict=True)])
+    assert niso.fit(x, tx, group=group, **FEW).settings.method == "niso-group"
+    assert niso.fit(x, transform="shift", **FEW).settings.method == "niso-group"
+
+
 def test_a_data_set_of_pairs_and_pictures_that_niso_transforms():
     x, tx = shifted()
     assert niso.fit(torch.utils.data.TensorDataset(torch.from_numpy(x), torch.from_numpy(tx)), **FEW).metrics

@@ -67,3 +67,16 @@ def test_metrics_that_are_not_finite_are_one_finding(value):
     assert finding.bad and "metrics are not finite: latent_rank, identity_error, other → " in str(finding)
     found = list(diagnose({"relative_map_error_centred": value, "relative_map_error": 0.1}, PAIRS, PAIRS))
     assert [finding.bad for finding in found] == [True]
+
+
+@pytest.mark.parametrize("best", ["", "_latents", "_raw"])
+def test_observations_are_found_by_whatever_finds_them_best(best):
+    measured = {f"retrieval_map{by}": 0.9 if by == best else 0.06 for by in ("", "_latents", "_raw")}
+    (finding,) = diagnose({**measured, "retrieval_map_chance": 0.05}, (), ())
+    assert not finding.bad and "18" in finding.measure
+
+
+@pytest.mark.parametrize("measured", [{"mask_mean": 0.9}, {"latent_rank": 1.5}])
+def test_a_value_at_its_limit_is_within_it(measured):
+    (finding,) = diagnose(measured, (), ())
+    assert not finding.bad and "not" not in finding.measure

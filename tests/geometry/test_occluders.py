@@ -84,6 +84,14 @@ def test_the_texture_moves_with_the_object():
     assert (after[..., 4:] - before[..., 4:]).abs().max() > 0.01
 
 
+def test_the_aspect_of_an_object_is_that_of_its_sides():
+    objects = draw_passing(1, 3, torch.Generator().manual_seed(0))._replace(
+        start=torch.tensor([[0.5, 0.5]]), angle=torch.zeros(1), aspect=torch.tensor([4.0]), boxes=torch.tensor([True])
+    )
+    covered = objects.at(torch.zeros(1), torch.full((1,), 1 / 16), (64, 64)).covered[0, 0]
+    assert (covered.any(0).sum(), covered.any(1).sum()) == (32, 8)
+
+
 def test_objects_are_chosen_by_their_numbers():
     objects, index = draw_passing(4, 1, torch.Generator().manual_seed(0)), torch.tensor([2, 2, 0])
     chosen = objects.of(index).at(torch.zeros(3), torch.full((3,), 0.2), (8, 8))

@@ -90,6 +90,16 @@ def test_an_inside_out_mesh_is_turned(tmp_path: Path) -> None:
     assert turned["flipped"] == facts["flipped"] == 0
 
 
+def test_means_over_the_surface_are_by_area(tmp_path: Path) -> None:
+    """The mean of the signature is the heat trace, whatever the sizes of the faces."""
+    mesh = Mesh(bumpy().vertices * [2.0, 1.0, 1.0], bumpy().faces)
+    given = source(tmp_path, mesh)
+    _, facts, _ = prepare_shape(given, replace(TINY, variants=0))
+    values, _ = mesh_spectrum.eigenpairs(mesh_spectrum.laplacian(meshes.unit_area(read_mesh(given.mesh))), 30)
+    trace = np.exp(-values * np.geomspace(0.02, 0.1, 4)[:, None]).sum(1)
+    np.testing.assert_allclose(facts["mean"], trace - 1, rtol=1e-6)
+
+
 def variants_of(name: str, mesh: Mesh, preparation: Preparation) -> list[Mesh]:
     """The variants' meshes, drawn as the preparation draws them."""
     from niso.random import step_seed

@@ -250,6 +250,19 @@ def test_metrics_are_of_the_observations_of_their_part(untrained, monkeypatch, p
         assert of_pairs <= changed <= before.keys() - validated - fixed - {"reconstruction_error_train"}
 
 
+@pytest.mark.parametrize("method", ["niso", "nft", "autoencoder"])
+def test_nothing_is_trained_on_or_fitted_to_observations_of_other_parts(make_tiny, monkeypatch, method):
+    experiment, asked = make_tiny("pairs", method=method), []
+    data, view = experiment.data, experiment.data.view
+    monkeypatch.setattr(data, "view", lambda name, rows: asked.append(rows) or view(name, rows))
+    for phase in experiment.phases():
+        for step in range(9):
+            phase.sampler(step)
+    assert phase.name == "head"
+    list(experiment.train_pairs(50))  # that maps are fitted to
+    assert set(torch.cat(asked).tolist()) == set(data.rows["train"].tolist())
+
+
 def test_probes_and_head_are_tested_on_held_out_observations(untrained, monkeypatch):
     """Whose class, here, no observation to train on has: none is recognised."""
     experiment, before = untrained

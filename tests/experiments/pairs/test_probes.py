@@ -55,6 +55,7 @@ def test_what_is_nearest_is_found_and_ties_count_half():
     assert found.mean_average_precision == pytest.approx((1 + 1 / 2 + 1 / 2) / 3) and found.first == pytest.approx(
         1 / 3
     )
+    assert retrieved(torch.ones(1, 2), torch.tensor([0])) == (pytest.approx(1 / 1.5), 0)
     unknown = torch.full((3, 3), torch.nan)
     assert retrieved(unknown, torch.arange(3)) == retrieved(torch.zeros(3, 3), torch.arange(3)) == (0.5, 0)
     gallery = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
@@ -74,3 +75,11 @@ def test_observations_are_looked_for_by_their_transformed_views():
     for name in ("_raw", "_latents"):
         assert found[f"retrieval_first{name}"] == pytest.approx(2 / 3)
         assert found[f"retrieval_map{name}"] == pytest.approx((1 + 1 / 2 + 1) / 3)
+
+
+def test_an_observation_that_is_there_under_several_transformations_is_looked_for_once():
+    method = Mock(spec=Method, has_maps=False, isometric=False, latents=lambda x: x)
+    x = torch.randn(4, 5)
+    found = retrieval(method, [(x[[2, 2, 0]], x[[2, 2, 0]]), (x[[1, 3, 3]], x[[1, 3, 3]])])
+    assert found["retrieval_map_raw"] == found["retrieval_first_latents"] == 1
+    assert found["retrieval_map_chance"] == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 4) / 4)
