@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from niso.experiments.laplacian.experiment import VALIDATION_SEED
+from niso.experiments.sphere.degrees import ByDegree
 from niso.experiments.sphere.experiment import SAMPLINGS, Sphere
 from niso.experiments.sphere.figures import samplings
 from niso.experiments.sphere.presets import QUICK, STANDARD, SphereConfig
@@ -103,6 +104,16 @@ def test_curves_are_by_degree(folder):
     assert curves["eigenspace_energy"]["x"] == [0, 1, 2]
     assert curves["eigenspace_energy"]["count"] == [1, 3, 5]
     assert curves["wigner_agreement"]["y"] == pytest.approx([1, 1, 1], abs=1e-3)
+
+
+def test_the_agreement_of_whole_maps_counts_each_degree_by_its_size():
+    """It is ⟨τ, D⟩ / rank."""
+    degrees, sizes, blocks = torch.arange(2), torch.tensor([1, 3]), torch.zeros(1, 4, 4)
+    agreement = torch.tensor([1.0, 0.2])
+    by = ByDegree(
+        degrees, sizes, torch.tensor([0, 1, 1, 1]), agreement, agreement, agreement, agreement, blocks, blocks
+    )
+    assert by.mean_agreement == pytest.approx((1 + 3 * 0.2) / 4)
 
 
 def test_a_rank_below_the_bandwidth_leaves_degrees_out(folder):
