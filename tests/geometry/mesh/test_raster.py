@@ -53,3 +53,11 @@ def test_faces_without_area_are_survived():
     corners = np.array([[0.0, 0, 0], [1, 0, 0], [1, 0, 0]])
     matrix = mesh_raster.interpolation(corners, np.array([[0, 1, 2]]), np.array([[2.0, 0, 0], [-1.0, 0, 0]]))
     np.testing.assert_allclose(matrix @ corners, [[1, 0, 0], [0, 0, 0]])
+
+
+def test_a_grid_of_the_mean_by_area_keeps_nothing():
+    random = np.random.default_rng(0)
+    directions, values, areas = random.normal(size=(50, 3)), random.normal(size=(50, 1)), random.uniform(0, 9, 50)
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    mean = float(areas @ values[:, 0] / areas.sum())
+    assert mesh_raster.recovered(np.full((1, 8, 16), mean), directions, values, areas) == pytest.approx(0, abs=1e-9)
