@@ -345,7 +345,8 @@ def _fastest(folder: Run, settings: Settings, phase: Phase, fabric: Fabric) -> t
         fabric = make_fabric(hardware)
     if fabric.is_global_zero:
         write_atomically(folder.path / "config.yaml", to_yaml(settings.dump()).encode())
-        folder.write("facts", {**folder.facts, "speed": facts, "threads": hardware.threads})
+        chosen = {"speed": facts, "threads": hardware.threads, "precision": hardware.precision}
+        folder.write("facts", {**folder.facts, **chosen})
     return settings, fabric
 
 

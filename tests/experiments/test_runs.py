@@ -175,10 +175,12 @@ def test_a_run_keeps_its_choice(tiny_settings, tmp_path, monkeypatch):
     runner.run(replace(settings, hardware=replace(settings.hardware, speed="auto")), out, report=False)
     run = Run.open(out)
     assert len(seen) == 1 and run.facts["speed"] == facts
-    assert run.settings["hardware"]["precision"] == "bf16-mixed"
+    assert run.settings["hardware"]["precision"] == run.facts["precision"] == "bf16-mixed"
     assert {"start", "data", "speed", "training", "evaluation"} <= run.facts["times"].keys()
     values = read_yaml(out / "config.yaml")
     values["config"]["training"]["steps"] += 1
     (out / "config.yaml").write_text(to_yaml(values))
     runner.resume(out)
-    assert len(seen) == 1 and Run.open(out).settings["hardware"]["precision"] == "bf16-mixed"
+    resumed = Run.open(out)
+    assert len(seen) == 1 and resumed.settings["hardware"]["precision"] == "bf16-mixed"
+    assert "earlier" not in resumed.facts  # it was trained nowhere else
