@@ -19,7 +19,7 @@ from torch import Tensor
 from niso.data.pairs.geometry import GEOMETRY
 from niso.data.pairs.observations import Observed, read_observations
 from niso.data.pairs.sampling.data import BATCH
-from niso.data.pairs.scaling import BYTES, Scaling, as_tensor, scaled, unscaled
+from niso.data.pairs.scaling import BYTES, Scaling, as_tensor, is_lost, scaled, unscaled
 from niso.errors import InputError
 from niso.experiments.diagnosis import Finding
 from niso.experiments.saved import CONFIG, FORMAT, MODEL, REBUILT, plain_name
@@ -125,7 +125,8 @@ class Fitted:
 
         Raises:
             TypeError: values that are no real numbers.
-            ValueError: observations of another shape than those trained on, in other units, or NaN or infinite.
+            ValueError: observations of another shape than those trained on, in other units, of a type that rounds away
+                how they vary, or NaN or infinite.
         """
         return self._like(x, self._encoded(x))
 
@@ -226,6 +227,7 @@ class Fitted:
             smallest, largest = (np.nanmin, np.nanmax) if self._hides else (np.min, np.max)
             low, high = float(smallest(read.values)), float(largest(read.values))
             self._check_range(low, high, read.values.dtype.kind == "f")
+            self._check_precision(read.values)
         except ValueError as error:
             raise InputError(f"{path}: {error}") from error
         return read
@@ -348,6 +350,7 @@ class Fitted:
         if seen.numel():
             low, high = (float(value) for value in seen.aminmax())
             self._check_range(low, high, observed.is_floating_point())
+            self._check_precision(x)
         return self._in_units(observed)
 
     def _shaped(self, observed: Tensor) -> Tensor:
@@ -389,6 +392,16 @@ class Fitted:
                 f"observations lie between {low:g} and {high:g}, but those trained on between {least:g} and {most:g}: "
                 "bring them to the same units"
             )
+
+    def _check_precision(self, given: Array) -> None:
+        """ValueError where the type of observations rounds away how those trained on vary."""
+        if isinstance(given, Tensor):
+            rounding = torch.finfo(given.dtype).eps if given.is_floating_point() else 0.0
+        else:
+            rounding = float(np.finfo(given.dtype).eps) if given.dtype.kind == "f" else 0.0
+        if is_lost(self.scaling, rounding):
+            kind = str(given.dtype).removeprefix("torch.")
+            raise ValueError(f"{kind} does not hold how the observations vary: give float64, as those trained on")
 
     def _by_channel(self, change: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         """Apply what takes channels last, where there is a number for each."""

@@ -77,6 +77,24 @@ def test_values_far_from_zero_come_back(fitted):
         export(model, Path("nowhere"), "pt2")
 
 
+def test_values_that_are_rounded_to_one_number_are_refused(fitted, tmp_path):
+    """Quarters of a day in single precision: a model of hundredths of a day would make noise of them."""
+    x, tx = (2_460_000 + 0.01 * values.astype(np.float64) for values in shifted())
+    x[..., 1] = tx[..., 1] = 1e8  # a channel of one value, which single precision does hold
+    model = niso.fit(x, tx, **FEW)
+    model.encode(torch.from_numpy(x))
+    for rounded in (x.astype(np.float32), torch.from_numpy(x).float()):
+        with pytest.raises(ValueError, match=r"^float32 does not hold how the observations vary: give float64"):
+            model.encode(rounded)
+    np.savez(tmp_path / "rounded.npz", x=x.astype(np.float32))
+    with pytest.raises(InputError, match=r"rounded\.npz: float32 does not hold how"):
+        model.read(tmp_path / "rounded.npz")
+    small = shifted()[0].copy()
+    small[..., 1] = 1e8
+    niso.fit(small, np.roll(small, 1, 1), **FEW).encode(small)
+    assert fitted[0].encode(fitted[1].astype(np.float16)).shape == fitted[0].encode(fitted[1]).shape
+
+
 class Moody(nn.Sequential):
     """An encoder that is another one while it is trained."""
 

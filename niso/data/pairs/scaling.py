@@ -131,6 +131,13 @@ def is_far(scaling: Scaling) -> bool:
     return any(abs(offset) * rounding > _LOST * scale for offset, scale in zip(*scaling, strict=True))
 
 
+def is_lost(scaling: Scaling, rounding: float) -> bool:
+    """Whether numbers with this relative rounding cannot hold how values vary: all would be nearly one number.
+
+    Channels of one value, whose scale is 1, are left out."""
+    return any(abs(offset) * rounding > scale != 1.0 for offset, scale in zip(*scaling, strict=True))
+
+
 def unscaled(values: Tensor, scaling: Scaling) -> Tensor:
     """Inverse of `scaled`; in float64 where float32 would not hold it (`is_far`)."""
     values = values.double() if is_far(scaling) else values
