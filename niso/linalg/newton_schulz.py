@@ -57,9 +57,10 @@ def steps(lowest: float, cushion: float = 0.47) -> tuple[tuple[float, float], ..
     return tuple(found)
 
 
-@torch.library.custom_op(
-    "niso::polar_by_products", mutates_args=(), schema="(Tensor m) -> (Tensor, Tensor)"
-)  # opaque to the compiler, which would take its time over hundreds of products
+# Both operators are opaque to the compiler, which would take its time over hundreds of products.
+
+
+@torch.library.custom_op("niso::polar_by_products", mutates_args=(), schema="(Tensor m) -> (Tensor, Tensor)")
 def _factor(m: Tensor) -> tuple[Tensor, Tensor]:
     """(Q, Q in float64): the derivative needs all digits."""
     x, _ = _normalised(m)
