@@ -55,7 +55,7 @@ def frozen_phase(
     if examples is None or method.augmented_head:
         return Phase("head", objective(method.head_features), labelled, config.head)
 
-    @cache  # in the first step: not where the head is trained already
+    @cache
     def encoded() -> tuple[Tensor, ...]:
         with torch.no_grad():
             parts = [(method.head_features(x), labels) for x, labels in examples()]
@@ -67,7 +67,7 @@ def frozen_phase(
         index = index.to(labels.device, non_blocking=True)
         return features[index], labels[index]
 
-    return Phase("head", objective(nn.Identity()), sample, config.head)
+    return Phase("head", objective(nn.Identity()), sample, config.head, prepare=encoded)
 
 
 @torch.no_grad()

@@ -30,7 +30,7 @@ from niso.training import checkpoint
 from niso.training.environment import command_line, environment
 from niso.training.loop import train
 from niso.training.processes import make_fabric, network_precision
-from niso.training.progress import say
+from niso.training.progress import say, stage
 from niso.training.run import WEIGHTS, Run
 from niso.training.speed import choose
 from niso.training.times import Times
@@ -238,7 +238,8 @@ class _Execution:
         if not self.training:  # the other facts are of the training
             now = environment(self.fabric.device)
             took = {"evaluated": {key: now[key] for key in ("commit", "started")}}
-        result = experiment.evaluate()
+        with stage("evaluation"):
+            result = experiment.evaluate()
         if not isinstance(result, Result):
             raise TypeError(
                 f"{settings.experiment}: `evaluate` must give a niso.results.Result, not {type(result).__name__}"

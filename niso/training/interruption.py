@@ -20,6 +20,9 @@ SIGNALS = (*ALWAYS, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))  # 
 SAME = 0.5
 """Seconds within which further signals count as the first: GNU timeout, for one, sends two."""
 
+SLOW = 2.0
+"""Seconds after the first signal within which a step should end; else the process says what it waits for."""
+
 PATIENCE = 30.0
 """Seconds after which a process that has had a signal, and begins no further step, is taken to wait for a dead one."""
 
@@ -28,13 +31,14 @@ PATIENCE = 30.0
 def interruption(last_words: str, others: bool = False) -> Iterator[Callable[[], int]]:
     """While inside, the first of `SIGNALS` does not end the process; the function given tells its number, else 0.
 
+    Where the function is not called for two seconds after it, a line says that the signal was heeded.
     SIGHUP stays ignored where it is, as by nohup. A signal that a library handles in C stays with it: Python could not
     put that back. A second signal ends the process at once, whatever it is waiting for, with the usual status of
     128 + its number.
     Outside of the main thread, where Python takes no signals, nothing happens.
 
     Args:
-        last_words: what the process says on stderr when it is ended at once; nothing where empty.
+        last_words: what the process says on stderr when it is ended at once; where empty it says nothing at all.
         others: there are other processes that this one may wait for: it also ends when, after the first signal, the
             function is not called for `PATIENCE` seconds.
     """
@@ -75,25 +79,33 @@ class _Watch(Thread):
         return self.first
 
     def run(self) -> None:
-        first, began = 0, 0.0
+        first, began, said = 0, 0.0, False
         with self.reader:
             while True:
                 try:
                     number = next(iter(self.reader.recv(1)), None)
                 except TimeoutError:
-                    if time.monotonic() - max(began, self.alive) > PATIENCE:
+                    waited = time.monotonic() - max(began, self.alive)
+                    if waited > SLOW and not said:
+                        said = True
+                        self.say("this step is finished and saved first; a second signal ends it at once")
+                    if self.others and waited > PATIENCE:
                         self.end(first, f"it has waited for another process for {PATIENCE:.0f} s")
                     continue
                 if number is None:  # closed
                     return
                 if number in SIGNALS and not first:
                     first, began = number, time.monotonic()
-                    self.reader.settimeout(1.0 if self.others else None)
+                    self.reader.settimeout(SLOW / 4)
                 elif number in SIGNALS and time.monotonic() - began > SAME:
                     self.end(number, "a second signal came")
 
     def end(self, number: int, reason: str) -> None:
-        if self.last_words:
-            cursor = "\n\x1b[?25h" if sys.stderr.isatty() else ""  # a progress bar hides it
-            os.write(2, f"{cursor}niso: ended at once: {reason}; {self.last_words}\n".encode())
+        self.say(f"ended at once: {reason}; {self.last_words}", end=True)
         os._exit(128 + number)
+
+    def say(self, line: str, end: bool = False) -> None:
+        """Write a line, below a progress bar, which hides the cursor until its end."""
+        if self.last_words:
+            below = "\n" + "\x1b[?25h" * end if sys.stderr.isatty() else ""
+            os.write(2, f"{below}niso: {line}\n".encode())

@@ -35,7 +35,7 @@ from niso.training.compilation import (
 from niso.training.interruption import interruption
 from niso.training.optimizer import make_optimizer, set_learning_rates, spectra
 from niso.training.processes import largest, mean
-from niso.training.progress import Bar, Log, Meter, every, say
+from niso.training.progress import Bar, Log, Meter, every, say, stage
 from niso.training.run import Run
 from niso.training.times import Times
 
@@ -58,12 +58,14 @@ class Phase:
         objective: (batch, progress from 0 to 1) → scalar tensors by name. "loss" is what is minimised; the others are
             shown. The progress is a tensor where whole steps are compiled, and else a number.
         sampler: the batch of a step: this process's part.
+        prepare: computes what all steps need, such as features of frozen networks, before the first step that is taken.
     """
 
     name: str
     objective: nn.Module
     sampler: Sampler
     optimisation: Optimisation
+    prepare: Callable[[], object] | None = None
 
 
 def train(
@@ -112,6 +114,7 @@ class _Training:
     def __init__(self, phase: Phase, run: Run, fabric: Fabric, seed: int, hardware: Hardware) -> None:
         self.phase, self.run, self.fabric, self.seed, self.hardware = phase.name, run, fabric, seed, hardware
         self.objective, self.sampler, self.optimisation = phase.objective, phase.sampler, phase.optimisation
+        self.prepare = phase.prepare
         with together():
             check_parts(self.optimisation.batch_size, self.optimisation.accumulation)
         self.path, self.meter = run.checkpoint(phase.name), Meter()
@@ -153,6 +156,9 @@ class _Training:
         last_words = f"the last checkpoint stays: {self.resumption}" if fabric.is_global_zero else ""
         last_saved = time.monotonic()
         began = last_saved - seconds
+        if self.prepare:
+            with together(), stage(f"{self.phase}: features", fabric.is_global_zero):
+                self.prepare()
         self.objective.train()
         with (
             closing(log) if log is not None else nullcontext(),

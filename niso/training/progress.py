@@ -199,6 +199,20 @@ class Bar:
 
 
 @contextmanager
+def stage(name: str, visible: bool = True) -> Iterator[None]:
+    """While inside, a terminal shows how long something has taken whose end cannot be told."""
+    from rich.console import Console  # slow to import
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    shown = visible and console.is_terminal and not _quiet.get()
+    columns = TextColumn("{task.description}"), SpinnerColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=console, disable=not shown, transient=True) as progress:
+        progress.add_task(name, total=None)
+        yield
+
+
+@contextmanager
 def preparing(folder: Path, unit: str) -> Iterator[Callable[[str, int, int], None]]:
     """Bars, one after another, while data is made once for this run and later ones, in a folder of the user's cache.
 

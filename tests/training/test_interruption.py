@@ -116,6 +116,19 @@ def test_waiting_for_others_after_a_signal_comes_to_an_end(ended, monkeypatch, o
     assert capfd.readouterr().err == ""  # another process says it
 
 
+@pytest.mark.parametrize("begins", [False, True])
+def test_a_signal_in_a_long_step_is_answered(ended, heeded, monkeypatch, begins, capfd):
+    monkeypatch.setattr(module, "SLOW", 0.2)
+    with interruption("the last checkpoint stays") as received:
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(8):
+            time.sleep(0.05)
+            if begins:  # another step
+                received()
+    said = "niso: this step is finished and saved first; a second signal ends it at once\n"
+    assert ended == [] and capfd.readouterr().err == ("" if begins else said)
+
+
 @pytest.mark.slow
 def test_a_process_that_makes_steps_is_not_ended(ended, monkeypatch):
     monkeypatch.setattr(module, "PATIENCE", 0.5)

@@ -263,6 +263,15 @@ def test_the_time_before_an_interruption_counts(run, fabric):
     assert 1000 < call(Regression(), run, fabric) < 1100
 
 
+def test_what_all_steps_need_is_computed_before_the_first_that_is_taken(run, fabric):
+    times, objective = [], Regression()
+    phase = Phase("head", objective, sampler, OPTIMISATION, lambda: times.append(len(objective.trained_with)))
+    train(phase, run, fabric)
+    assert times == [0] and len(objective.trained_with) == STEPS
+    train(phase, run, fabric)  # nothing is left to be trained
+    assert times == [0]
+
+
 class Turned(nn.Module):
     """The loss of eigenfunctions that turn away from where they start."""
 

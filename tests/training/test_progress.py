@@ -6,7 +6,7 @@ import torch
 from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from niso.training.progress import Bar, Log, Meter, every
+from niso.training.progress import Bar, Log, Meter, every, quiet, stage
 from niso.training.run import read_log
 from tests.pretended import pretended_gpu
 
@@ -176,3 +176,29 @@ def test_bar_on_a_terminal(monkeypatch):
     with Bar("pretrain", 4, 1, visible=True) as bar:
         bar.show(4, {"loss": 0.25})
     assert "4/4" in screen.getvalue() and "loss 0.25" in screen.getvalue() and "steps/s" in screen.getvalue()
+
+
+def test_a_stage_is_shown_on_a_terminal_alone(monkeypatch, capsys):
+    with stage("evaluation"):
+        pass
+    assert capsys.readouterr() == ("", "")
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=120)
+    monkeypatch.setattr("rich.console.Console", lambda **_: console)
+    with quiet(), stage("evaluation"):
+        pass
+    with stage("evaluation", visible=False):
+        pass
+    assert "evaluation" not in screen.getvalue()
+    with stage("evaluation"):
+        pass
+    assert "evaluation" in screen.getvalue() and "0:00:0" in screen.getvalue()
+
+
+def test_a_bar_may_be_shown_within_a_stage(monkeypatch):
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=120)
+    monkeypatch.setattr("rich.console.Console", lambda **_: console)
+    with stage("evaluation"), Bar("prepare", 2, 0, visible=True) as bar:
+        bar.show(2, {})
+    assert "2/2" in screen.getvalue()

@@ -220,9 +220,9 @@ class Pose(Experiment):
                 occlusion = PassingOcclusion(config.occlusion, self.mark, config.skip + 1)
                 yield Phase("completion", method.completion(occlusion), self.sampling.completion(), config.completion)
             self.predictor = MapPredictor(config, method, self._latents(EXAMPLES)).to(self.device)
-        sampler = self.sampling.head(self._features, self.predictor.feature_size)
+        sampler, prepare = self.sampling.head(self._features, self.predictor.feature_size)
         objective = PoseObjective(self.predictor, config.head_group, config.translation_scale)
-        yield Phase("head", objective, sampler, config.head)
+        yield Phase("head", objective, sampler, config.head, prepare)
         with self.precision():
             more = range(config.head.steps, config.head.steps + ceil(EXAMPLES / config.head.batch_size))
             self.predictor.orient(tuple(map(global_batch, sampler(step))) for step in more)

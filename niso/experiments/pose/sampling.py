@@ -185,8 +185,10 @@ class PairSampling:
         )
         return lambda step: frames(step)[0]
 
-    def head(self, features: Callable[[Tensor], Tensor], size: int | None) -> Sampler:
-        """A sampler of features of both frames, and motions.
+    def head(
+        self, features: Callable[[Tensor], Tensor], size: int | None
+    ) -> tuple[Sampler, Callable[[], object] | None]:
+        """A sampler of features of both frames, and motions; what it has to compute before all steps, if anything.
 
         Features of frozen networks are computed once, if they fit into memory.
 
@@ -202,7 +204,7 @@ class PairSampling:
                 images, drawn = source(step)
                 return *images, self.motions(drawn)
 
-            return raw
+            return raw, None
         lengths = frames.lengths[posed]
         if frames.resident is None or size * 4 * int(lengths.sum()) > self.config.memory * 1e9:
 
@@ -210,11 +212,11 @@ class PairSampling:
                 images, drawn = source(step)
                 return *features(torch.cat(images)).chunk(2), self.motions(drawn)
 
-            return encoded
+            return encoded, None
         place = torch.zeros(len(frames.lengths), dtype=torch.long)
         place[posed] = lengths.cumsum(0) - lengths
 
-        @cache  # computed in the first step, and not at all if the head is trained
+        @cache
         def known() -> Tensor:
             sequence = posed.repeat_interleave(lengths)
             frame = torch.cat([torch.arange(length) for length in lengths.tolist()])
@@ -228,7 +230,7 @@ class PairSampling:
             first, second = (known()[place] for place in places)
             return first, second, self.motions(pairs)
 
-        return stored
+        return stored, known
 
     def _generator(self, step: int, stream: str) -> torch.Generator:
         return torch.Generator().manual_seed(step_seed(self.seed, step, stream))
