@@ -8,15 +8,14 @@ from __future__ import annotations
 import json
 import math
 import os
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 from benchmarks import polar, scaling
 from benchmarks.common import machine
@@ -28,7 +27,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 import niso
-from niso.linalg import newton_schulz
 from niso.model import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 from niso.training.compilation import begin_step, compile_networks, compile_step
@@ -39,6 +37,8 @@ LEAST = 15.0
 """Seconds that have to be left for a measurement to begin."""
 ENOUGH = 60.0
 """Seconds after which a measurement that did not end is taken to hang: with fewer, it is made once more."""
+AHEAD = 110.0
+"""Most seconds for which the steps of all experiments are compiled side by side: alone the slowest takes 120."""
 SERIES = 2.0
 """Most seconds of a series of timings, about."""
 SHAPES = (*polar.SHAPES, (1, 288, 64), (1, 1296, 128))
@@ -245,24 +245,17 @@ class Mode:
     bfloat16: bool = False
     tf32: bool = False
     compile: str = ""
-    """Networks or step, as runs do."""
-    graphs: bool = False
-    """Compile to CUDA graphs, as runs on a GPU do."""
-    whole_graph: bool = False
-    """Capture the whole step, the optimiser too, as one CUDA graph. Polar factors are then by matrix products: with an
-    SVD, which waits for the host, nothing can be captured."""
+    """Networks or step, to CUDA graphs, as runs on a GPU do."""
 
 
 MODES = {
-    "float32": Mode(),
+    "bf16, step as CUDA graphs": Mode(bfloat16=True, compile="step"),
+    "bf16, networks as CUDA graphs": Mode(bfloat16=True, compile="networks"),
     "bf16": Mode(bfloat16=True),
-    "bf16, networks as CUDA graphs": Mode(bfloat16=True, compile="networks", graphs=True),
-    "bf16, step as CUDA graphs": Mode(bfloat16=True, compile="step", graphs=True),
-    "bf16, polar by products, one CUDA graph": Mode(bfloat16=True, whole_graph=True),
+    "float32": Mode(),
     "TF32": Mode(tf32=True),
-    "bf16, networks compiled": Mode(bfloat16=True, compile="networks"),
-    "bf16, step compiled": Mode(bfloat16=True, compile="step"),
 }
+"""Those first that tell most, as time may run out."""
 
 
 class Step:
@@ -272,7 +265,7 @@ class Step:
         torch.manual_seed(0)
         torch.set_float32_matmul_precision("high" if mode.tf32 else "highest")
         torch.backends.cudnn.allow_tf32 = mode.tf32
-        self.mode, self.device = mode, device
+        self.mode, self.device, self.graphs = mode, device, bool(mode.compile) and device == "cuda"
         conv = size.conv
         networks = [ConvEncoder(conv), ConvDecoder(conv)] if conv else [nn.Identity(), nn.Identity()]
         spectrum = niso.LearnedSpectrum(conv.points if conv else size.rank, size.rank)
@@ -284,14 +277,14 @@ class Step:
         shape = (conv.image_channels, *conv.image_size) if conv else (size.rank, TORUS_CHANNELS)
         self.pair = tuple(torch.rand(2, size.batch, *shape, device=device))
         if mode.compile == "networks":
-            compile_networks(self.objective, mode.graphs)
+            compile_networks(self.objective, self.graphs)
         elif mode.compile and compiler == "inductor":
-            compile_step(self.objective, mode.graphs)
+            compile_step(self.objective, self.graphs)
         elif mode.compile:
             self.objective.compile(backend=compiler)
 
     def __call__(self) -> None:
-        if self.mode.graphs:
+        if self.graphs:
             begin_step()
         self.optimizer.zero_grad()
         with torch.autocast(self.device, torch.bfloat16, enabled=self.mode.bfloat16):
@@ -313,49 +306,61 @@ def steps(call: Call, kept: Kept) -> None:
     sizes, compiler, repeats = SIZES, "inductor", 30
     if call.rehearse:
         sizes, compiler, repeats = {name: smaller(size) for name, size in SIZES.items()}, "eager", 2
+    else:
+        compile_ahead(call, [name for name in sizes if f"{name}, {next(iter(MODES))}" not in kept.results])
     for mode_name, mode in MODES.items():
         for name, size in sizes.items():
-            on_gpu_alone = mode.graphs or (mode.whole_graph and not call.rehearse)  # rehearsed without its graph
-            pointless = size.conv is None and (mode.compile == "networks" or mode.tf32)
-            pointless |= call.rehearse and bool(mode.compile) and size.conv is not None  # slow
-            if pointless or (call.device != "cuda" and (on_gpu_alone or mode.compile == "networks")):
-                continue
-            kept.measure(f"{name}, {mode_name}", partial(one_step, size, mode, call.device, compiler, repeats))
+            if makes_sense(size, mode) and not (call.rehearse and mode.compile and size.conv):  # which would be slow
+                kept.measure(f"{name}, {mode_name}", partial(one_step, size, mode, call.device, compiler, repeats))
+
+
+def makes_sense(size: Size, mode: Mode) -> bool:
+    """Whether a step of this size has what the mode is about: networks."""
+    return size.conv is not None or not (mode.compile == "networks" or mode.tf32)
+
+
+def compile_ahead(call: Call, names: list[str]) -> None:
+    """Compile the steps of experiments in processes side by side, as one after the other would take six minutes; torch
+    keeps the kernels, where the measurements find them."""
+    words = [sys.executable, "-m", "benchmarks.gpu_parts", "compile", call.device]
+    others = [subprocess.Popen([*words, name]) for name in names]
+    until = min(time.time() + AHEAD, call.until - LEAST)
+    for other in others:
+        try:
+            other.wait(max(until - time.time(), 0))
+        except subprocess.TimeoutExpired:
+            other.kill()
+            other.wait()
+
+
+def compiled(device: str, name: str) -> None:
+    """Compute steps of an experiment in each mode that is compiled, in this process."""
+    for mode in MODES.values():
+        if mode.compile and makes_sense(SIZES[name], mode):
+            one_step(SIZES[name], mode, device, "inductor", 1)
 
 
 def one_step(size: Size, mode: Mode, device: str, compiler: str, repeats: int) -> dict[str, Any]:
-    """Milliseconds of a step and, where nothing is compiled, of its arithmetic alone."""
+    """Milliseconds of a step and, where nothing is compiled, of its arithmetic alone; seconds of the first step, with
+    kernels that may have been compiled before."""
     on_gpu = device == "cuda"
     torch.compiler.reset()
     if on_gpu:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-    with polar_by(newton_schulz.polar) if mode.whole_graph else patch.dict({}):
-        began = time.perf_counter()
-        step: Callable[[], Any] = Step(size, mode, device, compiler)
-        step()
-        if on_gpu:
-            torch.cuda.synchronize()
-        result: dict[str, Any] = {"first_seconds": time.perf_counter() - began}
-        run = graphed(step) if mode.whole_graph and on_gpu else step
-        result["milliseconds"] = milliseconds(run, device, repeats)
-        if on_gpu:
-            result["peak_mib"] = torch.cuda.max_memory_allocated() / 2**20
-        if not mode.compile and not mode.whole_graph:
-            result["floor_milliseconds"] = floor(step, device, repeats)
-            result["share_of_floor"] = result["floor_milliseconds"] / result["milliseconds"]
+    began = time.perf_counter()
+    step: Callable[[], Any] = Step(size, mode, device, compiler)
+    step()
+    if on_gpu:
+        torch.cuda.synchronize()
+    result: dict[str, Any] = {"first_seconds": time.perf_counter() - began}
+    result["milliseconds"] = milliseconds(step, device, repeats)
+    if on_gpu:
+        result["peak_mib"] = torch.cuda.max_memory_allocated() / 2**20
+    if not mode.compile:
+        result["floor_milliseconds"] = floor(step, device, repeats)
+        result["share_of_floor"] = result["floor_milliseconds"] / result["milliseconds"]
     return result
-
-
-@contextmanager
-def polar_by(function: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """niso's maps and eigenfunctions with another polar factor."""
-
-    def replaced(m: Tensor, *_: object, **__: object) -> Tensor:
-        return function(m)
-
-    with patch("niso.functional_map.polar", replaced), patch("niso.spectrum.table.polar", replaced):
-        yield
 
 
 class Arithmetic(TorchDispatchMode):
@@ -453,9 +458,13 @@ PARTS = {"polar": polars, "steps": steps, "ddp": ddp}
 
 
 def main(words: list[str]) -> None:
-    """Measure one part: its name, the device, whether it is a rehearsal, its file, and until when."""
-    name, device, rehearse, file, until = words
+    """Measure one part: its name, the device, whether it is a rehearsal, its file, and until when; or compile the steps
+    of an experiment, for a device."""
     torch.set_num_threads(1)
+    if words[0] == "compile":
+        compiled(*words[1:])
+        return
+    name, device, rehearse, file, until = words
     call = Call(device, rehearse == "True", Path(file), float(until))
     kept = Kept(call)
     try:
