@@ -189,3 +189,11 @@ def undo_compilation(objective: nn.Module, graphs: bool = False) -> None:
     if graphs and compiled:
         objective.zero_grad()
         torch.compiler.reset()
+
+
+def undo_decoders(objective: nn.Module) -> None:
+    """Undo the compilation of decoders: once trained they are called a few times, and code for another size of batch
+    takes longer to compile."""
+    for name, module in objective.named_modules():
+        if name.rpartition(".")[2] == "decoder":
+            module._compiled_call_impl = None

@@ -30,6 +30,7 @@ from niso.training.compilation import (
     compile_step,
     keep_graphs_whole,
     undo_compilation,
+    undo_decoders,
     wrong_gradient,
 )
 from niso.training.interruption import interruption
@@ -104,6 +105,7 @@ def train(
         times.end("training")
     if training.graphs:  # they are of one size of batch, overwrite what they returned before, and hold memory
         undo_compilation(phase.objective, graphs=True)
+    undo_decoders(phase.objective)
     phase.objective.eval()
     return seconds
 

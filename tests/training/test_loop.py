@@ -365,19 +365,25 @@ def test_several_machines_need_a_launcher(monkeypatch):
         make_fabric(Hardware(nodes=2))
 
 
-def test_compiling_changes_the_speed_alone(run, fabric, tmp_path, monkeypatch):
-    class Autoencoder(Regression):
-        def __init__(self):
-            super().__init__()
-            self.encoder, self.decoder = nn.Linear(3, 3), nn.Identity()
+class Autoencoder(Regression):
+    def __init__(self, decoder):
+        super().__init__()
+        self.encoder, self.decoder = nn.Linear(3, 3), decoder
 
+    def forward(self, batch, progress):
+        return super().forward((self.decoder(self.encoder(batch[0])), batch[1]), progress)
+
+
+def test_compiling_changes_the_speed_alone(run, fabric, tmp_path, monkeypatch):
+    asked, kinds = [], []
+
+    class Watched(Autoencoder):
         def forward(self, batch, progress):
             kinds.append(type(progress))
-            return super().forward((self.decoder(self.encoder(batch[0])), batch[1]), progress)
+            return super().forward(batch, progress)
 
-    asked, kinds = [], []
     monkeypatch.setattr(nn.Module, "compile", lambda module, **_: asked.append(module))
-    plain, compiled = Autoencoder(), Autoencoder()
+    plain, compiled = Watched(nn.Identity()), Watched(nn.Identity())
     call(plain, run, fabric)
     assert not asked
     call(compiled, Run.create(tmp_path / "compiled", {}), fabric, compile=True)
@@ -385,7 +391,7 @@ def test_compiling_changes_the_speed_alone(run, fabric, tmp_path, monkeypatch):
     assert plain.state_dict().keys() == compiled.state_dict().keys()
     assert set(kinds) == {float}
     kinds.clear()
-    whole = Autoencoder()
+    whole = Watched(nn.Identity())
     call(whole, Run.create(tmp_path / "whole", {}), fabric, compile=True, whole_step=True)
     assert asked[1:] == [whole]
     assert set(kinds) == {torch.Tensor}  # a number would be a constant of the compiled code
@@ -434,6 +440,15 @@ def test_training_goes_on_uncompiled_where_compiled_gradients_are_wrong(run, fab
     torch.testing.assert_close(compiled.state_dict(), plain.state_dict(), rtol=0, atol=0)
     assert other.facts["not_compiled"] == "a gradient is 70% off" and "not_compiled" not in run.facts
     assert "pretrain: a gradient is 70% off: training goes on uncompiled" in capsys.readouterr().err
+
+
+def test_decoders_are_not_compiled_for_what_follows_training(run, fabric, monkeypatch):
+    monkeypatch.setattr(nn.Module, "compile", lambda module: setattr(module, "_compiled_call_impl", module._call_impl))
+    objective, called = Autoencoder(nn.Linear(3, 3)), []
+    objective.decoder.register_forward_hook(lambda module, *_: called.append(module._compiled_call_impl))
+    call(objective, run, fabric, compile=True)
+    assert called and None not in called  # in training
+    assert objective.decoder._compiled_call_impl is None and objective.encoder._compiled_call_impl is not None
 
 
 def test_several_processes_compile_no_graph_in_pieces(run, monkeypatch):
