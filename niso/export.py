@@ -40,7 +40,8 @@ class Program(nn.Module):
         self.model = self.method.model  # whose parameters are then the program's
         channels_first = len(fitted.shape) == 3
         shape = (-1, 1, 1) if channels_first else (-1,)
-        offset, scale = (torch.tensor(part).reshape(shape) for part in fitted.scaling)
+        dtype = precision_of(fitted)
+        offset, scale = (torch.tensor(part, dtype=dtype).reshape(shape) for part in fitted.scaling)
         self.register_buffer("offset", offset)
         self.register_buffer("scale", scale)
         self.clip = fitted.clip
@@ -89,7 +90,7 @@ def export(fitted: Fitted, folder: Path, form: Format) -> list[Path]:
     """
     if form == "onnx":
         _check_onnx()
-    dtype = next((p.dtype.to_real() for p in fitted.method.model.parameters()), torch.float32)
+    dtype = precision_of(fitted)
     if dtype != torch.float64 and is_far(fitted.scaling):
         raise InputError(
             "values lie so far from 0, beside how much they vary, that the programs' single precision does not hold "
@@ -110,6 +111,12 @@ def export(fitted: Fitted, folder: Path, form: Format) -> list[Path]:
     for path, content in contents.items():
         write_atomically(path, content)
     return list(contents)
+
+
+def precision_of(fitted: Fitted) -> torch.dtype:
+    """What programs compute in: float32, or float64 where the model does."""
+    own = next((p.dtype.to_real() for p in fitted.method.model.parameters()), torch.float32)
+    return torch.promote_types(own, torch.float32)
 
 
 def frozen(method: Method) -> Method:
@@ -179,7 +186,11 @@ def _check_same(content: bytes, name: str, module: nn.Module, inputs: tuple[Tens
         import onnxruntime
     except ImportError:
         return
-    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    try:
+        session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    except Exception as refusal:  # e.g. of a convolution in float64, which it does not have
+        problem = " ".join(str(refusal).split())
+        raise InputError(f"onnxruntime cannot run {name} of this model ({problem}): choose --format pt2") from refusal
     names = [given.name for given in session.get_inputs()]
     for size in (1, 2, 5):
         batch = [part[torch.arange(size) % len(part)] for part in inputs]

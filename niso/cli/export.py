@@ -19,7 +19,7 @@ class Options:
 
     encode takes observations, as floats in the units of those trained on, and gives coefficients (n, rank, channels);
     decode is the way back; map takes observations and transformed ones and gives maps (n, rank, rank). ONNX has no
-    singular value decomposition, so that map is there as pt2 only; `import niso` before `torch.export.load` reads it.
+    singular value decomposition, so that map is there as pt2 only; it is read after `import niso.linalg`.
     """
 
     examples: ClassVar[dict[str, str]] = {

@@ -1,15 +1,22 @@
 """`niso export`: in processes of their own, for the check of types, on in this suite, does not go with exports."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 import niso as library
+from niso import export as exporting
+from niso.cli.export import Options
 from niso.data.pairs.scaling import Scaling
+from niso.errors import InputError
 from niso.export import Decode, Encode
+
+GUIDE = Path(__file__).parents[2] / "docs/how-to/trained-models.md"
 
 
 def export(*words):
@@ -36,6 +43,11 @@ def test_programs_of_torch_give_the_same(model_folder, tmp_path, observed, refus
         np.testing.assert_allclose(decode(torch.from_numpy(a)).numpy(), fitted.decode(a), atol=1e-3)
         tau = solve(torch.from_numpy(x), torch.from_numpy(tx)).numpy()
         np.testing.assert_allclose(tau, fitted.map(x, tx), atol=1e-4)
+    imported = re.findall(r"after `(import [a-z.]+)`", f"{Options.__doc__}{GUIDE.read_text(encoding='utf-8')}")
+    assert len(imported) == 2
+    for line in imported:  # all that a process of its own needs, by help and guide
+        load = f"{line}; import torch; torch.export.load({str(tmp_path / 'out' / 'map.pt2')!r})"
+        subprocess.run([sys.executable, "-c", load], check=True, timeout=300)
     assert "holds .pt2 files already" in refused("export", model_folder, "-o", tmp_path / "out")
 
 
@@ -64,6 +76,32 @@ def test_programs_scale_each_channel_by_its_own_numbers_and_clip(model_folder, o
     a = Encode(fitted)(torch.from_numpy(x))
     np.testing.assert_allclose(a.numpy(), fitted.encode(x), atol=1e-5)
     np.testing.assert_allclose(Decode(fitted)(a).detach().numpy(), fitted.decode(a.numpy()), atol=1e-3)
+
+
+def test_programs_of_double_precision_hold_values_far_from_zero(model_folder):
+    """Days since −4712, say, which single precision rounds to quarters."""
+    fitted = library.load(model_folder)
+    fitted.method.model.double()
+    fitted.scaling, fitted.range = Scaling((2450000.37,), (0.1,)), None
+    x = 2450000.37 + 0.1 * np.random.default_rng(0).standard_normal((2, 3, 8, 8))
+    a = fitted.encode(x)
+    np.testing.assert_allclose(Encode(fitted).double()(torch.from_numpy(x)).numpy(), a, atol=1e-5)
+    np.testing.assert_allclose(Decode(fitted).double()(torch.from_numpy(a)).numpy(), fitted.decode(a), atol=1e-6)
+    fitted.method.model.half()
+    assert exporting.precision_of(fitted) == torch.float32
+
+
+def test_what_onnxruntime_cannot_run_is_refused(monkeypatch):
+    """As convolutions in float64, of which it has none."""
+
+    class Runtime:
+        @staticmethod
+        def InferenceSession(*_, **__):
+            raise RuntimeError("NOT_IMPLEMENTED : no implementation for Conv(11)")
+
+    monkeypatch.setitem(sys.modules, "onnxruntime", Runtime)
+    with pytest.raises(InputError, match=r"cannot run encode .*no implementation for Conv.*choose --format pt2"):
+        exporting._check_same(b"", "encode", torch.nn.Identity(), ())
 
 
 def test_what_cannot_be_exported_is_refused(refused, model_folder, tmp_path, monkeypatch):
