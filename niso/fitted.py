@@ -35,6 +35,8 @@ from niso.training.mode import in_mode
 Array = np.ndarray | Tensor
 OUTSIDE = 0.5
 """How far observations may lie outside of the range of the data, as a share of its width."""
+EXTREME = 1e15
+"""Of larger scaled values, and of those below its inverse, single precision does not hold sums of squares."""
 PIXELS = (0.0, 255.0)
 """A range in which floats −1 … 1 are taken for pixels in other units."""
 
@@ -166,8 +168,8 @@ class Fitted:
 
         Raises:
             TypeError: the method has no maps.
-            ValueError: coefficients of another rank, another number of the one than of the other, or NaN or infinite
-                values.
+            ValueError: coefficients of another rank, another number of the one than of the other, NaN or infinite
+                values, or such as have infinite products.
         """
         both, (rank, _) = (self._tensor(a), self._tensor(b)), self._latent_shape
         for coefficients in both:
@@ -331,13 +333,18 @@ class Fitted:
         """Observations, in their units."""
         with self._evaluation():
             decoded = torch.cat([self.method.decode(part) for part in a.split(BATCH)])
+            decoded = decoded.to(torch.promote_types(decoded.dtype, torch.float32))  # half precision rounds units
             return self._by_channel(lambda part: unscaled(part, self.scaling), decoded)
 
     def _solved(self, a: Tensor, b: Tensor) -> Tensor:
         if len(a) != len(b):
             raise ValueError(f"give as many transformed observations as observations, not {len(b)} and {len(a)}")
-        with self._evaluation():
-            return torch.cat([self.method.solve(*both) for both in zip(a.split(BATCH), b.split(BATCH), strict=True)])
+        pairs = zip(a.split(BATCH), b.split(BATCH), strict=True)
+        try:
+            with self._evaluation():
+                return torch.cat([self.method.solve(*both) for both in pairs])
+        except FloatingPointError as error:  # of coefficients that are finite
+            raise ValueError("products of coefficients are too large to solve for a map: scale both down") from error
 
     def scaled(self, x: Array) -> Tensor:
         """Observations as the networks take them: of order one, with an axis of channels, on the model's device.
@@ -375,13 +382,16 @@ class Fitted:
     def _check_range(self, low: float, high: float, floats: bool) -> None:
         """Check that observations are in the units of those trained on.
 
-        Values may lie outside of their range by half of its width.
+        Values may lie outside of their range by half of its width. Where no range is known, they may not be `EXTREME`.
 
         Raises:
             ValueError: they are not, or are not finite.
         """
         if not (math.isfinite(low) and math.isfinite(high)):
             raise ValueError("observations hold NaN or infinite values: repair or remove them")
+        largest = max(-low, high)
+        if self.range is None and largest and not 1 / EXTREME <= largest / max(self.scaling.scale) <= EXTREME:
+            raise ValueError(f"observations reach {largest:.0e}: bring them to units in which they are of order 1")
         least, most = self.range or (0.0, 0.0)
         if least == most:
             return

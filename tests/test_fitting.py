@@ -14,6 +14,7 @@ from torch import nn
 
 import niso
 from niso.config import Hardware
+from niso.data.pairs.scaling import Scaling
 from niso.errors import CheckpointError, InputError, Interrupted
 from niso.export import export
 from niso.fitting import _accelerator, _left_alone, _own
@@ -63,6 +64,34 @@ def test_decoding_keeps_the_precision_of_the_model(fitted):
     exact, rounded = model.decode(a), model.decode(a.astype(np.float32))
     assert a.dtype == exact.dtype == np.float64 and (exact != rounded).any()
     np.testing.assert_allclose(exact, rounded, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_models_in_half_precision_decode_to_single_precision(dtype):
+    """Units may be such that half precision does not hold them."""
+    model = niso.load("photographs")
+    model.scaling, model.range = Scaling((0.0,), (1e6,)), None
+    a = model.encode(1e6 * np.random.default_rng(0).random((2, 3, 32, 32)))
+    exact = model.decode(a)
+    model.method.model.to(dtype)
+    back = model.decode(a)
+    assert back.dtype == np.float32
+    np.testing.assert_allclose(back / 1e6, exact / 1e6, atol=0.05)
+
+
+def test_observations_whose_squares_overflow_or_vanish_are_refused(tmp_path):
+    """Maps of a torus are free of units, but single precision is not: they were wrong, or no numbers."""
+    model, x = niso.load("torus"), np.random.default_rng(0).standard_normal((2, 256, 3)).astype(np.float32)
+    tau = model.map(x, x[::-1].copy())
+    for unit in (1e-12, 1e12):
+        np.testing.assert_allclose(model.map(unit * x, unit * x[::-1]), tau, atol=1e-2)
+    model.encode(np.zeros_like(x))
+    for unit, shown in ((np.float32(1e25), r"[34]e\+25"), (np.float32(1e-25), "[34]e-25")):
+        with pytest.raises(ValueError, match=f"observations reach {shown}: bring them to units"):
+            model.map(x, unit * x)
+        np.save(tmp_path / "x.npy", unit * x)
+        with pytest.raises(InputError, match=r"x\.npy: observations reach"):
+            model.read(tmp_path / "x.npy")
 
 
 def test_values_far_from_zero_come_back(fitted):
@@ -514,6 +543,8 @@ def test_other_coefficients_and_maps_are_refused(fitted):
     model, x, tx = fitted
     a, tau = model.encode(x), model.map(x, tx)
     assert model.decode(a[:0]).shape == (0, 16, 2)
+    with pytest.raises(ValueError, match="too large to solve for a map"):
+        model.solve(a * np.float32(1e30), a * np.float32(1e30))
     for wrong in (a[:, :, :1], a[:, :3], a[0]):
         with pytest.raises(ValueError, match=r"coefficients must be \(n, 4, 2\), as encode gives them, not \("):
             model.decode(wrong)
