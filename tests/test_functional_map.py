@@ -246,6 +246,9 @@ def test_eigenvalue_blocks():
     assert [tuple(g.shape) for g in eigenvalue_blocks(values)] == [(1, 1), (1, 2), (1, 3)]
     coarse = eigenvalue_blocks(values, tolerance=1.0)
     assert [tuple(g.shape) for g in coarse] == [(1, 6)]
+    assert [tuple(g.shape) for g in eigenvalue_blocks(values.round(), tolerance=0.0)] == [(1, 1), (1, 2), (1, 3)]
+    small = torch.tensor([0.0, 5e-7, 0.1])  # and absolute for small ones
+    assert [tuple(g.shape) for g in eigenvalue_blocks(small)] == [(1, 1), (1, 2)]
     large = torch.tensor([1e6, 1e6 + 0.5])  # the tolerance is relative for large spectra
     assert [tuple(g.shape) for g in eigenvalue_blocks(large)] == [(1, 2)]
 
@@ -273,6 +276,12 @@ def test_least_squares_under_torch_func():
     backward = vmap(jacrev(niso.least_squares_map))(a, b)
     for x, y, expected in zip(a, b, backward, strict=True):  # not vmap(jacfwd), which torch.linalg.solve gets wrong
         torch.testing.assert_close(jacfwd(niso.least_squares_map)(x, y), expected)
+
+
+def test_least_squares_without_a_ridge_need_as_many_channels_as_the_rank():
+    a = torch.eye(3)[:, :2]
+    with pytest.raises(torch.linalg.LinAlgError):
+        niso.least_squares_map(a, a, ridge=0.0)
 
 
 def test_least_squares_of_zero_is_zero(dtype):

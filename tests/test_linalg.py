@@ -185,6 +185,26 @@ def test_scale_invariance(dtype, tolerance):
     torch.testing.assert_close(1e-6 * small, plain, rtol=1e-3, atol=100 * tolerance)
 
 
+@pytest.mark.parametrize("n", [8, 12])
+def test_sums_of_singular_values_count_as_zero_up_to_the_rounding_of_all_rows(n, dtype):
+    bound = n * torch.finfo(dtype).eps
+    for sum_, zero in ((0.9 * bound, True), (1.1 * bound, False)):
+        m, g = torch.zeros(2, n, 8, dtype=dtype)
+        m[:8] = torch.diag(torch.tensor([1.0] * 6 + [sum_ / 2] * 2, dtype=dtype))
+        g[7, 6] = 1.0
+        turned = gradient(polar, m, g)
+        assert turned[7, 6] == pytest.approx(0.0 if zero else 1 / sum_, rel=1e-4)
+
+
+def test_a_small_matrix_of_a_batch_does_not_make_a_singular_one_regular(dtype):
+    small = torch.finfo(dtype).eps
+    m = torch.stack([torch.diag(torch.tensor(d, dtype=dtype)) for d in ([1e-3] * 3, [1e3, small, small])])
+    g = torch.randn_like(m)
+    alone = torch.stack([gradient(polar, part, upstream) for part, upstream in zip(m, g, strict=True)])
+    torch.testing.assert_close(gradient(polar, m, g), alone, rtol=1e-4, atol=1e-6)
+    assert alone[1].abs().max() < 1  # nothing is divided by the sum of what counts as zero
+
+
 def test_wrong_arguments():
     with pytest.raises(ValueError, match=r"special=True needs square matrices, got 3×2"):
         polar(torch.randn(3, 2), special=True)
@@ -323,6 +343,8 @@ def test_full_precision_promotes_to_one_dtype():
     assert dtypes(half, half) == ([torch.float32] * 2, None)
     assert dtypes(half, double, integer) == ([torch.float64] * 2 + [torch.int64], None)
     assert dtypes(single, other="x") == ([torch.float32], "x")
+    assert dtypes(half, other=double)[0] == [torch.float64]
+    assert dtypes(single, other=half)[1].dtype == torch.float32
     assert dtypes() == ([], None)
 
 
@@ -357,7 +379,12 @@ def test_fallbacks_give_the_same_polar_factor(monkeypatch, shape, fails, used):
     m, g = torch.randn(shape), torch.randn(shape)
     expected, expected_grad = polar(m), gradient(polar, m, g)
     accepted = failing_svd(monkeypatch, fails)
+    scipys, drivers = scipy.linalg.svd, set()
+    monkeypatch.setattr(
+        scipy.linalg, "svd", lambda *a, **k: (drivers.add(k.get("lapack_driver", "gesdd")), scipys(*a, **k))[1]
+    )
     q, grad = polar(m), gradient(polar, m, g)
+    assert drivers == ({"gesvd"} if used is None else set())  # not the one that has failed
     assert q.dtype == torch.float32
     assert set(accepted) == (set() if used is None else {(2, used)})
     torch.testing.assert_close(q, expected, rtol=0, atol=1e-5)
@@ -499,6 +526,7 @@ def test_inverse_root_refuses_what_is_not_positive_definite():
         torch.diag(torch.tensor([1.0, -1.0])),
         torch.ones(3, 3),
         torch.full((2, 2), torch.nan),
+        torch.diag(torch.tensor([1.0, 1e-8])),  # rounding of the first may be all of the second
     ):
         with pytest.raises(torch.linalg.LinAlgError):
             inverse_root(g)

@@ -230,9 +230,19 @@ def test_any_number_of_batch_axes_makes_no_difference():
     torch.testing.assert_close(losses.completion(seen, whole), flat)
 
 
+@pytest.mark.parametrize("progress", [float, torch.tensor])
+def test_a_weight_decays_at_the_end_alone(progress):
+    found = [float(losses.decayed(2.0, 0.01, progress(done))) for done in (0.0, 0.5, 0.7, 0.85, 1.0)]
+    assert found == pytest.approx([2, 2, 2, 0.2, 0.02])
+    assert float(losses.decayed(2.0, 0.01, progress(0.5), share=1.0)) == pytest.approx(0.2)
+    assert losses.decayed(2.0, 1.0, progress(1.0)) == 2.0
+
+
 def test_losses_that_compare_observations_need_them():
     with pytest.raises(ValueError, match="at least 2 observations"):
         losses.completion(torch.rand(1, 4, 3), torch.rand(1, 4, 3))
+    with pytest.raises(ValueError, match="at least 3 observations, got 2"):
+        losses.vicreg(*torch.randn(2, 2, 4, 3))
     with pytest.raises(ValueError, match="at least one observation"):
         losses.contrastive(torch.rand(0, 4, 3), torch.rand(0, 4, 3))
 

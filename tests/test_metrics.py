@@ -130,12 +130,16 @@ def test_matched_spaces_fill_no_space_beyond_its_dimension():
     assert metrics.matched_spaces(energy[:2], torch.tensor([1, 4])).tolist() == [0, 1]  # fewer than dimensions
     with pytest.raises(ValueError, match="3 eigenfunctions do not fit into subspaces of 2 dimensions"):
         metrics.matched_spaces(energy, torch.tensor([1, 1]))
+    with pytest.raises(ValueError, match="must not be negative"):
+        metrics.matched_spaces(energy, torch.tensor([5, -1]))
 
 
 def test_clusters_of_eigenvalues():
     labels = metrics.clusters(torch.tensor([5.0, 0.0, 0.6, 5.1, 1.2]))
     assert labels.tolist() == [1, 0, 0, 1, 0]
     assert metrics.clusters(torch.tensor([0.0, 0.6]), gap=0.5).tolist() == [0, 1]
+    assert metrics.clusters(torch.tensor([0.0, 1.0, 2.5]), gap=1.0).tolist() == [0, 0, 1]
+    assert metrics.clusters(torch.ones(2), gap=0.0).tolist() == [0, 0]
     assert metrics.is_cluster(labels, torch.tensor([True, False, False, True, False]))
     assert not metrics.is_cluster(labels, torch.tensor([True, False, False, False, False]))
     assert not metrics.is_cluster(labels, torch.tensor([True, True, False, True, False]))
@@ -162,6 +166,7 @@ def test_principal_angles_are_ascending_symmetric_and_accurate_when_small():
     torch.testing.assert_close(angles, metrics.principal_angles(mass, true @ torch.randn(3, 3).double(), other))
     assert 1e-12 < metrics.principal_angles(mass, true + tilt, true).max() < 1e-8
     assert metrics.principal_angles(mass, true, true).max() < 1e-14
+    torch.testing.assert_close(metrics.principal_angles(mass, 1e-12 * other, true), angles)  # whatever their unit
 
 
 def test_dependent_functions_have_no_angles_and_nothing_else_is_made_up():

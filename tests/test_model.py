@@ -57,6 +57,40 @@ def test_pairs(mask, special):
     torch.testing.assert_close(model.decode(a), model.decoder(s.unproject(a)))
 
 
+@pytest.mark.parametrize("options", [{"norm": "l2"}, {"relative": True}, {"whitened": True}])
+@pytest.mark.parametrize("count", [2, 3])
+def test_losses_are_measured_as_asked(options, count):
+    model, observed = make(**options), views(count)
+    out, s = model(*observed), model.spectrum()
+    (x, tx), (a, b) = observed[:2], out.latents[:2]
+    if count == 2:
+        moved, targets = (out.map_ab @ a, out.map_ab.mT @ b), (tx, x)
+        equivariance = losses.equivariance(a, b, out.map_ab, **options)
+    else:
+        c, sigma = out.latents[2], model.map_between(tx, observed[2])
+        moved, targets = (sigma @ a, out.map_ab @ b), (tx, observed[2])
+        equivariance = losses.transport(a, b, moved[0], **options) + losses.transport(b, c, moved[1], **options)
+    errors = [model.decoder(s.unproject(m)) - target for m, target in zip(moved, targets, strict=True)]
+    reconstruction = sum((e.square() if "norm" in options else e.abs()).mean() for e in errors)
+    assert_same(out, reconstruction, equivariance, model)
+
+
+@pytest.mark.parametrize("mask", ["soft", None])
+def test_gradients_of_maps_are_damped_as_asked(mask):
+    model, (x, tx) = make(mask=mask, networks=False, damping=0.5), views(2)
+    s, weights = model.spectrum(), torch.randn(4, RANK, RANK, dtype=x.dtype)
+    a, b = s.project(x), s.project(tx)
+    tau = niso.isometric_map(a, b, s.eigenvalues, mask, damping=0.5)
+    found, expected = (
+        torch.autograd.grad((weights * maps).sum(), model.spectrum.mass_root, retain_graph=True)[0]
+        for maps in (model.map_between(x, tx), tau)
+    )
+    torch.testing.assert_close(found, expected)
+    plain = niso.isometric_map(a, b, s.eigenvalues, mask)
+    (undamped,) = torch.autograd.grad((weights * plain).sum(), model.spectrum.mass_root)
+    assert (undamped - expected).norm() > 1e-3 * expected.norm()
+
+
 def test_triplets_swap_their_maps():
     """Eq. 23–24: τ from (ψ, Tψ) acts on Tψ, and σ from (Tψ, T²ψ) acts on ψ."""
     model, (x, tx, ttx) = make(), views(3)
@@ -149,8 +183,26 @@ def test_objective():
     out = model(x, tx, group=2)
     torch.testing.assert_close(terms["loss"], out.loss(2.0, 3.0))
     assert set(terms) == {"loss", "reconstruction", "equivariance", "multiplicity"}
+    compared = IsometryObjective(model, 2.0, 3.0, contrastive=5.0, vicreg=7.0)((x, tx), 0.5)
+    out = model(x, tx)
+    terms = losses.contrastive(*out.latents), losses.vicreg(*out.latents)
+    torch.testing.assert_close((compared["contrastive"], compared["vicreg"]), terms)
+    torch.testing.assert_close(compared["loss"], out.loss(2.0, 3.0) + 5 * terms[0] + 7 * terms[1])
     triplet = IsometryObjective(model, 2.0, 3.0)(views(3), 0.0)
     assert triplet["loss"].isfinite()
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("training", [True, False])
+def test_every_map_of_a_training_step_is_solved_with_the_same_noise(monkeypatch, count, training):
+    model, solved = make().train(training), []
+    solve = model._solve
+    monkeypatch.setattr(model, "_solve", lambda covariance, s: (solved.append(s.eigenvalues), solve(covariance, s))[1])
+    out = model(*views(count), eigenvalue_noise=0.5)
+    values = model.spectrum().eigenvalues
+    assert len(solved) == count - 1 and all(torch.equal(one, solved[0]) for one in solved)
+    assert torch.equal(solved[0], values) == (not training)
+    torch.testing.assert_close(out.losses["multiplicity"], losses.multiplicity(values))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -277,6 +329,8 @@ def test_dropout_is_off_in_evaluation_and_at_probability_zero():
     evaluated = model.eval()(*pair).losses
     assert trained["reconstruction"] != evaluated["reconstruction"]
     assert trained["equivariance"] == evaluated["equivariance"]  # dropout comes after this loss
+    a = model.encode(pair[0])
+    assert not torch.equal(model.decode(a), model.train().decode(a))
 
 
 @pytest.mark.parametrize("probability", [-0.1, 1.5])

@@ -57,6 +57,22 @@ def test_values_and_gradients_are_those_of_the_svd(n, k, condition, dtype):
         assert (part - exact).norm() <= tolerance * exact.norm()
 
 
+@pytest.mark.parametrize(("small", "n"), [(0.0, 40), (0.75, 36)])
+def test_gradients_beside_singular_values_that_count_as_zero_or_nearly(small, n):
+    """Between a zero and the others nothing is lost; of square matrices sums of two count, not single values."""
+    k = 36
+    values = torch.linspace(1, 0.5, k)
+    values[-2:] = small * k * torch.finfo(torch.float32).eps
+    m = torch.zeros(n, k)
+    m[:k] = torch.diag(values)
+    upstream = torch.zeros(n, k)
+    upstream[:k, : k - 2] = torch.randn(k, k - 2)  # towards the small ones, too
+    upstream[k - 1, k - 2] = 1.0 if small else 0.0
+    _, d = gradient(newton_schulz.polar, m, upstream)
+    _, exact = gradient(niso.polar, m, upstream)
+    assert (d - exact).norm() <= 1e-2 * exact.norm()
+
+
 def test_first_derivatives_are_exact():
     assert gradcheck(newton_schulz.polar, torch.randn(2, 6, 5, dtype=torch.float64, requires_grad=True))
 

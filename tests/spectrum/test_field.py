@@ -96,6 +96,15 @@ def test_own_points_give_the_same_spectrum(field):
     torch.testing.assert_close(field.at(field.places).mass, field().mass)
 
 
+def test_a_new_field_has_its_weights_as_mass_and_shares_them_out_elsewhere():
+    weights = torch.rand(36) + 0.5
+    field = FieldSpectrum(grid(6), 5, weights)
+    torch.testing.assert_close(field().mass, weights)
+    elsewhere = field.at(grid(3).double())
+    torch.testing.assert_close(elsewhere.mass, (weights.sum() / 9).expand(9))
+    assert {part.dtype for part in elsewhere} == {torch.float32}
+
+
 def test_kept_functions_are_the_same_on_subsets_and_in_any_order(field):
     chosen = torch.randperm(36)[:5]  # fewer points than eigenfunctions
     part = field.at(field.places[chosen], orthonormal=False)
@@ -155,6 +164,12 @@ def test_whole_frequencies_are_the_lowest_and_differ():
     assert torch.equal(frequencies, frequencies.round()) and frequencies.any(1).all()
     both = torch.cat([frequencies, -frequencies])
     assert len(both.unique(dim=0)) == 48 and both.abs().max() == 3  # all of a box of 7×7 but 0
+    assert PointFeatures("periodic", 2, 25).frequencies.abs().amax(1).tolist() == [1] * 4 + [2] * 8 + [3] * 12 + [4]
+
+
+def test_random_frequencies_are_as_spread_as_asked():
+    frequencies = PointFeatures("fourier", 2, 2000, scale=3.0).frequencies
+    torch.testing.assert_close(frequencies.std(), torch.tensor(3.0), rtol=0.1, atol=0)
 
 
 def test_linear_fields_span_the_waves_that_they_are_given():

@@ -33,6 +33,16 @@ def test_state_survives_saving():
     assert all(torch.equal(a, b) for a, b in zip(spectrum(), other(), strict=True))
 
 
+def test_rounding_below_zero_is_zero_and_the_tensors_of_the_caller_are_copied():
+    parts = [MASS.clone(), TRUTH.functions.clone(), TRUTH.eigenvalues.clone()]
+    parts[2][0] = -1e-7 * parts[2].max()
+    spectrum = FixedSpectrum(*parts)
+    for part in parts:
+        part.fill_(torch.nan)
+    for part, given in zip(spectrum(), (MASS, TRUTH.functions, TRUTH.eigenvalues), strict=True):
+        assert torch.equal(part, given)
+
+
 @pytest.mark.parametrize(
     "mass, functions, values, message",
     [
@@ -40,6 +50,7 @@ def test_state_survives_saving():
         (MASS, TRUTH.functions, -TRUTH.eigenvalues, "eigenvalues must not be negative"),
         (-MASS, TRUTH.functions, TRUTH.eigenvalues, "positive at every point"),
         (2 * MASS, TRUTH.functions, TRUTH.eigenvalues, "M-orthonormal, but ΦᵀMΦ differs from I by 1"),
+        (1.01 * MASS, TRUTH.functions, TRUTH.eigenvalues, "M-orthonormal, but ΦᵀMΦ differs from I by 0.01"),
         (MASS, TRUTH.functions, TRUTH.eigenvalues * torch.nan, "must be finite"),
     ],
 )

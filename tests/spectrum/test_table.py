@@ -51,6 +51,15 @@ def test_orthonormal_after_any_optimiser_step(points, rank, optimiser, eigenvalu
     assert any(not torch.equal(p, q) for p, q in zip(before, spectrum.parameters(), strict=True))
 
 
+@pytest.mark.parametrize("damping", [0.0, 0.5])
+def test_the_gradient_of_the_polar_factor_is_damped_as_asked(damping):
+    spectrum = LearnedSpectrum(7, 4, damping=damping).double()  # of mass 1, to 1e-8
+    weights = torch.randn(7, 4, dtype=torch.float64)
+    (found,) = torch.autograd.grad((weights * spectrum().eigenfunctions).sum(), spectrum.basis)
+    (expected,) = torch.autograd.grad((weights * niso.polar(spectrum.basis, damping=damping)).sum(), spectrum.basis)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is:DeprecationWarning")  # torch.func.jvp
 @pytest.mark.parametrize("points, rank", [(7, 7), (7, 3), (5, 1), (1, 1)])
 def test_the_rotation_is_the_cayley_map(points, rank, dtype):
@@ -270,13 +279,22 @@ def test_a_wrong_confidence_is_refused():
         spectrum.project(z, torch.ones(2, 8), ridge=0.0)
 
 
-@pytest.mark.parametrize("wrong", [-1.0, -0.05, 1.05, float("nan")])
-def test_a_projection_that_cannot_be_solved_is_no_number(wrong):
+@pytest.mark.parametrize(
+    ("confidence", "ridge", "solved"),
+    [
+        *((wrong, 0.01, False) for wrong in (-1.0, -0.05, 1.05, float("nan"))),
+        (-0.005, 0.001, False),  # what it is added to is not positive definite
+        (-0.005, 0.01, True),  # rounding
+        (1.005, 0.01, True),
+    ],
+)
+def test_a_projection_that_cannot_be_solved_is_no_number(confidence, ridge, solved):
     spectrum = LearnedSpectrum(8, 3)()
-    confidence = torch.ones(2, 8)
-    confidence[0] = wrong
-    a = spectrum.project(torch.randn(2, 8, 2), confidence)
-    assert a[0].isnan().all() and a[1].isfinite().all()
+    seen = torch.ones(2, 8)
+    seen[0] = confidence
+    a = spectrum.project(torch.randn(2, 8, 2), seen, ridge)
+    assert a[1].isfinite().all()
+    assert (a[0].isfinite() if solved else a[0].isnan()).all()
 
 
 @pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
