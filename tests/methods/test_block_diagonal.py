@@ -57,6 +57,11 @@ def test_loss_is_zero_for_diagonal_maps_and_blind_to_permutations():
     assert 0 < block_diagonal_loss(maps, identity) < 3
 
 
+def test_loss_of_maps_that_lose_a_direction_is_a_number():
+    maps = torch.diag(torch.tensor([1.0, 2.0, 0.0]))[None]
+    assert block_diagonal_loss(maps, torch.eye(3)).item() == pytest.approx(1)
+
+
 def test_loss_gradcheck():
     torch.manual_seed(0)
     maps = torch.randn(2, 3, 3, dtype=torch.float64)
@@ -70,6 +75,15 @@ def test_same_seed_same_basis_and_global_generators_are_left_alone():
     first, second = (block_diagonalise(maps, epochs=2, seed=3) for _ in range(2))
     assert torch.equal(first, second) and torch.equal(torch.get_rng_state(), state)
     assert not torch.equal(first, block_diagonalise(maps, epochs=2, seed=4))
+
+
+def test_the_best_epoch_is_kept(monkeypatch):
+    monkeypatch.setattr("niso.methods.block_diagonal.LEARNING_RATE", 0.5)  # so that the second one is worse
+    torch.manual_seed(0)
+    maps = torch.randn(6, 4, 4, dtype=torch.float64)
+    first, second, third = (block_diagonalise(maps, epochs) for epochs in (1, 2, 3))
+    assert torch.equal(first, second) and not torch.equal(second, third)
+    assert block_diagonal_loss(maps, third) < block_diagonal_loss(maps, second)
 
 
 def test_inside_no_grad_too():

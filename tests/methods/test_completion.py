@@ -55,6 +55,18 @@ def test_the_encoder_that_says_what_was_seen_before_is_never_in_training():
     assert objective.model.training and not objective.whole.training
 
 
+def test_the_norm_is_what_was_asked_for():
+    model, views, found = Model(), torch.randn(4, 1, 8, 8), []
+    for norm in ("l1", "l2"):
+        objective = CompletionObjective(model, RandomOcclusion(0.5), None, norm)
+        torch.manual_seed(0)
+        found.append(objective((views,), 0.0)["loss"])
+        torch.manual_seed(0)
+        seen = model.encode(objective.occlusion(views))
+        torch.testing.assert_close(found[-1], losses.completion(seen, model.encode(views), norm))
+    assert found[0] != found[1]
+
+
 def test_nothing_covered_is_no_loss():
     objective = CompletionObjective(Model(), RandomOcclusion(0.0), None)
     assert objective((torch.randn(4, 1, 8, 8),), 0.0)["loss"] == 0

@@ -64,8 +64,10 @@ def test_planted_isometries_have_no_errors():
 
 
 def test_a_map_of_another_transformation_has_a_relative_error():
-    metrics = evaluate_pairs(make(), batches(8, wrong=True)).metrics
+    evaluation = evaluate_pairs(make(), batches(8, wrong=True))
+    metrics, views = evaluation.metrics, evaluation.views
     assert metrics["relative_map_error"] > 0.5
+    assert (views["D τ E(ψ)"] - views["Tψ"]).abs().max() < 1e-3 < 0.5 < (views["D τ′ E(ψ)"] - views["Tψ"]).abs().mean()
     assert metrics["equivariance_error"] == pytest.approx(0, abs=1e-6)
 
 
@@ -89,6 +91,8 @@ def test_centred_errors_are_relative_to_what_is_left_of_the_targets():
     ):
         errors = (moved - target).square().sum((1, 2)) / (target - target.mean(0)).square().sum((1, 2))
         assert metrics[key] == pytest.approx(errors.mean().item(), rel=1e-4)
+    error = (method.decode(tau @ a) - tx).abs().mean().item()
+    assert evaluate_pairs(method, [(x, tx)]).metrics["reconstruction_error"] == pytest.approx(error, rel=1e-4)
 
 
 def test_squares_of_planted_maps_are_of_the_transformation_twice():
@@ -166,9 +170,21 @@ def test_latents_are_judged_by_their_variation():
 
 
 def test_latents_of_a_few_directions_have_no_rank():
-    assert "latent_rank" not in latent_metrics(torch.randn(5, 6, 2))
+    assert "latent_rank" not in latent_metrics(torch.randn(5, 6, 3))
+    assert "latent_rank" in latent_metrics(torch.randn(5, 6, 4))
     assert latent_metrics(torch.randn(5, 6, 1))["invariants_rank"] == 1  # one channel: aᵀa / ‖aᵀa‖ is always 1
-    assert latent_metrics(torch.randn(1, 6, 1).expand(5, -1, -1))["invariants_rank"] == 0
+    rounding = 1 + 1e-8 * torch.randn(5, 1, 1, dtype=torch.float64)
+    assert latent_metrics(torch.randn(1, 6, 1) * rounding)["invariants_rank"] == 0
+
+
+def test_a_mask_is_judged_by_its_clusters():
+    method = make()
+    latents = evaluate_pairs(method, batches(3)).latents
+    sizes = TRUTH.spaces.bincount()
+    assert latents["clusters"] == len(sizes)
+    assert latents["single_eigenvalues"] == (sizes == 1).sum().item() / POINTS
+    others = ~torch.eye(POINTS, dtype=torch.bool)
+    assert latents["mask_mean"] == pytest.approx(method.mask()[others].mean().item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -7,10 +7,14 @@ import pytest
 import torch
 from torch import nn
 
+from niso.config import Optimisation
 from niso.errors import InputError
+from niso.functional_map import isometric_map
+from niso.geometry.domains.domain import quadrature_sphere
 from niso.losses import Norm
 from niso.methods import METHODS, methods_of
 from niso.methods.config import ClassifierConfig, MethodConfig
+from niso.methods.heads import RescaledHead
 from niso.methods.method import Method, Networks
 from niso.networks import ConvConfig, EigenspaceHead, MLPConfig, SpectralHead, VectorNeuronConfig
 from niso.spectrum import FixedSpectrum, Spectrum
@@ -113,6 +117,14 @@ def test_the_map_of_an_observation_to_itself_keeps_it(name, dtype):
     method = make(name, dtype)
     a = method.encode(images(dtype=dtype))
     torch.testing.assert_close(method.solve(a, a) @ a, a, rtol=1e-3, atol=1e-3 * a.abs().max().item())
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_maps_between_points_are_completed_where_that_is_asked_for(complete):
+    method = make("niso-no-basis", complete=complete)
+    tau = method.solve(method.encode(images()), method.encode(images(seed=3)))
+    identity = torch.eye(CONV.points).expand_as(tau)
+    assert torch.allclose(tau.mT @ tau, identity, atol=1e-4) == complete
 
 
 def test_maps_are_solved_without_the_eigenfunctions(monkeypatch):
@@ -350,11 +362,55 @@ def test_the_model_has_the_settings_of_the_configuration():
     assert model.spectrum.eigenfunction_kind == "rotation" and model.spectrum.rank == 9
 
 
+@pytest.mark.parametrize("spectrum", ["table", "field"])
+def test_the_spectrum_has_the_settings_of_the_configuration(spectrum):
+    settings = {"rank": 4, "eigenvalues": "sorted", "eigenfunctions": "rotation", "damping": 0.5}
+    networks = Networks(nn.Identity(), nn.Identity(), (4, 4), 2, quadrature_sphere)
+    made = METHODS.find("niso")(MethodConfig(spectrum=spectrum, **settings), networks).model.spectrum
+    assert (made.eigenvalue_kind, made.eigenfunction_kind, made.rank, made.points) == ("sorted", "rotation", 4, 16)
+    if spectrum == "table":
+        assert made.damping == 0.5
+    else:
+        torch.testing.assert_close((made.places, made.weights), tuple(part.float() for part in quadrature_sphere(4, 4)))
+
+
+def test_the_objective_has_the_settings_of_the_configuration():
+    settings = {
+        **{"multiplicity": 0.3, "multiplicity_decay": 0.7, "eigenvalue_noise": 0.2, "eigenvalue_noise_decay": 0.4},
+        **{"contrastive": 0.6, "vicreg": 0.8, "group": 2, "leave_one_out": False},
+    }
+    for name, others in (
+        ("niso", {"contrastive": 0.0, "vicreg": 0.0, "group": 1, "leave_one_out": True}),
+        ("niso-contrastive", {"vicreg": 0.0, "group": 1, "leave_one_out": True}),
+        ("niso-group-vicreg", {"contrastive": 0.0}),
+    ):
+        objective = make(name, whitened=True, **settings).objective()
+        assert {setting: getattr(objective, setting) for setting in settings} == settings | others
+        assert objective.model.whitened
+
+
+def test_a_head_may_see_nothing_but_zeros():
+    zeros = torch.zeros(3, RANK, 5)
+    assert RescaledHead(nn.Flatten(), zeros)(zeros).eq(0).all()
+
+
+@pytest.mark.parametrize("special", [False, True])
+def test_maps_are_solved_by_the_settings_of_the_configuration(special):
+    method, a = make("niso", special=special, damping=0.5), torch.randn(3, RANK, 9).requires_grad_()
+    b, values, weights = torch.randn_like(a), method.spectrum().eigenvalues, torch.randn(3, RANK, RANK)
+    expected = isometric_map(a, b, values, "soft", special, 0.5)
+    found = method.solve(a, b)
+    torch.testing.assert_close(found, expected)
+    assert not special or (torch.linalg.det(found) > 0).all()
+    gradients = (torch.autograd.grad((weights * tau).sum(), a, retain_graph=True)[0] for tau in (found, expected))
+    torch.testing.assert_close(*gradients)
+
+
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
         ({"rank": 0}, "rank must be at least 1, got 0"),
-        ({"evaluation_pairs": 0}, "evaluation_pairs must be at least 2"),
+        ({"evaluation_pairs": 1}, "evaluation_pairs must be at least 2"),
         ({"equivariance": -1.0}, "equivariance must not be negative"),
         ({"multiplicity": float("nan")}, "multiplicity must not be negative"),
         ({"multiplicity_decay": 1.5}, "multiplicity_decay must be at most 1"),
@@ -366,6 +422,8 @@ def test_the_model_has_the_settings_of_the_configuration():
         ({"nft_epochs": -1}, "nft_epochs must not be negative, got -1"),
         ({"nft_maps": 0}, "nft_maps must be at least 1, got 0"),
         ({"group": 0}, "group must be at least 1, got 0"),
+        ({"classifier": "spectral", "head": Optimisation(batch_size=1)}, "over a batch: take a larger one"),
+        ({"classifier": "eigenspaces", "head": Optimisation(accumulation=2)}, "over a batch: accumulate none"),
     ],
 )
 def test_bad_settings_are_named(bad, message):

@@ -91,3 +91,4 @@ def test_maps_are_applied_in_full_precision_under_autocast():
     b = torch.linalg.qr(torch.randn(16, 16)).Q @ a
     with torch.autocast("cpu", dtype=torch.bfloat16):
         torch.testing.assert_close(orthogonal_parts(a, b).move(a), b, atol=1e-4, rtol=0)
+        assert OrthogonalAutoencoder(nn.Linear(4, 4), nn.Identity()).encode(a).dtype == torch.float32

@@ -1,3 +1,4 @@
+import pytest
 import torch
 from torch import nn
 
@@ -54,6 +55,18 @@ def test_a_frozen_backbone_never_moves():
     assert all(p.grad is None for p in backbone.parameters())
     for name, p in backbone.state_dict().items():
         assert torch.equal(p, before[name])
+
+
+@pytest.mark.parametrize(
+    ("frozen", "inside", "seen"), [(False, True, True), (False, False, False), (True, True, False)]
+)
+def test_features_have_gradients_only_where_they_are_wanted(frozen, inside, seen):
+    found = []
+    encode = lambda x: (found.append(torch.is_grad_enabled()), x)[1]  # noqa: E731
+    objective = ClassificationObjective(nn.Identity(), nn.Linear(4, 3), encode, frozen)
+    with torch.set_grad_enabled(inside):
+        objective.scores(torch.randn(2, 4))
+        assert found == [seen] and torch.is_grad_enabled() == inside
 
 
 def test_an_unfrozen_backbone_trains():

@@ -236,6 +236,14 @@ def test_norm_of_signals_and_volumes_agrees_with_torch(space):
     torch.testing.assert_close(*gradients)
 
 
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+def test_inputs_in_half_precision_are_normalised_in_float32(half):
+    norm, x = InstanceNormSiLU(5), (torch.randn(3, 5, 6, 7) + 100).to(half)
+    y = norm(x)
+    assert y.dtype == half
+    torch.testing.assert_close(y.float(), norm(x.float()), rtol=1e-2, atol=1e-3)
+
+
 def test_norm_gradcheck():
     torch.manual_seed(0)
     norm = InstanceNormSiLU(2).double()

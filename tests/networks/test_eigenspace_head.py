@@ -31,6 +31,11 @@ def test_soft_eigenspaces_share_every_eigenvalue(rank):
     assert soft_eigenspaces(torch.ones(4), 2).isfinite().all()
 
 
+def test_soft_eigenspaces_are_as_wide_as_their_mean_gap():
+    shares = soft_eigenspaces(torch.linspace(0, 1, 5), 2)  # centred at ¼ and ¾
+    torch.testing.assert_close(shares[:, 1], torch.tensor([0.0, -1.0]).softmax(0))
+
+
 def test_soft_eigenspaces_do_not_know_which_end_is_up():
     eigenvalues = torch.tensor([0.0, 0.3, 1.0, 2.0, 5.0])
     shares, mirrored = (soft_eigenspaces(values, 3) for values in (eigenvalues, -eigenvalues))
@@ -53,9 +58,12 @@ def test_invariants_that_hardly_vary_are_told_apart_also_in_half_precision():
     other = common + 1e-3 * torch.randn(6, 4)
     a = torch.stack([other if label else common for label in labels])
     head = EigenspaceHead(4, 2, torch.rand(6), SMALL)
+    seen = []
+    head.scores.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         scores = head(a)
     assert scores.dtype == torch.float32
+    assert seen[0].std(0, correction=0).median() > 0.99
     apart = (scores[labels == 1].mean(0) - scores[labels == 0].mean(0)).abs().max()
     assert apart > 10 * scores[labels == 0].std(0).max()
 

@@ -26,6 +26,8 @@ def test_both_frames_of_a_pair_show_the_same_object():
     assert ((pixels[:8] - pixels[8:]).abs() <= 2).all() and pixels.unique().numel() > 6
     assert pixels.max() <= 0.5 * 32 * 32 + 2
     assert not (covered[:8] == covered[8:]).flatten(1).all(1).any()  # it has moved on
+    first, second = PassingOcclusion(0.5, mark=True, frames=1)(x).isnan().chunk(2)
+    assert not (first == second).flatten(1).all(1).all()  # by one frame, not by none
     shown = PassingOcclusion(0.5, frames=11)(x)
     colours = [shown[i].flatten(1)[:, shown[i].flatten(1).any(0)].mT.mean(0) for i in range(16)]
     apart = [(colours[i] - colours[i + 8]).abs().max() for i in range(8)]

@@ -1,16 +1,19 @@
 """Frozen features of models that transformers stores, tiny and untrained here."""
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from torch import nn
 
 from niso.errors import InputError
-from niso.networks.pretrained import KINDS, load_pretrained
+from niso.networks.pretrained import KINDS, PretrainedFeatures, load_pretrained
 
 WEIGHTS, PREPROCESSING = "model.safetensors", "preprocessor_config.json"
 
@@ -83,6 +86,47 @@ def test_what_is_switched_off_is_not_done(write_pretrained, tmp_path, changes, s
         for number, own in enumerate((changes, same))
     )
     torch.testing.assert_close(one(images), other(images))
+
+
+class Pixels(nn.Module):
+    """A model whose tokens are the pixels that it gets."""
+
+    def forward(self, pixel_values):
+        self.seen = pixel_values
+        return SimpleNamespace(last_hidden_state=pixel_values.flatten(2).mT)
+
+
+@pytest.mark.parametrize(
+    ("changes", "size", "offset", "scale"),
+    [
+        ({}, (4, 6), 0.25, 0.5),
+        ({"do_normalize": False}, (4, 6), 0.0, 1.0),
+        ({"do_rescale": False}, (4, 6), 0.25 / 255, 0.5 / 255),
+        ({"rescale_factor": 2 / 255}, (4, 6), 0.125, 0.25),
+        ({"do_center_crop": True}, (5, 5), 0.25, 0.5),
+    ],
+)
+def test_pixels_are_what_the_preprocessing_says(changes, size, offset, scale):
+    model = Pixels()
+    preprocessing = {
+        "size": {"height": 4, "width": 6},
+        "crop_size": 5,
+        "image_mean": [0.25] * 3,
+        "image_std": [0.5] * 3,
+    }
+    features = PretrainedFeatures(model, preprocessing | changes)
+    assert (features.size, features.tokens, features.channels) == (size, size[0] * size[1], 3)
+    images = torch.rand(2, 3, *size)
+    features(2 * images - 1)
+    torch.testing.assert_close(model.seen, (images - offset) / scale)
+    features(2 * (torch.arange(63).reshape(1, 1, 7, 9) % 2).expand(1, 3, 7, 9) - 1.0)  # resized, it overshoots
+    shown = model.seen * scale + offset
+    assert shown.min() > -1e-4 and shown.max() < 1 + 1e-4
+
+
+def test_features_that_are_no_numbers_are_refused():
+    with pytest.raises(ValueError, match="not finite"):
+        PretrainedFeatures(Pixels(), {"size": 3, "image_mean": [0.0] * 3, "image_std": [math.nan] * 3})
 
 
 def without_a_tensor(folder: Path) -> None:

@@ -54,6 +54,13 @@ def test_head_is_invariant(variant, determinant, dtype):
         assert_equivariant(head, x, lambda x: 1.5 * x, tolerance=TOLERANCE[dtype])
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_inner_products_are_divided_by_the_rank_in_the_paper_alone(variant):
+    head, a = VectorNeuronHead(5, 3, small(variant)), torch.randn(2, 7, 5)
+    features = inner_products(head.vectors(a)) / (7 if variant == "paper" else 1)
+    torch.testing.assert_close(head(a), head.scores(features))
+
+
 @settings(max_examples=15, deadline=None)
 @given(
     rank=st.integers(1, 6),

@@ -53,6 +53,13 @@ def test_parameter_counts():
     assert count(ViTDecoder(config)) == 33 * width + 100 * width + 4 * block + 2 * width + 16 * (width + 1)
 
 
+def test_weights_start_as_usual():
+    config = ViTConfig(channels=64, blocks=1)
+    for network in (ViTEncoder(config).layers, ViTDecoder(config).layers):
+        weights = [layer.weight for layer in network.modules() if isinstance(layer, nn.Linear | nn.Conv2d)]
+        assert all(weight.abs().max() <= 0.04 and 0.015 < weight.std() < 0.02 for weight in weights)
+
+
 def test_attention_is_the_textbook_formula():
     torch.manual_seed(0)
     attention = Attention(6, 2).double()
