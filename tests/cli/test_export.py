@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,8 @@ from niso import export as exporting
 from niso.cli.export import Options
 from niso.data.pairs.scaling import Scaling
 from niso.errors import InputError
-from niso.export import Decode, Encode
+from niso.export import Decode, Encode, frozen
+from niso.spectrum import FixedSpectrum
 
 GUIDE = Path(__file__).parents[2] / "docs/how-to/trained-models.md"
 
@@ -102,6 +104,38 @@ def test_what_onnxruntime_cannot_run_is_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", Runtime)
     with pytest.raises(InputError, match=r"cannot run encode .*no implementation for Conv.*choose --format pt2"):
         exporting._check_same(b"", "encode", torch.nn.Identity(), ())
+
+
+def test_the_model_that_is_exported_stays_as_it_is(model_folder):
+    method = library.load(model_folder).method
+    method.model.train().requires_grad_(True)
+    method.precision = precision = lambda: torch.autocast("cpu")
+    spectrum = method.model.spectrum
+    copied = frozen(method)
+    assert method.model.spectrum is spectrum and method.precision is precision and method.model.training
+    assert all(parameter.requires_grad for parameter in method.model.parameters())
+    assert not copied.model.training and not any(parameter.requires_grad for parameter in copied.model.parameters())
+    assert isinstance(copied.model.spectrum, FixedSpectrum) and copied.precision is nullcontext
+    for part, same in zip(copied.spectrum(), method.spectrum(), strict=True):
+        assert torch.equal(part, same)
+
+
+@pytest.mark.parametrize("has_maps", [True, False])
+def test_a_map_is_exported_where_the_method_has_maps(model_folder, tmp_path, monkeypatch, has_maps):
+    monkeypatch.setattr(exporting, "_content", lambda name, *_: name.encode())
+    fitted = library.load(model_folder)
+    fitted.method.has_maps = has_maps
+    written = exporting.export(fitted, tmp_path, "pt2")
+    assert [path.name for path in written] == ["encode.pt2", "decode.pt2", "map.pt2"][: 3 if has_maps else 2]
+    assert [path.read_text() for path in written] == [path.stem for path in written]
+
+
+def test_values_too_far_from_zero_for_single_precision_are_refused(model_folder, tmp_path):
+    fitted = library.load(model_folder)
+    fitted.scaling = Scaling((1e8,) * 3, (1.0,) * 3)
+    with pytest.raises(InputError, match="train on values less their mean"):
+        exporting.export(fitted, tmp_path, "pt2")
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_cannot_be_exported_is_refused(refused, model_folder, tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """The `niso` command, called in this process. Processes of its own, killed or several, are in test_processes.py."""
 
+import errno
 import subprocess
 import sys
 import warnings
@@ -12,7 +13,7 @@ import pytest
 import torch
 import tyro
 
-from niso.cli.main import COMMANDS
+from niso.cli.main import COMMANDS, main
 from niso.cli.parsing import _flags, parse
 from niso.cli.run import make_options, parse_run
 from niso.config import SPECTRAL
@@ -473,3 +474,22 @@ def test_memory_that_is_not_there_is_one_line(niso, monkeypatch, error):
     monkeypatch.setattr("niso.cli.main._dispatch", Mock(side_effect=error))
     status, _, err = niso("models")
     assert status == 2 and err.startswith("niso: there is not enough memory") and err.count("\n") == 1
+
+
+def test_a_reader_that_has_gone_ends_it_in_silence(monkeypatch, capfd):
+    monkeypatch.setattr("niso.cli.main._dispatch", Mock(side_effect=BrokenPipeError()))
+    monkeypatch.setattr("niso.cli.main.os.dup2", replaced := Mock())
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 141 and replaced.called
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("a fault"), OSError("not of the file system"), ConnectionResetError(errno.ECONNRESET, "x")]
+)
+def test_other_faults_are_raised(monkeypatch, error):
+    monkeypatch.setattr("niso.cli.main._dispatch", Mock(side_effect=error))
+    with pytest.raises(type(error)) as raised:
+        main([])
+    assert raised.value is error

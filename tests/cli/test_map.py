@@ -78,8 +78,16 @@ def test_folders_of_pictures_go_together_by_name(niso, refused, model_folder, mo
     assert "D/m.png has no picture of the same name in " in refused(*words, "--apply", lacking)
     words[2:4] = [one / "n.png", other / "n.bmp"]
     assert niso(*words, "--apply", lacking).status == 0  # a single map
+    words[2:4] = [folder("F", ("n.png", 0)), folder("G", ("n.bmp", 1))]
+    assert niso(*words, "--apply", lacking).status == 0
     folder("E", ("n.png", 0), ("n.bmp", 1))
     assert "holds two pictures named n: rename one" in refused("map", model_folder, tmp_path / "E", one)
+
+
+def test_a_method_without_maps_is_refused(refused, model_folder, model_pictures, tmp_path, monkeypatch):
+    monkeypatch.setattr("niso.methods.isometry.Isometry.has_maps", False)
+    words = ("map", model_folder, model_pictures, model_pictures, "-o", tmp_path / "m.npz")
+    assert "which has no maps" in refused(*words)
 
 
 def test_a_file_that_is_given_twice_has_both_views(niso, model_folder, tmp_path):
@@ -87,9 +95,9 @@ def test_a_file_that_is_given_twice_has_both_views(niso, model_folder, tmp_path)
     np.savez(tmp_path / "both.npz", x=x, tx=tx)
     np.savez(tmp_path / "x.npz", x=x)
     fitted = library.load(model_folder)
-    for name, second in (("both", tx), ("x", x)):
-        file = tmp_path / f"{name}.npz"
-        assert niso("map", model_folder, file, file, "-o", tmp_path / "m.npz").status == 0
+    for first, name, second in (("both", "both", tx), ("x", "x", x), ("x", "both", x)):
+        files = tmp_path / f"{first}.npz", tmp_path / f"{name}.npz"
+        assert niso("map", model_folder, *files, "-o", tmp_path / "m.npz").status == 0
         with np.load(tmp_path / "m.npz") as written:
             np.testing.assert_array_equal(written["tau"], fitted.map(x, second))
 

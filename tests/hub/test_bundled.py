@@ -151,6 +151,7 @@ def test_a_finished_run_becomes_a_model(finished, tmp_path, monkeypatch):
         bundle.bundle(finished, "tiny", "Does little.", tmp_path / "models")
     model = bundled.find("tiny")
     assert bundled.names() == ["tiny"] and model.about == "Does little." and model.size < 20_000
+    assert "\nlicense: apache-2.0\n" in model.card and ", and record.json, the record of the run" in model.card
     assert niso.load("tiny").metrics == model.record.metrics == niso.load(finished).metrics
     monkeypatch.setattr(bundle, "LARGEST", 100)
     with pytest.raises(InputError, match=r"large would take .* train a smaller one"):

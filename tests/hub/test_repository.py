@@ -9,6 +9,8 @@ import pytest
 
 import niso
 from niso.errors import InputError
+from niso.experiments import EXPERIMENTS
+from niso.experiments.settings import Settings
 from niso.hub import card
 
 
@@ -60,6 +62,18 @@ def test_a_folder_in_the_layout_of_the_hub_is_loaded_and_its_card_says_what_it_i
     assert text.startswith("---\nlibrary_name: niso\ntags:") and card.about_of(text) == "Encodes signals."
     assert 'niso.load("hf://owner/name")' in text and "- Observations: 16 × 2, signals, values -" in text
     assert "with other reading.in_memory, training.steps" not in text and "training.steps" in text
+
+
+def test_a_card_has_the_metric_and_names_no_settings_that_the_method_has_in_the_preset(fitted):
+    kind = EXPERIMENTS.find("homnist")
+    method = next(iter(kind.method_settings["quick"]))
+    config = kind.settings_of("quick", method)
+    assert config != kind.settings_of("quick")
+    text = card.card(
+        "a", "a", "", Settings("homnist", "quick", config, method), fitted.facts, {kind.model_metric: 0.12345}
+    )
+    assert f"\n- `{kind.model_metric}` 0.1235" in text
+    assert f"--preset quick --method {method}`, seed 0;" in text
 
 
 def test_problems_are_told_in_one_line(library, fitted, monkeypatch):
