@@ -457,6 +457,24 @@ def test_all_kinds_of_options(tmp_path):
     assert parse_run(["homnist", "--no-compile"]).settings.hardware.compile is False
 
 
+@pytest.mark.parametrize(
+    ("flags", "content", "speed"),
+    [
+        ("", "seed: 1", "auto"),
+        ("--precision 32-true", "seed: 1", "exact"),
+        ("--no-compile", "seed: 1", "exact"),
+        ("--threads 1", "seed: 1", "exact"),
+        ("", "hardware: {threads: 2}", "exact"),
+        ("", "hardware: {accelerator: cpu}", "auto"),
+        ("", "hardware: {precision: 32-true, speed: auto}", "auto"),
+    ],
+)
+def test_what_speed_would_choose_turns_it_off_where_it_is_set(tmp_path, flags, content, speed):
+    path = tmp_path / "c.yaml"
+    path.write_text(content)
+    assert parse_run(["torus", "--config", str(path), *flags.split()]).settings.hardware.speed == speed
+
+
 # --- memory
 
 

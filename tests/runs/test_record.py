@@ -56,11 +56,12 @@ def test_nothing_is_recorded_where_one_run_cannot_be(run, tmp_path, refused):
     assert not (tmp_path / "empty").exists()
 
 
-def test_a_later_evaluation_is_noted(run, tmp_path):
-    assert "evaluated" not in Run.read(write_record(run, tmp_path)).facts
-    later = {"commit": "f67af1c6552e", "started": "2026-11-23T07:41:47+00:00"}
-    run.write("facts", {**run.facts, "evaluated": later})
-    assert Run.read(write_record(run, tmp_path)).facts["evaluated"] == later
+@pytest.mark.parametrize("fact", ["evaluated", "earlier"])
+def test_a_later_evaluation_and_other_places_are_noted(run, tmp_path, fact):
+    assert fact not in Run.read(write_record(run, tmp_path)).facts
+    place = {"commit": "f67af1c6552e", "started": "2026-11-23T07:41:47+00:00"}
+    run.write("facts", {**run.facts, fact: place})
+    assert Run.read(write_record(run, tmp_path)).facts[fact] == place
 
 
 def test_settings_that_were_changed_since_are_refused(run, tmp_path, niso):
@@ -77,6 +78,8 @@ def test_a_record_of_another_run_stays(run, tmp_path):
     run.write("facts", {**run.facts, "started": "2031-01-01T00:00:00+00:00"})
     with pytest.raises(InputError, match="began at another time"):
         write_record(run, tmp_path)
+    run.write("facts", {**run.facts, "started": None})  # not known: it may be the same
+    write_record(run, tmp_path)
 
 
 def test_the_data_folder_is_named_without_its_path(run, tmp_path):

@@ -119,6 +119,7 @@ def test_folders_that_hold_something(refused, small, sweep, finished, tmp_path):
     [
         ({"seeds": 0}, "sweep.yaml is damaged"),
         ({"seeds": "two"}, "sweep.yaml is damaged"),
+        ({"seeds": True}, "sweep.yaml is damaged"),
         ({"settings": None}, "sweep.yaml is damaged"),
         ({"settings": {"experiment": "torsu"}}, "sweep.yaml"),
     ],
@@ -158,6 +159,8 @@ def test_what_was_read_from_a_file_differs_in_nothing(tmp_path):
     create(job)
     assert _differing(job) == ""
     assert _differing(job._replace(settings=replace(settings, seed=1))) == "seed"
+    elsewhere = replace(settings, hardware=replace(settings.hardware, threads=3))
+    assert _differing(job._replace(settings=elsewhere)) == ""
 
 
 def test_side_by_side_a_lengthened_run_goes_on_as_by_itself(niso, sweep, blank_processes):
