@@ -218,6 +218,7 @@ UNREAD = {
     "homnist --data-dir DOES-NOT-EXIST": "--data-dir has no effect, add --digits mnist to read it, or leave it out",
     "homnist --methods all --data-dir X": "--data-dir has no effect",
     "homnist --confidence given": "without --occlusion nothing is covered, and all points are seen",
+    "homnist --occlusion 0 --completion.steps 3": "without --occlusion nothing is covered",
     "pose --confidence given": "without --occlusion nothing is covered, and all points are seen",
     "homnist --nft-maps 3": "the method niso-group does not read it; nft and nft-triplet do",
     "homnist --no-complete": "--no-complete has no effect, leave it out: the method niso-group does not read it",
