@@ -46,8 +46,8 @@ class SphereConfig(LaplacianConfig):
 PAPER = SphereConfig(**COMMON, size=16, multiplicity=0.1, training=Optimisation(steps=100_000, batch_size=1))
 """The paper's text: 16×16, k = 64, β = 0.1, batch 1, 100,000 steps, 86 images. How it rotates, it does not say.
 
-`niso run sphere --preset paper`: half an hour on one core. Most of each eigenfunction is a harmonic, and blocks are not
-found. Records: results/sphere/sphere-paper-*.json."""
+`niso run sphere --preset paper`: half an hour on one core. Most of each eigenfunction is a harmonic; half of the blocks
+or fewer are found. Records: results/sphere/sphere-paper-*.json."""
 
 QUICK = SphereConfig(
     **{**COMMON, "eigenvalues": "shifted"},
