@@ -51,6 +51,10 @@ class SpectrumModule(nn.Module, ABC):
         """Its parameters by what they determine; none where nothing is learned."""
         return {}
 
+    def start_mass_at_(self, mass: Float[Tensor, " points"]) -> None:  # most do nothing
+        """Start the mass at these positive numbers, before training, where it is a table of one for each point."""
+        return
+
     def retract_(self) -> None:  # most do nothing
         """Tidy the parameters after an optimiser step, in a way that leaves the spectrum unchanged."""
         return

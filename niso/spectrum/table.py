@@ -85,6 +85,10 @@ class LearnedSpectrum(TrainedSpectrum):
             orthonormal = polar(root * self.basis, damping=self.damping)
         return Spectrum(mass, orthonormal / root, self.eigenvalues_alone())
 
+    @torch.no_grad()
+    def start_mass_at_(self, mass: Float[Tensor, " points"]) -> None:
+        self.mass_root.copy_(mass.sqrt())
+
     def roles(self) -> dict[Role, list[nn.Parameter]]:
         return {"eigenfunctions": [self.basis], "eigenvalues": [self.eigenvalue_root], "mass": [self.mass_root]}
 

@@ -49,7 +49,7 @@ from niso.methods.evaluation import (
 from niso.methods.method import Networks
 from niso.random import EVALUATION_SEED, step_seed
 from niso.results import Result
-from niso.spectrum import LearnedSpectrum
+from niso.training.optimizer import spectra
 
 PROBED = 2_000
 """Labelled observations that probes are fitted to, and that they are tested on, at most."""
@@ -170,7 +170,9 @@ class Pairs(Experiment):
         if self.config.variation:
             self.data.vary(Variation(self.config.variation))
         if table.weights is not None:
-            _start_from(self.method.model, torch.from_numpy(table.weights))
+            for spectrum in spectra(self.method.model):
+                if spectrum.points == len(table.weights):  # the latent domain is that of the data
+                    spectrum.start_mass_at_(torch.from_numpy(table.weights))
         if self.method.group > (most := self.data.largest_group):
             raise InputError(
                 f"no T is shared by {self.method.group} pairs to train on, at most by {most}: lower --group-size"
@@ -381,11 +383,3 @@ def _names(config: PairsConfig, data_dir: Path | None) -> set[str]:
     if data_dir is None:
         return {"x"}
     return find_reader(data_dir, config.reading).names(data_dir, config.reading)
-
-
-def _start_from(model: nn.Module, weights: Float[Tensor, " points"]) -> None:
-    """Start the learned mass at these weights, where the latent domain is that of the data."""
-    for module in model.modules():
-        if isinstance(module, LearnedSpectrum) and module.points == len(weights):
-            with torch.no_grad():
-                module.mass_root.copy_(weights.sqrt())

@@ -20,6 +20,7 @@ from niso.experiments.homnist.experiment import Homnist
 from niso.experiments.pairs.choice import moves_values
 from niso.experiments.pairs.experiment import Pairs
 from niso.experiments.pairs.presets import PairsConfig
+from niso.loading import load
 from niso.methods import METHODS
 
 SHORT = "--steps 2 --batch-size 4 --rank 4 --evaluation-pairs 4 --head.steps 2".split()
@@ -173,6 +174,8 @@ def test_functions_on_points_start_from_their_weights_and_are_drawn(tmp_path, ni
     assert status == 0 and "a perceptron at each point" in err
     assert (tmp_path / "run" / "figures" / "observations.png").exists()
     assert (tmp_path / "run" / "figures" / "eigenfunctions.png").exists()
+    mass = load(tmp_path / "run").spectrum.mass
+    np.testing.assert_allclose(mass, weights / weights.mean(), rtol=0.1)
     # other functions are known to be on the same points, or not
     x = np.load(data)["x"]
     for name, others in {
