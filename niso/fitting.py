@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from functools import partial
+from numbers import Real
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -237,9 +238,12 @@ def _numpy(values: Any) -> np.ndarray:
     if isinstance(values, list | tuple):  # perhaps of tensors, which numpy does not read where they have gradients
         values = [_numpy(value) if isinstance(value, Tensor | list | tuple) else value for value in values]
     try:
-        return np.asanyarray(values)
+        array = np.asanyarray(values)
     except ValueError as error:
         raise InputError(f"arrays must be alike: {error}: bring them to one shape") from error
+    if array.dtype == object and all(isinstance(value, Real) for value in array.flat):
+        return np.array(array.tolist())  # columns of pandas that may hold missing values, and do not
+    return array
 
 
 def _own(encoder: Any, decoder: Any) -> Own | None:

@@ -163,8 +163,12 @@ class Labelled:
 
 def test_a_table_of_observations_is_read():
     x = shifted()[0][..., 0]
-    one, other = (niso.fit(given, transform="shift", **FEW) for given in (Labelled(x), x))
+    numbers = x.astype(object)  # as of columns that may miss values
+    one, other = (niso.fit(given, transform="shift", **FEW) for given in (Labelled(numbers), x.astype(float)))
     np.testing.assert_array_equal(one.encode(x), other.encode(x))
+    numbers[1, 2] = None
+    with pytest.raises(InputError, match="x holds Python objects, or misses values"):
+        niso.fit(Labelled(numbers), transform="shift", **FEW)
 
 
 def test_lists_of_tensors_are_read(fitted):

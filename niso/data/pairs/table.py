@@ -183,7 +183,7 @@ def plain(name: str, key: str, values: Any) -> np.ndarray:
 def check_numbers(name: str, key: str, values: np.ndarray) -> None:
     """InputError unless these are numbers, and some."""
     if values.dtype == object:
-        raise InputError(f"{name}: {key} holds Python objects, which are not read: save one array of numbers")
+        raise InputError(f"{name}: {key} holds Python objects, or misses values: give one array of numbers")
     if values.dtype.kind not in "uif":
         raise InputError(f"{name}: {key} is of type {values.dtype}: give integers or floating-point numbers")
     if not values.size:
