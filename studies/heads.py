@@ -5,7 +5,10 @@ Run: python -m studies.heads homnist-contrastive --data-dir MNIST
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, get_args
@@ -16,8 +19,10 @@ from benchmarks.common import Named, table, write
 
 import torch  # isort: skip  # after benchmarks.common, which sets how its threads wait
 
+from torch import Tensor
+
 import niso
-from niso.config import Hardware
+from niso.config import Hardware, Optimisation
 from niso.experiments.homnist.experiment import Homnist
 from niso.methods.config import Classifier
 from niso.training.loop import train
@@ -25,6 +30,19 @@ from niso.training.processes import make_fabric
 from niso.training.run import Run
 
 METRICS = ("accuracy_val", "accuracy_clean_val", "accuracy", "accuracy_clean")
+SCHEDULES: dict[str, Callable[[Optimisation], Optimisation]] = {
+    "the model's": lambda head: head,
+    "falling": lambda head: replace(head, cosine_steps=None),
+    "falling, eightfold batches": lambda head: replace(
+        head,
+        cosine_steps=None,
+        batch_size=8 * head.batch_size,
+        steps=head.steps // 8,
+        warmup_steps=head.warmup_steps // 8,
+    ),
+}
+"""How heads are trained: as the settings of the model have it, with a learning rate that falls to the end, and so on as
+many examples in an eighth of the steps."""
 
 
 @dataclass(frozen=True)
@@ -37,29 +55,54 @@ class Heads(Named):
     """Folder of MNIST's files."""
     steps: int | None = None
     """Optimiser steps of each head; those of the model's settings by default."""
+    heads: tuple[Classifier, ...] = get_args(Classifier)
+    """Which heads."""
+    schedules: tuple[str, ...] = ("the model's",)
+    """How each is trained, names of `SCHEDULES`."""
+    test_copies: int | None = None
+    """Homographies of each test digit; as many as in the model's settings by default."""
+    precision: str = "bf16-mixed"
+    """Of the heads' training."""
+
+
+def remembered(encode: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """What encodes a batch that it has seen already from memory: all heads see the same batches."""
+    seen: dict[bytes, Tensor] = {}
+
+    def encoded(x: Tensor) -> Tensor:
+        key = sha256(x.numpy().tobytes()).digest()
+        if key not in seen:
+            seen[key] = encode(x)
+        return seen[key]
+
+    return encoded
 
 
 def main(options: Heads) -> None:
     """Train, test, print and write."""
     fitted = niso.load(options.model)
-    settings = fitted.settings
-    head = replace(settings.config.head, steps=options.steps or settings.config.head.steps)
-    hardware = Hardware(accelerator="cpu", precision="bf16-mixed")
+    settings, method = fitted.settings, fitted.method
+    copies = options.test_copies or settings.config.test_copies
+    config = replace(settings.config, evaluation_pairs=100, test_copies=copies)  # pairs do not depend on the head
+    method.head_features = remembered(method.head_features)  # type: ignore[method-assign]
+    hardware = Hardware(accelerator="cpu", precision=options.precision)
     fabric = make_fabric(hardware)
     results = {}
-    for classifier in get_args(Classifier):
+    for classifier, schedule in product(options.heads, options.schedules):
         torch.manual_seed(0)
-        config = replace(settings.config, classifier=classifier, head=head)
-        experiment = Homnist(config, settings.method, 0, options.data_dir, fabric.device)
-        experiment.method = fitted.method
+        head = replace(config.head, steps=options.steps or config.head.steps)
+        changed = replace(config, classifier=classifier, head=SCHEDULES[schedule](head))
+        experiment = Homnist(changed, settings.method, 0, options.data_dir, fabric.device)
+        experiment.method = method
         *_, phase = experiment.phases()
         with TemporaryDirectory() as folder:
             run = Run(Path(folder))
             seconds = train(phase, run, fabric, 0, hardware)
         metrics = experiment.evaluate().metrics
-        results[classifier] = {name: metrics[name] for name in METRICS} | {"seconds": seconds}
+        label = classifier if len(options.schedules) == 1 else f"{classifier}, {schedule}"
+        results[label] = {name: metrics[name] for name in (*METRICS, "test_images")} | {"seconds": seconds}
     rows = [[name, *(result[metric] for metric in METRICS)] for name, result in results.items()]
-    table(f"Heads of {head.steps:,} steps on {options.model}", ["head", *METRICS], rows)
+    table(f"Heads of {head.steps:,} steps on {Path(options.model).name}", ["head", *METRICS], rows)
     write("heads", replace(options, data_dir=None), {"heads": results})
 
 
