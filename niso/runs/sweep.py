@@ -170,9 +170,9 @@ def _check_known_elsewhere(jobs: Sequence[Job]) -> None:
 def _one_by_one(jobs: Sequence[Job], out: Path) -> list[str]:
     """All runs in turn, in this process; what went wrong in those that failed.
 
-    Bad input ends everything while no run has begun; later it may concern one method only.
+    Bad input ends everything while no run has begun; later it may concern one run only.
     """
-    failed, several = [], len({job.settings.method for job in jobs}) > 1
+    failed = []
     for index, job in enumerate(jobs, start=1):
         try:
             if is_run(job.folder):
@@ -181,7 +181,7 @@ def _one_by_one(jobs: Sequence[Job], out: Path) -> list[str]:
                 runner.run(job.settings, job.folder)
             print(f"{job.label} is finished, {index} of {len(jobs)}", file=sys.stderr)
         except (TrainingError, InputError) as error:
-            if isinstance(error, InputError) and not (several and run_folders(out)):
+            if isinstance(error, InputError) and not run_folders(out):
                 raise
             failed.append(f"{job.label}: {error}")
         except Interrupted as error:

@@ -97,6 +97,14 @@ def test_a_seed_that_diverges_does_not_stop_the_others(niso, small, tmp_path, mo
     assert "not finished (no metrics.json): sweep/seed0" in (out / "report.html").read_text()
 
 
+def test_a_seed_that_is_refused_does_not_stop_the_others(niso, sweep):
+    config = sweep / "seed4" / "config.yaml"
+    config.write_text(config.read_text().replace("steps: 3\n", "steps: 2\n"))
+    status, _, err = niso("resume", sweep)
+    assert status == 2 and "seed 5 is finished, 2 of 2\n" in err
+    assert "niso: 1 of 2 seeds failed: seed 4: " in err and "asks for 2 steps" in err.splitlines()[-1]
+
+
 @pytest.mark.slow
 def test_bad_input_leaves_nothing_behind(refused, niso, tiny, images, tmp_path):
     out = tmp_path / "sweep"
