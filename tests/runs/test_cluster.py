@@ -77,6 +77,7 @@ def test_wrong_calls(refused, small, tmp_path, trained_sweep):
     assert "--job has no effect" in refused(*words, "--job", "timeout_min=3")
     assert "--parallel has no effect" in refused(*words, "--launcher", "local", "--seeds", 2, "--parallel", 2)
     assert "--job needs NAME=VALUE" in refused(*words, "--launcher", "local", "--job", "fast")
+    assert "--job needs NAME=VALUE" in refused(*words, "--launcher", "local", "--job", "=3")
     assert "is not a value of YAML" in refused(*words, "--launcher", "local", "--job", "name=[")
     assert "nonsense" in refused(*words, "--launcher", "local", "--job", "nonsense=3")
     assert "srun" in refused(*words, "--launcher", "slurm")
@@ -107,7 +108,8 @@ def test_a_time_limit_is_what_was_asked_for(niso, small, tmp_path, monkeypatch):
     words = ["--launcher", "slurm", "--seeds", 2, "--job", "slurm_partition=gpu", "timeout_min=30", "gpus_per_node=1"]
     status, text, _ = niso("run", "torus", *small, *words, "--out", tmp_path / "out")
     assert status == 0 and text.splitlines()[:2] == ["seed 0: job 7_1", "seed 1: job 7_2"]
-    wanted = {"cluster": "slurm", "slurm_partition": "gpu", "timeout_min": 30, "gpus_per_node": 1}
+    wanted = {"cluster": "slurm", "slurm_partition": "gpu", "timeout_min": 30, "gpus_per_node": 1, "name": "niso"}
+    wanted["settings"] = {"slurm_max_num_timeout": cluster.TIMEOUTS}
     assert {name: given[name] for name in wanted} == wanted
     assert given["folders"] == [str(tmp_path / "out" / f"seed{seed}") for seed in (0, 1)]
     for folder in given["folders"]:

@@ -15,6 +15,7 @@ import pytest
 import torch
 import yaml
 
+from niso.config import Hardware
 from niso.errors import InputError, Interrupted
 from niso.experiments import EXPERIMENTS
 from niso.experiments.settings import Settings
@@ -27,7 +28,7 @@ DIGITS = (
     "--test-digits 5 --test-copies 1 --evaluation-pairs 3"
 ).split()
 STANDS_IN = """
-import pathlib, signal, sys, time
+import json, os, pathlib, signal, sys, time
 run = pathlib.Path(sys.argv[1])
 behaviour = (run.parent / run.name.replace("seed", "behaviour")).read_text()
 if behaviour == "refuse":
@@ -43,7 +44,8 @@ if behaviour == "crash":
     sys.exit("Traceback")
 if behaviour == "wait":
     time.sleep(60)
-(run / "metrics.json").write_text("{}")
+metrics = {"threads": int(os.environ["OMP_NUM_THREADS"]), "leads": os.getsid(0) == os.getpid()}
+(run / "metrics.json").write_text(json.dumps(metrics))
 (run / "report.html").touch()
 """
 """What stands in for `niso resume`: quick, and it does what a file beside the run says."""
@@ -56,7 +58,7 @@ def jobs(tmp_path, monkeypatch):
     program.write_text(STANDS_IN)
     monkeypatch.setattr(parallel, "COMMAND", (sys.executable, str(program)))
     monkeypatch.setattr(sys, "argv", ["niso", "run", "torus", "--seeds", "3"])
-    settings = Settings("torus", "quick", SimpleNamespace(steps=3))
+    settings = Settings("torus", "quick", SimpleNamespace(steps=3), hardware=Hardware(threads=3))
 
     def dump(self):
         training = {"steps": self.config.steps}
@@ -110,12 +112,16 @@ def test_all_runs_are_trained_and_those_that_are_finished_are_left(jobs, tmp_pat
     assert run_side_by_side(jobs("finish", "finish", "finish"), 2, tmp_path) == []
     runs = [Run.open(tmp_path / f"seed{seed}") for seed in range(3)]
     assert all(run.finished for run in runs)
+    assert runs[0].metrics == {"threads": 3, "leads": True}  # a session of its own: Ctrl-C of a terminal spares it
     assert runs[1].settings["seed"] == 1 and runs[1].facts == {"command": "niso run torus --seeds 3"}
     err = capfd.readouterr().err
     assert re.findall(r"^seed 2: (\w+)", err, re.MULTILINE)[-1] == "finished" and ": finished, 3 of 3" in err
     stamps = [(run.path / "log.csv").stat().st_mtime_ns for run in runs]
     assert run_side_by_side(jobs("fail", "fail", "fail"), 2, tmp_path) == []
     assert [(run.path / "log.csv").stat().st_mtime_ns for run in runs] == stamps
+    (tmp_path / "seed1" / "report.html").unlink()  # as where a kill prevented it
+    assert run_side_by_side(jobs("fail", "finish", "fail"), 2, tmp_path) == []
+    assert (tmp_path / "seed1" / "report.html").exists()
 
 
 def test_one_that_fails_is_named_and_does_not_stop_the_others(jobs, tmp_path, capfd, monkeypatch):
@@ -131,6 +137,8 @@ def test_one_that_fails_is_named_and_does_not_stop_the_others(jobs, tmp_path, ca
         r"seed2 .* failed",
     ):
         assert re.search(line, table), table
+    again = run_side_by_side(jobs("crash", "fail", "finish"), 2, tmp_path)
+    assert again == [f"seed 0: Traceback (see {tmp_path / 'seed0' / 'output.log'})"]  # not what was said before
 
 
 def test_the_table_goes_by_the_settings_of_a_run_that_was_begun(jobs):
@@ -144,7 +152,16 @@ def test_the_table_goes_by_the_settings_of_a_run_that_was_begun(jobs):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.usefixtures("heeded", "limited")
-def test_a_signal_is_passed_on_and_no_more_runs_begin(jobs, tmp_path, number, capfd, when):
+def test_a_signal_is_passed_on_and_no_more_runs_begin(jobs, tmp_path, number, capfd, when, monkeypatch):
+    interrupt = parallel._Task.interrupt
+
+    def slowly(task, number):
+        interrupt(task, number)
+        if task.process:
+            task.process.wait()
+            time.sleep(0.1)  # the next would begin here
+
+    monkeypatch.setattr(parallel._Task, "interrupt", slowly)
     logs = [tmp_path / f"seed{seed}" / "log.csv" for seed in (0, 1)]
     when(logs, lambda: os.kill(os.getpid(), number))
     with pytest.raises(Interrupted, match=r"0 of 3 runs are finished; `niso resume .*` continues") as stop:
@@ -153,6 +170,22 @@ def test_a_signal_is_passed_on_and_no_more_runs_begin(jobs, tmp_path, number, ca
     states = re.findall(r"^seed 1: (\w+)", capfd.readouterr().err, re.MULTILINE)
     assert {*states} <= {"working", "saving", "interrupted"} and states[-1] == "interrupted"
     assert run_side_by_side(jobs("finish", "finish", "finish"), 2, tmp_path) == []
+
+
+@pytest.mark.parametrize(("status", "state"), [(0, "finished"), (143, "interrupted"), (2, "failed")])
+def test_a_signal_that_comes_while_a_process_starts_reaches_it(jobs, monkeypatch, status, state):
+    (job,) = jobs("finish")
+    task, reached = parallel._Task(job), []
+
+    def begin(words, stdout, **_):
+        task.interrupted = True
+        stdout.write(b"niso: there is no data\n")
+        return SimpleNamespace(poll=lambda: None, terminate=lambda: reached.append(True), wait=lambda: status)
+
+    monkeypatch.setattr(parallel, "Popen", begin)
+    task.work()
+    assert reached == [True] and task.state == state
+    assert job.folder.exists() == (status != 2)  # what was refused is not kept to be resumed
 
 
 @pytest.mark.usefixtures("heeded")
@@ -177,6 +210,11 @@ def test_where_nothing_can_begin_the_reason_is_given_once_and_nothing_is_left(jo
         "seed 2: there is no data",
     ]
     assert not (tmp_path / "seed2").exists()
+    (tmp_path / "seed0").unlink()
+    (first, second) = jobs("refuse", "finish")
+    parallel.create(first)  # by a command before
+    assert run_side_by_side([first, second], 2, tmp_path) == ["seed 0: there is no data"]
+    assert (tmp_path / "seed0" / "config.yaml").exists()
 
 
 @pytest.mark.slow
