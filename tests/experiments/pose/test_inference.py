@@ -234,6 +234,12 @@ def test_a_folder_of_frames_and_a_prepared_one(pose, make_run, prepared_frames, 
         assert len(read_tum(Path(f"poses/{name}/trajectory.txt"))[0]) == 24
     averaged, composed = (Path(f"poses/{name}/trajectory.txt").read_text() for name in ("test0", "neighbours"))
     assert averaged != composed
+    # of every fifth frame, second neighbours are as far apart as any that the model was trained on
+    words = ["--sequence", "test0", "--skip", "4", "--out", "poses/fifth"]
+    assert pose(prepared_frames, "--checkpoint", run, *words)[0] == 0
+    reader = load_reader(run)
+    expected = predict(reader, open_stream(prepared_frames, reader.size, 5, "test0").frames, reach=2)
+    torch.testing.assert_close(read_tum(Path("poses/fifth/trajectory.txt"))[1], expected.poses, atol=1e-6, rtol=0)
 
 
 def test_without_a_checkpoint_the_model_of_the_package_says_what_to_expect(pose, tmp_path):
