@@ -106,7 +106,8 @@ def test_a_time_limit_is_what_was_asked_for(niso, small, tmp_path, monkeypatch):
 
     monkeypatch.setattr("submitit.AutoExecutor", Executor)
     words = ["--launcher", "slurm", "--seeds", 2, "--job", "slurm_partition=gpu", "timeout_min=30", "gpus_per_node=1"]
-    status, text, _ = niso("run", "torus", *small, *words, "--out", tmp_path / "out")
+    monkeypatch.chdir(tmp_path)
+    status, text, _ = niso("run", "torus", *small, *words, "--out", "out")
     assert status == 0 and text.splitlines()[:2] == ["seed 0: job 7_1", "seed 1: job 7_2"]
     wanted = {"cluster": "slurm", "slurm_partition": "gpu", "timeout_min": 30, "gpus_per_node": 1, "name": "niso"}
     wanted["settings"] = {"slurm_max_num_timeout": cluster.TIMEOUTS}
@@ -114,3 +115,5 @@ def test_a_time_limit_is_what_was_asked_for(niso, small, tmp_path, monkeypatch):
     assert given["folders"] == [str(tmp_path / "out" / f"seed{seed}") for seed in (0, 1)]
     for folder in given["folders"]:
         assert yaml.safe_load(Path(folder, "config.yaml").read_text())["experiment"] == "torus"
+    status, text, _ = niso("resume", "out", "--launcher", "slurm")
+    assert status == 0 and "2 of 2 runs submitted" in text and given["folders"][2:] == given["folders"][:2]

@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from subprocess import Popen
 from types import SimpleNamespace
@@ -34,12 +35,17 @@ behaviour = (run.parent / run.name.replace("seed", "behaviour")).read_text()
 if behaviour == "refuse":
     print("niso: there is no data")
     sys.exit(2)
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(print("niso: interrupted") or 143))
+for number in (signal.SIGTERM, signal.SIGINT):
+    signal.signal(number, lambda number, _: sys.exit(print(f"niso: interrupted by {number}") or 128 + number))
 with open(run / "log.csv", "a") as log:
     log.write("phase,step,loss,seconds\\npretrain,1,0.5,0.1\\npretrain,3,0.25,0.2\\n")
 if behaviour == "fail":
     print("a library says something\\nniso: it went wrong")
     sys.exit(2)
+if behaviour == "kill":
+    os.kill(os.getpid(), signal.SIGKILL)
+if behaviour == "silent":
+    sys.exit(1)
 if behaviour == "crash":
     sys.exit("Traceback")
 if behaviour == "wait":
@@ -108,7 +114,7 @@ def limited(monkeypatch):
     monkeypatch.setattr(parallel, "wait", impatient)
 
 
-def test_all_runs_are_trained_and_those_that_are_finished_are_left(jobs, tmp_path, capfd):
+def test_all_runs_are_trained_and_those_that_are_finished_are_left(jobs, tmp_path, capfd, monkeypatch):
     assert run_side_by_side(jobs("finish", "finish", "finish"), 2, tmp_path) == []
     runs = [Run.open(tmp_path / f"seed{seed}") for seed in range(3)]
     assert all(run.finished for run in runs)
@@ -117,7 +123,9 @@ def test_all_runs_are_trained_and_those_that_are_finished_are_left(jobs, tmp_pat
     err = capfd.readouterr().err
     assert re.findall(r"^seed 2: (\w+)", err, re.MULTILINE)[-1] == "finished" and ": finished, 3 of 3" in err
     stamps = [(run.path / "log.csv").stat().st_mtime_ns for run in runs]
-    assert run_side_by_side(jobs("fail", "fail", "fail"), 2, tmp_path) == []
+    with monkeypatch.context() as late:  # a signal that comes when all is done
+        late.setattr(parallel, "_signals", lambda: nullcontext([signal.SIGTERM]))
+        assert run_side_by_side(jobs("fail", "fail", "fail"), 2, tmp_path) == []
     assert [(run.path / "log.csv").stat().st_mtime_ns for run in runs] == stamps
     (tmp_path / "seed1" / "report.html").unlink()  # as where a kill prevented it
     assert run_side_by_side(jobs("fail", "finish", "fail"), 2, tmp_path) == []
@@ -127,8 +135,13 @@ def test_all_runs_are_trained_and_those_that_are_finished_are_left(jobs, tmp_pat
 def test_one_that_fails_is_named_and_does_not_stop_the_others(jobs, tmp_path, capfd, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
     monkeypatch.setenv("COLUMNS", "150")
-    lines = run_side_by_side(jobs("fail", "finish", "crash"), 2, tmp_path)
-    assert lines == ["seed 0: it went wrong", f"seed 2: Traceback (see {tmp_path / 'seed2' / 'output.log'})"]
+    lines = run_side_by_side(jobs("fail", "finish", "crash", "kill", "silent"), 2, tmp_path)
+    assert lines == [
+        "seed 0: it went wrong",
+        f"seed 2: Traceback (see {tmp_path / 'seed2' / 'output.log'})",
+        "seed 3: ended by signal 9 (Killed)",
+        f"seed 4: no output (see {tmp_path / 'seed4' / 'output.log'})",
+    ]
     assert Run.open(tmp_path / "seed1").finished and not Run.open(tmp_path / "seed0").finished
     table = re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]", "", capfd.readouterr().err)
     for line in (
@@ -139,6 +152,7 @@ def test_one_that_fails_is_named_and_does_not_stop_the_others(jobs, tmp_path, ca
         assert re.search(line, table), table
     again = run_side_by_side(jobs("crash", "fail", "finish"), 2, tmp_path)
     assert again == [f"seed 0: Traceback (see {tmp_path / 'seed0' / 'output.log'})"]  # not what was said before
+    assert (tmp_path / "seed0" / "output.log").read_text().splitlines()[1:] == ["niso: it went wrong", "Traceback"]
 
 
 def test_the_table_goes_by_the_settings_of_a_run_that_was_begun(jobs):
@@ -150,7 +164,38 @@ def test_the_table_goes_by_the_settings_of_a_run_that_was_begun(jobs):
     assert (task.phase, task.step, task.steps) == ("pretrain", 1, 3)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_long_table_shows_the_runs_that_are_worked_on_and_a_line_each_half_minute(jobs, capfd, monkeypatch):
+    monkeypatch.setenv("LINES", "3")
+    monkeypatch.setattr(parallel, "time", SimpleNamespace(monotonic=lambda: times[0]))
+    times = [0.0, 1.0, 2.0, 32.0]
+    tasks = [parallel._Task(job) for job in jobs("wait", "wait")]
+    run = parallel.create(tasks[1].job)
+    seconds = [0, *range(50, 61)]  # slow at first; ten steps later it is a step in each second
+    rows = "".join(f"pretrain,{step},0.5,{time}\n" for step, time in enumerate(seconds, start=1))
+    (run.path / "log.csv").write_text(f"phase,step,loss,seconds\n{rows}")
+    table = parallel._Table(tasks)
+    tasks[1].state = "working"
+    while times.pop(0) < 32:
+        table.show()
+    assert [row.visible for row in table.progress.tasks] == [False, True]
+    assert capfd.readouterr().err == 2 * "seed 1: working, pretrain 12/3, 1.0 steps/s, loss 0.5\n"
+
+
+def test_a_fault_of_its_own_ends_the_processes(jobs, tmp_path, monkeypatch):
+    wait = parallel.wait
+
+    def faulty(*words, **options):
+        if (tmp_path / "seed0" / "log.csv").exists():
+            raise Unresponsive
+        return wait(*words, **options)
+
+    monkeypatch.setattr(parallel, "wait", faulty)
+    with pytest.raises(Unresponsive):
+        run_side_by_side(jobs("wait"), 1, tmp_path)
+    assert "niso: interrupted" in (tmp_path / "seed0" / "output.log").read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 @pytest.mark.usefixtures("heeded", "limited")
 def test_a_signal_is_passed_on_and_no_more_runs_begin(jobs, tmp_path, number, capfd, when, monkeypatch):
     interrupt = parallel._Task.interrupt
@@ -169,6 +214,8 @@ def test_a_signal_is_passed_on_and_no_more_runs_begin(jobs, tmp_path, number, ca
     assert stop.value.number == number and not (tmp_path / "seed2").exists()
     states = re.findall(r"^seed 1: (\w+)", capfd.readouterr().err, re.MULTILINE)
     assert {*states} <= {"working", "saving", "interrupted"} and states[-1] == "interrupted"
+    reached = signal.SIGINT if number == signal.SIGINT else signal.SIGTERM
+    assert f"niso: interrupted by {int(reached)}" in (tmp_path / "seed1" / "output.log").read_text()
     assert run_side_by_side(jobs("finish", "finish", "finish"), 2, tmp_path) == []
 
 
