@@ -38,7 +38,7 @@ PAPER = TorusConfig(
 )
 """The paper's text: 16×16, β = 0.1, batch 1, 100,000 steps, 86 images. The paper: 6 hours on an A6000.
 
-`niso run torus --preset paper`: an hour on one idle core. Planes stay mixed: eigenspace_energy 0.74 and 0.77. Records:
+`niso run torus --preset paper`: an hour on one idle core. Planes stay mixed: eigenspace_energy 0.74 to 0.78. Records:
 results/torus/torus-paper-*.json."""
 
 RELEASED = replace(
