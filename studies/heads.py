@@ -11,7 +11,7 @@ from hashlib import sha256
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, get_args
+from typing import Annotated, Literal, get_args
 
 import tyro
 
@@ -30,7 +30,8 @@ from niso.training.processes import make_fabric
 from niso.training.run import Run
 
 METRICS = ("accuracy_val", "accuracy_clean_val", "accuracy", "accuracy_clean")
-SCHEDULES: dict[str, Callable[[Optimisation], Optimisation]] = {
+Schedule = Literal["the model's", "falling", "falling, eightfold batches"]
+SCHEDULES: dict[Schedule, Callable[[Optimisation], Optimisation]] = {
     "the model's": lambda head: head,
     "falling": lambda head: replace(head, cosine_steps=None),
     "falling, eightfold batches": lambda head: replace(
@@ -57,8 +58,8 @@ class Heads(Named):
     """Optimiser steps of each head; those of the model's settings by default."""
     heads: tuple[Classifier, ...] = get_args(Classifier)
     """Which heads."""
-    schedules: tuple[str, ...] = ("the model's",)
-    """How each is trained, names of `SCHEDULES`."""
+    schedules: tuple[Schedule, ...] = ("the model's",)
+    """How each is trained, see `SCHEDULES`."""
     test_copies: int | None = None
     """Homographies of each test digit; as many as in the model's settings by default."""
     precision: str = "bf16-mixed"
