@@ -42,8 +42,8 @@ SCHEDULES: dict[Schedule, Callable[[Optimisation], Optimisation]] = {
         warmup_steps=head.warmup_steps // 8,
     ),
 }
-"""How heads are trained: as the settings of the model have it, with a learning rate that falls to the end, and so on as
-many examples in an eighth of the steps."""
+"""How heads are trained: as the model's settings have it; with a learning rate that falls to the end; and with such a
+rate, on as many examples in an eighth of the steps."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def main(options: Heads) -> None:
     settings, method = fitted.settings, fitted.method
     copies = options.test_copies or settings.config.test_copies
     config = replace(settings.config, evaluation_pairs=100, test_copies=copies)  # pairs do not depend on the head
-    method.head_features = remembered(method.head_features)  # type: ignore[method-assign]
+    method.head_features = remembered(method.head_features)  # type: ignore[method-assign]  # of this object
     hardware = Hardware(accelerator="cpu", precision=options.precision)
     fabric = make_fabric(hardware)
     results = {}

@@ -46,7 +46,7 @@ class Torus(LaplacianExperiment):
         "standard": "16×16, k = 256, the paper's size: four minutes or so; eigenspace_energy 0.99",
         "field": "8×8 as functions of the place: a minute or two; every plane found at most seeds",
         "field-16": "16×16 likewise: a quarter of an hour; nearly every plane, also between grid points",
-        "paper": "the paper's text, 100,000 steps: an hour or two; eigenspace_energy 0.75",
+        "paper": "the paper's text, 100,000 steps: an hour or two; eigenspace_energy 0.76",
         "released": "the released settings, 1,000,000 steps: days on a CPU; not run here",
     }
     examples: ClassVar[dict[str, str]] = {
