@@ -55,7 +55,7 @@ style: $(VENV)/.stamp-test
 	$(VENV)/bin/ruff format --check .
 
 types: $(VENV)/.stamp-test
-	$(VENV)/bin/mypy
+	MYPY_NUM_WORKERS=$(WORKERS) $(VENV)/bin/mypy
 
 layers: $(VENV)/.stamp-test
 	$(VENV)/bin/lint-imports --no-logo
