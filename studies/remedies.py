@@ -1,9 +1,11 @@
 """Remedies for plain pairs of homNIST, each beside `none`. Runs and records one of them.
 
     python -m studies.remedies average --data-dir MNIST
+    python -m studies.remedies average --network preset --steps 10000 --data-dir MNIST
 
-Runs lie under runs/remedies/; records go to results/homnist-remedies/. What is no setting of niso is done here, by
-hooks of the optimiser, so that it needs no place in the library before it is shown to help.
+Runs lie under runs/remedies/; records go to results/homnist-remedies/ and results/homnist-remedies-preset/. What is no
+setting of niso is done here, by hooks and classes of its own, so that it needs no place in the library before it is
+shown to help.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
@@ -23,14 +26,19 @@ from niso.checks import Scalar
 from niso.cli.main import main as niso
 from niso.methods import METHODS
 from niso.methods.isometry import Isometry
-from niso.model import IsometryObjective
+from niso.methods.method import Networks
+from niso.model import IsometryObjective, NeuralIsometry
 from niso.runs.record import write_record
 from niso.training.run import Run
 
-COMMON = (
-    "--preset small --method niso --rank 32 --conv.latent-channels 32 --conv.channels 64 --conv.patch 4 "
-    "--conv.stem-channels 64 --speed exact --learning-rate 2e-3 --head.steps 800"
-)
+COMMON = "--preset small --method niso --speed exact"
+NETWORKS = {
+    "one-level": "--rank 32 --conv.latent-channels 32 --conv.channels 64 --conv.patch 4 --conv.stem-channels 64 "
+    "--learning-rate 2e-3 --head.steps 800",
+    "preset": "",
+}
+"""Networks of one level, with 32 eigenfunctions and channels and a short head; and those of the preset."""
+RESULTS = {"one-level": "results/homnist-remedies", "preset": "results/homnist-remedies-preset"}
 
 
 def parameters(optimizer: Optimizer) -> list[Tensor]:
@@ -81,9 +89,35 @@ class Growing(Isometry):
         return GrowingObjective(self.model, self.equivariance, self.multiplicity, config.multiplicity_decay)
 
 
-def grow() -> None:
-    """Let β grow in plain pairs."""
-    METHODS["niso"] = f"{__name__}.{Growing.__name__}"
+class Centring(nn.Module):
+    """Takes the mean of a batch from latents; after training, the moving average of such means."""
+
+    mean: Tensor
+
+    def __init__(self, points: int, channels: int, momentum: float = 0.01) -> None:
+        super().__init__()
+        self.momentum = momentum
+        self.register_buffer("mean", torch.zeros(points, channels))
+
+    def forward(self, z: Float[Tensor, "batch points channels"]) -> Float[Tensor, "batch points channels"]:
+        if not self.training:
+            return z - self.mean
+        mean = z.mean(0)
+        self.mean.lerp_(mean.detach().to(self.mean.dtype), self.momentum)
+        return z - mean
+
+
+class Centred(Isometry):
+    """Plain pairs whose latents, of both views, are centred before maps are solved and losses are computed."""
+
+    def build(self, networks: Networks) -> NeuralIsometry:
+        centring = Centring(networks.points, networks.channels)
+        return super().build(networks._replace(encoder=nn.Sequential(networks.encoder, centring)))
+
+
+def replace_pairs(method: type[Isometry]) -> None:
+    """Let this method be trained where plain pairs are asked for."""
+    METHODS["niso"] = f"{__name__}.{method.__name__}"
 
 
 REMEDIES: dict[str, tuple[str, Callable[[int], object]]] = {
@@ -92,10 +126,12 @@ REMEDIES: dict[str, tuple[str, Callable[[int], object]]] = {
     "clipping": ("", lambda steps: clip()),
     "batch-64": ("--batch-size 64", lambda steps: None),
     "rank-16-channels-64": ("--rank 16 --conv.latent-channels 64", lambda steps: None),
-    "growing-multiplicity": ("--multiplicity 0.1 --multiplicity-decay 1", lambda steps: grow()),
+    "growing-multiplicity": ("--multiplicity 0.1 --multiplicity-decay 1", lambda steps: replace_pairs(Growing)),
     "constant-multiplicity": ("--multiplicity 0.1 --multiplicity-decay 1", lambda steps: None),
+    "whitened": ("--whitened", lambda steps: None),
+    "centred": ("", lambda steps: replace_pairs(Centred)),
 }
-"""Options of `niso run`, and what is done before it, given its steps. The last one has the published weight."""
+"""Options of `niso run`, and what is done before it, given its steps. `constant-multiplicity` has the published β."""
 FEWER = {"batch-64": 4}
 """Remedies that take so many times fewer steps, of as many pairs in all."""
 
@@ -104,22 +140,23 @@ def main() -> None:
     """Parse the arguments, run and record one remedy."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("remedy", choices=REMEDIES)
+    parser.add_argument("--network", choices=NETWORKS, default="one-level")
     parser.add_argument("--seed", default="0")
     parser.add_argument("--steps", type=int, default=3_000, help="steps of pre-training on 16 pairs")
     options, more = parser.parse_known_args()  # what is left goes to niso run
-    run = Run(Path("runs/remedies") / f"{options.remedy}-seed{options.seed}")
+    run = Run(Path("runs/remedies") / f"{options.network}-{options.remedy}-seed{options.seed}")
     if run.path.exists():
         parser.error(f"{run.path} is there already: remove it first (remedies are not resumed)")
     flags, start = REMEDIES[options.remedy]
     steps = options.steps // FEWER.get(options.remedy, 1)
     start(steps)
-    words = f"{COMMON} --steps {steps} --warmup-steps {steps // 10} {flags}".split()
+    words = f"{COMMON} {NETWORKS[options.network]} --steps {steps} --warmup-steps {steps // 10} {flags}".split()
     try:
         niso(["run", "homnist", *words, *more, "--seed", options.seed, "--out", str(run.path)])
     except SystemExit as end:
         if end.code:
             raise  # its exit status is ours
-    write_record(run, Path("results/homnist-remedies", options.remedy), remedy=options.remedy)
+    write_record(run, Path(RESULTS[options.network], options.remedy), remedy=options.remedy)
 
 
 if __name__ == "__main__":

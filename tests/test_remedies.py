@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from niso.model import IsometryObjective
-from studies.remedies import Average, GrowingObjective, clip
+from studies.remedies import Average, Centring, GrowingObjective, clip
 
 
 @pytest.fixture
@@ -49,3 +49,10 @@ def test_the_weight_grows_from_zero(monkeypatch):
     objective.multiplicity = 0.1
     assert [objective.multiplicity_at(progress) for progress in (0.0, 0.5, 1.0)] == [0.0, 0.05, 0.1]
     assert GrowingObjective.multiplicity_at is not IsometryObjective.multiplicity_at  # what training asks for
+
+
+def test_latents_are_centred_by_their_batch_and_later_by_the_mean_of_batches():
+    centring, z = Centring(points=2, channels=3, momentum=0.5), torch.randn(7, 2, 3)
+    torch.testing.assert_close(centring(z), z - z.mean(0))
+    centring(z)
+    torch.testing.assert_close(centring.eval()(z), z - 0.75 * z.mean(0))
