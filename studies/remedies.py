@@ -1,7 +1,7 @@
 """Remedies for plain pairs of homNIST, each beside `none`. Runs and records one of them.
 
     python -m studies.remedies average --data-dir MNIST
-    python -m studies.remedies average --network preset --steps 10000 --data-dir MNIST
+    python -m studies.remedies centred --network preset --steps 1500 --data-dir MNIST
 
 Runs lie under runs/remedies/; records go to results/homnist-remedies/ and results/homnist-remedies-preset/. What is no
 setting of niso is done here, by hooks and classes of its own, so that it needs no place in the library before it is
@@ -32,13 +32,15 @@ from niso.runs.record import write_record
 from niso.training.run import Run
 
 COMMON = "--preset small --method niso --speed exact"
+ONE_LEVEL = (
+    "--rank 32 --conv.latent-channels 32 --conv.channels 64 --conv.patch 4 --conv.stem-channels 64 "
+    "--learning-rate 2e-3 --head.steps 800"
+)
 NETWORKS = {
-    "one-level": "--rank 32 --conv.latent-channels 32 --conv.channels 64 --conv.patch 4 --conv.stem-channels 64 "
-    "--learning-rate 2e-3 --head.steps 800",
-    "preset": "",
+    "one-level": (ONE_LEVEL, Path("results/homnist-remedies")),
+    "preset": ("", Path("results/homnist-remedies-preset")),
 }
-"""Networks of one level, with 32 eigenfunctions and channels and a short head; and those of the preset."""
-RESULTS = {"one-level": "results/homnist-remedies", "preset": "results/homnist-remedies-preset"}
+"""Options of `niso run`, and the folder of the records: networks of one level with a short head, and the preset's."""
 
 
 def parameters(optimizer: Optimizer) -> list[Tensor]:
@@ -148,15 +150,16 @@ def main() -> None:
     if run.path.exists():
         parser.error(f"{run.path} is there already: remove it first (remedies are not resumed)")
     flags, start = REMEDIES[options.remedy]
+    network, records = NETWORKS[options.network]
     steps = options.steps // FEWER.get(options.remedy, 1)
     start(steps)
-    words = f"{COMMON} {NETWORKS[options.network]} --steps {steps} --warmup-steps {steps // 10} {flags}".split()
+    words = f"{COMMON} {network} --steps {steps} --warmup-steps {steps // 10} {flags}".split()
     try:
         niso(["run", "homnist", *words, *more, "--seed", options.seed, "--out", str(run.path)])
     except SystemExit as end:
         if end.code:
             raise  # its exit status is ours
-    write_record(run, Path(RESULTS[options.network], options.remedy), remedy=options.remedy)
+    write_record(run, records / options.remedy, remedy=options.remedy)
 
 
 if __name__ == "__main__":
