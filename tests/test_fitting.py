@@ -246,7 +246,7 @@ def test_modules_of_the_user():
     trained = encoder.weight.detach().clone()
     niso.fit(x, tx, encoder=encoder, decoder=decoder, **FEW)  # as in a notebook, where a cell is run again
     assert not torch.equal(encoder.weight, trained)
-    niso.fit(x, tx, encoder=encoder, decoder=decoder, label=np.arange(40) % 2, **FEW)
+    niso.fit(x, tx, encoder=encoder, decoder=decoder, label=np.arange(40) % 2, head={"steps": 3}, **FEW)
     assert encoder.weight.requires_grad  # which the training of the head has frozen
     with pytest.raises(InputError, match="latent_channels has no effect, leave it out: the networks are your own"):
         niso.fit(x, tx, encoder=encoder, decoder=decoder, **FEW, latent_channels=4)

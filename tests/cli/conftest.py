@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import niso
-
 
 @pytest.fixture(scope="session")
 def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A saved model of pictures of 8×8 pixels, trained for three steps."""
+    import niso
+
     images = np.random.default_rng(0).integers(256, size=(20, 3, 8, 8)).astype(np.uint8)
     few = {"steps": 3, "rank": 4, "batch_size": 4, "latent_channels": 4, "evaluation_pairs": 8, "progress": False}
     return niso.fit(images, transform="homography", **few).save(tmp_path_factory.mktemp("model") / "model")

@@ -10,6 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
+import tests.checks  # noqa: F401 (before niso)
 from niso.config import Hardware, overlaid
 from niso.data.prepared import PARAMETERS, REFUSED
 from niso.data.shapes.prepared import FORMAT, Surface, write_shape

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+import tests.checks  # noqa: F401 (before niso)
 from niso.config import Hardware, Optimisation, to_yaml
 from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Experiment
