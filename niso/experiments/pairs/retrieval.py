@@ -40,11 +40,17 @@ def similarity(
 
 
 def retrieved(scores: Float[Tensor, "queries gallery"], right: Int[Tensor, " queries"]) -> Retrieved:
-    """How well scores single out what is right; an entry of the gallery each. Ties count half, as do scores that are
-    NaN."""
+    """How well scores single out what is right; an entry of the gallery each.
+
+    Ties count as in the mean over their orders, as do scores that are NaN.
+    """
     own = scores.gather(1, right[:, None])
-    ranks = ((scores > own).sum(1) + (~(scores < own)).sum(1) + 1) / 2
-    return Retrieved((1 / ranks).mean().item(), (ranks < 1.5).double().mean().item())
+    before, last = (scores > own).sum(1), (~(scores < own)).sum(1)
+    sums = (1 / torch.arange(1, scores.shape[1] + 1, dtype=torch.float64, device=scores.device)).cumsum(0)
+    sums = torch.nn.functional.pad(sums, (1, 0))  # of 1 / rank, over the ranks up to one
+    tied = (last - before).double()
+    average = (sums[last] - sums[before]) / tied
+    return Retrieved(average.mean().item(), ((before == 0) / tied).mean().item())
 
 
 def chance(gallery: int) -> float:

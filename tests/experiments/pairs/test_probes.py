@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from niso.experiments.pairs.probes import probe
-from niso.experiments.pairs.retrieval import retrieval, retrieved, similarity
+from niso.experiments.pairs.retrieval import chance, retrieval, retrieved, similarity
 from niso.methods.method import Method
 
 
@@ -49,15 +49,15 @@ def test_features_that_are_all_alike_leave_a_guess():
     assert scores["linear"]["clean"] == 0.75
 
 
-def test_what_is_nearest_is_found_and_ties_count_half():
+def test_what_is_nearest_is_found_and_ties_count_as_in_random_order():
     scores = torch.tensor([[3.0, 1, 2], [0, 1, 2], [1, 1, 1]])
     found = retrieved(scores, torch.tensor([0, 1, 2]))
-    assert found.mean_average_precision == pytest.approx((1 + 1 / 2 + 1 / 2) / 3) and found.first == pytest.approx(
-        1 / 3
-    )
-    assert retrieved(torch.ones(1, 2), torch.tensor([0])) == (pytest.approx(1 / 1.5), 0)
-    unknown = torch.full((3, 3), torch.nan)
-    assert retrieved(unknown, torch.arange(3)) == retrieved(torch.zeros(3, 3), torch.arange(3)) == (0.5, 0)
+    assert found.mean_average_precision == pytest.approx((1 + 1 / 2 + (1 + 1 / 2 + 1 / 3) / 3) / 3)
+    assert found.first == pytest.approx((1 + 0 + 1 / 3) / 3)
+    assert retrieved(torch.tensor([[2.0, 1, 1, 0]]), torch.tensor([1])) == (pytest.approx((1 / 2 + 1 / 3) / 2), 0)
+    for alike in (0.0, torch.nan):
+        expected = pytest.approx((chance(5), 1 / 5))
+        assert tuple(retrieved(torch.full((5, 5), alike), torch.arange(5))) == expected
     gallery = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
     assert similarity(3 * gallery + 7, 3 * gallery + 7).argmax(1).tolist() == list(range(6))
     assert similarity(gallery[:, :1], gallery[:, :1]).argmax(1).tolist() == list(range(6))  # all cosines are ±1
