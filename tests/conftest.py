@@ -14,7 +14,7 @@ gc.set_threshold(10_000)
 
 def pytest_configure(config: pytest.Config) -> None:
     """Makes the fixtures known, but where tests are only handed out: importing torch takes seconds."""
-    if "PYTEST_XDIST_WORKER" in os.environ or not config.getoption("numprocesses", None):
+    if config.getoption("dist", "no") == "no":  # as in the workers of pytest-xdist
         config.pluginmanager.import_plugin("tests.fixtures")
 
 
