@@ -44,7 +44,7 @@ class Torus(LaplacianExperiment):
     preset_notes: ClassVar[dict[str, str]] = {
         "quick": "8×8, k = 64: a minute or two on one core; eigenspace_energy 0.99",
         "standard": "16×16, k = 256, the paper's size: four minutes or so; eigenspace_energy 0.99",
-        "field": "8×8 as functions of the place: a minute or two; every plane found at most seeds",
+        "field": "8×8 as functions of the place: a minute or two; every plane found",
         "field-16": "16×16 likewise: a quarter of an hour; nearly every plane, also between grid points",
         "paper": "the paper's text, 100,000 steps: an hour or two; eigenspace_energy 0.76",
         "released": "the released settings, 1,000,000 steps: days on a CPU; not run here",
