@@ -18,6 +18,11 @@ class Autoencoding(nn.Module, ABC):
     def encode(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch length channels"]:
         """Coefficients of observations, or whole latent functions, as heads get them."""
 
+    def decoded(self, z: Float[Tensor, "batch points channels"]) -> Shaped[Tensor, "batch ..."]:
+        """Observations from latent functions, in the decoder's precision: one in half cannot take float32."""
+        parameter = next(self.decoder.parameters(), z)
+        return self.decoder(z.to(parameter.dtype) if parameter.is_floating_point() else z)
+
     @abstractmethod
     def decode(self, a: Float[Tensor, "batch length channels"]) -> Shaped[Tensor, "batch ..."]:
         """Observations from what `encode` gives."""

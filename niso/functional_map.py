@@ -33,7 +33,9 @@ def isometric_map(
 ) -> Float[Tensor, "*batch rank rank"]:
     """Orthogonal map τ that takes a to b and (nearly) commutes with the eigenvalues.
 
-    - `mask="soft"`: polar(P ∘ b aᵀ) with P = exp(−|λᵢ − λⱼ|) (paper eq. 8), which lets gradients reach Λ;
+    - `mask="soft"`: polar(P ∘ b aᵀ) with P = exp(−|λᵢ − λⱼ|) (paper eq. 8), which lets gradients reach Λ. τ commutes
+      as far as eigenvalues are apart, unless several have more eigenfunctions than there are channels: what channels
+      leave open is then mixed at any distance;
     - `mask="exact"`: the minimiser of ‖τ a − b‖ over orthogonal τ with τΛ = Λτ, one Procrustes problem for
       each distinct eigenvalue (paper eq. 7 and 14–17); see `exact_isometric_map`;
     - `mask=None`: the minimiser over all orthogonal τ, the paper's ablation "w/o Ω".

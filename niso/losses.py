@@ -23,7 +23,8 @@ Norm = Literal["l1", "l2"]
 """Mean absolute error, or mean square error."""
 
 FAINTEST = 1e-4
-"""Least size of an eigenfunction's coefficients, relative to the mean, at which a whitened loss counts it in full."""
+"""Least size of an eigenfunction's coefficients, relative to the mean, at which a whitened loss counts it in full; and
+least spread of latents, relative to their size, that a relative loss divides by. What is smaller may be rounding."""
 
 
 def _mean_error(error: Tensor, norm: Norm) -> Tensor:
@@ -31,6 +32,13 @@ def _mean_error(error: Tensor, norm: Norm) -> Tensor:
     if not error.numel():
         raise ValueError("there are no observations to take a mean over")
     return (error.abs() if norm == "l1" else error.square()).mean()
+
+
+def _spread(latents: Float[Tensor, "global rank channels"], norm: Norm) -> Float[Tensor, ""]:
+    """Mean distance of latents from their mean, or `FAINTEST` of their size where they are nearly the same: to divide
+    by rounding would give a loss of 1e31 on one pair that no T has changed."""
+    least = _mean_error(FAINTEST * latents.detach(), norm).clamp_min(torch.finfo(latents.dtype).tiny)
+    return _mean_error(latents - latents.mean(0), norm).maximum(least)
 
 
 def _invariants(
@@ -64,9 +72,9 @@ def equivariance(
     Args:
         a, b: coefficients of an observation and of the transformed one.
         tau: maps from a to b.
-        relative: divide by the mean distance of the latents from their mean over the batch (not in the paper).
-            Where the decoder starts with a normalisation, latents can otherwise shrink or draw together until this
-            loss has no weight.
+        relative: divide by the mean distance of the latents from their mean over the batch (not in the paper), or by
+            `FAINTEST` of their size where they are nearly the same. Where the decoder starts with a normalisation,
+            latents can otherwise shrink or draw together until this loss has no weight.
         whitened: weigh each eigenfunction by one over the mean size of its coefficients in the batch, so that weak
             ones count as much as strong ones (not in the paper). Eigenfunctions of high frequency are weak in natural
             images, and their errors otherwise drown. Sizes below `FAINTEST` of their mean, which may be rounding, count
@@ -127,9 +135,7 @@ def transport(
             weights = (size.mean() / size.maximum(floor))[:, None]
             errors, views = [weights * error for error in errors], weights * views
     error = torch.stack([_mean_error(part, norm) for part in errors]).sum()
-    if not relative:
-        return error
-    return error / _mean_error(views - views.mean(0), norm).clamp_min(torch.finfo(views.dtype).tiny)
+    return error / _spread(views, norm) if relative else error
 
 
 @full_precision
@@ -268,8 +274,7 @@ def completion(
     views = global_batch(whole[None].flatten(0, -3))  # one observation may have no axis of a batch
     if len(views) < 2:
         raise ValueError(f"seen and whole need at least 2 observations, got {len(views)}")
-    spread = _mean_error(views - views.mean(0), norm).clamp_min(torch.finfo(views.dtype).tiny)
-    return _mean_error(seen - whole, norm) / spread
+    return _mean_error(seen - whole, norm) / _spread(views, norm)
 
 
 @full_precision

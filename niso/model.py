@@ -87,7 +87,7 @@ class SpectralDropout(nn.Module):
 
         Args:
             a: coefficients.
-            eigenvalues: rank of each coefficient; needed only when they are not in ascending order.
+            eigenvalues: those of the coefficients, which rank them; needed only where they are not in ascending order.
 
         Raises:
             TypeError: not tensors of floating-point numbers.
@@ -191,7 +191,8 @@ class NeuralIsometry(Autoencoding):
             TypeError: observations that are not tensors, latents that are not of floating-point numbers, or a `group`
                 that is not a whole number.
             ValueError: views of different lengths or shapes, a batch that is not a multiple of `group`, triplets in
-                groups, a negative noise, or latents that do not have the spectrum's number of points.
+                groups, a negative noise, noise with the exact mask, or latents that do not have the spectrum's number
+                of points.
             FloatingPointError: NaN or infinite latents.
         """
         views = (x, tx) if ttx is None else (x, tx, ttx)
@@ -209,6 +210,8 @@ class NeuralIsometry(Autoencoding):
         a, b = latents[:2]
         noisy = spectrum
         if self.training and (isinstance(eigenvalue_noise, Tensor) or eigenvalue_noise):
+            if self.mask == "exact":
+                raise ValueError("noise on eigenvalues leaves none equal, and with the exact mask maps are then signs")
             values = spectrum.eigenvalues
             noisy = spectrum._replace(eigenvalues=values + eigenvalue_noise * torch.randn_like(values))
         tau = self._solve(_shared_covariance(a, b, group, leave_one_out), noisy)
@@ -261,9 +264,7 @@ class NeuralIsometry(Autoencoding):
         return self._decode(self.dropout(a, spectrum.eigenvalues), spectrum)
 
     def _decode(self, a: Tensor, spectrum: Spectrum) -> Tensor:
-        z = spectrum.unproject(a)
-        parameter = next(self.decoder.parameters(), z)  # a half-precision decoder cannot take float32 latents
-        return self.decoder(z.to(parameter.dtype) if parameter.is_floating_point() else z)
+        return self.decoded(spectrum.unproject(a))
 
     def map_between(
         self,
@@ -321,9 +322,11 @@ def _shared_covariance(a: Tensor, b: Tensor, group: int, leave_one_out: bool) ->
     covariance = cross_covariance(a, b)
     if group == 1:
         return covariance
-    members = covariance.unflatten(0, (-1, group))
-    total = members.sum(1, keepdim=True)
-    return (total - members if leave_one_out else total.expand_as(members)).flatten(0, 1)
+    members = covariance.unflatten(0, (-1, group)).flatten(2)
+    counted = torch.ones(group, group, dtype=members.dtype, device=members.device)
+    if leave_one_out:  # the sum of the others, not the total less its own, which would lose those beside a large one
+        counted = counted - torch.eye(group, dtype=members.dtype, device=members.device)
+    return matmul(counted, members).view_as(covariance)
 
 
 class IsometryObjective(nn.Module):

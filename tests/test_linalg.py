@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck, gradgradcheck
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, vmap
 
-from niso.linalg import full_precision, inverse_root, matmul, polar, polar_factor
+from niso.linalg import full_precision, inverse_root, matmul, polar, polar_factor, span
 
 # PyTorch loads its forward mode by its own deprecated torch.jit.script
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is:DeprecationWarning")
@@ -331,6 +331,24 @@ def test_autocast_changes_nothing_forward_or_backward():
         torch.testing.assert_close(polar(m), plain, rtol=0, atol=0)
         torch.testing.assert_close(gradient(polar, m, g), plain_grad, rtol=0, atol=0)
         torch.testing.assert_close(matmul(m, g), torch.bmm(m.double(), g.double()).float())
+
+
+def test_the_inverse_root_has_the_same_gradient_under_autocast():
+    g, upstream = torch.randn(2, 3, 8, 8)
+    g = g @ g.mT + torch.eye(8)
+    plain = gradient(inverse_root, g, upstream)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(gradient(inverse_root, g, upstream), plain, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_span_is_that_of_the_columns_which_may_be_alike_or_zero(dtype):
+    a = torch.randn(2, 6, 2, dtype=dtype)
+    projections = span(torch.cat([a, a[..., :1], 0 * a[..., :1]], dim=-1))
+    torch.testing.assert_close(projections, projections @ projections)
+    torch.testing.assert_close(projections @ a, a)
+    assert [round(value) for value in projections.diagonal(dim1=1, dim2=2).sum(1).tolist()] == [2, 2]
+    assert not span(torch.zeros(3, 2, dtype=dtype)).any()
 
 
 def test_full_precision_promotes_to_one_dtype():

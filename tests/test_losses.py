@@ -43,6 +43,18 @@ def test_relative_equivariance_knows_no_scale_and_no_common_part(dtype):
     assert same.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_a_pair_that_no_transformation_has_changed_does_not_outweigh_all_others(dtype, norm):
+    """Its latents have no spread but rounding, and Adam never forgets a gradient of 1e32."""
+    a = torch.randn(1, 4, 3, dtype=dtype, requires_grad=True)
+    near = a.detach() * (1 + 4 * torch.finfo(dtype).eps)
+    loss = losses.equivariance(a, near, tau=torch.eye(4, dtype=dtype)[None], norm=norm, relative=True)
+    loss.backward()
+    assert 0 <= loss < 0.1 and a.grad.abs().max() < 2 / losses.FAINTEST
+    pair = torch.stack([near[0], near[0]])
+    assert 0 < losses.completion(pair + 0.1, pair, norm) < losses.FAINTEST ** (-1 if norm == "l1" else -2)
+
+
 @pytest.mark.parametrize("relative", [False, True])
 def test_in_a_whitened_loss_all_eigenfunctions_count_alike(dtype, relative):
     a, b = torch.randn(2, 3, 4, 5, dtype=dtype)

@@ -136,6 +136,13 @@ def test_a_group_of_one_is_a_pair(leave_one_out):
     assert grouped.losses == plain.losses
 
 
+def test_a_large_member_of_a_group_does_not_drown_the_map_that_the_others_have():
+    model, (x, tx) = make(torch.float32, networks=False), views(2, batch=4, dtype=torch.float32)
+    plain = model(x, tx, group=4).map_ab[0]
+    x[0], tx[0] = 1e5 * x[0], 1e5 * tx[0]
+    torch.testing.assert_close(model(x, tx, group=4).map_ab[0], plain, rtol=0, atol=1e-4)
+
+
 def test_leave_one_out_does_not_see_its_own_target():
     model, (x, tx) = make(), views(2, batch=3)
     changed = tx.clone()
@@ -408,6 +415,9 @@ def test_bad_calls():
         model(x, tx, group=0)
     with pytest.raises(ValueError, match="eigenvalue_noise must not be negative"):
         model(x, tx, eigenvalue_noise=-1.0)
+    with pytest.raises(ValueError, match="with the exact mask maps are then signs"):
+        make(mask="exact")(x, tx, eigenvalue_noise=0.1)
+    make(mask="exact").eval()(x, tx, eigenvalue_noise=0.1)  # noise is for training
     with pytest.raises(ValueError, match="triplets and groups cannot be combined"):
         model(x, tx, ttx, group=2)
     with pytest.raises((ValueError, TypeCheckError), match=r"equally long|parameter tx"):

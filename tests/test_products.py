@@ -51,6 +51,10 @@ def test_products_and_gradients_are_those_of_torch(by_onednn, first, second):
         close(a, b)
 
 
+def test_a_batch_may_be_empty():
+    assert product(torch.zeros(0, LARGE, LARGE), torch.zeros(LARGE, LARGE)).shape == (0, LARGE, LARGE)
+
+
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("batch", [(6 * LARGE,), (3, 2, LARGE)])
 def test_linear_layers_are_those_of_torch(by_onednn, batch, bias):

@@ -7,6 +7,7 @@ from niso.linalg.inverse_square_root import inverse_root
 from niso.linalg.logarithm import logarithm
 from niso.linalg.polar_factor import polar
 from niso.linalg.precision import autocasts, full_precision, matmul, without_autocast
+from niso.linalg.span import span
 
 __all__ = [
     "autocasts",
@@ -15,5 +16,6 @@ __all__ = [
     "logarithm",
     "matmul",
     "polar",
+    "span",
     "without_autocast",
 ]

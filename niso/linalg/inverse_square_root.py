@@ -63,6 +63,7 @@ class _InverseRoot(torch.autograd.Function):
         ctx.save_for_backward(*output)
 
     @staticmethod
+    @full_precision
     def backward(ctx: Any, grad: Tensor | None, *constant: None) -> Tensor | None:
         if grad is None:
             return None

@@ -57,6 +57,7 @@ def _is_large(x: Tensor, y: Tensor) -> bool:
         AVAILABLE
         and not torch.compiler.is_compiling()  # first: sizes may be symbols
         and min(x.dim(), y.dim()) > 1
+        and x.numel() > 0 < y.numel()
         and x.shape[-2] * y.shape[-2] * y.shape[-1] >= LEAST
         and y.shape[-2] <= LONGEST * min(x.shape[-2], y.shape[-1])
         and x.shape[-1] == y.shape[-2]  # else torch says what is wrong

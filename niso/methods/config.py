@@ -100,11 +100,15 @@ class IsometryConfig(Strict):
             return {"field": "--spectrum is table"}
         unread = {"coordinates": ("frequencies", "scale"), "fourier": (), "periodic": ("scale",)}[self.field.features]
         texts = {f"field.{name}": f"--field.features are {self.field.features}" for name in unread}
-        return texts if self.field.layers else texts | {"field.gain": "--field.layers is 0"}
+        if not self.field.layers:
+            texts |= dict.fromkeys(("field.gain", "field.width"), "--field.layers is 0")
+        return texts
 
-    def noise_unread(self) -> dict[str, str]:
-        """What is not read without noise, and why."""
-        return {} if self.eigenvalue_noise else {"eigenvalue_noise_decay": "--eigenvalue-noise is 0"}
+    def decays_unread(self) -> dict[str, str]:
+        """Decays of what is 0 from the start, and why they are not read."""
+        unread = {} if self.eigenvalue_noise else {"eigenvalue_noise_decay": "--eigenvalue-noise is 0"}
+        noise = self.eigenvalue_noise and self.eigenvalue_noise_decay is None
+        return unread if self.multiplicity or noise else unread | {"multiplicity_decay": "--multiplicity is 0"}
 
     def weights_unread(self) -> dict[str, str]:
         """Settings of the equivariance loss that are not read, and why."""

@@ -108,7 +108,7 @@ class NeuralFourierTransform(Autoencoding):
             moved, targets = (matmul(tau, a), matmul(self.solve(b, a), b)), (tx, x)
         else:
             moved, targets = (matmul(tau, b), matmul(self.solve(b, latents[2]), a)), (ttx, tx)
-        predictions = self.decoder(self._lift(torch.cat(moved))).chunk(2)
+        predictions = self.decoded(self._lift(torch.cat(moved))).chunk(2)
         terms = [losses.reconstruction(p, t, norm) for p, t in zip(predictions, targets, strict=True)]
         return FourierOutput(torch.stack(terms).sum(), tau, latents)
 
@@ -124,7 +124,7 @@ class NeuralFourierTransform(Autoencoding):
 
     def decode(self, a: Float[Tensor, "batch rank channels"]) -> Shaped[Tensor, "batch ..."]:
         """Observations from what `encode` gives."""
-        return self.decoder(self._lift(_solve_left(self.basis.mT, a)))
+        return self.decoded(self._lift(_solve_left(self.basis.mT, a)))
 
     def solve_in_basis(
         self, a: Float[Tensor, "batch rank channels"], b: Float[Tensor, "batch rank channels"]

@@ -36,7 +36,7 @@ class Isometry(Method):
     @classmethod
     def unread(cls, config: Any) -> dict[str, str]:
         weights: dict[str, str] = config.weights_unread()
-        return weights | config.noise_unread() | config.spectrum_unread()
+        return weights | config.decays_unread() | config.spectrum_unread()
 
     def build(self, networks: Networks) -> NeuralIsometry:
         config = self.config

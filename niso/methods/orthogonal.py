@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from niso import losses
 from niso.autoencoding import Autoencoding
 from niso.checks import Scalar
-from niso.linalg import full_precision, matmul, polar
+from niso.linalg import full_precision, matmul, polar, span
 from niso.methods.method import Method, Networks
 
 
@@ -22,9 +22,9 @@ class OrthogonalParts(NamedTuple):
     """The map τ = end · core · startᵀ between the spans of two latents, of d channels each.
 
     Attributes:
-        start: (batch, points, r) orthonormal basis of the span of a, r the smaller of points and d.
+        start: (batch, points, r) orthonormal, r the smaller of points and d; the span of a is in theirs.
         core: (batch, r, r) orthogonal.
-        end: (batch, points, r) orthonormal basis of the span of b.
+        end: (batch, points, r) orthonormal; the span of b is in theirs.
     """
 
     start: Float[Tensor, "*batch points rank"]
@@ -48,10 +48,10 @@ class OrthogonalParts(NamedTuple):
 def orthogonal_parts(
     a: Float[Tensor, "*batch points channels"], b: Float[Tensor, "*batch points channels"]
 ) -> OrthogonalParts:
-    """What all orthogonal τ that minimise ‖τ a − b‖ have in common.
+    """An orthogonal τ that minimises ‖τ a − b‖, as far as losses depend on it.
 
     With fewer channels than points, which is the rule, b aᵀ has a null space on which τ is arbitrary. No loss depends
-    on that part, and here it is zero: τ is the partial isometry between the spans of a and b.
+    on that part, and here it is zero, but for arbitrary directions in place of those that dependent channels lack.
     """
     if a.shape[-1] > a.shape[-2]:
         points = torch.eye(a.shape[-2], dtype=a.dtype, device=a.device).expand(*a.shape[:-2], -1, -1)
@@ -64,13 +64,13 @@ def orthogonal_parts(
 def orthogonal_map(
     a: Float[Tensor, "*batch points channels"], b: Float[Tensor, "*batch points channels"], complete: bool = False
 ) -> Float[Tensor, "*batch points points"]:
-    """The map τ of `orthogonal_parts` as a matrix.
+    """What all orthogonal τ that minimise ‖τ a − b‖ have in common, the map of `orthogonal_parts` on the span of a.
 
     Args:
         complete: τ in O(N), the polar factor of b aᵀ as the SVD gives it. On the null space that is an arbitrary
             rotation, another for each pair, and it costs O(N³) where N > d.
     """
-    return polar(b @ a.mT) if complete else orthogonal_parts(a, b).matrix()
+    return polar(b @ a.mT) if complete else orthogonal_parts(a, b).matrix() @ span(a)
 
 
 class OrthogonalAutoencoder(Autoencoding):
@@ -115,7 +115,7 @@ class OrthogonalAutoencoder(Autoencoding):
 
     def decode(self, a: Float[Tensor, "batch points channels"]) -> Shaped[Tensor, "batch ..."]:
         """Observations from latents."""
-        return self.decoder(a)
+        return self.decoded(a)
 
 
 class OrthogonalObjective(nn.Module):

@@ -34,13 +34,15 @@ class InvariantsObjective(nn.Module):
 
     def forward(self, batch: tuple[Tensor, ...], progress: Scalar) -> dict[str, Float[Tensor, ""]]:
         """Loss terms of a pair (ψ, Tψ) of batches; "loss" is their weighted sum."""
-        x = torch.cat(batch)
         spectrum = self.model.spectrum()
-        coefficients = self.model.encode(x, spectrum)
-        # twice a mean over both views, as in a `NeuralIsometry`: there it is a sum over two directions
-        error = losses.reconstruction(self.model.decode(coefficients, spectrum), x, self.model.norm)
+        parts = self.model.encode(torch.cat(batch), spectrum).split([len(view) for view in batch])
+        # a sum over views, as in a `NeuralIsometry` over directions; one by one, as `batch_rand` needs
+        errors = [
+            losses.reconstruction(self.model.decode(part, spectrum), view, self.model.norm)
+            for part, view in zip(parts, batch, strict=True)
+        ]
         compare = losses.contrastive if self.term == "contrastive" else losses.vicreg
-        terms = {"reconstruction": 2 * error, self.term: compare(*coefficients.split([len(view) for view in batch]))}
+        terms = {"reconstruction": torch.stack(errors).sum(), self.term: compare(*parts)}
         unused = losses.multiplicity(spectrum.eigenvalues)  # several processes want a gradient for each parameter
         return {"loss": terms["reconstruction"] + self.weight * terms[self.term] + 0.0 * unused, **terms}
 

@@ -248,6 +248,8 @@ UNREAD = {
     "pairs --architecture identity --latent-channels 3": "--architecture identity has the channels",
     "homnist --spectrum field --field.features coordinates --field.scale 2": "--field.features are coordinates",
     "homnist --spectrum field --field.features periodic --field.scale 2": "--field.features are periodic",
+    "torus --preset field --field.layers 0 --field.width 9": "--field.layers is 0",
+    "homnist --multiplicity 0 --multiplicity-decay 0.5": "--multiplicity is 0",
     "homnist --spectral-head.layers 2": "--classifier is vector-neurons",
     "homnist --method nft --classifier spectral": "the method nft does not read it",
     "descriptors --evaluation-pairs 5": "every held-out surface makes one pair",

@@ -94,6 +94,15 @@ def test_coefficients_are_never_of_half_precision(name):
     torch.testing.assert_close(coarse, exact, rtol=0, atol=0.1 * exact.abs().max().item())
 
 
+@pytest.mark.parametrize("name", METHODS)
+def test_models_of_half_precision_are_trained_and_decode(name):
+    method = make(name)
+    method.model.to(torch.bfloat16)
+    x = [images(seed=seed).bfloat16() for seed in range(method.views)]
+    method.objective()(tuple(x), 0.0)["loss"].backward()
+    assert method.model.decode(method.model.encode(x[0])).dtype == torch.bfloat16
+
+
 # Maps
 
 

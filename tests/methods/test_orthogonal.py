@@ -59,6 +59,17 @@ def test_a_planted_map_is_found_on_the_span_that_is_seen(dtype: torch.dtype, tol
     torch.testing.assert_close(found.move(a), planted @ a, rtol=0, atol=tolerance * 10)
 
 
+def test_what_dependent_channels_do_not_show_is_zero() -> None:
+    a, b = normal(2, 8, 3), normal(2, 8, 3, seed=1)
+    a[0, :, 1] = 0
+    a[1, :, 2] = a[1, :, 0]
+    b[0, :, 1] = b[0, :, 2]
+    tau = orthogonal_map(a, b)
+    ranks = torch.linalg.matrix_rank(tau, atol=1e-6)
+    assert ranks.tolist() == [2, 2]
+    torch.testing.assert_close(tau @ a, orthogonal_parts(a, b).move(a))
+
+
 def test_gradients_are_exact() -> None:
     a, b = (normal(2, 5, 3, seed=seed).requires_grad_() for seed in (0, 1))
     assert torch.autograd.gradcheck(lambda a, b: orthogonal_parts(a, b).move(a), (a, b))

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from niso import losses
+from niso import losses, random
 from niso.methods.without_maps import InvariantsObjective
 from tests.methods.test_methods import images, make
 
@@ -21,6 +21,20 @@ def test_observations_are_decoded_from_coefficients_of_their_own(name):
     torch.testing.assert_close(terms[name], getattr(losses, name)(a, b))
     torch.testing.assert_close(terms["loss"], terms["reconstruction"] + getattr(method.config, name) * terms[name])
     assert set(terms) == {"loss", "reconstruction", name}
+
+
+def test_processes_share_one_draw_of_the_dropout(monkeypatch):
+    method = make("contrastive", spectral_dropout=0.5)
+    objective, views = method.objective(), (images(seed=0), images(seed=1))
+    torch.manual_seed(3)
+    whole = objective(views, 0.0)["reconstruction"]
+    parts = []
+    for rank in range(2):
+        monkeypatch.setattr(random, "process", lambda rank=rank: (rank, 2))
+        torch.manual_seed(3)
+        part = tuple(random.local_part(view) for view in views)
+        parts.append(objective(part, 0.0)["reconstruction"])
+    torch.testing.assert_close(torch.stack(parts).mean(), whole)
 
 
 @pytest.mark.parametrize("name", ["contrastive", "vicreg"])

@@ -62,6 +62,7 @@ VALIDATION_COPIES = 4
 class HomnistResult(Result):
     """What figures of homNIST are drawn from."""
 
+    action: str
     scores: Scores
     pairs: PairEvaluation
     operator: Operator | None
@@ -75,11 +76,11 @@ class Homnist(Experiment):
     config: HomnistConfig
     name = "homnist"
     summary = (
-        "The encoder is trained, without labels, on digits and the same digits under random homographies: on pairs, or "
-        "on groups that share a homography. It is then frozen, and a head learns to classify its latents of upright "
-        "digits. The test digits are under homographies that the head has never seen: it recognises them as far as "
-        "the homographies act on the latents by isometries, which an equivariant head sees through, and as far as the "
-        "latents tell digits apart."
+        "The encoder is trained, without labels, on digits and the same digits under random transformations, by "
+        "default homographies: on pairs, or on groups that share one. It is then frozen, and a head learns to classify "
+        "its latents of upright digits. The test digits are under transformations that the head has never seen: it "
+        "recognises them as far as these act on the latents by isometries, which an equivariant head sees through, and "
+        "as far as the latents tell digits apart."
     )
     config_class = HomnistConfig
     presets = PRESETS
@@ -229,7 +230,7 @@ class Homnist(Experiment):
                 covered = self.accuracy_by_covered_share(validation)
                 metrics["accuracy_covered_val"] = partial_views.mean_covered(covered)
         operator, partial = learned_operator(method), self.partial_views()
-        return HomnistResult(metrics, scores, pairs, operator, partial, repetition, curves=curves)
+        return HomnistResult(metrics, self.config.action, scores, pairs, operator, partial, repetition, curves=curves)
 
     @torch.no_grad()
     def predict(self, x: Float[Tensor, "batch 1 side side"]) -> Int[Tensor, " batch"]:

@@ -44,7 +44,7 @@ def covered(result: HomnistResult) -> Iterator[Picture]:
 def digits(result: HomnistResult) -> Picture:
     """Held-out digits, transformed, and what the method makes of them."""
     return map_figures.transported(
-        "digits", "Held-out digits under random homographies.", result.pairs, map_figures.colours
+        "digits", f"Held-out digits under a random {result.action} each.", result.pairs, map_figures.colours
     )
 
 
@@ -53,10 +53,10 @@ FIGURES = (
     covered,
     lambda result: map_figures.seen_in_part(result.partial),
     digits,
-    lambda result: map_figures.same_transformation(result.pairs, "digit", "homography"),
+    lambda result: map_figures.same_transformation(result.pairs, "digit", "transformation"),
     lambda result: map_figures.repeated(result.repetition),
     lambda result: map_figures.singular_values(result.pairs),
     lambda result: map_figures.eigenfunctions(result.operator),
-    lambda result: map_figures.mask(result.operator, result.pairs.maps, "a few homographies"),
+    lambda result: map_figures.mask(result.operator, result.pairs.maps, "a few transformations"),
     lambda result: map_figures.mass(result.operator),
 )

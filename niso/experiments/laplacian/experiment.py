@@ -24,6 +24,7 @@ from niso.files import digest
 from niso.functional_map import Mask, isometric_map
 from niso.geometry.action import Action
 from niso.geometry.domains.domain import Sampling
+from niso.linalg import span
 from niso.methods.config import IsometryConfig, MethodConfig
 from niso.methods.evaluation import EQUIVARIANCE_ERROR, EQUIVARIANCE_ERROR_CENTRED, RELATIVE_MAP_ERROR
 from niso.methods.method import Networks
@@ -281,7 +282,7 @@ class LaplacianExperiment(Experiment):
         common = metrics.constant_part(spectrum, held_out.tx)
         share, chance = metrics.block_energy(held_out.tau, held_out.spaces)
         best = held_out.energy.amax(-1)
-        operator, laplacian = spectrum.operator().double(), self.laplacian()
+        pair = torch.stack([part.flatten() for part in (spectrum.operator().double(), self.laplacian())])
         frequencies = held_out.energy @ self.space_eigenvalues()
         return {
             "eigenspace_energy": best.mean().item(),
@@ -292,9 +293,14 @@ class LaplacianExperiment(Experiment):
             "equivariance_error_centred": metrics.equivariance_error(a, b, tau=held_out.tau, common=common)
             .mean()
             .item(),
-            "frequency_rank_correlation": float(spearmanr(spectrum.eigenvalues, frequencies).statistic),
-            "operator_correlation": torch.corrcoef(torch.stack([operator.flatten(), laplacian.flatten()]))[0, 1].item(),
-        }
+        } | (
+            {  # of one eigenvalue there is no order
+                "frequency_rank_correlation": float(spearmanr(spectrum.eigenvalues, frequencies).statistic),
+                "operator_correlation": torch.corrcoef(pair)[0, 1].item(),
+            }
+            if len(spectrum.eigenvalues) > 1
+            else {}
+        )
 
     def readings(self, held_out: HeldOut) -> dict[str, Reading]:
         """The spectrum at other samplings; nothing where it is known on its own grid alone."""
@@ -347,11 +353,3 @@ class LaplacianExperiment(Experiment):
         values = torch.zeros(int(truth.spaces.max()) + 1, dtype=torch.float64)
         values[truth.spaces] = truth.eigenvalues
         return values
-
-
-def span(a: Float[Tensor, "pairs rank channels"]) -> Float[Tensor, "pairs rank rank"]:
-    """Orthogonal projections onto the span of the columns, to rounding."""
-    u, s, _ = torch.linalg.svd(a, full_matrices=False)
-    held = s > s[:, :1] * max(a.shape[1:]) * torch.finfo(a.dtype).eps
-    u = u * held[:, None]
-    return u @ u.mT

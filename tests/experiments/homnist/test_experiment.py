@@ -447,6 +447,12 @@ def test_figures_stand_in_reading_order(drawn):
     ]
 
 
+def test_captions_name_the_transformation_that_there_is():
+    captions = {picture.name: picture.caption for picture in Homnist.draw(evaluated(make(action="rotation")))}
+    assert "under a random rotation each" in captions["digits"]
+    assert not any("homograph" in caption for caption in captions.values())
+
+
 @pytest.mark.parametrize(
     ("method", "names"),
     [
