@@ -34,7 +34,8 @@ def main(options: ResultOptions) -> None:
         facts, (experiment, preset, method) = run.facts, run.kind
         if facts.get("times"):
             hardware = run.settings["hardware"]
-            way = Way(hardware["precision"], hardware["compile"], hardware["threads"])
+            whole = hardware.get("whole_step", False)
+            way = Way(hardware["precision"], hardware["compile"], hardware["threads"], whole)
             case = {"experiment": experiment, "preset": preset, "method": method, "seed": run.seed, "way": str(way)}
             case["steps"] = run.metrics.get("steps")
             where = {name: facts.get(name) for name in ("hardware", "cores", "threads", "commit", "torch", "started")}

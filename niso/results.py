@@ -44,8 +44,8 @@ RUN_METRICS = (
     Metric("seconds", "time of training of all phases", "lower", "s"),
     Metric(
         "seconds_wall",
-        "time from the start of the command to these metrics: data, training, evaluation; of interrupted commands the "
-        "training alone",
+        "time from the start of the command to these metrics: data, training, evaluation; with interrupted commands, "
+        "and of one that was killed at once the training alone",
         "lower",
         "s",
     ),

@@ -44,8 +44,8 @@ class Options:
         if is_sweep(self.run):
             launcher = make_launcher(self.launcher, self.job, self.parallel)
             print(sweep.resume_sweep(self.run, self.parallel, launcher))
-        elif self.parallel > 1 or self.launcher:
-            flag = "--launcher" if self.launcher else "--parallel"
+        elif self.parallel > 1 or self.launcher or self.job:
+            flag = "--launcher" if self.launcher else "--job" if self.job else "--parallel"
             raise InputError(f"{flag} has no effect, leave it out: {self.run} is not a folder of several runs")
         else:
             print_metrics(runner.resume(self.run, began), self.run)

@@ -203,11 +203,17 @@ def _in_order(runs: Sequence[Run]) -> list[Run]:
 
 
 def _settings(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Settings of runs, with their data by the shortest name that tells it apart; records know the last alone."""
+    """Settings of runs, and lengths that they had before, with their data by the shortest name that tells it apart;
+    records know the last alone."""
     folders = {run: Path(str(run.settings["data_dir"])) for run in runs if run.settings.get("data_dir")}
     records = any(run.record is not None for run in runs)
     names = {path: path.name for path in folders.values()} if records else told_apart(folders.values())
-    return [run.settings_of_results | {"data_dir": names[folders[run]] if run in folders else None} for run in runs]
+    return [
+        run.settings_of_results
+        | {"data_dir": names[folders[run]] if run in folders else None}
+        | {"changed": run.facts.get("changed", {})}
+        for run in runs
+    ]
 
 
 def _configurations(runs: Sequence[Run], known: Known) -> dict[tuple[str, ...], list[Run]]:

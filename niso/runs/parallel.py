@@ -26,7 +26,7 @@ from niso.files import in_shell, locked
 from niso.training.environment import command_line
 from niso.training.interruption import SIGNALS
 from niso.training.progress import bars
-from niso.training.run import OUTPUT, Run, is_run
+from niso.training.run import LOG, OUTPUT, REPORT, Run, is_run
 
 COMMAND = (sys.executable, "-m", "niso", "resume")  # and the run's folder
 
@@ -48,8 +48,7 @@ def create(job: Job) -> Run:
 
 def is_done(job: Job) -> bool:
     """Whether the job's run is finished, as its config.yaml asks for now, and has its report."""
-    run = Run(job.folder)
-    return run.finished and run.up_to_date and (job.folder / "report.html").exists()
+    return Run(job.folder).complete and (job.folder / REPORT).exists()
 
 
 def run_side_by_side(jobs: Sequence[Job], count: int, out: Path) -> list[str]:
@@ -169,7 +168,7 @@ class _Task:
 
     def look(self) -> None:
         """Read phase, step, steps, rate and loss off the run's log.csv, where that has changed."""
-        file = self.job.folder / "log.csv"
+        file = self.job.folder / LOG
         stamp = file.stat().st_mtime_ns if file.exists() else 0
         if stamp == self.stamp or not (log := self.run.log):
             return
@@ -186,8 +185,9 @@ class _Task:
             return f"ended by signal {-status} ({signal.strsignal(-status)})"
         output = (self.job.folder / OUTPUT).read_bytes()[start:].decode(errors="replace")
         lines = output.strip().splitlines() or ["no output"]
-        errors = [line.removeprefix("niso: ") for line in lines if line.startswith("niso: ")]
-        return errors[-1] if errors else f"{lines[-1]} (see {self.job.folder / OUTPUT})"
+        said = [line.removeprefix("niso: ") for line in lines if line.startswith("niso: ")]
+        known = said and (status == 2 or lines[-1].startswith("niso: "))  # else these are warnings before a crash
+        return said[-1] if known else f"{lines[-1]} (see {self.job.folder / OUTPUT})"
 
 
 class _Table:

@@ -25,8 +25,8 @@ FACTS = (
     "times",
     "speed",
 )
-WHERE_THERE_ARE = ("earlier", "evaluated")
-"""Facts of runs that went on elsewhere, or were evaluated again."""
+WHERE_THERE_ARE = ("earlier", "changed", "evaluated")
+"""Facts of runs that went on elsewhere, were trained towards another length first, or were evaluated again."""
 
 
 def check_recordable(run: Run) -> None:

@@ -17,7 +17,7 @@ from torch import nn
 
 from niso.collective import together
 from niso.config import flat, to_yaml
-from niso.errors import InputError
+from niso.errors import InputError, Interrupted
 from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.known import known
@@ -31,7 +31,7 @@ from niso.training.environment import command_line, environment
 from niso.training.loop import train
 from niso.training.processes import make_fabric, network_precision
 from niso.training.progress import say, stage
-from niso.training.run import WEIGHTS, Run
+from niso.training.run import REPORT, WEIGHTS, Run, setting_of
 from niso.training.speed import choose
 from niso.training.times import Times
 
@@ -92,9 +92,8 @@ def resume(path: Path, began: float | None = None) -> dict[str, float]:
     from niso.report import write_report  # matplotlib is slow to import
 
     old = Run.open(path)
-    whole = all(old.checkpoint(phase).exists() for phase in old.log)
-    if old.finished and old.up_to_date and whole:
-        if not (path / "report.html").exists():  # killed just before
+    if old.complete:
+        if not (path / REPORT).exists():  # killed just before
             write_report(old, known(old.kind[0]))
         return old.metrics
     settings = _load(old)
@@ -120,7 +119,8 @@ def _load(old: Run) -> Settings:
     """Settings of a run; InputError where config.yaml is no longer that of the run that was trained."""
     source = old.path / "config.yaml"
     settings = Settings.load(old.settings, source)
-    trained, asked = (dict(flat(values)) for values in (old.facts.get("settings", {}), old.determining))
+    trained = dict(flat(old.facts.get("settings", {})))
+    asked = dict(flat(settings.dump())) | dict(flat(old.determining))  # what the file lacks has its default
     for name in trained.keys() & asked.keys():
         if trained[name] != asked[name] and not may_change(settings.experiment, name):
             now, before = (json.dumps(values[name], default=str) for values in (asked, trained))
@@ -161,6 +161,11 @@ def _execute(
             checkpoint.save(folder.path / WEIGHTS, experiment.weights(objective), _origin(settings))
             execution.times.end("data")
             return execution.evaluate(experiment, report)
+        except Interrupted:
+            if fabric.is_global_zero:
+                execution.times.end("training")
+                folder.write("facts", {**folder.facts, "times": execution.times.seconds})
+            raise
         except Exception:
             if new and fabric.is_global_zero:
                 folder.withdraw(stack.close)
@@ -172,12 +177,15 @@ class _Execution:
 
     def __init__(self, folder: Run, settings: Settings, fabric: Fabric, began: float | None) -> None:
         self.folder, self.settings, self.fabric, self.began = folder, settings, fabric, began
-        self.training, self.times = began is not None, Times(began)
+        self.training = began is not None
+        self.before: Mapping[str, float] = folder.facts.get("times", {}) if self.training else {}
+        """Seconds of the parts of commands before this one."""
+        self.times = Times(began, self.before)
         self.times.end("start")
         self.cost: dict[str, float] = {"steps": 0, "seconds": 0.0}
         """Metrics of the training."""
         self.earlier = 0.0
-        """Seconds of training that interrupted commands did."""
+        """Seconds of training that commands before this one did, also those that were killed."""
 
     def build(self, make: Make | None) -> Experiment:
         """The experiment, with its data and networks; the facts of a training that begins are written."""
@@ -211,10 +219,10 @@ class _Execution:
             self.earlier += earlier
             with together():
                 if self.fabric.is_global_zero and reached < steps:
-                    if finished and not trained:
-                        (folder.path / "metrics.json").unlink()
-                        _write_facts(folder, self.settings, self.fabric)
                     folder.forget_phases(seen)  # those to come build on this one
+                    if finished and not trained:
+                        folder.forget_results()
+                        _write_facts(folder, self.settings, self.fabric)
             trained |= reached < steps
             self.times.end("data")
             if self.training and self.settings.hardware.speed == "auto" and "speed" not in folder.facts:
@@ -246,7 +254,10 @@ class _Execution:
             )
         self.times.end("evaluation")
         if self.began is not None:
-            self.cost["seconds_wall"] = self.earlier + time.monotonic() - self.began
+            known_before = max(self.earlier, sum(self.before.values()))
+            self.cost["seconds_wall"] = known_before + time.monotonic() - self.began
+            compilation = self.times.seconds.get("compilation", 0.0)  # a part of the training's seconds
+            self.times.at_least("training", self.cost["seconds"] - compilation)
         elif "seconds_wall" in folder.facts:  # the run's, not this evaluation's
             self.cost["seconds_wall"] = folder.facts["seconds_wall"]
         described = [metric.key for metric in known(settings.experiment).metrics]
@@ -313,7 +324,8 @@ def _reached(folder: Run, phase: Phase, training: bool) -> tuple[int, float]:
 
 
 def _keep(folder: Run, settings: Settings, result: Result, metrics: dict[str, float], took: Mapping[str, Any]) -> None:
-    """Write what came out, and the facts of it."""
+    """Write what came out, and the facts of it. Killed meanwhile, the run is not finished, and is evaluated again."""
+    folder.forget_results()
     folder.write("curves", result.curves)
     for name, tensors in result.tensors.items():
         checkpoint.save(folder.path / f"{name}.safetensors", tensors, _origin(settings))
@@ -369,6 +381,7 @@ def _write_facts(folder: Run, settings: Settings, fabric: Fabric) -> None:
     """Write what is known before training; a resumption keeps the command that started the run, and, under "earlier",
     where it was trained before if that was elsewhere."""
     facts = folder.facts
+    changed = _changed(folder, facts)
     here = environment(fabric.device) | {"devices": fabric.world_size, "device": fabric.device.type}
     here["precision"] = settings.hardware.precision
     before = {key: facts[key] for key in PLACE if key in facts}
@@ -377,12 +390,27 @@ def _write_facts(folder: Run, settings: Settings, fabric: Fabric) -> None:
         **_origin(settings),
         **here,
         **({"earlier": [*facts.get("earlier", []), before]} if moved else {}),
+        **({"changed": changed} if changed else {}),
         "summary": "\n\n".join(_summary(settings)),
         **_meaning(settings),
         "command": facts.get("command", command_line()),
         "settings": folder.determining,
     }
     folder.write("facts", {**facts, **new})
+
+
+def _changed(folder: Run, facts: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The lengths that phases were trained towards before config.yaml asked for others: their learning rates were not
+    those of a run that knew its length from the start."""
+    changed = dict[str, list[Any]](facts.get("changed", {}))
+    trained, asked = (dict(flat(values)) for values in (facts.get("settings", {}), folder.determining))
+    for file in sorted((folder.path / "checkpoints").glob("*.safetensors")):
+        for length in ("steps", "cosine_steps"):
+            name = f"{setting_of(file.stem)}.{length}"
+            before, now = (values.get(f"config.{name}") for values in (trained, asked))
+            if trained and before != now:
+                changed[name] = [*changed.get(name, []), before]
+    return changed
 
 
 def _summary(settings: Settings) -> list[str]:

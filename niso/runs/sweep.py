@@ -15,7 +15,7 @@ from pathlib import Path
 
 from niso.config import flat, read_yaml, to_yaml
 from niso.data.digits import DIGITS
-from niso.errors import InputError, Interrupted, TrainingError
+from niso.errors import CheckpointError, InputError, Interrupted, TrainingError
 from niso.experiments import EXPERIMENTS
 from niso.experiments.settings import Settings
 from niso.files import in_shell, write_new
@@ -112,7 +112,7 @@ def evaluate_sweep(out: Path) -> str:
         raise InputError(missing)
     runs = Run.find(out)
     for run in runs:
-        if run.standing:
+        if not run.finished:
             raise InputError(run.standing.replace(f"niso resume {in_shell(run.path)}", f"niso resume {in_shell(out)}"))
     for number, run in enumerate(runs, start=1):
         runner.evaluate(run.path)
@@ -180,7 +180,7 @@ def _one_by_one(jobs: Sequence[Job], out: Path) -> list[str]:
             else:
                 runner.run(job.settings, job.folder)
             print(f"{job.label} is finished, {index} of {len(jobs)}", file=sys.stderr)
-        except (TrainingError, InputError) as error:
+        except (TrainingError, CheckpointError, InputError) as error:
             if isinstance(error, InputError) and not run_folders(out):
                 raise
             failed.append(f"{job.label}: {error}")

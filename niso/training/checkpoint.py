@@ -34,7 +34,7 @@ def save(path: Path, tensors: dict[str, Tensor], facts: Facts) -> None:
         write_atomically(path, content)
     except OSError as error:
         kept = "the previous one is intact" if path.exists() else "none was there before"
-        raise CheckpointError(f"cannot save checkpoint {path} ({error.strerror}); {kept}") from error
+        raise CheckpointError(f"cannot save checkpoint {path} ({error.strerror}); {kept}: make room there") from error
 
 
 def load(
@@ -82,6 +82,11 @@ _LENGTH = ("steps", "cosine_steps", "warmup_steps", "accumulation")
 """Settings that may change where a run goes on; a warm-up may follow from the steps, the last is a matter of memory."""
 
 
+def length(optimisation: Optimisation) -> Facts:
+    """What may change where a phase goes on, but not at its end: nothing would have been trained with it."""
+    return {name: value for name, value in asdict(optimisation).items() if name in _LENGTH and name != "steps"}
+
+
 def open_phase(path: Path, module: nn.Module, optimisation: Optimisation) -> tuple[dict[str, Tensor], Facts]:
     """Load the weights of a phase into its module; tensors and facts of the checkpoint.
 
@@ -101,6 +106,8 @@ def open_phase(path: Path, module: nn.Module, optimisation: Optimisation) -> tup
             "ask for as many or more, or start a new run"
         )
     trained, now = facts["determining"], determining(module, optimisation)
+    if facts["step"] == steps:
+        trained, now = trained | facts.get("length", {}), now | length(optimisation)
     for name in trained.keys() & now.keys():
         if trained[name] != now[name]:
             raise InputError(

@@ -191,6 +191,10 @@ class _Training:
                 if looking and largest(fabric, due or bool(received())):
                     self.save(done, seconds, stop=largest(fabric, received()))
                     last_saved = time.monotonic()
+            if number := largest(fabric, received()):  # while the last step was saved
+                with together():
+                    if fabric.is_global_zero:
+                        raise self.interrupted(steps, number)
         return seconds
 
     def check_compilation(self, start: int) -> None:
@@ -270,10 +274,15 @@ class _Training:
                 state = checkpoint.training_state(self.objective, self.optimizer)
                 facts = {"phase": self.phase, "step": done, "seconds": seconds, "seed": self.seed, "row": row}
                 facts["determining"] = checkpoint.determining(self.objective, self.optimisation)
+                facts["length"] = checkpoint.length(self.optimisation)
                 checkpoint.save(self.path, state, facts)
                 if stop:
-                    saved = f"interrupted and saved at step {done} of {self.optimisation.steps}"
-                    raise Interrupted(f"{self.phase}: {saved}; {self.resumption}", stop)
+                    raise self.interrupted(done, stop)
+
+    def interrupted(self, done: int, number: int) -> Interrupted:
+        """What says that a signal, of this number, ended training after a step that is saved."""
+        saved = f"interrupted and saved at step {done} of {self.optimisation.steps}"
+        return Interrupted(f"{self.phase}: {saved}; {self.resumption}", number)
 
 
 def _check_weights(module: nn.Module) -> None:

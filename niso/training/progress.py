@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import math
 import sys
 import time
@@ -16,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from niso.files import write_atomically
-from niso.training.run import read_log
+from niso.training.run import EVENTS, LOG, read_log, write_log
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -100,12 +98,12 @@ class Log:
     def __init__(self, run: Path, phase: str, start: int) -> None:
         from torch.utils.tensorboard import SummaryWriter  # slow to import
 
-        self.path, self.phase = run / "log.csv", phase
+        self.path, self.phase = run / LOG, phase
         rows = [row for row in read_log(self.path) if row["phase"] != phase or int(row["step"]) <= start]
         self.columns = list(rows[0] if rows else self.FIXED)
-        self._rewrite(rows)
+        write_log(self.path, self.columns, rows)
         # a folder for each phase: TensorBoard drops what its events have from `purge_step` on
-        self.events = SummaryWriter(str(run / "tensorboard" / phase), purge_step=start + 1 if start else None)
+        self.events = SummaryWriter(str(run / EVENTS / phase), purge_step=start + 1)
 
     def write(self, step: int, learning_rate: float, seconds: float, means: dict[str, float]) -> None:
         """Append a row, with new columns for terms not seen before."""
@@ -113,7 +111,7 @@ class Log:
         row = dict(zip(self.FIXED, fixed, strict=True)) | {name: f"{value:.6g}" for name, value in means.items()}
         if new := [name for name in row if name not in self.columns]:
             self.columns += new
-            self._rewrite([*read_log(self.path), row])
+            write_log(self.path, self.columns, [*read_log(self.path), row])
         else:
             with open(self.path, "a", newline="") as file:
                 csv.DictWriter(file, self.columns).writerow(row)
@@ -122,13 +120,6 @@ class Log:
 
     def close(self) -> None:
         self.events.close()
-
-    def _rewrite(self, rows: list[dict[str, str]]) -> None:
-        content = io.StringIO()
-        writer = csv.DictWriter(content, self.columns)
-        writer.writeheader()
-        writer.writerows(rows)
-        write_atomically(self.path, content.getvalue().encode())
 
 
 def bars(console: Console, visible: bool = True) -> Progress:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import io
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+import shutil
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,10 +18,22 @@ import numpy as np
 
 from niso.config import parse, read_yaml, to_yaml
 from niso.errors import InputError
-from niso.files import in_shell, lacks, locked, nan_for_null, parse_json, write_json, write_new
+from niso.files import (
+    in_shell,
+    lacks,
+    locked,
+    nan_for_null,
+    parse_json,
+    write_atomically,
+    write_json,
+    write_new,
+)
 from niso.results import Curve, Metric
 
 WEIGHTS = "weights.safetensors"
+LOG = "log.csv"
+EVENTS = "tensorboard"
+REPORT = "report.html"
 OUTPUT = "output.log"
 """What a process that trains one of several runs prints."""
 SWEEP = "sweep.yaml"
@@ -134,7 +148,7 @@ class Run:
         Args:
             unlock: gives up the caller's lock of the folder. Windows removes no file that is open.
         """
-        if (self.path / "log.csv").exists():
+        if (self.path / LOG).exists():
             return
         with contextlib.suppress(OSError):
             for name in ("config.yaml", "run.json", OUTPUT):
@@ -163,11 +177,26 @@ class Run:
         """The settings that a finished run was trained with, whatever config.yaml says now."""
         return self.settings | ({} if self.up_to_date or not self.finished else self.facts["settings"])
 
+    @property
+    def complete(self) -> bool:
+        """Whether it is finished, as config.yaml asks for now, and has the checkpoints of all of its phases."""
+        return self.finished and self.up_to_date and all(self.checkpoint(phase).exists() for phase in self.log)
+
+    def forget_results(self) -> None:
+        """Remove what says that the run is finished: its metrics, and the report of them."""
+        for name in (FILES["metrics"], REPORT):
+            (self.path / name).unlink(missing_ok=True)
+
     def forget_phases(self, kept: Collection[str]) -> None:
-        """Remove the checkpoints of all other phases."""
+        """Remove the checkpoints of all other phases, and what the log and TensorBoard have of them."""
         for file in (self.path / "checkpoints").glob("*.safetensors"):
             if file.stem not in kept:
                 file.unlink()
+        rows = read_log(self.path / LOG)
+        if others := {row["phase"] for row in rows} - set(kept):
+            write_log(self.path / LOG, list(rows[0]), [row for row in rows if row["phase"] not in others])
+            for phase in others:
+                shutil.rmtree(self.path / EVENTS / phase, ignore_errors=True)
 
     def write(self, part: str, values: Mapping[str, Any]) -> None:
         """Write one of `FILES`, in one step."""
@@ -213,7 +242,7 @@ class Run:
     def steps_of(self, phase: str) -> int | None:
         """Steps that the settings ask for in a phase; None where they do not say."""
         config: Any = self.settings.get("config")
-        for name in ("training" if phase == "pretrain" else phase, "steps"):
+        for name in (setting_of(phase), "steps"):
             config = config.get(name) if isinstance(config, dict) else None
         return config if isinstance(config, int) else None
 
@@ -297,7 +326,7 @@ class Run:
     def log(self) -> dict[str, dict[str, np.ndarray]]:
         """log.csv as phase → column → numbers, without columns that have none in it. A missing number is NaN."""
         phases: dict[str, list[dict[str, str]]] = {}
-        for row in read_log(self.path / "log.csv"):
+        for row in read_log(self.path / LOG):
             phases.setdefault(row.pop("phase", "") or "training", []).append(row)
         tables = {}
         for phase, rows in phases.items():
@@ -331,17 +360,27 @@ class Run:
         )
 
 
+def setting_of(phase: str) -> str:
+    """The setting that holds the optimisation of a phase."""
+    return "training" if phase == "pretrain" else phase
+
+
 def is_run(path: Path) -> bool:
     """Whether a folder is that of one run."""
     return (path / "config.yaml").is_file()
 
 
 def run_folders(path: Path) -> list[Path]:
-    """The folder itself if it is that of a run, else the run folders in it, seed2 before seed10."""
+    """The folder itself if it is that of a run, else the run folders in it, seed2 before seed10, then those of each
+    folder of several runs in it."""
     if is_run(path):
         return [path]
+    several = sorted(file.parent for file in path.glob(f"*/{SWEEP}"))
     folders = (file.parent for file in path.glob("*/config.yaml"))
-    return sorted(folders, key=lambda folder: (len(folder.name), folder.name))
+    return [
+        *sorted(folders, key=lambda folder: (len(folder.name), folder.name)),
+        *(folder for sweep in several for folder in run_folders(sweep)),
+    ]
 
 
 def is_sweep(path: Path) -> bool:
@@ -366,6 +405,15 @@ def read_log(path: Path) -> list[dict[str, str]]:
     lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines(keepends=True) if path.is_file() else []
     rows = csv.DictReader(line for line in lines if line.endswith("\n"))
     return [row for row in rows if None not in row and None not in row.values() and row.get("step", "").isdecimal()]
+
+
+def write_log(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, str]]) -> None:
+    """Write log.csv in one step."""
+    content = io.StringIO()
+    writer = csv.DictWriter(content, columns)
+    writer.writeheader()
+    writer.writerows(rows)
+    write_atomically(path, content.getvalue().encode())
 
 
 def _number(text: str) -> float:

@@ -25,6 +25,7 @@ WRONG = {
     "record RUN --to empty.txt/x": "--to empty.txt/x is in empty.txt, which is a file",
     "record RUN UNDONE": "UNDONE is not finished: `niso resume UNDONE` first",
     "resume RUN/weights.safetensors": "is not a run folder: it is a file",
+    "resume RUN --job a=b": "--job has no effect, leave it out: RUN is not a folder of several runs",
     "resume RUN --parallel 2": "--parallel has no effect, leave it out: RUN is not a folder of several runs",
     "evaluate nowhere": "nowhere is not a run folder: there is no such folder",
     "evaluate UNDONE": "finish it by `niso resume UNDONE`",

@@ -47,10 +47,13 @@ if behaviour == "kill":
 if behaviour == "silent":
     sys.exit(1)
 if behaviour == "crash":
+    print("niso: warning: of a library")
     sys.exit("Traceback")
 if behaviour == "wait":
     time.sleep(60)
 metrics = {"threads": int(os.environ["OMP_NUM_THREADS"]), "leads": os.getsid(0) == os.getpid()}
+(run / "checkpoints").mkdir(exist_ok=True)
+(run / "checkpoints" / "pretrain.safetensors").touch()
 (run / "metrics.json").write_text(json.dumps(metrics))
 (run / "report.html").touch()
 """
@@ -130,6 +133,9 @@ def test_all_runs_are_trained_and_those_that_are_finished_are_left(jobs, tmp_pat
     (tmp_path / "seed1" / "report.html").unlink()  # as where a kill prevented it
     assert run_side_by_side(jobs("fail", "finish", "fail"), 2, tmp_path) == []
     assert (tmp_path / "seed1" / "report.html").exists()
+    (tmp_path / "seed1" / "checkpoints" / "pretrain.safetensors").unlink()  # trained again, as by `niso resume` alone
+    assert run_side_by_side(jobs("fail", "finish", "fail"), 2, tmp_path) == []
+    assert (tmp_path / "seed1" / "checkpoints" / "pretrain.safetensors").exists()
 
 
 def test_one_that_fails_is_named_and_does_not_stop_the_others(jobs, tmp_path, capfd, monkeypatch):
@@ -152,7 +158,7 @@ def test_one_that_fails_is_named_and_does_not_stop_the_others(jobs, tmp_path, ca
         assert re.search(line, table), table
     again = run_side_by_side(jobs("crash", "fail", "finish"), 2, tmp_path)
     assert again == [f"seed 0: Traceback (see {tmp_path / 'seed0' / 'output.log'})"]  # not what was said before
-    assert (tmp_path / "seed0" / "output.log").read_text().splitlines()[1:] == ["niso: it went wrong", "Traceback"]
+    assert (tmp_path / "seed0" / "output.log").read_text().splitlines()[1::2] == ["niso: it went wrong", "Traceback"]
 
 
 def test_the_table_goes_by_the_settings_of_a_run_that_was_begun(jobs):

@@ -1,6 +1,7 @@
 """A run whose config.yaml was edited: it trains on, or says why it cannot."""
 
 import shutil
+import time
 import warnings
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -10,10 +11,13 @@ import pytest
 import torch
 import yaml
 
-from niso.errors import InputError
+from niso.errors import InputError, Interrupted
 from niso.experiments import EXPERIMENTS
+from niso.experiments.known import known
 from niso.loading import load
+from niso.report.groups import grouped
 from niso.runs import Run, runner
+from niso.runs.record import write_record
 from niso.training.processes import make_fabric
 
 
@@ -43,6 +47,15 @@ def trained(tmp_path_factory, images):
 @pytest.fixture
 def finished(trained, tmp_path):
     return shutil.copytree(trained(3), tmp_path / "run")
+
+
+def stop(*_, **__):
+    raise KeyboardInterrupt
+
+
+def stop_by_signal(*_, **__):
+    time.sleep(0.05)
+    raise Interrupted("interrupted", 15)
 
 
 def edit(run, section="training", **changes):
@@ -120,6 +133,59 @@ def test_more_steps_are_trained(finished, trained, weights, refused):
     assert runner.resume(finished)["steps"] == 6
 
 
+def test_a_run_that_was_lengthened_is_told_from_one_that_knew_its_length(finished, trained, tmp_path):
+    edit(finished, steps=6)
+    runner.resume(finished)
+    path = write_record(Run.open(finished), tmp_path / "records")
+    for run in (Run.open(finished), Run.read(path)):
+        assert run.facts["changed"] == {"training.steps": [3]}
+        named = {group.settings for group in grouped([run, Run.open(trained(6))], known("torus"))}
+        assert "changed.training.steps = [3]" in named and len(named) == 2
+    assert "changed" not in Run.open(trained(6)).facts
+    edit(finished, cosine_steps=9)
+    with pytest.raises(InputError, match="has cosine_steps 9 for phase pretrain, which was trained with None: undo"):
+        runner.resume(finished)
+
+
+def test_a_setting_that_config_no_longer_names_was_not_trained_with_its_default(finished, refused):
+    file = finished / "config.yaml"
+    file.write_text(file.read_text().replace("  pool: 50\n", ""))
+    assert "pool is 20000, but the run was trained with 50: undo that" in refused("resume", finished)
+
+
+def test_a_kill_amid_the_results_leaves_none_of_other_settings(finished, monkeypatch):
+    before = Run.open(finished).metrics["equivariance_error"]
+    edit(finished, None, evaluation_pairs=4)
+    write = Run.write
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Run, "write", lambda run, part, values: stop() if part == "metrics" else write(run, part, values))
+        runner.evaluate(finished)
+    assert not Run.open(finished).finished and not (finished / "report.html").exists()
+    assert runner.resume(finished)["equivariance_error"] != before
+
+
+def test_a_run_that_is_trained_further_has_no_report_of_before(finished, monkeypatch):
+    edit(finished, steps=6)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(runner, "train", stop)
+        runner.resume(finished)
+    assert not (finished / "report.html").exists()
+
+
+def test_times_are_of_all_commands_of_a_run(finished, monkeypatch):
+    before = Run.open(finished).facts["times"]
+    edit(finished, steps=6)
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        patch.setattr(runner, "train", stop_by_signal)
+        runner.resume(finished)
+    interrupted = Run.open(finished).facts["times"]
+    assert all(interrupted[part] >= before[part] for part in before)
+    assert interrupted["training"] > before["training"] + 0.04
+    metrics, times = runner.resume(finished), Run.open(finished).facts["times"]
+    assert all(times[part] >= interrupted[part] for part in interrupted)
+    assert metrics["seconds_wall"] > sum(interrupted.values()) and times["training"] >= metrics["seconds"]
+
+
 @pytest.mark.parametrize("command", ["resume", "evaluate"])
 def test_fewer_steps_and_another_model_are_refused(finished, refused, command):
     metrics = (finished / "metrics.json").read_bytes()
@@ -165,8 +231,6 @@ def test_a_changed_evaluation_is_done_again(finished):
 
 
 def test_metrics_are_those_declared_in_their_order(finished):
-    from niso.experiments.known import known
-
     declared = [metric.key for metric in known("torus").metrics]
     metrics, facts = Run.open(finished).metrics, Run.open(finished).facts
     assert list(metrics) == [key for key in declared if key in metrics] and {"steps", "seconds"} <= metrics.keys()

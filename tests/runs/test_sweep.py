@@ -105,6 +105,24 @@ def test_a_seed_that_is_refused_does_not_stop_the_others(niso, sweep):
     assert "niso: 1 of 2 seeds failed: seed 4: " in err and "asks for 2 steps" in err.splitlines()[-1]
 
 
+def test_a_damaged_checkpoint_does_not_stop_the_others(niso, sweep):
+    for seed in (4, 5):
+        (sweep / f"seed{seed}" / "metrics.json").unlink()
+    path = sweep / "seed4" / "checkpoints" / "pretrain.safetensors"
+    path.write_bytes(path.read_bytes()[:100])
+    status, _, err = niso("resume", sweep)
+    assert status == 2 and "seed 5 is finished, 2 of 2\n" in err
+    assert "niso: 1 of 2 seeds failed: seed 4: checkpoint " in err and "truncated" in err
+
+
+def test_an_evaluation_with_other_settings_is_of_all_runs(niso, sweep):
+    for seed in (4, 5):
+        config = sweep / f"seed{seed}" / "config.yaml"
+        config.write_text(config.read_text().replace("evaluation_pairs: 2\n", "evaluation_pairs: 3\n"))
+    assert niso("evaluate", sweep).status == 0
+    assert all(Run(sweep / f"seed{seed}").up_to_date for seed in (4, 5))
+
+
 @pytest.mark.slow
 def test_bad_input_leaves_nothing_behind(refused, niso, tiny, images, tmp_path):
     out = tmp_path / "sweep"

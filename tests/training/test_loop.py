@@ -162,6 +162,15 @@ def test_a_signal_saves_and_says_how_to_go_on(run, fabric, number):
     assert reached(run) == STEPS and rows(run) == [str(step + 1) for step in range(STEPS)]
 
 
+def test_a_signal_while_the_last_checkpoint_is_saved_is_not_lost(run, fabric, monkeypatch):
+    save = checkpoint.save
+    monkeypatch.setattr(checkpoint, "save", lambda *words: (save(*words), os.kill(os.getpid(), signal.SIGTERM)))
+    with pytest.raises(Interrupted, match=r"saved at step 12 of 12; `niso resume .*run` goes on"):
+        call(Regression(), run, fabric, seconds=60.0)
+    assert reached(run) == STEPS
+    call(Regression({1: crash}), run, fabric)  # nothing is left to train
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_bad_loss_stops_and_keeps_the_last_good_checkpoint(run, fabric, bad):
     def spoil(_, terms):

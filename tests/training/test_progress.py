@@ -122,6 +122,16 @@ def test_resuming_drops_the_rows_beyond_the_checkpoint(tmp_path):
         assert [event.step for event in events.Reload().Scalars(f"{phase}/loss")] == steps
 
 
+def test_steps_before_the_first_checkpoint_are_not_shown_twice(tmp_path):
+    for last in (3, 5):  # the first was killed
+        log = Log(tmp_path, "pretrain", 0)
+        for step in range(1, last + 1):
+            log.write(step, 0.1, 0.0, {"loss": 1.0})
+        log.close()
+    events = EventAccumulator(str(tmp_path / "tensorboard" / "pretrain"))
+    assert [event.step for event in events.Reload().Scalars("pretrain/loss")] == [1, 2, 3, 4, 5]
+
+
 @pytest.mark.parametrize("tail", ["pretrain,3", "pretrain,30,0.1,0.000,0.12", "\0\0\0\0", "pre", "\xff"])
 def test_a_last_line_that_was_cut_is_left_out(tmp_path, tail):
     log = Log(tmp_path, "pretrain", 0)

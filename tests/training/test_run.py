@@ -11,6 +11,7 @@ from niso.errors import InputError
 from niso.files import locked
 from niso.results import Metric
 from niso.training.environment import environment
+from niso.training.progress import Log
 from niso.training.run import Run, read_log
 
 
@@ -185,6 +186,28 @@ def test_what_a_path_names(tmp_path):
     for name, words in (("empty", r"it has no config\.yaml"), ("nowhere", "there is no such folder")):
         with pytest.raises(InputError, match=f"{name} is not a run folder: {words}"):
             Run.find(tmp_path / name)
+
+
+def test_folders_of_several_runs_in_a_folder_are_not_passed_over(tmp_path):
+    alone = Run.create(tmp_path / "z", {"seed": 1})
+    of_sweep = [Run.create(tmp_path / "a" / f"seed{seed}", {"seed": seed}) for seed in (3, 4)]
+    (tmp_path / "a" / "sweep.yaml").touch()
+    assert Run.find(tmp_path) == [alone, *of_sweep]
+
+
+def test_phases_that_are_trained_again_are_no_longer_in_the_log(tmp_path):
+    run = Run.create(tmp_path / "run", {})
+    assert not (run.forget_phases(["pretrain"]) or run.log)
+    run.checkpoint("head").parent.mkdir()
+    for phase in ("pretrain", "head"):
+        run.checkpoint(phase).touch()
+        log = Log(run.path, phase, 0)
+        log.write(1, 0.1, 0.0, {"loss": 1.0})
+        log.close()
+    run.forget_phases(["pretrain"])
+    assert run.log.keys() == {"pretrain"} and "pretrain stands at step 1" in run.standing
+    assert [file.name for file in (run.path / "tensorboard").iterdir()] == ["pretrain"]
+    assert run.checkpoint("pretrain").exists() and not run.checkpoint("head").exists()
 
 
 def test_metrics_have_a_text_a_direction_and_a_unit(tmp_path):
