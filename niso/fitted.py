@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ from torch import Tensor
 from niso.data.pairs.geometry import GEOMETRY
 from niso.data.pairs.observations import Observed, read_observations
 from niso.data.pairs.sampling.data import BATCH
-from niso.data.pairs.scaling import BYTES, Scaling, as_tensor, is_lost, scaled, unscaled
+from niso.data.pairs.scaling import BYTES, Scaling, as_tensor, by_channel, is_lost, scaled, unscaled
 from niso.errors import InputError
 from niso.experiments.diagnosis import Finding
 from niso.experiments.saved import CONFIG, FORMAT, MODEL, REBUILT, plain_name
@@ -334,7 +334,7 @@ class Fitted:
         with self._evaluation():
             decoded = torch.cat([self.method.decode(part) for part in a.split(BATCH)])
             decoded = decoded.to(torch.promote_types(decoded.dtype, torch.float32))  # half precision rounds units
-            return self._by_channel(lambda part: unscaled(part, self.scaling), decoded)
+            return by_channel(lambda part: unscaled(part, self.scaling), decoded, self.scaling, self._channels_first)
 
     def _solved(self, a: Tensor, b: Tensor) -> Tensor:
         if len(a) != len(b):
@@ -376,7 +376,7 @@ class Fitted:
 
     def _in_units(self, observed: Tensor) -> Tensor:
         """Observations of order one."""
-        values = self._by_channel(lambda part: scaled(part, self.scaling), observed)
+        values = by_channel(lambda part: scaled(part, self.scaling), observed, self.scaling, self._channels_first)
         return values if self.clip is None else values.clamp(-self.clip, self.clip)
 
     def _check_range(self, low: float, high: float, floats: bool) -> None:
@@ -412,12 +412,6 @@ class Fitted:
         if is_lost(self.scaling, rounding):
             kind = str(given.dtype).removeprefix("torch.")
             raise ValueError(f"{kind} does not hold how the observations vary: give float64, as those trained on")
-
-    def _by_channel(self, change: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-        """Apply what takes channels last, where there is a number for each."""
-        if self._channels_first and len(self.scaling.offset) > 1:
-            return change(x.movedim(1, -1)).movedim(-1, 1)
-        return change(x)
 
     def _tensor(self, values: Array) -> Tensor:
         tensor = as_tensor(values) if isinstance(values, np.ndarray) else values

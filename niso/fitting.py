@@ -215,6 +215,11 @@ def _arrays(x: Any, tx: Array | None) -> dict[str, np.ndarray]:
             "items of a data set must be pairs (x, tx) or triplets (x, tx, ttx); of single observations give an array, "
             "numpy.array(x)"
         )
+    if np.ndim(_numpy(items[0][0])) and not all(np.ndim(_numpy(view)) for view in items[0][1:]):
+        raise InputError(
+            "items of a data set look like (x, label), not like pairs (x, tx): give single observations and labels as "
+            "arrays, niso.fit(numpy.stack([…]), label=[…], transform=…)"
+        )
     try:
         views = [np.stack([_numpy(view) for view in column]) for column in zip(*items, strict=True)]
     except ValueError as error:

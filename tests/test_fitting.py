@@ -482,6 +482,7 @@ def test_progress_is_silent_where_it_is_not_wanted(capsys):
         ({"x": [[1.0], [2.0, 3.0]]}, "arrays must be alike"),
         ({"x": 3, "tx": None}, "x must be an array"),
         ({"x": [1, 2], "tx": None}, "must be pairs .*; of single observations give an array"),
+        ({"x": [(torch.zeros(1, 8, 8), 3)] * 20, "tx": None}, r"look like \(x, label\), not like pairs"),
         ({"x": {"x": shifted()[0]}, "tx": None}, r"x is a dictionary: .* niso.fit\(\*\*x\)"),
         ({"x": "pairs.npz", "tx": None}, "x is a path or a text: give an array"),
         ({"x": Path("pairs.npz")}, "x is a path or a text: give an array"),

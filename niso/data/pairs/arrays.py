@@ -84,9 +84,17 @@ def _columns(path: Path) -> Mapping[str, Any]:
             if entry.compress_type == zipfile.ZIP_STORED and entry.file_size > _LARGE
         }
         return {
-            name: _mapped(path, archive.zip, entries[name]) if name in large else archive[name]
+            name: _mapped(path, archive.zip, entries[name]) if name in large else _plain(archive, name)
             for name in archive.files
         }
+
+
+def _plain(archive: Any, name: str) -> np.ndarray:
+    """An array of an .npz file, which NumPy would have to unpickle if it held Python objects."""
+    try:
+        return np.asarray(archive[name])
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
 
 
 def _tensors(path: Path) -> dict[str, np.ndarray]:
@@ -136,8 +144,10 @@ def _reading(path: Path) -> Iterator[None]:
         if "pickled" in problem and path.is_file() and not _pickled(path):  # what NumPy says of any file
             problem = "it is no NumPy file"
         if any(words in problem for words in ("Object arrays", "allow_pickle", "Python objects")):
+            where = problem.split(":")[0] if ": Object arrays" in problem else ""
             raise InputError(
-                f"{path} holds Python objects, which are never unpickled: save arrays of numbers, np.savez(path, x=…)"
+                f"{path} holds Python objects{where and f' in {where}'}, which are never unpickled: save arrays of "
+                "numbers, np.savez(path, x=…), and words as label.astype(str)"
             ) from error
         raise InputError(f"{path} cannot be read ({problem}): save it again") from error
 

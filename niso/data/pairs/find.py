@@ -28,6 +28,9 @@ def find_reader(path: Path, reading: Reading) -> type[Reader]:
             return reader
     if path.suffix.lower() in PICTURES:
         raise InputError(f"{path} is one picture: give a folder of pictures, with --transform, or of clips")
+    if path.is_file() and path.suffix.lower() not in VIDEOS:
+        problem = f"{path} is not a file that is read: save its arrays by numpy.savez('pairs.npz', x=…, tx=…)"
+        raise InputError(f"{problem}, or give --data {choices()}")
     read = f"pictures are read of {' '.join(sorted(PICTURES))}, videos of {' '.join(sorted(VIDEOS))}"
     raise InputError(f"{path} holds nothing that can be paired ({_endings(path)}; {read}): give --data {choices()}")
 

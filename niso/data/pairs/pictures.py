@@ -126,6 +126,11 @@ def _loose(path: Path, files: list[Path]) -> str:
     """Why folders are no classes; empty where they are, or there are no two."""
     loose = [file.name for file in files if file.parent == path]
     folders = {file.relative_to(path).parts[0] for file in files if file.parent != path}
+    if len(folders) == 1 and not loose:
+        (outer,) = folders
+        inner = sorted({file.relative_to(path / outer).parts[0] for file in files if file.parent != path / outer})
+        within = f"all pictures lie in {outer}/, whose folders ({some_of(inner)}) may be classes"
+        return f"there are no labels, for {within}: give {path / outer} as DATA" if len(inner) > 1 else ""
     if len(folders) < 2 or not (loose or len(folders) == len(files)):
         return ""
     if not loose:

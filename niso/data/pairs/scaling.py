@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -34,6 +35,8 @@ BYTES = Scaling((127.5,), (127.5,))
 """Of values 0 … 255 to −1 … 1."""
 _BRIGHT = 32
 """Pictures in bytes have values as large; masks, labels and counts in bytes have not, and are scaled by their own."""
+_UNLIKE = 0.05
+"""Share of the range of all channels of images below which one of them has another unit."""
 _NARROW = {"images": 0.02, "signals": 0.2, "points": 0.2}
 """Ranges of scaled values, but for a thousandth: where one is narrower, a few extreme values have made it so."""
 _LOST = 1e-3
@@ -43,8 +46,9 @@ _LARGEST, _SMALLEST = float(np.finfo(np.float32).max), float(np.finfo(np.float32
 
 
 def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
-    """How values are scaled: images to −1 … 1, all channels alike, from 0 … 255 where they are pictures in bytes and
-    else from their own range; others to mean 0 and deviation 1 of each channel.
+    """How values are scaled: images to −1 … 1, from 0 … 255 where they are pictures in bytes and else from their own
+    range, all channels alike or, where the range of one is far smaller, each by its own; others to mean 0 and deviation
+    1 of each channel.
 
     Args:
         rows: to train on; what is scaled depends on no others.
@@ -55,10 +59,14 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
     x = table.views["x"]
     chosen = _sample(x, rows, _ROWS)
     if table.kind == "images":
-        low, high = float(chosen.min()), float(chosen.max())
-        if x.dtype == np.uint8 and high >= _BRIGHT:
+        lowest, highest = chosen.min((0, 2, 3)), chosen.max((0, 2, 3))
+        if x.dtype == np.uint8 and highest.max() >= _BRIGHT:
             return BYTES
-        scaling = Scaling(((low + high) / 2,), ((high - low) / 2 or 1.0,))
+        widths, whole = highest - lowest, highest.max() - lowest.min()
+        if not ((widths > 0) & (widths < _UNLIKE * whole)).any():
+            lowest, highest = lowest.min(keepdims=True), highest.max(keepdims=True)
+        middle, half = (lowest + highest) / 2, (highest - lowest) / 2
+        scaling = Scaling(tuple(middle.tolist()), tuple(np.where(half, half, 1.0).tolist()))
     else:
         axes = tuple(range(chosen.ndim - 1))
         lowest, highest = chosen.min(axes), chosen.max(axes)
@@ -89,7 +97,9 @@ def extremes_of(table: Table, rows: np.ndarray, scaling: Scaling) -> str:
         return ""
     values = table.views["x"]
     x = _sample(values, rows, 256)
-    axes = None if table.kind == "images" else tuple(range(x.ndim - 1))
+    axes: tuple[int, ...] | None = tuple(range(x.ndim - 1))
+    if table.kind == "images":
+        axes = (0, 2, 3) if len(scaling.offset) > 1 else None
     low = np.atleast_1d(np.percentile(x, 0.05, axes, method="higher"))  # without the extreme one of few
     high = np.atleast_1d(np.percentile(x, 99.95, axes, method="lower"))
     narrow = high - low > _rounding(values.dtype) * np.maximum(abs(low), abs(high))
@@ -116,6 +126,19 @@ def range_of(table: Table, scaling: Scaling) -> tuple[float, float]:
         return 0.0, 255.0
     parts = [values[start : start + _ROWS] for values in table.views.values() for start in range(0, len(values), _ROWS)]
     return min(float(part.min()) for part in parts), max(float(part.max()) for part in parts)
+
+
+def units_of(table: Table, scaling: Scaling) -> str:
+    """That channels of images are scaled by their own ranges; empty where they are not."""
+    several = table.kind == "images" and len(scaling.offset) > 1
+    return "channels have ranges of different size: each is scaled by its own" if several else ""
+
+
+def by_channel(change: Callable[[Tensor], Tensor], x: Tensor, scaling: Scaling, channels_first: bool) -> Tensor:
+    """Apply what takes channels last, such as `scaled`, where there is a number for each."""
+    if channels_first and len(scaling.offset) > 1:
+        return change(x.movedim(1, -1)).movedim(-1, 1).contiguous()
+    return change(x)
 
 
 def scaled(values: Tensor, scaling: Scaling) -> Tensor:

@@ -16,6 +16,9 @@ from niso.errors import InputError, counted
 from niso.files import digest
 from niso.random import EVALUATION_SEED
 
+_COMMON = 50
+"""Clips that may share a frame and be copies of each other."""
+
 
 class Parts(NamedTuple):
     """Rows of a table to train, validate and test on, in ascending order; and what to know of the split."""
@@ -27,7 +30,8 @@ class Parts(NamedTuple):
 
 
 def split(table: Table, validation: float, test: float) -> Parts:
-    """Rows of each part. Rows of one source, e.g. crops of one picture, are in one part, and so is a clip.
+    """Rows of each part. Rows of one source, e.g. crops of one picture, are in one part, and so are a clip and copies
+    of it.
 
     Without sources no observation is in two parts, and rows of one transformation (`table.group`) stay together, too,
     where that leaves enough to be drawn from. With labels, but none of these, parts are drawn evenly over classes where
@@ -90,7 +94,7 @@ def _bytes(rows: np.ndarray) -> bytes:
 
 def _parts(table: Table, validation: float, test: float) -> Parts:
     if table.clip is not None:
-        return _clips(table.clip, validation, test)
+        return _clips(_without_copies(table, table.clip), validation, test)
     if table.source is not None:
         return _drawn(table.source, validation, test)
     rows = np.arange(len(table))
@@ -131,6 +135,23 @@ def _joined(views: list[np.ndarray], group: np.ndarray | None = None) -> np.ndar
     rows = np.tile(np.arange(count), len(links))
     graph = coo_array((np.ones(len(rows)), (rows, count + np.concatenate(links))), (nodes, nodes))
     return connected_components(graph, directed=False)[1][:count]
+
+
+def _without_copies(table: Table, clip: np.ndarray) -> np.ndarray:
+    """Numbers of clips; one for two of which one has half of its frames or more in the other: copies, or cuts.
+
+    Frames of very many clips, such as black ones, say nothing.
+    """
+    (frame,) = _equal(table)
+    names, number = np.unique(clip, return_inverse=True)
+    pairs = np.unique(np.stack([number, frame]), axis=1)
+    own = coo_array((np.ones(pairs.shape[1]), tuple(pairs)), (len(names), frame.max() + 1)).tocsc()
+    own = own[:, own.sum(0) <= _COMMON].tocsr()
+    shared, frames = (own @ own.T).tocoo(), np.asarray(own.sum(1)).ravel()
+    first, second = shared.coords
+    alike = 2 * shared.data >= np.minimum(frames[first], frames[second])
+    graph = coo_array((alike[alike], (first[alike], second[alike])), (len(names), len(names)))
+    return connected_components(graph, directed=False)[1][number]
 
 
 def _largest(units: np.ndarray) -> float:

@@ -22,6 +22,7 @@ _ROWS = 4_096
 """Rows that are looked at together."""
 _MANY_CHANNELS = 16
 _OF_ROWS = ("group", "label", "source")
+_TRANSPOSED = "in NumPy x.transpose(0, 2, 1)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +87,9 @@ def make_table(name: str, columns: Mapping[str, Any], reading: Reading) -> Table
     """
     known = {*VIEWS, *_OF_ROWS, *GEOMETRY}
     if unknown := [key for key in columns if key not in known]:
+        if len(unknown) == len(columns) >= FEWEST:  # a file for each observation
+            held = f"{unknown[0]!r} and {len(columns) - 1} others"
+            raise InputError(f"{name} holds {held}: give all observations as one array, numpy.stack([…]), named x")
         raise InputError(f"{name} holds {unknown[0]!r}, which is not known{nearest(unknown[0], sorted(known))}")
     if "x" not in columns:
         raise InputError(f"{name} has no x{nearest('x', columns) if columns else ''}: name the observations x")
@@ -122,7 +126,7 @@ def make_table(name: str, columns: Mapping[str, Any], reading: Reading) -> Table
     if label is not None and len(classes) == len(first):
         raise InputError(f"{name}: every label occurs once: give classes of several observations, or leave label out")
     check_finite(name, views)
-    return Table(name, kind, views, group, label, classes, None, source, points, weights)
+    return Table(name, kind, views, group, label, classes, None, source, points, weights, _short(kind, first))
 
 
 def kind_of(name: str, x: np.ndarray, reading: Reading, on_points: bool) -> Kind:
@@ -142,6 +146,8 @@ def kind_of(name: str, x: np.ndarray, reading: Reading, on_points: bool) -> Kind
         raise InputError(
             f"{name}: x is {shape}, with channels last: give (n, C, H, W), in NumPy x.transpose(0, 3, 1, 2){other}"
         )
+    if reading.kind == "signals" and x.ndim == 3 and x.shape[1] == 1:
+        raise InputError(f"{name}: x is {shape}, signals of one sample: give (n, L, C), {_TRANSPOSED}")
     if reading.kind != "auto":
         return reading.kind
     if x.ndim == 4:
@@ -154,7 +160,19 @@ def kind_of(name: str, x: np.ndarray, reading: Reading, on_points: bool) -> Kind
         return "images"
     if x.shape[2] <= _MANY_CHANNELS and x.shape[2] < x.shape[1]:
         return "signals"
-    raise InputError(f"{name}: x is {shape}: are these images (n, H, W) or signals (n, L, C)? Say so by --kind")
+    raise InputError(
+        f"{name}: x is {shape}: are these images (n, H, W) or signals (n, L, C)? Say so by --kind; if they are signals "
+        f"(n, C, L), give {_TRANSPOSED}"
+    )
+
+
+def _short(kind: Kind, x: np.ndarray) -> str:
+    """What to know of signals with more channels than samples, which may have them first; empty for others."""
+    _, samples, channels = x.shape if kind == "signals" else (0, 0, 0)
+    if not samples <= _MANY_CHANNELS < channels or channels < 3 * samples:
+        return ""
+    read = f"signals are read as {samples} samples of {channels} channels"
+    return f"{read}: if they are {samples} channels of {channels} samples, give them {_TRANSPOSED}"
 
 
 def _channels_last(shape: tuple[int, ...], asked: bool) -> bool:

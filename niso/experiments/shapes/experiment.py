@@ -162,6 +162,10 @@ class Shapes(Experiment):
         if self.left_out and process()[0] == 0:
             few = ", ".join(f"{name} ({count})" for name, count in self.left_out.items())
             print(f"left out, with fewer than the {per_class} shapes a class that are needed: {few}", file=sys.stderr)
+        if (copies := self.shapes.copies()) and process()[0] == 0:
+            more = f", and {len(copies) - 1} more pairs" if copies[1:] else ""
+            problem = f"{' and '.join(copies[0])} are of the same mesh{more}"
+            print(f"{problem}: what is trained on may be tested on; remove all but one", file=sys.stderr)
         self.split = split(self.shapes, config, self.seed)
         self.maps = ShapeMaps(self.shapes, self.split.train, config.clip, config.memory, self.device)
         if self.maps.flat and process()[0] == 0:

@@ -46,6 +46,9 @@ def test_what_a_folder_holds_is_said_where_none_of_it_is_read(tmp_path):
         (tmp_path / name).touch()
     with pytest.raises(InputError, match=r"paired \(there are 2 \.heic, 1 \.txt; pictures are read of \.bmp .*\.mp4"):
         find_reader(tmp_path, TURNED)
+    (tmp_path / "table.csv").touch()
+    with pytest.raises(InputError, match=r"table\.csv is not a file that is read: save its arrays by numpy\.savez"):
+        find_reader(tmp_path / "table.csv", TURNED)
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="there are no files;"):
         find_reader(tmp_path / "empty", TURNED)
@@ -60,6 +63,18 @@ def test_a_loose_picture_takes_the_labels_and_is_named(tmp_path, crops):
     write(tmp_path / "cover.png")
     table = PictureReader.read(tmp_path, reading, 8)
     assert not table.classes and "no labels, for cover.png lies beside the folders: move it into one" in table.note
+
+
+def test_classes_one_folder_too_deep_are_named(tmp_path):
+    write(*(tmp_path / "images" / ("even", "odd")[number % 2] / f"{number}.png" for number in range(20)))
+    table = PictureReader.read(tmp_path, TURNED, 8)
+    assert table.label is None and table.note == (
+        "there are no labels, for all pictures lie in images/, whose folders (even, odd) may be classes: give "
+        f"{tmp_path / 'images'} as DATA"
+    )
+    assert len(PictureReader.read(tmp_path / "images", TURNED, 8).classes) == 2
+    write(*(tmp_path / "one" / "images" / f"{number}.png" for number in range(20)))
+    assert not PictureReader.read(tmp_path / "one", TURNED, 8).note
 
 
 def test_folders_of_one_picture_each_are_no_classes(tmp_path):

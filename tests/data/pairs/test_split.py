@@ -18,7 +18,8 @@ def parts_of(sizes, validation=0.1, test=0.1, clips=False):
     units = np.arange(len(sizes)).repeat(sizes)
     table = make_table("DATA", {"x": np.zeros((len(units), 8), np.float32), "source": units}, Reading(kind="signals"))
     if clips:
-        table = replace(table, source=None, clip=units)
+        frames = np.arange(8 * len(units), dtype=np.float32).reshape(-1, 8, 1)  # all differ
+        table = replace(table, views={"x": frames}, source=None, clip=units)
     return split(table, validation, test), units
 
 
@@ -94,6 +95,19 @@ def test_the_largest_clip_is_trained_on(sizes):
     parts, clips = parts_of(sizes, clips=True)
     assert sizes.index(max(sizes)) in clips[parts.train]
     assert len(parts.train) >= len(clips) / 2 and len(parts.validation) and len(parts.test) and not parts.note
+
+
+def test_copies_of_a_clip_and_cuts_of_it_are_in_one_part():
+    frames = np.random.default_rng(0).random((4, 20, 8, 1), np.float32)
+    frames[:, 0] = 0  # clips that begin black are no copies
+    clips = [frames[0], frames[1], frames[0], frames[2], frames[3], frames[1][3:15]]
+    clip = np.arange(6).repeat([len(one) for one in clips])
+    table = make_table("DATA", {"x": np.concatenate(clips)}, Reading(kind="signals"))
+    parts = split(replace(table, clip=clip), 0.2, 0.2)
+    together = [set(clip[rows]) for rows in parts[:3]]
+    assert sorted(number for part in together for number in part) == list(range(6))
+    assert all({0, 2} <= part or not {0, 2} & part for part in together)
+    assert all({1, 5} <= part or not {1, 5} & part for part in together)
 
 
 @pytest.mark.parametrize("largest", range(3))

@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 from niso.data.pairs.arrays import ArrayReader, columns_of
 from niso.data.pairs.find import find_reader
 from niso.data.pairs.reading import Reading
-from niso.data.pairs.scaling import extremes_of, range_of, scaling_of
+from niso.data.pairs.scaling import by_channel, extremes_of, range_of, scaled, scaling_of, units_of, unscaled
 from niso.data.pairs.table import make_table
 from niso.errors import InputError
 
@@ -57,6 +57,18 @@ def test_a_kind_that_shape_does_not_tell_is_asked_for():
         assert table(Reading(kind="images"), x=noise(*narrow)).shape == narrow
 
 
+def test_signals_with_channels_first_are_not_read_as_a_few_samples_of_many_channels():
+    signals = Reading(kind="signals")
+    with pytest.raises(InputError, match=r"signals of one sample: give \(n, L, C\), in NumPy x.transpose\(0, 2, 1\)"):
+        table(signals, x=noise(1, 64))
+    with pytest.raises(InputError, match=r"if they are signals \(n, C, L\), give in NumPy x.transpose"):
+        table(x=noise(12, 128))
+    said = "signals are read as 12 samples of 128 channels: if they are 12 channels of 128 samples, give them in NumPy"
+    assert said in table(signals, x=noise(12, 128)).note
+    for right in ((128, 12), (64, 128), (12, 16), (50,)):
+        assert not table(signals, x=noise(*right)).note
+
+
 def test_bytes_are_pictures_only_where_both_sides_are_large():
     read = [table(x=np.zeros((N, *shape), np.uint8)) for shape in ((100, 80), (100, 3))]
     assert [(of.kind, of.shape) for of in read] == [("images", (1, 100, 80)), ("signals", (100, 3))]
@@ -80,6 +92,10 @@ BAD = {
     "nothing": ({"x": X[:0]}, "x is empty"),
     "no x": ({"tx": X}, "has no x"),
     "a misspelt name": ({"x": X, "lable": np.arange(N)}, "'lable', which is not known; did you mean label"),
+    "a file for each": (
+        {f"sample{number}": X[0] for number in range(N)},
+        r"'sample0' and 15 others: give all observations as one array, numpy.stack\(\[…\]\), named x",
+    ),
     "channels last": ({"x": noise(16, 16, 3)}, r"give \(n, C, H, W\), in NumPy x.transpose"),
     "two channels last": ({"x": noise(16, 16, 2)}, r"give \(n, C, H, W\), in NumPy x.transpose"),
     "five channels last": (
@@ -143,6 +159,25 @@ def test_images_are_scaled_to_minus_one_to_one_and_signals_channel_by_channel():
     signals = np.stack([5 + 3 * noise(50), np.full((N, 50), 2.0)], axis=-1)
     (first, second), (deviation, constant) = scaling_of(table(x=signals), rows)
     assert abs(first - 5) < 1 and abs(deviation - 3) < 0.5 and (second, constant) == (2.0, 1.0)
+
+
+def test_channels_of_images_in_different_units_are_scaled_each_by_its_own_range():
+    rows, x = np.arange(N), np.random.default_rng(0).random((N, 3, 8, 8))
+    x[0, :, 0, :2] = (0, 1)
+    assert scaling_of(table(x=x), rows) == ((0.5,), (0.5,)) and not units_of(table(x=x), scaling_of(table(x=x), rows))
+    x[:, 1] = 1000 + 3000 * x[:, 1]
+    x[:, 2] = 7  # constant
+    read = table(x=x)
+    scaling = scaling_of(read, rows)
+    assert scaling == ((0.5, 2500, 7), (0.5, 1500, 1)) and "each is scaled by its own" in units_of(read, scaling)
+    values = torch.from_numpy(x)
+    order_one = by_channel(lambda part: scaled(part, scaling), values, scaling, channels_first=True)
+    assert order_one.amin((0, 2, 3)).tolist() == [-1, -1, 0] and order_one.amax((0, 2, 3)).tolist() == [1, 1, 0]
+    back = by_channel(lambda part: unscaled(part, scaling), order_one, scaling, channels_first=True)
+    torch.testing.assert_close(back, values.float())
+    x[0, 1, 0, 0] = 1e9
+    read = table(x=x)
+    assert "nearly all values of channel 1 are between" in extremes_of(read, rows, scaling_of(read, rows))
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (6, 1)])
@@ -248,8 +283,10 @@ def test_nothing_is_unpickled(tmp_path, capsys):
     folder.mkdir()
     np.save(folder / "x.npy", x)
     (tmp_path / "pickle.npz").write_bytes(pickle.dumps(1))
+    np.savez(tmp_path / "labels.npz", x=noise(8, 8), label=np.array(["a", "b"] * 8, object))
     for path, message in (
         ("objects.npz", "never unpickled"),
+        ("labels.npz", r"Python objects in label, which are never unpickled: .*words as label.astype\(str\)"),
         ("folder", "never unpickled"),
         ("pickle.npz", "cannot be read|objects"),
     ):

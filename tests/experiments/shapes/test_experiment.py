@@ -485,6 +485,16 @@ def test_other_shapes_of_the_same_names_are_other_data(folder, tmp_path):
     assert len(set(known)) == 4
 
 
+def test_copies_of_a_mesh_are_named(folder, tmp_path, capsys):
+    own = shutil.copytree(folder, tmp_path / "own")
+    for number, record in enumerate(sorted(own.glob("*/*.json"))):
+        record.write_text(json.dumps(json.loads(record.read_text()) | {"digest": str(max(number, 1))}))
+    make(own)
+    assert "class0/0 and class0/1 are of the same mesh: what is trained on may be tested on" in capsys.readouterr().err
+    make(folder)
+    assert "of the same mesh" not in capsys.readouterr().err
+
+
 def test_channels_are_clipped_and_scaled_by_the_training_shapes(folder):
     opened = prepared.open_shapes(folder)
     members = torch.tensor([1, 6])

@@ -12,7 +12,17 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from niso.data.evenly import evenly
-from niso.data.pairs.scaling import Scaling, as_tensor, bytes_of, extremes_of, range_of, scaled, scaling_of
+from niso.data.pairs.scaling import (
+    Scaling,
+    as_tensor,
+    by_channel,
+    bytes_of,
+    extremes_of,
+    range_of,
+    scaled,
+    scaling_of,
+    units_of,
+)
 from niso.data.pairs.split import Parts, fingerprint
 from niso.data.pairs.table import Table
 from niso.data.pairs.variation import Variation
@@ -61,7 +71,7 @@ class PairData(ABC):
         self.fingerprint = fingerprint(table, parts)
         self.scaling: Scaling = scaling_of(table, parts.train)
         self.extremes = extremes_of(table, parts.train, self.scaling)
-        self.note = "; ".join(filter(None, [table.note, parts.note, self.extremes]))
+        self.note = "; ".join(filter(None, [table.note, parts.note, units_of(table, self.scaling), self.extremes]))
         self.range = range_of(table, self.scaling)
         self._resident: dict[str, Tensor] = {}
         if sum(map(bytes_of, table.views.values())) <= memory * 1e9:
@@ -162,7 +172,8 @@ class PairData(ABC):
 
     def scaled(self, values: Tensor) -> Float[Tensor, "rows ..."]:
         """Values as a user has them as numbers of order one."""
-        return scaled(values, self.scaling)
+        first = self.table.kind == "images"
+        return by_channel(lambda part: scaled(part, self.scaling), values, self.scaling, first)
 
     def draw(self, size: int) -> Int[Tensor, " local"]:
         """Random rows to train on: this process's part."""
