@@ -117,13 +117,33 @@ def holds_run(names: Collection[str]) -> bool:
     return {"config.yaml", "run.json"} <= set(names)
 
 
+def walk(folder: Path, links: bool = False) -> Iterator[tuple[str, list[str], list[str]]]:
+    """As `os.walk`, but what lies in a folder that cannot be read is not left out without a word.
+
+    Args:
+        links: whether links to folders are followed.
+
+    Raises:
+        OSError: as the file system does. A folder that is not there holds nothing.
+    """
+
+    def refuse(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise error
+
+    return os.walk(folder, onerror=refuse, followlinks=links)
+
+
 def files_below(folder: Path, suffixes: Collection[str]) -> list[Path]:
     """Files with one of these endings in a folder and below, in the order of their paths.
 
     Hidden files and folders are passed over, and so are run folders. Links to folders are followed, each folder once.
+
+    Raises:
+        OSError: a folder cannot be read.
     """
     found, seen = list[Path](), set[str]()
-    for place, folders, names in os.walk(folder, followlinks=True):
+    for place, folders, names in walk(folder, links=True):
         folders[:] = [name for name in folders if not name.startswith(".")]
         if holds_run(names) or (real := os.path.realpath(place)) in seen:
             folders.clear()

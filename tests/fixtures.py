@@ -1,5 +1,6 @@
 """Fixtures of the whole suite: one thread, seeded generators, both precisions."""
 
+import errno
 import io
 import json
 import os
@@ -378,6 +379,24 @@ def reopened() -> Callable[[Path], Path]:
 def unfinished(finished: Path, reopened: Callable[[Path], Path]) -> Path:
     """The finished run, reopened."""
     return reopened(finished)
+
+
+@pytest.fixture
+def deny(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Makes a folder one that cannot be listed, to the superuser too, whom no permission binds."""
+
+    def refuse(denied: Path) -> None:
+        for name in ("listdir", "scandir"):
+            real = getattr(os, name)
+
+            def listed(folder: Any = ".", real: Callable[[Any], Any] = real) -> Any:
+                if not isinstance(folder, int) and Path(os.fsdecode(folder)) == denied:
+                    raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+                return real(folder)
+
+            monkeypatch.setattr(os, name, listed)
+
+    return refuse
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,17 @@ def test_files_below_a_folder_are_found_through_links_each_once(tmp_path: Path) 
     (tmp_path / "elsewhere" / "back").symlink_to(tmp_path / "top")
     found = files_below(tmp_path / "top", {".off"})
     assert [path.relative_to(tmp_path / "top").as_posix() for path in found] == ["b.off", "linked/C.OFF"]
+
+
+def test_a_folder_that_cannot_be_read_is_no_empty_one(tmp_path: Path, deny: Callable[[Path], None]) -> None:
+    for name in ("cat/1.png", "dog/1.png"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
+    deny(tmp_path / "dog")
+    with pytest.raises(PermissionError, match="dog"):
+        files_below(tmp_path, {".png"})
+    assert files_below(tmp_path / "cat", {".png"}) == [tmp_path / "cat/1.png"]
+    assert files_below(tmp_path / "nowhere", {".png"}) == []
 
 
 def test_a_digest_tells_where_parts_end() -> None:

@@ -186,7 +186,8 @@ def _scores(root: Path) -> dict[str, float | None]:
     """Quality scores of all sequences by "category/sequence"."""
     if not root.is_dir():
         raise InputError(f"{root} is not a folder: give the one that holds CO3Dv2's categories")
-    paths = sorted(root.glob(f"*/{SEQUENCES}"))
+    found = (path for folder in root.iterdir() if folder.is_dir() for path in folder.iterdir())  # `glob` passes over
+    paths = sorted(path for path in found if path.name == SEQUENCES)  # folders that cannot be read
     if not paths:
         raise InputError(f"{root} holds no <category>/{SEQUENCES}: give the folder that holds CO3Dv2's categories")
     scores = dict[str, float | None]()

@@ -277,6 +277,14 @@ def test_broken_json_in_the_middle_of_much_text_ends_soon(tmp_path, monkeypatch)
         read(tmp_path)
 
 
+def test_a_category_that_cannot_be_read_is_not_left_out(tmp_path, deny):
+    for category in ("apple", "cup"):
+        make(tmp_path, category)
+    deny(tmp_path / "cup")
+    with pytest.raises(PermissionError, match="cup"):
+        read(tmp_path)
+
+
 def test_not_the_right_folder(tmp_path):
     with pytest.raises(InputError, match="is not a folder"):
         co3d.select(tmp_path / "nowhere")
