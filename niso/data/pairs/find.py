@@ -22,6 +22,8 @@ def find_reader(path: Path, reading: Reading) -> type[Reader]:
     """
     if not path.exists():
         raise InputError(f"{path} does not exist: give --data, or to a run in its config.yaml, {choices()}")
+    if not (path.is_file() or path.is_dir()):
+        raise InputError(f"{path} is a device, a pipe or a socket, not a file or folder: give --data {choices()}")
     for name in READERS:
         reader = READERS.find(name)
         if reader.fits(path, reading):

@@ -89,7 +89,8 @@ def read_video(path: Path, every: int = 1) -> Iterator[tuple[float, Image.Image]
                     yield end, _shown(frame, stream)
             _check_end(path, container, stream, good, end)
     except FileNotFoundError as error:
-        raise InputError(f"{path} is missing") from error
+        problem = "is a link to a place that does not exist" if path.is_symlink() else "is missing"
+        raise InputError(f"{path} {problem}") from error
     except av.FFmpegError as error:
         if good:
             problem = f"is truncated or damaged: {counted(good, 'frame')} can be decoded ({error.strerror})"

@@ -18,7 +18,7 @@ from niso.data.video.files import Video
 from niso.data.video.posed_folders import colmap, frame_folder, nerfstudio
 from niso.data.video.sequences import Draw, Refused, Sequence, Source, hold_out, natural
 from niso.errors import InputError, nearest
-from niso.files import holds_run
+from niso.files import holds_run, walk
 
 _MODELS = ("sparse/0", "sparse", "colmap/sparse/0", "")
 """Places of COLMAP's model in the folder that holds `images`."""
@@ -74,6 +74,8 @@ def find_footage(source: Path) -> list[Footage]:
     """
     if not source.exists():
         raise InputError(f"{source} does not exist")
+    if not (source.is_file() or source.is_dir()):
+        raise InputError(f"{source} is neither a file nor a folder: give a video file, or a folder of footage")
     if (source / PARAMETERS).is_file():
         raise InputError(f"{source} is prepared already: give the footage itself")
     if any(source.glob(f"*/{co3d.FRAMES}")):
@@ -96,7 +98,7 @@ def overlooked(source: Path, videos: list[Footage]) -> list[str]:
     other places, and frames in folders further down. Each is a line."""
     read, posed = {video.path for video in videos}, {video.path for video in videos if video.posed}
     found = []
-    for name, below, files in os.walk(source):
+    for name, below, files in walk(source):
         folder = Path(name)
         if holds_run(files):
             below.clear()
@@ -170,8 +172,10 @@ def _name(path: Path) -> str:
 
 
 def _kind(path: Path) -> Literal["video", "frames", "colmap", "nerfstudio"] | None:
-    if path.is_file():
-        return "video" if path.suffix.lower() in VIDEO_EXTENSIONS else None
+    if not path.is_dir():
+        # A link that leads to nothing is refused as a damaged file is; pipes and the like are no data.
+        file = path.is_file() or (path.is_symlink() and not path.exists())
+        return "video" if file and path.suffix.lower() in VIDEO_EXTENSIONS else None
     if (path / "transforms.json").is_file():
         return "nerfstudio"
     if any(_is_model(path / place) for place in _MODELS):

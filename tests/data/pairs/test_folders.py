@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 from unicodedata import normalize
 
 import numpy as np
@@ -83,6 +84,12 @@ def test_folders_of_one_picture_each_are_no_classes(tmp_path):
     assert table.label is None and table.note == "there are no labels, for each folder holds one picture"
     write(tmp_path / "stone0" / "second.png")
     assert len(PictureReader.read(tmp_path, TURNED, 8).classes) == 16
+
+
+@pytest.mark.skipif(os.name != "posix", reason="devices have no paths")
+def test_a_device_is_no_data():
+    with pytest.raises(InputError, match=r"/dev/null is a device, .*not a file or folder: give --data .*of clips"):
+        find_reader(Path(os.devnull), Reading())
 
 
 def test_a_single_picture_is_no_data(tmp_path):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,7 @@ from scipy.spatial.transform import Rotation
 from niso.data.video import footage
 from niso.data.video.files import Video
 from niso.data.video.footage import find_footage, thinned
+from niso.data.video.preparation import Preparation, prepare
 from niso.data.video.sequences import Sequence
 from niso.errors import InputError
 from tests.poses import random_poses
@@ -202,6 +205,34 @@ def test_figures_of_a_run_are_no_footage(tmp_path):
     videos = find_footage(tmp_path)
     assert [video.name for video in videos] == ["walk"]
     assert not footage.overlooked(tmp_path, videos)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes in folders")
+def test_links_to_nothing_are_refused_and_pipes_are_left_out(write_video, tmp_path, monkeypatch):
+    write_video(tmp_path / "walk.mp4")
+    (tmp_path / "lost.mp4").symlink_to(tmp_path / "nowhere.mp4")
+    (tmp_path / "lost.txt").symlink_to(tmp_path / "nowhere.txt")
+    os.mkfifo(tmp_path / "pipe.mp4")
+    (tmp_path / "linked.mp4").symlink_to(tmp_path / "pipe.mp4")
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("socket.mp4")  # of which a whole path may be too long
+    videos = find_footage(tmp_path)
+    assert [video.name for video in videos] == ["lost", "walk"]
+    out = tmp_path / "out"
+    done = prepare(footage.sequences(videos), out, 1, Preparation(size=16, min_frames=3))
+    assert done.refused == {"lost": f"{tmp_path / 'lost.mp4'} is a link to a place that does not exist"}
+    with pytest.raises(InputError, match=r"pipe\.mp4 is neither a file nor a folder: give a video file"):
+        find_footage(tmp_path / "pipe.mp4")
+
+
+def test_cameras_in_a_folder_that_cannot_be_read_are_not_passed_over(tmp_path, deny):
+    images(tmp_path / "walk")
+    (tmp_path / "walk/cameras").mkdir()
+    videos = find_footage(tmp_path)
+    deny(tmp_path / "walk/cameras")
+    with pytest.raises(PermissionError, match="cameras"):
+        footage.overlooked(tmp_path, videos)
 
 
 def test_what_is_not_read_is_named(tmp_path):
