@@ -1,4 +1,5 @@
-"""Triangle meshes from .off, .obj and .ply files, and to .off files. Polygons become fans of triangles.
+"""Triangle meshes from .off, .obj and .ply files, and to .off files. Polygons become fans of triangles; concave
+ones fans from a corner that sees all others.
 
 Readers keep the order of vertices and merge none. They report what is wrong with a file; `surface.check` reports what
 is wrong with the surface in it. The readers of libraries are not exact enough for closed surfaces: libigl's ends the
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool, Float
 
 from niso.errors import InputError
 from niso.files import write_atomically
@@ -33,6 +35,10 @@ _PLY_CODES = {
 _PLY_ORDERS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
 
 
+_FOLDED = 1e-4
+"""Share of a polygon's area by which a triangle of its fan may be turned over, as rounded coordinates do."""
+
+
 class _Truncated(Exception):
     """The file ends before what it announced."""
 
@@ -44,7 +50,8 @@ def read_mesh(path: Path | str) -> Mesh:
         Vertices in float64 and faces in int64. Colours, normals and texture coordinates are skipped.
 
     Raises:
-        InputError: the file is missing, of another format, truncated, or damaged; the message says which.
+        InputError: the file is missing, of another format, truncated, or damaged, or a polygon is no fan of triangles;
+            the message says which.
     """
     path = Path(path)
     readers = {".off": _read_off, ".obj": _read_obj, ".ply": _read_ply}
@@ -56,8 +63,10 @@ def read_mesh(path: Path | str) -> Mesh:
             raise _Truncated("a vertex has fewer than three coordinates")
         if (fewest := min(map(len, polygons), default=3)) < 3:
             raise ValueError(f"a face has {fewest} corners")
-        triangles = [(p[0], p[k], p[k + 1]) for p in polygons for k in range(1, len(p) - 1)]
         vertices = np.array([point[:3] for point in points], dtype=np.float64).reshape(-1, 3)
+        if not _unfold(polygons, vertices):
+            raise InputError(f"{path} has concave polygons that are no fans of triangles: triangulate it")
+        triangles = [(p[0], p[k], p[k + 1]) for p in polygons for k in range(1, len(p) - 1)]
         return Mesh(vertices, np.array(triangles, dtype=np.int64).reshape(-1, 3))
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
@@ -65,6 +74,38 @@ def read_mesh(path: Path | str) -> Mesh:
         raise InputError(f"{path} is truncated: {error}; copy or download it again") from error
     except (ValueError, OverflowError) as error:
         raise InputError(f"{path} is damaged: {error}") from error
+
+
+def _unfold(polygons: Rows, vertices: Float[np.ndarray, "vertices 3"]) -> bool:
+    """Let polygons begin with a corner from which no triangle of the fan is turned over; False where one has none."""
+    counts = np.fromiter(map(len, polygons), np.int64, len(polygons))
+    for count in np.unique(counts[counts > 3]).tolist():
+        places = np.flatnonzero(counts == count)
+        corners = np.array([polygons[place] for place in places], dtype=np.int64)
+        known = ((corners >= 0) & (corners < len(vertices))).all(1)  # others are left to `check`
+        places, corners = places[known], corners[known]
+        for first in range(count):
+            fans = np.roll(corners, -first, 1)
+            folded = _is_folded(vertices[fans])
+            if first:
+                for place, fan in zip(places[~folded], fans[~folded].tolist(), strict=True):
+                    polygons[place] = fan
+            places, corners = places[folded], corners[folded]
+            if not len(places):
+                break
+        else:
+            return False
+    return True
+
+
+def _is_folded(points: Float[np.ndarray, "polygons corners 3"]) -> Bool[np.ndarray, " polygons"]:
+    """Whether the fan from a polygon's first corner has a triangle whose normal is opposed to the polygon's."""
+    with np.errstate(invalid="ignore", over="ignore"):  # of coordinates that are not finite, which `check` refuses
+        spokes = points[:, 1:] - points[:, :1]
+        triangles = np.cross(spokes[:, :-1], spokes[:, 1:])
+        whole = triangles.sum(1)  # Newell's normal
+        along = np.einsum("nti,ni->nt", triangles, whole)
+        return (along < -_FOLDED * (whole**2).sum(1)[:, None]).any(1)
 
 
 def write_off(path: Path, mesh: Mesh) -> None:

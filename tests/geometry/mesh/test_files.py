@@ -3,7 +3,7 @@ import pytest
 
 from niso.errors import InputError
 from niso.geometry.mesh.files import read_mesh
-from niso.geometry.mesh.surface import check, icosphere
+from niso.geometry.mesh.surface import check, face_areas, icosphere
 
 SPHERE = icosphere(1)
 COUNT, FACES = len(SPHERE.vertices), len(SPHERE.faces)
@@ -126,6 +126,52 @@ def test_polygons_become_fans_of_triangles(tmp_path, kind):
     mesh = read_mesh(written(tmp_path, f"a.{'ply' if kind == 'binary' else kind}", content))
     np.testing.assert_array_equal(mesh.faces, TRIANGLES)
     np.testing.assert_array_equal(mesh.vertices, points)
+
+
+def prism(outline, height=1.0):
+    """An OFF file of a prism over a polygon, whose caps have all its corners."""
+    count = len(outline)
+    points = [(x, y, z) for z in (0.0, height) for x, y in outline]
+    sides = [(k, (k + 1) % count, count + (k + 1) % count, count + k) for k in range(count)]
+    faces = [tuple(reversed(range(count))), tuple(range(count, 2 * count)), *sides]
+    lines = [" ".join(map(str, row)) for row in (*points, *((len(face), *face) for face in faces))]
+    return "\n".join([f"OFF\n{len(points)} {len(faces)} 0", *lines, ""])
+
+
+L = [(0, 0), (2, 0), (2, 1), (1, 1), (1, 2), (0, 2)]
+
+
+@pytest.mark.parametrize("first", range(6))
+def test_concave_polygons_do_not_fold_over(tmp_path, first):
+    """From four of its corners the fan of an L folds over."""
+    mesh = read_mesh(written(tmp_path, "a.off", prism(L[first:] + L[:first])))
+    check(mesh)
+    assert face_areas(mesh).sum() == pytest.approx(2 * 3 + 8)
+
+
+@pytest.mark.parametrize("reflex", range(4))
+def test_concave_quads_do_not_fold_over(tmp_path, reflex):
+    dart = [(0, 0), (3, -1), (1, 0), (3, 1)]
+    outline = dart[2 - reflex :] + dart[: 2 - reflex]
+    mesh = read_mesh(written(tmp_path, "a.off", prism(outline)))
+    check(mesh)
+    assert face_areas(mesh).sum() == pytest.approx(2 * 1 + 2 * (10**0.5 + 5**0.5))
+
+
+def test_a_polygon_that_no_fan_fills_is_refused(tmp_path):
+    comb = [(0, 0), (5, 0), (5, 2), (4, 2), (4, 1), (3, 1), (3, 2), (2, 2), (2, 1), (1, 1), (1, 2), (0, 2)]
+    with pytest.raises(InputError, match=r"a\.off has concave polygons that are no fans of triangles: triangulate it"):
+        read_mesh(written(tmp_path, "a.off", prism(comb)))
+
+
+def test_corners_on_a_line_and_of_no_vertex_are_left_as_they_are(tmp_path):
+    """To a few digits, the third corner lies inside or outside of the edge that it is on."""
+    for nudge in (-1e-6, 1e-6):
+        outline = [(0, 0), (1, 0), (2, nudge), (3, 0), (3, 3), (0, 3)]
+        mesh = read_mesh(written(tmp_path, "a.off", prism(outline)))
+        assert mesh.faces[4:8].tolist() == [[6, 7, 8], [6, 8, 9], [6, 9, 10], [6, 10, 11]]
+    mesh = read_mesh(written(tmp_path, "a.off", f"OFF\n5 1 0\n{PYRAMID}4 0 1 2 9\n"))
+    assert mesh.faces.tolist() == [[0, 1, 2], [0, 2, 9]]
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if not name.endswith("obj")])
