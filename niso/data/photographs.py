@@ -14,7 +14,7 @@ from jaxtyping import Float
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from niso.data.squares import as_rgb, opened
+from niso.data.squares import as_rgb, image_file, opened
 from niso.data.video.sequences import natural
 from niso.errors import InputError
 from niso.files import files_below, no_folder
@@ -101,7 +101,7 @@ def pictures_in(folder: Path) -> list[Path]:
 def size_of(path: Path) -> tuple[int, int]:
     """Width and height of a picture by its header; 0 where that cannot be read: reading names the file."""
     try:
-        with Image.open(path) as image:
+        with image_file(path) as image:
             return image.size
     except Exception:  # Pillow raises errors of many kinds
         return 0, 0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import UInt8
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 from PIL.ExifTags import Base
 from torch import Tensor
 
@@ -25,27 +28,51 @@ def square(image: Image.Image, size: int) -> Image.Image:
 
 
 @contextmanager
+def image_file(path: Path) -> Iterator[ImageFile.ImageFile]:
+    """An image file, without Pillow's warning of large ones, which comes with some formats when pixels are read.
+
+    Raises:
+        Exception: of many kinds, as Pillow does.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        with Image.open(path) as image:
+            yield image
+
+
+@contextmanager
 def opened(path: Path, called: str) -> Iterator[Image.Image]:
-    """An image file for `as_rgb`; `info` says whether colours have 16 bits, of which Pillow keeps the upper 8.
+    """An image file for `as_rgb`; `info` says whether colours have 16 bits, of which Pillow keeps the upper 8, and
+    whether grey of 16 bits is 0 where it is white, which Pillow inverts in other images.
 
     Args:
         called: what messages call the file.
 
     Raises:
-        InputError: it is missing or damaged, or what is done with it raises one.
+        InputError: it is missing, damaged or too large, or what is done with it raises one.
     """
     try:
-        with Image.open(path) as image:
+        with image_file(path) as image:
             image.info["deep"] = any(";16" in str(tile[3]) for tile in image.tile)  # none once pixels are read
+            tags = getattr(image, "tag_v2", {})  # of a TIFF
+            image.info["negative"] = image.mode.startswith("I;16") and tags.get(Base.PhotometricInterpretation) == 0
             yield image
     except FileNotFoundError as error:
         raise InputError(f"{called} is missing") from error
+    except Image.DecompressionBombError as error:
+        raise InputError(f"{called} {_too_large(error)}: shrink it") from error
     except InputError as error:
         raise InputError(f"{called} cannot be used: {error}") from error
     except Exception as error:  # Pillow raises errors of many kinds for damaged files
         unknown = isinstance(error, UnidentifiedImageError)
         reason = "it is not an image" if unknown else " ".join(str(error).split())
         raise InputError(f"{called} cannot be read ({reason}): repair or remove it") from error
+
+
+def _too_large(error: Image.DecompressionBombError) -> str:
+    """What Pillow refused: of the numbers of pixels, the picture's and the most that it reads."""
+    pixels, most = (int(number) / 1e6 for number in re.findall(r"\d+", str(error))[:2])
+    return f"has {math.ceil(pixels)} megapixels, of which at most {math.floor(most)} are read"
 
 
 def as_rgb(image: Image.Image) -> Image.Image:
@@ -60,8 +87,9 @@ def as_rgb(image: Image.Image) -> Image.Image:
         raise InputError("its values are floating-point numbers: save it in 8 bits")
     if image.mode.startswith("I"):  # of which Pillow would clip values above 255
         grey = np.asarray(image)
+        values = 255 - _in_8_bits(grey) if image.info.get("negative") else _in_8_bits(grey)
         unseen = grey == image.info.get("transparency", -1)
-        return Image.fromarray(np.where(unseen, np.uint8(255), _in_8_bits(grey))).convert("RGB")
+        return Image.fromarray(np.where(unseen, np.uint8(255), values)).convert("RGB")
     if image.info.get("deep"):
         _check_8_bits(image)
     if image.has_transparency_data:  # colours that nobody sees lie under it

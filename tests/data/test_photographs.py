@@ -104,7 +104,7 @@ def test_a_broken_image_is_named(folder, kind, suffix):
 
 def test_an_image_too_large_to_trust(folder, monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="megapixels, of which at most 0 are read: shrink it"):
         photographs(folder)
 
 

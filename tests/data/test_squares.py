@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import warnings
 import zlib
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from PIL import Image
 from PIL.ExifTags import Base
 
-from niso.data.photographs import open_photograph, pictures_in
+from niso.data.photographs import open_photograph, pictures_in, size_of
 from niso.data.squares import read_square, square
 from niso.errors import InputError
 
@@ -75,6 +76,39 @@ def test_grey_of_16_bits_that_is_transparent_is_white(tmp_path):
     Image.fromarray(grey).save(tmp_path / "deep.png", transparency=30_000)
     pixels = np.asarray(read_square(tmp_path / "deep.png", 8)[0])
     assert (pixels[:, :4] == 255).all() and (pixels[:, 4:] == 200).all()
+
+
+def test_grey_of_16_bits_that_is_0_where_it_is_white_is_inverted(tmp_path):
+    """In TIFF files that say so; values of 12 bits are refused there, too."""
+    path, grey = tmp_path / "negative.tif", np.full((8, 8), 55, np.uint16)
+    grey[:4] = 255
+
+    def save(values):
+        Image.fromarray(values).save(path, tiffinfo={Base.PhotometricInterpretation: 0})
+        with Image.open(path) as image:
+            assert image.tag_v2[Base.PhotometricInterpretation] == 0
+
+    save(grey << 8)
+    for read in (read_square(path, 8)[0], open_photograph(path)):
+        pixels = np.asarray(read)
+        assert (pixels[:4] == 0).all() and (pixels[4:] == 200).all()
+    save(grey << 4)
+    with pytest.raises(InputError, match="not of full 16 bits"):
+        read_square(path, 8)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".tif"])
+def test_large_pictures_are_read_in_silence_and_larger_ones_refused(tmp_path, monkeypatch, suffix):
+    large, larger = tmp_path / f"large{suffix}", tmp_path / f"larger{suffix}"
+    Image.new("RGB", (1500, 1100), "white").save(large)
+    Image.new("RGB", (1500, 1400), "white").save(larger)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1_000_000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_square(large, 8)[1] == (1100, 1500)
+        assert open_photograph(large).size == size_of(large) == (1500, 1100)
+    with pytest.raises(InputError, match=r"larger\.(png|tif) has 3 megapixels, of which at most 2 are read: shrink"):
+        read_square(larger, 8)
 
 
 @pytest.mark.parametrize("suffix", [".gif", ".jfif", ".pgm", ".ppm"])
