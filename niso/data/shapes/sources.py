@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import os
 import re
+import warnings
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from niso.errors import InputError, nearest
+from niso.errors import InputError, counted, nearest
 from niso.files import files_below
 
 SUFFIXES = (".off", ".obj", ".ply")
@@ -60,7 +63,8 @@ def find_sources(given: Path, labels: Path | None = None, leave_out: Sequence[st
     Args:
         given: one of
             a folder with a folder of .off, .obj or .ply files for each class;
-            a CSV file with the header "file,label", files relative to its own folder;
+            a CSV file with the header "file,label", files relative to its own folder; equal rows count once, with a
+            warning;
             a folder with the folders base, mobius, base_sphere and mobius_sphere. The latter two hold meshes of the
             unit sphere with the faces of the shape: base_sphere one with the same path as in base, mobius_sphere
             those of the variants, as "<shape>_<number>" beside it or "<number>" in a folder <shape>.
@@ -104,13 +108,30 @@ def find_sources(given: Path, labels: Path | None = None, leave_out: Sequence[st
         raise InputError(
             f"{given} holds no meshes: put {', '.join(SUFFIXES)} files in a folder a class, or give --labels"
         )
-    sources = [Source(f"{label}/{path.stem}", path) for label, path in kept]
+    sources = _told_apart([Source(f"{label}/{path.stem}", path) for label, path in kept])
     if released:
         sources = [source._replace(spheres=_spheres(given, source.mesh.relative_to(root))) for source in sources]
     for one, other in pairwise(sources := sorted(sources)):
         if one.name == other.name:
             raise InputError(f"{one.mesh} and {other.mesh} are both the shape {one.name}: rename one")
     return sources
+
+
+def _told_apart(sources: Sequence[Source]) -> list[Source]:
+    """Shapes of one name in a class by their folders too, as few as it takes: chair/a/model.obj is chair/a-model."""
+    found, alike = list[Source](), defaultdict[str, list[Source]](list)
+    for source in sources:
+        alike[source.name].append(source)
+    for name, group in alike.items():
+        label, _, stem = name.partition("/")
+        folders = [Path(os.path.abspath(source.mesh)).parts[1:-1] for source in group]
+        tried = (
+            ["-".join((*parts[max(len(parts) - count, 0) :], stem)).lstrip(".") for parts in folders]
+            for count in range(max(map(len, folders)) + 1)
+        )
+        names = max(tried, key=lambda names: len({*names}))  # of several, the first
+        found += [source._replace(name=f"{label}/{one}") for source, one in zip(group, names, strict=True)]
+    return found
 
 
 def _of_table(table: Path, root: Path) -> list[tuple[str, Path]]:
@@ -122,7 +143,7 @@ def _of_table(table: Path, root: Path) -> list[tuple[str, Path]]:
         raise InputError(f"cannot read the labels of {table} ({error})") from error
     if not {"file", "label"} <= set(header):
         raise InputError(f'{table}: its first line must be "file,label", not "{",".join(header)}"')
-    named, labelled = [], dict[Path, str]()
+    named, labelled, repeated = [], dict[Path, str](), list[int]()
     for number, row in enumerate(rows, start=2):
         name, label = ((row.get(key) or "").strip() for key in ("file", "label"))
         if not name or not label:
@@ -132,9 +153,16 @@ def _of_table(table: Path, root: Path) -> list[tuple[str, Path]]:
         if not (root / name).is_file() or not _is_mesh(root / name):
             problem = "is not a mesh that can be read" if (root / name).is_file() else "is missing"
             raise InputError(f"{table}, line {number}: {root / name} {problem}; correct or remove the line")
-        if labelled.setdefault(root / name, label) != label:
-            raise InputError(f"{table}, line {number}: {name} is {labelled[root / name]} already; remove one line")
+        if root / name in labelled:
+            if labelled[root / name] != label:
+                raise InputError(f"{table}, line {number}: {name} is {labelled[root / name]} already; remove one line")
+            repeated.append(number)
+            continue
+        labelled[root / name] = label
         named.append((label, root / name))
+    if repeated:
+        count = counted(len(repeated), "repeated row")
+        warnings.warn(f"{table}: {count} left out, the first in line {repeated[0]}", stacklevel=3)
     return named
 
 

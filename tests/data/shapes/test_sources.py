@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,28 @@ def test_a_table_of_labels(tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text("file, label\nT1.off, cat\ndeep/T2.off,big dog\n", encoding="utf-8-sig")
     assert names(tmp_path / "labels.csv") == ["big dog/T2", "cat/T1"]
     assert names(tmp_path, tmp_path / "labels.csv") == ["big dog/T2", "cat/T1"]
+
+
+def test_rows_that_are_repeated_count_once(tmp_path: Path) -> None:
+    table = touch(tmp_path, "T1.off", "T2.off") / "labels.csv"
+    table.write_text("file,label\nT1.off,cat\nT2.off,cat\nT1.off,cat\n./T2.off,cat\n")
+    with pytest.warns(UserWarning, match=r"labels\.csv: 2 repeated rows left out, the first in line 4$"):
+        assert names(table) == ["cat/T1", "cat/T2"]
+
+
+def test_meshes_of_one_name_are_called_by_their_folders(tmp_path: Path) -> None:
+    """As ShapeNet's are, in its versions 1 and 2; as few folders as tell them apart."""
+    files = ["1/a/model.obj", "1/.b/model.obj", "2/a/models/m.obj", "2/b/models/m.obj", "3/model.obj"]
+    labels = ["chair", "chair", "lamp", "lamp", "sofa"]
+    table = touch(tmp_path, *files) / "labels.csv"
+    table.write_text("file,label\n" + "".join(f"{row[0]},{row[1]}\n" for row in zip(files, labels, strict=True)))
+    found = {source.name: source.mesh.relative_to(tmp_path).as_posix() for source in find_sources(table)}
+    expected = ["chair/a-model", "chair/b-model", "lamp/a-models-m", "lamp/b-models-m", "sofa/model"]
+    assert found == dict(zip(expected, files, strict=True))
+    touch(tmp_path, "a-model.off", "1/a/model.off")
+    for more in ("a-model.off", "1/a/model.off"):  # of which no folder tells
+        table.write_text(f"file,label\n1/a/model.obj,chair\n1/.b/model.obj,chair\n{more},chair\n")
+        assert re.search(f"a/model.obj and .*/{more} are both|{more} and .*/a/model.obj are both", refusal(table))
 
 
 @pytest.mark.parametrize("variant", ["mobius_sphere/cat/T1_{}.ply", "mobius_sphere/cat/T1/{}.ply"])
