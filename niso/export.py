@@ -6,7 +6,7 @@ import copy
 import io
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
@@ -77,8 +77,11 @@ class Solve(Program):
         return self.method.solve(self.encode(x), self.encode(tx))
 
 
-def export(fitted: Fitted, folder: Path, form: Format) -> list[Path]:
+def export(fitted: Fitted, folder: Path, form: Format) -> dict[Path, str]:
     """Write encode and decode and, as pt2, where the method has maps, map: each a file for batches of any size.
+
+    Returns:
+        For each file what its program takes and gives, as "float32 (batch, 32, 1) → (batch, 8, 1)".
 
     Inputs and outputs are float32, or float64 where the model is. ONNX has no singular value decomposition, which maps
     need. Programs in ONNX are compared with torch where onnxruntime is installed.
@@ -108,9 +111,15 @@ def export(fitted: Fitted, folder: Path, form: Format) -> list[Path]:
         if form == "pt2" and fitted.method.has_maps:
             programs["map"] = Solve(fitted).to(dtype), (x[0], x[1])
         contents = {folder / f"{name}.{form}": _content(name, *parts, form) for name, parts in programs.items()}
+        axes = [f"{_axes(inputs)} → {_axes([module(*inputs)])}" for module, inputs in programs.values()]
     for path, content in contents.items():
         write_atomically(path, content)
-    return list(contents)
+    return {path: f"{str(dtype).removeprefix('torch.')} {own}" for path, own in zip(contents, axes, strict=True)}
+
+
+def _axes(tensors: Iterable[Tensor]) -> str:
+    """Axes of a program's inputs, or of its output."""
+    return ", ".join(f"({', '.join(('batch', *map(str, tensor.shape[1:])))})" for tensor in tensors)
 
 
 def precision_of(fitted: Fitted) -> torch.dtype:

@@ -17,9 +17,10 @@ from niso.files import check_place
 class Options:
     """Write the model of a finished run as programs for torch (pt2) or for ONNX runtimes, for batches of any size.
 
-    encode takes observations, as floats in the units of those trained on, and gives coefficients (n, rank, channels);
-    decode is the way back; map takes observations and transformed ones and gives maps (n, rank, rank). ONNX has no
-    singular value decomposition, so that map is there as pt2 only; it is read after `import niso.linalg`.
+    encode takes observations, as floats in the units of those trained on, with the axis of channels, and gives
+    coefficients (n, rank, channels); decode is the way back; map takes observations and transformed ones and gives maps
+    (n, rank, rank). A line for each says what it takes and gives. ONNX has no singular value decomposition, so that map
+    is there as pt2 only; it is read after `import niso.linalg`.
     """
 
     examples: ClassVar[dict[str, str]] = {
@@ -45,5 +46,5 @@ class Options:
         check_place(self.out, "--out")
         if self.out.is_dir() and any(self.out.glob(f"*.{self.form}")):
             raise InputError(f"{self.out} holds .{self.form} files already: choose another --out")
-        for path in export(load(self.run), self.out, self.form):
-            print(path)
+        for path, axes in export(load(self.run), self.out, self.form).items():
+            print(f"{path}: {axes}")

@@ -36,9 +36,10 @@ def observed():
 def test_programs_of_torch_give_the_same(model_folder, tmp_path, observed, refused):
     done = export(model_folder, "-o", tmp_path / "out")
     assert done.returncode == 0 and done.stderr == "", done.stderr
-    assert done.stdout.split() == [str(tmp_path / "out" / f"{name}.pt2") for name in ("encode", "decode", "map")]
+    paths = [tmp_path / "out" / f"{name}.pt2" for name in ("encode", "decode", "map")]
+    assert [line.partition(": ")[0] for line in done.stdout.splitlines()] == list(map(str, paths))
     fitted = library.load(model_folder)
-    encode, decode, solve = (torch.export.load(path).module() for path in done.stdout.split())
+    encode, decode, solve = (torch.export.load(path).module() for path in paths)
     for x, tx in observed:
         a = fitted.encode(x)
         np.testing.assert_allclose(encode(torch.from_numpy(x)).numpy(), a, atol=1e-5)
@@ -127,6 +128,21 @@ def test_a_map_is_exported_where_the_method_has_maps(model_folder, tmp_path, mon
     written = exporting.export(fitted, tmp_path, "pt2")
     assert [path.name for path in written] == ["encode.pt2", "decode.pt2", "map.pt2"][: 3 if has_maps else 2]
     assert [path.read_text() for path in written] == [path.stem for path in written]
+    x, a = "(batch, 3, 8, 8)", "(batch, 4, 4)"
+    takes = {"encode": f"{x} → {a}", "decode": f"{a} → {x}", "map": f"{x}, {x} → (batch, 4, 4)"}
+    assert written == {path: f"float32 {takes[path.stem]}" for path in written}
+
+
+def test_what_programs_take_has_the_axis_of_channels(tmp_path, monkeypatch, niso):
+    """Also where the observations have none."""
+    monkeypatch.setattr(exporting, "_content", lambda *_: b"")
+    x = np.random.default_rng(0).standard_normal((20, 2, 32)).astype(np.float32)
+    few = {"steps": 3, "rank": 4, "batch_size": 4, "evaluation_pairs": 8, "progress": False}
+    model = library.fit(x[:, 0], x[:, 1], **few).save(tmp_path / "model")
+    status, said, _ = niso("export", model, "-o", tmp_path / "out")
+    channels = library.load(model).encode(x[:, 0]).shape[2]
+    assert status == 0
+    assert f"encode.pt2: float32 (batch, 32, 1) → (batch, 4, {channels})\n" in said
 
 
 def test_values_too_far_from_zero_for_single_precision_are_refused(model_folder, tmp_path):
