@@ -88,7 +88,7 @@ class Growing(Isometry):
 
     def objective(self) -> nn.Module:
         config = self.config
-        return GrowingObjective(self.model, self.equivariance, self.multiplicity, config.multiplicity_decay)
+        return GrowingObjective(self.model, config.equivariance_weight, config.multiplicity, config.multiplicity_decay)
 
 
 class Centring(nn.Module):

@@ -8,13 +8,13 @@ from torch import Tensor
 
 from niso.data.digits.mnist import signed
 from niso.geometry.action import Transformations, powers
-from niso.random import local_part, process
+from niso.random import local_part
 
 
 def related(
     images: UInt8[Tensor, "n side side"], size: int, action: Transformations, views: int = 2, group: int = 1
-) -> tuple[Float[Tensor, "size 1 side side"], ...]:
-    """`size` random images and what T, T² … make of them: pairs (ψ, Tψ), or triplets (ψ, Tψ, T²ψ).
+) -> tuple[Float[Tensor, "local 1 side side"], ...]:
+    """Random images and what T, T² … make of them: pairs (ψ, Tψ), or triplets (ψ, Tψ, T²ψ); this process's part.
 
     Each power of T acts on the image itself, so that there is one interpolation. Images and transformations are few
     numbers, drawn with torch's CPU generator for the global batch and cut to this process's part: they depend neither
@@ -22,7 +22,7 @@ def related(
 
     Args:
         images: in 0 … 255, on the training device.
-        size: of this process's batch.
+        size: of the batch of all processes.
         views: 2 for pairs, 3 for triplets.
         group: so many consecutive images share one T; 1 gives each its own.
 
@@ -32,14 +32,14 @@ def related(
     if views < 1 or group < 1 or size % group:
         raise ValueError(f"size {size} must be a multiple of group {group}, and views {views} and group positive")
     x = _pick(images, _draw(len(images), size))
-    t = local_part(action.sample(size // group * process()[1])).repeat_interleave(group, dim=0)
+    t = local_part(action.sample(size // group)).repeat_interleave(group, dim=0)
     return x, *(action.act(x, power) for power in powers(action, t, views - 1))
 
 
 def labelled(
     images: UInt8[Tensor, "n side side"], labels: Int[Tensor, " n"], size: int, action: Transformations | None = None
-) -> tuple[Float[Tensor, "size 1 side side"], Int[Tensor, " size"]]:
-    """`size` random images with their labels for the training of heads, drawn as `related` does.
+) -> tuple[Float[Tensor, "local 1 side side"], Int[Tensor, " local"]]:
+    """Random images with their labels for the training of heads, drawn as `related` does.
 
     Args:
         action: transforms each image at random; None leaves them as they are.
@@ -47,13 +47,13 @@ def labelled(
     index = _draw(len(images), size)
     x = _pick(images, index)
     if action is not None:
-        x = action.act(x, local_part(action.sample(size * process()[1])))
+        x = action.act(x, local_part(action.sample(size)))
     return x, labels[index.to(labels.device, non_blocking=True)]
 
 
-def _draw(count: int, size: int) -> Int[Tensor, " size"]:
-    return local_part(torch.randint(count, (size * process()[1],)))
+def _draw(count: int, size: int) -> Int[Tensor, " local"]:
+    return local_part(torch.randint(count, (size,)))
 
 
-def _pick(images: UInt8[Tensor, "n side side"], index: Int[Tensor, " size"]) -> Float[Tensor, "size 1 side side"]:
+def _pick(images: UInt8[Tensor, "n side side"], index: Int[Tensor, " local"]) -> Float[Tensor, "local 1 side side"]:
     return signed(images[index.to(images.device, non_blocking=True)])[:, None]

@@ -58,41 +58,20 @@ class Isometry(Method):
         config = self.config
         return IsometryObjective(
             self.model,
-            self.equivariance,
-            self.multiplicity,
+            self.weight("equivariance", config.equivariance_weight),
+            self.weight("multiplicity", config.multiplicity),
             config.multiplicity_decay,
             group=self.group,
             leave_one_out=self.leave_one_out,
-            contrastive=self.contrastive,
-            vicreg=self.vicreg,
-            eigenvalue_noise=self.eigenvalue_noise,
+            contrastive=self.weight("contrastive", config.contrastive),
+            vicreg=self.weight("vicreg", config.vicreg),
+            eigenvalue_noise=self.weight("eigenvalue_noise", config.eigenvalue_noise),
             eigenvalue_noise_decay=config.eigenvalue_noise_decay,
         )
 
-    @property
-    def equivariance(self) -> float:
-        """Weight α."""
-        return self.config.equivariance_weight
-
-    @property
-    def multiplicity(self) -> float:
-        """Weight β."""
-        return self.config.multiplicity
-
-    @property
-    def eigenvalue_noise(self) -> float:
-        """Standard deviation of the noise on eigenvalues."""
-        return self.config.eigenvalue_noise
-
-    @property
-    def contrastive(self) -> float:
-        """Weight of the contrastive term."""
-        return 0.0
-
-    @property
-    def vicreg(self) -> float:
-        """Weight of the variance, invariance and covariance of invariants."""
-        return 0.0
+    def weight(self, name: str, given: float) -> float:
+        """A weight that settings give; 0 where this method does not read it."""
+        return given if name in self.reads else 0.0
 
     @property
     def leave_one_out(self) -> bool:
@@ -156,20 +135,12 @@ class Contrastive(Isometry):
     compared = 2
     reads = Isometry.reads | {"contrastive"}
 
-    @property
-    def contrastive(self) -> float:
-        return self.config.contrastive
-
 
 class Vicreg(Isometry):
     """NIso from pairs, whose invariants must vary over a batch (not in the paper; `niso.losses.vicreg`)."""
 
     compared = 3
     reads = Isometry.reads | {"vicreg"}
-
-    @property
-    def vicreg(self) -> float:
-        return self.config.vicreg
 
 
 class VicregGroups(Groups, Vicreg):
@@ -183,23 +154,11 @@ class NoEquivariance(Isometry):
 
     reads = Isometry.reads - {"equivariance", "relative_equivariance", "whitened"}
 
-    @property
-    def equivariance(self) -> float:
-        return 0.0
-
 
 class NoMultiplicity(Isometry):
     """The paper's ablation without the multiplicity loss: β = 0."""
 
     reads = Isometry.reads - {"multiplicity", "multiplicity_decay", "eigenvalue_noise", "eigenvalue_noise_decay"}
-
-    @property
-    def multiplicity(self) -> float:
-        return 0.0
-
-    @property
-    def eigenvalue_noise(self) -> float:
-        return 0.0
 
 
 class NoOperator(NoMultiplicity):

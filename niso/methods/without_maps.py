@@ -53,7 +53,7 @@ class ContrastiveAlone(NoOperator, Contrastive):
     reads: ClassVar[frozenset[str]] = (NoOperator.reads | {"contrastive"}) - _OF_MAPS
 
     def objective(self) -> nn.Module:
-        return InvariantsObjective(self.model, "contrastive", self.contrastive)
+        return InvariantsObjective(self.model, "contrastive", self.config.contrastive)
 
 
 class VicregAlone(NoOperator, Vicreg):
@@ -62,4 +62,4 @@ class VicregAlone(NoOperator, Vicreg):
     reads: ClassVar[frozenset[str]] = (NoOperator.reads | {"vicreg"}) - _OF_MAPS
 
     def objective(self) -> nn.Module:
-        return InvariantsObjective(self.model, "vicreg", self.vicreg)
+        return InvariantsObjective(self.model, "vicreg", self.config.vicreg)

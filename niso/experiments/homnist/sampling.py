@@ -17,7 +17,7 @@ from niso.experiments.homnist.split import Split
 from niso.geometry.action import Transformations, powers
 from niso.methods.method import Batches
 from niso.networks.occlusion import RandomOcclusion
-from niso.random import EVALUATION_SEED, process, step_seed
+from niso.random import EVALUATION_SEED, step_seed
 
 
 class DigitSampling:
@@ -44,7 +44,7 @@ class DigitSampling:
         Args:
             optimisation: that of the phase, pre-training by default.
         """
-        size = (optimisation or self.config.training).batch_size // process()[1]
+        size = (optimisation or self.config.training).batch_size
         return related(self.train.images, size, self.action, self.views, self.group)
 
     def labelled(self, augmented: bool) -> tuple[Tensor, Tensor]:
@@ -53,7 +53,7 @@ class DigitSampling:
         Args:
             augmented: under random transformations.
         """
-        size = self.config.head.batch_size // process()[1]
+        size = self.config.head.batch_size
         x, classes = labelled(self.train.images, self.train.labels, size, self.action if augmented else None)
         occlusion = make_occlusion(self.config)
         return x if occlusion is None else occlusion(x), classes

@@ -9,7 +9,6 @@ related, so that an exact symmetry helps less than an approximate one that is le
 from __future__ import annotations
 
 import copy
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -50,7 +49,7 @@ from niso.methods.evaluation import (
 )
 from niso.methods.method import Method, Networks
 from niso.networks import ClassificationObjective
-from niso.random import EVALUATION_SEED, process
+from niso.random import EVALUATION_SEED
 from niso.results import Metric, Result
 
 
@@ -159,18 +158,20 @@ class Shapes(Experiment):
             raise InputError(
                 f"{self.shapes.folder} has one class of shapes to tell, {self.shapes.classes[0]}: give more"
             )
-        if self.left_out and process()[0] == 0:
+        notes = []
+        if self.left_out:
             few = ", ".join(f"{name} ({count})" for name, count in self.left_out.items())
-            print(f"left out, with fewer than the {per_class} shapes a class that are needed: {few}", file=sys.stderr)
-        if (copies := self.shapes.copies()) and process()[0] == 0:
+            notes.append(f"left out, with fewer than the {per_class} shapes a class that are needed: {few}")
+        if copies := self.shapes.copies():
             more = f", and {len(copies) - 1} more pairs" if copies[1:] else ""
             problem = f"{' and '.join(copies[0])} are of the same mesh{more}"
-            print(f"{problem}: what is trained on may be tested on; remove all but one", file=sys.stderr)
+            notes.append(f"{problem}: what is trained on may be tested on; remove all but one")
         self.split = split(self.shapes, config, self.seed)
         self.maps = ShapeMaps(self.shapes, self.split.train, config.clip, config.memory, self.device)
-        if self.maps.flat and process()[0] == 0:
+        if self.maps.flat:
             remedy = "prepare the shapes with an earlier --last-time" if data_dir else "give an earlier last_time"
-            print(f"{self.maps.flat}; they are read as 0: {remedy}", file=sys.stderr)
+            notes.append(f"{self.maps.flat}; they are read as 0: {remedy}")
+        self.announcement = "; ".join(notes)
         group = self.method.group if self.method.grouped else None
         self.sampling = ShapeSampling(config, self.seed, self.maps, self.split, group)
         check_batch(self.method, config.training.batch_size, config.training.accumulation)

@@ -356,20 +356,20 @@ def test_validation_shapes_are_training_shapes_that_nothing_trains_on(folder, me
     torch.testing.assert_close(experiment.maps.mean.flatten(), mean.float())
 
 
-def test_classes_are_left_out_by_name_or_because_they_are_too_small(tmp_path, write_shapes, capsys):
+def test_classes_are_left_out_by_name_or_because_they_are_too_small(tmp_path, write_shapes):
     mixed = write_shapes(tmp_path / "mixed", 4, 4, channels=CHANNELS)
     shutil.rmtree(mixed / "class1")
     for name in ("0", "3"):
         (mixed / f"class2/{name}.json").unlink()
     experiment = make(mixed)
-    assert "left out, with fewer than the 4 shapes a class that are needed: class2 (2)" in capsys.readouterr().err
+    assert experiment.announcement == "left out, with fewer than the 4 shapes a class that are needed: class2 (2)"
     assert experiment.shapes.classes == ["class0", "class3"] and experiment.facts()["classes_left_out"] == ["class2"]
     assert {name[:6] for part in ("train", "test") for name in experiment.facts()[f"{part}_shapes"]} == {
         "class0",
         "class3",
     }
     chosen = make(mixed, leave_out=("class0",), train_shapes=1, test_shapes=1)
-    assert chosen.shapes.classes == ["class2", "class3"] and capsys.readouterr().err == ""
+    assert chosen.shapes.classes == ["class2", "class3"] and not chosen.announcement
     with pytest.raises(
         InputError, match=r"class0 \(4\), class2 \(2\), class3 \(4\); add some, or give smaller --train"
     ):
@@ -451,7 +451,7 @@ def test_figures_are_of_what_a_method_has(folder, method, names):
     assert [picture.name for picture in Shapes.draw(evaluated(make(folder, method)))] == names
 
 
-def test_channels_that_float16_does_not_hold_are_nothing(tmp_path, write_shapes, capsys):
+def test_channels_that_float16_does_not_hold_are_nothing(tmp_path, write_shapes):
     own = write_shapes(tmp_path / "compact", CLASSES, SHAPES, channels=CHANNELS)
     for path in own.glob("*/*.json"):
         facts = json.loads(path.read_text())
@@ -460,7 +460,7 @@ def test_channels_that_float16_does_not_hold_are_nothing(tmp_path, write_shapes,
         maps[:, 0] = np.float16(6e-8)  # the smallest number that it has
         np.save(path.with_suffix(".npy"), maps)
     experiment = make(own)
-    assert f"channel 1 of {CHANNELS}: signatures have nearly one value" in capsys.readouterr().err
+    assert f"channel 1 of {CHANNELS}: signatures have nearly one value" in experiment.announcement
     maps = experiment.maps(torch.arange(4), torch.zeros(4, dtype=torch.long))
     assert maps[:, 0].abs().max() < 1e-6 and (maps[:, 1:].std() > 0.1)
     for path in own.glob("*/*.json"):
@@ -485,14 +485,12 @@ def test_other_shapes_of_the_same_names_are_other_data(folder, tmp_path):
     assert len(set(known)) == 4
 
 
-def test_copies_of_a_mesh_are_named(folder, tmp_path, capsys):
+def test_copies_of_a_mesh_are_named(folder, tmp_path):
     own = shutil.copytree(folder, tmp_path / "own")
     for number, record in enumerate(sorted(own.glob("*/*.json"))):
         record.write_text(json.dumps(json.loads(record.read_text()) | {"digest": str(max(number, 1))}))
-    make(own)
-    assert "class0/0 and class0/1 are of the same mesh: what is trained on may be tested on" in capsys.readouterr().err
-    make(folder)
-    assert "of the same mesh" not in capsys.readouterr().err
+    assert "class0/0 and class0/1 are of the same mesh: what is trained on may be tested on" in make(own).announcement
+    assert not make(folder).announcement
 
 
 def test_channels_are_clipped_and_scaled_by_the_training_shapes(folder):
