@@ -251,6 +251,16 @@ def test_a_legend_of_long_labels_stays_in_its_figure(count):
     assert legend.get_window_extent().y0 >= 0
 
 
+def test_the_common_scale_of_panels_shows_all_of_their_lines():
+    x = np.array([0.0, 1.0])
+    high = figures.Band("high", x, np.array([0.5, 0.54]), panel="one")
+    low = figures.Band("low", x + 2, np.array([0.2, 0.24]), panel="two")
+    for curves in ([high, low], [low, high]):
+        for axes in panels(figures.bands(curves, "x", "y")):
+            (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+            assert left <= 0 and right >= 3 and bottom <= 0.2 and top >= 0.54
+
+
 def test_bands_have_a_line_each_and_a_band_where_there_is_an_error():
     x = np.arange(3.0)
     curves = [figures.Band("a", x, x, 0.1 * x, colour=1), figures.Band("b", torch.tensor(x), torch.ones(3))]

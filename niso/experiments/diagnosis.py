@@ -107,6 +107,12 @@ def _against_nothing(m: Measured) -> float | None:
     return None if m.get("identity_error", 1.0) < NOTHING else _ratio("reconstruction_error", "identity_error")(m)
 
 
+def _above_chance(m: Measured) -> float | None:
+    """How much of the energy of maps that chance would not leave within true eigenspaces is there."""
+    chance = m.get("map_block_energy_chance", 1.0)
+    return (m["map_block_energy"] - chance) / (1 - chance) if chance < 1 else None
+
+
 def _unless_told(key: str) -> Callable[[Measured], float | None]:
     """A measure of collapse; None where a head recognises transformed observations nearly as well as others: then
     invariants tell them apart, however much they have in common."""
@@ -130,6 +136,13 @@ MAPS = Check(
         Remedy("a smaller --rank with more latent channels", GROUPS, needs="rank"),
     ),
 )
+
+UNMIXED = (
+    Remedy("train for longer (--steps)"),
+    Remedy("noise on eigenvalues, which separates mixed eigenfunctions (--eigenvalue-noise)"),
+    Remedy("eigenfunctions as fields of the place (--preset field)"),
+)
+"""What to do where true eigenspaces were not found."""
 
 CHECKS = (
     Check(
@@ -170,8 +183,55 @@ CHECKS = (
     ),
     MAPS,
     MAPS._replace(  # what all latents share makes this one small: only where there is no other
-        value=lambda m: None if "relative_map_error_centred" in m else m.get("relative_map_error"),
+        value=lambda m: (
+            None if m.keys() & {"relative_map_error_centred", "eigenspace_energy"} else m.get("relative_map_error")
+        ),
         formula="relative_map_error",
+    ),
+    Check(
+        "maps of others are better than none",
+        "maps of another observation predict worse than no map",
+        _ratio("relative_map_error_centred", "identity_relative_map_error_centred"),
+        1.0,
+        True,
+        "relative_map_error_centred / identity_relative_map_error_centred",
+        (Remedy("train for longer (--steps)"), *MAPS.remedies),
+    ),
+    Check(
+        "eigenfunctions lie in true eigenspaces",
+        "eigenfunctions are mixed over true eigenspaces",
+        lambda m: m.get("eigenspace_energy"),
+        0.95,
+        False,
+        "eigenspace_energy",
+        (*UNMIXED, Remedy("a smaller --multiplicity, so that eigenvalues do not move apart too early")),
+    ),
+    Check(
+        "so does each of them",
+        "some eigenfunctions are mixed over true eigenspaces",
+        lambda m: m.get("eigenspace_energy_worst"),
+        0.75,  # at 0.5 two spaces are mixed evenly
+        False,
+        "eigenspace_energy_worst",
+        UNMIXED,
+    ),
+    Check(
+        "maps move true eigenspaces into themselves",
+        "maps mix true eigenspaces",
+        _above_chance,
+        0.9,
+        False,
+        "map_block_energy, 0 by chance and 1 without mixing",
+        UNMIXED,
+    ),
+    Check(
+        "eigenvalues form the blocks of true degrees",
+        "eigenvalues do not form the blocks of true degrees",
+        lambda m: m.get("blocks_found"),
+        0.99,
+        False,
+        "blocks_found",
+        UNMIXED,
     ),
     Check(
         "invariants tell observations apart",
@@ -221,7 +281,7 @@ CHECKS = (
     Check(
         "latents keep their size",
         "latents shrink: the equivariance loss has no weight any more",
-        lambda m: m.get("latent_spread"),
+        _unless_told("latent_spread"),
         1e-3,
         False,
         "root mean square of the centred coefficients",

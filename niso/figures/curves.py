@@ -53,14 +53,14 @@ def bands(curves: Sequence[Band], x_label: str, y_label: str) -> Figure:
     panels_of_titles = [above.subplots() for above, _ in panels]
     first = panels_of_titles[0]
     for axes, title in zip(panels_of_titles, titles, strict=True):
+        if axes is not first:  # before it is drawn on, or it would take the first one's limits
+            axes.sharex(first)
+            axes.sharey(first)
         looks: set[tuple[int, int, int]] = set()
         for curve in (curve for curve in curves if curve.panel == title):
             look = next((look for look in _looks(curve.colour) if look not in looks), (0, 0, 0))
             looks.add(look)
             _draw(axes, curve, look)
-        if axes is not first:
-            axes.sharex(first)
-            axes.sharey(first)
         axes.set(xlabel=x_label, ylabel=y_label, title=title)
         axes.grid(True)
     for (_, lower), axes in zip(panels, panels_of_titles, strict=True):

@@ -47,10 +47,39 @@ def test_no_remedy_is_the_method_in_use_and_every_option_is_there(name):
             assert flag.replace("-", "_") in values | values["training"], (experiment, flag)
 
 
+FOUND = {
+    **{"eigenspace_energy": 0.999, "eigenspace_energy_worst": 0.99, "map_block_energy": 0.99, "blocks_found": 1.0},
+    **{"map_block_energy_chance": 0.6, "relative_map_error": 0.01, "equivariance_error": 0.01},
+}
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "words"),
+    [
+        ("eigenspace_energy", 0.76, "eigenfunctions are mixed over true eigenspaces"),
+        ("eigenspace_energy_worst", 0.5, "some eigenfunctions are mixed"),
+        ("map_block_energy", 0.9, "maps mix true eigenspaces"),
+        ("blocks_found", 0.5, "eigenvalues do not form the blocks"),
+    ],
+)
+def test_eigenspaces_that_were_not_found_are_said(metric, value, words):
+    assert not any(finding.bad for finding in diagnose(FOUND, PAIRS, PAIRS))
+    (bad,) = (finding for finding in diagnose(FOUND | {metric: value}, PAIRS, PAIRS) if finding.bad)
+    assert words in bad.name and "--steps" in bad.remedy
+    assert not any("relative_map_error" in finding.measure for finding in diagnose(FOUND, PAIRS, PAIRS))
+
+
+def test_maps_of_others_are_compared_with_none():
+    measured = {"relative_map_error_centred": 0.45, "identity_relative_map_error_centred": 0.3}
+    assert "predict worse than no map" in next(diagnose(measured, PAIRS, PAIRS)).name
+    measured["identity_relative_map_error_centred"] = 0.6
+    assert not any(finding.bad for finding in diagnose(measured, PAIRS, PAIRS))
+
+
 def test_invariants_by_which_a_head_recognises_digits_do_not_collapse():
     known = COLLAPSED | {"accuracy": 0.98, "accuracy_clean": 0.99}
     names = [finding.name for finding in diagnose(known, GROUPS, GROUPS)]
-    assert not any("invariants" in name or "coefficients" in name for name in names)
+    assert not any("invariants" in name or "coefficients" in name or "shrink" in name for name in names)
     names = [finding.name for finding in diagnose(known | {"accuracy": 0.73}, GROUPS, GROUPS)]
     assert any("invariants collapse" in name for name in names)
     for under, told in ((0.97, True), (0.3, False)):  # of the user's own labels
