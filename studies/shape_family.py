@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from niso.data.shapes.embedded import SMALL
-from niso.data.shapes.family import PLANS, deformed, shape
+from niso.data.shapes.family import DEFORMED_STRENGTH, EMBEDDED_STRENGTH, PLANS, deformed, shape
 from niso.data.shapes.preparation import prepare_shape
 from niso.data.shapes.sources import Source
 from niso.geometry.mesh import spectrum as mesh_spectrum
@@ -89,7 +89,7 @@ def preparation(meshes_of: dict[str, list[Mesh]]) -> dict[str, float]:
 
 def main(
     originals: Path | None = None,
-    strengths: tuple[float, ...] = (0.3,),
+    strengths: tuple[float, ...] = (DEFORMED_STRENGTH, EMBEDDED_STRENGTH),
     options: Options = Options(device="cpu"),  # noqa: B008  # frozen
 ) -> None:
     """Measure the embedded classes and, where given, deformed classes of other meshes.

@@ -142,6 +142,7 @@ class Operator(NamedTuple):
         spectrum: with eigenvalues in ascending order.
         mask: that maps are solved under; None where there is none.
         grid: height and width of the latent grid.
+        areas: given ones of the latent points, of mean 1.
         drawn: the spectrum on the grid that pictures show: finer than the latent one where it is a field.
         drawn_grid: height and width of that one.
     """
@@ -149,6 +150,7 @@ class Operator(NamedTuple):
     spectrum: Spectrum
     mask: Float[Tensor, "rank rank"] | None
     grid: tuple[int, int]
+    areas: Float[Tensor, " points"]
     drawn: Spectrum
     drawn_grid: tuple[int, int]
 
@@ -168,7 +170,7 @@ def learned_operator(method: Method) -> Operator | None:
         for mass, functions, eigenvalues in (map(Tensor.cpu, part) for part in (spectrum, drawn))
     )
     mask = None if mask is None else mask.cpu()[order][:, order]
-    return Operator(ordered, mask, method.grid, drawn, drawn_grid)
+    return Operator(ordered, mask, method.grid, method.domain(*method.grid).weights, drawn, drawn_grid)
 
 
 @torch.no_grad()

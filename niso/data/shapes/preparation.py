@@ -123,7 +123,8 @@ def prepare_shape(source: Source, preparation: Preparation) -> tuple[Maps, Facts
 
     The signature of the shape, at surface area 1 and minus its limit 1, is a function on the vertices, which all
     variants share. Each map is centred by the areas of its own mesh, and repaired where it is folded. A variant without
-    a good map is drawn again, as often as there are variants. Given maps are used as they are.
+    a good map is drawn again, as often as there are variants. Given maps are not repaired, and refused where they fold
+    too much over or mirror each other.
 
     Raises:
         InputError: the mesh cannot be read, is not a closed surface of genus 0, is too coarse, or has no good map.
@@ -186,7 +187,17 @@ def _given_maps(
         if not (np.isfinite(lengths).all() and lengths.min() > 0):
             raise InputError(f"{path} is no map to the sphere: it has vertices at its centre, or not finite")
         maps.append(sphere.vertices / lengths)
-    return maps, {"maps": "given", **spherical_map.quality(mesh, maps[0])._asdict()}
+    qualities = [spherical_map.quality(mesh, one) for one in maps]
+    mirrored = [quality.flipped_area > 0.5 for quality in qualities]  # all of them may be
+    for path, quality, mirror in zip(source.spheres, qualities, mirrored, strict=False):
+        folded = 1 - quality.flipped_area if mirror else quality.flipped_area
+        if mirror != mirrored[0]:
+            raise InputError(f"{path} is a mirror image of {source.spheres[0]}: turn its map over")
+        if folded > preparation.flipped_area:
+            limit = f"more than {preparation.flipped_area:g} of it (flipped_area)"
+            raise InputError(f"{path} folds {folded:.2g} of the surface over, {limit}: repair it, or allow more")
+    flipped = [quality.flipped for quality in qualities[1:]]
+    return maps, {"maps": "given", **qualities[0]._asdict(), "flipped_variants": flipped}
 
 
 def _computed_maps(

@@ -22,8 +22,9 @@ from niso.errors import InputError
 from niso.experiments.descriptors.matching import METRICS, WEIGHTS, Matched, classical_accuracies, measure
 from niso.experiments.descriptors.model import PointModel, PointObjective
 from niso.experiments.descriptors.presets import PRESETS, DescriptorsConfig
-from niso.experiments.descriptors.surfaces import Example, Seen, base_meshes, example, seen
+from niso.experiments.descriptors.surfaces import Example, Seen, base_meshes, copies_of, example, seen
 from niso.experiments.experiment import Experiment, Own, Phase
+from niso.files import digest
 from niso.methods.method import Networks
 from niso.networks.mlp import MLP
 from niso.random import local_part, step_seed
@@ -78,6 +79,9 @@ class Descriptors(Experiment):
         parts = [config.train_shapes, config.validation_shapes, config.test_shapes]
         try:
             made = base_meshes(config.surfaces, sum(parts), config.vertices, self.data_dir)
+            if copies := copies_of(made):
+                problem = f"{' and '.join(copies)} are the same mesh: what is trained on may be tested on"
+                self.announcement = f"{problem}; remove all but one of each"
             shuffled = np.random.default_rng(step_seed(self.seed, 0, "split")).permutation(len(made))
             sets = np.split(shuffled, np.cumsum(parts)[:-1])
             settings = {"times": config.times, "energies": config.energies, "rank": config.eigenpairs}
@@ -136,9 +140,11 @@ class Descriptors(Experiment):
         return tuple(Seen(*(tensor.to(self.device, dtype) for tensor in part)) for part in parts)
 
     def facts(self) -> dict[str, Any]:
-        """The split."""
+        """The split, and a checksum of the user's meshes."""
         sets = {"train": self.train, "validation": self.validation, "test": self.test}
-        return {f"{name}_shapes": [pair.name for pair in pairs] for name, pairs in sets.items()}
+        names = {f"{name}_shapes": [pair.name for pair in pairs] for name, pairs in sets.items()}
+        meshes = [part.tobytes() for pairs in sets.values() for pair in pairs for part in pair.meshes[0]]
+        return names if self.data_dir is None else {**names, "content": digest(*meshes)}
 
     def phases(self) -> Iterator[Phase]:
         yield Phase("pretrain", self.objective, self.sample, self.config.training)

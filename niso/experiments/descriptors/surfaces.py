@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -14,9 +15,9 @@ from torch import Tensor
 
 from niso.data.evenly import evenly
 from niso.data.shapes import family
-from niso.data.shapes.sources import SUFFIXES
+from niso.data.shapes.sources import SUFFIXES, UNREAD, refuse_unread
 from niso.errors import InputError
-from niso.files import files_below
+from niso.files import digest, files_below
 from niso.geometry.mesh.classical import fixed_spectrum
 from niso.geometry.mesh.deformation import deform
 from niso.geometry.mesh.descriptors import descriptors, distances
@@ -81,6 +82,7 @@ def base_meshes(kind: Surfaces, count: int, vertices: int, data_dir: Path | None
     """
     if data_dir is not None:
         files = files_below(data_dir, SUFFIXES)
+        refuse_unread(files_below(data_dir, UNREAD), files)
         if len(files) < count:
             raise InputError(f"{data_dir} has {len(files)} meshes, and {count} are needed: add some, or ask for fewer")
         taken = [files[number] for number in evenly(count, len(files)).tolist()]
@@ -94,6 +96,16 @@ def base_meshes(kind: Surfaces, count: int, vertices: int, data_dir: Path | None
     chosen = [(names[number % len(names)], number // len(names)) for number in range(count)]
     meshes = [(f"{name} {number}", family.shape(name, number, vertices=vertices)) for name, number in chosen]
     return [(name, with_hole(mesh) if kind == "open" else mesh) for name, mesh in meshes]
+
+
+def copies_of(made: Sequence[tuple[str, Mesh]]) -> tuple[str, str] | None:
+    """The names of two meshes that are the same; None where all differ."""
+    first = dict[str, str]()
+    for name, mesh in made:
+        known = first.setdefault(digest(*(part.tobytes() for part in mesh)), name)
+        if known != name:
+            return known, name
+    return None
 
 
 def with_hole(mesh: Mesh) -> Mesh:

@@ -234,8 +234,9 @@ class Shapes(Experiment):
         sampler = self.sampling.related(config.training.steps)
         yield Phase("pretrain", method.objective(), sampler, config.training)
         method.after_pretraining(self.sampling.train_pairs, self.seed)
-        self.pretrained = copy.copy(method)
-        self.pretrained.model = copy.deepcopy(method.model).requires_grad_(False).eval()
+        if config.tuning != "none":  # else nothing more is trained on
+            self.pretrained = copy.copy(method)
+            self.pretrained.model = copy.deepcopy(method.model).requires_grad_(False).eval()
         first = self.split.train[:BATCH]
         base = self.maps(first, torch.zeros_like(first))
         self.head = make_head(method, config, base, len(self.shapes.classes))

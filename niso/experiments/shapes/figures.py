@@ -5,8 +5,6 @@ All but the first two are of the pre-trained model: what is trained on with the 
 
 from __future__ import annotations
 
-import math
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -111,14 +109,13 @@ def mass(result: ShapesResult) -> list[Picture]:
     """The learned mass beside the areas of cells; nothing where the method learns no operator."""
     if result.operator is None:
         return []
-    height, width = grid = result.operator.grid
-    areas = equirectangular.colatitudes(height, "driscoll-healy").sin()[:, None].expand(height, width) / math.pi
+    operator = result.operator
     return [
         Picture(
             "mass",
             "Learned mass, and the areas that cells of the latent grid have on the sphere. Möbius transformations do "
             "not keep areas.",
-            figures.mass_beside(result.operator.spectrum.mass, areas.flatten(), grid, ("learned mass", "areas")),
+            figures.mass_beside(operator.spectrum.mass, operator.areas, operator.grid, ("learned mass", "areas")),
         )
     ]
 

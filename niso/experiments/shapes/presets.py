@@ -72,6 +72,7 @@ class ShapesConfig(ClassifierConfig):
 
 
 PAPER = ShapesConfig(
+    train_shapes=12,
     validation_shapes=2,
     conv=ConvConfig((96, 192), 16, (32, 64, 128, 256), blocks=2, latent_channels=64, padding="longitude"),
     rank=64,
@@ -80,8 +81,8 @@ PAPER = ShapesConfig(
     head=Optimisation(steps=10_000),
     vector_neurons=VectorNeuronConfig(layers=4),
 )
-"""The paper's text: 4 levels of 2 blocks, 32 to 256 channels, k = d = 64, α = 0.5, β = 0.01, 50,000 steps of 16 pairs,
-head, encoder, operator and mass 10,000 steps.
+"""The paper's text: 10 shapes of each class to train on (and 2 more that validate), 4 levels of 2 blocks, 32 to 256
+channels, k = d = 64, α = 0.5, β = 0.01, 50,000 steps of 16 pairs, head, encoder, operator and mass 10,000 steps.
 
 `niso run shapes --preset paper --data-dir PREPARED --accelerator gpu --precision bf16-mixed`. Expected: the paper's
 90.3 %. Not yet run."""
@@ -90,6 +91,7 @@ SMALL = replace(
     PAPER,
     preparation=Preparation(height=24, width=48, eigenpairs=64, maps="shared"),
     vertices=1_000,
+    train_shapes=10,
     conv=ConvConfig((24, 48), 16, (48,), blocks=2, latent_channels=32, stem_channels=32, patch=2, padding="longitude"),
     rank=32,
     eigenvalues="shifted",

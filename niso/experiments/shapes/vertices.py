@@ -103,7 +103,8 @@ class VertexReading:
     ) -> None:
         self.shapes, self.maps, self.solve = shapes, maps, solve
         self.spectrum_at, self.total = spectrum_at, total
-        self.raster = raster_sampling(shapes)
+        size = shapes.height, shapes.width
+        self.raster = rastered_sphere(size, shapes.layout)(*size)
         action = mobius.MobiusTransformations(1.0)
         self.transformation = action.sample(1, torch.Generator().manual_seed(seed))[0].to(torch.complex128)
         self.generator = np.random.default_rng(seed)
@@ -192,16 +193,6 @@ class VertexReading:
     def _scaled(self, values: Float[np.ndarray, "vertices channels"]) -> Float[np.ndarray, "vertices channels"]:
         columns = torch.from_numpy(values.T.copy())[None, :, :, None]
         return self.maps.scaled(columns)[0, :, :, 0].double().cpu().numpy().T
-
-
-def raster_sampling(shapes: PreparedShapes) -> Sampling:
-    """Places and areas of the pixels of a prepared raster, of which the seam is there twice where poles are on it."""
-    points, weights = rastered_sphere((shapes.height, shapes.width), shapes.layout)(shapes.height, shapes.width)
-    if shapes.layout == "poles":
-        columns = torch.ones(shapes.width, dtype=torch.float64)
-        columns[[0, -1]] = 0.5
-        weights = weights * columns.repeat(shapes.height)
-    return Sampling(points, weights / weights.mean())
 
 
 def _times(shapes: PreparedShapes) -> tuple[int, Float[np.ndarray, " times"]]:

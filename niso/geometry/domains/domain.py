@@ -63,14 +63,18 @@ def rastered_sphere(pixels: tuple[int, int], layout: equirectangular.Layout) -> 
 
     def domain(height: int, width: int) -> Sampling:
         tall, wide = pixels
-        rows = torch.arange(height + 1, dtype=torch.float64) * tall / height - 0.5
-        columns = torch.arange(width, dtype=torch.float64).add(0.5) * wide / width - 0.5
-        edges = equirectangular.between(rows, tall, layout, "colatitude").clamp(0, math.pi)
+        rows, columns = (
+            torch.arange(cells + 1, dtype=torch.float64) * pixels / cells - 0.5
+            for cells, pixels in ((height, tall), (width, wide))
+        )
+        theta = equirectangular.between(rows, tall, layout, "colatitude").clamp(0, math.pi)
         phi = equirectangular.between(columns, wide, layout, "longitude")
-        # cells finer than the pixels of "poles" may lie beyond these, at the poles themselves
-        areas = edges.cos().diff().neg().clamp_min(1e-6)
-        points = equirectangular.unit_vectors((edges[1:] + edges[:-1]) / 2, phi)
-        return _sampling(points, areas.repeat_interleave(width))
+        over = ((phi[-1] - phi[0] - 2 * math.pi) / 2).clamp_min(0)  # the raster of "poles" has the seam twice
+        turns = phi.clamp(phi[0] + over, phi[-1] - over).diff()
+        # cells finer than the pixels of "poles" may lie beyond the poles and the seam
+        areas = (theta.cos().diff().neg()[:, None] * turns).clamp_min(1e-6)
+        points = equirectangular.unit_vectors((theta[1:] + theta[:-1]) / 2, (phi[1:] + phi[:-1]) / 2)
+        return _sampling(points, areas.flatten())
 
     return domain
 

@@ -67,9 +67,9 @@ def sample(
 ) -> Float[Tensor, "batch channels rows columns"]:
     """Values of functions on a grid at other points of the sphere, by bilinear interpolation in θ and φ.
 
-    The result is continuous on the whole sphere, across the seam φ = 0 and at the poles, too, where the value is the
-    mean of the nearest row. It is differentiable in images and places, except at the poles and where a place crosses
-    from one cell to the next.
+    The result is continuous on the whole sphere, across the seam φ = 0 and at the poles, too: there the value is the
+    mean of the nearest row, or that of the row at a pole, which must be constant where poles are on the grid. It is
+    differentiable in images and places, except at the poles and where a place crosses from one cell to the next.
 
     Args:
         places: vectors towards these points, of any length but 0.

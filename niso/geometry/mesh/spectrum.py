@@ -17,6 +17,10 @@ _THIN = np.radians(1.0)  # cotangents of smaller angles are above 57, and roundi
 _SLACK = 1e-6  # of the triangle inequality, relative to the mean edge, that mollification gives every face
 
 
+_MORE = 10
+"""Eigenpairs beyond those asked for: Lanczos iteration may miss copies of multiple eigenvalues among the last ones."""
+
+
 class Laplacian(NamedTuple):
     """The Laplacian L = M⁻¹S of functions on the vertices, with linear finite elements.
 
@@ -86,11 +90,12 @@ def eigenpairs(operator: Laplacian, rank: int) -> Eigenpairs:
     symmetric = csc_array(scaling @ operator.stiffness @ scaling)
     shift = -1 / operator.mass.sum()  # near the first eigenvalues, of which λ = 0 must not make it singular
     start = np.random.default_rng(0).standard_normal(count)
+    more = min(rank + _MORE, count - 1)
     try:
-        values, vectors = eigsh(symmetric, rank, sigma=shift, which="LM", v0=start)
+        values, vectors = eigsh(symmetric, more, sigma=shift, which="LM", v0=start)
     except ArpackError as error:
         raise InputError(f"{rank} eigenpairs of the Laplacian could not be found ({error}); remesh it") from error
-    order = np.argsort(values)
+    order = np.argsort(values)[:rank]
     return Eigenpairs(np.maximum(values[order], 0), root[:, None] * vectors[:, order])
 
 

@@ -178,7 +178,7 @@ def test_given_maps_are_used_as_they_are(tmp_path: Path) -> None:
         np.testing.assert_allclose(
             np.roll(maps[0, ..., :-1], number, -1).astype(float), maps[number, ..., :-1].astype(float), rtol=5e-3
         )
-    assert facts["maps"] == "given" and facts["flipped"] == 0
+    assert facts["maps"] == "given" and facts["flipped"] == 0 and facts["flipped_variants"] == [0, 0, 0]
 
 
 def test_wrong_given_maps_are_refused(tmp_path: Path) -> None:
@@ -186,6 +186,13 @@ def test_wrong_given_maps_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has 2 maps of variants, and 3 are asked for"):
         prepare_shape(given._replace(spheres=given.spheres[:3]), TINY)
     sphere = read_mesh(given.spheres[1])
+    write_off(given.spheres[1], Mesh(sphere.vertices * (1, 1, -1), sphere.faces))
+    with pytest.raises(InputError, match=r"1\.off is a mirror image of .*0\.off: turn its map over"):
+        prepare_shape(given, TINY)
+    folded = np.where(sphere.vertices[:, 2:] > 0, sphere.vertices, sphere.vertices * (1, 1, -0.3))
+    write_off(given.spheres[1], Mesh(folded, sphere.faces))
+    with pytest.raises(InputError, match=r"1\.off folds 0\.\d+ of the surface over, more than 0\.\d+ of it"):
+        prepare_shape(given, TINY)
     write_off(given.spheres[1], Mesh(sphere.vertices, sphere.faces[::-1]))
     with pytest.raises(InputError, match="has other faces or vertices"):
         prepare_shape(given, TINY)

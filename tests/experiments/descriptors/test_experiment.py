@@ -204,6 +204,23 @@ def test_the_users_own_meshes_with_a_boundary(tmp_path, make_tiny):
         Descriptors(QUICK, "niso", 0, tmp_path, torch.device("cpu"))
 
 
+def test_meshes_of_the_same_names_that_changed_are_other_data(tmp_path):
+    parts = {"train_shapes": 2, "validation_shapes": 0, "test_shapes": 1, "times": 3, "energies": 3, "eigenpairs": 12}
+    config, base = replace(QUICK, rank=4, **parts), icosphere(2)
+    meshes = [Mesh(base.vertices * (1, 1, 1 + number), base.faces) for number in range(3)]
+    for number, mesh in enumerate(meshes):
+        write_off(tmp_path / f"{number}.off", mesh)
+    before = Descriptors(config, "niso", 0, tmp_path, torch.device("cpu"))
+    assert not before.announcement
+    write_off(tmp_path / "2.off", meshes[0])
+    after = Descriptors(config, "niso", 0, tmp_path, torch.device("cpu"))
+    assert before.facts()["content"] != after.facts()["content"]
+    assert after.announcement.startswith("0.off and 2.off are the same mesh")
+    (tmp_path / "3.stl").touch()
+    with pytest.raises(InputError, match=r"3\.stl is of a format that is not read"):
+        Descriptors(config, "niso", 0, tmp_path, torch.device("cpu"))
+
+
 def test_a_table_is_refused():
     with pytest.raises(InputError, match="give --spectrum field"):
         Descriptors(replace(QUICK, spectrum="table"), "niso", 0, None, torch.device("cpu"))

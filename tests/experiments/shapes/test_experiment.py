@@ -22,7 +22,7 @@ from niso.experiments.shapes.experiment import Shapes
 from niso.experiments.shapes.maps import ShapeMaps
 from niso.experiments.shapes.presets import PAPER, PRESETS, ShapesConfig
 from niso.experiments.shapes.split import last_of_each_class
-from niso.experiments.shapes.vertices import VERTEX_METRICS, raster_sampling
+from niso.experiments.shapes.vertices import VERTEX_METRICS
 from niso.geometry.domains.equirectangular import Layout
 from niso.geometry.mobius import MobiusTransformations
 from niso.methods.config import FieldConfig
@@ -195,6 +195,15 @@ def test_losses_of_pairs_weigh_as_at_the_end_of_pretraining_beside_the_head(fold
             loss(head.objective, batch, progress), alone + loss(pretraining.objective, batch[2:], 1.0)
         )
     assert loss(pretraining.objective, batch[2:], 0.0) > loss(pretraining.objective, batch[2:], 1.0) + 0.1
+
+
+def test_frozen_networks_are_evaluated_in_the_precision_that_the_head_had(folder, tmp_path):
+    experiment = make(folder, tuning="none", head=Optimisation(steps=1, batch_size=8))
+    experiment.method.precision = lambda: torch.autocast("cpu", torch.bfloat16)
+    for _ in experiment.phases():
+        pass
+    assert "invariants_rounding" in experiment.evaluate().metrics
+    assert experiment.pretrained is experiment.method  # nothing more was trained on
 
 
 def test_frozen_features_are_those_of_the_maps(folder):
@@ -640,10 +649,3 @@ def test_a_field_is_read_on_several_meshes_of_held_out_shapes(folder):
     assert all(0 <= value < 2 for value in metrics.values())
     assert metrics["coefficient_error_subdivided"] < 0.05
     assert len(set(metrics.values())) == len(metrics)  # each mesh is read in its own way
-
-
-@pytest.mark.parametrize("layout", get_args(Layout))
-def test_the_seam_of_a_raster_counts_once(folder, layout):
-    points, weights = raster_sampling(replace(make(folder).shapes, layout=layout))
-    assert weights.mean() == pytest.approx(1)
-    assert (weights @ points).abs().max() < 1e-9

@@ -50,6 +50,20 @@ def test_cells_lie_amid_their_pixels_and_areas_add_up():
     torch.testing.assert_close(areas.unflatten(0, (12, 2, 24, 2)).mean((1, 3)).flatten(), weights)
 
 
+@pytest.mark.parametrize(("grid", "pixels"), [((8, 16), 2), ((16, 32), 1)])
+def test_cells_at_the_seam_count_by_their_area(grid, pixels):
+    """Where poles are on the raster, the seam is on it twice: cells there have half a pixel less."""
+    for layout, share in (("driscoll-healy", 1), ("poles", 1 - 0.5 / pixels)):
+        weights = rastered_sphere((16, 32), layout)(*grid).weights.unflatten(0, grid)
+        inner = weights[:, 1:-1]
+        torch.testing.assert_close(inner, inner[:, :1].expand_as(inner))
+        torch.testing.assert_close(weights[:, [0, -1]], share * inner[:, :2])
+    points, weights = rastered_sphere((16, 32), "poles")(16, 32)
+    harmonics = sphere.spherical_harmonics(points, 4)
+    gram = harmonics.T @ (harmonics * weights[:, None]) * 4 * math.pi / len(points)
+    torch.testing.assert_close(gram, torch.eye(16).double(), rtol=0, atol=0.01)
+
+
 def test_grids_finer_than_their_raster_stay_on_the_sphere():
     points, weights = rastered_sphere((6, 12), "poles")(24, 48)
     torch.testing.assert_close(points.norm(dim=-1), torch.ones(24 * 48).double())
