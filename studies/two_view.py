@@ -70,7 +70,7 @@ def sift(first: Image, second: Image) -> tuple[Points, Points]:
 
 
 def flow(first: Image, second: Image) -> tuple[Points, Points]:
-    """Points of a grid of 64×64, and where dense flow takes them, where the flow back agrees."""
+    """Points of a grid of 64×64 or a little more, and where dense flow takes them, where the flow back agrees."""
     size = len(first)
     solver = cv2.DISOpticalFlow_create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
     solver.setFinestScale(0)
@@ -94,7 +94,10 @@ def motion(here: Points, there: Points, focal: float, size: int) -> Float[Tensor
     essential, inliers = cv2.findEssentialMat(here, there, camera, **options)
     if essential is None or essential.shape != (3, 3):
         return None
-    _, rotation, translation, _ = cv2.recoverPose(essential, here, there, camera, mask=inliers)
+    # by default points more than 50 baselines away, which may be all, have no say in which of four motions it is
+    count, rotation, translation, *_ = cv2.recoverPose(essential, here, there, camera, distanceThresh=1e9, mask=inliers)
+    if not count:
+        return None
     pose = np.eye(4)  # OpenCV gives the motion of points, the inverse of that of the camera
     pose[:3, :3], pose[:3, 3] = rotation.T, -(rotation.T @ translation)[:, 0]
     return torch.from_numpy(pose)

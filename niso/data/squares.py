@@ -125,19 +125,24 @@ def as_tensor(image: Image.Image) -> UInt8[Tensor, "3 height width"]:
     return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
 
 
-def read_square(path: Path, size: int, upright: bool = True) -> tuple[Image.Image, tuple[int, int]]:
-    """The square of an image file, and the height and width that the image had.
-
-    Args:
-        upright: turned as viewers show it, not as its pixels are stored, which is what cameras are known for.
+def read_square(path: Path, size: int) -> tuple[Image.Image, tuple[int, int]]:
+    """The square of an image file, and the height and width that the image has, turned as viewers show it.
 
     Raises:
         InputError: it is missing or damaged, or see `as_rgb`.
     """
+    image, (height, width), orientation = read_turned(path, size)
+    return image, (width, height) if orientation > 4 else (height, width)
+
+
+def read_turned(path: Path, size: int) -> tuple[Image.Image, tuple[int, int], int]:
+    """The square of an image file, turned as viewers show it, and how its pixels are stored, which is what cameras are
+    known for: the height and width, and the orientation by EXIF (1 for upright). Errors as of `read_square`."""
     with opened(path, path.name) as image:
         width, height = image.size
         image.draft(None, (3 * size // 2, 3 * size // 2))  # JPEG at ½, ¼ …: faster, and storing it loses far more
-        if upright and (orientation := image.getexif().get(Base.Orientation, 1)) > 1:
-            ImageOps.exif_transpose(image, in_place=True)
-            width, height = (height, width) if orientation > 4 else (width, height)
-        return square(image, size), (height, width)
+        orientation = image.getexif().get(Base.Orientation, 1)
+        if not 1 < orientation <= 8:
+            return square(image, size), (height, width), 1
+        ImageOps.exif_transpose(image, in_place=True)
+        return square(image, size), (height, width), orientation

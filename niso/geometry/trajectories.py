@@ -67,16 +67,24 @@ def straight_line(frames: int) -> Float[Tensor, "frames 3"]:
 def aligned(
     predicted: Float[Tensor, "*batch frames 3"], truth: Float[Tensor, "*batch frames 3"], reflections: bool = False
 ) -> Float[Tensor, "*batch frames 3"]:
-    """Predicted path under the similarity that brings it nearest to the true path (Umeyama 1991), in float64.
+    """Predicted path under the similarity that brings it nearest to the true path, see `similarity`."""
+    scale, rotation, shift = similarity(predicted, truth, reflections)
+    return scale[..., None, None] * (predicted.double() @ rotation.mT) + shift[..., None, :]
 
-    A predicted camera that stands still is moved to the centre of the truth.
+
+def similarity(
+    predicted: Float[Tensor, "*batch frames 3"], truth: Float[Tensor, "*batch frames 3"], reflections: bool = False
+) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch 3 3"], Float[Tensor, "*batch 3"]]:
+    """Scale, rotation and shift that bring a predicted path nearest to the true one (Umeyama 1991), in float64.
+
+    A predicted camera that stands still is moved to the centre of the truth, by a scale of 0.
 
     Args:
-        reflections: whether the similarity may include a reflection.
+        reflections: whether the rotation may include a reflection.
     """
     predicted, truth = predicted.double(), truth.double()
-    centre = truth.mean(-2, keepdim=True)
-    x, y = predicted - predicted.mean(-2, keepdim=True), truth - centre
+    centre, start = truth.mean(-2, keepdim=True), predicted.mean(-2, keepdim=True)
+    x, y = predicted - start, truth - centre
     u, sigma, vh = torch.linalg.svd(x.mT @ y)
     if not reflections:
         sign = torch.linalg.det(u @ vh).sign()
@@ -84,8 +92,9 @@ def aligned(
         u, sigma = u * flip[..., None, :], sigma * flip
     size = x.square().sum((-2, -1))
     moving = size > 1e-24 * predicted.square().sum((-2, -1))
-    scale = sigma.sum(-1) / size.where(moving, 1)
-    return scale.where(moving, 0)[..., None, None] * (x @ u @ vh) + centre
+    scale = (sigma.sum(-1) / size.where(moving, 1)).where(moving, 0)
+    rotation = (u @ vh).mT
+    return scale, rotation, (centre - scale[..., None, None] * (start @ rotation.mT))[..., 0, :]
 
 
 def ate(

@@ -12,7 +12,7 @@ from PIL import Image
 from PIL.ExifTags import Base
 
 from niso.data.photographs import open_photograph, pictures_in, size_of
-from niso.data.squares import read_square, square
+from niso.data.squares import read_square, read_turned, square
 from niso.errors import InputError
 
 
@@ -139,15 +139,15 @@ def test_what_is_transparent_is_white(tmp_path, mode):
         assert read.getpixel((0, 0)) == (255, 255, 255) and read.getpixel((7, 0)) == (0, 0, 0)
 
 
-def test_pictures_are_turned_upright_but_not_where_cameras_are_known(tmp_path):
+def test_pictures_are_turned_upright_and_their_cameras_with_them(tmp_path):
     image, exif = Image.new("RGB", (8, 4)), Image.Exif()
     image.paste((255, 255, 255), (0, 0, 8, 2))
     exif[Base.Orientation] = 8  # to be turned by a quarter, anticlockwise
     image.save(tmp_path / "turned.png", exif=exif)
     upright, size = read_square(tmp_path / "turned.png", 4)
     assert size == (8, 4) and upright.getpixel((0, 2))[0] > 200 > 50 > upright.getpixel((3, 2))[0]
-    stored, size = read_square(tmp_path / "turned.png", 4, upright=False)
-    assert size == (4, 8) and stored.getpixel((2, 0))[0] > 200 > 50 > stored.getpixel((2, 3))[0]
+    also, size, orientation = read_turned(tmp_path / "turned.png", 4)
+    assert also == upright and size == (4, 8) and orientation == 8
     assert open_photograph(tmp_path / "turned.png").size == (4, 8)
 
 

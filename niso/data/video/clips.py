@@ -55,7 +55,7 @@ def clips(
 ) -> list[Clip]:
     """Rendered clips, of each motion in turn.
 
-    Poses are in metres. A clip depends on `seed`, its number, `frames`, `rooms` and the photographs, not on `count`.
+    Poses are in metres. A clip depends on its number and on all arguments but `count` and `report`.
 
     Args:
         size: height and width in pixels.

@@ -15,7 +15,7 @@ from jaxtyping import Float, UInt8
 from PIL import Image
 from torch import Tensor
 
-from niso.data.squares import read_square
+from niso.data.squares import read_square, read_turned
 from niso.errors import InputError
 from niso.random import step_seed
 
@@ -77,6 +77,10 @@ class Source(Protocol):
         """
 
 
+TURNS = {1: 0, 6: 1, 3: 2, 8: 3}
+"""Quarter turns, clockwise, by which viewers show a picture of an orientation by EXIF; others are mirror images."""
+
+
 class Refused(NamedTuple):
     """A video that its reader could not open."""
 
@@ -125,7 +129,7 @@ class Sequence:
                 yield Frame(number, path.name, None, problem=self.problems[place])
                 continue
             try:
-                image, actual = read_square(path, size, upright=pose is None)
+                image, actual, pose = _read(path, size, pose)
             except InputError as error:
                 yield Frame(number, path.name, None, problem=str(error))
                 continue
@@ -133,6 +137,21 @@ class Sequence:
                 _check_scaled(actual, unchecked)
                 unchecked = None
             yield Frame(number, path.name, image, actual, pose)
+
+
+def _read(
+    path: Path, size: int, pose: Float[np.ndarray, "4 4"] | None
+) -> tuple[Image.Image, tuple[int, int], Float[np.ndarray, "4 4"] | None]:
+    """A frame as viewers show it, its height and width, and its camera, turned with it. The size is that of the pixels
+    as they are stored where there is a camera, which is known for these."""
+    if pose is None:
+        return *read_square(path, size), None
+    image, actual, orientation = read_turned(path, size)
+    if orientation not in TURNS:
+        raise InputError(f"{path.name} is to be shown as its mirror image, which no camera sees: save it upright")
+    turn = np.eye(4)
+    turn[:2, :2] = np.linalg.matrix_power(np.array([[0, 1], [-1, 0]]), TURNS[orientation])
+    return image, actual, pose @ turn
 
 
 def _check_scaled(size: tuple[int, int], cameras: tuple[int, int]) -> None:

@@ -190,7 +190,8 @@ class Pose(Experiment):
         if method in METHODS and not share(config, method):
             nothing = "--shared is 0, and pre-training takes none of these clips"
             unread |= dict.fromkeys(("shared_clips", "shared_motions", "rooms"), nothing)
-        return unread | sources_unread(config, data_dir) | config.views_unread()
+        shared = method in METHODS and bool(share(config, method))
+        return unread | sources_unread(config, data_dir, shared) | config.views_unread()
 
     def facts(self) -> dict[str, Any]:
         """The split, and what could not be evaluated."""

@@ -202,8 +202,12 @@ def open_sequences(
     return Frames(source, config.size, config.memory, device, config.mirrored)
 
 
-def sources_unread(config: PoseConfig, data_dir: Path | None) -> dict[str, str]:
-    """Settings of the data that a run does not read, and why, see `niso.experiments.experiment.Experiment.unread`."""
+def sources_unread(config: PoseConfig, data_dir: Path | None, shared: bool) -> dict[str, str]:
+    """Settings of the data that a run does not read, and why, see `niso.experiments.experiment.Experiment.unread`.
+
+    Args:
+        shared: whether pre-training takes clips that share motions.
+    """
     unread = dict[str, str]()
     if data_dir is None or (data_dir / PARAMETERS).is_file():
         prepared = "the sequences of --data-dir are chosen and split already"
@@ -212,7 +216,8 @@ def sources_unread(config: PoseConfig, data_dir: Path | None) -> dict[str, str]:
     elif config.split_file is not None:
         unread |= dict.fromkeys(("quality", "held_out"), "--split-file replaces it")
     if data_dir is not None and not config.rendered:
-        rendered = ("clips", "clip_frames", "test_clips", "test_frames", "motions")
+        of_rooms = () if shared else ("clip_frames", "test_clips", "motions")
+        rendered = ("clips", "test_frames", *of_rooms)
         unread |= dict.fromkeys(rendered, "--data-dir replaces the rendered clips; add --rendered to mix them")
     return unread
 

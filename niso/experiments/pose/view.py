@@ -43,7 +43,7 @@ class Scene(NamedTuple):
     Attributes:
         truth: true camera-to-world poses of all frames.
         predicted: predicted poses of every (skip + 1)-th frame, by run.
-        errors: √(3n)·ATE by run.
+        errors: by run, the root mean square distance of the drawn paths, relative to the extent of the true one.
         up: unit vector opposite to the mean of the cameras' downward axes.
     """
 
@@ -100,8 +100,9 @@ def scene(runs: Runs, name: str, skip: int) -> Scene:
     predicted, errors = dict[str, Tensor](), dict[str, float]()
     for run, prediction in predictions.items():
         poses = trajectory.compose(prediction.motions[skip].double())
-        errors[run] = float(trajectory.ate_normalised(se3.translation(poses), se3.translation(kept)))
-        predicted[run] = _moved(aligned(poses, kept), centre, scale)
+        moved, places = aligned(poses, kept), se3.translation(kept)
+        error = (se3.translation(moved) - places).norm() / (places - places.mean(0)).norm()
+        predicted[run], errors[run] = _moved(moved, centre, scale), float(error)
     down = se3.rotation(true)[:, :, 1].mean(0)
     return Scene(_moved(true, centre, scale), predicted, errors, -down / down.norm().clamp_min(1e-12))
 
@@ -109,11 +110,8 @@ def scene(runs: Runs, name: str, skip: int) -> Scene:
 def aligned(predicted: Float[Tensor, "frames 4 4"], truth: Float[Tensor, "frames 4 4"]) -> Float[Tensor, "frames 4 4"]:
     """Predicted cameras under the similarity, without reflection, that brings their positions nearest to the truth."""
     positions = se3.translation(predicted)
-    if float(positions.sub(positions.mean(0)).norm()) < 1e-12:  # a camera that stands still has no scale
-        rotation, shift, scale = torch.eye(3).to(positions), se3.translation(truth).mean(0), positions.new_zeros(())
-    else:
-        rotation, shift, scale = roma.rigid_points_registration(positions, se3.translation(truth), compute_scaling=True)
-    return se3.pose(rotation @ se3.rotation(predicted), scale * positions @ rotation.mT + shift)
+    scale, rotation, shift = trajectory.similarity(positions, se3.translation(truth))
+    return se3.pose(rotation @ se3.rotation(predicted).double(), scale * positions.double() @ rotation.mT + shift)
 
 
 class Viewer:
@@ -183,7 +181,10 @@ class Viewer:
                     every = -(-len(poses) // IMAGES)
                     self._trajectory(f"run{place}", poses, colour, range(0, len(poses), every), None)
             lines = [f"- {self._colours[run]}, {run}: {error:.2f}" for run, error in shown.errors.items()]
-            self._errors.content = "True cameras are black. √(3n)·ATE:\n\n" + "\n".join(lines)
+            self._errors.content = (
+                "True cameras are black. Distance of paths, where 1 is a camera that stands still:\n\n"
+                + "\n".join(lines)
+            )
 
     def _trajectory(
         self, name: str, poses: Tensor, colour: tuple[int, int, int], cameras: Sequence[int], images: Tensor | None

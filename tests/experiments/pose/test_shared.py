@@ -206,6 +206,13 @@ def test_what_cannot_be_grouped(make):
             make(**changes)
 
 
+def test_settings_of_clips_that_rooms_take_beside_footage_are_read(tiny_pose, tmp_path):
+    of_rooms = {"clip_frames", "test_clips", "motions"}
+    assert of_rooms | {"clips", "test_frames"} <= Pose.unread(tiny_pose, "niso", tmp_path).keys()
+    unread = Pose.unread(tiny_pose, "niso-group", tmp_path).keys()
+    assert not of_rooms & unread and {"clips", "test_frames"} <= unread
+
+
 def test_settings_of_clips_that_are_not_taken_are_said(tiny_pose):
     unread = Pose.unread(tiny_pose, "niso", None)
     assert "pre-training takes none" in unread["shared_clips"] and "group" in unread

@@ -109,6 +109,17 @@ def test_alignment_undoes_a_similarity():
     torch.testing.assert_close(pose_view.aligned(moved, truth), truth, atol=1e-9, rtol=0)
 
 
+def test_the_error_is_that_of_the_paths_that_are_drawn():
+    """A path and its reflection differ, though no metric of the paper's table tells them apart."""
+    truth, _, *images = a_sequence()
+    mirrored = se3.pose(se3.rotation(truth), -se3.translation(truth))
+    predicted = Trajectories(truth, {0: trajectory.relative_poses(mirrored)}, *images)
+    shown = pose_view.scene({"mine": {"a": predicted}}, "a", 0)
+    drawn, true = se3.translation(shown.predicted["mine"]), se3.translation(shown.truth)
+    assert shown.errors["mine"] == pytest.approx(float((drawn - true).norm() / (true - true.mean(0)).norm()), rel=1e-3)
+    assert shown.errors["mine"] > 0.05
+
+
 def test_a_camera_predicted_to_stand_still_is_in_the_middle():
     truth = a_sequence().truth
     still = torch.eye(4, dtype=torch.float64).expand_as(truth)
