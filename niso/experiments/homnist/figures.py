@@ -44,7 +44,7 @@ def covered(result: HomnistResult) -> Iterator[Picture]:
 def digits(result: HomnistResult) -> Picture:
     """Held-out digits, transformed, and what the method makes of them."""
     return map_figures.transported(
-        "digits", f"Held-out digits under a random {result.action} each.", result.pairs, map_figures.colours
+        "digits", f"Held-out digits, each transformed at random ({result.action}).", result.pairs, map_figures.colours
     )
 
 

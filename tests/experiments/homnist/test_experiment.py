@@ -448,8 +448,8 @@ def test_figures_stand_in_reading_order(drawn):
 
 
 def test_captions_name_the_transformation_that_there_is():
-    captions = {picture.name: picture.caption for picture in Homnist.draw(evaluated(make(action="rotation")))}
-    assert "under a random rotation each" in captions["digits"]
+    captions = {picture.name: picture.caption for picture in Homnist.draw(evaluated(make(action="affine")))}
+    assert "each transformed at random (affine)" in captions["digits"]
     assert not any("homograph" in caption for caption in captions.values())
 
 
