@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from jaxtyping import Float
@@ -17,7 +17,7 @@ LARGEST = 3.0
 """Entries of unconstrained maps, which may have any size, are cut off at it."""
 
 
-def same_transformation(pairs: PairEvaluation, thing: str, transformation: str, count: int = 6) -> list[Picture]:
+def same_transformation(pairs: PairEvaluation, thing: str, transformation: str, count: int = 6) -> Iterator[Picture]:
     """Maps of two observations under each of a few transformations; nothing where there are none.
 
     Args:
@@ -25,16 +25,14 @@ def same_transformation(pairs: PairEvaluation, thing: str, transformation: str, 
     """
     maps = pairs.maps
     if maps is None or maps.other is None:
-        return []
+        return
     first, second = (tau[:count].clamp(-LARGEST, LARGEST).abs() for tau in (maps.own, maps.other))
-    return [
-        Picture(
-            "maps",
-            f"{_title(maps)}. A column is one {transformation}; the rows are two {thing}s that it was applied to. "
-            "Where the maps know the transformation alone, the rows are alike.",
-            figures.image_rows([(f"one {thing}", first), (f"another {thing}", second)]),
-        )
-    ]
+    yield Picture(
+        "maps",
+        f"{_title(maps)}. A column is one {transformation}; the rows are two {thing}s that it was applied to. "
+        "Where the maps know the transformation alone, the rows are alike.",
+        figures.image_rows([(f"one {thing}", first), (f"another {thing}", second)]),
+    )
 
 
 def transported(
@@ -50,24 +48,22 @@ def transported(
     return Picture(name, f"{caption} {rows_of(pairs)}", figures.image_rows(rows, (-1.0, 1.0)))
 
 
-def repeated(repetition: Repetition | None) -> list[Picture]:
+def repeated(repetition: Repetition | None) -> Iterator[Picture]:
     """Transformations once and twice, and what the squares of maps predict; nothing where there are none."""
     if repetition is None:
-        return []
-    return [
-        Picture(
-            "repetition",
-            "Held-out observations, transformed once and twice, and T²ψ as it is predicted by the square of the map τ "
-            "that was solved from ψ and Tψ alone. A map that represents T does so in any power.",
-            figures.image_rows([(name, colours(view)) for name, view in repetition.views.items()], (-1.0, 1.0)),
-        )
-    ]
+        return
+    yield Picture(
+        "repetition",
+        "Held-out observations, transformed once and twice, and T²ψ as it is predicted by the square of the map τ "
+        "that was solved from ψ and Tψ alone. A map that represents T does so in any power.",
+        figures.image_rows([(name, colours(view)) for name, view in repetition.views.items()], (-1.0, 1.0)),
+    )
 
 
-def seen_in_part(views: PartialViews | None) -> list[Picture]:
+def seen_in_part(views: PartialViews | None) -> Iterator[Picture]:
     """Images behind occluders, how far latent points are trusted, and reconstructions; nothing where there are none."""
     if views is None:
-        return []
+        return
     rows = [("ψ, covered", colours(views.seen)), ("share of a cell that is seen", views.visible)]
     said = "The method trusts all latent points alike."
     if views.confidence is not None:
@@ -77,14 +73,12 @@ def seen_in_part(views: PartialViews | None) -> list[Picture]:
         means = [f"{part.mean():.2f} where their cell is {name}" for part, name in parts if len(part)]
         said = f"The method trusts latent points {' and '.join(means)} (means)." if means else ""
     rows += [("D E(ψ, covered)", colours(views.reconstructions)), ("ψ", colours(views.whole))]
-    return [
-        Picture(
-            "seen_in_part",
-            "Held-out images with an occluder in front, how far the latent points are seen and trusted, what is "
-            f"reconstructed from the coefficients, and the images without the occluder. {said}",
-            figures.image_rows(rows, (-1.0, 1.0)),
-        )
-    ]
+    yield Picture(
+        "seen_in_part",
+        "Held-out images with an occluder in front, how far the latent points are seen and trusted, what is "
+        f"reconstructed from the coefficients, and the images without the occluder. {said}",
+        figures.image_rows(rows, (-1.0, 1.0)),
+    )
 
 
 def rows_of(pairs: PairEvaluation) -> str:
@@ -106,48 +100,42 @@ def colours(images: Float[Tensor, "count channels height width"]) -> Float[Tenso
     return shown.float().permute(0, 2, 3, 1)
 
 
-def mask(operator: Operator | None, maps: Maps | None, pairs: str) -> list[Picture]:
+def mask(operator: Operator | None, maps: Maps | None, pairs: str) -> Iterator[Picture]:
     """The mask of eigenvalues beside maps under it; `pairs` says what these are a mean over."""
     if operator is None or operator.mask is None or maps is None:
-        return []
-    return [
-        Picture(
-            "mask",
-            "The mask exp(−|λᵢ − λⱼ|) that maps are solved under, eigenvalues ascending: blocks near one are "
-            f"eigenspaces whose functions may mix. Beside it |τ_Ω|, the mean over {pairs}.",
-            figures.matrix_pair(operator.mask, maps.own.abs().mean(0), ("mask", "mean |τ_Ω|")),
-        )
-    ]
+        return
+    yield Picture(
+        "mask",
+        "The mask exp(−|λᵢ − λⱼ|) that maps are solved under, eigenvalues ascending: blocks near one are "
+        f"eigenspaces whose functions may mix. Beside it |τ_Ω|, the mean over {pairs}.",
+        figures.matrix_pair(operator.mask, maps.own.abs().mean(0), ("mask", "mean |τ_Ω|")),
+    )
 
 
-def singular_values(pairs: PairEvaluation | None) -> list[Picture]:
+def singular_values(pairs: PairEvaluation | None) -> Iterator[Picture]:
     """Singular values of the coefficients; nothing where there are no maps, or there is one value."""
     curve = pairs.curves.get("singular_values") if pairs else None
     if curve is None or len(curve["x"]) == 1:
-        return []
+        return
     band = figures.Band(f"{curve['count'][0]:,} pairs", np.array(curve["x"]), np.array(curve["y"]))
-    return [
-        Picture(
-            "singular_values",
-            "Singular values of the coefficients a of held-out observations. Where all but the first are near 0, "
-            "latents have one direction, and invariants can tell little apart.",
-            figures.bands([band], curve["x_label"], curve["y_label"]),
-        )
-    ]
+    yield Picture(
+        "singular_values",
+        "Singular values of the coefficients a of held-out observations. Where all but the first are near 0, "
+        "latents have one direction, and invariants can tell little apart.",
+        figures.bands([band], curve["x_label"], curve["y_label"]),
+    )
 
 
-def eigenfunctions(operator: Operator | None) -> list[Picture]:
+def eigenfunctions(operator: Operator | None) -> Iterator[Picture]:
     """Eigenfunctions on the latent grid; nothing where the method learns no operator."""
     if operator is None:
-        return []
+        return
     spectrum, grid = operator.drawn, operator.drawn_grid
-    return [
-        Picture(
-            "eigenfunctions",
-            f"Learned eigenfunctions on {grid_text(operator)}, in ascending eigenvalue, row by row.",
-            figures.eigenfunction_mosaic(spectrum.eigenfunctions, grid, spectrum.eigenvalues),
-        )
-    ]
+    yield Picture(
+        "eigenfunctions",
+        f"Learned eigenfunctions on {grid_text(operator)}, in ascending eigenvalue, row by row.",
+        figures.eigenfunction_mosaic(spectrum.eigenfunctions, grid, spectrum.eigenvalues),
+    )
 
 
 def grid_text(operator: Operator) -> str:
@@ -158,12 +146,12 @@ def grid_text(operator: Operator) -> str:
     return f"{fine_height}×{fine_width} points, where the latent grid that they were learned on has {height}×{width}"
 
 
-def mass(operator: Operator | None) -> list[Picture]:
+def mass(operator: Operator | None) -> Iterator[Picture]:
     """The learned mass; nothing where the method learns no operator."""
     if operator is None:
-        return []
+        return
     drawn = figures.mass_map(operator.drawn.mass, operator.drawn_grid)
-    return [Picture("mass", f"Learned mass on {grid_text(operator)}, as its deviation from the mean.", drawn)]
+    yield Picture("mass", f"Learned mass on {grid_text(operator)}, as its deviation from the mean.", drawn)
 
 
 def _title(maps: Maps) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from jaxtyping import Float
 from torch import Tensor
 
@@ -30,11 +32,11 @@ def _sides(points: Float[Tensor, "points dimensions"]) -> str:
     return words if figures.have_two_sides(points) else ""
 
 
-def eigenfunctions(result: PairsResult) -> list[Picture]:
+def eigenfunctions(result: PairsResult) -> Iterator[Picture]:
     """Eigenfunctions on the latent domain."""
     operator, shown = result.operator, result.shown
     if operator is None:
-        return []
+        return
     spectrum = operator.spectrum
     caption = "Learned eigenfunctions on the latent domain, in ascending eigenvalue, row by row."
     if shown.points is not None and shown.on_domain and shown.points.shape[1] > 1:
@@ -46,23 +48,24 @@ def eigenfunctions(result: PairsResult) -> list[Picture]:
             )
         ]
         drawn = figures.point_rows(titles, shown.points, across=6)
-        return [Picture("eigenfunctions", f"{caption}{_sides(shown.points)}", drawn)]
-    if min(shown.latent_grid) == 1:
+        yield Picture("eigenfunctions", f"{caption}{_sides(shown.points)}", drawn)
+    elif min(shown.latent_grid) == 1:
         drawn = figures.eigenfunction_lines(spectrum.eigenfunctions, spectrum.eigenvalues)
-        return [Picture("eigenfunctions", caption, drawn)]
-    return map_figures.eigenfunctions(operator)
+        yield Picture("eigenfunctions", caption, drawn)
+    else:
+        yield from map_figures.eigenfunctions(operator)
 
 
-def spectrum(result: PairsResult) -> list[Picture]:
+def spectrum(result: PairsResult) -> Iterator[Picture]:
     """Eigenvalues and their clusters."""
     if result.operator is None:
-        return []
+        return
     drawn = figures.cluster_plot(result.operator.spectrum.eigenvalues)
     caption = (
         "Learned eigenvalues in ascending order. Those of one colour are a cluster, neighbours at most log 2 apart: "
         "maps mix their eigenfunctions, and hardly any others."
     )
-    return [Picture("spectrum", caption, drawn)]
+    yield Picture("spectrum", caption, drawn)
 
 
 FIGURES = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -24,10 +24,10 @@ LEGEND = 0.3
 """Inches below the panels for the legend of all."""
 
 
-def trajectories(result: PoseResult) -> list[Picture]:
+def trajectories(result: PoseResult) -> Iterator[Picture]:
     """True and predicted paths of held-out sequences: the best, the worst, and some in between."""
-    return [
-        Picture(
+    for skip, paths in result.cases.paths.items():
+        yield Picture(
             f"trajectories_skip{skip}",
             f"Paths of the camera through held-out sequences, with {_left_out(skip)}: the true path (dashed, starting "
             "at the circle), the path that the predicted relative poses compose to, and that of the training "
@@ -37,27 +37,23 @@ def trajectories(result: PoseResult) -> list[Picture]:
             "predicted and true directions of travel, which the alignment does not show: red above 90°.",
             draw_paths(paths),
         )
-        for skip, paths in result.cases.paths.items()
-    ]
 
 
-def errors(result: PoseResult) -> list[Picture]:
+def errors(result: PoseResult) -> Iterator[Picture]:
     """Mean errors by the frame skip, and those of trivial predictions."""
     shown = {key: lines for key, lines in ((key, _lines(result.metrics, key)) for key in _ERRORS) if lines}
     if not shown:
-        return []
-    return [
-        Picture(
-            "errors",
-            "Mean errors on held-out sequences by the frames left out between neighbours, and those of predictions "
-            "that look at no frame. A method whose line is not below the others has learned less than they know. Above "
-            "90° (red), predicted directions of travel are nearer to the opposite of the true ones.",
-            draw_errors(shown),
-        )
-    ]
+        return
+    yield Picture(
+        "errors",
+        "Mean errors on held-out sequences by the frames left out between neighbours, and those of predictions "
+        "that look at no frame. A method whose line is not below the others has learned less than they know. Above "
+        "90° (red), predicted directions of travel are nearer to the opposite of the true ones.",
+        draw_errors(shown),
+    )
 
 
-def covered(result: PoseResult) -> list[Picture]:
+def covered(result: PoseResult) -> Iterator[Picture]:
     """Errors against the share of frames that passing objects cover, beside those of the mean motion."""
     curves = {"ate_normalised": "ate_by_covered_share", "rotation_error_deg": "rotation_error_by_covered_share"}
     shown = {}
@@ -68,61 +64,54 @@ def covered(result: PoseResult) -> list[Picture]:
                 lines["mean motion"] = [trivial] * len(curve["x"])
             shown[key] = {label: dict(zip(curve["x"], line, strict=True)) for label, line in lines.items()}
     if not shown:
-        return []
-    return [
-        Picture(
-            "covered",
-            "Mean errors on held-out sequences against the share of each frame that an object covers as it passes in "
-            f"front of the camera, with {_left_out(SKIP)}, and those of the training sequences' mean motion.",
-            draw_errors(shown, "covered share of frames"),
-        )
-    ]
+        return
+    yield Picture(
+        "covered",
+        "Mean errors on held-out sequences against the share of each frame that an object covers as it passes in "
+        f"front of the camera, with {_left_out(SKIP)}, and those of the training sequences' mean motion.",
+        draw_errors(shown, "covered share of frames"),
+    )
 
 
-def failures(result: PoseResult) -> list[Picture]:
+def failures(result: PoseResult) -> Iterator[Picture]:
     """The held-out sequences, and the pairs of frames, with the largest errors."""
     cases = result.cases
     if not cases.worst:
-        return []
-    return [
-        Picture(
-            "failures",
-            f"Failure cases: the held-out sequences with the largest errors √(3n)·ATE, with {_left_out(cases.skip)}. "
-            "Each row shows the paths as above, and frames from the first to the last.",
-            draw_failures(cases.worst),
-        ),
-        Picture(
-            "failures_pairs",
-            "Failure cases: the pairs of frames (one above the other) whose predicted rotation is furthest from the "
-            f"truth, with {_left_out(cases.skip)}; each is the worst pair of its sequence.",
-            draw_pairs(cases.pairs),
-        ),
-    ]
+        return
+    yield Picture(
+        "failures",
+        f"Failure cases: the held-out sequences with the largest errors √(3n)·ATE, with {_left_out(cases.skip)}. "
+        "Each row shows the paths as above, and frames from the first to the last.",
+        draw_failures(cases.worst),
+    )
+    yield Picture(
+        "failures_pairs",
+        "Failure cases: the pairs of frames (one above the other) whose predicted rotation is furthest from the "
+        f"truth, with {_left_out(cases.skip)}; each is the worst pair of its sequence.",
+        draw_pairs(cases.pairs),
+    )
 
 
-def frames(result: PoseResult) -> list[Picture]:
+def frames(result: PoseResult) -> Iterator[Picture]:
     """Held-out pairs of frames and the method's predictions; nothing where it pre-trains nothing."""
     if result.pairs is None:
-        return []
+        return
     caption = "Two frames of held-out sequences."
-    return [map_figures.transported("frames", caption, result.pairs, map_figures.colours)]
+    yield map_figures.transported("frames", caption, result.pairs, map_figures.colours)
 
 
-def maps(result: PoseResult) -> list[Picture]:
+def maps(result: PoseResult) -> Iterator[Picture]:
     """Maps between frames that are further and further apart; nothing where the method has no maps."""
     if not result.maps:
-        return []
+        return
     largest = map_figures.LARGEST
     rows = [(f"skip {skip}", tau.abs().clamp_max(largest)) for skip, tau in result.maps.items()]
-    return [
-        Picture(
-            "maps",
-            f"{result.map_text}, between the first frame of a held-out sequence (one per column) and a later one, with "
-            f"{', '.join(map(str, result.maps))} frames left out between the two. Entries above {largest:g} are cut "
-            "off.",
-            figures.image_rows(rows),
-        )
-    ]
+    yield Picture(
+        "maps",
+        f"{result.map_text}, between the first frame of a held-out sequence (one per column) and a later one, with "
+        f"{', '.join(map(str, result.maps))} frames left out between the two. Entries above {largest:g} are cut off.",
+        figures.image_rows(rows),
+    )
 
 
 def _left_out(skip: int) -> str:

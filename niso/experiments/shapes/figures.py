@@ -5,6 +5,8 @@ All but the first two are of the pre-trained model: what is trained on with the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -77,47 +79,43 @@ def pairs(result: ShapesResult) -> Picture:
     return map_figures.transported("pairs", words, result.pairs, grey, COUNT)
 
 
-def mobius(result: ShapesResult) -> list[Picture]:
+def mobius(result: ShapesResult) -> Iterator[Picture]:
     """Held-out shapes under Möbius transformations, predicted by their own maps and by another shape's."""
     if result.warped.maps is None:
-        return []
+        return
     words = "Held-out shapes under random Möbius transformations of the sphere, which the model was not trained on."
-    return [map_figures.transported("mobius", words, result.warped, grey, COUNT)]
+    yield map_figures.transported("mobius", words, result.warped, grey, COUNT)
 
 
-def eigenfunctions(result: ShapesResult) -> list[Picture]:
+def eigenfunctions(result: ShapesResult) -> Iterator[Picture]:
     """Eigenfunctions and mass on the sphere; nothing where the method learns no operator."""
     if result.operator is None:
-        return []
+        return
     mass, functions, values = result.operator.drawn
     rank, across = len(values), min(len(values), 16)
     rows = [list(range(start, min(start + across, rank))) for start in range(0, rank, across)]
     labels = [f"{values[row[0]]:.2f} …\n{values[row[-1]]:.2f}" for row in rows]
     drawn = torch.cat([functions, (mass - mass.mean())[:, None]], 1)
     columns = [("learned eigenfunctions, and mass", drawn)]
-    return [
-        Picture(
-            "eigenfunctions",
-            f"Learned eigenfunctions on {map_figures.grid_text(result.operator)}, drawn on the sphere, in ascending "
-            "eigenvalue (left), and the learned mass, less its mean, in the last row.",
-            figures.sphere_rows(columns, result.operator.drawn_grid, [*rows, [rank]], [*labels, "mass"]),
-        )
-    ]
+    yield Picture(
+        "eigenfunctions",
+        f"Learned eigenfunctions on {map_figures.grid_text(result.operator)}, drawn on the sphere, in ascending "
+        "eigenvalue (left), and the learned mass, less its mean, in the last row.",
+        figures.sphere_rows(columns, result.operator.drawn_grid, [*rows, [rank]], [*labels, "mass"]),
+    )
 
 
-def mass(result: ShapesResult) -> list[Picture]:
+def mass(result: ShapesResult) -> Iterator[Picture]:
     """The learned mass beside the areas of cells; nothing where the method learns no operator."""
     if result.operator is None:
-        return []
+        return
     operator = result.operator
-    return [
-        Picture(
-            "mass",
-            "Learned mass, and the areas that cells of the latent grid have on the sphere. Möbius transformations do "
-            "not keep areas.",
-            figures.mass_beside(operator.spectrum.mass, operator.areas, operator.grid, ("learned mass", "areas")),
-        )
-    ]
+    yield Picture(
+        "mass",
+        "Learned mass, and the areas that cells of the latent grid have on the sphere. Möbius transformations do "
+        "not keep areas.",
+        figures.mass_beside(operator.spectrum.mass, operator.areas, operator.grid, ("learned mass", "areas")),
+    )
 
 
 FIGURES = (
