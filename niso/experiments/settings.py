@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from niso.config import Hardware, Strict, parse
+from niso.config import Hardware, Strict, parse, require
 from niso.errors import InputError, nearest
 from niso.experiments import EXPERIMENTS
 from niso.methods import METHODS
@@ -27,8 +27,7 @@ class Settings(Strict):
     hardware: Hardware = field(default_factory=Hardware)
 
     def __post_init__(self) -> None:
-        if self.seed < 0:
-            raise ValueError(f"seed must not be negative, got {self.seed}")
+        require(self, "seed")
 
     def dump(self) -> dict[str, Any]:
         """Plain values, in the order they are read best. Paths are absolute, so that a run is known from anywhere."""

@@ -89,10 +89,8 @@ class IsometryConfig(Strict):
     def __post_init__(self) -> None:
         require(self, "equivariance", "multiplicity", "eigenvalue_noise", "damping")
         require(self, "multiplicity_decay", "eigenvalue_noise_decay", "spectral_dropout", most=1.0)
-        if self.rank is not None and self.rank < 1:
-            raise ValueError(f"rank must be at least 1, got {self.rank}")
-        if self.evaluation_pairs < 2:
-            raise ValueError(f"evaluation_pairs must be at least 2, to try maps on others, got {self.evaluation_pairs}")
+        require(self, "rank", least=1)
+        require(self, "evaluation_pairs", least=2)  # maps are tried on other pairs
 
     def spectrum_unread(self) -> dict[str, str]:
         """Settings of the parametrisation of the spectrum that is not taken, and why."""
@@ -165,8 +163,7 @@ class MethodConfig(IsometryConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self, "relative_equivariance", "contrastive", "vicreg", "nft_epochs")
-        if self.nft_maps < 1:
-            raise ValueError(f"nft_maps must be at least 1, got {self.nft_maps}")
+        require(self, "nft_maps", least=1)
 
     @property
     def equivariance_weight(self) -> float:
@@ -193,8 +190,7 @@ class GroupConfig(MethodConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.group < 1:
-            raise ValueError(f"group must be at least 1, got {self.group}")
+        require(self, "group", least=1)
 
 
 @dataclass(frozen=True)

@@ -42,9 +42,8 @@ class Options:
     def __post_init__(self) -> None:
         require(self, "seed")
         require(self, "per_class", positive=True)
+        require(self, "vertices", least=100)
         require(self, "strength", most=1.0)
-        if self.vertices < 100:
-            raise ValueError(f"vertices must be at least 100, got {self.vertices}")
 
     def unread(self) -> dict[str, str]:
         """Options that others put out of force, and why."""

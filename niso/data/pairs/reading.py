@@ -33,5 +33,5 @@ class Reading(Strict):
 
     def __post_init__(self) -> None:
         require(self, "skip", "memory", positive=True)
-        require(self, "size", positive=True, least=2)
+        require(self, "size", least=2)
         require(self, "crops")

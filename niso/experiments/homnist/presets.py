@@ -49,8 +49,7 @@ class HomnistConfig(PartialViewsConfig, ClassifierConfig):
                 raise ValueError(f"unknown {name} {getattr(self, name)!r}{nearest(getattr(self, name), known)}")
         if self.published and self.action != "homography":
             raise ValueError(f"published test digits are under homographies, not under {self.action}")
-        if self.test_digits is not None and self.test_digits < 2:
-            raise ValueError(f"test_digits must be at least 2, to try maps on others, got {self.test_digits}")
+        require(self, "test_digits", least=2)  # maps are tried on other digits
         if not 1 <= self.test_copies <= COPIES:
             raise ValueError(f"test_copies must lie between 1 and {COPIES}, got {self.test_copies}")
 

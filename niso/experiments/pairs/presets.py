@@ -88,7 +88,7 @@ class PairsConfig(Strict):
 
     def __post_init__(self) -> None:
         require(self, "rank", "latent_channels", "group_size", "nft_maps", positive=True)
-        require(self, "evaluation_pairs", positive=True, least=2)  # maps are tried on other pairs
+        require(self, "evaluation_pairs", least=2)  # maps are tried on other pairs
         require(self, "relative_equivariance", "multiplicity", "variation", "contrastive", "vicreg", "nft_epochs")
         require(self, "spectral_dropout", most=1.0)
         for name in ("validation", "test"):

@@ -105,9 +105,7 @@ class PoseConfig(PartialViewsConfig, GroupConfig):
         for name in ("motions", "shared_motions"):
             if not getattr(self, name):
                 raise ValueError(f"{name} must name at least one motion")
-        for name in ("clip_frames", "test_frames"):
-            if getattr(self, name) < 3:
-                raise ValueError(f"{name} must be at least 3, got {getattr(self, name)}")
+        require(self, "clip_frames", "test_frames", least=3)
         if self.held_out >= 1:
             raise ValueError("held_out must be below 1: nothing would be left to train on")
         if self.head.batch_size % self.head_group:

@@ -497,7 +497,7 @@ def test_an_interrupted_head_is_trained_as_if_nothing_had_happened(finished_once
         ("--conv.channels 4 4 4 4 4", "image_size must be a height and a width divisible by 32"),
         ("--published", "--published needs MNIST"),
         ("--test-copies 33", "test_copies must lie between 1 and 32, got 33"),
-        ("--test-digits 1", "test_digits must be at least 2, to try maps on others, got 1"),
+        ("--test-digits 1", "test_digits must be at least 2, got 1"),
         ("--nft-epochs -1", "nft_epochs must not be negative, got -1"),
     ],
 )
