@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -281,13 +282,11 @@ def _prepared(config: PoseConfig, root: Path, cache: Path) -> PreparedFrames:
     folder = cache / hashlib.sha256(recipe.encode()).hexdigest()[:16]
     with _writable(folder), locked(folder, wait=True):
         with preparing(folder, "sequences") as show:
-            done, total = 0, len(selection.splits)
-            show("prepare", done, total)
+            done, total = itertools.count(1), len(selection.splits)
+            show("prepare", 0, total)
 
             def report(name: str, problem: str | None) -> None:
-                nonlocal done
-                done += 1
-                show("prepare", done, total)
+                show("prepare", next(done), total)
 
             prepare(co3d.sequences(root, selection), folder / "prepared", cores(), preparation, report, selection.draw)
         return open_frames(folder / "prepared")  # before another process looks through it again

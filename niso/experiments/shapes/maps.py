@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -31,7 +32,7 @@ def embedded(config: ShapesConfig) -> PreparedShapes:
     """
     count = config.train_shapes + config.test_shapes + RESERVE
     total = len(PLANS) * count
-    prepared = 0
+    prepared = itertools.count(1)
     with preparing(cache_folder(), "shapes") as show:
 
         def made(shapes: int) -> None:
@@ -40,9 +41,7 @@ def embedded(config: ShapesConfig) -> PreparedShapes:
                 show("prepare", 0, total)
 
         def report(name: str, problem: str | None) -> None:
-            nonlocal prepared
-            prepared += 1
-            show("prepare", prepared, total)
+            show("prepare", next(prepared), total)
 
         sizes = config.preparation, count, config.vertices
         return embedded_shapes(*sizes, workers=cores(), report=report, made=made)
