@@ -142,8 +142,7 @@ def measured(size: int, options: TwoView, matched: Matcher) -> Errors:
         count = min(FRAMES, int(frames.lengths[number]))
         images = frames.read(torch.full((count,), number), torch.arange(count)).permute(0, 2, 3, 1).numpy()
         grey = [cv2.cvtColor(image, cv2.COLOR_RGB2GRAY) for image in images]
-        poses = frames.poses[number]
-        assert poses is not None
+        poses = frames.posed(number)
         focal = [float(intrinsics_of(size)[0])] * count
         if known is not None:
             focal = [value * size / 2 for value in known[frames.names[number]][:count]]

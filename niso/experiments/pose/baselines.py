@@ -63,6 +63,4 @@ def errors(poses: Float[Tensor, "frames 4 4"], motion: Float[Tensor, "4 4"] | No
 
 
 def _motions(frames: Frames, number: int, skip: int) -> Float[Tensor, "_pairs 4 4"]:
-    poses = frames.poses[number]
-    assert poses is not None
-    return trajectory.relative_poses(poses[:: skip + 1].double())
+    return trajectory.relative_poses(frames.posed(number)[:: skip + 1].double())

@@ -88,8 +88,7 @@ def _by_error(results: Evaluation, skip: int) -> list[int]:
 
 
 def _path(frames: Frames, results: Evaluation, number: int, skip: int) -> Path:
-    poses = frames.poses[number]
-    assert poses is not None
+    poses = frames.posed(number)
     motions, errors = results.motions[skip][number], results.errors[skip][number]
     truth, predicted = paths(motions, poses, skip)
     found = Path(frames.names[number], truth, predicted, errors.ate_normalised, errors.translation_angle_deg)
@@ -106,9 +105,8 @@ def _worst_pair(frames: Frames, results: Evaluation, number: int, skip: int) -> 
     Returns:
         Error and true angle (degrees), sequence, place of the pair, and a line on the mean motion's error.
     """
-    poses, predicted = frames.poses[number], results.motions[skip][number]
-    assert poses is not None
-    truth = trajectory.relative_poses(trajectory.subsample(poses, skip)).double()
+    truth = trajectory.relative_poses(trajectory.subsample(frames.posed(number), skip)).double()
+    predicted = results.motions[skip][number]
     errors = trajectory.rotation_errors(predicted.double(), truth)
     place = int(errors.argmax())
     turned = trajectory.rotation_errors(truth[place], torch.eye(4, dtype=truth.dtype))

@@ -217,8 +217,7 @@ def evaluate(
     of_averages: dict[int, list[TrajectoryErrors]] = {skip: [] for skip in SKIPS}
     of_maps: dict[int, list[dict[str, Tensor]]] = {skip: [] for skip in SKIPS}
     for number in held_out.sequences:
-        poses = frames.poses[number]
-        assert poses is not None
+        poses = frames.posed(number)
         with precision():
             encoded = features(predictor, frames, number, see)
         for skip in (skip for skip in SKIPS if number in held_out.members[skip]):
@@ -270,9 +269,7 @@ def _trivial_errors(frames: Frames, members: Iterable[int], skip: int, trivial: 
     """Errors of trivial predictions, means over sequences."""
     rows = []
     for number in members:
-        poses = frames.poses[number]
-        assert poses is not None
-        rows.append(baselines.errors(trajectory.subsample(poses, skip), trivial.get(skip)))
+        rows.append(baselines.errors(trajectory.subsample(frames.posed(number), skip), trivial.get(skip)))
     return {key: torch.tensor([row[key] for row in rows], dtype=torch.float64).nanmean().item() for key in rows[0]}
 
 

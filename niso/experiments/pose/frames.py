@@ -107,6 +107,12 @@ class Frames:
         ]
         return torch.tensor(kept, dtype=torch.long)
 
+    def posed(self, number: int) -> Float[Tensor, "frames 4 4"]:
+        """Camera poses of a sequence that has some."""
+        poses = self.poses[number]
+        assert poses is not None
+        return poses
+
     def spread(self, members: Int[Tensor, " sequences"], share: float) -> Int[Tensor, " chosen"]:
         """A share of these sequences, at even distances and without mirrored ones: at least one of `FEW` or more."""
         members = members[~self.mirrored[members]]

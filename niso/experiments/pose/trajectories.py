@@ -69,9 +69,7 @@ def tensors(frames: Frames, motions: Mapping[int, Mapping[int, Float[Tensor, "_p
     evaluated = sorted({number for predicted in motions.values() for number in predicted})
     kept = dict[str, Tensor]()
     for number in spread(evaluated, KEPT):
-        name, poses = frames.names[number], frames.poses[number]
-        assert poses is not None
-        truth = poses[:FRAMES].clone()
+        name, truth = frames.names[number], frames.posed(number)[:FRAMES].clone()
         numbers = torch.arange(0, len(truth), -(-len(truth) // IMAGES))
         images = frames.read(torch.full_like(numbers, number), numbers).cpu()
         size = (min(SIDE, images.shape[-2]), min(SIDE, images.shape[-1]))
