@@ -26,6 +26,11 @@ def step_seed(seed: int, step: int, stream: str = "") -> int:
     return int(words[0]) << 31 | int(words[1]) >> 1
 
 
+def step_generator(seed: int, step: int, stream: str = "") -> torch.Generator:
+    """A generator of the CPU, seeded by `step_seed`."""
+    return torch.Generator().manual_seed(step_seed(seed, step, stream))
+
+
 def reseed(seed: int, device: torch.device) -> None:
     """Seed torch's generators of the CPU and of `device`.
 

@@ -23,7 +23,7 @@ from niso.data.digits.mnist import signed
 from niso.errors import InputError
 from niso.geometry.action import Transformations
 from niso.geometry.homographies import Homographies
-from niso.random import step_seed
+from niso.random import step_generator
 
 COPIES = 32
 """Homographies of a digit; consecutive in both forms of the test set."""
@@ -105,7 +105,7 @@ class GeneratedTestSet:
         digits = len(self.images) - block * _BLOCK
         drawn = []
         for copy in range(self.copies):
-            generator = torch.Generator().manual_seed(step_seed(self.seed, block * COPIES + copy, "homnist"))
+            generator = step_generator(self.seed, block * COPIES + copy, "homnist")
             drawn.append(self.action.sample(_BLOCK, generator)[:digits])
         return torch.stack(drawn, dim=1).flatten(0, 1)
 

@@ -15,7 +15,7 @@ from niso.experiments import partial_views
 from niso.experiments.homnist.split import Part
 from niso.geometry.action import Transformations
 from niso.geometry.occluders import Occluder, draw_occluder
-from niso.random import EVALUATION_SEED, step_seed
+from niso.random import EVALUATION_SEED, step_generator
 from niso.results import Curve
 
 BATCH = 250
@@ -68,7 +68,7 @@ def accuracy_by_covered_share(predict: Predict, perturbed: GeneratedTestSet, mar
     """
     accuracies = []
     for number, share in enumerate(partial_views.SHARES):
-        generator = torch.Generator().manual_seed(step_seed(EVALUATION_SEED, number, "occluders"))
+        generator = step_generator(EVALUATION_SEED, number, "occluders")
         correct = []
         for x, classes, _ in perturbed.batches(COVERED, device):
             x = occluder(x, share, generator).over(x, mark)

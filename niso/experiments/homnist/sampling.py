@@ -17,7 +17,7 @@ from niso.experiments.homnist.split import Split
 from niso.geometry.action import Transformations, powers
 from niso.methods.method import Batches
 from niso.networks.occlusion import RandomOcclusion
-from niso.random import EVALUATION_SEED, step_seed
+from niso.random import EVALUATION_SEED, step_generator
 
 
 class DigitSampling:
@@ -67,7 +67,7 @@ class DigitSampling:
 
     def train_pairs(self, count: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Random training digits, and the same under random transformations."""
-        generator = torch.Generator().manual_seed(step_seed(self.seed, 0, "maps"))
+        generator = step_generator(self.seed, 0, "maps")
         index = torch.randint(len(self.train.images), (count,), generator=generator)
         transformations = self.action.sample(count, generator)
         for part, t in zip(index.split(BATCH), transformations.split(BATCH), strict=True):
@@ -78,7 +78,7 @@ class DigitSampling:
         """Batches of `count` test digits at most, under transformations, and of other digits under the same ones."""
         total = len(self.test.images)
         index = evenly(count, total)
-        generator = torch.Generator().manual_seed(step_seed(EVALUATION_SEED, 0))
+        generator = step_generator(EVALUATION_SEED, 0)
         transformations = self.action.sample(total, generator)[index]
         for part, t in zip(index.split(BATCH), transformations.split(BATCH), strict=True):
             x, other = self._test(part), self._test((part + 1) % total)
@@ -87,7 +87,7 @@ class DigitSampling:
     def held_out_twice(self, count: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Batches of `count` test digits at most, under transformations, and under these twice."""
         index = evenly(count, len(self.test.images))
-        generator = torch.Generator().manual_seed(step_seed(EVALUATION_SEED, 0, "twice"))
+        generator = step_generator(EVALUATION_SEED, 0, "twice")
         transformations = self.action.sample(len(index), generator)
         for part, t in zip(index.split(BATCH), transformations.split(BATCH), strict=True):
             x = self._test(part)

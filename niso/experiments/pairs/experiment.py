@@ -47,7 +47,7 @@ from niso.methods.evaluation import (
     learned_operator,
 )
 from niso.methods.method import Networks
-from niso.random import EVALUATION_SEED, step_seed
+from niso.random import EVALUATION_SEED, step_generator
 from niso.results import Result
 from niso.training.optimizer import spectra
 
@@ -291,7 +291,7 @@ class Pairs(Experiment):
 
     def train_pairs(self, count: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Random pairs to train on, the same in all processes."""
-        generator = torch.Generator().manual_seed(step_seed(self.seed, 0, "maps"))
+        generator = step_generator(self.seed, 0, "maps")
         yield from ((x, tx) for x, tx, *_ in self.data.pairs("train", count, generator))
 
     # Evaluation
@@ -329,12 +329,9 @@ class Pairs(Experiment):
         )
         return PairsResult(values, pairs, operator, shown, curves=pairs.curves, notes=notes)
 
-    def _generator(self, part: Part) -> torch.Generator:
-        return torch.Generator().manual_seed(step_seed(EVALUATION_SEED, 0, part))
-
     def held_out(self, part: Part) -> Iterator[tuple[Tensor, ...]]:
         """The pairs of a part that metrics are means over, the same for every run; see `PairData.pairs`."""
-        return self.data.pairs(part, self.config.evaluation_pairs, self._generator(part))
+        return self.data.pairs(part, self.config.evaluation_pairs, step_generator(EVALUATION_SEED, 0, part))
 
     def _evaluated(self, part: Part) -> PairEvaluation:
         return evaluate_pairs(self.method, self.held_out(part))
@@ -353,7 +350,7 @@ class Pairs(Experiment):
         sources = {
             "train": data.examples("train", PROBED),
             "": data.examples("test", PROBED),
-            "_transformed": data.transformed("test", PROBED, self._generator("test")),
+            "_transformed": data.transformed("test", PROBED, step_generator(EVALUATION_SEED, 0, "test")),
         }
         found = {name: features for name, batches in sources.items() if (features := features_of(method, batches))}
         values: dict[str, float] = {}

@@ -21,7 +21,7 @@ from niso.experiments.pose.evaluation import Evaluable
 from niso.experiments.pose.frames import Frames
 from niso.experiments.pose.predictors.predictor import Predictor
 from niso.geometry.occluders import Occluder, PassingObjects, draw_passing
-from niso.random import step_seed
+from niso.random import step_generator
 from niso.results import Curve
 
 SKIP = 1
@@ -87,7 +87,7 @@ def drawn(frames: Frames, seed: int) -> tuple[PassingObjects, Float[Tensor, " se
     """An object for each sequence, and a uniform number in [0, 1); both depend on the sequence's name and the seed."""
     objects, numbers = list[PassingObjects](), list[Tensor]()
     for name in frames.names:
-        generator = torch.Generator().manual_seed(step_seed(seed, 0, f"passing {name}"))
+        generator = step_generator(seed, 0, f"passing {name}")
         objects.append(draw_passing(1, 3, generator))
         numbers.append(torch.rand(1, generator=generator))
     return PassingObjects(*map(torch.cat, zip(*objects, strict=True))), torch.cat(numbers)

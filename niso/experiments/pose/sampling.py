@@ -17,7 +17,7 @@ from niso.experiments.pose.passing import Passing
 from niso.experiments.pose.presets import PoseConfig
 from niso.experiments.pose.split import Split
 from niso.geometry import se3
-from niso.random import process, step_seed
+from niso.random import process, step_generator
 from niso.training.ahead import Ahead
 from niso.training.loop import Sampler
 
@@ -99,7 +99,7 @@ class PairSampling:
             self.split.train,
             size // repeated,
             config.skip,
-            self._generator(step, "pairs"),
+            step_generator(self.seed, step, "pairs"),
             signed=config.signed,
             identical=config.signed,
             weights=self.split.train_weights,
@@ -109,7 +109,7 @@ class PairSampling:
     def shared_pairs(self, step: int, size: int) -> Pairs:
         """Random pairs of frames of the clips that share motions, in groups, over all processes."""
         assert self.shared is not None
-        config, lengths, generator = self.config, self.shared.lengths, self._generator(step, "shared motions")
+        config, lengths, generator = self.config, self.shared.lengths, step_generator(self.seed, step, "shared motions")
         return draw_shared(
             lengths, config.rooms, size, config.skip, generator, self.group, config.signed, identical=config.signed
         )
@@ -125,7 +125,7 @@ class PairSampling:
             self.split.posed,
             config.head.batch_size,
             config.head_skip,
-            self._generator(step, "posed pairs"),
+            step_generator(self.seed, step, "posed pairs"),
             config.head_group,
             signed=config.backwards and step < config.head.steps,
             weights=self.split.posed_weights,
@@ -145,7 +145,7 @@ class PairSampling:
             self.split.train,
             count,
             config.head_skip,
-            self._generator(0, "maps"),
+            step_generator(self.seed, 0, "maps"),
             signed=config.backwards,
             weights=self.split.train_weights,
         )
@@ -161,7 +161,7 @@ class PairSampling:
 
         def local(step: int, pairs: Pairs, frames: Frames) -> Pairs:
             if config.composition:
-                generator = self._generator(step, "third frames")
+                generator = step_generator(self.seed, step, "third frames")
                 pairs = pairs._replace(third=draw_third(pairs, frames.lengths, config.skip, generator, self.group))
             return pairs.local()
 
@@ -231,9 +231,6 @@ class PairSampling:
             return first, second, self.motions(pairs)
 
         return stored, known
-
-    def _generator(self, step: int, stream: str) -> torch.Generator:
-        return torch.Generator().manual_seed(step_seed(self.seed, step, stream))
 
     def _frames_of(
         self,

@@ -14,7 +14,7 @@ from niso.experiments.shapes.presets import ShapesConfig
 from niso.experiments.shapes.split import Split
 from niso.geometry.mobius import MobiusTransformations
 from niso.methods.method import Batches
-from niso.random import EVALUATION_SEED, local_part, step_seed
+from niso.random import EVALUATION_SEED, local_part, step_generator, step_seed
 from niso.training.ahead import Ahead
 from niso.training.loop import Sampler
 
@@ -55,7 +55,7 @@ class ShapeSampling:
 
     def pairs_at(self, step: int) -> Views:
         """Pairs of variants of training shapes, or the first of each where groups share a T."""
-        generator, size = self._generator(step, "pairs"), self.config.training.batch_size
+        generator, size = step_generator(self.seed, step, "pairs"), self.config.training.batch_size
         shape = self._shapes(size, generator)
         is_base = torch.rand(size, generator=generator) < self.config.base_share
         first = torch.randint(1, self.variants, (size,), generator=generator) * ~is_base
@@ -65,16 +65,13 @@ class ShapeSampling:
 
     def labelled_at(self, step: int) -> Views:
         """Training shapes for the head."""
-        generator, size = self._generator(step, "labelled"), self.config.head.batch_size
+        generator, size = step_generator(self.seed, step, "labelled"), self.config.head.batch_size
         shape = self._shapes(size, generator)
         variant = torch.randint(self.variants, (size,), generator=generator) * (self.config.labelled == "all")
         return Views(local_part(shape), (local_part(variant),))
 
     def _shapes(self, size: int, generator: torch.Generator) -> Int[Tensor, " batch"]:
         return self.split.train[torch.randint(len(self.split.train), (size,), generator=generator)]
-
-    def _generator(self, step: int, stream: str) -> torch.Generator:
-        return torch.Generator().manual_seed(step_seed(self.seed, step, stream))
 
     # Samplers
 
