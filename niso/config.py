@@ -126,6 +126,11 @@ class Hardware(Strict):
             raise ValueError(f"threads must be at most {MOST_THREADS}, got {self.threads}")
         require(self, "checkpoint_seconds")
 
+    def alone(self) -> Hardware:
+        """The same for one process, on a machine that perhaps lacks the GPU that was asked for."""
+        accelerator = "auto" if self.accelerator == "gpu" else self.accelerator
+        return replace(self, devices=1, nodes=1, accelerator=accelerator)
+
 
 def flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Nested settings by dotted names, e.g. training.steps."""

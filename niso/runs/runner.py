@@ -109,10 +109,7 @@ def evaluate(path: Path) -> dict[str, float]:
     """
     old = Run.open(path)
     settings = _load(old)
-    hardware = replace(settings.hardware, devices=1, nodes=1)
-    if hardware.accelerator == "gpu":  # perhaps not this machine's
-        hardware = replace(hardware, accelerator="auto")
-    return _execute(old, settings, make_fabric(hardware))
+    return _execute(old, settings, make_fabric(settings.hardware.alone()))
 
 
 def _load(old: Run) -> Settings:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -96,10 +96,7 @@ def load_reader(path: Path, tune: bool = False) -> PoseReader:
         weights = folder / MODEL
     else:
         settings, weights, tensors = _of_run(Run.open(folder))
-    hardware = replace(settings.hardware, devices=1, nodes=1)
-    if hardware.accelerator == "gpu":  # perhaps not this machine's
-        hardware = replace(hardware, accelerator="auto")
-    fabric = make_fabric(hardware, tune=tune)
+    fabric = make_fabric(settings.hardware.alone(), tune=tune)
     precision = network_precision(fabric)
     config: PoseConfig = settings.config
     with torch.random.fork_rng(devices=[]), new_defaults():
