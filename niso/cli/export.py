@@ -29,8 +29,6 @@ class Options:
     }
 
     run: ModelName
-    """A finished run folder, a model that `Fitted.save` wrote, the name of one that comes with niso (`niso models`), or
-    hf://owner/name."""
     form: Annotated[Literal["pt2", "onnx"], tyro.conf.arg(name="format")] = "pt2"
     """Kind of file."""
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("exported")

@@ -28,8 +28,6 @@ class Options:
     }
 
     run: ModelName
-    """A finished run folder, a model that `Fitted.save` wrote, the name of one that comes with niso (`niso models`), or
-    hf://owner/name."""
     data: Annotated[Path, Positional, arg(metavar="DATA")]
     """Observations as the run was trained on: an array file (.npz or .safetensors with x, or .npy), a picture, or a
     folder of pictures."""

@@ -27,7 +27,15 @@ RunFolder = Annotated[Path, Positional, arg(metavar="RUN")]
 """Type of an option: the run folder that a command works on."""
 
 
-ModelName = Annotated[str, Positional, arg(metavar="RUN")]
+ModelName = Annotated[
+    str,
+    Positional,
+    arg(
+        metavar="RUN",
+        help="A finished run folder, a model that `Fitted.save` wrote, the name of one that comes with niso "
+        "(`niso models`), or hf://owner/name.",
+    ),
+]
 """Type of an option: the trained model that a command uses, see `niso.load`."""
 
 
