@@ -22,6 +22,8 @@ LOWEST = 1e-20
 """The smallest singular value, relative to the largest, that the factor takes to 1."""
 OFFSET = 1e-14
 """Of the identity, this is added to matrices: where they lack rank, the factor is then orthogonal all the same."""
+CUSHION = 0.47
+"""Steps are scaled as for values of at least this: above 0.46 none drives neighbouring values apart."""
 
 
 def pays(m: Float[Tensor, "*batch n k"], special: bool, damping: float) -> bool:
@@ -41,15 +43,14 @@ def polar(m: Float[Tensor, "*batch n k"]) -> Float[Tensor, "*batch n k"]:
 
 
 @cache
-def steps(lowest: float, cushion: float = 0.47) -> tuple[tuple[float, float], ...]:
+def steps(lowest: float) -> tuple[tuple[float, float], ...]:
     """(a, b) of the steps x ← a x + b x³ that take every x in [lowest, 1] to 1.
 
-    Scaled so that the lowest value rises most (Chen and Chow, "A stable scaling of Newton–Schulz", 2014); above a
-    cushion of 0.46 no step drives neighbouring values apart.
+    Scaled so that the lowest value rises most (Chen and Chow, "A stable scaling of Newton–Schulz", 2014).
     """
     found = []
     while 1 - lowest > 1e-14:
-        width = 1 + max(lowest, cushion) + max(lowest, cushion) ** 2
+        width = 1 + max(lowest, CUSHION) + max(lowest, CUSHION) ** 2
         a = 1.5 * math.sqrt(3 / width)
         b = -a / width
         found.append((a, b))

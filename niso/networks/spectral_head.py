@@ -51,7 +51,7 @@ class Diffusion(nn.Module):
     Source: Sharp et al. 2022, "DiffusionNet", with the learned operator in place of the Laplace–Beltrami operator.
     """
 
-    def __init__(self, channels: int, longest: float = 1.0) -> None:
+    def __init__(self, channels: int, longest: float) -> None:
         super().__init__()
         self.log_times = nn.Parameter(torch.logspace(-2, 0, channels).mul(longest).log())
 

@@ -32,7 +32,7 @@ def test_diffusion_is_the_heat_semigroup():
     torch.manual_seed(0)
     eigenvalues, a = torch.rand(6).double(), torch.randn(2, 6, 3).double()
     torch.testing.assert_close(Diffusion(3, longest=2.0).log_times.exp(), torch.tensor([0.02, 0.2, 2.0]))
-    diffuse = Diffusion(3).double()
+    diffuse = Diffusion(3, longest=1.0).double()
     twice = diffuse(diffuse(a, eigenvalues), eigenvalues)
     with torch.no_grad():
         diffuse.log_times += torch.log(torch.tensor(2.0))
