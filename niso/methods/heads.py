@@ -1,4 +1,4 @@
-"""Classification heads on the features of a method, and their training on top of it (paper §4.4)."""
+"""Classification heads on the features of a method (paper §4.4)."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def measure(
         "equivariance_error": _error(to_partner, a.coefficients, b.coefficients),
         "equivariance_error_remeshed": _error(to_other, a.coefficients, c.coefficients),
         "relative_map_error_remeshed": _error(to_partner, a.coefficients, c.coefficients),
-        "coefficient_error_remeshed": _relative(c.coefficients, b.coefficients),
+        "coefficient_error_remeshed": ((c.coefficients - b.coefficients).norm() / b.coefficients.norm()).item(),
         "identity_distance": ((to_other - identity).square().sum() / rank).item(),
     }
     for name, (spectra, tau) in {"": (learned, to_other), "_classical": classical}.items():
@@ -169,10 +169,6 @@ def measure(
 
 def _error(tau: Tensor, a: Tensor, b: Tensor) -> float:
     return metrics.equivariance_error(a, b, tau=tau).item()
-
-
-def _relative(a: Tensor, b: Tensor) -> float:
-    return ((a - b).norm() / b.norm()).item()
 
 
 def function_energy(spectrum: Spectrum, f: Float[Tensor, "points channels"]) -> float:
