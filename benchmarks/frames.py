@@ -34,7 +34,7 @@ from niso.data.video import prepared as frames
 from niso.data.video.clips import clips
 from niso.data.video.files import Video
 from niso.data.video.posed_folders import frame_folder
-from niso.experiments.pose.frames import Frames, _opened
+from niso.experiments.pose.frames import Frames, opened
 from niso.training.ahead import Ahead
 
 SOURCE = (540, 720)  # height and width of the frames that are prepared
@@ -107,16 +107,16 @@ def reading(folder: Path, options: Options) -> dict[str, dict[str, float]]:
     They take turns; by the wall's clock, so that what two threads wait for each other counts.
     """
     prepared = frames.open_frames(folder)
-    source = Frames(_opened(prepared), prepared.size, 0.0, torch.device("cpu"))
+    source = Frames(opened(prepared), prepared.size, 0.0, torch.device("cpu"))
     generator, count = torch.Generator().manual_seed(0), BATCH * BATCHES
     sequence = torch.randint(len(prepared.names), (count,), generator=generator)
     frame = torch.randint(min(prepared.lengths), (count,), generator=generator)
     contents = []
     for one, other in zip(sequence.tolist(), frame.tolist(), strict=True):
-        with open(folder / f"{prepared.names[one]}.frames", "rb") as file, prepared._opened(one) as shard:
-            record = prepared._records(one, shard, other, 1)[0]
-            file.seek(int(record["start"]))
-            contents.append(file.read(int(record["length"])))
+        shard = (folder / f"{prepared.names[one]}.frames").read_bytes()
+        records = np.frombuffer(shard[-prepared.lengths[one] * frames.RECORD.itemsize :], frames.RECORD)
+        start, length, *_ = records[other].item()
+        contents.append(shard[start : start + length])
     batches = [slice(BATCH * step, BATCH * (step + 1)) for step in range(BATCHES)]
 
     def decode(workers: int) -> None:
@@ -153,7 +153,7 @@ def parts_of_preparing(videos: Path, out: Path, options: Options) -> dict[str, f
     calls = {
         "decoder": lambda: [decoded(path.read_bytes()) for path in paths],
         "decode_and_resize": lambda: [read_square(path, settings.size) for path in paths],
-        "encode": lambda: [frame_preparation._jpeg(image, settings) for image in images],
+        "encode": lambda: [frame_preparation.jpeg(image, settings) for image in images],
         "prepare": lambda: frame_preparation.prepare(
             (frame_folder(path) for path in sorted(videos.iterdir())), out / str(next(numbers))
         ),
@@ -167,10 +167,10 @@ import json, resource, sys, time
 from pathlib import Path
 import torch
 from niso.data.video.prepared import open_frames
-from niso.experiments.pose.frames import Frames, _opened
+from niso.experiments.pose.frames import Frames, opened
 before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
 prepared = open_frames(Path(sys.argv[1]))
-frames = Frames(_opened(prepared), prepared.size, 0.0, torch.device("cpu"))
+frames = Frames(opened(prepared), prepared.size, 0.0, torch.device("cpu"))
 seconds = time.process_time() - start
 print(json.dumps({"seconds": seconds, "mib": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024}))
 """

@@ -123,7 +123,7 @@ def _write_shard(path: Path, source: Source, preparation: Preparation) -> Facts:
             if frame.size != size:
                 sizes = " and ".join(f"{width}×{height}" for height, width in (size, frame.size))
                 raise InputError(f"its frames are of mixed sizes ({sizes} pixels, {frame.name})")
-            content = _jpeg(frame.image, preparation)
+            content = jpeg(frame.image, preparation)
             spans[place] = file.tell(), len(content)
             file.write(content)
         if endings and not spans:
@@ -169,7 +169,8 @@ def _reasons(numbers: list[int], problems: dict[int, str]) -> str:
     return f" ({'; '.join(reasons)})" if reasons else ""
 
 
-def _jpeg(image: Image.Image, preparation: Preparation) -> bytes:
+def jpeg(image: Image.Image, preparation: Preparation) -> bytes:
+    """The file of a frame, its colours as fine as its brightness."""
     buffer = io.BytesIO()
     image.save(buffer, "JPEG", quality=preparation.jpeg_quality, subsampling=0)
     return buffer.getvalue()

@@ -239,16 +239,17 @@ def _read(config: PoseConfig, data_dir: Path, cache: Path) -> Source:
                 f"--data-dir {data_dir} holds neither prepared frames ({PARAMETERS}) nor CO3Dv2 "
                 f"(<category>/{co3d.SEQUENCES}): prepare other footage by `niso data prepare video {data_dir} OUT`"
             )
-        source = _opened(_prepared(config, data_dir, cache / "frames"))
+        source = opened(_prepared(config, data_dir, cache / "frames"))
     else:
-        source = _opened(open_frames(data_dir))
+        source = opened(open_frames(data_dir))
     if not config.rendered:
         return source
     posed = any(split == TEST and poses is not None for split, poses in zip(source.splits, source.poses, strict=True))
     return _joined(source, _rendered(config, cache / "clips", RENDERED, tested=not posed))
 
 
-def _opened(prepared: PreparedFrames) -> Source:
+def opened(prepared: PreparedFrames) -> Source:
+    """The sequences of a prepared folder; those whose poses are not all known have none."""
     stored = [prepared.poses(sequence) for sequence in range(len(prepared.names))]
 
     def read(sequence: int, frame: int | None) -> Tensor:
