@@ -113,6 +113,12 @@ def test_hardware_refuses(values):
         Hardware(**values)
 
 
+@pytest.mark.parametrize(("given", "taken"), [("gpu", "auto"), ("auto", "auto"), ("cpu", "cpu")])
+def test_hardware_of_one_process_perhaps_without_the_gpu(given, taken):
+    several = Hardware(accelerator=given, devices=4, nodes=2, precision="bf16-mixed")
+    assert several.alone() == Hardware(accelerator=taken, precision="bf16-mixed")
+
+
 @pytest.mark.parametrize(
     ("values", "words"),
     [
