@@ -168,13 +168,24 @@ def test_training_curves_have_a_panel_for_every_column(names, expected):
 def test_training_curves_choose_their_scale():
     columns = {
         "loss": np.array([1.0, 0.1, 0.01]),
-        "flat": np.array([5.0, 4.0, 3.0]),
+        "flat": np.array([5.0, 4.0, 0.6]),
         "signed": np.array([1.0, 0.0, -1.0]),
         "broken": np.array([np.nan, np.inf, np.nan]),
+        "accuracy": np.array([0.01, 0.5, 1.0]),
         "learning_rate": np.array([1.0, 0.1, 0.01]),
     }
     axes = panels(figures.training_curves(columns, np.arange(3)))
-    assert [a.get_yscale() for a in axes[:5]] == ["log", "linear", "linear", "linear", "linear"]
+    assert [a.get_yscale() for a in axes[:6]] == ["log", *["linear"] * 5]
+
+
+@pytest.mark.parametrize("span", [1, 9, 10, 30, 100, 999, 1000, 1e4, 1e5, 1e8, 1e20])
+def test_scales_of_training_curves_have_three_labels_that_do_not_collide(span):
+    figure = figures.training_curves({f"term_{n}": 0.07 * np.geomspace(span, 1, 9) for n in range(3)}, np.arange(9))
+    assert not colliding(figure)
+    axes = figure.axes[0]
+    low, high = axes.get_ylim()
+    labels = [tick.label1.get_text() for tick in axes.yaxis._update_ticks() if low <= tick.get_loc() <= high]
+    assert len([label for label in labels if label]) >= 3
 
 
 @quick

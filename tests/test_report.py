@@ -169,6 +169,17 @@ def test_report_is_one_file_with_everything_in_it(tmp_path):
     assert "http://" not in path.read_text() and "https://" not in path.read_text()
 
 
+def test_captions_of_training_say_what_terms_are_and_which_axes_are_logarithmic(tmp_path):
+    run = make_run(tmp_path / "run", metrics={})
+    (run.path / "log.csv").write_text(
+        "phase,step,loss,reconstruction,equivariance,accuracy,learning_rate\n"
+        "pretrain,10,100,3,50,,0.1\npretrain,20,1,2,1,,0.1\nhead,10,2,,,0.01,0.1\nhead,20,1,,,1,0.1\n"
+    )
+    first, second = Page(write_report(run, Known())).words.split("Phase “")[1:]
+    assert "Terms of the loss are as they are before their weights. Logarithmic axes: loss, equivariance." in first
+    assert "Terms" not in second and "Logarithmic" not in second
+
+
 def test_everything_is_escaped(tmp_path):
     run = make_run(
         tmp_path / "run",

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from niso.figures.style import BLUE, GREY, Array, add_bar, as_numpy, largest, parts, show, styled, wrapped
 
@@ -65,8 +65,9 @@ def image_rows(
 def training_curves(
     columns: Mapping[str, Float[Array, " rows"]], step: Float[Array, " rows"] | Int[Array, " rows"]
 ) -> Figure:
-    """Every logged quantity against the step, in a panel of its own. Except for the learning rate, the scale is
-    logarithmic where all values are positive and span a factor of 3 or more. Values that are not finite leave a gap."""
+    """Every logged quantity against the step, in a panel of its own. Except for learning rates and accuracies, scales
+    are logarithmic where all values are positive and span a factor of 10 or more. Values that are not finite leave a
+    gap."""
     x = as_numpy(step)
     across = 2 if len(columns) == 4 else min(3, max(1, len(columns)))
     down = max(1, math.ceil(len(columns) / across))
@@ -82,10 +83,12 @@ def training_curves(
         learning_rate = name == "learning_rate"
         axes.plot(x, values, color=GREY if learning_rate else BLUE, marker="." if len(x) < 3 else None)
         low, high = (values.min(), values.max()) if values.count() else (0.0, 0.0)
-        if not learning_rate and 0 < 3 * low <= high:
+        if not learning_rate and "accuracy" not in name and 0 < 10 * low <= high:
             axes.set_yscale("log")
+            # labels of more than three decades would lie over each other
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high <= 1000 * low else (1,)))
             axes.yaxis.set_major_formatter("{x:g}")
-            axes.yaxis.set_minor_formatter("{x:g}" if high < 10 * low else NullFormatter())
+            axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set(title=name.replace("_", " "), xlabel="step")
         axes.grid(True)
     return figure

@@ -25,6 +25,8 @@ _VALIDATION = re.compile(r".+_val(_[a-z]+\d+)?")
 _SERIES = 3
 """A metric at so many values of something has a row for all of them."""
 _NOT_CURVES = {"step", "seconds"}
+_NOT_TERMS = {"loss", "accuracy", "learning_rate"}
+"""Curves that are no terms of the loss."""
 
 
 class Entry(NamedTuple):
@@ -129,7 +131,12 @@ def _training(run: Run) -> Iterable[Picture]:
         if "seconds" in columns:
             caption += f" in {duration(columns['seconds'][-1])}"
         caption += "; each point is the mean since the one before."
-        yield Picture("training", caption, figures.training_curves(curves, columns["step"]))
+        if curves.keys() - _NOT_TERMS:
+            caption += " Terms of the loss are as they are before their weights."
+        drawn = figures.training_curves(curves, columns["step"])
+        if logarithmic := [axes.get_title() for axes in drawn.axes if axes.get_yscale() == "log"]:
+            caption += f" Logarithmic axes: {', '.join(logarithmic)}."
+        yield Picture("training", caption, drawn)
 
 
 def _command(run: Run) -> str:
