@@ -285,6 +285,24 @@ def test_bands_have_a_line_each_and_a_band_where_there_is_an_error():
         figures.bands([], "x", "y")
 
 
+def test_sizes_that_decay_have_a_marker_each_and_a_logarithmic_scale():
+    figure = figures.decay(torch.tensor([1.0, 0.77, 2e-3, 1e-4, 1e-12]), "number", "size")
+    (axes,) = panels(figure)
+    (line,) = axes.lines
+    assert figure.get_figwidth() == 5.5 and not figure.findobj(Legend) and not colliding(figure)
+    assert axes.get_yscale() == "log" and 1e-5 < axes.get_ylim()[0] < 1e-4  # rounding does not make the scale
+    np.testing.assert_allclose(line.get_xydata(), [[1, 1], [2, 0.77], [3, 2e-3], [4, 1e-4], [5, 1e-12]])
+    assert line.get_markevery() == 1
+    panels(figures.decay(np.zeros(2), "number", "size"))
+
+
+@pytest.mark.parametrize(("count", "every"), [(3, 1), (40, 1), (41, 4), (240, 20)])
+def test_every_point_of_a_short_line_is_marked(count, every):
+    x = np.arange(float(count))
+    (axes,) = panels(figures.bands([figures.Band("a", x, x)], "x", "y"))
+    assert axes.lines[0].get_markevery() == every
+
+
 @quick
 @given(size=st.sampled_from([4, 6]), seed=seeds)
 def test_sphere_rows_have_a_disc_for_every_function(size, seed):

@@ -117,12 +117,13 @@ def singular_values(pairs: PairEvaluation | None) -> Iterator[Picture]:
     curve = pairs.curves.get("singular_values") if pairs else None
     if curve is None or len(curve["x"]) == 1:
         return
-    band = figures.Band(f"{curve['count'][0]:,} pairs", np.array(curve["x"]), np.array(curve["y"]))
+    sizes, observations = np.array(curve["y"]), curve["count"][0]
     yield Picture(
         "singular_values",
-        "Singular values of the coefficients a of held-out observations. Where all but the first are near 0, "
-        "latents have one direction, and invariants can tell little apart.",
-        figures.bands([band], curve["x_label"], curve["y_label"]),
+        f"Singular values of the coefficients a, relative to the first: the mean over {observations:,} held-out "
+        f"observations. {(sizes > 0.1).sum()} of {len(sizes)} are above 0.1. Latents have about as many directions as "
+        "values are not small; where that is one, invariants can tell little apart.",
+        figures.decay(sizes, curve["x_label"], curve["y_label"]),
     )
 
 

@@ -9,7 +9,7 @@ Importing this loads matplotlib, so import it where a figure is drawn.
 """
 
 from niso.figures.accuracy import accuracy_by_strength
-from niso.figures.curves import Band, bands
+from niso.figures.curves import Band, bands, decay
 from niso.figures.functions import cluster_plot, eigenfunction_lines, have_two_sides, point_rows, signal_rows
 from niso.figures.maps import kernel_pair, map_before_after, matrix_pair
 from niso.figures.meshes import DrawnMesh, mesh_table
@@ -31,6 +31,7 @@ __all__ = [
     "bands",
     "by_degree",
     "cluster_plot",
+    "decay",
     "eigenfunction_lines",
     "eigenfunction_mosaic",
     "energy_histogram",

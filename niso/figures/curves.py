@@ -10,15 +10,29 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-from niso.figures.style import BLUE, ORANGE, Array, above_and_below, as_numpy, parts, styled
+from niso.figures.style import (
+    BLUE,
+    ORANGE,
+    Array,
+    above_and_below,
+    as_numpy,
+    largest,
+    logarithmic,
+    panels,
+    parts,
+    styled,
+)
 
 COLOURS = (BLUE, ORANGE, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#882255")
 """Okabe and Ito's palette without its yellow, and Tol's wine."""
 STROKES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (7, 2, 1, 2, 1, 2)), (0, (1, 4)), (0, (9, 4)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-MARKS = 12
-"""Markers of a line, at most."""
+ALL_MARKED, MARKS = 40, 12
+"""Every point of a line of up to so many has a marker; of a longer one, so many have."""
+SMALLEST = 1e-6
+"""What is less, of the largest, is nothing but rounding."""
 
 
 class Band(NamedTuple):
@@ -49,8 +63,8 @@ def bands(curves: Sequence[Band], x_label: str, y_label: str) -> Figure:
     columns = max(1, 3 // len(titles))
     lines = max(_lines([curve.label for curve in curves if curve.panel == title], columns) for title in titles)
     figure = Figure((10, 3.6 + (below := 0.2 * lines + 0.25)))
-    panels = [above_and_below(part, 3.6, below) for part in parts(figure, len(titles))]
-    panels_of_titles = [above.subplots() for above, _ in panels]
+    halves = [above_and_below(part, 3.6, below) for part in parts(figure, len(titles))]
+    panels_of_titles = [above.subplots() for above, _ in halves]
     first = panels_of_titles[0]
     for axes, title in zip(panels_of_titles, titles, strict=True):
         if axes is not first:  # before it is drawn on, or it would take the first one's limits
@@ -63,8 +77,24 @@ def bands(curves: Sequence[Band], x_label: str, y_label: str) -> Figure:
             _draw(axes, curve, look)
         axes.set(xlabel=x_label, ylabel=y_label, title=title)
         axes.grid(True)
-    for (_, lower), axes in zip(panels, panels_of_titles, strict=True):
+    for (_, lower), axes in zip(halves, panels_of_titles, strict=True):
         lower.legend(*axes.get_legend_handles_labels(), loc="upper center", ncols=columns, frameon=False, fontsize=9)
+    return figure
+
+
+@styled
+def decay(values: Float[Array, " count"], x_label: str, y_label: str) -> Figure:
+    """Sizes in descending order, numbered from 1, on a logarithmic scale; what is nothing but rounding is below it."""
+    sizes = as_numpy(values)
+    figure, (axes,) = panels(5.5, 3.4)
+    high = largest(sizes)
+    low = min(0.1 * high, sizes[sizes > SMALLEST * high].min(initial=high))
+    _draw(axes, Band("", np.arange(1, len(sizes) + 1), sizes.clip(np.finfo(float).tiny)), (0, 0, 0))
+    axes.set(xlabel=x_label, ylabel=y_label, xlim=(0.5, len(sizes) + 0.5))
+    logarithmic(axes, low, high)
+    axes.set_ylim(0.7 * low, 1.4 * high)
+    axes.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
+    axes.grid(True)
     return figure
 
 
@@ -89,7 +119,7 @@ def _draw(axes: Axes, curve: Band, look: tuple[int, int, int]) -> None:
         color=colour,
         linestyle=STROKES[look[1]],
         marker=MARKERS[look[2]],
-        markevery=math.ceil(len(x) / MARKS),
+        markevery=1 if len(x) <= ALL_MARKED else math.ceil(len(x) / MARKS),
         markersize=4,
         label=curve.label,
     )

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.image import AxesImage
+from matplotlib.ticker import LogLocator, NullFormatter
 from torch import Tensor
 
 Array = np.ndarray | Tensor
@@ -89,6 +90,14 @@ def above_and_below(part: SubFigure, above: int | float, below: int | float) -> 
 def add_bar(image: ScalarMappable, axes: Axes, **options: Any) -> None:
     """A colour bar beside its axes, in the same panel."""
     axes.figure.colorbar(image, ax=axes, **options)
+
+
+def logarithmic(axes: Axes, low: float, high: float) -> None:
+    """A logarithmic vertical axis for values between these, with labels that do not collide."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high <= 1000 * low else (1,)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def wrapped(text: str, width: int) -> str:

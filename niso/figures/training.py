@@ -9,9 +9,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import LogLocator, NullFormatter
 
-from niso.figures.style import BLUE, GREY, Array, add_bar, as_numpy, largest, parts, show, styled, wrapped
+from niso.figures.style import BLUE, GREY, Array, add_bar, as_numpy, largest, logarithmic, parts, show, styled, wrapped
 
 _GAP = 0.04
 """Between images, as a share of their width."""
@@ -84,11 +83,7 @@ def training_curves(
         axes.plot(x, values, color=GREY if learning_rate else BLUE, marker="." if len(x) < 3 else None)
         low, high = (values.min(), values.max()) if values.count() else (0.0, 0.0)
         if not learning_rate and "accuracy" not in name and 0 < 10 * low <= high:
-            axes.set_yscale("log")
-            # labels of more than three decades would lie over each other
-            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high <= 1000 * low else (1,)))
-            axes.yaxis.set_major_formatter("{x:g}")
-            axes.yaxis.set_minor_formatter(NullFormatter())
+            logarithmic(axes, low, high)
         axes.set(title=name.replace("_", " "), xlabel="step")
         axes.grid(True)
     return figure
