@@ -41,10 +41,8 @@ def panels(figure: Figure) -> list:
 @quick
 @given(height=sizes, width=sizes, rank=st.integers(1, 12), seed=seeds)
 def test_mosaic_has_a_tile_for_every_function(height, width, rank, seed):
-    functions = normal(seed, height * width, rank)
-    figure = figures.eigenfunction_mosaic(
-        torch.tensor(functions, dtype=torch.bfloat16), (height, width), torch.arange(rank) / 2, torch.tensor(functions)
-    )
+    functions = torch.tensor(normal(seed, height * width, rank), dtype=torch.bfloat16)
+    figure = figures.eigenfunction_mosaic(functions, (height, width), torch.arange(rank) / 2, functions.double())
     learned, true = panels(figure)
     assert len(learned.texts) == rank
     assert learned.images[0].get_array().count() == rank * height * width
@@ -62,6 +60,13 @@ def test_mosaic_scales_each_function_and_keeps_its_sign():
     functions = np.array([[2.0, -0.5], [1.0, 0.25]])
     (axes,) = panels(figures.eigenfunction_mosaic(functions, (1, 2), np.ones(2)))
     np.testing.assert_allclose(axes.images[0].get_array().compressed(), [1.0, 0.5, -1.0, 0.5])
+
+
+def test_mosaic_shows_a_projection_on_the_scale_of_its_function_without_an_eigenvalue():
+    functions = np.array([[2.0, -0.5], [1.0, 0.25]])
+    learned, true = panels(figures.eigenfunction_mosaic(functions, (1, 2), np.ones(2), functions * [1, 0.01]))
+    np.testing.assert_allclose(true.images[0].get_array().compressed(), [1.0, 0.5, -0.01, 0.005])
+    assert len(learned.texts) == 2 and not true.texts
 
 
 def test_points_must_fill_the_grid():
@@ -198,6 +203,14 @@ def test_energy_histogram_counts_every_eigenfunction(rank, seed):
     assert f"worst {energy.min():.4f}" in histogram.get_title()
 
 
+@pytest.mark.parametrize(("worst", "text"), [(0.5, "0.5000"), (2.4e-5, "2.4e-05"), (0.0, "0")])
+def test_energy_histogram_names_its_line_and_never_rounds_to_zero(worst, text):
+    figure = figures.energy_histogram(np.array([1.0, worst]), "energy")
+    _, histogram = panels(figure)
+    assert histogram.get_title().endswith(f", worst {text}")
+    assert [words(legend) for legend in figure.findobj(Legend)] == [["mean"], ["mean"]]
+
+
 @pytest.mark.slow
 def test_what_is_not_finite_does_not_stop_a_picture():
     bad = np.full((4, 4), np.nan)
@@ -316,6 +329,16 @@ def test_sphere_rows_have_a_disc_for_every_function(size, seed):
     assert canvas.count() == pytest.approx(4 * np.pi * 8**2, rel=0.1)
     assert np.abs(canvas).max() == 1.0
     np.testing.assert_array_equal(canvas, right.images[0].get_array())
+
+
+def test_spheres_that_are_alike_have_the_scale_of_the_first_column():
+    functions = normal(0, 16, 2)
+    columns = [("learned", functions), ("part", functions * [1, 0.1])]
+    for alike, size in ((True, 0.1), (False, 1.0)):
+        first, second = panels(figures.sphere_rows(columns, (4, 4), [[0], [1]], ["", ""], 16, alike=alike))
+        whole, part = (axes.images[0].get_array() for axes in (first, second))
+        np.testing.assert_array_equal(whole[:16], part[:16])
+        np.testing.assert_allclose(size * whole[18:34], part[18:34])
 
 
 def test_spheres_are_seen_from_outside_with_north_up():

@@ -39,8 +39,9 @@ def eigenfunction_mosaic(
 
     Args:
         grid: (height, width) of the domain, points = height × width in row-major order.
-        eigenvalues: written above each function.
-        harmonics: true functions beside the learned ones, in the same order.
+        eigenvalues: written above each learned function.
+        harmonics: projections on true functions, beside the learned ones, in the same order and each on the scale of
+            its learned one: faint where little of it lies there.
 
     Raises:
         ValueError: the points do not fill the grid.
@@ -58,6 +59,7 @@ def eigenfunction_mosaic(
     decimals = max(0, 3 - math.floor(math.log10(largest(values))))
     side = 5 if shown > 1 else 2.5
     number = len(shown_functions)
+    scales = [largest(function) for function in shown_functions["learned eigenfunctions"].T]
     figure, cells = panels(side * number, 0.95 * side * size[0] / size[1] + 0.35, number)
     for axes, (title, functions) in zip(cells, shown_functions.items(), strict=True):
         canvas = np.full(size, np.nan)
@@ -65,9 +67,9 @@ def eigenfunction_mosaic(
         for index in range(shown):
             tile = on_grid(functions[:, index], grid)
             top, left = (index // columns) * (height + gap_y) + gap_y, (index % columns) * (width + gap_x)
-            canvas[top : top + height, left : left + width] = tile / largest(tile)
+            canvas[top : top + height, left : left + width] = tile / scales[index]
             frames.append(Rectangle((left - 0.5, top - 0.5), width, height))
-            if columns <= 8:
+            if columns <= 8 and axes is cells[0]:  # the eigenvalues are learned ones
                 label = f"{values[index]:.{decimals}f}"
                 axes.text(left + width / 2 - 0.5, top - 0.7, label, ha="center", va="bottom", fontsize=7)
         show(axes, canvas, 1.0, signed=True)
@@ -152,7 +154,7 @@ def energy_histogram(energy: Float[Array, " rank"], label: str) -> Figure:
     finite = values[np.isfinite(values)]
     low = 1 - 1.1 * max(0.01, 1 - finite.min(initial=1.0))  # both axes reach from below the worst to 1
     low = low if low > 0.4 else 0.0
-    figure, (each, histogram) = panels(10, 3.2, 2)
+    figure, (each, histogram) = panels(10, 3.4, 2)
     each.plot(np.ma.masked_invalid(values), linestyle="none", marker="o", markersize=3.5, color=BLUE)
     each.set(xlabel="eigenfunction, in the order of the spectrum", ylabel=wrapped(label, 32))
     histogram.hist(finite.clip(max=1.0), bins=np.linspace(low, 1, 41).tolist(), color=BLUE)
@@ -163,9 +165,11 @@ def energy_histogram(energy: Float[Array, " rank"], label: str) -> Figure:
     each.set_ylim(low - margin, 1 + margin)
     if finite.size:
         mean, worst = finite.mean(), finite.min()
-        each.axhline(mean, color=ORANGE, linewidth=1)
-        histogram.axvline(mean, color=ORANGE, linewidth=1)
-        histogram.set_title(f"mean {mean:.4f}, worst {worst:.4f}")
+        lines = each.axhline(mean, color=ORANGE, linewidth=1), histogram.axvline(mean, color=ORANGE, linewidth=1)
+        for axes, line in zip((each, histogram), lines, strict=True):
+            axes.figure.legend([line], ["mean"], loc="outside lower center", frameon=False)
+        mean_text, worst_text = (f"{value:.4f}" if value >= 1e-3 else f"{value:.2g}" for value in (mean, worst))
+        histogram.set_title(f"mean {mean_text}, worst {worst_text}")
     return figure
 
 

@@ -29,6 +29,7 @@ def sphere_rows(
     rows: Sequence[Sequence[int]],
     labels: Sequence[str],
     pixels: int = 48,
+    alike: bool = False,
 ) -> Figure:
     """Functions on a Driscoll–Healy grid as spheres seen from outside, in centred rows, column beside column.
 
@@ -37,6 +38,8 @@ def sphere_rows(
     Args:
         columns: titles and functions.
         rows: indices of the functions of every row, the same in all columns; `labels` stand beside the first column.
+        alike: whether a function has the scale of that in the first column instead, whose part it is: faint where it is
+            a small part.
 
     Raises:
         ValueError: the points do not fill the grid.
@@ -47,14 +50,16 @@ def sphere_rows(
     side = (10 - beside) / len(columns) / width  # inches of a sphere and its gap
     shares = [side * width + beside, *(side * width for _ in columns[1:])]
     figure, cells = panels(10, side * len(rows) + 0.5, len(columns), shares)
+    scales: list[float] = []
     for axes, (title, functions) in zip(cells, columns, strict=True):
         discs = _discs(as_numpy(functions), grid, pixels)
+        scales = scales if alike and scales else [largest(disc) for disc in discs]
         canvas = np.full((len(rows) * step, width * step), np.nan)
         for line, members in enumerate(rows):
             left = (width - len(members)) * step // 2
             for place, index in enumerate(members):
                 x, y = left + place * step, line * step
-                canvas[y : y + pixels, x : x + pixels] = discs[index] / largest(discs[index])
+                canvas[y : y + pixels, x : x + pixels] = discs[index] / scales[index]
         show(axes, canvas, 1.0, signed=True)
         axes.axis("off")
         axes.set_anchor("NE")  # titles at one height

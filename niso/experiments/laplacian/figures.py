@@ -17,8 +17,8 @@ def purity(result: LaplacianResult, space: str) -> Picture:
     order = result.held_out.spectrum.eigenvalues.argsort()
     return Picture(
         "purity",
-        f"Energy of every eigenfunction in its best true {space}; 1 is a pure harmonic. "
-        "An eigenfunction at one half is shared evenly by two of them.",
+        f"Energy of every eigenfunction in its best true {space}; 1 is a pure harmonic. An eigenfunction at one half "
+        "may be shared evenly by two of them; one near 0 is in none of those the rank holds. The line is the mean.",
         figures.energy_histogram(result.held_out.energy.amax(-1)[order], f"energy in the best true {space}"),
     )
 

@@ -24,9 +24,10 @@ def eigenfunctions(result: SphereResult) -> Picture:
     return Picture(
         "eigenfunctions",
         "Learned eigenfunctions, those matched to one degree in a row, the rows in ascending learned eigenvalue "
-        "(left: its range). Beside them, their projections on the true spherical harmonics of that degree. Where the "
-        "two agree, the degree was found; within it the 2ℓ + 1 functions are free to turn.",
-        figures.sphere_rows(columns, result.grid, rows, labels),
+        "(left: its range). Beside them, their projections on the true spherical harmonics of that degree, on the same "
+        "scale: faint where little of a function lies there. Where the two agree, the degree was found; within it the "
+        "2ℓ + 1 functions are free to turn.",
+        figures.sphere_rows(columns, result.grid, rows, labels, alike=True),
     )
 
 
