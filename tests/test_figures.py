@@ -501,6 +501,16 @@ def test_the_dark_theme_can_be_read_and_keeps_pictures():
         }
 
 
+def test_images_beside_meshes_keep_their_colours_on_a_dark_page():
+    """A mesh is coloured by the same function as the image beside it."""
+    ball = icosphere(1)
+    mesh = figures.DrawnMesh(ball.vertices, ball.faces, ball.vertices[:, 0])
+    figure = figures.mesh_table([[mesh, normal(0, 4, 8)]], ["mesh", "grid"], ["a"])
+    themes.darken(figure)
+    (image,) = (image for axes in figure.axes for image in axes.images)
+    assert image.get_cmap().name == style.DIVERGING
+
+
 @pytest.mark.parametrize(("name", "zero"), [(style.DIVERGING, 0.5), (style.SEQUENTIAL, 0.0)])
 def test_zero_is_dark_on_a_dark_page(name, zero):
     dark = themes.COLOUR_MAPS[name]

@@ -35,10 +35,15 @@ def darken(figure: Figure) -> None:
     """Change a figure's colours, in place, for a dark page.
 
     Greys change places between ink and paper, colours become as light as they must to be seen, and colour maps from
-    white become such from black. Photographs, and collections that are rasterized, such as shaded meshes, stay.
+    white become such from black. Photographs, and collections that are rasterized, such as shaded meshes, stay, and so
+    do the colour maps of a figure that has such meshes, whose colours mean the same.
     """
-    for artist in dict.fromkeys(figure.findobj()):  # each once: greys would change back
-        if isinstance(artist, ScalarMappable) and artist.get_array() is not None:
+    artists = dict.fromkeys(figure.findobj())  # each once: greys would change back
+    meshes = any(  # the colours of colour bars, which are rasterized too, are an array
+        isinstance(artist, Collection) and artist.get_rasterized() and artist.get_array() is None for artist in artists
+    )
+    for artist in artists:
+        if isinstance(artist, ScalarMappable) and artist.get_array() is not None and not meshes:
             artist.set_cmap(COLOUR_MAPS.get(artist.get_cmap().name, artist.get_cmap()))
         if isinstance(artist, Text):
             artist.set_color(_on_dark(artist.get_color()))
