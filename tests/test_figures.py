@@ -418,7 +418,8 @@ def test_no_two_of_many_curves_look_alike(methods):
     )
 
 
-def test_colours_of_curves_are_told_apart_by_colour_blind_readers():
+@pytest.mark.parametrize("dark", [False, True])
+def test_colours_of_curves_are_told_apart_by_colour_blind_readers(dark):
     """Machado, Oliveira and Fernandes 2009, severity 1: distances in linear RGB after the loss of one cone."""
     deuteranopia = np.array(
         [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]]
@@ -426,12 +427,21 @@ def test_colours_of_curves_are_told_apart_by_colour_blind_readers():
     protanopia = np.array(
         [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
     )
-    colours = np.array([matplotlib.colors.to_rgb(colour) for colour in COLOURS])
+    drawn = [themes._on_dark(colour) if dark else colour for colour in COLOURS]
+    colours = np.array([matplotlib.colors.to_rgb(colour) for colour in drawn])
     linear = np.where(colours <= 0.04045, colours / 12.92, ((colours + 0.055) / 1.055) ** 2.4)
     for loss in (np.eye(3), deuteranopia, protanopia):
         seen = linear @ loss.T
         distances = np.linalg.norm(seen[:, None] - seen[None], axis=-1)[np.triu_indices(len(seen), 1)]
         assert distances.min() > 0.05
+        if dark:  # pink and wine
+            assert np.linalg.norm(seen[3] - seen[7]) > 0.2
+
+
+def test_the_first_eight_curves_differ_in_their_markers():
+    x = np.arange(4.0)
+    (axes,) = panels(figures.bands([figures.Band(f"{n}", x, x, colour=n) for n in range(8)], "x", "y"))
+    assert len({line.get_marker() for line in axes.lines}) == len({line.get_color() for line in axes.lines}) == 8
 
 
 CURVES = [

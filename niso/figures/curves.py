@@ -15,6 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from niso.figures.style import (
     BLUE,
     ORANGE,
+    WINE,
     Array,
     above_and_below,
     as_numpy,
@@ -25,7 +26,7 @@ from niso.figures.style import (
     styled,
 )
 
-COLOURS = (BLUE, ORANGE, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#882255")
+COLOURS = (BLUE, ORANGE, "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", WINE)
 """Okabe and Ito's palette without its yellow, and Tol's wine."""
 STROKES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (7, 2, 1, 2, 1, 2)), (0, (1, 4)), (0, (9, 4)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -104,10 +105,14 @@ def _lines(labels: Sequence[str], columns: int) -> int:
 
 
 def _looks(colour: int) -> Iterator[tuple[int, int, int]]:
-    """Colour, stroke and marker, by number: a first choice for this number of a colour, and others."""
+    """Colour, stroke and marker, by number: a first choice for this number of a colour, and others.
+
+    The first choices of the first colours differ in their marker, too.
+    """
     cycle, colour = divmod(colour, len(COLOURS))
     for number in range(len(STROKES) * len(MARKERS)):
-        yield colour, (cycle + number) % len(STROKES), (cycle + number // len(STROKES)) % len(MARKERS)
+        marker = colour + cycle + number // len(STROKES)
+        yield colour, (cycle + number) % len(STROKES), marker % len(MARKERS)
 
 
 def _draw(axes: Axes, curve: Band, look: tuple[int, int, int]) -> None:

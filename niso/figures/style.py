@@ -20,6 +20,7 @@ Array = np.ndarray | Tensor
 
 DIVERGING, SEQUENTIAL = "RdBu", "Blues"
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#767676"  # Okabe and Ito's palette
+WINE = "#882255"  # Tol's
 RED = "#c00000"  # a warning
 STYLE: dict[str, Any] = {
     "font.size": 9,

@@ -14,12 +14,14 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.text import Text
 
-from niso.figures.style import DIVERGING, SEQUENTIAL
+from niso.figures.style import DIVERGING, SEQUENTIAL, WINE
 
 PAPER, INK = "#16181b", "#e8eaed"
 """Background and text, as in the report's style sheet."""
 CONTRAST = 4.5
 """Least contrast of what is drawn with the paper: that of text in WCAG 2."""
+PARTNERS = {WINE: "#ff3366"}
+"""Colours on a dark page of those that would, lightened, look like another."""
 COLOUR_MAPS = {
     DIVERGING: colors.LinearSegmentedColormap.from_list(
         "niso-diverging-dark", ["#ffc4b8", "#f0654c", "#8f2b1b", "#22252a", "#155a8c", "#4aa3e0", "#b9e1ff"]
@@ -70,6 +72,8 @@ def _on_dark(colour: Any) -> Any:
     if isinstance(colour, str) and colour in ("none", "auto"):
         return colour
     red, green, blue, alpha = colors.to_rgba(colour)
+    if partner := PARTNERS.get(colors.to_hex(colour)):
+        return colors.to_rgba(partner, alpha)
     return (*_lightened(red, green, blue), alpha)
 
 
