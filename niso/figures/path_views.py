@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
-from niso.figures.style import GREY, ORANGE, Array, as_numpy, panels, styled
+from niso.figures.style import BLUE, GREY, Array, as_numpy, panels, styled
 
 
 @styled
@@ -24,7 +24,7 @@ def path_views(path: Float[Array, "frames 3"]) -> Figure:
     )
     reach = max(float(values.max() - values.min()) for values in (right, down, forward)) or 1.0
     for axes, (title, across, upwards, across_label, up_label) in zip(axes_of_views, views, strict=True):
-        axes.plot(across, upwards, color=ORANGE)
+        axes.plot(across, upwards, color=BLUE)
         axes.plot(across[:1], upwards[:1], color="black", marker="o", markersize=4)
         for set_limits, values in ((axes.set_xlim, across), (axes.set_ylim, upwards)):
             centre = (values.max() + values.min()) / 2

@@ -17,7 +17,7 @@ from niso.experiments.pose.cases import Path, Strip
 from niso.experiments.pose.evaluation import REVERSED, by_skip
 from niso.experiments.pose.experiment import PoseResult
 from niso.experiments.pose.passing import SKIP
-from niso.figures.style import GREY, ORANGE, RED, above_and_below, parts, styled, wrapped
+from niso.figures.style import BLUE, GREY, RED, above_and_below, parts, styled, wrapped
 from niso.report import Picture
 
 LEGEND = 0.3
@@ -144,7 +144,7 @@ def draw_errors(shown: Mapping[str, Mapping[str, Mapping[float, float]]], x_labe
         above, below = above_and_below(part, 2.8, LEGEND)
         axes = above.subplots()
         for (label, line), dashes in zip(lines.items(), ("-", "--", ":"), strict=False):
-            colour = ORANGE if label == "method" else GREY
+            colour = BLUE if label == "method" else GREY
             axes.plot(list(line), list(line.values()), dashes, color=colour, marker=".", label=label)
         axes.set(xlabel=x_label, ylabel=_ERRORS[key][0])
         axes.set_ylim(bottom=0)
@@ -217,7 +217,7 @@ def _draw_path(axes: Axes, shown: Path, letters: int) -> None:
     true, guess = ((path - centre) @ plane for path in (truth, shown.predicted))
     if shown.trivial is not None:
         axes.plot(*((shown.trivial - centre) @ plane).mT.tolist(), color=GREY, linewidth=1, label="mean motion")
-    axes.plot(*guess.mT.tolist(), color=ORANGE, label="predicted")
+    axes.plot(*guess.mT.tolist(), color=BLUE, label="predicted")
     axes.plot(*true.mT.tolist(), color="black", linestyle="--", linewidth=1, label="true")
     axes.plot(*true[:1].mT.tolist(), color="black", marker="o", markersize=4)
     axes.set_title(wrapped(_title(shown), letters), fontsize=8.5)

@@ -6,6 +6,8 @@ import torch
 
 from niso.experiments.pose import figures
 from niso.experiments.pose.cases import Path
+from niso.figures.curves import COLOURS
+from niso.figures.path_views import path_views
 from tests.pictures import colliding, words
 
 LONG = "a/folder/whose_name_is_as_long_as_those_that_recorders_give/sequence_0001-2026-11-22"
@@ -46,3 +48,13 @@ def test_failures_have_their_frames_beside_their_paths(strip):
 def test_titles_of_pairs_do_not_collide(strip):
     figure = figures.draw_pairs([(f"{LONG}\nturned 10°\noff by 36°", strip[:2])] * 6)
     assert not colliding(figure)
+
+
+def test_the_method_has_the_colour_of_the_first_line_of_all_figures():
+    line = {0.0: 1.0, 4.0: 2.0}
+    errors = figures.draw_errors({"ate_normalised": {"method": line, "mean motion": line}})
+    paths = figures.draw_paths([path("a", 0.5)])
+    views = path_views(path("a", 0.5).predicted)
+    for drawn in (errors, paths, views):
+        assert drawn.axes[0].lines[0].get_color() == COLOURS[0]
+    assert errors.axes[0].lines[1].get_color() != COLOURS[0]
