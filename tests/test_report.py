@@ -151,7 +151,8 @@ def test_report_is_one_file_with_everything_in_it(tmp_path):
         "equivariance_ error 0.02000 <= 1 % missed",
         "steps 8,000 few",
         "value 3 —",
-        "Validation and cost metric this run what it is seconds 90.50 s time energy_ val 0.9000 ate_ val_ skip0 0.5000",
+        "Validation, cost and sizes metric this run what it is seconds 90.50 s time energy_ val 0.9000 "
+        "ate_ val_ skip0 0.5000",
         "Published by others: no comparison Published by others, on the original data at full size",
         "This run: preset quick, without --data-dir. Source: NIso — a paper. "
         "metric published what it is eigenspace_ energy 0.9 mean energy accuracy 92.3 %",

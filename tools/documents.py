@@ -150,7 +150,7 @@ def table_of_runs(paths: Sequence[Path], metrics: Sequence[str], ask: Callable[[
     for group in shown.groups:
         cells = (_cell(group, key) for key in metrics)
         lines.append([*_names(group), str(len(group.seeds)), *cells])
-    for entry in shown.quoted:
+    for entry in shown.quoted(shown.metrics):
         lines.append([f"*{ELSEWHERE}*", f"*{entry.name}*", MISSING, *(_quote(entry.values, key) for key in metrics)])
     return _markdown(lines) + (f"\n{shown.sources}\n" if shown.sources else "")
 

@@ -44,7 +44,8 @@ class Section:
         """What the table leaves unsaid."""
         versions = "; ".join(filter(None, (group.versions for group in self.groups)))
         told = f"Seeds trained by different commits of the code. {versions}." if versions else ""
-        return [note for note in (self.table.sources, methods.fitting_note(self.table.metrics), told) if note]
+        table = self.table
+        return [note for note in (table.same_note, table.sources, methods.fitting_note(table.metrics), told) if note]
 
     @cached_property
     def differences(self) -> list[tuple[Group, Group, dict[str, Estimate]]]:
@@ -116,6 +117,7 @@ def write_comparison(runs: Sequence[Run], out: Path, known: Ask) -> Path:
         title=f"Comparison of {counted(len(runs), 'run')}",
         summary=["Mean ± standard error of the mean over seeds, then every seed."],
         sections=sections(runs, known),
+        arranged=methods.arranged,
         elsewhere=methods.ELSEWHERE,
         quoted_note=methods.QUOTED,
         most=MOST,

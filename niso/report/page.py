@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,17 +12,14 @@ from niso.files import write_atomically
 from niso.report.groups import described
 from niso.report.html import render
 from niso.report.methods import QUOTED, fitting_note
+from niso.report.metrics import beside, depending
 from niso.report.numbers import duration, fact
 from niso.report.pictures import Picture, embed, embed_drawn
-from niso.results import RUN_METRICS, Known, Metric, alarms, sources
+from niso.results import Known, Metric, alarms, sources
 from niso.training.run import Run
 
 _PLACED = {"summary", "metrics", "targets", "command", "notes", "settings", "seconds", "seconds_wall", "times"}
 """Facts that the table of facts leaves out: they have a place of their own."""
-_COST = {metric.key for metric in RUN_METRICS}
-_VALIDATION = re.compile(r".+_val(_[a-z]+\d+)?")
-_SERIES = 3
-"""A metric at so many values of something has a row for all of them."""
 _NOT_CURVES = {"step", "seconds"}
 _NOT_TERMS = {"loss", "accuracy", "learning_rate"}
 """Curves that are no terms of the loss."""
@@ -64,7 +60,7 @@ def write_report(run: Run, known: Known) -> Path:
         title=run.title,
         summary=[text for text in str(facts.get("summary") or "").split("\n\n") if text.strip()],
         results=_tables([entry for entry in entries if not _beside(entry)]),
-        validation_and_cost=_tables([entry for entry in entries if _beside(entry)]),
+        others=_tables([entry for entry in entries if _beside(entry)]),
         diagnosis=(facts.get("notes") or []) * run.finished,  # otherwise of an earlier evaluation, as figures are
         alarms=alarms((entry.metric for entry in entries), run.metrics),
         fitting_note=fitting_note(entry.metric.key for entry in entries),
@@ -94,8 +90,8 @@ def _entries(run: Run, known: Known) -> list[Entry]:
 
 
 def _beside(entry: Entry) -> bool:
-    """Whether a metric is no result: of validation data, or what the run has cost."""
-    return not entry.target and (entry.metric.key in _COST or bool(_VALIDATION.fullmatch(entry.metric.key)))
+    """Whether a metric is no result; what has a target is one."""
+    return not entry.target and beside(entry.metric.key)
 
 
 def _published(run: Run, known: Known) -> list[Entry]:
@@ -106,17 +102,16 @@ def _published(run: Run, known: Known) -> list[Entry]:
 
 def _tables(entries: list[Entry]) -> list[Table]:
     """A table for each thing that metrics depend on, as "ate_skip0", and one for all others."""
-    depending: dict[str, dict[str, dict[int, Entry]]] = {}
-    for entry in entries:
-        if parts := re.fullmatch(r"(.+)_([a-z]+)(\d+)", entry.metric.key):
-            depending.setdefault(parts[2], {}).setdefault(parts[1], {})[int(parts[3])] = entry
+    by_key = {entry.metric.key: entry for entry in entries}
     tables, apart = list[Table](), set[str]()
-    for name, stems in depending.items():
-        kept = {stem: row for stem, row in stems.items() if len(row) >= _SERIES}
-        values = sorted({value for row in kept.values() for value in row})
-        rows = {stem: [row.get(value, Entry(Metric(stem, ""))) for value in values] for stem, row in kept.items()}
-        tables += [Table(name, values, rows)] if rows else []
-        apart |= {entry.metric.key for row in kept.values() for entry in row.values()}
+    for name, stems in depending(by_key).items():
+        values = sorted({value for series in stems.values() for value in series})
+        rows = {
+            stem: [by_key[series[value]] if value in series else Entry(Metric(stem, "")) for value in values]
+            for stem, series in stems.items()
+        }
+        tables.append(Table(name, values, rows))
+        apart |= {key for series in stems.values() for key in series.values()}
     single = {entry.metric.key: [entry] for entry in entries if entry.metric.key not in apart}
     if single:
         tables.insert(len(tables) if entries[0].metric.key in apart else 0, Table("", [], single))

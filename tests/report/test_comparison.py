@@ -131,6 +131,40 @@ def test_a_narrow_terminal_shows_what_fits(tmp_path):
     assert text.endswith("1 more column is in the report")
 
 
+def test_metrics_that_depend_on_something_have_tables_of_their_own(tmp_path):
+    skips = {"niso": (0.5, 0.25, 0.125), "nft": (0.75, 0.375, 0.0625)}
+    runs = []
+    for method, values in skips.items():
+        errors = {f"ate_skip{skip}": value for skip, value in zip((10, 0, 2), values, strict=True)}
+        trivial = {f"constant_ate_skip{skip}": skip + 1.5 for skip in (0, 2, 10)}
+        sizes = {"test_images": 12, "accuracy_val": 0.5, "ate_val_skip0": 0.5, "seconds": 3.0}
+        runs.append(record(tmp_path, 0, method, accuracy=values[0], rank=4, **errors, **trivial, **sizes))
+    page = words(runs, tmp_path / "c.html")
+    assert "preset method seeds accuracy quick niso 1 0.5000 quick nft 1 0.7500 Published" in page
+    assert "ate at each skip preset method seeds skip 0 skip 2 skip 10 quick niso 1 0.2500 0.1250 0.5000 quick" in page
+    assert "The same in every row: rank 4; constant_ate 1.500, 3.500, 11.50 at skip 0, 2, 10." in page
+    assert page.count("constant_") == 1  # a page of single seeds does not list them
+    heads = "preset method seeds seconds s test_ images accuracy_ val ate_ val_ skip0"
+    assert f"Validation, cost and sizes {heads} quick niso 1 3" in page
+
+
+def test_what_differs_in_a_row_or_has_published_values_is_not_the_same_in_every_row(tmp_path):
+    values = {"niso": {"a": 1, "b": 2}, "nft": {"a": 1, "b": 2.1}, "vit": {"c": 3}}
+    runs = [record(tmp_path, 0, method, accuracy=0.5, **more) for method, more in values.items()]
+    page = words(runs, tmp_path / "c.html")
+    assert "The same in every row: a 1 (2 of 3 rows)." in page
+    assert "seeds accuracy b c quick niso" in page
+    assert "in every row" not in words(runs[:1], tmp_path / "d.html")
+    same = [record(tmp_path / "same", 0, method, loss=1.0) for method in ("niso", "nft")]
+    assert "seeds loss quick niso" in words(same, tmp_path / "e.html")  # else there would be no column
+
+
+def test_every_seed_is_there_to_be_opened(tmp_path):
+    runs = [record(tmp_path, seed, accuracy=0.5) for seed in (0, 1)]
+    page = write_comparison(runs, tmp_path / "c.html", ask).read_text()
+    assert "<details><summary>Every seed" in page and "<details open" not in page
+
+
 def test_without_anything_known_there_is_only_what_was_measured(tmp_path):
     path = record(tmp_path, experiment="of tomorrow", accuracy=0.5)
     assert "published" not in words([path], tmp_path / "c.html")
