@@ -125,10 +125,59 @@ def test_one_method_is_a_line_for_each_figure(tmp_path):
 
 
 def test_a_narrow_terminal_shows_what_fits(tmp_path):
-    paths = [record(tmp_path, 0, method, accuracy=0.5, second_figure=1, third=2) for method in ("niso", "nft")]
+    names = {"niso": 1, "nft": 2}
+    paths = [record(tmp_path, 0, name, accuracy=n / 4, second_figure=n, third=n + 1) for name, n in names.items()]
     text = comparison_text(paths, ask, width=60)
-    assert all(len(line) <= 60 for line in text.splitlines() if QUOTED not in line) and "third" not in text
+    assert all(len(line) <= 60 for line in text.splitlines()) and "third" not in text
+    assert " ".join(text.split()).count(QUOTED) == 1
     assert text.endswith("1 more column is in the report")
+
+
+def test_metrics_are_rows_where_most_of_them_do_not_fit(tmp_path):
+    names = {"niso": 1, "niso-triplet": 2, "nft": 3, "nft-triplet": 4}
+    figures = ("accuracy", "second_figure", "third", "fourth", "fifth_of_them", "sixth_of_them", "seventh")
+    paths = [
+        record(tmp_path, 0, name, **{key: n + place / 10 for place, key in enumerate(figures)}, rank=8, seconds=n)
+        for name, n in names.items()
+    ]
+    text = comparison_text(paths, ask, width=50)
+    assert text.splitlines()[:12] == [
+        "preset         quick  quick  quick",
+        "method         niso   nft    niso-triplet",
+        "seeds          1      1      1",
+        "accuracy       1      3      2",
+        "second_figure  1.100  3.100  2.100",
+        "third          1.200  3.200  2.200",
+        "fourth         1.300  3.300  2.300",
+        "fifth_of_them  1.400  3.400  2.400",
+        "sixth_of_them  1.500  3.500  2.500",
+        "seventh        1.600  3.600  2.600",
+        "",
+        "preset         quick        (published)",
+    ]
+    assert all(len(line) <= 50 for line in text.splitlines())
+    assert text.splitlines()[-2:] == [
+        "The same in every row: rank 8.",
+        "In the report, too: validation, cost and sizes",
+    ]
+    assert "more column" not in text
+    assert "fifth_of_them" not in comparison_text(paths, ask, width=26)  # one configuration alone is no comparison
+
+
+def test_a_narrow_terminal_shows_no_published_rows_without_a_value(tmp_path):
+    other = Published("of another figure", {"zeta": "1"}, "a paper")
+    known = Known(metrics=KNOWN.metrics, published=(*KNOWN.published, other))
+    paths = [record(tmp_path, 0, name, accuracy=n, zeta=n) for n, name in enumerate(("niso", "nft"))]
+    assert "of another figure" in comparison_text(paths, lambda _: known, width=80)
+    assert "of another figure" not in comparison_text(paths, lambda _: known, width=52)
+
+
+def test_of_what_depends_on_something_a_terminal_shows_the_first(tmp_path):
+    errors = [{f"ate_skip{skip}": n + skip for skip in (10, 0, 2)} for n in (0.5, 0.75)]
+    paths = [record(tmp_path, n, method, **errors[n]) for n, method in enumerate(("niso", "nft"))]
+    text = comparison_text(paths, ask, width=60)
+    assert text.splitlines()[1].split() == ["preset", "method", "seeds", "skip0"]
+    assert text.endswith("In the report, too: other values of skip")
 
 
 def test_metrics_that_depend_on_something_have_tables_of_their_own(tmp_path):
