@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
@@ -124,6 +124,7 @@ class Known:
         metrics: in the order of a table's columns.
         published: what others report.
         defaults: settings of records from before there were such, as in a config.yaml.
+        started_from: the `config` that a preset and a method begin with; empty where there is no such preset.
     """
 
     presets: Sequence[str] = ()
@@ -131,6 +132,7 @@ class Known:
     metrics: Sequence[Metric] = ()
     published: Sequence[Published] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    started_from: Callable[[str, str], Mapping[str, Any]] = field(default=lambda preset, method: {}, repr=False)
 
     def published_of(self, method: str) -> Mapping[str, str]:
         """Published values of a method of ours."""

@@ -2,6 +2,7 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import asdict
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from matplotlib.figure import Figure
 
 from niso.cli.metrics import print_metrics
 from niso.errors import InputError
+from niso.experiments import EXPERIMENTS
+from niso.experiments.known import known as known_of
 from niso.report import Picture, save_pictures, write_comparison, write_report
 from niso.report.numbers import duration, number, verdict, with_error
 from niso.results import Known, Metric, Published, alarms
@@ -179,6 +182,34 @@ def test_captions_of_training_say_what_terms_are_and_which_axes_are_logarithmic(
     first, second = Page(write_report(run, Known())).words.split("Phase “")[1:]
     assert "Terms of the loss are as they are before their weights. Logarithmic axes: loss, equivariance." in first
     assert "Terms" not in second and "Logarithmic" not in second
+
+
+def test_a_page_says_what_was_changed_from_the_preset(tmp_path):
+    preset = {"rank": 64.0, "training": {"steps": 100, "rates": (1, 2)}, "test_copies": 4, "mask": True, "near": 0.5}
+    known = Known(started_from=lambda preset_name, method: preset if preset_name == "quick" else {})
+    run = make_run(tmp_path / "run", metrics={"loss": 1.0})
+    own = {"rank": 64, "training": {"steps": 6000, "rates": [1, 2]}, "test_copies": 1, "mask": False, "near": None}
+    own |= {"weights": "/somewhere/model", "no_longer": 0}
+    settings = {**run.settings, "config": own, "data_dir": "/somewhere/prepared"}
+    (run.path / "config.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
+    run = Run.open(run.path)
+    page = Page(write_report(run, known))
+    changed = "training.steps 6000, test_copies 1, mask off, near none, weights model, data prepared."
+    assert f"torus · quick · niso · seed 0 Changed from quick: {changed}" in page.words
+    assert page.words.startswith("run: torus · quick · niso · seed 0 — Neural Isometries")  # of the tab
+    run.write("facts", {**run.facts, "settings": {**run.determining, "config": {"rank": 8}, "data_dir": None}})
+    (run.path / "config.yaml").write_text(yaml.safe_dump({**settings, "seed": 0, "config": {"rank": 4}}))
+    assert "Changed from quick: rank 8." in Page(write_report(Run.open(run.path), known)).words  # as of its results
+    for name in ("own preset", "quick"):
+        same = make_run(tmp_path / name, preset=name, metrics={})
+        assert "Changed from" not in Page(write_report(same, known)).words
+
+
+def test_experiments_tell_what_a_preset_and_a_method_start_from():
+    kind, told = EXPERIMENTS.find("homnist"), known_of("homnist").started_from
+    method = next(iter(kind.method_settings["small"]))
+    assert told("small", method) == asdict(kind.settings_of("small", method)) != told("small", "nothing")
+    assert told("of mine", method) == {}
 
 
 def test_everything_is_escaped(tmp_path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 
 from niso.experiments import EXPERIMENTS
 from niso.results import RUN_METRICS, Known
@@ -15,4 +17,8 @@ def known(experiment: str) -> Known:
     kind = EXPERIMENTS.find(experiment)
     defaults = {"config": asdict(kind.config_class())}
     metrics = (*kind.metrics, *RUN_METRICS)
-    return Known(tuple(kind.presets), kind.methods(), metrics, kind.published, defaults)
+
+    def started_from(preset: str, method: str) -> Mapping[str, Any]:
+        return asdict(kind.settings_of(preset, method)) if preset in kind.presets else {}
+
+    return Known(tuple(kind.presets), kind.methods(), metrics, kind.published, defaults, started_from)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from niso import figures
+from niso.config import flat
 from niso.files import write_atomically
 from niso.report.groups import described
 from niso.report.html import render
@@ -58,6 +59,8 @@ def write_report(run: Run, known: Known) -> Path:
         "run.html",
         run=run,
         title=run.title,
+        tab=run.title if run.title == run.name else f"{run.name}: {run.title}",
+        own=_own(run, known),
         summary=[text for text in str(facts.get("summary") or "").split("\n\n") if text.strip()],
         results=_tables([entry for entry in entries if not _beside(entry)]),
         others=_tables([entry for entry in entries if _beside(entry)]),
@@ -76,6 +79,36 @@ def write_report(run: Run, known: Known) -> Path:
     path = run.path / "report.html"
     write_atomically(path, page)
     return path
+
+
+def _own(run: Run, known: Known) -> str:
+    """What a run's settings have in the place of its preset's, in words; empty where the preset is not known."""
+    settings, (_, preset, method) = run.settings_of_results, run.kind
+    began, config = dict(flat(known.started_from(preset, method))), settings.get("config")
+    if not began or not isinstance(config, dict):
+        return ""
+    # a setting that there is no more has no word in it, unless it was on
+    own = {
+        name: value
+        for name, value in flat(config)
+        if (_plain(value) != _plain(began[name]) if name in began else bool(value))
+    }
+    told = [f"{name} {_plain(value)}" for name, value in own.items()]
+    told += [f"data {Path(str(folder)).name}"] if (folder := settings.get("data_dir")) else []
+    return f"Changed from {preset}: {', '.join(told)}." if told else ""
+
+
+def _plain(value: Any) -> str:
+    """A setting as text; of a path its name, and 1.0 as 1."""
+    if isinstance(value, list | tuple):
+        return f"({', '.join(map(_plain, value))})"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, Path) or (isinstance(value, str) and Path(value).is_absolute()):
+        return Path(value).name
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "on", False: "off"}[value]
+    return str(value)
 
 
 def _entries(run: Run, known: Known) -> list[Entry]:
