@@ -184,6 +184,34 @@ def test_captions_of_training_say_what_terms_are_and_which_axes_are_logarithmic(
     assert "Terms" not in second and "Logarithmic" not in second
 
 
+def test_a_lengthened_run_says_so_in_a_sentence(tmp_path):
+    run = make_run(tmp_path / "run", metrics={}, changed={"training.steps": [20, 40], "head.steps": [None]})
+    settings = {**run.settings, "config": {"training": {"steps": 6000}}}
+    (run.path / "config.yaml").write_text(yaml.safe_dump(settings))
+    words = Page(write_report(Run.open(run.path), Known())).words
+    assert (
+        "The length was changed in training: training.steps was 20, then 40, now 6000; head.steps was none. "
+        "Learning rates are not those of a run that knew its length from the start. All settings (config.yaml)"
+    ) in words
+    assert "changed training" not in words  # the same as a fact
+    assert "was changed" not in Page(write_report(make_run(tmp_path / "other", metrics={}), Known())).words
+
+
+def test_the_box_of_published_values_names_the_folder_of_the_data(tmp_path):
+    run = make_run(tmp_path / "run", metrics={"accuracy": 1.0})
+    (run.path / "config.yaml").write_text(yaml.safe_dump({**run.settings, "data_dir": "/somewhere/prepared"}))
+    known = Known(published=(Published("NIso", {"accuracy": "0.9"}, "a paper", "niso"),))
+    assert "This run: preset quick, data: folder prepared." in Page(write_report(Run.open(run.path), known)).words
+
+
+def test_wide_tables_are_made_smaller_in_print(tmp_path):
+    runs = [make_run(tmp_path / f"{n}", n, {"a": n, "b": 2 * n, "c": 3}, method=f"m{n}") for n in (1, 2)]
+    page = write_comparison(runs, tmp_path / "c.html", ask).read_text()
+    printed = page.partition("@media print")[2].partition("</style>")[0]
+    assert '<table class="methods" style="--columns:5">' in page
+    assert "var(--columns)" in printed and ".scroll:has(.methods) { margin-inline: 0; }" in printed
+
+
 def test_a_page_says_what_was_changed_from_the_preset(tmp_path):
     preset = {"rank": 64.0, "training": {"steps": 100, "rates": (1, 2)}, "test_copies": 4, "mask": True, "near": 0.5}
     known = Known(started_from=lambda preset_name, method: preset if preset_name == "quick" else {})

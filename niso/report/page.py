@@ -19,7 +19,9 @@ from niso.report.pictures import Picture, embed, embed_drawn
 from niso.results import Known, Metric, alarms, sources
 from niso.training.run import Run
 
-_PLACED = {"summary", "metrics", "targets", "command", "notes", "settings", "seconds", "seconds_wall", "times"}
+_PLACED = {
+    *("summary", "metrics", "targets", "command", "notes", "settings", "seconds", "seconds_wall", "times", "changed")
+}
 """Facts that the table of facts leaves out: they have a place of their own."""
 _NOT_CURVES = {"step", "seconds"}
 _NOT_TERMS = {"loss", "accuracy", "learning_rate"}
@@ -54,7 +56,7 @@ def write_report(run: Run, known: Known) -> Path:
     times: dict[str, float] = facts.get("times") or {}
     published = [entry for entry in known.published if entry.method == method]
     folder = run.settings.get("data_dir")
-    data = f"data of {Path(str(folder)).name}" if folder else "without --data-dir"
+    data = f"data: folder {Path(str(folder)).name}" if folder else "without --data-dir"
     page = render(
         "run.html",
         run=run,
@@ -74,6 +76,7 @@ def write_report(run: Run, known: Known) -> Path:
         command=facts.get("command") or _command(run),
         facts={key: fact(value) for key, value in facts.items() if key not in _PLACED and value not in (None, [])}
         | ({"times": fact({part: duration(value) for part, value in times.items()})} if times else {}),
+        lengthened=_lengthened(run),
         config=(run.path / "config.yaml").read_text(encoding="utf-8"),
     )
     path = run.path / "report.html"
@@ -96,6 +99,22 @@ def _own(run: Run, known: Known) -> str:
     told = [f"{name} {_plain(value)}" for name, value in own.items()]
     told += [f"data {Path(str(folder)).name}"] if (folder := settings.get("data_dir")) else []
     return f"Changed from {preset}: {', '.join(told)}." if told else ""
+
+
+def _lengthened(run: Run) -> str:
+    """Towards which lengths phases were trained before, in words; empty where they have had one."""
+    lengths: dict[str, Any] = run.facts.get("changed") or {}
+    now = dict(flat(run.settings_of_results.get("config") or {}))
+    told = [
+        f"{name} was {', then '.join(map(_plain, before if isinstance(before, list) else [before]))}"
+        + (f", now {_plain(now[name])}" if name in now else "")
+        for name, before in lengths.items()
+    ]
+    if not told:
+        return ""
+    return f"The length was changed in training: {'; '.join(told)}. " + (
+        "Learning rates are not those of a run that knew its length from the start."
+    )
 
 
 def _plain(value: Any) -> str:

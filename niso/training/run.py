@@ -49,7 +49,7 @@ FILES = {
     "captions": "figures/captions.json",
 }
 TAKEN_APART: dict[str, type[dict[str, Any] | list[Any]]] = {
-    **dict.fromkeys(("metrics", "targets"), dict),
+    **dict.fromkeys(("metrics", "targets", "changed"), dict),
     "notes": list,
 }
 """Types of the facts of which reports show the parts."""
