@@ -137,15 +137,20 @@ def _panels(figure: Figure) -> list[tuple[float, str]]:
 
 def _about(part: FigureBase) -> str:
     """Titles of its axes; of those that have none, their labels."""
+    every = [axes for axes in _axes(part) if axes.get_label() != "<colorbar>" and axes.axison]
+    names = []
+    for axes in every:
+        title, across, up = (" ".join(text().split()) for text in (axes.get_title, axes.get_xlabel, axes.get_ylabel))
+        if title or (across and up):
+            names.append(title or f"{up} against {across}")
+    return "; ".join(dict.fromkeys(names))
+
+
+def _axes(part: FigureBase) -> list[Any]:
+    """Its axes, those in them and in its subfigures, each once."""
     outer = cast(list[Any], part.axes)
     inner = [child for axes in outer for child in axes.child_axes]
-    every = [axes for axes in (*outer, *inner) if axes.get_label() != "<colorbar>" and axes.axison]
-    names = [
-        axes.get_title() or f"{axes.get_ylabel()} against {axes.get_xlabel()}"
-        for axes in every
-        if axes.get_title() or (axes.get_xlabel() and axes.get_ylabel())
-    ]
-    return " ".join("; ".join(dict.fromkeys(names)).split())
+    return list(dict.fromkeys([*outer, *inner, *(axes for nested in part.subfigs for axes in _axes(nested))]))
 
 
 def as_pngs(figure: Figure) -> tuple[bytes, bytes]:
@@ -194,8 +199,10 @@ def _cut(light: bytes, dark: bytes, name: str, caption: str, widest: int | None)
     edges = [*(round(share * width) for share in begins), width]
     sentence = re.split(r"(?<=[.;])\s", caption or Path(name).stem.replace("_", " "), maxsplit=1)[0].rstrip(".;")
     panels = []
+    # one factor, so that what stands at one height still does
+    broadest = max(right - left for left, right in pairwise(edges))
+    factor = min(1.0, (widest or math.inf) * DPI / 100 / broadest, WEBP / broadest, WEBP / height)
     for number, (left, right) in enumerate(pairwise(edges), 1):
-        factor = min(1.0, (widest or math.inf) * DPI / 100 / (right - left), WEBP / (right - left), WEBP / height)
         size = max(1, round((right - left) * factor)), max(1, round(height * factor))
         sources = [_source(image.crop((left, 0, right, height)).resize(size)) for image in shown]
         place = f"panel {number} of {len(words)}" if len(words) > 1 else ""

@@ -53,6 +53,33 @@ def test_panels_are_cut_where_nothing_is_drawn(monkeypatch):
 
 
 @pytest.mark.usefixtures("drawn")
+def test_panels_of_a_picture_are_in_one_scale(tmp_path, monkeypatch):
+    monkeypatch.setattr(pictures, "DPI", 100)
+    figure = Figure((10, 2))
+    for part in figure.subfigures(1, 2, width_ratios=[1, 4]):
+        part.subplots()
+    save_pictures([Picture("name", "caption", figure)], tmp_path)
+    narrow, wide = pictures.embed(tmp_path / "name.png", "name", "caption", widest=400).panels
+    assert (narrow.width, wide.width, narrow.height, wide.height) == (100, 400, 100, 100)
+
+
+@pytest.mark.usefixtures("drawn")
+def test_what_is_said_of_axes_in_parts_of_parts():
+    figure = Figure((8, 2))
+    left, right = figure.subfigures(1, 2)
+    for number, part in enumerate(left.subfigures(2, 1)):
+        part.subplots().set_title(f"map {number}")
+    first, blank = right.subplots(1, 2)
+    first.set(xlabel="step", ylabel="error")
+    blank.set(title=" ", xlabel=" ", ylabel="unseen")
+    embedded = pictures.embed_drawn(Picture("name", "Maps.", figure))
+    assert [panel.alt for panel in embedded.panels] == [
+        "Maps: panel 1 of 2: map 0; map 1.",
+        "Maps: panel 2 of 2: error against step.",
+    ]
+
+
+@pytest.mark.usefixtures("drawn")
 def test_the_dark_picture_is_shown_where_it_belongs_to_the_light_one(plot, tmp_path):
     save_pictures([Picture("name", "caption", plot)], tmp_path)
     file = tmp_path / "name.png"
