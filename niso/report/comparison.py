@@ -10,7 +10,7 @@ from pathlib import Path
 from niso.errors import counted
 from niso.files import write_atomically
 from niso.report import methods
-from niso.report.curves import curve_pictures
+from niso.report.curves import curve_pictures, shown_by
 from niso.report.groups import Estimate, Group, difference, grouped
 from niso.report.html import render
 from niso.report.methods import MethodsTable
@@ -66,19 +66,40 @@ class Section:
 
     @cached_property
     def sets(self) -> dict[str, list[Embedded]]:
-        """Pictures of the same name, by that name: of each configuration those of one run, or of a single one all."""
-        sets, captions = dict[str, list[Embedded]](), dict[str, set[str]]()
+        """Pictures of the same name, by that name: of each configuration those of one run, or of a single one all.
+
+        What `curves` shows is left out. What is one picture in all of them is shown once.
+        """
+        drawn = shown_by({name for group in self.groups for run in group.runs for name in run.curves})
+        files: dict[str, list[tuple[Group, Run, Path, str]]] = {}
         for group in self.groups:
             with_pictures = [run for run in group.runs if run.pictures]
             for run in with_pictures[:1] if len(self.groups) > 1 else with_pictures:
                 for file, caption in run.pictures:
-                    shown = sets.setdefault(file.stem, [])
-                    told = captions.setdefault(file.stem, set())
-                    if len(shown) < MOST:
-                        origin = f"{group.name} · seed {run.seed}"
-                        shown.append(embed(file, file.name, caption, WIDTH, origin, repeated=caption in told))
-                        told.add(caption)
-        return {name: shown for name, shown in sets.items() if len(shown) > 1}
+                    files.setdefault(file.stem, []).append((group, run, file, caption))
+        several = {name: places for name, places in files.items() if len(places) > 1 and name not in drawn}
+        return {name: _beside_each_other(places) for name, places in several.items()}
+
+
+def _beside_each_other(places: Sequence[tuple[Group, Run, Path, str]]) -> list[Embedded]:
+    """Pictures of one name for a page, of these runs; no caption twice."""
+    group, run, file, caption = places[0]
+    if len({_content(file) for _, _, file, _ in places}) == 1:
+        return [embed(file, file.name, caption, origin=f"The same in these {len(places)} runs")]
+    shown, told = list[Embedded](), set[str]()
+    for group, run, file, caption in places[:MOST]:
+        origin = f"{group.name} · seed {run.seed}"
+        shown.append(embed(file, file.name, caption, WIDTH, origin, repeated=caption in told))
+        told.add(caption)
+    return shown
+
+
+def _content(file: Path) -> bytes | Path:
+    """What tells a picture from others: its content; of one that is not there its place."""
+    try:
+        return file.read_bytes()
+    except OSError:
+        return file
 
 
 def sections(runs: Sequence[Run], known: Ask) -> list[Section]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,35 +19,60 @@ PANELS = 3
 
 
 def curve_pictures(groups: Sequence[Group]) -> list[Picture]:
-    """A picture for each name of a curve that a run of this experiment has.
+    """A picture for each name of a curve that a run of this experiment has; a method has one colour in all of them.
 
     Seeds whose x differ have no mean: each is a line by itself.
     """
     names = dict.fromkeys(name for group in groups for run in group.runs for name in run.curves)
-    return [_picture(name, groups) for name in names]
+    lines = {name: [line for group in groups for line in _lines(name, group)] for name in names}
+    labels = {name: _labels(name, lines[name]) for name in names}
+    presets, methods = (list(dict.fromkeys(getattr(group, part) for group in groups)) for part in ("preset", "method"))
+    by_method = len(methods) > 1 and len(presets) <= PANELS
+    rows = list(dict.fromkeys(line.name for same in lines.values() for line in same))
+    pictures = []
+    for name, same in lines.items():
+        colours = [methods.index(line.method) if by_method else rows.index(line.name) for line in same]
+        alone = list(labels.values()).count(labels[name]) == 1
+        pictures.append(_picture(name, same, colours, *labels[name], alone))
+    return pictures
 
 
-def _picture(name: str, groups: Sequence[Group]) -> Picture:
-    lines = [line for group in groups for line in _lines(name, group)]
-    presets, methods = (list(dict.fromkeys(getattr(line, part) for line in lines)) for part in ("preset", "method"))
+def shown_by(curves: Iterable[str]) -> set[str]:
+    """Names of the pictures in which a run shows such curves: "accuracy_by_strength" in `accuracy`, for one."""
+    whole = set(curves)
+    quantities = {name.partition("_by_")[0] for name in whole}
+    return whole | quantities | {f"{name}s" for name in quantities}
+
+
+def _labels(name: str, lines: Sequence[Group]) -> tuple[str, str]:
+    """What the axes of a curve say."""
+    first = lines[0].runs[0].curves[name]
+    return str(first.get("x_label", "x")), str(first.get("y_label", name.replace("_", " ")))
+
+
+def _picture(
+    name: str, lines: Sequence[Group], colours: Sequence[int], x_label: str, y_label: str, alone: bool
+) -> Picture:
+    """Lines in one picture; `alone` where no other has its labels."""
+    presets = list(dict.fromkeys(line.preset for line in lines))
     apart = 1 < len(presets) <= PANELS
     names = [" · ".join(filter(None, [line.preset * (len(presets) > PANELS), line.method])) for line in lines]
     bands = []
-    by_method = len(methods) > 1 and len(presets) <= PANELS
-    for number, (line, label) in enumerate(zip(lines, names, strict=True)):
+    for line, label, colour in zip(lines, names, colours, strict=True):
         curves = [run.curves[name] for run in line.runs]
         columns = zip(*(map(float, curve["y"]) for curve in curves), strict=True)
         points = [Estimate(Metric(name, ""), line.seeds, column) for column in columns]
         error = np.array([point.standard_error for point in points], dtype=float) if len(curves) > 1 else None
         label += f" · {line.settings}" * bool(line.settings) + f" ({len(curves)} seeds)" * (len(curves) > 1)
         x, y = np.array(curves[0]["x"], dtype=float), np.array([point.mean for point in points])
-        colour = methods.index(line.method) if by_method else number
         bands.append(Band(wrapped(label, 40), x, y, error, colour, line.preset * apart))
-    first = lines[0].runs[0].curves[name]
-    drawn = figures.bands(bands, str(first.get("x_label", "x")), str(first.get("y_label", name.replace("_", " "))))
-    caption = f"{name.replace('_', ' ').capitalize()}{', of each preset' * apart}. "
-    caption += "Each line is the mean over a method's seeds"
-    caption += ", its band the standard error." if any(band.error is not None for band in bands) else "."
+    drawn = figures.bands(bands, x_label, y_label)
+    first = y_label[:1].upper() if y_label[:1].isascii() else y_label[:1]  # τ is no T
+    caption = f"{first}{y_label[1:]} against {x_label}"
+    caption += "" if alone else f" ({name.replace('_', ' ')})"
+    caption += ", of each preset. " if apart else ". "
+    if any(band.error is not None for band in bands):
+        caption += "Each line is the mean over its seeds, its band the standard error."
     return Picture(name, caption, drawn)
 
 

@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 import yaml
@@ -11,6 +12,7 @@ from matplotlib.figure import Figure
 from niso.errors import InputError
 from niso.report import Picture, comparison_text, save_pictures, write_comparison
 from niso.report.methods import QUOTED
+from niso.report.pictures import as_png
 from niso.results import Known, Metric, Published
 from niso.runs import Run
 
@@ -66,8 +68,13 @@ def run(path, seed=0, method="niso", curves=None, pictures=(), settings=None, **
     if metrics:
         (path / "metrics.json").write_text(json.dumps(metrics))
     if pictures:
-        save_pictures([Picture(name, caption, Figure((1, 1))) for name, caption in pictures], path / "figures")
+        save_pictures([Picture(name, caption, of_its_own(path)) for name, caption in pictures], path / "figures")
     return Run.open(path)
+
+
+def of_its_own(path):
+    """A picture that no other folder has."""
+    return Figure((1, 1), facecolor=f"#{crc32(path.as_posix().encode()):08x}"[:7])
 
 
 def words(runs, out, known=ask):
@@ -373,9 +380,33 @@ def test_curves_of_all_runs_are_in_one_picture(tmp_path, monkeypatch):
     assert bands[0].y.tolist() == [0.5, 0.0] and bands[0].error.tolist() == [0.5, 0.0]
     assert bands[1].error is None
     assert [band.colour for band in bands] == [0, 1, 1]
-    assert "Figure 1. By. Each line is the mean over a method's seeds, its band the standard error." in page.replace(
-        "&#39;", "'"
+    assert "Figure 1. Share against pixels. Each line is the mean over its seeds, its band the standard error." in page
+
+
+def test_a_method_has_one_colour_in_all_figures_of_an_experiment(tmp_path, monkeypatch):
+    from niso import figures
+
+    seen, draw = [], figures.bands
+    monkeypatch.setattr(figures, "bands", lambda curves, *labels: seen.append(curves) or draw(curves, *labels))
+    others = {"angles": {"x": [1, 2], "y": [3, 4], "x_label": "share", "y_label": "τ"}, "by_b": curve((1, 1))["by"]}
+    runs = [
+        run(tmp_path / method, 0, method, curves=curve((1, 0)) | (others if method == "nft" else {}), accuracy=1.0)
+        for method in ("niso", "nft")
+    ]
+    page = words(runs, tmp_path / "c.html")
+    assert [[(band.label, band.colour) for band in bands] for bands in seen] == [
+        [("niso", 0), ("nft", 1)],
+        [("nft", 1)],
+        [("nft", 1)],
+    ]
+    assert (
+        "Figure 1. Share against pixels (by). Figure 2. τ against share. Figure 3. Share against pixels (by b)." in page
     )
+    seen.clear()
+    presets = [record(tmp_path, 0, "niso", preset, curves=curve((1, 0))) for preset in ("quick", "paper")]
+    own = record(tmp_path, 0, "niso", "own", curves={"angles": others["angles"]})
+    write_comparison([*presets, own], tmp_path / "c.html", ask)
+    assert [[band.colour for band in bands] for bands in seen] == [[0, 1], [2]]
 
 
 @pytest.mark.parametrize(
@@ -389,6 +420,7 @@ def test_damaged_curves_are_named(tmp_path, bad):
         write_comparison([damaged], tmp_path / "c.html", ask)
 
 
+@pytest.mark.usefixtures("drawn")
 def test_pictures_of_the_same_name_stand_side_by_side(tmp_path):
     maps = {"niso": "|τ_Ω|", "nft": "|V| after the diagonalisation"}
     paths = []
@@ -403,6 +435,22 @@ def test_pictures_of_the_same_name_stand_side_by_side(tmp_path):
     assert "Figure 4 is missing or damaged: quick · nft · seed 0, maps.png" in words(paths, tmp_path / "c.html")
     seeds = words(paths[:2], tmp_path / "c.html")
     assert "from every seed" in seeds and "quick · niso · seed 1." in seeds
+
+
+@pytest.mark.usefixtures("drawn")
+def test_pictures_that_curves_show_or_that_are_all_the_same_are_not_repeated(tmp_path):
+    runs = []
+    for method in ("niso", "nft", "vit"):
+        shown = [(name, name) for name in ("data", "share", "by", "angles", "maps")]
+        curves = {"share_by_angle": curve((1, 0))["by"], "angle_by_share": curve((1, 0))["by"]}
+        runs.append(run(tmp_path / method, 0, method, curves=curves, pictures=shown, accuracy=0.5))
+        (runs[-1].path / "figures" / "data.png").write_bytes(as_png(Figure((6, 1))))
+    out = tmp_path / "c.html"
+    page = words(runs, out)
+    assert "data Figure 3. The same in these 3 runs. data by" in page
+    assert "Figure 7. quick · niso · seed 0. maps Figure 8. quick · nft" in page  # `by` before it, no other
+    assert "Figure 10" not in page
+    assert 'width="600" height="100"' in out.read_text()  # as large as it was drawn
 
 
 def test_the_command_compares_records(niso, refused, tmp_path, monkeypatch):
