@@ -206,7 +206,8 @@ def _cut(light: bytes, dark: bytes, name: str, caption: str, widest: int | None)
         size = max(1, round((right - left) * factor)), max(1, round(height * factor))
         sources = [_source(image.crop((left, 0, right, height)).resize(size)) for image in shown]
         place = f"panel {number} of {len(words)}" if len(words) > 1 else ""
-        alt = ": ".join(filter(None, [sentence, place, words[number - 1]]))
+        about = words[number - 1] if words[number - 1].casefold() != sentence.casefold() else ""
+        alt = ": ".join(filter(None, [sentence, place, about]))
         panels.append(
             Panel(
                 sources[0],

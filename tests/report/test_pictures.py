@@ -77,6 +77,10 @@ def test_what_is_said_of_axes_in_parts_of_parts():
         "Maps: panel 1 of 2: map 0; map 1.",
         "Maps: panel 2 of 2: error against step.",
     ]
+    alone = Figure((2, 1))
+    alone.subplots().set(xlabel="step", ylabel="error")
+    (panel,) = pictures.embed_drawn(Picture("name", "Error against step. And more.", alone)).panels
+    assert panel.alt == "Error against step."  # once
 
 
 @pytest.mark.usefixtures("drawn")
