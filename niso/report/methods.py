@@ -60,23 +60,22 @@ class MethodsTable:
     @cached_property
     def results(self) -> list[str]:
         """Metrics that tell rows apart."""
-        apart = {*self.others, *self.same}
-        return [key for key in self.metrics if key not in apart]
+        return [key for key in self.metrics if not beside(key) and key not in self.same]
 
-    @property
+    @cached_property
     def others(self) -> list[str]:
         """Metrics that are no results."""
-        return [key for key in self.metrics if beside(key)]
+        return [key for key in self.metrics if beside(key) and key not in self.same]
 
     @cached_property
     def same(self) -> list[str]:
-        """Results that have one value in every row, if not all have: they take a line and no column."""
-        results = [key for key in self.metrics if not beside(key)]
+        """Metrics that have one value in every row, of results if not all have: they take a line and no column."""
         same = list[str]()
-        for columns in arranged(results):
+        for columns in arranged(self.metrics):
             alike = [key for key in columns.keys.values() if self._alike(key)]
             same += alike * (not columns.at or len(alike) == len(columns.keys))
-        return same if len(same) < len(results) else []
+        some = any(not beside(key) and key not in same for key in self.metrics)
+        return same if some else [key for key in same if beside(key)]
 
     def _alike(self, key: str) -> bool:
         """Whether a metric has one value in most rows and no other in any."""

@@ -193,15 +193,15 @@ def test_metrics_that_depend_on_something_have_tables_of_their_own(tmp_path):
     for method, values in skips.items():
         errors = {f"ate_skip{skip}": value for skip, value in zip((10, 0, 2), values, strict=True)}
         trivial = {f"constant_ate_skip{skip}": skip + 1.5 for skip in (0, 2, 10)}
-        sizes = {"test_images": 12, "accuracy_val": 0.5, "ate_val_skip0": 0.5, "seconds": 3.0}
+        sizes = {"test_images": 12, "accuracy_val": values[0], "ate_val_skip0": values[1], "seconds": values[2]}
         runs.append(record(tmp_path, 0, method, accuracy=values[0], rank=4, **errors, **trivial, **sizes))
     page = words(runs, tmp_path / "c.html")
     assert "preset method seeds accuracy quick niso 1 0.5000 quick nft 1 0.7500 Published" in page
     assert "ate at each skip preset method seeds skip 0 skip 2 skip 10 quick niso 1 0.2500 0.1250 0.5000 quick" in page
-    assert "The same in every row: rank 4; constant_ate 1.500, 3.500, 11.50 at skip 0, 2, 10." in page
+    assert "The same in every row: rank 4; test_images 12; constant_ate 1.500, 3.500, 11.50 at skip 0, 2, 10." in page
     assert page.count("constant_") == 1  # a page of single seeds does not list them
-    heads = "preset method seeds seconds s test_ images accuracy_ val ate_ val_ skip0"
-    assert f"Validation, cost and sizes {heads} quick niso 1 3" in page
+    heads = "preset method seeds seconds s accuracy_ val ate_ val_ skip0"
+    assert f"Validation, cost and sizes {heads} quick niso 1 0.1250 0.5000 0.2500" in page
 
 
 def test_what_differs_in_a_row_or_has_published_values_is_not_the_same_in_every_row(tmp_path):
