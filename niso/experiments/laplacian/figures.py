@@ -57,7 +57,7 @@ def map_errors(result: LaplacianResult) -> Picture:
     labels = ("orthogonal maps that nearly commute with Ω", "orthogonal maps without the operator")
     curves = [result.curves[key] for key in MASKS]
     bands = [
-        figures.Band(label, np.array(curve["x"]), np.array(curve["y"]), colour=number)
+        figures.Band(label, np.array(curve["x"]), np.maximum(curve["y"], 1e-5), colour=number)  # 0 is below the axis
         for number, (label, curve) in enumerate(zip(labels, curves, strict=True))
     ]
     picture = figures.bands(bands, curves[0]["x_label"], curves[0]["y_label"])
