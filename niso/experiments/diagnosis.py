@@ -207,7 +207,7 @@ CHECKS = (
         (*UNMIXED, Remedy("a smaller --multiplicity, so that eigenvalues do not move apart too early")),
     ),
     Check(
-        "so does each of them",
+        "each eigenfunction lies in one true eigenspace",
         "some eigenfunctions are mixed over true eigenspaces",
         lambda m: m.get("eigenspace_energy_worst"),
         0.75,  # at 0.5 two spaces are mixed evenly
