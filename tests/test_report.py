@@ -199,7 +199,7 @@ def test_a_lengthened_run_says_so_in_a_sentence(tmp_path):
 
 def test_the_box_of_published_values_names_the_folder_of_the_data(tmp_path):
     run = make_run(tmp_path / "run", metrics={"accuracy": 1.0})
-    (run.path / "config.yaml").write_text(yaml.safe_dump({**run.settings, "data_dir": "/somewhere/prepared"}))
+    (run.path / "config.yaml").write_text(yaml.safe_dump({**run.settings, "data_dir": "elsewhere/prepared"}))
     known = Known(published=(Published("NIso", {"accuracy": "0.9"}, "a paper", "niso"),))
     assert "This run: preset quick, data: folder prepared." in Page(write_report(Run.open(run.path), known)).words
 
@@ -217,8 +217,8 @@ def test_a_page_says_what_was_changed_from_the_preset(tmp_path):
     known = Known(started_from=lambda preset_name, method: preset if preset_name == "quick" else {})
     run = make_run(tmp_path / "run", metrics={"loss": 1.0})
     own = {"rank": 64, "training": {"steps": 6000, "rates": [1, 2]}, "test_copies": 1, "mask": False, "near": None}
-    own |= {"weights": "/somewhere/model", "no_longer": 0}
-    settings = {**run.settings, "config": own, "data_dir": "/somewhere/prepared"}
+    own |= {"weights": str(Path.cwd() / "model"), "no_longer": 0}
+    settings = {**run.settings, "config": own, "data_dir": "elsewhere/prepared"}
     (run.path / "config.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
     run = Run.open(run.path)
     page = Page(write_report(run, known))

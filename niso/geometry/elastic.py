@@ -20,7 +20,7 @@ class ElasticWarps:
     grid. Pairs and groups can be made of them, triplets (ψ, Tψ, T²ψ) cannot. Observations are (batch, channels, height,
     width). Transformations are (batch, 2, control, control) displacements (down, right), in half image sides, on an
     even grid with its corners in the corners of the image, and bicubic between: (Tx)(p) = x(p − t(p)). The strength is
-    the root mean square of the displacements of the grid; those of the pixels are about a fifth smaller.
+    the root mean square of the displacements of the grid; those of the pixels between are somewhat smaller.
 
     Attributes:
         deviation: standard deviation of each displacement, in half image sides.

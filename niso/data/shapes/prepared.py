@@ -104,14 +104,9 @@ class PreparedShapes:
         """What the grid keeps of one shape's signature, for each of its maps, see `geometry.mesh.raster.recovered`."""
         return list(read_json(self.folder / f"{self.names[shape]}.json")["grid_r2"])
 
-    def copies(self) -> list[tuple[str, str]]:
-        """Names of shapes that were prepared from the same file as one before, and of that one."""
-        first, copies = dict[str, str](), list[tuple[str, str]]()
-        for name in self.names:
-            source = str(read_json(self.folder / f"{name}.json").get("digest", name))
-            if first.setdefault(source, name) != name:
-                copies.append((first[source], name))
-        return copies
+    def fingerprints(self) -> dict[str, str]:
+        """Of the files that each shape was prepared from, by its name."""
+        return {name: str(read_json(self.folder / f"{name}.json").get("digest", name)) for name in self.names}
 
     def content(self) -> str:
         """A word that changes where the files that a shape was prepared from do, or how it was prepared."""

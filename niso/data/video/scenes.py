@@ -41,7 +41,7 @@ def free(frames: int, generator: np.random.Generator) -> Float[Tensor, "frames 4
     """A camera moved about by hand, slowly or fast: where it goes says nothing of how it turns.
 
     The median speed of the intended path is from 0.4 to 8 cm a frame, and from 0.3° to 4° a frame, each evenly by its
-    logarithm. To this the unsteady hand adds about 0.7 cm and 0.4°.
+    logarithm. The unsteady hand adds to both.
     """
     slowest = 60.0
     reach, angles = np.exp(generator.uniform(np.log((0.004, 0.3)), np.log((0.08, 4.0)))) * slowest / (4 * np.pi)

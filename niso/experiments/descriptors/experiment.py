@@ -18,11 +18,12 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from niso.data.shapes.copies import copies_note
 from niso.errors import InputError
 from niso.experiments.descriptors.matching import METRICS, WEIGHTS, Matched, classical_accuracies, measure
 from niso.experiments.descriptors.model import PointModel, PointObjective
 from niso.experiments.descriptors.presets import PRESETS, DescriptorsConfig
-from niso.experiments.descriptors.surfaces import Example, Seen, base_meshes, copies_of, example, seen
+from niso.experiments.descriptors.surfaces import Example, Seen, base_meshes, example, seen
 from niso.experiments.experiment import Experiment, Own, Phase
 from niso.files import digest
 from niso.methods.method import Networks
@@ -79,9 +80,8 @@ class Descriptors(Experiment):
         parts = [config.train_shapes, config.validation_shapes, config.test_shapes]
         try:
             made = base_meshes(config.surfaces, sum(parts), config.vertices, self.data_dir)
-            if copies := copies_of(made):
-                problem = f"{' and '.join(copies)} are the same mesh: what is trained on may be tested on"
-                self.announcement = f"{problem}; remove all but one of each"
+            words = {name: digest(*(part.tobytes() for part in mesh)) for name, mesh in made}
+            self.announcement = copies_note(words)
             shuffled = np.random.default_rng(step_seed(self.seed, 0, "split")).permutation(len(made))
             sets = np.split(shuffled, np.cumsum(parts)[:-1])
             settings = {"times": config.times, "energies": config.energies, "rank": config.eigenpairs}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -17,7 +16,7 @@ from niso.data.evenly import evenly
 from niso.data.shapes import family
 from niso.data.shapes.sources import SUFFIXES, UNREAD, refuse_unread
 from niso.errors import InputError
-from niso.files import digest, files_below
+from niso.files import files_below
 from niso.geometry.mesh.classical import fixed_spectrum
 from niso.geometry.mesh.deformation import deform
 from niso.geometry.mesh.descriptors import descriptors, distances
@@ -96,16 +95,6 @@ def base_meshes(kind: Surfaces, count: int, vertices: int, data_dir: Path | None
     chosen = [(names[number % len(names)], number // len(names)) for number in range(count)]
     meshes = [(f"{name} {number}", family.shape(name, number, vertices=vertices)) for name, number in chosen]
     return [(name, with_hole(mesh) if kind == "open" else mesh) for name, mesh in meshes]
-
-
-def copies_of(made: Sequence[tuple[str, Mesh]]) -> tuple[str, str] | None:
-    """The names of two meshes that are the same; None where all differ."""
-    first = dict[str, str]()
-    for name, mesh in made:
-        known = first.setdefault(digest(*(part.tobytes() for part in mesh)), name)
-        if known != name:
-            return known, name
-    return None
 
 
 def with_hole(mesh: Mesh) -> Mesh:

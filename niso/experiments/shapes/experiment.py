@@ -20,6 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from niso.config import SPECTRAL
+from niso.data.shapes.copies import copies_note
 from niso.data.shapes.prepared import open_shapes
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Own, Phase, check_batch
@@ -162,16 +163,13 @@ class Shapes(Experiment):
         if self.left_out:
             few = ", ".join(f"{name} ({count})" for name, count in self.left_out.items())
             notes.append(f"left out, with fewer than the {per_class} shapes a class that are needed: {few}")
-        if copies := self.shapes.copies():
-            more = f", and {len(copies) - 1} more pairs" if copies[1:] else ""
-            problem = f"{' and '.join(copies[0])} are of the same mesh{more}"
-            notes.append(f"{problem}: what is trained on may be tested on; remove all but one")
+        notes.append(copies_note(self.shapes.fingerprints()))
         self.split = split(self.shapes, config, self.seed)
         self.maps = ShapeMaps(self.shapes, self.split.train, config.clip, config.memory, self.device)
         if self.maps.flat:
             remedy = "prepare the shapes with an earlier --last-time" if data_dir else "give an earlier last_time"
             notes.append(f"{self.maps.flat}; they are read as 0: {remedy}")
-        self.announcement = "; ".join(notes)
+        self.announcement = "; ".join(filter(None, notes))
         group = self.method.group if self.method.grouped else None
         self.sampling = ShapeSampling(config, self.seed, self.maps, self.split, group)
         check_batch(self.method, config.training.batch_size, config.training.accumulation)
