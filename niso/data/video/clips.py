@@ -51,6 +51,7 @@ def clips(
     photograph_dir: Path | None = None,
     motions: Sequence[Motion] = ("orbit", "walk"),
     rooms: int = 1,
+    fields_of_view: tuple[float, float] | None = None,
     report: Callable[[int], None] = lambda frames: None,
 ) -> list[Clip]:
     """Rendered clips, of each motion in turn.
@@ -64,12 +65,17 @@ def clips(
         motions: how cameras move.
         rooms: so many consecutive clips show different rooms, with other objects, textures and light, under the same
             motion relative to the first frame and with the same field of view.
+        fields_of_view: the smallest and the largest one in degrees across the image; each clip has its own. By default
+            `FIELDS_OF_VIEW` on free paths, and `FIELD_OF_VIEW` on others.
         report: called with the number of frames rendered so far, at first 0.
 
     Raises:
         InputError: photographs cannot be read, or are too small.
-        ValueError: count, frames, size, rooms or the number of motions is less than 1.
+        ValueError: count, frames, size, rooms or the number of motions is less than 1; or fields of view are not in
+            ascending order between 0 and 180°.
     """
+    if fields_of_view is not None:
+        check_fields_of_view(*fields_of_view)
     if min(count, frames, size, rooms, len(motions)) < 1:
         numbers = f"{count} clips of {frames} frames of {size} pixels with {len(motions)} motions in {rooms} rooms"
         raise ValueError(f"all numbers must be positive, got {numbers}")
@@ -81,7 +87,9 @@ def clips(
     for number in range(count):
         path, room = divmod(number, rooms)
         stream = step_seed(seed, path, f"clip, {part}")
-        made.append(_clip(motions[path % len(motions)], frames, size, stream, textures, room))
+        motion = motions[path % len(motions)]
+        fields = fields_of_view or (FIELDS_OF_VIEW if motion == "free" else (FIELD_OF_VIEW, FIELD_OF_VIEW))
+        made.append(_clip(motion, frames, size, stream, textures, room, fields))
         report(len(made) * frames)
     return made
 
@@ -120,10 +128,17 @@ def intrinsics_of(size: int, field_of_view: float = FIELD_OF_VIEW) -> Float[Tens
     return torch.tensor([focal, focal, size / 2, size / 2], dtype=torch.float64)
 
 
-def _clip(motion: Motion, frames: int, size: int, seed: int, textures: Textures, room: int) -> Clip:
+def check_fields_of_view(smallest: float, largest: float) -> None:
+    """Raise a ValueError where cameras cannot have these fields of view, in degrees."""
+    if not 0 < smallest <= largest < 180:
+        raise ValueError(f"fields of view must be ascending, between 0 and 180 degrees, got {smallest:g} {largest:g}")
+
+
+def _clip(
+    motion: Motion, frames: int, size: int, seed: int, textures: Textures, room: int, fields: tuple[float, float]
+) -> Clip:
     scene, poses = scene_and_path(motion, frames, seed, textures, room)
-    drawn = np.random.default_rng(seed + 1).uniform(*FIELDS_OF_VIEW)
-    intrinsics = intrinsics_of(size, drawn if motion == "free" else FIELD_OF_VIEW)
+    intrinsics = intrinsics_of(size, np.random.default_rng(seed + 1).uniform(*fields))
     images = torch.empty(frames, 3, size, size, dtype=torch.uint8)
     for image, pose in zip(images, poses.float(), strict=True):
         view = render(scene, textures, pose, intrinsics.float(), size, size)

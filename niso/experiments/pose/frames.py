@@ -223,7 +223,7 @@ def sources_unread(config: PoseConfig, data_dir: Path | None, shared: bool) -> d
     elif config.split_file is not None:
         unread |= dict.fromkeys(("quality", "held_out"), "--split-file replaces it")
     if data_dir is not None and not config.rendered:
-        of_rooms = () if shared else ("clip_frames", "test_clips", "motions")
+        of_rooms = () if shared else ("clip_frames", "test_clips", "motions", "fields_of_view")
         rendered = ("clips", "test_frames", *of_rooms)
         unread |= dict.fromkeys(rendered, "--data-dir replaces the rendered clips; add --rendered to mix them")
     return unread
@@ -306,13 +306,15 @@ def open_shared(config: PoseConfig, device: torch.device) -> Frames:
     Raises:
         InputError: the cache is damaged, or cannot be written to.
     """
-    wanted = Clips(TRAIN, config.shared_clips, config.clip_frames, config.shared_motions, config.rooms)
+    fields = config.fields_of_view
+    wanted = Clips(TRAIN, config.shared_clips, config.clip_frames, config.shared_motions, fields, config.rooms)
     return _frames_of(wanted, config, device, config.mirrored)
 
 
 def open_held_out_shared(config: PoseConfig, motions: tuple[Motion, ...], device: torch.device) -> Frames:
     """The same to test on: `config.test_clips` motions, each in two rooms, one clip after the other."""
-    wanted = Clips(TEST, SHARED_VIEWS * config.test_clips, config.clip_frames, motions, SHARED_VIEWS)
+    count, fields = SHARED_VIEWS * config.test_clips, config.fields_of_view
+    wanted = Clips(TEST, count, config.clip_frames, motions, fields, SHARED_VIEWS)
     return _frames_of(wanted, config, device)
 
 
@@ -323,6 +325,7 @@ class Clips(NamedTuple):
     number: int
     frames: int
     motions: tuple[Motion, ...]
+    fields_of_view: tuple[float, float] | None
     rooms: int = 1
 
 
@@ -338,19 +341,19 @@ def _rendered(config: PoseConfig, cache: Path, training: str = TRAIN, tested: bo
         training: the split of the clips to train on.
         tested: whether there are clips to test on too.
     """
-    train = Clips(TRAIN, config.clips, config.clip_frames, config.motions)
+    how = (config.motions, config.fields_of_view)
+    train = Clips(TRAIN, config.clips, config.clip_frames, *how)
     source = _stored(train, config.size, cache)._replace(splits=[training] * config.clips)
     if not tested:
         return source
-    return _joined(
-        source, _stored(Clips(TEST, config.test_clips, config.test_frames, config.motions), config.size, cache)
-    )
+    return _joined(source, _stored(Clips(TEST, config.test_clips, config.test_frames, *how), config.size, cache))
 
 
 def _stored(wanted: Clips, size: int, cache: Path) -> Source:
     """Clips from the cache, rendered when they are first needed."""
-    split, count, length, motions, rooms = wanted
-    recipe = repr((_VERSION, split, count, length, size, motions) + ((f"{rooms} rooms",) if rooms > 1 else ()))
+    split, count, length, motions, fields, rooms = wanted
+    more = ((f"{rooms} rooms",) if rooms > 1 else ()) + ((f"fields of view {fields}",) if fields else ())
+    recipe = repr((_VERSION, split, count, length, size, motions, *more))
     path = cache / f"{hashlib.sha256(recipe.encode()).hexdigest()[:16]}.safetensors"
     if not path.is_file():
         with _writable(cache), locked(cache, wait=True):
@@ -371,7 +374,7 @@ def _stored(wanted: Clips, size: int, cache: Path) -> Source:
 
 
 def _render(wanted: Clips, size: int, show: Callable[[str, int, int], None]) -> bytes:
-    split, count, length, motions, rooms = wanted
+    split, count, length, motions, fields, rooms = wanted
     made = clips(
         count,
         length,
@@ -379,6 +382,7 @@ def _render(wanted: Clips, size: int, show: Callable[[str, int, int], None]) -> 
         held_out=split == TEST,
         motions=motions,
         rooms=rooms,
+        fields_of_view=fields,
         report=lambda frames: show(f"render {split}", frames, count * length),
     )
     stacked = {name: torch.stack([getattr(clip, name) for clip in made]) for name in ("images", "poses")}

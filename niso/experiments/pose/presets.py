@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from niso.config import Optimisation, require
-from niso.data.video.clips import Motion
+from niso.data.video.clips import Motion, check_fields_of_view
 from niso.experiments.pose.losses import Scale
 from niso.methods import recipes
 from niso.methods.config import GroupConfig, PartialViewsConfig
@@ -35,6 +35,10 @@ class PoseConfig(PartialViewsConfig, GroupConfig):
     prediction."""
     motions: tuple[Motion, ...] = ("orbit", "walk")
     """Motions of the cameras in rendered clips, in turn. "free" is the nearest to hand-held footage."""
+    fields_of_view: tuple[float, float] | None = None
+    """Smallest and largest field of view of rendered clips in degrees, across the square that is cut out of an image;
+    each clip draws its own. Mixed with footage, clips should have its cameras' field of view: the wider it is, the less
+    a turn moves a picture. By default 65 degrees, and 40 to 70 on free paths."""
     shared: float | None = None
     """Share of the examples of pre-training that come from other rendered clips, in which different rooms are seen
     under the same camera motion; by default all in the methods niso-group, which take these rooms in groups, and none
@@ -106,6 +110,8 @@ class PoseConfig(PartialViewsConfig, GroupConfig):
             if not getattr(self, name):
                 raise ValueError(f"{name} must name at least one motion")
         require(self, "clip_frames", "test_frames", least=3)
+        if self.fields_of_view is not None:
+            check_fields_of_view(*self.fields_of_view)
         if self.held_out >= 1:
             raise ValueError("held_out must be below 1: nothing would be left to train on")
         if self.head.batch_size % self.head_group:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -72,10 +73,35 @@ def test_other_seeds_and_parts_are_other_clips(photographs):
         assert not torch.equal(base.poses, other.poses) and not torch.equal(base.images, other.images)
 
 
+def test_a_field_of_view_changes_frames_alone(photographs):
+    by_default, same, narrow = (
+        make(photographs, fields_of_view=fields) for fields in (None, (65.0, 65.0), (30.0, 40.0))
+    )
+    for one, other, third in zip(by_default, same, narrow, strict=True):
+        assert torch.equal(one.images, other.images) and not torch.equal(one.images, third.images)
+        assert torch.equal(one.poses, other.poses) and torch.equal(one.poses, third.poses)
+
+
+@pytest.mark.parametrize("motion", ["turn", "free"])
+def test_the_field_of_view_is_the_cameras(motion, photographs):
+    """A narrow view is the middle of a wide one, enlarged."""
+    half = 180 / math.pi * math.atan(math.tan(math.radians(30)) / 2)  # half as wide at the same distance
+    wide, narrow = (
+        make(photographs, 1, 2, size, motions=[motion], fields_of_view=(field, field))[0].images.float()
+        for size, field in ((96, 60.0), (48, 2 * half))
+    )
+    middle = wide[..., 24:72, 24:72]
+    error, contrast = (narrow - middle).abs().mean(), middle.std()
+    assert error < 0.2 * contrast
+
+
 def test_what_cannot_be_made(photographs, tmp_path):
     for options in ({"count": 0}, {"frames": 0}, {"size": 0}, {"motions": ()}, {"rooms": 0}):
         with pytest.raises(ValueError, match="must be positive"):
             make(photographs, **options)
+    for fields in ((0.0, 50.0), (50.0, 40.0), (50.0, 180.0), (math.nan, 50.0)):
+        with pytest.raises(ValueError, match="ascending, between 0 and 180 degrees"):
+            make(photographs, fields_of_view=fields)
     with pytest.raises(InputError, match="does not exist"):
         make(tmp_path / "nowhere")
 
