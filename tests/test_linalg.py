@@ -351,6 +351,22 @@ def test_a_span_is_that_of_the_columns_which_may_be_alike_or_zero(dtype):
     assert not span(torch.zeros(3, 2, dtype=dtype)).any()
 
 
+@pytest.mark.parametrize("values", [[3.0, 1.0, 0.5], [1.0, 1.0, 1.0], [2.0, 2.0, 0.1]])
+@pytest.mark.parametrize("rows", [5, 3, 2])
+def test_gradients_of_a_span_are_exact_also_at_repeated_singular_values(values, rows):
+    columns = orthogonal(5)[:rows, :3] @ torch.diag(torch.tensor(values, dtype=torch.float64)) @ orthogonal(3)
+    assert gradcheck(span, columns.requires_grad_())
+
+
+def test_gradients_of_a_span_where_columns_depend_on_each_other_or_are_zero():
+    """Exact along changes that leave the rank as it is, and finite."""
+    first, mixing = (torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((6, 2), (2, 4)))
+    assert gradcheck(lambda first, mixing: span(first @ mixing), (first, mixing))
+    zero = torch.zeros(2, 4, 3, requires_grad=True)
+    span(zero).backward(torch.randn(2, 4, 4))
+    assert not zero.grad.any()
+
+
 def test_full_precision_promotes_to_one_dtype():
     @full_precision
     def dtypes(*tensors, other=None):

@@ -12,8 +12,19 @@ from niso.linalg.svd import robust_svd
 
 @full_precision
 def span(a: Float[Tensor, "*batch rows columns"]) -> Float[Tensor, "*batch rows rows"]:
-    """Orthogonal projection onto the span of the columns, to rounding; columns may depend on each other, or be zero."""
-    u, s, _ = robust_svd(a)
+    """Orthogonal projection onto the span of the columns, to rounding; columns may depend on each other, or be zero.
+
+    It has first derivatives in reverse mode. They are exact along all changes that leave the rank as it is, at repeated
+    singular values too; along others, where there are none, they are zero.
+    """
+    u, s, vh = robust_svd(a.detach())
     held = s > s[..., :1] * max(a.shape[-2:]) * torch.finfo(a.dtype).eps
     u = u * held[..., None, :]
-    return u @ u.mT
+    projection = u @ u.mT
+    if not a.requires_grad:
+        return projection
+    # dP = (I − P) da a⁺ and its transpose: no difference of singular values, which the SVD's derivative divides by
+    outside = a @ (vh.mT * s.reciprocal().where(held, 0)[..., None, :]) @ u.mT
+    outside = outside - projection @ outside
+    change = outside - outside.detach()
+    return projection + change + change.mT

@@ -73,6 +73,7 @@ def test_what_dependent_channels_do_not_show_is_zero() -> None:
 def test_gradients_are_exact() -> None:
     a, b = (normal(2, 5, 3, seed=seed).requires_grad_() for seed in (0, 1))
     assert torch.autograd.gradcheck(lambda a, b: orthogonal_parts(a, b).move(a), (a, b))
+    assert torch.autograd.gradcheck(orthogonal_map, (a, b))
 
 
 def test_the_losses_are_those_without_a_mask_in_the_basis_of_points() -> None:
@@ -94,6 +95,9 @@ def test_gradients_are_finite_where_latents_lack_directions():
     for a in (dead, torch.zeros(2, 16, 4), torch.ones(2, 16, 4)):
         a, b = a.requires_grad_(), torch.randn(2, 16, 4)
         orthogonal_parts(a, b).move(a).square().sum().backward()
+        assert a.grad.isfinite().all()
+        a.grad = None
+        orthogonal_map(a, b).square().sum().backward()  # as losses on maps have it
         assert a.grad.isfinite().all()
 
 
