@@ -554,6 +554,15 @@ def test_gradients_of_inverse_root_are_symmetric(again, generator):
     torch.testing.assert_close(gradient, torch.autograd.grad((symmetric * inverse_root(g)).sum(), g)[0])
 
 
+@pytest.mark.parametrize("scale", [1e-20, 1e18])
+def test_gradients_of_inverse_root_at_any_scale(scale, generator):
+    factor, upstream = torch.randn(2, 5, 5, generator=generator)
+    g = factor @ factor.mT + torch.eye(5)
+    expected = gradient(inverse_root, g.double(), upstream.double()) * scale**-1.5
+    found = gradient(inverse_root, g * scale, upstream).double()
+    assert (found - expected).norm() <= 1e-4 * expected.norm()
+
+
 def test_inverse_root_refuses_what_is_not_positive_definite():
     for g in (
         torch.zeros(2, 2),

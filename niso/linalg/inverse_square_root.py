@@ -74,5 +74,5 @@ class _InverseRoot(torch.autograd.Function):
             square = root @ root
             return -square @ Sylvester.apply(root, grad, s, vh, s.new_zeros(*s.shape[:-1], 1, 1)) @ square
         rows, columns = s[..., :, None], s[..., None, :]
-        weight = (rows * columns).square() / (rows + columns)
+        weight = rows * columns * (rows * columns / (rows + columns))  # its square alone might overflow
         return -vh.mT @ (vh @ grad @ vh.mT * weight) @ vh
