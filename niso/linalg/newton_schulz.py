@@ -27,8 +27,12 @@ CUSHION = 0.47
 
 
 def pays(m: Float[Tensor, "*batch n k"], special: bool, damping: float) -> bool:
-    """Whether compiled programs take these matrices' factor by products: the rest is not to be had so."""
-    return m.device.type == "cuda" and m.shape[-1] >= LEAST and not special and not damping
+    """Whether compiled programs take these matrices' factor by products: the rest is not to be had so.
+
+    Nor are float64 matrices: products in float64 keep no digit beyond their own, and where such matrices lack rank,
+    derivatives are a few percent off.
+    """
+    return m.device.type == "cuda" and m.dtype == torch.float32 and m.shape[-1] >= LEAST and not special and not damping
 
 
 def polar(m: Float[Tensor, "*batch n k"]) -> Float[Tensor, "*batch n k"]:
