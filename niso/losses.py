@@ -52,6 +52,7 @@ def _invariants(
 def _directions(vectors: Float[Tensor, "... size"]) -> Float[Tensor, "... size"]:
     """Unit vectors; 0 for those that are far smaller than the others."""
     size = vectors.detach().square().mean().sqrt().clamp_min(torch.finfo(vectors.dtype).tiny)
+    size = size.where(size.isfinite(), vectors.detach().abs().amax())  # squares of finite numbers may overflow
     return torch.nn.functional.normalize(vectors / size, dim=-1)
 
 

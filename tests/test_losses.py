@@ -270,6 +270,13 @@ def test_the_size_of_coefficients_makes_no_difference_to_losses_of_invariants(ge
         assert zero.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("loss", [losses.contrastive, losses.vicreg])
+@pytest.mark.parametrize("size", [1.0, 1e10, 1e17])
+def test_losses_of_large_invariants_whose_squares_overflow(generator, loss, size):
+    a, b = torch.randn(2, 6, 5, 4, generator=generator)
+    assert loss(size * a, size * b).item() == pytest.approx(loss(a.double(), b.double()).item(), rel=1e-5)
+
+
 def test_nothing_has_no_mean():
     a = torch.zeros(0, 3, 2)
     with pytest.raises(ValueError, match="no observations"):
