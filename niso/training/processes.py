@@ -36,9 +36,11 @@ def make_fabric(hardware: Hardware, prepare: Callable[[], object] | None = None,
             whole process: False leaves the settings of a program that calls niso as a library alone.
 
     Raises:
-        InputError: this machine does not have the hardware.
+        InputError: this machine does not have the hardware, or a launcher has started another number of processes.
     """
     from lightning_fabric import Fabric  # slow to import
+    from lightning_fabric.plugins.environments import ClusterEnvironment
+    from lightning_fabric.strategies import DDPStrategy
     from lightning_fabric.utilities.exceptions import MisconfigurationException
 
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # not which process is which
@@ -52,6 +54,8 @@ def make_fabric(hardware: Hardware, prepare: Callable[[], object] | None = None,
     several = hardware.devices * hardware.nodes > 1
     if hardware.nodes > 1 and not any(os.environ.get(name) for name in ("RANK", "SLURM_PROCID", "NODE_RANK")):
         raise InputError(f"{hardware.nodes} nodes need a launcher: start niso on each of them by torchrun or srun")
+    if several or tune:  # a program may run one of its own in each process of a launcher
+        _check_launcher(hardware)
     try:
         fabric = Fabric(
             accelerator="cuda" if on_gpu else "cpu",  # not what else Fabric finds: Apple's GPUs have no float64
@@ -60,6 +64,9 @@ def make_fabric(hardware: Hardware, prepare: Callable[[], object] | None = None,
             strategy="ddp" if several else "auto",
             **_precision(hardware),
         )
+        if several:  # before there is a folder, not in `launch`
+            environment = cast(DDPStrategy, fabric.strategy).cluster_environment
+            cast(ClusterEnvironment, environment).validate_settings(hardware.devices, hardware.nodes)
     except (MisconfigurationException, RuntimeError, ValueError) as error:
         requested = f"accelerator {hardware.accelerator}, {hardware.devices} devices"
         reason = " ".join(str(error).split())
@@ -75,6 +82,28 @@ def make_fabric(hardware: Hardware, prepare: Callable[[], object] | None = None,
     if tune and fabric.device.type == "cpu":
         keep_freed_memory()
     return fabric
+
+
+def _check_launcher(hardware: Hardware) -> None:
+    """Check that torchrun or SLURM has started as many processes as are asked for, where it starts them.
+
+    Raises:
+        InputError: it has not: some would be missing, or work on the same run by themselves.
+    """
+    from lightning_fabric.plugins.environments import SLURMEnvironment, TorchElasticEnvironment
+
+    asked, name = hardware.devices * hardware.nodes, None
+    if TorchElasticEnvironment.detect():
+        name, launcher, start = "WORLD_SIZE", "torchrun", "torchrun --nproc-per-node"
+    elif asked > 1 and SLURMEnvironment.detect():  # one of several tasks of a job may be a run of its own
+        name, launcher, start = "SLURM_NTASKS", "SLURM", "srun --ntasks-per-node"
+    started = int(os.environ.get(name or "") or asked)
+    if started != asked:
+        raise InputError(
+            f"{launcher} has started {started} process{'es' * (started > 1)} ({name}), but --devices "
+            f"{hardware.devices} and --nodes {hardware.nodes} ask for {asked}: give other numbers, "
+            f"or start niso by `{start} {hardware.devices}`"
+        )
 
 
 def _precision(hardware: Hardware) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import torch
 
 from niso import collective
 from niso.config import Hardware
-from niso.errors import OtherProcessError
+from niso.errors import InputError, OtherProcessError
 from niso.training.processes import make_fabric, network_precision
 
 SHARED = """
@@ -164,6 +164,41 @@ def test_networks_run_in_the_precision_of_the_run(precision):
         assert torch.get_default_dtype() == torch.float32
     assert product.dtype == (torch.bfloat16 if precision == "bf16-mixed" else torch.float32)
     assert (context is nullcontext) == (precision != "bf16-mixed")
+
+
+TORCHRUN = {"TORCHELASTIC_RUN_ID": "1", "WORLD_SIZE": "4"}
+_PLACES = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")
+BATCH = {"SLURM_NTASKS": "1", "SLURM_JOB_NAME": "train", **dict.fromkeys(_PLACES, "0")}
+"""The environment of a script of SLURM, which starts programs without srun."""
+TWO = {**BATCH, "SLURM_NTASKS": "2"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "hardware", "problem"),
+    [
+        (TORCHRUN, Hardware(accelerator="cpu"), "torchrun has started 4 processes .*--devices 1 and .*ask for 1"),
+        (TORCHRUN, Hardware(accelerator="cpu", devices=2), "torchrun has started 4 processes .* ask for 2"),
+        (BATCH, Hardware(accelerator="cpu", devices=8), "SLURM has started 1 process .*`srun --ntasks-per-node 8`"),
+        ({**TWO, "SLURM_NTASKS_PER_NODE": "1"}, Hardware(accelerator="cpu", devices=2), "per-node=1"),
+    ],
+)
+def test_a_launcher_has_started_what_is_asked_for(monkeypatch, environment, hardware, problem):
+    """Else SLURM's one process would train alone, and each of torchrun's would train the run by itself."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    begun = []
+    with pytest.raises(InputError, match=problem):
+        make_fabric(hardware, lambda: begun.append(1))
+    assert begun == []
+
+
+def test_a_task_of_several_or_a_program_may_run_alone(monkeypatch):
+    for name, value in {**TWO, "SLURM_NTASKS_PER_NODE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    assert make_fabric(Hardware(accelerator="cpu")).world_size == 1
+    for name, value in TORCHRUN.items():
+        monkeypatch.setenv(name, value)
+    assert make_fabric(Hardware(accelerator="cpu"), tune=False).world_size == 1
 
 
 def test_float32_is_float32_in_convolutions(monkeypatch):
