@@ -29,3 +29,9 @@ def test_too_few_to_compare():
     check_batch(GROUPS, 24, 3)
     with pytest.raises(InputError, match="compare at least 3 pairs, and a step has 2"):
         check_batch(Mock(spec=Method, group=1, compared=3), 4, 2)
+
+
+@pytest.mark.parametrize("experiment", ["homnist", "shapes", "pose", "pairs"])
+def test_batches_of_heads_are_refused_before_pretraining(make_tiny, experiment):
+    with pytest.raises(InputError, match="batch size 4 does not divide among 1 processes in 3 parts each"):
+        make_tiny(experiment, head={"batch_size": 4, "accumulation": 3})

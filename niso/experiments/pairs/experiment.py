@@ -47,7 +47,7 @@ from niso.methods.evaluation import (
     learned_operator,
 )
 from niso.methods.method import Networks
-from niso.random import EVALUATION_SEED, step_generator
+from niso.random import EVALUATION_SEED, check_parts, step_generator
 from niso.results import Result
 from niso.training.optimizer import spectra
 
@@ -178,6 +178,8 @@ class Pairs(Experiment):
                 f"no T is shared by {self.method.group} pairs to train on, at most by {most}: lower --group-size"
             )
         check_batch(self.method, self.config.training.batch_size, self.config.training.accumulation)
+        if self.data.classes:
+            check_parts(self.config.head.batch_size, self.config.head.accumulation)
         self.head: nn.Module | None = None
         self.announcement = said(self.config, self.data, networks.points, self.method_name)
 

@@ -50,7 +50,7 @@ from niso.methods.evaluation import (
 )
 from niso.methods.method import Method, Networks
 from niso.networks import ClassificationObjective
-from niso.random import EVALUATION_SEED
+from niso.random import EVALUATION_SEED, check_parts
 from niso.results import Metric, Result
 
 
@@ -175,6 +175,7 @@ class Shapes(Experiment):
         check_batch(self.method, config.training.batch_size, config.training.accumulation)
         if config.tuning == "labels-and-pairs":
             check_batch(self.method, config.training.batch_size, config.head.accumulation)
+        check_parts(config.head.batch_size, config.head.accumulation)
         self.pretrained = self.method
         self.head: nn.Module = nn.Identity()
 
