@@ -297,6 +297,37 @@ def test_ctrl_c_outside_of_training(niso, small, tmp_path, monkeypatch):
     assert niso("resume", tmp_path / "run").status == 0
 
 
+TERMINATED = """
+import os, signal
+from niso.cli.main import main
+from niso.experiments.torus.experiment import Torus
+
+Torus.evaluate = lambda _: os.kill(os.getpid(), signal.SIGTERM)
+main(WORDS)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there SIGTERM ends a process at once")
+def test_sigterm_outside_of_training(niso, start, small, tmp_path):
+    """It ends the process, as a launcher expects, but not without a word."""
+    words = [*map(str, (*TORUS, *small, "--out", tmp_path / "run"))]
+    (tmp_path / "program.py").write_text(TERMINATED.replace("WORDS", repr(words)))
+    process = start(program=tmp_path / "program.py")
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == -signal.SIGTERM and err.splitlines()[-1].startswith("niso: interrupted; give"), err
+    assert niso("resume", tmp_path / "run").status == 0
+
+
+def test_a_program_that_heeds_sigterm_keeps_doing_so(niso, monkeypatch):
+    heard = []
+    previous = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    monkeypatch.setattr("niso.cli.main._dispatch", lambda _: signal.raise_signal(signal.SIGTERM) or 0)
+    try:
+        assert niso("models").status == 0 and heard == [signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
 @pytest.mark.parametrize(("number", "remedy"), [(errno.ENOSPC, "free space"), (errno.EFBIG, "raise the limit")])
 def test_a_full_disk_elsewhere(niso, small, tmp_path, monkeypatch, number, remedy):
     def full(*_):

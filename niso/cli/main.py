@@ -14,8 +14,10 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from threading import current_thread, main_thread
 
 import niso
 from niso.errors import InputError, Interrupted, NisoError, OtherProcessError, nearest
@@ -53,13 +55,15 @@ experiments: {experiments}
 `niso COMMAND --help` shows what a command does and its main options, `--help-all` every option.
 Exit status: 0 finished, 2 wrong call or bad input, 3 some shapes or videos were refused (the others are prepared)."""
 
+INTERRUPTED = "niso: interrupted; give the command again, or `niso resume` the run that it has begun"
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `niso` command."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # as stderr: some terminals and pipes cannot show ‖τ‖ or …
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _last_words():
             warnings.showwarning = _warn
             # torch's compiler advises to round products of float32 matrices, as niso does not
             warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")
@@ -87,9 +91,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"niso: {_refusal(error)}", file=sys.stderr)
         status = 2
     except KeyboardInterrupt:
-        print("niso: interrupted; give the command again, or `niso resume` the run that it has begun", file=sys.stderr)
+        print(INTERRUPTED, file=sys.stderr)
         status = 128 + signal.SIGINT
     sys.exit(status)
+
+
+@contextmanager
+def _last_words() -> Iterator[None]:
+    """While inside, SIGTERM ends the process as it would, but with a line. Training heeds it itself: it saves first.
+
+    A program that heeds SIGTERM itself, or ignores it, goes on to do so.
+    """
+    if current_thread() is not main_thread() or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def end(number: int, _: object) -> None:
+        below = "\n\x1b[?25h" if sys.stderr.isatty() else ""  # a progress bar, which hides the cursor
+        os.write(2, f"{below}{INTERRUPTED}\n".encode())
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _is_memory(error: Exception) -> bool:
