@@ -31,6 +31,23 @@ def test_results_come_as_they_are_asked_for(count: int) -> None:
     assert sorted([first, *results]) == list(range(50))
 
 
+@pytest.mark.parametrize(
+    ("content", "count"),
+    [("100000 100000\n", 1), ("150000 100000\n", 2), ("5000 100000\n", 1), ("max 100000\n", 8), ("", 8), (None, 8)],
+)
+def test_a_container_has_the_cores_that_it_has_the_time_of(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str | None, count: int
+) -> None:
+    """Docker and Kubernetes limit the time, and show all cores: a process for each would take too much memory."""
+    for name in ("process_cpu_count", "cpu_count"):
+        monkeypatch.setattr(os, name, lambda: 8, raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(8), raising=False)
+    monkeypatch.setattr(workers, "QUOTA", tmp_path / "cpu.max")
+    if content is not None:
+        workers.QUOTA.write_text(content)
+    assert cores() == count
+
+
 def test_windows_waits_for_61_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     class Asked(Exception):
         pass
