@@ -20,7 +20,7 @@ from niso.data.pairs.geometry import GEOMETRY
 from niso.data.pairs.observations import Observed, read_observations
 from niso.data.pairs.sampling.data import BATCH
 from niso.data.pairs.scaling import BYTES, Scaling, as_tensor, by_channel, is_lost, scaled, unscaled
-from niso.errors import InputError
+from niso.errors import InputError, counted
 from niso.experiments.diagnosis import Finding
 from niso.experiments.saved import CONFIG, FORMAT, MODEL, REBUILT, plain_name
 from niso.experiments.settings import Settings, without_places
@@ -101,12 +101,16 @@ class Fitted:
         self._any_channels = bool(data.get("any_channels"))
         self._geometry = {key: tuple(map(float, data[key])) for key in GEOMETRY if key in data}
         self._hides = getattr(settings.config, "confidence", "none") == "given"  # NaN are pixels that are not seen
-        self.clip: float | None = data.get("clip")
-        """Scaled values are clipped to ± this."""
+        self.clip = None if data.get("clip") is None else float(data["clip"])
+        """Scaled values are clipped to ± this; None where they are not."""
+        if self.clip is not None and not self.clip > 0:
+            raise ValueError(f"its scaled observations are clipped at {self.clip}")
         offset, scale = (tuple(float(value) for value in data["scaling"][part]) for part in Scaling._fields)
         channels = self.shape[0 if self._channels_first else -1]
         if len(offset) != len(scale) or len(scale) not in (1, channels):
             raise ValueError(f"scaling has {len(offset)} offsets and {len(scale)} scales for {channels} channels")
+        if not all(map(math.isfinite, (*offset, *scale))) or min(scale) <= 0:
+            raise ValueError(f"its observations are scaled by {scale}, less {offset}")
         self.scaling = Scaling(offset, scale)
         """By which observations become what networks take."""
         self.range: tuple[float, float] | None = None
@@ -114,6 +118,8 @@ class Fitted:
         if "range" in data:
             low, high = data["range"]
             self.range = float(low), float(high)
+            if not -math.inf < self.range[0] <= self.range[1] < math.inf:
+                raise ValueError(f"its observations lie between {low} and {high}")
         method.model.eval()
 
     @property
@@ -173,7 +179,7 @@ class Fitted:
         """
         both, (rank, _) = (self._tensor(a), self._tensor(b)), self._latent_shape
         for coefficients in both:
-            if coefficients.ndim < 2 or coefficients.shape[-2] != rank:
+            if coefficients.ndim != 3 or coefficients.shape[1] != rank:
                 raise ValueError(
                     f"coefficients must be (n, {rank}, d), as encode gives them, not {tuple(coefficients.shape)}"
                 )
@@ -307,9 +313,9 @@ class Fitted:
             return repository.upload(folder, name, private)
 
     def __repr__(self) -> str:
-        headline = ", ".join(f"{key} {value:.3g}" for key, value in list(self.metrics.items())[:3])
-        wrong = sum(finding.bad is True for finding in self.diagnosis)
-        return f"Fitted({type(self.method).__name__}, {headline}, {wrong} findings)"
+        headline = [f"{key} {value:.3g}" for key, value in list(self.metrics.items())[:3]]
+        wrong = counted(sum(finding.bad is True for finding in self.diagnosis), "finding")
+        return f"Fitted({', '.join([self.settings.method, *headline, wrong])})"
 
     @cached_property
     def _latent_shape(self) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from functools import partial
@@ -37,6 +37,10 @@ NAME = "the data"
 COMMAND = "niso.fit(…)  # of a program"
 FLAG = re.compile(r"--([a-z][a-z.-]*[a-z])( (?=\d|\S+ (acts|does|leaves|needs)\b))?")
 """A flag of the command line in a message, with the space before its value where it has one."""
+NOT_ASKED = ("effort", "in_memory")
+"""Settings of a run that follow from what else a call gives."""
+ASKED = re.compile(r"say --([a-z]+) ([a-z]+)")
+"""A flag that a message asks for, and its value."""
 _ONE_AT_A_TIME = threading.RLock()
 """Of the threads of a program one trains at a time: torch's generators are those of the whole process."""
 
@@ -47,7 +51,8 @@ def _in_words_of_python() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        text = FLAG.sub(lambda flag: f"{flag[1].replace('-', '_')}=", str(error))
+        text = ASKED.sub(r'say \1="\2"', str(error))
+        text = FLAG.sub(lambda flag: f"{flag[1].replace('-', '_')}=", text)
         raise InputError(text) from error.__cause__
 
 
@@ -111,13 +116,13 @@ def fit(
     if not isinstance(seed, int | np.integer) or seed < 0:
         raise InputError(f"seed must be a whole number from 0 on, not {seed!r}")
     given = {name: value for name, value in (("transform", transform), ("steps", steps)) if value is not None}
-    config = _config(PRESETS[preset], {**settings, **given, "in_memory": True})
+    config = _config(PRESETS[preset], {**settings, **given})
     arrays = _arrays(x, tx)
     others = {"ttx": ttx, "group": group, "label": label, "source": source, "points": points, "weights": weights}
     for name, values in others.items():
         if values is not None:
             arrays[name] = _numpy(values)
-    own = _own(encoder, decoder)
+    own = Own.given(encoder, decoder)
     trainable = {p: p.requires_grad for module in (encoder, decoder) if module is not None for p in module.parameters()}
     table = make_table(NAME, arrays, config.reading)
     if method is None:
@@ -174,19 +179,24 @@ def _config(preset: PairsConfig, settings: Mapping[str, Any]) -> PairsConfig:
         InputError: there is no such setting, or its value is not allowed.
     """
     values = asdict(preset)
-    places = {name: part for part in (values, values["training"], values["reading"]) for name in part}
+    values["reading"]["in_memory"] = True
+    parts = values, values["training"], values["reading"]
+    places = {name: part for part in parts for name in part if name not in NOT_ASKED}
     for name, value in settings.items():
         if name not in places:
             raise InputError(f"unknown setting {name!r}{nearest(name, places)}")
-        nested = isinstance(places[name][name], dict) and isinstance(value, Mapping)
-        places[name][name] = {**places[name][name], **value} if nested else value
+        if isinstance(places[name][name], dict) and isinstance(value, Mapping):
+            places[name][name].update(value)  # in place: another setting may be one of it
+        else:
+            places[name][name] = value
     return parse(PairsConfig, values, "niso.fit")
 
 
-def _refuse_unread(named: Iterable[str], unread: Mapping[str, str]) -> None:
+def _refuse_unread(named: Mapping[str, Any], unread: Mapping[str, str]) -> None:
     """InputError for a setting that would change nothing."""
     reasons = {path.removeprefix("reading."): why for path, why in unread.items()}
-    for name in named:
+    reading = named.get("reading")
+    for name in (*named, *(reading if isinstance(reading, Mapping) else ())):
         if name in reasons:
             raise InputError(f"{name} has no effect, leave it out: {reasons[name]}")
 
@@ -251,18 +261,6 @@ def _numpy(values: Any) -> np.ndarray:
     return array
 
 
-def _own(encoder: Any, decoder: Any) -> Own | None:
-    """The user's networks, if any; InputError unless they are two modules."""
-    if (encoder is None) != (decoder is None):
-        raise InputError("encoder and decoder go together: give both")
-    for role, network in (("encoder", encoder), ("decoder", decoder)):
-        if isinstance(network, type):
-            raise InputError(f"{role} is the class {network.__name__}: give an instance, {network.__name__}(…)")
-        if network is not None and not isinstance(network, nn.Module):
-            raise InputError(f"{role} must be a torch.nn.Module, not {type(network).__name__}")
-    return None if encoder is None else Own(encoder, decoder)
-
-
 def _accelerator(device: str | torch.device | None) -> Any:
     if device is None:
         return "auto"
@@ -271,6 +269,8 @@ def _accelerator(device: str | torch.device | None) -> Any:
         chosen = torch.device(device)
         if chosen.index:
             raise InputError(f"device must be the first GPU, not {device}: set CUDA_VISIBLE_DEVICES={chosen.index}")
+        if chosen.type == "cuda" and not torch.cuda.is_available():
+            raise InputError("this machine has no GPU that torch can use: leave device= out")
         return kinds[chosen.type]
     except (KeyError, RuntimeError, TypeError) as error:
         raise InputError(f"device must be cpu or cuda, not {device}") from error

@@ -50,9 +50,7 @@ def load(
         InputError: there is no trained model, or it cannot be built again; one line says why.
         CheckpointError: weights are missing, damaged, or of another model.
     """
-    if (encoder is None) != (decoder is None):
-        raise InputError("encoder and decoder go together: give both")
-    own = None if encoder is None or decoder is None else Own(encoder, decoder)
+    own = Own.given(encoder, decoder)
     folder = model_folder(path)
     if is_run(folder):
         return _of_run(Run.open(folder), own, _device(device))

@@ -17,7 +17,7 @@ from niso.config import Hardware
 from niso.data.pairs.scaling import Scaling
 from niso.errors import CheckpointError, InputError, Interrupted
 from niso.export import export
-from niso.fitting import _accelerator, _left_alone, _own
+from niso.fitting import _accelerator, _left_alone
 from studies import fit as study
 
 FEW = {"steps": 3, "rank": 4, "batch_size": 4, "evaluation_pairs": 16, "progress": False}
@@ -182,6 +182,12 @@ def test_a_device_of_another_type_is_refused():
         inspect.unwrap(_accelerator)([1])  # without the suite's check of types
 
 
+def test_a_gpu_that_is_not_there_is_refused(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(InputError, match="this machine has no GPU that torch can use: leave device= out"):
+        niso.fit(*shifted(), device="cuda", **FEW)
+
+
 def test_transported_observations_have_the_units_of_those_given():
     x, tx = shifted()
     small, large = (niso.fit(x * unit + 7, tx * unit + 7, **FEW) for unit in (np.float32(1), np.float32(100)))
@@ -191,7 +197,7 @@ def test_transported_observations_have_the_units_of_those_given():
 
 def test_metrics_diagnosis_and_run_folder(fitted, tmp_path, refused):
     model, x, tx = fitted
-    assert model.run is None and "equivariance_error" in model.metrics and "Isometry" in repr(model)
+    assert model.run is None and "equivariance_error" in model.metrics and repr(model).startswith("Fitted(niso, ")
     assert all(str(finding) for finding in model.diagnosis)
     kept = niso.fit(torch.from_numpy(x), torch.from_numpy(tx), **FEW, out=tmp_path / "run")
     assert kept.run == tmp_path / "run" and (kept.run / "report.html").exists()
@@ -308,12 +314,27 @@ def test_compiled_modules_are_saved_and_loaded_as_what_they_were(tmp_path):
         np.testing.assert_array_equal(other.transport(x, model.map(x, tx)), model.transport(x, model.map(x, tx)))
 
 
-def test_classes_of_networks_are_refused():
+@pytest.mark.parametrize(
+    "use", [partial(inspect.unwrap(niso.fit), *shifted()), partial(inspect.unwrap(niso.load), "photographs")]
+)
+def test_what_is_no_network_is_refused(use):
+    """By `niso.fit` and `niso.load` alike; unwrapped, without the suite's check of types."""
     for networks, role in (((nn.Identity, nn.Identity()), "encoder"), ((nn.Identity(), nn.Identity), "decoder")):
         with pytest.raises(InputError, match=rf"{role} is the class Identity: give an instance, Identity\(…\)"):
-            _own(*networks)
+            use(encoder=networks[0], decoder=networks[1])
     with pytest.raises(InputError, match=r"encoder must be a torch.nn.Module, not function"):
-        _own(lambda x: x, nn.Identity())
+        use(encoder=lambda x: x, decoder=nn.Identity())
+    with pytest.raises(InputError, match="encoder and decoder go together"):
+        use(decoder=nn.Identity())
+
+
+def test_settings_may_be_given_in_groups_and_beside_them():
+    x, _ = shifted()
+    groups = {"training": {"learning_rate": 0.01}, "reading": {"kind": "signals"}, "transform": "shift"}
+    for order in (groups | FEW, FEW | groups):
+        config = niso.fit(x, **order).settings.config
+        assert (config.training.steps, config.training.batch_size, config.training.learning_rate) == (3, 4, 0.01)
+        assert (config.reading.kind, config.reading.transform) == ("signals", "shift")
 
 
 def test_sources_are_held_out_together_and_values_are_those_of_numpy():
@@ -473,6 +494,10 @@ def test_progress_is_silent_where_it_is_not_wanted(capsys):
         ({"kind": "image"}, "niso.fit: reading.kind: Input should be 'auto', 'images', 'signals' or 'points'"),
         ({"seed": -1}, "seed must be a whole number from 0 on, not -1"),
         ({"skip": 3}, "skip has no effect, leave it out: it is not for a file .npz"),
+        ({"reading": {"skip": 3}}, "skip has no effect, leave it out: it is not for a file .npz"),
+        ({"in_memory": False}, "unknown setting 'in_memory'"),
+        ({"effort": "large"}, "unknown setting 'effort'"),
+        ({"weights": np.ones(16)}, 'x are signals, say kind="points"$'),
         ({"tx": np.ma.masked_greater(shifted()[1], 1)}, "some values of tx are masked"),
         ({"evaluation_pairs": 1}, "evaluation_pairs must be at least 2, got 1"),
         (
@@ -553,7 +578,7 @@ def test_other_coefficients_and_maps_are_refused(fitted):
     for wrong in (a[:, :, :1], a[:, :3], a[0]):
         with pytest.raises(ValueError, match=r"coefficients must be \(n, 4, 2\), as encode gives them, not \("):
             model.decode(wrong)
-    for wrong in (a[:, :3], a[0, 0]):
+    for wrong in (a[:, :3], a[0], a[None]):
         with pytest.raises(ValueError, match=r"coefficients must be \(n, 4, d\), as encode gives them, not \("):
             model.solve(wrong, wrong)
     for use in (model.decode, lambda values: model.solve(a, values)):

@@ -32,6 +32,22 @@ class Own(NamedTuple):
     encoder: nn.Module
     decoder: nn.Module
 
+    @classmethod
+    def given(cls, encoder: Any, decoder: Any) -> Own | None:
+        """The user's networks, if any.
+
+        Raises:
+            InputError: they are not two modules.
+        """
+        if (encoder is None) != (decoder is None):
+            raise InputError("encoder and decoder go together: give both")
+        for role, network in (("encoder", encoder), ("decoder", decoder)):
+            if isinstance(network, type):
+                raise InputError(f"{role} is the class {network.__name__}: give an instance, {network.__name__}(…)")
+            if network is not None and not isinstance(network, nn.Module):
+                raise InputError(f"{role} must be a torch.nn.Module, not {type(network).__name__}")
+        return None if encoder is None else cls(encoder, decoder)
+
 
 PIXELS: dict[str, Any] = {"scaling": {"offset": [127.5], "scale": [127.5]}, "range": [0.0, 255.0]}
 """Scaling of pixels 0 … 255 to −1 … 1, and their range, see `Experiment.facts`."""

@@ -211,11 +211,24 @@ def test_weights_that_are_none_are_refused(fitted, tmp_path, change, message):
         niso.load(tmp_path / "model")
 
 
-@pytest.mark.parametrize(("name", "value"), [("scale", [1.0, 1.0, 1.0]), ("offset", [])])
-def test_a_scaling_of_other_channels_is_refused(fitted, tmp_path, name, value):
+@pytest.mark.parametrize(
+    "units",
+    [
+        {"scaling": {"offset": [0.0], "scale": [1.0, 1.0, 1.0]}},
+        {"scaling": {"offset": [], "scale": [1.0]}},
+        {"scaling": {"offset": [0.0], "scale": [0.0]}},
+        {"scaling": {"offset": [float("nan")], "scale": [1.0]}},
+        {"scaling": {"offset": [0.0], "scale": [float("inf")]}},
+        {"range": [1.0, -1.0]},
+        {"range": [float("nan"), 1.0]},
+        {"clip": -1.0},
+        {"clip": "all"},
+    ],
+)
+def test_units_that_make_no_numbers_are_refused(fitted, tmp_path, units):
     file = fitted[0].save(tmp_path / "model") / "config.json"
     content = json.loads(file.read_text())
-    content["facts"]["data"]["scaling"][name] = value
+    content["facts"]["data"].update(units)
     file.write_text(json.dumps(content))
     with pytest.raises(InputError, match="does not say how its model is built"):
         niso.load(tmp_path / "model")
