@@ -238,8 +238,10 @@ def test_a_method_without_a_basis_has_networks_to_train(method):
     few = {name: value for name, value in FEW.items() if name != "rank"}
     model = niso.fit(x, tx, method=method, **few, latent_channels=4)
     assert model.encode(x).shape == (40, 16, 4)
-    with pytest.raises(InputError, match=f"identity leaves {method} nothing to train"):
+    with pytest.raises(InputError, match=f"^architecture=identity leaves {method} nothing to train"):
         niso.fit(x, tx, method=method, **few, architecture="identity")
+    with pytest.raises(InputError, match=f"^networks without weights that train leave {method} nothing to train"):
+        niso.fit(x, tx, method=method, **few, encoder=nn.Identity(), decoder=nn.Linear(2, 2).requires_grad_(False))
     with pytest.raises(InputError, match=f"rank has no effect, leave it out: the method {method} does not read it"):
         niso.fit(x, tx, method=method, **FEW)
 

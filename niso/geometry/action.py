@@ -111,7 +111,7 @@ def check_action(name: str, action: object, x: Float[Tensor, "batch ..."]) -> Tr
     if not isinstance(action, Transformations):
         lacking = [part for part in ("unit", "sample", "act", "strength") if not hasattr(action, part)]
         raise InputError(f"action {name} lacks {', '.join(lacking)}: see niso.geometry.action.Transformations")
-    count = len(x)
+    count, changes = len(x), x._version  # counts what is done in place
     try:
         t = action.sample(count, torch.Generator())
         if not isinstance(t, Tensor) or t.shape[:1] != (count,):
@@ -124,6 +124,8 @@ def check_action(name: str, action: object, x: Float[Tensor, "batch ..."]) -> Tr
     except Exception as error:  # an action may be the user's, and raise anything
         problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise InputError(f"action {name} does not act on observations {tuple(x.shape)}: {problem}") from error
+    if x._version != changes:
+        raise InputError(f"action {name}: act changes the observations that it gets: let it give others")
     if not isinstance(moved, Tensor) or moved.shape != x.shape or moved.dtype != x.dtype:
         raise InputError(f"action {name}: act must give {described(x)}, as it gets, not {described(moved)}")
     if not isinstance(strength, Tensor) or strength.shape != (count,):

@@ -162,6 +162,7 @@ def test_what_is_composed_can_be_applied_twice_without_inverses():
         ({"sample": lambda self, *_: torch.zeros(1)}, r"must give a tensor of 2 .*, not torch.float32 of \(1,\)"),
         ({"act": lambda self, x, t: x[:, :2]}, r"act must give torch.float32 of \(2, 3\), as it gets, not .*\(2, 2\)"),
         ({"act": lambda self, x, t: x.double()}, "not torch.float64"),
+        ({"act": lambda self, x, t: x.mul_(2)}, "act changes the observations that it gets"),
         ({"act": lambda self, x, t: x / 0 @ x}, "does not act on observations .*: RuntimeError"),
         ({"strength": lambda self, t: t[:, None]}, "strength must give a tensor of 2 numbers, not"),
         ({"strength": lambda self, t: 1.0}, "not float"),

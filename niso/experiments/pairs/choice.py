@@ -131,7 +131,7 @@ _NETWORKS = {
 
 def _architecture(config: PairsConfig, data: PairData, method: str, own: bool) -> Architecture:
     kind, asked = data.table.kind, config.architecture
-    basis = "rank" in METHODS.find(method).reads  # other methods have nothing to train but networks
+    basis = "rank" in METHODS.find(method).reads
     if own:
         return "own"
     if asked == "auto":
@@ -141,8 +141,6 @@ def _architecture(config: PairsConfig, data: PairData, method: str, own: bool) -
         if basis and points <= MOST_POINTS and moves_values(data):
             return "identity"
         return "conv" if kind == "signals" else "pointwise"
-    if asked == "identity" and not basis:
-        raise InputError(f"--architecture identity leaves {method} nothing to train: choose another")
     if (asked == "vit" and kind != "images") or (asked == "conv" and kind == "points"):
         raise InputError(f"--architecture {asked} does not take {kind}: choose another")
     if asked == "pointwise" and kind == "images":

@@ -167,6 +167,9 @@ class Pairs(Experiment):
             raise InputError(str(error)) from error
         self.config = replace(with_rank(chosen, wishes.rank, networks.points), latent_channels=networks.channels)
         self.method = self.make_method(lambda: networks)
+        if not any(parameter.requires_grad for parameter in self.method.model.parameters()):
+            cause = "networks without weights that train leave" if own else "--architecture identity leaves"
+            raise InputError(f"{cause} {self.method_name} nothing to train: choose another method")
         if self.config.variation:
             self.data.vary(Variation(self.config.variation))
         if table.weights is not None:
