@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -33,6 +33,8 @@ from niso.spectrum import Spectrum
 from niso.training.mode import in_mode
 
 Array = np.ndarray | Tensor
+A = TypeVar("A", np.ndarray, Tensor)
+"""What is given, and so what comes back."""
 OUTSIDE = 0.5
 """How far observations may lie outside of the range of the data, as a share of its width."""
 EXTREME = 1e15
@@ -128,7 +130,7 @@ class Fitted:
         spectrum = self.method.spectrum()
         return None if spectrum is None else Spectrum(*(part.detach().cpu() for part in spectrum))
 
-    def encode(self, x: Array) -> Any:
+    def encode(self, x: A) -> A:
         """Coefficients (n, k, d) of observations (n, …) in the learned eigenbasis.
 
         Raises:
@@ -138,7 +140,7 @@ class Fitted:
         """
         return self._like(x, self._encoded(x))
 
-    def decode(self, a: Array) -> Any:
+    def decode(self, a: A) -> A:
         """Observations (n, …) of coefficients (n, k, d), in the units of those trained on.
 
         They are single precision, or double where that would not hold how they vary: days, for example, that lie far
@@ -160,7 +162,7 @@ class Fitted:
         _check_finite("coefficients", coefficients)
         return self._like(a, self._decoded(coefficients))
 
-    def map(self, x: Array, tx: Array) -> Any:
+    def map(self, x: A, tx: Array) -> A:
         """Maps τ (n, k, k) from observations to transformed ones: τ a ≈ b.
 
         Raises:
@@ -169,7 +171,7 @@ class Fitted:
         """
         return self._like(x, self._solved(self._encoded(x), self._encoded(tx)))
 
-    def solve(self, a: Array, b: Array) -> Any:
+    def solve(self, a: A, b: Array) -> A:
         """The same maps from the coefficients (n, k, d) of both, as `encode` gives them.
 
         Raises:
@@ -186,7 +188,7 @@ class Fitted:
             _check_finite("coefficients", coefficients)
         return self._like(a, self._solved(*both))
 
-    def transport(self, other: Array, tau: Array) -> Any:
+    def transport(self, other: A, tau: Array) -> A:
         """Other observations (n, …) as they would look transformed: D(τ E(other)), in the shape given.
 
         Args:
@@ -205,7 +207,7 @@ class Fitted:
             observed = observed.squeeze(1 if self._channels_first else -1)
         return self._like(other, observed)
 
-    def invariants(self, x: Array) -> Any:
+    def invariants(self, x: A) -> A:
         """Features (n, d(d + 1)/2) that isometries do not change: the inner products aᵀa of the latent channels.
 
         Raises:
@@ -433,7 +435,7 @@ class Fitted:
         return tensor.to(next(self.method.model.parameters()).device)
 
     @staticmethod
-    def _like(given: Array, values: Tensor) -> Any:
+    def _like(given: A, values: Tensor) -> A:
         values = values.detach()
         return values.to(given.device) if isinstance(given, Tensor) else values.cpu().numpy()
 

@@ -198,7 +198,10 @@ def test_a_checkpoint_of_another_model(refused, unfinished):
             "unknown experiment 'torsu'; did you mean torus? (what a program registers, that program alone knows)",
         ),
         (lambda text: text.replace("quick", "quik"), "unknown preset 'quik'"),
-        (lambda text: text.replace("method: niso", "method: nisso"), "unknown method 'nisso'"),
+        (
+            lambda text: text.replace("method: niso", "method: nisso"),
+            "unknown method 'nisso'; did you mean niso? (what a program",
+        ),
         (lambda text: text.replace("steps: 6", "steps: six"), "steps"),
     ],
 )

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
+from typing import get_type_hints
 
 import numpy as np
 import pytest
@@ -54,6 +55,12 @@ def test_tensors_in_tensors_out(fitted):
     assert isinstance(a, torch.Tensor) and not a.requires_grad
     np.testing.assert_array_equal(a.numpy(), model.encode(x))
     assert isinstance(model.map(torch.from_numpy(x), torch.from_numpy(tx)), torch.Tensor)
+
+
+@pytest.mark.parametrize("name", ["encode", "decode", "map", "solve", "transport", "invariants"])
+def test_type_checkers_know_that_arrays_give_arrays_and_tensors_tensors(name):
+    given, *_, returned = get_type_hints(inspect.unwrap(getattr(niso.Fitted, name))).values()
+    assert given is returned and given.__constraints__ == (np.ndarray, torch.Tensor)
 
 
 def test_decoding_keeps_the_precision_of_the_model(fitted):

@@ -12,6 +12,8 @@ from niso.errors import InputError, nearest
 from niso.experiments import EXPERIMENTS
 from niso.methods import METHODS
 
+ELSEWHERE = "what a program registers, that program alone knows"
+
 
 @dataclass(frozen=True)
 class Settings(Strict):
@@ -44,11 +46,13 @@ class Settings(Strict):
         """
         settings = parse(cls, values, source)
         if (name := settings.experiment) not in EXPERIMENTS:
-            elsewhere = "what a program registers, that program alone knows"
-            raise InputError(f"{source}: unknown experiment {name!r}{nearest(name, EXPERIMENTS)} ({elsewhere})")
+            raise InputError(f"{source}: unknown experiment {name!r}{nearest(name, EXPERIMENTS)} ({ELSEWHERE})")
         kind = EXPERIMENTS.find(name)
         check_known("preset", settings.preset, kind.presets, f"{source}: ")
-        check_method(settings.method, kind.methods(), f"{source}: ")
+        method, methods = settings.method, kind.methods()
+        if method not in (*METHODS, *methods):
+            raise InputError(f"{source}: unknown method {method!r}{nearest(method, methods)} ({ELSEWHERE})")
+        check_method(method, methods, f"{source}: ")
         return cls(**{**vars(settings), "config": parse(kind.config_class, settings.config, source)})
 
 
