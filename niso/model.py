@@ -385,7 +385,13 @@ class IsometryObjective(nn.Module):
         return losses.decayed(self.eigenvalue_noise, self.eigenvalue_noise_decay, progress, share=1.0)
 
     def forward(self, batch: tuple[Tensor, ...], progress: Scalar) -> dict[str, Float[Tensor, ""]]:
-        """Loss terms of a pair (ψ, Tψ) or triplet (ψ, Tψ, T²ψ) of batches; "loss" is their weighted sum."""
+        """Loss terms of a pair (ψ, Tψ) or triplet (ψ, Tψ, T²ψ) of batches; "loss" is their weighted sum.
+
+        Raises:
+            TypeError: one tensor alone, or neither two nor three.
+        """
+        if isinstance(batch, Tensor) or len(batch) not in (2, 3):
+            raise TypeError("a batch must be a pair (x, tx) or a triplet (x, tx, ttx) of tensors")
         noise = self.noise_at(progress)
         out = self.model(*batch, group=self.group, leave_one_out=self.leave_one_out, eigenvalue_noise=noise)
         loss, terms = out.loss(self.equivariance, self.multiplicity_at(progress)), out.losses

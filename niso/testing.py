@@ -24,12 +24,14 @@ def relative_error(value: Inexact[Tensor, "*shape"], reference: Inexact[Tensor, 
 
     Raises:
         TypeError: not tensors.
-        ValueError: the shapes differ (they would broadcast).
+        ValueError: the shapes differ (they would broadcast), or there is nothing to compare.
     """
     check_tensor("value", value)
     check_tensor("reference", reference)
     if value.shape != reference.shape:
         raise ValueError(f"value {tuple(value.shape)} and reference {tuple(reference.shape)} differ in shape")
+    if not value.numel():
+        raise ValueError(f"there is nothing to compare in {tuple(value.shape)}")
     complex_ = value.is_complex() or reference.is_complex()
     dtype = torch.complex128 if complex_ else torch.float64
     value, reference = value.detach().to(dtype), reference.detach().to(dtype)
@@ -49,14 +51,14 @@ def assert_equivariant(
 
     Args:
         function: what is tested.
-        x: its input.
+        x: its input, which stays as it is, also where one of the functions changes what it gets.
         act_in, act_out: the transformation of its inputs, and that of its outputs.
         tolerance: the largest relative error allowed.
 
     Raises:
         AssertionError: the relative error exceeds `tolerance` or is not a number; the message states it.
     """
-    error = relative_error(function(act_in(x)), act_out(function(x)))
+    error = relative_error(function(act_in(x.clone())), act_out(function(x.clone())))
     _check(error, tolerance, "equivariance error")
 
 

@@ -46,6 +46,12 @@ WRONG = {
     ),
     "field.at(torch.rand(3))": "points must be (points, dimensions) floating-point numbers, not (3,) of torch.float32",
     "niso.IsometryObjective(nothing, 0.5, 0.1)": "model must be a niso.NeuralIsometry, not Identity",
+    "niso.IsometryObjective(model, 0.5, 0.1)(z, 0.0)": (
+        "a batch must be a pair (x, tx) or a triplet (x, tx, ttx) of tensors"
+    ),
+    "niso.IsometryObjective(model, 0.5, 0.1)((z,), 0.0)": (
+        "a batch must be a pair (x, tx) or a triplet (x, tx, ttx) of tensors"
+    ),
     "niso.Optimisation(steps=0)": "steps must be positive, got 0",
     "niso.make_optimizer([], niso.Optimisation())": "objective must be a torch.nn.Module, not list",
     "niso.make_optimizer(nothing, 1e-3)": "optimisation must be a niso.Optimisation, not float",

@@ -1,5 +1,7 @@
 """The public assertions pass when they should, and fail when they should."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -22,6 +24,23 @@ def test_equivariance_and_invariance():
     with pytest.raises(AssertionError):
         assert_equivariant(lambda t: t**2, x, shift)  # equivariant but not invariant
     assert_equivariant(lambda t: t.cumsum(0), x, shift, shift, tolerance=1e6)
+
+
+def test_functions_that_change_what_they_get_are_told_apart():
+    x = torch.ones(8)
+    with pytest.raises(AssertionError, match=r"equivariance error 0\.5 exceeds"):
+        assert_equivariant(lambda t: t, x, lambda t: t.mul_(2), lambda t: 4 * t)
+    assert_equivariant(lambda t: t.mul_(3), x, lambda t: t.mul_(2), lambda t: t.mul_(2))
+    assert torch.equal(x, torch.ones(8))
+
+
+def test_what_compares_nothing_is_refused():
+    for check in (
+        partial(relative_error, torch.zeros(0), torch.zeros(0)),
+        partial(assert_isometry, torch.eye(3)[None][:0]),
+    ):
+        with pytest.raises(ValueError, match="nothing to compare in"):
+            check()
 
 
 def test_nan_is_never_within_tolerance():
