@@ -5,8 +5,9 @@ from __future__ import annotations
 import gzip
 import math
 import zlib
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -112,14 +113,20 @@ def embedded(data_dir: Path | None = None) -> Digits:
     equally little over the border. The split follows the file's order, by writers as far as it goes: the first 1,297
     train, the last 500 test.
     """
-    from sklearn.datasets import load_digits
-
-    pixels, labels = load_digits(return_X_y=True)
+    pixels, labels = _small_digits()
     small = torch.from_numpy(np.asarray(pixels, np.float32)).view(-1, 1, 8, 8) / 16
     large = torch.nn.functional.interpolate(small, size=(12, 12), mode="bilinear", align_corners=False)
     images = (large[:, 0] * 255).round().to(torch.uint8)
     targets = torch.from_numpy(np.asarray(labels, np.int64))
     return Digits(images[:1297], targets[:1297], images[1297:], targets[1297:])
+
+
+@cache
+def _small_digits() -> tuple[Any, Any]:
+    """Pixels and labels of scikit-learn's digits, which it reads from text each time."""
+    from sklearn.datasets import load_digits
+
+    return load_digits(return_X_y=True)
 
 
 def pad(images: UInt8[Tensor, "n side side"], padding: int = PADDING) -> UInt8[Tensor, "n padded padded"]:
