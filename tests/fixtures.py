@@ -59,6 +59,16 @@ def one_commit():
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def few_crops():
+    """A few large pictures give hundreds of crops, not ten thousand: these take half a second each time."""
+    from niso.data.pairs import pictures
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pictures, "CROPS", 600)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def seeded():
     torch.manual_seed(0)

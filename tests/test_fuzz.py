@@ -1,6 +1,7 @@
 """A few damaged files for every reader, and that what the search looks for would be found."""
 
 import gzip
+import inspect
 import json
 
 import pytest
@@ -100,9 +101,10 @@ def make_deed(folder):
     return [folder / "deed"]
 
 
-WORKER = """
+WORKER = f"""
 from tools import corpus, fuzz
-from tests.test_fuzz import make_deed, misbehave
+{inspect.getsource(make_deed)}
+{inspect.getsource(misbehave)}
 corpus.TARGETS.clear()
 corpus.TARGETS["deeds"] = corpus.Target(make_deed, misbehave, None)
 fuzz.work()
