@@ -143,7 +143,7 @@ def lost(error: Exception) -> bool:
 def polars(call: Call, kept: Kept) -> None:
     """Each backend at each size: milliseconds eager and as a CUDA graph; their accuracy; the choice."""
     shapes = (SHAPES[0], SHAPES[5]) if call.rehearse else SHAPES
-    side, repeats = (16, 2) if call.rehearse else (128, 9)
+    side, repeats = (16, 1) if call.rehearse else (128, 9)
     on_gpu = call.device == "cuda"
     svds: dict[str, Callable[[Tensor], Tensor]] = {"svd": niso.polar, **(polar.DRIVERS if on_gpu else {})}
     kept.measure("accuracy", lambda: polar.accuracy(call.device, side))
@@ -305,7 +305,7 @@ def steps(call: Call, kept: Kept) -> None:
     """Each experiment's step in each mode, and what its convolutions and matrix products alone take."""
     sizes, compiler, repeats = SIZES, "inductor", 30
     if call.rehearse:
-        sizes, compiler, repeats = {name: smaller(size) for name, size in SIZES.items()}, "eager", 2
+        sizes, compiler, repeats = {name: smaller(size) for name, size in SIZES.items()}, "eager", 1
     else:
         compile_ahead(call, [name for name in sizes if f"{name}, {next(iter(MODES))}" not in kept.results])
     for mode_name, mode in MODES.items():
@@ -446,7 +446,7 @@ def ddp(call: Call, kept: Kept) -> None:
     if call.device == "cuda" and torch.cuda.device_count() < 2:
         kept.keep("left out", "one device")
         return
-    options = scaling.ScalingOptions(device=call.device, repeats=3 if call.rehearse else 30)
+    options = scaling.ScalingOptions(device=call.device, repeats=1 if call.rehearse else 30)
     pairs = 2 if call.rehearse else options.batch
     kept.measure("1 process", lambda: scaling.measure(1, pairs, options))
     kept.measure("2 processes, the same batch", lambda: scaling.measure(2, pairs // 2, options))
