@@ -13,7 +13,7 @@ from typing import Any
 
 import tyro
 
-from benchmarks.common import Options, table, take_turns, write
+from benchmarks.common import RESULTS, Options, table, take_turns, write
 
 import torch  # isort: skip  # after benchmarks.common, which sets how its threads wait
 import numpy as np
@@ -112,7 +112,7 @@ def main(options: CostOptions) -> None:
     columns = ("varied", "size", "lower quartile", "median", "upper quartile")
     table(f"Spectral part with gradient, {options.device}, milliseconds", columns, rows)
     table("Fitted exponents", ("axis", "exponent"), list(exponents.items()))
-    draw(results, exponents, FIGURE)
+    draw(results, exponents, RESULTS / f"{options.name}.png" if options.name else FIGURE)
     write("cost", options, {"channels": CHANNELS, "results": results, "exponents": exponents})
 
 

@@ -16,11 +16,12 @@ Run: python -m studies.shape_rivals
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from time import process_time
 
 import tyro
 
-from benchmarks.common import Options, table, write
+from benchmarks.common import Named, table, write
 
 import numpy as np  # isort: skip  # after benchmarks.common, which sets how threads wait
 import torch
@@ -121,20 +122,20 @@ def euclidean(features: Tensor, some: Tensor, others: Tensor) -> Tensor:
     return torch.cdist((features[some] - known.mean(0)) / known.std(0), (known - known.mean(0)) / known.std(0))
 
 
-def main(
-    preset: str = "quick",
-    seeds: int = 5,
-    options: Options = Options(device="cpu"),  # noqa: B008  # frozen
-) -> None:
-    """Classify held-out and validation shapes of every seed's split by their nearest neighbour.
+@dataclass(frozen=True)
+class Rivals(Named):
+    """Options."""
 
-    Args:
-        preset: of the shapes experiment, whose grid and splits are taken.
-        seeds: 0 … N − 1.
-        options: of every benchmark.
-    """
+    preset: str = "quick"
+    """Of the shapes experiment, whose grid and splits are taken."""
+    seeds: int = 5
+    """0 … N − 1."""
+
+
+def main(options: Rivals) -> None:
+    """Classify held-out and validation shapes of every seed's split by their nearest neighbour."""
     torch.set_num_threads(1)
-    config = PRESETS[preset]
+    config = PRESETS[options.preset]
     shapes = embedded(config)
     labels, variants = shapes.labels, shapes.variants
     start = process_time()
@@ -150,7 +151,7 @@ def main(
 
     every, base = torch.arange(variants), torch.zeros(1, dtype=torch.long)
     results: dict[str, dict[str, list[float]]] = {}
-    for seed in range(seeds):
+    for seed in range(options.seeds):
         train, validation, test = split(shapes, config, seed)
         for part, members in {"test": test, "validation": validation}.items():
             distances = {
@@ -174,13 +175,13 @@ def main(
         error = float(np.std(values, ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
         return f"{np.mean(values):.3f} ± {error:.3f}"
 
-    title = f"Nearest neighbours without learning, {preset}, {seeds} seeds"
+    title = f"Nearest neighbours without learning, {options.preset}, {options.seeds} seeds"
     columns = ("neighbour by", "accuracy, all maps", "base shapes", "validation, all maps")
     rows = [(name, cell(r["test"]), cell(r.get("test_base")), cell(r["validation"])) for name, r in results.items()]
     table(title, columns, rows)
     seconds = {"meshes": of_meshes, "maps": of_maps}
-    write("shape_rivals", options, {"preset": preset, "seeds": seeds, "results": results, "seconds": seconds})
+    write("shape_rivals", options, {"results": results, "seconds": seconds})
 
 
 if __name__ == "__main__":
-    tyro.cli(main, description=__doc__)
+    main(tyro.cli(Rivals, description=__doc__))
