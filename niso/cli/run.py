@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, make_dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -163,7 +162,6 @@ def parse_run(arguments: list[str]) -> Call:
     return Call(tuple(several), out, options.seeds, options.parallel, launcher)
 
 
-@cache
 def make_options(kind: type[Experiment]) -> type[Any]:
     """The dataclass of all options of an experiment, its settings among them."""
     settings_field = ("settings", Annotated[kind.config_class, arg(name="")])
