@@ -7,7 +7,6 @@ NISO_SPEED_CACHE names.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import time
@@ -23,7 +22,7 @@ from torch import Tensor, nn
 from niso.config import Hardware, Optimisation, parse
 from niso.data.workers import cores
 from niso.errors import InputError
-from niso.files import locked, parse_json, write_json
+from niso.files import digest, locked, parse_json, write_json
 from niso.training.compilation import (
     begin_step,
     compile_networks,
@@ -149,7 +148,7 @@ class _Trial:
         modules = [[type(module).__qualname__, _numbers(module)] for module in self.objective.modules()]
         batch = [[list(tensor.shape), str(tensor.dtype)] for tensor in self.batch]
         content = json.dumps([machine, self.graphs, shapes, modules, batch, [str(way) for way in ways]])
-        return hashlib.sha256(content.encode()).hexdigest()[:16]
+        return digest(content.encode())
 
     def compare(self, ways: Sequence[Way]) -> dict[str, float]:
         """Seconds of a step of each; they take turns, so that a busy machine slows all alike.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from niso.data.shapes.family import PLANS, write_family
 from niso.data.shapes.preparation import Preparation, prepare_folder
 from niso.data.shapes.prepared import FORMAT, PreparedShapes, open_shapes, prepared_names
 from niso.data.shapes.sources import find_sources
-from niso.files import locked
+from niso.files import digest, locked
 
 _VERSION = 5  # raise it when a change of the code changes shapes or maps
 _SEED = 0
@@ -53,7 +52,7 @@ def embedded_shapes(
         InputError: the cache cannot be written to.
     """
     recipe = repr((_VERSION, FORMAT, PLANS, preparation, per_class, vertices, _SEED))
-    folder = (cache or cache_folder()) / hashlib.sha256(recipe.encode()).hexdigest()[:16]
+    folder = (cache or cache_folder()) / digest(recipe.encode())
     prepared = folder / "prepared"
     if not _complete(prepared, per_class * len(PLANS)):
         folder.mkdir(parents=True, exist_ok=True)

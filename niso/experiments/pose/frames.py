@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -286,7 +285,7 @@ def _prepared(config: PoseConfig, root: Path, cache: Path) -> PreparedFrames:
     )
     preparation = Preparation(size=config.size)
     recipe = repr((str(root.resolve()), preparation, sorted(selection.splits.items())))
-    folder = cache / hashlib.sha256(recipe.encode()).hexdigest()[:16]
+    folder = cache / digest(recipe.encode())
     with _writable(folder), locked(folder, wait=True):
         with preparing(folder, "sequences") as show:
             done, total = itertools.count(1), len(selection.splits)
@@ -354,7 +353,7 @@ def _stored(wanted: Clips, size: int, cache: Path) -> Source:
     split, count, length, motions, fields, rooms = wanted
     more = ((f"{rooms} rooms",) if rooms > 1 else ()) + ((f"fields of view {fields}",) if fields else ())
     recipe = repr((_VERSION, split, count, length, size, motions, *more))
-    path = cache / f"{hashlib.sha256(recipe.encode()).hexdigest()[:16]}.safetensors"
+    path = cache / f"{digest(recipe.encode())}.safetensors"
     if not path.is_file():
         with _writable(cache), locked(cache, wait=True):
             if not path.is_file():
