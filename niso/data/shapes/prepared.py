@@ -32,7 +32,6 @@ from niso.data.prepared import PARAMETERS, REFUSED, open_folder, read_json
 from niso.errors import InputError
 from niso.files import digest, nan_for_null, write_atomically, write_json
 from niso.geometry.domains.equirectangular import Layout
-from niso.random import step_seed
 
 FORMAT = 1
 
@@ -174,36 +173,6 @@ def write_shape(folder: Path, name: str, maps: Maps, facts: dict[str, Any], surf
     np.savez_compressed(content, **parts)
     write_atomically(folder / f"{name}.npz", content.getvalue())
     write_json(folder / f"{name}.json", facts)
-
-
-def split(
-    labels: Int[Tensor, " shapes"], seed: int, per_class: int = 14, train: int = 10, classes: Sequence[str] = ()
-) -> tuple[Int[Tensor, " train"], Int[Tensor, " test"]]:
-    """Numbers of `per_class` random shapes of each class: the first `train` to train on, and the others for the test.
-
-    Args:
-        classes: names of the classes for error messages; by default their numbers.
-
-    Raises:
-        InputError: a class has fewer than `per_class` shapes; all such classes are named.
-        ValueError: nothing is left to train on or to test on.
-    """
-    if not 0 < train < per_class:
-        raise ValueError(f"of {per_class} shapes a class, {train} to train on leave none for training or the test")
-    members = [torch.nonzero(labels == label)[:, 0] for label in range(int(labels.max()) + 1)]
-    few = [
-        f"{classes[label] if classes else label} ({len(numbers)})"
-        for label, numbers in enumerate(members)
-        if len(numbers) < per_class
-    ]
-    if few:
-        raise InputError(
-            f"too few shapes, where {per_class} of each class are needed, {train} to train on and {per_class - train} "
-            f"for the test: {', '.join(few)}; add some, or give smaller --train-shapes and --test-shapes"
-        )
-    generator = torch.Generator().manual_seed(step_seed(seed, 0, "split of shapes"))
-    drawn = [numbers[torch.randperm(len(numbers), generator=generator)[:per_class]] for numbers in members]
-    return torch.cat([numbers[:train] for numbers in drawn]), torch.cat([numbers[train:] for numbers in drawn])
 
 
 def statistics(

@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from niso.data.shapes import prepared
 from niso.data.shapes.prepared import PreparedShapes
 from niso.errors import InputError, nearest
 from niso.experiments.shapes.presets import ShapesConfig
+from niso.random import step_seed
 
 
 class Split(NamedTuple):
@@ -30,14 +30,23 @@ class Split(NamedTuple):
 
 
 def split(shapes: PreparedShapes, config: ShapesConfig, seed: int) -> Split:
-    """Draw the shapes of each class to train, validate and test on.
+    """Draw the shapes of each class: the first to train on, the last of these to validate on, and others to test on.
 
     Raises:
-        InputError: a class has too few shapes.
+        InputError: a class has too few shapes; all such classes are named.
     """
-    labels, per_class = shapes.labels, config.train_shapes + config.test_shapes
-    trained, test = prepared.split(labels, seed, per_class, config.train_shapes, classes=shapes.classes)
-    return Split(*last_of_each_class(trained, labels, config.validation_shapes), test)
+    train, test = config.train_shapes, config.test_shapes
+    members = [torch.nonzero(shapes.labels == label)[:, 0] for label in range(len(shapes.classes))]
+    sizes = zip(shapes.classes, map(len, members), strict=True)
+    if few := [f"{name} ({size})" for name, size in sizes if size < train + test]:
+        raise InputError(
+            f"too few shapes, where {train + test} of each class are needed, {train} to train on and {test} for the "
+            f"test: {', '.join(few)}; add some, or give smaller --train-shapes and --test-shapes"
+        )
+    generator = torch.Generator().manual_seed(step_seed(seed, 0, "split of shapes"))
+    drawn = [numbers[torch.randperm(len(numbers), generator=generator)[: train + test]] for numbers in members]
+    parts = (numbers.tensor_split((train - config.validation_shapes, train)) for numbers in drawn)
+    return Split(*map(torch.cat, zip(*parts, strict=True)))
 
 
 def without_small_classes(
@@ -60,13 +69,3 @@ def without_small_classes(
     if not small or len(sizes) - len(small) < 2:
         return shapes, {}
     return shapes.without(small), small
-
-
-def last_of_each_class(
-    members: Int[Tensor, " members"], labels: Int[Tensor, " shapes"], count: int
-) -> tuple[Int[Tensor, " others"], Int[Tensor, " last"]]:
-    """Members without the last `count` of each class, and these."""
-    classes = labels[members]
-    place_from_end = torch.stack([(classes[index:] == classes[index]).sum() for index in range(len(members))])
-    last = place_from_end <= count
-    return members[~last], members[last]

@@ -17,7 +17,6 @@ from niso.data.shapes.prepared import (
     Surface,
     open_shapes,
     prepared_names,
-    split,
     statistics,
     told_apart,
     write_shape,
@@ -184,42 +183,6 @@ def test_objects_are_not_unpickled(folder: Path) -> None:
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     assert "there is no such folder; make it with `niso data prepare shapes`" in refusal(tmp_path / "none")
-
-
-def labels() -> torch.Tensor:
-    return torch.tensor([0] * 20 + [1] * 14 + [2] * 17)
-
-
-@pytest.mark.parametrize("seed", [0, 1, 2**40])
-def test_split_draws_as_many_of_each_class_and_none_twice(seed: int) -> None:
-    train, test = split(labels(), seed)
-    assert torch.bincount(labels()[train]).tolist() == [10] * 3
-    assert torch.bincount(labels()[test]).tolist() == [4] * 3
-    assert len({*train.tolist(), *test.tolist()}) == 42
-
-
-def test_split_depends_on_the_seed_alone() -> None:
-    drawn = [split(labels(), seed)[1].tolist() for seed in range(50)]
-    assert drawn == [split(labels(), seed)[1].tolist() for seed in range(50)]
-    assert len({tuple(test) for test in drawn}) == 50
-    assert {number for test in drawn for number in test} == set(range(51))  # every shape is held out by some seed
-
-
-def test_too_few_shapes_are_named() -> None:
-    few = labels()[:-4]
-    with pytest.raises(
-        InputError,
-        match=r"14 of each class are needed, 10 to train on and 4 .*: owl \(13\); add some, .*--train-shapes and --",
-    ):
-        split(few, 0, classes=["cat", "dog", "owl"])
-    with pytest.raises(InputError, match=r"5 for the test: 1 \(14\), 2 \(13\)"):
-        split(few, 0, per_class=15)
-
-
-@pytest.mark.parametrize("train", [0, 14, 20])
-def test_split_needs_both_parts(train: int) -> None:
-    with pytest.raises(ValueError, match="leave none"):
-        split(labels(), 0, train=train)
 
 
 def test_shapes_are_frozen(folder: Path) -> None:

@@ -21,7 +21,6 @@ from niso.experiments.shapes import maps as shapes_maps
 from niso.experiments.shapes.experiment import Shapes
 from niso.experiments.shapes.maps import ShapeMaps
 from niso.experiments.shapes.presets import PAPER, PRESETS, ShapesConfig
-from niso.experiments.shapes.split import last_of_each_class
 from niso.experiments.shapes.vertices import VERTEX_METRICS
 from niso.geometry.domains.equirectangular import Layout
 from niso.geometry.mobius import MobiusTransformations
@@ -329,17 +328,6 @@ def test_splits_are_drawn_for_a_seed_and_recorded(folder):
         names = fact["train_shapes"] + fact["test_shapes"]
         assert len(set(names)) == len(names) == 12
         assert [name.split("/")[0] for name in fact["test_shapes"]] == sorted(["class0", "class1", "class2"] * 2)
-
-
-def test_the_last_members_of_each_class_are_kept_apart():
-    labels = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1, 2, 2])
-    members = torch.tensor([3, 0, 2, 4, 7, 6, 9, 8])
-    kept, last = last_of_each_class(members, labels, 1)
-    assert (kept.tolist(), last.tolist()) == ([3, 0, 4, 7, 9], [2, 6, 8])
-    kept, last = last_of_each_class(members, labels, 2)
-    assert (kept.tolist(), last.tolist()) == ([3, 4], [0, 2, 7, 6, 9, 8])
-    kept, last = last_of_each_class(members, labels, 0)
-    assert torch.equal(kept, members) and last.tolist() == []
 
 
 @pytest.mark.parametrize("method", ["niso", "autoencoder"])
