@@ -16,6 +16,8 @@ from niso.data.pairs.table import Table, make_table
 from niso.errors import InputError
 from niso.files import parse_json
 
+ARRAYS = (".npy", ".npz", ".safetensors")
+"""Endings of array files."""
 _LARGE = 1 << 20
 """Bytes of an array above which it is memory-mapped in an .npz file."""
 _TYPES = {f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "FIU" for size in (1, 2, 4, 8)} | {"BOOL": "?"}
@@ -32,7 +34,7 @@ class ArrayReader(Reader):
     def fits(cls, path: Path, reading: Reading) -> bool:
         if path.is_dir():
             return bool(array_files(path))
-        return path.suffix.lower() in (".npz", ".safetensors", ".npy")
+        return path.suffix.lower() in ARRAYS
 
     @classmethod
     def names(cls, path: Path, reading: Reading) -> set[str]:

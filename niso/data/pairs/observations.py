@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from niso.data.pairs.arrays import ArrayReader, array_files, columns_of
+from niso.data.pairs.arrays import ARRAYS, ArrayReader, columns_of
 from niso.data.pairs.geometry import is_of, normalised
 from niso.data.pairs.paired import by_name, check_same_names
 from niso.data.pairs.pictures import classes_of
@@ -24,7 +24,6 @@ from niso.files import write_atomically
 
 GREY = np.array([0.299, 0.587, 0.114])
 """Luminance of red, green and blue."""
-ARRAYS = (".npy", ".npz", ".safetensors")
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +72,7 @@ def read_observations(
     """
     if not path.exists():
         raise InputError(f"{path} does not exist: give an array file, a picture, or a folder of pictures")
-    if _of_arrays(path):
+    if ArrayReader.fits(path, Reading()):
         return _arrays(path, hides, view, geometry or {})
     files = [path] if path.suffix.lower() in EXTENSIONS else pictures_in(path) if path.is_dir() else []
     if not files:
@@ -96,17 +95,13 @@ def _folders_of(folder: Path, files: list[Path]) -> np.ndarray | None:
     return None
 
 
-def _of_arrays(path: Path) -> bool:
-    return path.suffix.lower() in ARRAYS or (path.is_dir() and bool(array_files(path)))
-
-
 def holds(path: Path, view: str) -> bool:
     """Whether this is an array file, or a folder of them, with an array of this name.
 
     Raises:
         InputError: the file is damaged.
     """
-    return _of_arrays(path) and view in ArrayReader.names(path, Reading())
+    return ArrayReader.fits(path, Reading()) and view in ArrayReader.names(path, Reading())
 
 
 def _arrays(path: Path, hides: bool, view: str, geometry: Mapping[str, Sequence[float]]) -> Observed:
