@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 LONGEST = 1000
 """Characters of a message, of which damaged files may quote many."""
@@ -61,3 +61,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def counted(number: int, one: str, several: str | None = None) -> str:
     """A number and a noun: "1 frame", "2 frames"; `several` is a plural that is not formed by an s."""
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+
+
+def some_of(names: Sequence[str]) -> str:
+    """A few names, in words."""
+    return ", ".join([*names[:3], *(["…"] if len(names) > 3 else [])])

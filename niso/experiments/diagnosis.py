@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
+from niso.errors import some_of
+
 Measured = Mapping[str, float]
 NOTHING = 1e-5
 """Mean differences of values of order one that are no more than rounding."""
@@ -316,8 +318,7 @@ def diagnose(measured: Measured, reads: Collection[str], options: Collection[str
     measured = {key: value if math.isfinite(value) else math.nan for key, value in measured.items()}
     if broken := [key for key, value in measured.items() if math.isnan(value)]:
         remedy = "a smaller learning rate; observations that differ, without values that are far too large"
-        named = ", ".join([*broken[:3], *(["…"] if len(broken) > 3 else [])])
-        findings.append(Finding("metrics are not finite", True, named, remedy))
+        findings.append(Finding("metrics are not finite", True, some_of(broken), remedy))
     for check in CHECKS:
         value = check.value(measured)
         if value is None or math.isnan(value):

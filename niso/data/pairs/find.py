@@ -8,10 +8,9 @@ from pathlib import Path
 from niso.data.pairs import READERS
 from niso.data.pairs.reader import Reader
 from niso.data.pairs.reading import Reading
-from niso.data.pairs.table import some_of
 from niso.data.photographs import EXTENSIONS as PICTURES
 from niso.data.video.files import EXTENSIONS as VIDEOS
-from niso.errors import InputError
+from niso.errors import InputError, some_of
 
 
 def find_reader(path: Path, reading: Reading) -> type[Reader]:

@@ -10,9 +10,9 @@ import numpy as np
 from niso.data.pairs.reader import Reader
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.squares import check_memory, check_usable, read_pictures
-from niso.data.pairs.table import FEWEST, Table, some_of
+from niso.data.pairs.table import FEWEST, Table
 from niso.data.photographs import crops, open_photograph, passed_over, pictures_in, shipped, size_of
-from niso.errors import InputError
+from niso.errors import InputError, some_of
 from niso.files import digest, digest_of_files
 from niso.random import step_seed
 

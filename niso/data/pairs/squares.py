@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from niso.data.pairs.table import some_of
 from niso.data.squares import read_square
-from niso.errors import InputError, counted
+from niso.errors import InputError, counted, some_of
 
 
 def read_pictures(files: Sequence[Path], size: int) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -230,11 +230,6 @@ def integers(name: str, key: str, values: np.ndarray) -> tuple[np.ndarray, tuple
     return numbers.astype(np.int64), tuple(
         n.decode(errors="backslashreplace") if isinstance(n, bytes) else str(n) for n in names.tolist()
     )
-
-
-def some_of(names: Sequence[str]) -> str:
-    """A few names, in words."""
-    return ", ".join([*names[:3], *(["…"] if len(names) > 3 else [])])
 
 
 def _geometry(name: str, key: str, arrays: Mapping[str, np.ndarray], x: np.ndarray, kind: Kind) -> np.ndarray | None:

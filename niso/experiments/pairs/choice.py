@@ -9,8 +9,7 @@ from typing import Any
 import torch
 
 from niso.data.pairs.sampling.data import PairData, Part
-from niso.data.pairs.table import some_of
-from niso.errors import InputError, counted
+from niso.errors import InputError, counted, some_of
 from niso.experiments.pairs.presets import Architecture, PairsConfig
 from niso.experiments.pairs.recipes import Chosen, recipe
 from niso.methods import METHODS
