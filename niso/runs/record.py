@@ -29,8 +29,8 @@ WHERE_THERE_ARE = ("earlier", "changed", "evaluated")
 """Facts of runs that went on elsewhere, were trained towards another length first, or were evaluated again."""
 
 
-def check_recordable(run: Run) -> None:
-    """Check that a record can be kept of a run.
+def record_of(run: Run) -> dict[str, Any]:
+    """The record of a finished run.
 
     Raises:
         InputError: it is a record itself, is not finished, or its settings were changed since.
@@ -43,17 +43,8 @@ def check_recordable(run: Run) -> None:
         raise InputError(
             f"{run.path}: {CHANGED}: undo that, or `niso resume {in_shell(run.path)}` where it asks for more steps"
         )
-
-
-def record_of(run: Run) -> dict[str, Any]:
-    """The record of a finished run.
-
-    Raises:
-        InputError: as of `check_recordable`.
-    """
-    check_recordable(run)
-    settings, facts = dict(run.settings), run.facts
-    settings = {**without_places(settings), "data_dir": Path(settings.get("data_dir") or "").name or None}
+    settings, facts = without_places(run.settings), run.facts
+    settings["data_dir"] = Path(settings.get("data_dir") or "").name or None
     return {
         **{key: settings.pop(key, facts.get(key)) for key in ("experiment", "preset", "method", "seed")},
         "metrics": run.metrics,
@@ -64,13 +55,13 @@ def record_of(run: Run) -> dict[str, Any]:
     }
 
 
-def place_of_record(run: Run, folder: Path, **more: str) -> Path:
+def place_of_record(run: Run, folder: Path) -> Path:
     """Where `write_record` writes: a folder's file that is not the record of another run.
 
     Raises:
-        InputError: it is, or as of `check_recordable`.
+        InputError: it is, or as of `record_of`.
     """
-    record = {**more, **record_of(run)}
+    record = record_of(run)
     path = folder / "{experiment}-{preset}-{method}-seed{seed}.json".format(**record)
     if path.exists():
         old = Run.read(path)
@@ -93,8 +84,8 @@ def write_record(run: Run, folder: Path, **more: str) -> Path:
         more: what the run itself does not know, to stand first.
 
     Raises:
-        InputError: as of `check_recordable`, or the folder has a record of that name of another run.
+        InputError: as of `place_of_record`.
     """
-    path = place_of_record(run, folder, **more)
+    path = place_of_record(run, folder)
     write_json(path, {**more, **record_of(run)})
     return path
