@@ -18,7 +18,7 @@ from niso.experiments.known import known as known_of
 from niso.report import Picture, save_pictures, write_comparison, write_report
 from niso.report.numbers import duration, number, verdict, with_error
 from niso.results import Known, Metric, Published, alarms
-from niso.runs import Run
+from niso.training.run import Run
 
 VOID = {"meta", "img", "source", "br", "wbr"}
 HOSTILE = "<script>alert('1 & 2')</script>"

@@ -60,7 +60,7 @@ from niso.report.groups import Group, difference, grouped
 from niso.report.methods import ELSEWHERE, MethodsTable
 from niso.report.numbers import MISSING, number
 from niso.results import Known
-from niso.runs import Run
+from niso.training.run import Run
 
 ROOT = Path(__file__).parents[1]
 HOMES = ("benchmarks", "studies", "tools")

@@ -21,11 +21,11 @@ from niso.experiments.settings import Settings
 from niso.files import in_shell, write_new
 from niso.geometry import ACTIONS
 from niso.methods import METHODS
-from niso.runs import Run, runner
+from niso.runs import runner
 from niso.runs.cluster import JOBS, Launcher, submit
 from niso.runs.parallel import Job, run_side_by_side
 from niso.runs.report import compare
-from niso.training.run import SWEEP, is_run, is_sweep, remove_empty, run_folders
+from niso.training.run import SWEEP, Run, is_run, is_sweep, remove_empty, run_folders
 
 
 def run_sweep(

@@ -14,7 +14,7 @@ from niso.report import Picture, comparison_text, save_pictures, write_compariso
 from niso.report.methods import QUOTED
 from niso.report.pictures import as_png
 from niso.results import Known, Metric, Published
-from niso.runs import Run
+from niso.training.run import Run
 
 KNOWN = Known(
     ("quick", "paper"),

@@ -20,8 +20,9 @@ from niso.config import Hardware
 from niso.errors import InputError, Interrupted
 from niso.experiments import EXPERIMENTS
 from niso.experiments.settings import Settings
-from niso.runs import Run, parallel
+from niso.runs import parallel
 from niso.runs.parallel import Job, run_side_by_side
+from niso.training.run import Run
 
 TORUS = ("run", "torus")
 DIGITS = (

@@ -6,8 +6,8 @@ import shutil
 import pytest
 
 from niso.errors import InputError
-from niso.runs import Run
 from niso.runs.record import write_record
+from niso.training.run import Run
 
 
 @pytest.fixture

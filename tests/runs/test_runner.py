@@ -16,9 +16,10 @@ from niso.experiments import EXPERIMENTS
 from niso.experiments.known import known
 from niso.loading import load
 from niso.report.groups import grouped
-from niso.runs import Run, runner
+from niso.runs import runner
 from niso.runs.record import write_record
 from niso.training.processes import make_fabric
+from niso.training.run import Run
 
 
 @pytest.fixture(scope="module")
