@@ -96,7 +96,7 @@ def model_folder(path: str | Path) -> Path:
 
 
 def _of_run(run: Run, own: Own | None, device: torch.device) -> Fitted:
-    settings = Settings.load(run.settings, run.path / "config.yaml")
+    settings = Settings.of(run)
     if not (run.finished and (run.path / WEIGHTS).is_file()):
         raise InputError(f"{run.path} is not trained to its end: finish it by `niso resume {in_shell(run.path)}`")
     _check_method(run.path, settings)

@@ -240,7 +240,7 @@ def _read_settings(folder: Path) -> Iterable[str]:
     from niso.training.run import Run
 
     for name in ("torus", "pose"):
-        Settings.load(Run.open(folder / name).settings, folder / name / "config.yaml")
+        Settings.of(Run.open(folder / name))
     return ()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from niso.results import alarms
-from niso.training.run import Run
+from niso.training.run import REPORT, Run
 
 
 def print_metrics(metrics: Mapping[str, float], run: Path) -> None:
@@ -26,4 +26,4 @@ def print_metrics(metrics: Mapping[str, float], run: Path) -> None:
         Console(soft_wrap=True, highlight=False).print(f"\n{line}", style="bold red")
     if notes := shown.facts.get("notes"):
         print("", *notes, sep="\n")
-    print(f"\nreport: {run / 'report.html'}")
+    print(f"\nreport: {run / REPORT}")

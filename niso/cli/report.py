@@ -25,7 +25,7 @@ class Options(Runs):
     """File to write a comparison to; by default comparison.html, or report.html in the folder of several runs."""
 
     def __call__(self) -> None:
-        from niso.training.run import Run, is_run, is_sweep, run_folders
+        from niso.training.run import REPORT, Run, is_run, is_sweep, run_folders
 
         missing = list[str]()
         for folder in filter(is_sweep, self.runs):
@@ -36,9 +36,7 @@ class Options(Runs):
         runs = Run.find(*self.runs)
         if self.out is not None:
             if len(self.runs) == 1 and is_run(self.runs[0]):
-                raise InputError(
-                    f"--out has no effect, leave it out: the report of one run is {self.runs[0]}/report.html"
-                )
+                raise InputError(f"--out has no effect, leave it out: the report of one run is {self.runs[0]}/{REPORT}")
             check_place(self.out, "--out", file=True)
             if self.out.suffix.lower() not in (".html", ".htm"):
                 raise InputError(f"--out {self.out}: a comparison is a web page, name it *.html")

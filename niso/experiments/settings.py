@@ -11,6 +11,7 @@ from niso.config import Hardware, Strict, parse, require
 from niso.errors import InputError, nearest
 from niso.experiments import EXPERIMENTS
 from niso.methods import METHODS
+from niso.training.run import SETTINGS, Run
 
 ELSEWHERE = "what a program registers, that program alone knows"
 
@@ -54,6 +55,11 @@ class Settings(Strict):
             raise InputError(f"{source}: unknown method {method!r}{nearest(method, methods)} ({ELSEWHERE})")
         check_method(method, methods, f"{source}: ")
         return cls(**{**vars(settings), "config": parse(kind.config_class, settings.config, source)})
+
+    @classmethod
+    def of(cls, run: Run) -> Settings:
+        """Those of a run's folder; errors as of `load`."""
+        return cls.load(run.settings, run.path / SETTINGS)
 
 
 def _plain(value: Any) -> Any:

@@ -17,7 +17,7 @@ from niso.report.metrics import beside, depending
 from niso.report.numbers import duration, fact
 from niso.report.pictures import Picture, embed, embed_drawn
 from niso.results import Known, Metric, alarms, sources
-from niso.training.run import Run
+from niso.training.run import FIGURES, REPORT, SETTINGS, Run
 
 _PLACED = {
     *("summary", "metrics", "targets", "command", "notes", "settings", "seconds", "seconds_wall", "times", "changed")
@@ -71,15 +71,15 @@ def write_report(run: Run, known: Known) -> Path:
         fitting_note=fitting_note(entry.metric.key for entry in entries),
         published=_tables(_published(run, known)),
         published_note=f"{QUOTED} This run: preset {preset}, {data}. Source: {sources(published)}.",
-        figures=[embed(file, f"figures/{file.name}", caption) for file, caption in run.pictures * run.finished],
+        figures=[embed(file, f"{FIGURES}/{file.name}", caption) for file, caption in run.pictures * run.finished],
         training=[embed_drawn(picture) for picture in _training(run)],
         command=facts.get("command") or _command(run),
         facts={key: fact(value) for key, value in facts.items() if key not in _PLACED and value not in (None, [])}
         | ({"times": fact({part: duration(value) for part, value in times.items()})} if times else {}),
         lengthened=_lengthened(run),
-        config=(run.path / "config.yaml").read_text(encoding="utf-8"),
+        config=(run.path / SETTINGS).read_text(encoding="utf-8"),
     )
-    path = run.path / "report.html"
+    path = run.path / REPORT
     write_atomically(path, page)
     return path
 
@@ -189,4 +189,4 @@ def _training(run: Run) -> Iterable[Picture]:
 def _command(run: Run) -> str:
     """The call that starts such a run, from its settings."""
     experiment = str(run.settings.get("experiment", "EXPERIMENT"))
-    return shlex.join(["niso", "run", experiment, "--config", f"{run.path}/config.yaml"])
+    return shlex.join(["niso", "run", experiment, "--config", f"{run.path}/{SETTINGS}"])

@@ -21,6 +21,7 @@ from PIL.PngImagePlugin import PngInfo
 
 from niso.figures.themes import darken
 from niso.files import parse_json, write_atomically, write_json
+from niso.training.run import CAPTIONS
 
 PANELS = "niso-panels"
 """Key of what a PNG file says of its panels: [[share of the width where it begins, what it shows], …]."""
@@ -91,7 +92,7 @@ def save_pictures(pictures: Iterable[Picture], folder: Path) -> None:
         light, dark = as_pngs(picture.figure)
         write_atomically(folder / f"{picture.name}.png", light)
         write_atomically(dark_file(folder / f"{picture.name}.png"), dark)
-    write_json(folder / "captions.json", captions)
+    write_json(folder / CAPTIONS, captions)
     for name in before - captions.keys():
         (folder / f"{name}.png").unlink(missing_ok=True)
         dark_file(folder / f"{name}.png").unlink(missing_ok=True)
@@ -100,7 +101,7 @@ def save_pictures(pictures: Iterable[Picture], folder: Path) -> None:
 def _captioned(folder: Path) -> set[str]:
     """Names of the pictures that a folder has captions of."""
     try:
-        names = parse_json((folder / "captions.json").read_bytes())
+        names = parse_json((folder / CAPTIONS).read_bytes())
     except (OSError, ValueError):
         return set()
     return {name for name in names if isinstance(name, str) and Path(name).name == name}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from niso.experiments.known import known
-from niso.training.run import Run, is_run, is_sweep
+from niso.training.run import REPORT, Run, is_run, is_sweep
 
 
 def report(paths: Sequence[Path], out: Path | None = None) -> str:
@@ -30,7 +30,7 @@ def report(paths: Sequence[Path], out: Path | None = None) -> str:
     if len(paths) == 1 and is_run(paths[0]):
         return str(write_report(runs[0], known(runs[0].kind[0])))
     inside = len(paths) == 1 and is_sweep(paths[0])
-    return compare(runs, out or (paths[0] / "report.html" if inside else Path("comparison.html")))
+    return compare(runs, out or (paths[0] / REPORT if inside else Path("comparison.html")))
 
 
 def compare(runs: Sequence[Run], out: Path) -> str:

@@ -31,7 +31,7 @@ from niso.training.environment import command_line, environment
 from niso.training.loop import train
 from niso.training.processes import make_fabric, network_precision
 from niso.training.progress import say, stage
-from niso.training.run import REPORT, WEIGHTS, Run, setting_of
+from niso.training.run import FIGURES, REPORT, SETTINGS, WEIGHTS, Run, setting_of
 from niso.training.speed import choose
 from niso.training.times import Times
 
@@ -114,16 +114,15 @@ def evaluate(path: Path) -> dict[str, float]:
 
 def _load(old: Run) -> Settings:
     """Settings of a run; InputError where config.yaml is no longer that of the run that was trained."""
-    source = old.path / "config.yaml"
-    settings = Settings.load(old.settings, source)
+    settings = Settings.of(old)
     trained = dict(flat(old.facts.get("settings", {})))
     asked = dict(flat(settings.dump())) | dict(flat(old.determining))  # what the file lacks has its default
     for name in trained.keys() & asked.keys():
         if trained[name] != asked[name] and not may_change(settings.experiment, name):
             now, before = (json.dumps(values[name], default=str) for values in (asked, trained))
             raise InputError(
-                f"{source}: {name.removeprefix('config.')} is {now}, but the run was trained with {before}: undo that, "
-                "or start a new run"
+                f"{old.path / SETTINGS}: {name.removeprefix('config.')} is {now}, but the run was trained with "
+                f"{before}: undo that, or start a new run"
             )
     return settings
 
@@ -188,7 +187,7 @@ class _Execution:
         """The experiment, with its data and networks; the facts of a training that begins are written."""
         folder, settings, first = self.folder, self.settings, self.fabric.is_global_zero
         with together():
-            begun = any((folder.path / "checkpoints").glob("*.safetensors"))
+            begun = bool(folder.checkpoints)
             if first and begun and not folder.facts:
                 lacks = f"{folder.path} has no run.json: whether its data is what it was trained on cannot be seen"
                 warnings.warn(lacks, stacklevel=2)
@@ -266,7 +265,7 @@ class _Execution:
             from niso.report import save_pictures, write_report  # matplotlib is slow to import
 
             try:
-                save_pictures(experiment.draw(result), folder.path / "figures")
+                save_pictures(experiment.draw(result), folder.path / FIGURES)
             except OSError:  # of the disk: the run is finished when all of it is there
                 raise
             except Exception:  # of a figure: what was measured is kept
@@ -354,7 +353,7 @@ def _fastest(folder: Run, settings: Settings, phase: Phase, fabric: Fabric) -> t
         settings = replace(settings, hardware=hardware)
         fabric = make_fabric(hardware)
     if fabric.is_global_zero:
-        write_atomically(folder.path / "config.yaml", to_yaml(settings.dump()).encode())
+        write_atomically(folder.path / SETTINGS, to_yaml(settings.dump()).encode())
         chosen = {"speed": facts, "threads": hardware.threads, "precision": hardware.precision}
         folder.write("facts", {**folder.facts, **chosen})
     return settings, fabric
@@ -401,7 +400,7 @@ def _changed(folder: Run, facts: Mapping[str, Any]) -> dict[str, list[Any]]:
     those of a run that knew its length from the start."""
     changed = dict[str, list[Any]](facts.get("changed", {}))
     trained, asked = (dict(flat(values)) for values in (facts.get("settings", {}), folder.determining))
-    for file in sorted((folder.path / "checkpoints").glob("*.safetensors")):
+    for file in folder.checkpoints:
         for length in ("steps", "cosine_steps"):
             name = f"{setting_of(file.stem)}.{length}"
             before, now = (values.get(f"config.{name}") for values in (trained, asked))

@@ -25,7 +25,7 @@ from niso.runs import runner
 from niso.runs.cluster import JOBS, Launcher, submit
 from niso.runs.parallel import Job, run_side_by_side
 from niso.runs.report import compare
-from niso.training.run import SWEEP, Run, is_run, is_sweep, remove_empty, run_folders
+from niso.training.run import REPORT, SETTINGS, SWEEP, Run, is_run, is_sweep, remove_empty, run_folders
 
 
 def run_sweep(
@@ -66,7 +66,7 @@ def resume_sweep(out: Path, parallel: int = 1, launcher: Launcher | None = None)
     jobs = _jobs_of(out)
     for job in jobs:
         if differing := _differing(job):
-            both = f"{job.folder / 'config.yaml'} and {out / SWEEP}"
+            both = f"{job.folder / SETTINGS} and {out / SWEEP}"
             print(f"{both} differ in {differing}: {job.label} goes by the first", file=sys.stderr)
     return _go(jobs, out, parallel, launcher)
 
@@ -75,8 +75,7 @@ def _differing(job: Job) -> str:
     """Settings of a run that was started which are not those that its sweep asks for."""
     if not is_run(job.folder):
         return ""
-    run = Settings.load(Run(job.folder).settings, job.folder / "config.yaml")
-    own, asked = (dict(flat(settings.dump())) for settings in (run, job.settings))
+    own, asked = (dict(flat(settings.dump())) for settings in (Settings.of(Run(job.folder)), job.settings))
     return ", ".join(name for name in asked if own[name] != asked[name] and not name.startswith("hardware."))
 
 
@@ -117,7 +116,7 @@ def evaluate_sweep(out: Path) -> str:
     for number, run in enumerate(runs, start=1):
         runner.evaluate(run.path)
         print(f"{run.name} is evaluated, {number} of {len(runs)}", file=sys.stderr)
-    return compare(Run.find(out), out / "report.html")
+    return compare(Run.find(out), out / REPORT)
 
 
 def unstarted(out: Path) -> list[str]:
@@ -149,7 +148,7 @@ def _go(jobs: Sequence[Job], out: Path, parallel: int, launcher: Launcher | None
     if launcher is not None:
         return submit(jobs, launcher, out)
     failed = run_side_by_side(jobs, parallel, out) if parallel > 1 else _one_by_one(jobs, out)
-    text = compare(Run.find(out), out / "report.html") if run_folders(out) else ""
+    text = compare(Run.find(out), out / REPORT) if run_folders(out) else ""
     if failed:
         kind = "runs" if len({job.settings.method for job in jobs}) > 1 else "seeds"
         raise TrainingError(f"{len(failed)} of {len(jobs)} {kind} failed: {'; '.join(failed)}")

@@ -30,6 +30,7 @@ from niso.files import (
 )
 from niso.results import Curve, Metric
 
+SETTINGS = "config.yaml"
 WEIGHTS = "weights.safetensors"
 LOG = "log.csv"
 EVENTS = "tensorboard"
@@ -42,11 +43,13 @@ RUNS = Path("runs")
 """Where run folders are by default."""
 CHANGED = "its config.yaml was changed after it was finished"
 KIND = ("experiment", "preset", "method")
+FIGURES, CAPTIONS = "figures", "captions.json"
+"""Folder of a run's pictures, and what says there what they show."""
 FILES = {
     "facts": "run.json",
     "metrics": "metrics.json",
     "curves": "curves.json",
-    "captions": "figures/captions.json",
+    "captions": f"{FIGURES}/{CAPTIONS}",
 }
 TAKEN_APART: dict[str, type[dict[str, Any] | list[Any]]] = {
     **dict.fromkeys(("metrics", "targets", "changed"), dict),
@@ -80,14 +83,14 @@ class Run:
         run = cls(path)
         if run.finished:
             raise InputError(f"{path} already holds a finished run: choose another --out, or remove it first")
-        if (path / "config.yaml").exists():
+        if (path / SETTINGS).exists():
             if (path / ".lock").exists():
                 with locked(path):
                     pass
             raise InputError(
                 f"{path} holds an unfinished run: continue it by `niso resume {in_shell(path)}`, or remove it first"
             )
-        write_new(path, "config.yaml", to_yaml(settings))
+        write_new(path, SETTINGS, to_yaml(settings))
         return run
 
     @classmethod
@@ -151,7 +154,7 @@ class Run:
         if (self.path / LOG).exists():
             return
         with contextlib.suppress(OSError):
-            for name in ("config.yaml", "run.json", OUTPUT):
+            for name in (SETTINGS, FILES["facts"], OUTPUT):
                 (self.path / name).unlink(missing_ok=True)
         unlock()
         with contextlib.suppress(OSError):  # another process may have locked it by now
@@ -161,6 +164,11 @@ class Run:
     def checkpoint(self, phase: str) -> Path:
         """Where the checkpoint of a phase is or will be."""
         return self.path / "checkpoints" / f"{phase}.safetensors"
+
+    @property
+    def checkpoints(self) -> list[Path]:
+        """Those of all phases that have one."""
+        return sorted((self.path / "checkpoints").glob("*.safetensors"))
 
     @property
     def determining(self) -> dict[str, Any]:
@@ -189,7 +197,7 @@ class Run:
 
     def forget_phases(self, kept: Collection[str]) -> None:
         """Remove the checkpoints of all other phases, and what the log and TensorBoard have of them."""
-        for file in (self.path / "checkpoints").glob("*.safetensors"):
+        for file in self.checkpoints:
             if file.stem not in kept:
                 file.unlink()
         rows = read_log(self.path / LOG)
@@ -206,7 +214,7 @@ class Run:
     def settings(self) -> dict[str, Any]:
         """The content of config.yaml; of a record the same."""
         if self.record is None:
-            return read_yaml(self.path / "config.yaml")
+            return read_yaml(self.path / SETTINGS)
         return {key: self.record[key] for key in (*KIND, "seed")} | (self.record.get("settings") or {})
 
     @property
@@ -237,7 +245,7 @@ class Run:
     @property
     def finished(self) -> bool:
         """Whether there are results."""
-        return self.record is not None or (self.path / "metrics.json").is_file()
+        return self.record is not None or (self.path / FILES["metrics"]).is_file()
 
     def steps_of(self, phase: str) -> int | None:
         """Steps that the settings ask for in a phase; None where they do not say."""
@@ -317,7 +325,7 @@ class Run:
     @property
     def pictures(self) -> list[tuple[Path, str]]:
         """Files and captions, in reading order; those without a caption come last. A file may be missing."""
-        folder = self.path / "figures"
+        folder = self.path / FIGURES
         captions = {folder / f"{name}.png": str(text) for name, text in self._read("captions").items()}
         others = {file: file.stem for file in sorted(folder.glob("*.png")) if file not in captions}
         return list({**captions, **others}.items())
@@ -367,7 +375,7 @@ def setting_of(phase: str) -> str:
 
 def is_run(path: Path) -> bool:
     """Whether a folder is that of one run."""
-    return (path / "config.yaml").is_file()
+    return (path / SETTINGS).is_file()
 
 
 def run_folders(path: Path) -> list[Path]:
@@ -376,7 +384,7 @@ def run_folders(path: Path) -> list[Path]:
     if is_run(path):
         return [path]
     several = sorted(file.parent for file in path.glob(f"*/{SWEEP}"))
-    folders = (file.parent for file in path.glob("*/config.yaml"))
+    folders = (file.parent for file in path.glob(f"*/{SETTINGS}"))
     return [
         *sorted(folders, key=lambda folder: (len(folder.name), folder.name)),
         *(folder for sweep in several for folder in run_folders(sweep)),
@@ -397,7 +405,7 @@ def remove_empty(folder: Path) -> None:
 
 
 def _not_a_run(path: Path) -> InputError:
-    return InputError(f"{path} is not a run folder: {lacks(path, 'config.yaml')}")
+    return InputError(f"{path} is not a run folder: {lacks(path, SETTINGS)}")
 
 
 def read_log(path: Path) -> list[dict[str, str]]:

@@ -108,7 +108,7 @@ def load_reader(path: Path, tune: bool = False) -> PoseReader:
 
 
 def _of_run(run: Run) -> tuple[Settings, Path, dict[str, Tensor]]:
-    settings = Settings.load(run.settings, run.path / "config.yaml")
+    settings = Settings.of(run)
     _check_kind(run.path, settings)
     weights = run.path / WEIGHTS
     if not weights.is_file():

@@ -147,7 +147,7 @@ def test_tum_files(tmp_path, generator, random_poses):
 def test_the_loaded_run_predicts_what_its_evaluation_saw(make_run, prepared_frames, method):
     run = make_run(method)
     reader = load_reader(run)
-    settings = Settings.load(Run.open(run).settings, run / "config.yaml")
+    settings = Settings.of(Run.open(run))
     experiment = Pose(settings.config, method, 0, prepared_frames, CPU)
     number = experiment.frames.names.index("test1")
     for skip in (0, 3):
@@ -167,7 +167,7 @@ def test_frames_of_another_size_give_the_same_numbers_in_both(make_run, tmp_path
     sequences = [Sequence(name, paths, list(range(6)), poses, split) for name, split in (("a", "train"), ("b", "test"))]
     prepare(sequences, tmp_path / "prepared", preparation=Preparation(size=21, min_frames=3))
     reader = load_reader(make_run())
-    settings = Settings.load(Run.open(make_run()).settings, make_run() / "config.yaml")
+    settings = Settings.of(Run.open(make_run()))
     frames = Pose(settings.config, "niso", 0, tmp_path / "prepared", CPU).frames
     read = list(open_stream(tmp_path / "prepared", reader.size, sequence="b").frames)
     assert torch.equal(torch.stack([frame.image for frame in read]), frames.read(torch.ones(6).long(), torch.arange(6)))
