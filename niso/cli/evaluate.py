@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from niso.cli.metrics import print_metrics
-from niso.cli.parsing import RunFolder, check_run
+from niso.cli.options import Command, RunFolder, check_run
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Command):
     """Evaluate the weights of a trained run again, or of each run in a folder of several seeds or methods, and write
     metrics, figures and reports anew."""
 

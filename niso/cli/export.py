@@ -8,13 +8,13 @@ from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from niso.cli.parsing import ModelName, check_model
+from niso.cli.options import Command, ModelName, check_model
 from niso.errors import InputError
 from niso.files import check_place
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Command):
     """Write the model of a finished run as programs for torch (pt2) or for ONNX runtimes, for batches of any size.
 
     encode takes observations, as floats in the units of those trained on, with the axis of channels, and gives

@@ -8,13 +8,13 @@ from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
-from niso.cli.parsing import ModelName, check_observed
+from niso.cli.options import Command, ModelName, check_observed
 from niso.errors import counted
 from niso.files import check_place
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Command):
     """Write what the model of a finished run makes of observations to an .npz file.
 
     It holds `coefficients` (n, rank, channels) and, where maps are isometries, `invariants` (n, features), which

@@ -167,12 +167,9 @@ def _dispatch(arguments: list[str]) -> int:
             command, rest = import_module(".".join(["niso.cli", *words])), arguments[len(words) :]
             if name == "run":  # whose options depend on its first argument
                 return int(command.main(rest, began) or 0)
-            from niso.cli.parsing import named_options, parse, refuse_unread  # tyro is slow to import
+            from niso.cli.parsing import parse_command  # tyro is slow to import
 
-            options = parse(command.Options, f"niso {name}", rest)
-            if hasattr(options, "unread"):
-                refuse_unread(named_options(command.Options, rest), [options.unread()])
-            return int(options() or 0)
+            return parse_command(command.Options, f"niso {name}", rest)() or 0
     if not arguments:
         print(_help(""), file=sys.stderr)
         return 2

@@ -8,13 +8,13 @@ from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
-from niso.cli.parsing import ModelName, check_observed, check_pictures
+from niso.cli.options import Command, ModelName, check_observed, check_pictures
 from niso.errors import InputError, counted
 from niso.files import check_place
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Command):
     """Solve for the map τ from A to B, by the model of a finished run, and apply it to C.
 
     The .npz file holds `tau` (n, rank, rank), a map for each pair, the `eigenvalues` of the operator where there is

@@ -8,12 +8,14 @@ from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
+from niso.cli.options import Command
+
 WIDTH = 100
 """Characters of a line of the list."""
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Command):
     """List the trained models that come with niso: what each can do, its main metric and its size. Or show a card.
 
     `niso.load("NAME")` loads one, and `niso features`, `map` and `export` take its name in place of a run.

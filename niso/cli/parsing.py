@@ -3,114 +3,22 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 import tyro
-from tyro.conf import Positional, arg
+from tyro.conf import Positional
 
 from niso.cli import short
+from niso.cli.options import Command
 from niso.errors import InputError, nearest
-
-if TYPE_CHECKING:
-    from niso.runs.cluster import Launcher
 
 C = TypeVar("C")
 HELP_ALL = "--help-all"
 """Prints all settings where `--help` shows those that people change."""
-
-RunFolder = Annotated[Path, Positional, arg(metavar="RUN")]
-"""Type of an option: the run folder that a command works on."""
-
-
-ModelName = Annotated[
-    str,
-    Positional,
-    arg(
-        metavar="RUN",
-        help="A finished run folder, a model that `Fitted.save` wrote, the name of one that comes with niso "
-        "(`niso models`), or hf://owner/name.",
-    ),
-]
-"""Type of an option: the trained model that a command uses, see `niso.load`."""
-
-
-def check_run(path: Path) -> None:
-    """Refuse a path where nothing is, before what takes seconds to import."""
-    if not path.exists():
-        raise ValueError(f"{path} is not a run folder: there is no such folder")
-
-
-def check_model(name: str) -> None:
-    """The same of a trained model, see `niso.load`."""
-    from niso.hub import SCHEME, bundled
-
-    names = bundled.names()
-    if not (name.startswith(SCHEME) or name in names or Path(name).exists()):
-        raise ValueError(f"{name} is neither a run folder nor a model of niso's{nearest(name, names)}")
-
-
-def check_observed(run: str, out: Path, *data: Path | None) -> None:
-    """Refuse a model or observations that are not there, and a file to write that is no .npz file or is read."""
-    check_model(run)
-    for path in data:
-        if path is not None and not path.exists():
-            raise ValueError(f"{path} does not exist: give an array file, a picture, or a folder of pictures")
-    if out.suffix != ".npz":
-        raise ValueError(f"--out must name an .npz file, not {out}")
-    if out.exists() and any(path is not None and out.samefile(path) for path in data):
-        raise ValueError(f"--out {out} would overwrite what is read: choose another file")
-
-
-def check_pictures(pictures: Iterable[Path], out: Path, *data: Path | None) -> None:
-    """Refuse pictures to write beside `out` that are read, or would be by the next call, for they lie in a folder that
-    is, or that are there while `out` is not: another's.
-
-    Raises:
-        InputError: one is.
-    """
-    read = [path.resolve() for path in data if path is not None]
-    for picture in pictures:
-        place = picture.resolve()
-        if folder := next((path for path in read if path.is_dir() and path in place.parents), None):
-            raise InputError(f"--out {out} would write pictures into {folder}, which is read: choose another folder")
-        if picture.exists() and (not out.exists() or place in read):
-            raise InputError(f"--out {out} would overwrite {picture}, which is there: choose another file")
-
-
-def make_launcher(cluster: Literal["slurm", "local"] | None, job: Sequence[str], parallel: int) -> Launcher | None:
-    """The launcher that --launcher and --job ask for, if any.
-
-    Raises:
-        InputError: --job or --parallel beside which it has no effect, or a parameter that is not one.
-    """
-    if cluster is None:
-        if job:
-            raise InputError("--job has no effect, leave it out: it is for --launcher")
-        return None
-    if parallel > 1:
-        raise InputError("--parallel has no effect, leave it out: with --launcher the cluster decides on that")
-    from niso.runs.cluster import Launcher, parse_parameters  # slow to import
-
-    return Launcher(cluster, parse_parameters(job))
-
-
-@dataclass(frozen=True)
-class Runs:
-    """Base of the options of commands that take several runs."""
-
-    runs: Annotated[tuple[Path, ...], Positional, arg(metavar="RUN…")]
-    """Run folders, or folders of them."""
-
-    def __post_init__(self) -> None:
-        if not self.runs:
-            raise ValueError("name one or more run folders")
-        for path in self.runs:
-            check_run(path)
 
 
 def parse(kind: type[C], program: str, arguments: Sequence[str], default: C | None = None, about: str = "") -> C:
@@ -123,22 +31,25 @@ def parse(kind: type[C], program: str, arguments: Sequence[str], default: C | No
         default: the options that hold where no flag changes them, if not the defaults of the class.
         about: what the help says the command does, if not the docstring of the class.
 
-    Help shows the class's `examples`, calls and what each does. Where it has `main_settings`, `--help` shows these
-    options alone, and `--help-all` everything.
-
     Raises:
         InputError: anything wrong with the arguments, in one line.
         SystemExit: help was asked for, and printed.
     """
-    if {"-h", "--help"} & set(arguments) and hasattr(kind, "main_settings"):
+    start: Any = tyro.MISSING_NONPROP if default is None else default
+    words = ["--help" if word == HELP_ALL else word for word in arguments]
+    about = about or inspect.getdoc(kind) or ""
+    options: C = _call_tyro(kind, program, words, default=start, description=about)
+    return options
+
+
+def parse_command(kind: type[Command], program: str, arguments: Sequence[str]) -> Command:
+    """The options of a command, none of which is in vain. Errors as in `parse` and `refuse_unread`."""
+    if {"-h", "--help"} & set(arguments) and kind.main_settings:
         print(short.of_command(kind, program))
         raise SystemExit(0)
-    start: Any = tyro.MISSING_NONPROP if default is None else default
-    about = about or inspect.getdoc(kind) or ""
-    if examples := getattr(kind, "examples", {}):
-        about += "\n\n" + "\n\n".join(f"{call}   # {does}" for call, does in examples.items())
-    words = ["--help" if word == HELP_ALL else word for word in arguments]
-    options: C = _call_tyro(kind, program, words, default=start, description=about)
+    examples = (f"{call}   # {does}" for call, does in kind.examples.items())
+    options = parse(kind, program, arguments, about="\n\n".join([inspect.getdoc(kind) or "", *examples]))
+    refuse_unread(named_options(kind, arguments), [options.unread()])
     return options
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
-from niso.cli.parsing import check_model
+from niso.cli.options import Command, check_model
 from niso.config import require
 from niso.errors import InputError, counted
 from niso.files import check_place
@@ -21,7 +21,7 @@ ENDED_EARLY = 3
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Command):
     """Read the camera's trajectory off a video by the model that comes with niso, or by a run of `niso run pose`.
 
     Writes trajectory.txt in TUM's format (lines of: timestamp tx ty tz qx qy qz qw, camera-to-world, x right, y down, z

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from niso.cli.parsing import Runs
+from niso.cli.options import Runs
 from niso.errors import InputError
 from niso.files import check_place
 

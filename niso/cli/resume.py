@@ -9,13 +9,13 @@ from typing import Annotated, ClassVar, Literal
 from tyro.conf import arg
 
 from niso.cli.metrics import print_metrics
-from niso.cli.parsing import RunFolder, check_run, make_launcher
+from niso.cli.options import Command, RunFolder, check_run, make_launcher
 from niso.config import require
 from niso.errors import InputError
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Command):
     """Continue an interrupted run, or the folder of several seeds or methods, from the last checkpoints."""
 
     examples: ClassVar[dict[str, str]] = {

@@ -11,7 +11,8 @@ from tyro.conf import arg, create_mutex_group
 
 from niso.cli import short
 from niso.cli.metrics import print_metrics
-from niso.cli.parsing import HELP_ALL, make_launcher, named_options, parse, parse_known, refuse_unread
+from niso.cli.options import make_launcher
+from niso.cli.parsing import HELP_ALL, named_options, parse, parse_known, refuse_unread
 from niso.config import Hardware, read_yaml, require
 from niso.errors import InputError, nearest
 from niso.experiments import EXPERIMENTS

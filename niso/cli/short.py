@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from niso.cli.options import Command
     from niso.experiments.experiment import Experiment
 
 WIDTH = 100
@@ -112,7 +113,7 @@ def _first_sentences(text: str) -> list[str]:
     return textwrap.wrap(shown, WIDTH)
 
 
-def of_command(kind: type[Any], program: str) -> str:
+def of_command(kind: type[Command], program: str) -> str:
     """Help of a command with many options: its docstring, `examples` and `main_settings`."""
     paragraphs = (inspect.getdoc(kind) or "").split("\n\n")
     lines = [

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import ClassVar
 
-from niso.cli.parsing import Runs
+from niso.cli.options import Runs
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
+from niso.cli.options import Command
 from niso.config import require
 from niso.data.shapes.family import write_family
 from niso.errors import InputError, Interrupted, counted
@@ -18,7 +19,7 @@ from niso.training.progress import Bar
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Command):
     """Make closed meshes of genus 0, a folder of .off files for each class, as input of `niso data prepare shapes`."""
 
     examples: ClassVar[dict[str, str]] = {

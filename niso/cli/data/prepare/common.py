@@ -11,6 +11,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
+from niso.cli.options import Command
 from niso.config import require
 from niso.data.prepared import AGAIN, REFUSED, Outcome, Report
 from niso.data.workers import cores
@@ -30,7 +31,7 @@ def shortened(lines: list[str], rest: str = "") -> list[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Preparing:
+class Preparing(Command):
     """Options of all preparations."""
 
     source: Annotated[Path, Positional, arg(metavar="IN")]
