@@ -21,9 +21,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from niso.data.shapes.embedded import SMALL
 from niso.data.shapes.family import DEFORMED_STRENGTH, EMBEDDED_STRENGTH, PLANS, deformed, shape
-from niso.data.shapes.preparation import prepare_shape
+from niso.data.shapes.preparation import Preparation, prepare_shape
 from niso.data.shapes.sources import Source
 from niso.geometry.mesh import spectrum as mesh_spectrum
 from niso.geometry.mesh import surface as meshes
@@ -31,6 +30,7 @@ from niso.geometry.mesh.files import read_mesh, write_off
 from niso.geometry.mesh.surface import Mesh
 
 RANK, PER_CLASS, VERTICES = 48, 14, 642
+PREPARATION = Preparation(height=24, width=48, variants=8, eigenpairs=RANK, maps="shared", tolerance=0.05)
 LEVELS = np.linspace(0.03, 0.97, 9)
 
 
@@ -80,7 +80,7 @@ def preparation(meshes_of: dict[str, list[Mesh]]) -> dict[str, float]:
             path = Path(folder) / f"{name}.off"
             write_off(path, members[0])
             start = process_time()
-            _, facts, _ = prepare_shape(Source(f"{name}/{name}", path), SMALL)
+            _, facts, _ = prepare_shape(Source(f"{name}/{name}", path), PREPARATION)
             seconds.append(process_time() - start)
             errors.append(facts["radius_errors"][0])
             flipped += facts["flipped"]

@@ -17,9 +17,6 @@ from niso.files import digest, locked
 _VERSION = 5  # raise it when a change of the code changes shapes or maps
 _SEED = 0
 
-SMALL = Preparation(height=24, width=48, variants=8, eigenpairs=48, maps="shared", tolerance=0.05)
-"""0.2 s of one core a shape of 642 vertices, and 0.06 s to make it (benchmarks/results/shape_family.json)."""
-
 
 def cache_folder() -> Path:
     """Where the embedded shapes are kept."""
@@ -27,13 +24,7 @@ def cache_folder() -> Path:
 
 
 def embedded_shapes(
-    preparation: Preparation = SMALL,
-    per_class: int = 14,
-    vertices: int = 642,
-    workers: int = 1,
-    report: Report = lambda name, problem: None,
-    cache: Path | None = None,
-    made: Callable[[int], None] = lambda count: None,
+    preparation: Preparation, per_class: int, vertices: int, workers: int, report: Report, made: Callable[[int], None]
 ) -> PreparedShapes:
     """The embedded classes, prepared.
 
@@ -45,14 +36,13 @@ def embedded_shapes(
         vertices: of each shape, about.
         workers: number of processes.
         report: called after each shape that is prepared.
-        cache: folder to use instead of `cache_folder`.
         made: called with the number of meshes made so far, of those that are prepared then; at first with 0.
 
     Raises:
         InputError: the cache cannot be written to.
     """
     recipe = repr((_VERSION, FORMAT, PLANS, preparation, per_class, vertices, _SEED))
-    folder = (cache or cache_folder()) / digest(recipe.encode())
+    folder = cache_folder() / digest(recipe.encode())
     prepared = folder / "prepared"
     if not _complete(prepared, per_class * len(PLANS)):
         folder.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +9,10 @@ import pytest
 
 from niso.data.shapes import embedded as embedded_module
 from niso.data.shapes import family as family
-from niso.data.shapes.embedded import SMALL, embedded_shapes
+from niso.data.shapes.embedded import embedded_shapes
 from niso.data.shapes.family import PLANS, deformed, shape, write_family
+from niso.data.shapes.preparation import Preparation
+from niso.data.shapes.prepared import PreparedShapes
 from niso.data.shapes.sources import find_sources
 from niso.errors import InputError
 from niso.geometry.mesh import spectrum as mesh_spectrum
@@ -114,12 +115,12 @@ def test_wrong_originals_are_named(tmp_path: Path) -> None:
 def test_embedded_shapes_are_prepared_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded_module, "PLANS", some := {name: PLANS[name] for name in ("dumbbell", "tetrapod")})
     monkeypatch.setattr("niso.data.shapes.family.PLANS", some)
-    preparation = replace(SMALL, height=8, width=16, variants=2, eigenpairs=20, tolerance=0.2)
+    monkeypatch.setattr(embedded_module, "cache_folder", lambda: tmp_path)
+    preparation = Preparation(height=8, width=16, variants=2, eigenpairs=20, maps="shared", tolerance=0.2)
     told: list[tuple[str, str | None]] = []
 
-    def ask(**changes):
-        options = {"per_class": 2, "vertices": 200, **changes}
-        return embedded_shapes(preparation, cache=tmp_path, report=lambda *said: told.append(said), **options)
+    def ask(vertices: int = 200) -> PreparedShapes:
+        return embedded_shapes(preparation, 2, vertices, 1, lambda *said: told.append(said), lambda count: None)
 
     shapes = ask()
     assert shapes.classes == ["dumbbell", "tetrapod"] and shapes.maps(0).shape == (3, 16, 8, 16)
