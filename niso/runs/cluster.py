@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -41,7 +41,7 @@ class Launcher:
     """
 
     cluster: Literal["slurm", "local"]
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any]
 
 
 class Resume:

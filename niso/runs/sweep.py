@@ -28,9 +28,7 @@ from niso.runs.report import compare
 from niso.training.run import REPORT, SETTINGS, SWEEP, Run, is_run, is_sweep, remove_empty, run_folders
 
 
-def run_sweep(
-    several: Sequence[Settings], seeds: int, out: Path, parallel: int = 1, launcher: Launcher | None = None
-) -> str:
+def run_sweep(several: Sequence[Settings], seeds: int, out: Path, parallel: int, launcher: Launcher | None) -> str:
     """Train and evaluate `seeds` seeds, from that of the settings on, of each method; their results as text.
 
     The settings are one for each method, and differ in nothing else but their config. `parallel` runs are trained at a
@@ -57,7 +55,7 @@ def run_sweep(
         raise
 
 
-def resume_sweep(out: Path, parallel: int = 1, launcher: Launcher | None = None) -> str:
+def resume_sweep(out: Path, parallel: int, launcher: Launcher | None) -> str:
     """Continue the runs that are not finished; as `run_sweep`.
 
     Raises:
