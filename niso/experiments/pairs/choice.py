@@ -14,6 +14,11 @@ from niso.experiments.pairs.presets import Architecture, PairsConfig
 from niso.experiments.pairs.recipes import Chosen, recipe
 from niso.methods import METHODS
 
+AS_GIVEN = (
+    *("norm", "relative_equivariance", "multiplicity", "spectral_dropout", "latent_channels"),
+    *("contrastive", "vicreg", "nft_epochs", "nft_maps", "head", "evaluation_pairs"),
+)
+"""Settings of the user's that replace the recipe's, where they are not None."""
 MOST_POINTS = 400
 """Points of a latent grid: the cost of a step grows with them."""
 MOST_RANK = 64
@@ -40,11 +45,7 @@ def choose(config: PairsConfig, data: PairData, method: str, own: bool) -> Chose
     """
     architecture = _architecture(config, data, method, own)
     base = recipe(config.effort, architecture)
-    given: dict[str, Any] = {
-        name: value
-        for name in ("norm", "relative_equivariance", "multiplicity", "spectral_dropout", "latent_channels")
-        if (value := getattr(config, name)) is not None
-    }
+    given: dict[str, Any] = {name: value for name in AS_GIVEN if (value := getattr(config, name)) is not None}
     training = {name: value for name, value in vars(config.training).items() if value is not None}
     group = config.group_size or min(base.group, data.most_in_group)
     optimisation = replace(base.training, **training)
@@ -60,12 +61,6 @@ def choose(config: PairsConfig, data: PairData, method: str, own: bool) -> Chose
             group=group,
             training=optimisation,
             variation=_variation(config, data),
-            head=config.head,
-            evaluation_pairs=config.evaluation_pairs,
-            contrastive=config.contrastive,
-            vicreg=config.vicreg,
-            nft_epochs=config.nft_epochs,
-            nft_maps=config.nft_maps,
         )
     except ValueError as error:  # of the method's own checks
         raise InputError(str(error)) from error
