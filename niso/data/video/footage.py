@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
-from niso.data.photographs import EXTENSIONS, own_pictures
+from niso.data.photographs import EXTENSIONS, own_pictures, passed_over
 from niso.data.prepared import PARAMETERS
 from niso.data.video import co3d
 from niso.data.video.files import EXTENSIONS as VIDEO_EXTENSIONS
@@ -25,6 +26,9 @@ _MODELS = ("sparse/0", "sparse", "colmap/sparse/0", "")
 _CAMERAS = re.compile(r"transforms.*\.json|images\.(txt|bin)|poses_bounds\.npy")
 """Files that tools write cameras to."""
 _WHERE = "cameras are read from transforms.json, or COLMAP's sparse/0 or sparse, in the folder that holds the images"
+_ASIDE = "videos are looked for down to CATEGORY/NAME, and not beside frames: move it to a folder of its own"
+_UNREAD = frozenset({".3gp", ".asf", ".flv", ".m2ts", ".mpe", ".ogv", ".ts", ".vob", ".wmv"})
+"""Of videos that are passed over."""
 _DEEPEST = 3
 """Levels of folders that are searched for what is not read."""
 
@@ -84,9 +88,11 @@ def find_footage(source: Path) -> list[Footage]:
     stray = kind == "frames" and videos and len(own_pictures(source)) == 1  # one picture among videos is no video
     if kind and not stray:
         return [Footage(_name(source.resolve()), source, kind)]
-    names = [video.name for video in videos]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise InputError(f"{source} holds {twice[0]} twice, e.g. as a file and a folder: rename one of them")
+    for one, other in pairwise(sorted(videos, key=lambda video: video.name)):
+        if one.name == other.name:
+            raise InputError(f"{one.path} and {other.path} are both the video {one.name}: rename one of them")
+    if source.is_file():
+        raise InputError(f"{source} is no video file ({' '.join(sorted(VIDEO_EXTENSIONS))}): save it as .mp4")
     if not videos:
         known = " ".join(sorted(VIDEO_EXTENSIONS | EXTENSIONS))
         raise InputError(f"{source} holds no video files and no folders of frames ({known})")
@@ -95,9 +101,10 @@ def find_footage(source: Path) -> list[Footage]:
 
 def overlooked(source: Path, videos: list[Footage]) -> list[str]:
     """What lies in a folder of footage and is not read, though a user may count on it: cameras under other names or in
-    other places, and frames in folders further down. Each is a line."""
+    other places, frames and videos in folders further down, videos beside frames, and files of other formats. Each is a
+    line."""
     read, posed = {video.path for video in videos}, {video.path for video in videos if video.posed}
-    found = []
+    found = [note] if (note := passed_over(source)) else []
     for name, below, files in walk(source):
         folder = Path(name)
         if holds_run(files):
@@ -110,6 +117,11 @@ def overlooked(source: Path, videos: list[Footage]) -> list[str]:
         if posed.isdisjoint((folder, *folder.parents)):
             cameras = sorted(filter(_CAMERAS.fullmatch, files))
             found += [f"{(folder / file).relative_to(source)}: {_WHERE}" for file in cameras]
+            for path in (folder / file for file in sorted(files) if not file.startswith(".")):
+                if path.suffix.lower() in _UNREAD:
+                    found.append(f"{path.relative_to(source)}: save it as .mp4")
+                elif path.suffix.lower() in VIDEO_EXTENSIONS and path not in read and path.is_file():
+                    found.append(f"{path.relative_to(source)}: {_ASIDE}")
         if depth == _DEEPEST and not read.intersection(folder.parents) and own_pictures(folder):
             found.append(f"{folder.relative_to(source)}: frames are looked for down to CATEGORY/NAME")
     return found

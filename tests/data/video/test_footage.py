@@ -162,12 +162,13 @@ def test_what_holds_no_footage(tmp_path):
     with pytest.raises(InputError, match="nowhere does not exist"):
         find_footage(tmp_path / "nowhere")
     (tmp_path / "notes.txt").touch()
-    for path in (tmp_path, tmp_path / "notes.txt"):
-        with pytest.raises(InputError, match=r"no video files and no folders of frames .*\.mp4"):
-            find_footage(path)
+    with pytest.raises(InputError, match=r"no video files and no folders of frames .*\.mp4"):
+        find_footage(tmp_path)
+    with pytest.raises(InputError, match=r"notes\.txt is no video file \(\.avi .*\): save it as \.mp4"):
+        find_footage(tmp_path / "notes.txt")
     images(tmp_path / "twice/walk")
     (tmp_path / "twice/walk.mp4").touch()
-    with pytest.raises(InputError, match=r"holds walk twice, e\.g\. as a file and a folder"):
+    with pytest.raises(InputError, match=r"twice/walk and \S*twice/walk\.mp4 are both the video walk"):
         find_footage(tmp_path / "twice")
     (tmp_path / "co3d/cup").mkdir(parents=True)
     (tmp_path / "co3d/cup/frame_annotations.jgz").touch()
@@ -246,13 +247,29 @@ def test_what_is_not_read_is_named(tmp_path):
     images(tmp_path / "cups/bowl")
     images(tmp_path / ".cache/a/b/c")
     (tmp_path / ".cache/transforms_train.json").touch()
-    lines = footage.overlooked(tmp_path, find_footage(tmp_path))
+    for path in (
+        "split/images/walk.mp4",
+        "cups/a/b/walk.MP4",
+        "studio/walk.mp4",
+        "other.wmv",
+        "read.mp4",
+        "photo.heic",
+    ):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    first, *lines = footage.overlooked(tmp_path, find_footage(tmp_path))
+    assert first == "pictures of other formats are passed over (1 .heic): save them as .png or .jpg"
     assert [line.partition(":")[0] for line in sorted(lines)] == [
+        "cups/a/b/walk.MP4",
         "cups/cup/images",
+        "other.wmv",
         "second/sparse/1/images.txt",
+        "split/images/walk.mp4",
         "split/transforms_train.json",
     ]
-    assert "down to CATEGORY/NAME" in min(lines) and "cameras are read from transforms.json" in max(lines)
+    assert "down to CATEGORY/NAME, and not beside frames" in min(
+        lines
+    ) and "cameras are read from transforms.json" in max(lines)
     assert not footage.overlooked(tmp_path / "studio", find_footage(tmp_path / "studio"))
     (tmp_path / "walk.mp4").touch()
     assert not footage.overlooked(tmp_path / "walk.mp4", find_footage(tmp_path / "walk.mp4"))
