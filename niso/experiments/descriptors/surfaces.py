@@ -15,7 +15,7 @@ from torch import Tensor
 from niso.data.evenly import evenly
 from niso.data.shapes import family
 from niso.data.shapes.sources import SUFFIXES, UNREAD, refuse_unread
-from niso.errors import InputError
+from niso.errors import InputError, counted
 from niso.files import files_below
 from niso.geometry.mesh.classical import fixed_spectrum
 from niso.geometry.mesh.deformation import deform
@@ -83,7 +83,11 @@ def base_meshes(kind: Surfaces, count: int, vertices: int, data_dir: Path | None
         files = files_below(data_dir, SUFFIXES)
         refuse_unread(files_below(data_dir, UNREAD), files)
         if len(files) < count:
-            raise InputError(f"{data_dir} has {len(files)} meshes, and {count} are needed: add some, or ask for fewer")
+            there = f"{counted(len(files), 'mesh', 'meshes')} ({', '.join(SUFFIXES)})"
+            raise InputError(
+                f"{data_dir} has {there}, and {count} are needed: "
+                "add some, or give smaller --train-shapes, --validation-shapes or --test-shapes"
+            )
         taken = [files[number] for number in evenly(count, len(files)).tolist()]
         return [(str(path.relative_to(data_dir)), read_mesh(path)) for path in taken]
     if kind == "tori":
