@@ -11,6 +11,7 @@ import torch
 
 from niso.data.prepared import read_json
 from niso.data.shapes.prepared import flat_channels, of_moments, prepared_names, told_apart
+from niso.errors import counted
 
 _POOR = 0.8  # R² of what the grid keeps, below which a finer one is advised
 _UNKNOWN = "–"  # of a distortion that is not finite, and of a signature that is constant
@@ -28,9 +29,9 @@ def line(folder: Path, name: str) -> str:
     if facts.get("repair"):
         parts.append(f"repaired ({facts['repair']})")
     if facts.get("repaired_variants"):
-        parts.append(f"{facts['repaired_variants']} variants repaired")
+        parts.append(f"{counted(facts['repaired_variants'], 'variant')} repaired")
     if facts.get("redrawn"):
-        parts.append(f"{facts['redrawn']} variants drawn again")
+        parts.append(f"{counted(facts['redrawn'], 'variant')} drawn again")
     own, *others = facts["grid_r2"]
     variants = [value for value in others if value is not None]
     more = f" (variants {_number(_mean(variants))}, at worst {_number(min(variants))})" if variants else ""

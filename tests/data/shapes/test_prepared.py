@@ -95,6 +95,12 @@ def test_the_table_names_channels_that_float16_does_not_hold(folder: Path) -> No
     assert flat.startswith("channel 2 of 2: signatures have nearly one value") and "--last-time" in flat
 
 
+def test_the_line_of_a_shape_counts_its_variants(folder: Path) -> None:
+    quality = {"distortion": 1.0, "flipped_area": 0.0, "repaired_variants": 1, "redrawn": 2}
+    write_shape(folder, NAMES[0], random_maps(0), facts(0) | quality, MESH)
+    assert "flipped, 1 variant repaired, 2 variants drawn again; the grid" in summary.line(folder, NAMES[0])
+
+
 def test_the_layout_is_that_of_the_preparation(folder: Path) -> None:
     assert open_shapes(folder).layout == "poles"
     (folder / "parameters.json").write_text(json.dumps({"format": FORMAT, "layout": "driscoll-healy"}))
