@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from niso import metrics
 from niso.data.photographs import crops, photographs
+from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Own, Phase
 from niso.experiments.laplacian.config import LaplacianConfig
 from niso.files import digest
@@ -163,6 +164,9 @@ class LaplacianExperiment(Experiment):
             self.observed(crops(images, EVALUATION_CROPS, config.size, seed).to(device))
             for images, seed in ((train_images, VALIDATION_SEED), (test_images, EVALUATION_SEED))
         )
+        for role, part in (("to train on", self.train_crops), ("held out", self.test_crops)):
+            if bool((part == part[:, :1]).all()):
+                raise InputError(f"--data-dir {data_dir}: each of the images {role} is of a single colour: add others")
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:

@@ -1,11 +1,14 @@
 """The torus experiment: its metrics for planted spectra, its pairs, its splits, and a short training."""
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
+from niso.errors import InputError
 from niso.experiments import EXPERIMENTS
 from niso.experiments.laplacian.experiment import MASKS, VALIDATION_SEED
 from niso.experiments.torus.experiment import Torus
@@ -27,6 +30,17 @@ def experiment(folder):
     )  # fmt: skip
     torch.manual_seed(0)
     return Torus(config, "niso", 0, folder, CPU)
+
+
+@pytest.mark.parametrize(("blank", "words"), [((4,), "held out"), ((0, 1, 2, 3, 5), "to train on")])
+def test_images_of_a_single_colour_are_refused(experiment, folder, tmp_path, blank, words):
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    for number in blank:
+        Image.new("RGB", (24, 24), (number, 0, 9)).save(tmp_path / f"{number}.png")
+    with pytest.raises(InputError, match=f"each of the images {words} is of a single colour"):
+        Torus(experiment.config, "niso", 0, tmp_path, CPU)
+    shutil.copy(folder / f"{blank[0]}.png", tmp_path)  # one of several will do
+    Torus(experiment.config, "niso", 0, tmp_path, CPU)
 
 
 def planted(functions: torch.Tensor, eigenvalues: torch.Tensor) -> FixedSpectrum:
