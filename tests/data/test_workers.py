@@ -7,9 +7,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from joblib.externals.loky.backend import context
 
 from niso.data import workers
 from niso.data.workers import cores, unordered
@@ -33,19 +35,20 @@ def test_results_come_as_they_are_asked_for(count: int) -> None:
 
 @pytest.mark.parametrize(
     ("content", "count"),
-    [("100000 100000\n", 1), ("150000 100000\n", 2), ("5000 100000\n", 1), ("max 100000\n", 8), ("", 8), (None, 8)],
+    [("100000 100000\n", 1), ("150000 100000\n", 2), ("5000 100000\n", 1), ("max 100000\n", 8), (None, 8)],
 )
 def test_a_container_has_the_cores_that_it_has_the_time_of(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str | None, count: int
+    monkeypatch: pytest.MonkeyPatch, content: str | None, count: int
 ) -> None:
     """Docker and Kubernetes limit the time, and show all cores: a process for each would take too much memory."""
     for name in ("process_cpu_count", "cpu_count"):
         monkeypatch.setattr(os, name, lambda: 8, raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(8), raising=False)
-    monkeypatch.setattr(workers, "QUOTA", tmp_path / "cpu.max")
-    if content is not None:
-        workers.QUOTA.write_text(content)
+    monkeypatch.setattr(os.path, "exists", lambda path: content is not None and str(path).endswith("cpu.max"))
+    monkeypatch.setattr(context, "open", lambda path: StringIO(content), raising=False)
     assert cores() == count
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(1), raising=False)
+    assert cores() == 1
 
 
 def test_windows_waits_for_61_processes(monkeypatch: pytest.MonkeyPatch) -> None:
