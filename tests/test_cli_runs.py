@@ -301,11 +301,16 @@ def test_ctrl_c_outside_of_training(niso, small, tmp_path, monkeypatch):
 
 
 TERMINATED = """
-import os, signal
+import os, signal, time
 from niso.cli.main import main
 from niso.experiments.torus.experiment import Torus
 
-Torus.evaluate = lambda _: os.kill(os.getpid(), signal.SIGTERM)
+def killed(_):
+    os.kill(os.getpid(), signal.SIGTERM)
+    while True:  # any thread may take the signal, and Python's handler runs a moment later
+        time.sleep(0.01)
+
+Torus.evaluate = killed
 main(WORDS)
 """
 
