@@ -277,7 +277,7 @@ def test_a_signal_exits_in_good_order(niso, unfinished, monkeypatch, number, sta
     healthy = IsometryObjective.forward
 
     def killing(self, batch, progress):
-        os.kill(os.getpid(), number)
+        signal.raise_signal(number)
         return healthy(self, batch, progress)
 
     monkeypatch.setattr(IsometryObjective, "forward", killing)

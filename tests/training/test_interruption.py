@@ -1,6 +1,5 @@
 """Signals while a model is trained; processes that wait for others are in test_processes.py."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -52,10 +51,10 @@ def test_the_first_signal_is_noted_and_handlers_come_back(ended, heeded, clock, 
     before = signal.getsignal(number), signal.set_wakeup_fd(-1)
     with interruption("") as received:
         assert received() == 0
-        os.kill(os.getpid(), number)
+        signal.raise_signal(number)
         assert received() == number
         other = signal.SIGINT if number == signal.SIGTERM else signal.SIGTERM
-        os.kill(os.getpid(), other)  # so soon after the first it counts as the same
+        signal.raise_signal(other)  # so soon after the first it counts as the same
         assert received() == number
     assert (signal.getsignal(number), signal.set_wakeup_fd(-1)) == before and ended == []
 
@@ -65,7 +64,7 @@ def test_a_closed_terminal_is_ignored_where_nohup_has_it_so(ended):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with interruption("") as received:
-            os.kill(os.getpid(), signal.SIGHUP)
+            signal.raise_signal(signal.SIGHUP)
             assert received() == 0
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN and ended == []
     finally:
@@ -75,10 +74,10 @@ def test_a_closed_terminal_is_ignored_where_nohup_has_it_so(ended):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_ends_the_process_at_once(ended, number, capfd):
     with interruption("the last checkpoint stays"):
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
         time.sleep(0.2)
         assert ended == []
-        os.kill(os.getpid(), number)
+        signal.raise_signal(number)
         wait_until(lambda: ended)
     assert ended == [128 + number]
     assert capfd.readouterr().err == "niso: ended at once: a second signal came; the last checkpoint stays\n"
@@ -116,7 +115,7 @@ def test_waiting_for_others_after_a_signal_comes_to_an_end(ended, monkeypatch, o
     with interruption("", others) as received:
         received()
         time.sleep(0.3)
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
         if others:
             wait_until(lambda: ended)
         else:
@@ -130,7 +129,7 @@ def test_a_signal_in_a_long_step_is_answered(ended, heeded, clock, monkeypatch, 
     monkeypatch.setattr(module, "SLOW", 0.2)
     lines = list[str]()
     with interruption("the last checkpoint stays") as received:
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
         while len(lines) < 8 or (not begins and not any(lines) and len(lines) < 200):
             clock[0] += 0.15
             if begins:  # another step
@@ -146,7 +145,7 @@ def test_a_process_that_makes_steps_is_not_ended(ended, clock, monkeypatch):
     monkeypatch.setattr(module, "SLOW", 0.2)
     monkeypatch.setattr(module, "PATIENCE", 0.5)
     with interruption("", others=True) as received:
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
         for _ in range(8):
             clock[0] += 0.4
             received()

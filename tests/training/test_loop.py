@@ -153,7 +153,7 @@ def test_a_row_of_the_log_that_had_begun_goes_on(run, fabric, tmp_path, monkeypa
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_saves_and_says_how_to_go_on(run, fabric, number):
     before = signal.getsignal(number)
-    kill = {5: lambda *_: os.kill(os.getpid(), number)}
+    kill = {5: lambda *_: signal.raise_signal(number)}
     with pytest.raises(Interrupted, match=r"saved at step 5 of 12; `niso resume .*run` goes on") as error:
         call(Regression(kill), run, fabric, seconds=60.0)
     assert error.value.number == number
@@ -164,7 +164,7 @@ def test_a_signal_saves_and_says_how_to_go_on(run, fabric, number):
 
 def test_a_signal_while_the_last_checkpoint_is_saved_is_not_lost(run, fabric, monkeypatch):
     save = checkpoint.save
-    monkeypatch.setattr(checkpoint, "save", lambda *words: (save(*words), os.kill(os.getpid(), signal.SIGTERM)))
+    monkeypatch.setattr(checkpoint, "save", lambda *words: (save(*words), signal.raise_signal(signal.SIGTERM)))
     with pytest.raises(Interrupted, match=r"saved at step 12 of 12; `niso resume .*run` goes on"):
         call(Regression(), run, fabric, seconds=60.0)
     assert reached(run) == STEPS
