@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import matplotlib
 import pytest
 import torch
 import yaml
@@ -46,6 +47,18 @@ def no_power_cuts():
     """Files are not flushed to the disk one by one: no test cuts the power."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda file: None)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_cache(tmp_path_factory: pytest.TempPathFactory):
+    """What is rendered or measured once is kept for the session: no test reads or fills the user's cache.
+
+    Matplotlib's list of fonts stays where it is: to make it takes seconds.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MPLCONFIGDIR", matplotlib.get_cachedir())
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
 
 

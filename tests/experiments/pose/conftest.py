@@ -136,17 +136,6 @@ def torus_run(tmp_path: Path) -> Path:
     return Run.create(tmp_path / "torus", Settings("torus", "quick", config).dump()).path
 
 
-@pytest.fixture(scope="session")
-def clips_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(autouse=True)
-def cache(clips_once: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rendered clips, which all tests share, are not the user's."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(clips_once))
-
-
 @pytest.fixture
 def clips() -> dict[str, int]:
     """Sizes of a few rendered clips."""
