@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections import Counter
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from torch import Tensor
 from niso.data.squares import as_rgb, image_file, opened
 from niso.data.video.sequences import natural
 from niso.errors import InputError
-from niso.files import files_below, no_folder
+from niso.files import digest, files_below, no_folder
 
 TRAIN = (
     "skimage/astronaut.png",
@@ -52,6 +53,8 @@ def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[I
             out. By default the photographs shipped inside scikit-image and scikit-learn.
 
     Images that cannot be read are left out with a warning that counts them, if they are at most 1 % of the folder's.
+    Of images whose pixels are the same the first one alone is taken, with a warning that counts the others, so that no
+    copy of what is trained on is held out.
 
     Raises:
         InputError: the folder is missing or has fewer than two images, they do not fit into memory, or more than 1 %
@@ -88,9 +91,26 @@ def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[I
     if problems:
         count = f"{len(problems)} of {len(files):,} images are left out" if len(problems) > 1 else "1 image is left out"
         warnings.warn(f"{count}: {problems[0]}", stacklevel=2)
+    if copies := _copies(images):
+        copy, first = next(iter(copies.items()))
+        count = f"{len(copies)} of {len(files):,} images are copies" if len(copies) > 1 else "1 image is a copy"
+        warnings.warn(f"{count} and left out: {copy} is as {first}", stacklevel=2)
+        files = [file for file in files if file not in copies]
+        if len(files) < 2:
+            raise InputError(f"data folder {data_dir}: all images are the same: give two or more that differ")
     held_out = set(files[4::5] or files[-1:])
-    train = [image for file, image in images.items() if file not in held_out]
+    train = [image for file, image in images.items() if file not in copies.keys() | held_out]
     return train, [image for file, image in images.items() if file in held_out]
+
+
+def _copies(images: Mapping[Path, Image.Image]) -> dict[Path, Path]:
+    """Images with the pixels of an earlier one, and which one that is."""
+    first = dict[str, Path]()
+    found = {
+        file: first.setdefault(digest(repr(image.size).encode(), image.tobytes()), file)
+        for file, image in images.items()
+    }
+    return {file: earlier for file, earlier in found.items() if earlier != file}
 
 
 def pictures_in(folder: Path) -> list[Path]:

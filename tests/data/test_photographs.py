@@ -33,6 +33,18 @@ def test_every_fifth_image_of_a_folder_is_held_out(folder):
     assert [image.info["path"][-5:] for image in train] == ["0.png", "1.png", "2.png", "3.png", "5.png", "6.png"]
 
 
+def test_a_copy_of_an_image_is_taken_once(folder):
+    """Also where its file is another one."""
+    names = [[image.info["path"] for image in part] for part in photographs(folder)]
+    Image.open(folder / "0.png").save(folder / "35.bmp")  # which would be held out
+    with pytest.warns(UserWarning, match=r"^1 image is a copy and left out: .*35\.bmp is as .*0\.png$"):
+        assert [[image.info["path"] for image in part] for part in photographs(folder)] == names
+    for number in range(1, 7):
+        (folder / f"{number}.png").unlink()
+    with pytest.warns(UserWarning), pytest.raises(InputError, match="all images are the same: give two or more that"):
+        photographs(folder)
+
+
 def test_two_images_are_enough_and_folders_are_searched(tmp_path):
     (tmp_path / "in" / "odd.png").mkdir(parents=True)  # a folder that is named like an image
     (tmp_path / "notes.txt").write_text("not an image, nor named like one")
