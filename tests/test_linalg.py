@@ -164,6 +164,15 @@ def test_damped_gradient_is_that_of_a_damped_svd(shape, special):
     torch.testing.assert_close(nearly, exact, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("shape, special", [((4, 4), False), ((4, 4), True), ((6, 3), False), ((1, 1), True)])
+def test_damped_gradient_does_not_overflow(shape, special):
+    m, g = torch.randn(2, *shape)
+    plain = gradient(lambda x: polar(x, special, 1e-20), m, g)
+    for scale in (2.0**40, 2.0**120):  # of which float32 does not hold the fourth power, nor the square
+        large = gradient(lambda x: polar(x, special, 1e-8), scale * m, g)
+        torch.testing.assert_close(large * scale, plain, rtol=1e-4, atol=1e-5)
+
+
 def test_damped_gradient_vanishes_at_equal_singular_values():
     g = torch.randn(4, 4)
     assert gradient(lambda x: polar(x, damping=1e-8), torch.eye(4), g).abs().max() < 1e-3

@@ -208,17 +208,37 @@ def _polar_gradient(
     rows, columns = s[..., :, None], s[..., None, :]
     if regular and not damping and u.shape[-2] == u.shape[-1]:
         return product(product(u, (a - a.mT) / (rows + columns)), vh)
-    floor = _floor(s, u.shape[-2])
     if damping:
-        difference = columns.square() - rows.square()
-        rotation = (a - a.mT) * ((columns - rows) * difference / (difference.square() + damping))
-    else:
-        rotation = divide(a - a.mT, rows + columns, floor)
-    inner = product(u, rotation)
+        return _damped_gradient(gv, a, u, s, vh, damping)
+    floor = _floor(s, u.shape[-2])
+    inner = product(u, divide(a - a.mT, rows + columns, floor))
+    if u.shape[-2] > u.shape[-1]:
+        inner = inner + divide(gv - product(u, a), columns, floor)
+    return product(inner, vh)
+
+
+def _damped_gradient(
+    gv: Float[Tensor, "*batch n k"],
+    a: Float[Tensor, "*batch k k"],
+    u: Float[Tensor, "*batch n k"],
+    s: Float[Tensor, "*batch k"],
+    vh: Float[Tensor, "*batch k k"],
+    damping: float,
+) -> Float[Tensor, "*batch n k"]:
+    """The same by the derivative of a damped SVD, from G V and A.
+
+    Where σ exceed 4, they are divided by a power of two, and δ by its powers: fourth powers of σ might overflow.
+    """
+    largest, tiny = s[..., :1, None].abs(), torch.finfo(s.dtype).tiny
+    unit = torch.ldexp(torch.ones_like(largest), (2 - torch.frexp(largest).exponent).clamp_max(0))
+    rows, columns = s[..., :, None] * unit, s[..., None, :] * unit
+    difference = columns.square() - rows.square()
+    squares = difference.square() + (damping * unit**4).clamp_min(tiny)
+    inner = product(u, (a - a.mT) * ((columns - rows) * difference / squares))
     if u.shape[-2] > u.shape[-1]:
         rest = gv - product(u, a)
-        inner = inner + (rest * columns / (columns.square() + damping) if damping else divide(rest, columns, floor))
-    return product(inner, vh)
+        inner = inner + rest * columns / (columns.square() + (damping * unit**2).clamp_min(tiny))
+    return product(inner, vh) * unit
 
 
 def _floor(s: Float[Tensor, "*batch k"], n: int) -> Float[Tensor, "*batch 1 1"]:
