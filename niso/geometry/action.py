@@ -113,12 +113,18 @@ def check_action(name: str, action: object, x: Float[Tensor, "batch ..."]) -> Tr
         raise InputError(f"action {name} lacks {', '.join(lacking)}: see niso.geometry.action.Transformations")
     count, changes = len(x), x._version  # counts what is done in place
     try:
-        t = action.sample(count, torch.Generator())
+        t, again = (action.sample(count, torch.Generator().manual_seed(0)) for _ in range(2))
         if not isinstance(t, Tensor) or t.shape[:1] != (count,):
             raise InputError(
                 f"action {name}: sample({count}) must give a tensor of {count} transformations, not {described(t)}"
             )
-        moved, strength = action.act(x, t), action.strength(t)
+        if not torch.equal(t, again):
+            raise InputError(f"action {name}: sample must draw by the generator that it gets, for the same again")
+        twice = action.compose(t, t) if composes(action) else t
+        if not isinstance(twice, Tensor) or twice.shape != t.shape:
+            raise InputError(f"action {name}: compose must give {described(t)}, as it gets, not {described(twice)}")
+        _, moved = action.act(x, twice), action.act(x, t)
+        strength = action.strength(t)
     except InputError:
         raise
     except Exception as error:  # an action may be the user's, and raise anything

@@ -158,6 +158,14 @@ def test_what_is_composed_can_be_applied_twice_without_inverses():
     [
         ({"unit": None}, "lacks unit: see"),
         ({"sample": lambda self, count: torch.zeros(count)}, r"does not act on observations \(2, 3\): TypeError"),
+        ({"sample": lambda self, count, _: torch.rand(count)}, "sample must draw by the generator that it gets"),
+        (
+            {"compose": lambda self, second, first: second @ first},
+            r"compose must give torch.int64 of \(2,\), as it gets",
+        ),
+        ({"compose": lambda self, second, first: None}, "compose must give .*, not NoneType"),
+        ({"compose": lambda self, t: t}, "does not act on observations .*: TypeError"),
+        ({"act": lambda self, x, t: x * torch.ones(3)[t, None]}, "does not act on .*: IndexError"),  # 4 octaves
         ({"sample": lambda self, *_: np.zeros(2)}, r"sample\(2\) must give a tensor of 2 transformations, not ndarray"),
         ({"sample": lambda self, *_: torch.zeros(1)}, r"must give a tensor of 2 .*, not torch.float32 of \(1,\)"),
         ({"act": lambda self, x, t: x[:, :2]}, r"act must give torch.float32 of \(2, 3\), as it gets, not .*\(2, 2\)"),

@@ -113,8 +113,8 @@ class GeneratedTestSet:
         """See PerturbedDigits."""
         if size < 1:
             raise ValueError(f"a batch holds at least 1 example, got size {size}")
-        pending = self.action.sample(0)
-        start = block = 0
+        pending = self.transformations(0)
+        start, block = 0, 1
         while start < len(self):
             while len(pending) < min(size, len(self) - start):
                 pending = torch.cat((pending, self.transformations(block)))

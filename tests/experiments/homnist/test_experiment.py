@@ -245,6 +245,7 @@ class OnePixel(Homographies):
     """All images are moved down by one pixel."""
 
     def sample(self, count, generator=None):
+        assert count, "a user's own action may not give no transformation"
         moved = torch.eye(3, dtype=torch.float64).repeat(count, 1, 1)
         moved[:, 0, 2] = 2 / 23
         return moved
