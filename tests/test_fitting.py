@@ -17,6 +17,8 @@ import niso
 from niso.config import Hardware
 from niso.data.pairs.scaling import Scaling
 from niso.errors import CheckpointError, InputError, Interrupted
+from niso.experiments.experiment import Own
+from niso.experiments.pairs.networks import check_batches
 from niso.export import export
 from niso.fitting import _accelerator, _left_alone
 from studies import fit as study
@@ -141,7 +143,8 @@ class Moody(nn.Sequential):
 def test_whoever_trains_on_gets_what_evaluation_gives():
     x, tx = shifted()
     encoder, decoder = Moody(), nn.Linear(4, 2)
-    model = niso.fit(x, tx, encoder=encoder, decoder=decoder, **FEW)
+    with pytest.warns(UserWarning, match="^in training the encoder's latents for an observation depend on the others"):
+        model = niso.fit(x, tx, encoder=encoder, decoder=decoder, **FEW)
     assert not encoder.training
     a, tau = model.encode(x), model.map(x, tx)
     encoder.train()
@@ -150,6 +153,23 @@ def test_whoever_trains_on_gets_what_evaluation_gives():
     np.testing.assert_array_equal(model.map(x, tx), tau)
     torch.testing.assert_close(encoder.state_dict(), state, rtol=0, atol=0)
     assert all(module.training for module in encoder.modules()) and not decoder.training
+
+
+def test_networks_are_tried_for_what_a_batch_changes():
+    """And stay as they are; chance is no dependence."""
+    x, tx = shifted()
+    encoder, decoder = Moody().eval(), nn.Linear(4, 2)
+    encoder[3].train()
+    before = {name: value.clone() for name, value in encoder.state_dict().items()}
+    with pytest.warns(UserWarning, match="as of batch normalisation, but not in evaluation: normalise each"):
+        check_batches(Own(encoder, decoder), x.shape[1:])
+    torch.testing.assert_close(encoder.state_dict(), before, rtol=0, atol=0)
+    assert [part.training for part in encoder] == [False, False, False, True, False]
+    encoder[2] = nn.LayerNorm(64)
+    check_batches(Own(encoder, decoder), x.shape[1:])
+    mixing = nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(16, track_running_stats=False))
+    with pytest.raises(InputError, match=r"the decoder's values for .* depend on .* in evaluation mode: normalise"):
+        niso.fit(x, tx, encoder=nn.Linear(2, 4), decoder=mixing, **FEW)
 
 
 class Labelled:

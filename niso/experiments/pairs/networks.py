@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from pathlib import Path
@@ -20,6 +21,9 @@ from niso.methods.method import Networks
 from niso.networks import ConvConfig, MLPConfig, ViTConfig, ViTDecoder, ViTEncoder, on_grid
 from niso.networks.pointwise import PointwiseNetwork
 from niso.networks.signals import SignalConfig, SignalDecoder, SignalEncoder
+from niso.random import reseed
+from niso.testing import relative_error
+from niso.training.mode import in_mode
 
 
 def make_networks(chosen: Chosen, kind: Kind, shape: tuple[int, ...], own: Own | None = None) -> Networks:
@@ -111,6 +115,9 @@ def _module(name: str) -> object:
     return importlib.import_module(name)
 
 
+ALONE = 1e-4
+"""Relative difference from which what networks make of an observation depends on others."""
+_NORM = "normalise each observation by itself, e.g. by nn.GroupNorm"
 _FLOAT = "give both networks by .float(); a run in another precision converts them"
 
 
@@ -143,6 +150,38 @@ def _own(own: Own, shape: tuple[int, ...]) -> Networks:
         return Networks(encoder, decoder, (1, z.shape[1]), z.shape[2])
     grid = (z.shape[2], z.shape[3])
     return Networks(*on_grid(encoder, decoder, grid), grid, z.shape[1])
+
+
+@torch.no_grad()
+def check_batches(own: Own, shape: tuple[int, ...]) -> None:
+    """Warn where, in training, what the networks make of an observation depends on the others of its batch: what is
+    trained is then not what evaluation computes. The networks stay as they are.
+
+    Raises:
+        InputError: it does in evaluation, too.
+    """
+    encoder, decoder = own
+    device = next(encoder.parameters(), torch.zeros(())).device
+    x = torch.randn(5, *shape, generator=torch.Generator().manual_seed(0)).to(device)
+    for training in (False, True):
+        buffers = [(buffer, buffer.clone()) for network in own for buffer in network.buffers()]
+        made = []
+        with in_mode(encoder, training), in_mode(decoder, training):
+            for batch in (x[[0, 1, 2]], x[[0, 3, 4]]):
+                with torch.random.fork_rng([device] if device.type == "cuda" else []):
+                    reseed(0, device)  # for dropout
+                    z = encoder(batch)
+                    made.append((z[0], decoder(z)[0]))
+        for buffer, before in buffers:  # running means
+            buffer.copy_(before)
+        for part, (one, other) in zip(("encoder's latents", "decoder's values"), zip(*made, strict=True), strict=True):
+            if relative_error(one, other) > ALONE:
+                problem = f"the {part} for an observation depend on the others of its batch"
+                if not training:
+                    raise InputError(f"{problem} in evaluation mode: {_NORM}")
+                more = "as of batch normalisation, but not in evaluation"
+                warnings.warn(f"in training {problem}, {more}: {_NORM}", stacklevel=2)
+                return
 
 
 def _latents(own: Own, shape: tuple[int, ...]) -> Tensor:
