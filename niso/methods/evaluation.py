@@ -218,8 +218,8 @@ def evaluate_pairs(method: Method, batches: Iterable[tuple[Tensor, ...]], shown:
     common = b.mean(0, keepdim=True)
     errors_of = {"equivariance_error": own} | ({"relative_map_error": other[0]} if other else {})
     for name, moved_by in errors_of.items():
-        means[name] = metrics.transport_error(moved_by, b).mean().item()
-        means[f"{name}_centred"] = metrics.transport_error(moved_by, b, common).mean().item()
+        means[name] = _mean_error(moved_by, b)
+        means[f"{name}_centred"] = _mean_error(moved_by, b, common)
     ordered = [in_ascending_order(method, torch.cat(taus)[:shown]) for taus in zip(*maps, strict=True)]
     own_maps, other_maps = ordered[0], ordered[1] if other else None
     shown_maps = Maps(own_maps, other_maps, method.map_text)
@@ -250,10 +250,21 @@ def repeat_maps(method: Method, batches: Iterable[tuple[Tensor, Tensor, Tensor]]
             views = {name: row[:shown].cpu() for name, row in rows.items()}
     moved, c = (torch.cat(part) for part in zip(*twice, strict=True))
     errors = {
-        "repetition_error": metrics.transport_error(moved, c),
-        "repetition_error_centred": metrics.transport_error(moved, c, c.mean(0, keepdim=True)),
+        "repetition_error": _mean_error(moved, c),
+        "repetition_error_centred": _mean_error(moved, c, c.mean(0, keepdim=True)),
     }
-    return Repetition({name: error.mean().item() for name, error in errors.items()}, views)
+    return Repetition(errors, views)
+
+
+def _mean_error(
+    moved: Float[Tensor, "pairs rank channels"],
+    b: Float[Tensor, "pairs rank channels"],
+    common: Float[Tensor, "1 rank channels"] | None = None,
+) -> float:
+    """Mean of `transport_error` over pairs; but for those that have no b, as blank observations without a network, of
+    which no error is a share."""
+    seen = (b != 0).flatten(1).any(1)
+    return metrics.transport_error(moved[seen], b[seen], common).mean().item()
 
 
 def latent_metrics(a: Float[Tensor, "observations rank channels"]) -> dict[str, float]:

@@ -71,6 +71,14 @@ def test_a_map_of_another_transformation_has_a_relative_error():
     assert metrics["equivariance_error"] == pytest.approx(0, abs=1e-6)
 
 
+def test_a_blank_observation_has_no_share_in_errors():
+    wrong = list(batches(8, wrong=True))
+    blank = [tuple(torch.cat([view, torch.zeros(1, POINTS, CHANNELS)]) for view in views) for views in wrong]
+    with_blank, without = (evaluate_pairs(make(), views).metrics for views in (blank, wrong))
+    for name in ("relative_map_error", "equivariance_error"):
+        assert with_blank[name] == without[name]
+
+
 def test_what_all_observations_share_makes_no_centred_error_small():
     apart, common = (list(batches(16, wrong=True)) for _ in range(2))
     common = [tuple(view + 10 for view in views) for views in common]
