@@ -18,7 +18,7 @@ from niso.config import Hardware
 from niso.data.pairs.scaling import Scaling
 from niso.errors import CheckpointError, InputError, Interrupted
 from niso.experiments.experiment import Own
-from niso.experiments.pairs.networks import check_batches
+from niso.experiments.pairs.networks import check_independence
 from niso.export import export
 from niso.fitting import _accelerator, _left_alone
 from studies import fit as study
@@ -162,11 +162,11 @@ def test_networks_are_tried_for_what_a_batch_changes():
     encoder[3].train()
     before = {name: value.clone() for name, value in encoder.state_dict().items()}
     with pytest.warns(UserWarning, match="as of batch normalisation, but not in evaluation: normalise each"):
-        check_batches(Own(encoder, decoder), x.shape[1:])
+        check_independence(Own(encoder, decoder), x.shape[1:])
     torch.testing.assert_close(encoder.state_dict(), before, rtol=0, atol=0)
     assert [part.training for part in encoder] == [False, False, False, True, False]
     encoder[2] = nn.LayerNorm(64)
-    check_batches(Own(encoder, decoder), x.shape[1:])
+    check_independence(Own(encoder, decoder), x.shape[1:])
     mixing = nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(16, track_running_stats=False))
     with pytest.raises(InputError, match=r"the decoder's values for .* depend on .* in evaluation mode: normalise"):
         niso.fit(x, tx, encoder=nn.Linear(2, 4), decoder=mixing, **FEW)

@@ -39,6 +39,8 @@ _UNLIKE = 0.05
 """Share of the range of all channels of images below which one of them has another unit."""
 _NARROW = {"images": 0.02, "signals": 0.2, "points": 0.2}
 """Ranges of scaled values, but for a thousandth: where one is narrower, a few extreme values have made it so."""
+_APART = 20
+"""Ratio of the ranges of two views from which they have other units."""
 _LOST = 1e-3
 """Share of their deviation by which values are rounded in float32, from which they are float64."""
 _LARGEST, _SMALLEST = float(np.finfo(np.float32).max), float(np.finfo(np.float32).tiny)
@@ -132,6 +134,15 @@ def units_of(table: Table, scaling: Scaling) -> str:
     """That channels of images are scaled by their own ranges; empty where they are not."""
     several = table.kind == "images" and len(scaling.offset) > 1
     return "channels have ranges of different size: each is scaled by its own" if several else ""
+
+
+def other_units(table: Table, rows: np.ndarray) -> str:
+    """That another view has a far larger or smaller range than x, by which it is scaled; empty where none has."""
+    x, *others = ((key, float(np.ptp(_sample(values, rows, 256)))) for key, values in table.views.items())
+    for key, width in others:
+        if min(width, x[1]) > 0 and not 1 / _APART <= width / x[1] <= _APART:
+            return f"the range of {key} is {width / x[1]:.2g} times that of x: give both in the same units"
+    return ""
 
 
 def by_channel(change: Callable[[Tensor], Tensor], x: Tensor, scaling: Scaling, channels_first: bool) -> Tensor:

@@ -34,7 +34,7 @@ from niso.experiments.experiment import Experiment, Own, Phase, check_batch
 from niso.experiments.head import frozen_phase, make_head, read_finely
 from niso.experiments.pairs.choice import choose, lacking, said, with_rank
 from niso.experiments.pairs.metrics import METRICS
-from niso.experiments.pairs.networks import check_batches, import_module_class, make_networks
+from niso.experiments.pairs.networks import check_independence, import_module_class, make_networks
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
 from niso.experiments.pairs.probes import features_of, probes
 from niso.experiments.pairs.recipes import LATENT, Chosen, recipe
@@ -166,7 +166,7 @@ class Pairs(Experiment):
         except ValueError as error:
             raise InputError(str(error)) from error
         if own is not None:
-            check_batches(own, table.shape)
+            check_independence(own, table.shape)
         self.config = replace(with_rank(chosen, wishes.rank, networks.points), latent_channels=networks.channels)
         self.method = self.make_method(lambda: networks)
         if not any(parameter.requires_grad for parameter in self.method.model.parameters()):

@@ -153,7 +153,7 @@ def _own(own: Own, shape: tuple[int, ...]) -> Networks:
 
 
 @torch.no_grad()
-def check_batches(own: Own, shape: tuple[int, ...]) -> None:
+def check_independence(own: Own, shape: tuple[int, ...]) -> None:
     """Warn where, in training, what the networks make of an observation depends on the others of its batch: what is
     trained is then not what evaluation computes. The networks stay as they are.
 

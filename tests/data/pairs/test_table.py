@@ -11,7 +11,16 @@ from safetensors.numpy import save_file
 from niso.data.pairs.arrays import ArrayReader, columns_of
 from niso.data.pairs.find import find_reader
 from niso.data.pairs.reading import Reading
-from niso.data.pairs.scaling import by_channel, extremes_of, range_of, scaled, scaling_of, units_of, unscaled
+from niso.data.pairs.scaling import (
+    by_channel,
+    extremes_of,
+    other_units,
+    range_of,
+    scaled,
+    scaling_of,
+    units_of,
+    unscaled,
+)
 from niso.data.pairs.table import make_table
 from niso.errors import InputError
 
@@ -211,6 +220,17 @@ def test_one_extreme_value_among_observations_of_any_kind_is_said(shape, dtype):
     assert not extremes_of(read, rows[1:], scaling_of(read, rows[1:]))
     steady = table(x=(0.1 + 1e-9 * x.clip(-3, 3)).astype(dtype))
     assert not extremes_of(steady, rows, scaling_of(steady, rows))
+
+
+def test_views_in_other_units_are_noticed():
+    x, rows = np.random.default_rng(0).uniform(0, 255, (20, 8, 2)), np.arange(18)
+    said = other_units(table(x=x, tx=x / 255), rows)
+    assert said == "the range of tx is 0.0039 times that of x: give both in the same units"
+    assert "range of ttx is 1e+02 times" in other_units(table(x=x, tx=x, ttx=100 * x), rows)
+    for tx in (x, 2 * x, np.zeros_like(x)):
+        assert not other_units(table(x=x, tx=tx), rows)
+    x[18:] *= 1e4
+    assert not other_units(table(x=x, tx=x / 3), rows)
 
 
 def test_what_counts_as_constant_depends_on_the_type():

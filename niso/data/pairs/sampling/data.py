@@ -18,6 +18,7 @@ from niso.data.pairs.scaling import (
     by_channel,
     bytes_of,
     extremes_of,
+    other_units,
     range_of,
     scaled,
     scaling_of,
@@ -71,7 +72,8 @@ class PairData(ABC):
         self.fingerprint = fingerprint(table, parts)
         self.scaling: Scaling = scaling_of(table, parts.train)
         self.extremes = extremes_of(table, parts.train, self.scaling)
-        self.note = "; ".join(filter(None, [table.note, parts.note, units_of(table, self.scaling), self.extremes]))
+        units = units_of(table, self.scaling), other_units(table, parts.train)
+        self.note = "; ".join(filter(None, [table.note, parts.note, *units, self.extremes]))
         self.range = range_of(table, self.scaling)
         self._resident: dict[str, Tensor] = {}
         if sum(map(bytes_of, table.views.values())) <= memory * 1e9:
