@@ -167,6 +167,9 @@ def test_networks_are_tried_for_what_a_batch_changes():
     assert [part.training for part in encoder] == [False, False, False, True, False]
     encoder[2] = nn.LayerNorm(64)
     check_independence(Own(encoder, decoder), x.shape[1:])
+    encoder.register_forward_pre_hook(lambda module, _: [None][module.training])
+    with pytest.raises(InputError, match=r"^the networks do not take observations in training mode: IndexError: "):
+        check_independence(Own(encoder, decoder), x.shape[1:])
     mixing = nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(16, track_running_stats=False))
     with pytest.raises(InputError, match=r"the decoder's values for .* depend on .* in evaluation mode: normalise"):
         niso.fit(x, tx, encoder=nn.Linear(2, 4), decoder=mixing, **FEW)

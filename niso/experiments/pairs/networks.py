@@ -158,7 +158,7 @@ def check_independence(own: Own, shape: tuple[int, ...]) -> None:
     trained is then not what evaluation computes. The networks stay as they are.
 
     Raises:
-        InputError: it does in evaluation, too.
+        InputError: it does in evaluation, too; or the networks fail in training, which other tries do not see.
     """
     encoder, decoder = own
     device = next(encoder.parameters(), torch.zeros(())).device
@@ -166,14 +166,20 @@ def check_independence(own: Own, shape: tuple[int, ...]) -> None:
     for training in (False, True):
         buffers = [(buffer, buffer.clone()) for network in own for buffer in network.buffers()]
         made = []
-        with in_mode(encoder, training), in_mode(decoder, training):
-            for batch in (x[[0, 1, 2]], x[[0, 3, 4]]):
-                with torch.random.fork_rng([device] if device.type == "cuda" else []):
-                    reseed(0, device)  # for dropout
-                    z = encoder(batch)
-                    made.append((z[0], decoder(z)[0]))
-        for buffer, before in buffers:  # running means
-            buffer.copy_(before)
+        try:
+            with in_mode(encoder, training), in_mode(decoder, training):
+                for batch in (x[[0, 1, 2]], x[[0, 3, 4]]):
+                    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+                        reseed(0, device)  # for dropout
+                        z = encoder(batch)
+                        made.append((z[0], decoder(z)[0]))
+        except Exception as error:  # the user's code may raise anything
+            mode = "training" if training else "evaluation"
+            problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            raise InputError(f"the networks do not take observations in {mode} mode: {problem}") from error
+        finally:
+            for buffer, before in buffers:  # running means
+                buffer.copy_(before)
         for part, (one, other) in zip(("encoder's latents", "decoder's values"), zip(*made, strict=True), strict=True):
             if relative_error(one, other) > ALONE:
                 problem = f"the {part} for an observation depend on the others of its batch"
