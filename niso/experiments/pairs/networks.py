@@ -173,13 +173,13 @@ def check_independence(own: Own, shape: tuple[int, ...]) -> None:
                         reseed(0, device)  # for dropout
                         z = encoder(batch)
                         made.append((z[0], decoder(z)[0]))
+                    _restore(buffers)  # running means, vectors of spectral norms
         except Exception as error:  # the user's code may raise anything
             mode = "training" if training else "evaluation"
             problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
             raise InputError(f"the networks do not take observations in {mode} mode: {problem}") from error
         finally:
-            for buffer, before in buffers:  # running means
-                buffer.copy_(before)
+            _restore(buffers)
         for part, (one, other) in zip(("encoder's latents", "decoder's values"), zip(*made, strict=True), strict=True):
             if relative_error(one, other) > ALONE:
                 problem = f"the {part} for an observation depend on the others of its batch"
@@ -188,6 +188,12 @@ def check_independence(own: Own, shape: tuple[int, ...]) -> None:
                 more = "as of batch normalisation, but not in evaluation"
                 warnings.warn(f"in training {problem}, {more}: {_NORM}", stacklevel=2)
                 return
+
+
+def _restore(buffers: list[tuple[Tensor, Tensor]]) -> None:
+    """Give buffers the values that they had."""
+    for buffer, before in buffers:
+        buffer.copy_(before)
 
 
 def _latents(own: Own, shape: tuple[int, ...]) -> Tensor:
