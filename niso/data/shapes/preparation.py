@@ -68,7 +68,8 @@ class Preparation(Strict):
     """Of the variants, which depend on it and on the shape's name."""
 
     def __post_init__(self) -> None:
-        require(self, "eigenpairs", "times", "first_time", "tolerance", positive=True)
+        require(self, "times", "first_time", "tolerance", positive=True)
+        require(self, "eigenpairs", least=2)  # the first function is constant
         require(self, "variants", "last_time", "distance")
         require(self, "flipped_area", most=1.0)
         require(self, "radius", positive=True, most=1.0)

@@ -98,6 +98,13 @@ class Descriptors(Experiment):
             points = torch.cat([pair[0].points for pair in pairs])
             weights = torch.cat([pair[0].weights for pair in pairs]) / len(pairs)
             self.rank = config.rank or 20
+            every = (*self.train, *self.validation, *self.test)
+            fewest, name = min((len(mesh.vertices), pair.name) for pair in every for mesh in pair.meshes)
+            if fewest <= self.rank:
+                raise InputError(
+                    f"{name} has {fewest} vertices (or its remeshed partner), too few for {self.rank} eigenfunctions: "
+                    "give a smaller --rank, or a finer mesh"
+                )
             spectrum = FieldSpectrum(
                 points,
                 self.rank,

@@ -40,8 +40,9 @@ class DescriptorsConfig(IsometryConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        names = ("vertices", "train_shapes", "test_shapes", "times", "energies", "eigenpairs", "latent_channels")
+        names = ("vertices", "train_shapes", "test_shapes", "times", "energies", "latent_channels")
         require(self, *names, positive=True)
+        require(self, "eigenpairs", least=2)  # the first function is constant
         require(self, "strength", "validation_shapes")
         check_choice("surfaces", self.surfaces, Surfaces)
 

@@ -29,6 +29,7 @@ from niso.spectrum import Spectrum
 Surfaces = Literal["family", "tori", "open"]
 """What niso makes itself: the ten embedded classes, closed and of genus 0; lumpy tori; or those classes with a hole."""
 
+_MOST = 20_000  # vertices: distances between all of them take 3 GB
 _LUMPS = 0.5  # strength of the deformation that makes tori lumpy: without it, points of a parallel are all alike
 
 
@@ -77,7 +78,7 @@ def base_meshes(kind: Surfaces, count: int, vertices: int, data_dir: Path | None
     """So many surfaces and their names: class by class in turn, or files of a folder, spread evenly over all.
 
     Raises:
-        InputError: the folder has fewer meshes.
+        InputError: the folder has fewer meshes, or one with more than 20,000 vertices.
     """
     if data_dir is not None:
         files = files_below(data_dir, SUFFIXES)
@@ -89,7 +90,13 @@ def base_meshes(kind: Surfaces, count: int, vertices: int, data_dir: Path | None
                 "add some, or give smaller --train-shapes, --validation-shapes or --test-shapes"
             )
         taken = [files[number] for number in evenly(count, len(files)).tolist()]
-        return [(str(path.relative_to(data_dir)), read_mesh(path)) for path in taken]
+        made = [(str(path.relative_to(data_dir)), read_mesh(path)) for path in taken]
+        if large := [(path, mesh) for path, mesh in made if len(mesh.vertices) > _MOST]:
+            raise InputError(
+                f"{data_dir / large[0][0]} has {len(large[0][1].vertices)} vertices, and distances between all are "
+                f"computed: decimate it to {_MOST} or fewer"
+            )
+        return made
     if kind == "tori":
         rows = max(6, round((2.5 * vertices) ** 0.5))
         ring = torus(rows, max(4, round(vertices / rows)))

@@ -52,7 +52,8 @@ def wave_kernel_signature(
     """
     step = float(np.diff(energies).mean()) if len(energies) > 1 else 1.0
     logarithms = np.log(np.maximum(pairs.eigenvalues[1:], 1e-12))
-    weights = np.exp(-np.square((energies - logarithms[:, None]) / (_WIDTH * step)) / 2)
+    exponents = -np.square((energies - logarithms[:, None]) / (_WIDTH * step)) / 2
+    weights = np.exp(exponents - exponents.max(0, initial=-np.inf))  # of narrow bands all would be 0
     return pairs.eigenfunctions[:, 1:] ** 2 @ (weights / weights.sum(0))
 
 

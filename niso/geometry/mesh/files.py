@@ -13,7 +13,7 @@ import codecs
 import re
 import struct
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +128,8 @@ def _lines(content: bytes) -> Iterator[list[str]]:
 
 
 def _read_off(content: bytes) -> tuple[Rows, Rows]:
-    """See https://people.sc.fsu.edu/~jburkardt/data/off/off.html."""
+    """See https://people.sc.fsu.edu/~jburkardt/data/off/off.html. Lines need not be one for each vertex and face where
+    these have neither colours nor normals."""
     lines = _lines(content)
     head = next(lines, [""])
     if head[0][:3].upper() == "OFF" and head[0][3:].isdigit():  # as many files of ModelNet have it
@@ -140,16 +141,32 @@ def _read_off(content: bytes) -> tuple[Rows, Rows]:
     counts = head[1:] or next(lines, [])
     if len(counts) < 2:
         raise _Truncated("it has no counts of vertices and faces")
-    points = _take(lines, int(counts[0]), "vertices")
-    rows = _take(lines, int(counts[1]), "faces")
+    vertices, faces = (max(int(word), 0) for word in counts[:2])
+    rest = list(lines)
+    if counts[3:] or len(rest) < vertices + faces or any(len(row) < 3 for row in rest[:vertices]):
+        rest = _regrouped([*counts[3:], *chain.from_iterable(rest)], vertices, faces) or rest
+    points = _checked(rest[:vertices], vertices, "vertices")
+    rows = _checked(rest[vertices:][:faces], faces, "faces")
     polygons = [[int(word) for word in row[1 : 1 + int(row[0])]] for row in rows]
     if any(len(polygon) < int(row[0]) for polygon, row in zip(polygons, rows, strict=True)):
         raise _Truncated("a face has fewer corners than announced")
     return points, polygons
 
 
-def _take(lines: Iterator[list[str]], count: int, what: str) -> Rows:
-    rows = list(islice(lines, max(count, 0)))
+def _regrouped(words: list[str], vertices: int, faces: int) -> Rows | None:
+    """Words as a row for each vertex, of three, and each face; None where these are not all words, and no others."""
+    place = 3 * vertices
+    rows = [words[start : start + 3] for start in range(0, min(place, len(words)), 3)]
+    for _ in range(faces):
+        if place >= len(words) or not words[place].isdecimal():
+            return None
+        end = place + 1 + int(words[place])
+        rows.append(words[place:end])
+        place = end
+    return rows if place == len(words) else None
+
+
+def _checked(rows: Rows, count: int, what: str) -> Rows:
     if len(rows) < count:
         raise _Truncated(f"{count} {what} are announced and {len(rows)} are there")
     return rows

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from niso.errors import InputError
 from niso.geometry.mesh import surface as meshes
 from niso.geometry.mesh.surface import Mesh
 
@@ -47,6 +48,8 @@ def surface(skeleton: Skeleton, vertices: int) -> Mesh:
     axes = [np.arange(a, b + spacing, spacing) for a, b in zip(low, high, strict=True)]
     points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
     field = _distance(points.reshape(-1, 3), skeleton).reshape(points.shape[:-1])
+    if not (field < 0).any():
+        raise InputError("the surface round a skeleton falls between the points of a grid for so few vertices")
     corners, faces, *_ = marching_cubes(field, 0.0, spacing=(spacing,) * 3, gradient_direction="descent")
     fine = Mesh(np.asfortranarray(corners, dtype=np.float64), np.asfortranarray(faces, dtype=np.int32))
     points, triangles, *_ = igl.decimate(fine.vertices, fine.faces, 2 * (vertices - 2))

@@ -15,6 +15,7 @@ from scipy.sparse.csgraph import connected_components
 from niso.errors import InputError, counted
 
 _LARGEST = 1e75  # coordinate: areas and their squares stay finite
+_SMALLEST = 1e-70  # extent: squares of areas, also of the thinnest faces that are allowed, stay normal numbers
 _NO_AREA = 1e-14  # of a face, relative to the squared diagonal of the mesh's bounding box: rounding, not shape
 
 
@@ -81,6 +82,8 @@ def _array_problem(mesh: Mesh) -> str | None:
         return f"has coordinates that are not finite numbers at {counted(bad, 'vertex', 'vertices')}; export it again"
     if (largest := float(np.abs(vertices).max())) > _LARGEST:
         return f"has coordinates up to {largest:.3g}, whose squares are no numbers; scale it or export it again"
+    if 0 < (extent := float(_extents(mesh).max())) < _SMALLEST:
+        return f"is {extent:.3g} long, and squares of its areas are no numbers; scale it or export it again"
     if bad := int(((faces < 0) | (faces >= len(vertices))).any(1).sum()):
         return f"has {counted(bad, 'face')} with corners that do not exist: there are {len(vertices)} vertices"
     if bad := len(vertices) - len(np.unique(faces)):
@@ -89,11 +92,16 @@ def _array_problem(mesh: Mesh) -> str | None:
 
 
 def _shape_problem(mesh: Mesh) -> str | None:
-    extent = float(np.square(np.ptp(mesh.vertices, axis=0)).sum())
+    extent = float(np.square(_extents(mesh)).sum())
     repeated = (mesh.faces == np.roll(mesh.faces, 1, axis=1)).any(1)
     if bad := int((repeated | (face_areas(mesh) <= _NO_AREA * extent)).sum()):
         return f"has {counted(bad, 'degenerate face')} of no area; merge duplicate vertices or remesh it"
     return None
+
+
+def _extents(mesh: Mesh) -> Float[np.ndarray, " 3"]:
+    """Lengths of the bounding box, in float64 whatever the vertices are."""
+    return np.ptp(np.asarray(mesh.vertices, np.float64), axis=0)
 
 
 def _surface_problem(mesh: Mesh, closed: bool) -> str | None:
@@ -139,7 +147,8 @@ def vertex_areas(mesh: Mesh) -> Float[np.ndarray, " vertices"]:
 
 def volume(mesh: Mesh) -> float:
     """Volume inside a closed mesh, negative if its faces are clockwise seen from outside."""
-    corner, second, third = _corners(mesh)
+    near = mesh.vertices[0].astype(np.float64)  # far from the origin, the cones from there cancel to rounding errors
+    corner, second, third = (point - near for point in _corners(mesh))
     return float(np.einsum("fi,fi->", corner, np.cross(second, third)) / 6)
 
 

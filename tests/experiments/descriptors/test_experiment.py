@@ -206,6 +206,19 @@ def test_the_users_own_meshes_with_a_boundary(tmp_path, make_tiny):
         Descriptors(QUICK, "niso", 0, tmp_path, torch.device("cpu"))
 
 
+def test_meshes_too_small_or_too_large_are_refused_before_the_training(tmp_path, monkeypatch):
+    for number, finer in enumerate((2, 2, 0)):
+        write_off(tmp_path / f"{number}.off", icosphere(finer))
+    parts = {"train_shapes": 1, "validation_shapes": 1, "test_shapes": 1, "times": 3, "energies": 3, "eigenpairs": 8}
+    with pytest.raises(InputError, match=r"2\.off has \d+ vertices .*, too few for 20 eigenfunctions: give a smaller"):
+        Descriptors(replace(QUICK, **parts), "niso", 0, tmp_path, torch.device("cpu"))
+    monkeypatch.setattr("niso.experiments.descriptors.surfaces._MOST", 161)
+    with pytest.raises(InputError, match=r"0\.off has 162 vertices, .* decimate it to 161 or fewer"):
+        Descriptors(replace(QUICK, **parts), "niso", 0, tmp_path, torch.device("cpu"))
+    with pytest.raises(ValueError, match="eigenpairs must be at least 2"):
+        replace(QUICK, eigenpairs=1)
+
+
 def test_meshes_of_the_same_names_that_changed_are_other_data(tmp_path):
     parts = {"train_shapes": 2, "validation_shapes": 0, "test_shapes": 1, "times": 3, "energies": 3, "eigenpairs": 12}
     config, base = replace(QUICK, rank=4, **parts), icosphere(2)

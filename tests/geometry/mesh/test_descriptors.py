@@ -45,6 +45,13 @@ def test_waves_of_an_energy_are_those_of_eigenvalues_about_three_steps_around_it
     np.testing.assert_allclose(at_first, at_second[::-1])
 
 
+def test_of_narrow_bands_the_nearest_waves_are_taken():
+    """Every weight is less than the smallest number there."""
+    pairs = Eigenpairs(np.exp([-np.inf, 0.0, 6.0]), np.array([[1.0, 1, 0], [1, 0, 1]]))
+    at_first, at_second = wave_kernel_signature(pairs, np.linspace(2.999, 3.001, 4))
+    np.testing.assert_allclose([at_first, at_second], [[1, 1, 0, 0], [0, 0, 1, 1]], atol=1e-9)
+
+
 def test_distances_along_edges_are_about_those_on_the_sphere():
     ball = icosphere(3)
     found = distances(ball)

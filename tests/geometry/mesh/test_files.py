@@ -47,6 +47,9 @@ def ply_binary(order: str) -> bytes:
 FILES = {
     "a.off": off(),
     "header-on-one-line.OFF": off().replace("OFF\n# a comment\n\n", "OFF "),
+    "on-one-line.off": f"OFF {COUNT} {FACES} 0 {rows(SPHERE.vertices)}{rows(SPHERE.faces, '3 ')}".replace("\n", " "),
+    "a-word-a-line.off": f"OFF\n{COUNT} {FACES} 0\n"
+    + f"{rows(SPHERE.vertices)}{rows(SPHERE.faces, '3 ')}".replace(" ", "\n"),
     "windows.off": off().replace("\n", "\r\n"),
     "a.obj": obj(),
     "text.ply": ply_text(),

@@ -42,6 +42,7 @@ def test_limbs_grow_out_of_a_body() -> None:
         (sticks(*(((np.cos(a), np.sin(a), 0), (np.cos(a + 1.05), np.sin(a + 1.05), 0)) for a in np.arange(6) * 1.047)),
          "genus 1"),
         (sticks(((0, 0, 0), (0, 0, 1)), ((3, 0, 0), (3, 0, 1))), "has 2 components"),
+        (sticks(((0, 0, 0), (0, 0, 100)), radius=0.01), "falls between the points of a grid"),
     ],
 )  # fmt: skip
 def test_what_is_no_tree_is_refused(skeleton: Skeleton, message: str) -> None:

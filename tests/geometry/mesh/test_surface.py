@@ -50,6 +50,7 @@ BROKEN = {
     "no faces": (Mesh(SPHERE.vertices, SPHERE.faces[:0]), "is empty: it has 42 vertices and 0 faces"),
     "NaN": (with_vertex(np.nan), "not finite numbers at 1 vertex;"),
     "infinite": (with_vertex(np.inf), "not finite numbers at 1 vertex;"),
+    "tiny": (Mesh(1e-72 * SPHERE.vertices, SPHERE.faces), "is 2e-72 long, and squares of its areas are no numbers"),
     "faces in floats": (Mesh(SPHERE.vertices, SPHERE.faces.astype(float)), "has faces of float64, no whole numbers"),
     "tensors": (Mesh(torch.zeros(4, 3), torch.zeros(4, 3)), "that are no NumPy arrays but Tensor and Tensor"),
     "flat": (Mesh(SPHERE.vertices[:, :2], SPHERE.faces), "has vertices of shape (42, 2), not (vertices, 3)"),
@@ -123,12 +124,20 @@ def test_unit_area_does_not_depend_on_place_and_size():
     np.testing.assert_allclose(meshes.vertex_areas(one) @ one.vertices, 0, atol=1e-14)
 
 
+def test_volume_does_not_depend_on_the_place_of_the_origin():
+    """As of scans in coordinates of a country, in metres or millimetres."""
+    for away in ([0.0, 0.0, 0.0], [5e5, 4.5e6, 100], [1e9, -1e9, 1e9]):
+        far = Mesh(SPHERE.vertices + away, SPHERE.faces)
+        assert meshes.volume(far) == pytest.approx(meshes.volume(SPHERE), rel=1e-6)
+
+
 def test_vertices_in_float32_and_faces_in_int32_are_widened():
     sphere = meshes.icosphere(2)
     far = Mesh((sphere.vertices + 1000).astype(np.float32), sphere.faces.astype(np.int32))
     wide = Mesh(far.vertices.astype(np.float64), sphere.faces)
     assert meshes.volume(far) == meshes.volume(wide) > 4
     np.testing.assert_array_equal(meshes.edge_lengths(far), meshes.edge_lengths(wide))
+    meshes.check(Mesh((1e25 * sphere.vertices).astype(np.float32), sphere.faces))  # squares are beyond single precision
     large = torus(300, 160)
     order = np.random.default_rng(0).permutation(len(large.vertices))
     vertices = np.empty_like(large.vertices)
