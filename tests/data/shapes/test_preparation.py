@@ -284,7 +284,7 @@ def test_what_the_grid_keeps_is_measured(tmp_path: Path) -> None:
         {"height": 1},
         {"width": 0},
         {"variants": -1},
-        {"eigenpairs": 0},
+        {"eigenpairs": 1},
         {"times": 0},
         {"first_time": 0.0},
         {"first_time": float("nan")},
