@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import numpy as np
 import roma
-import scipy.sparse
 import torch
 from jaxtyping import Float, Int
-from scipy.sparse.linalg import spsolve
+from scipy.linalg import solveh_banded
 from torch import Tensor
 
 from niso.geometry import se3
-from niso.geometry.trajectories import compose
+from niso.geometry.trajectories import compose, relative_poses
 
 ROUNDS = 5
 """Rounds of reweighting."""
@@ -24,6 +22,10 @@ on which they grow a little more slowly than the distance."""
 LEAST = 0.1
 """Share of the root mean square of the residuals below which none is an outlier, though half of them be 0."""
 
+WINDOW, MARGIN = 1_000, 100
+"""Steps of a window of long trajectories, and further ones on either side of it that are averaged with them. Where
+relative poses contradict each other, X shrinks from frame to frame, after many below the smallest number there is."""
+
 _TINY = 1e-12
 
 
@@ -32,8 +34,9 @@ def averaged(motions: Mapping[int, Float[Tensor, "_pairs 4 4"]]) -> Float[Tensor
     frames up to five apart or more are given.
 
     Rotations come first: X minimises Σ w ‖XᵢRᵢⱼ − Xⱼ‖² over all matrices, and the rotations next to them are taken.
-    Positions then minimise Σ w |pⱼ − pᵢ − Xᵢtᵢⱼ|². Both problems are linear and sparse. The weights w fall with the
-    residuals as those of a Cauchy distribution, in a few rounds.
+    Positions then minimise Σ w |pⱼ − pᵢ − Xᵢtᵢⱼ|². Both problems are linear, with banded matrices. The weights w fall
+    with the residuals as those of a Cauchy distribution, in a few rounds. Long trajectories are averaged in windows
+    that overlap.
 
     Args:
         motions: by the distance of two frames, 1 among them: the pose of frame i + distance as frame i sees it, for
@@ -54,6 +57,18 @@ def averaged(motions: Mapping[int, Float[Tensor, "_pairs 4 4"]]) -> Float[Tensor
         raise ValueError("a motion is not finite")
     if set(steps) <= {1}:
         return compose(steps.get(1, torch.empty(0, 4, 4, dtype=torch.float64)))
+    last = len(steps[1])
+    if last < WINDOW + 2 * MARGIN:
+        return _averaged(steps)
+    parts = list[Tensor]()
+    for start in range(0, last, WINDOW):
+        low, high = max(start - MARGIN, 0), min(start + WINDOW + MARGIN, last)
+        window = _averaged({apart: part[low : high + 1 - apart] for apart, part in steps.items()})
+        parts.append(relative_poses(window)[start - low :][:WINDOW])
+    return compose(torch.cat(parts))
+
+
+def _averaged(steps: Mapping[int, Float[Tensor, "_pairs 4 4"]]) -> Float[Tensor, "frames 4 4"]:
     first = torch.cat([torch.arange(len(part)) for part in steps.values()])
     apart = torch.cat([torch.full((len(part),), apart) for apart, part in steps.items()])
     second, expected, motion = first + apart, apart.double() ** GROWTH, torch.cat(list(steps.values()))
@@ -98,13 +113,18 @@ def _linear(
     weights: Float[Tensor, " edges"],
 ) -> Float[Tensor, "frames rows columns"]:
     """Y with the least Σ w ‖Y_second − transport Y_first − offset‖² of which the first is `start`."""
-    frames, edges, rows = int(second.max()) + 1, len(first), len(start)
-    row = rows * torch.arange(edges)[:, None, None] + torch.arange(rows)[:, None]
-    column = rows * torch.stack((first, second))[..., None, None] + torch.arange(rows)
-    values = torch.stack((-transport, torch.eye(rows, dtype=transport.dtype).expand_as(transport)))
-    row, column = (part.expand_as(values).flatten() for part in (row, column))
-    matrix = scipy.sparse.csr_matrix((values.flatten(), (row, column)), shape=(rows * edges, rows * frames))
-    known, unknown = matrix[:, :rows], matrix[:, rows:]
-    weighted = unknown.T @ scipy.sparse.diags(weights.repeat_interleave(rows).numpy())
-    found = spsolve((weighted @ unknown).tocsc(), weighted @ (offset.flatten(0, 1).numpy() - known @ start.numpy()))
-    return torch.cat((start[None], torch.from_numpy(np.asarray(found)).reshape(frames - 1, rows, -1)))
+    frames, reach, rows = int(second.max()) + 1, int((second - first).max()), len(start)
+    weight, weighted = weights[:, None, None], weights[:, None, None] * transport
+    normal = start.new_zeros(frames, reach + 1, rows, rows)  # equations: the block of row i + j and column i at i, j
+    normal[first, second - first] = -weighted
+    normal[:, 0].index_add_(0, first, weighted.mT @ transport)
+    normal[:, 0].index_add_(0, second, weight * torch.eye(rows, dtype=start.dtype))
+    right = start.new_zeros(frames, *start.shape)
+    right.index_add_(0, first, -weighted.mT @ offset).index_add_(0, second, weight * offset)
+    right[1 : reach + 1] -= normal[0, 1:] @ start
+    columns = normal[1:].movedim(-1, 1).flatten(2)  # of each unknown frame, from its first row down
+    band = start.new_zeros(columns.shape[-1], frames - 1, rows)  # from the diagonal down
+    for column in range(rows):
+        band[: len(band) - column, :, column] = columns[:, column, column:].mT
+    found = solveh_banded(band.flatten(1).numpy(), right[1:].flatten(0, 1).numpy(), lower=True)
+    return torch.cat((start[None], torch.from_numpy(found).unflatten(0, (-1, rows))))

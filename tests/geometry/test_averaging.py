@@ -87,6 +87,19 @@ def test_a_camera_that_stands_still_for_long_and_then_moves(poses, generator):
     assert error(averaged(steps), path) < 0.2
 
 
+def test_the_end_of_a_long_trajectory_is_as_good_as_its_beginning(generator):
+    """Poses that contradict each other, of so many frames that what is solved for falls below the smallest number."""
+    path = trajectory.compose(se3.exp(0.5 * torch.randn(3_000, 6, generator=generator, dtype=torch.float64)))
+    steps = shaken(motions(path, 5), 0.2, generator)
+    found = averaged(steps)
+    assert found.shape == path.shape and torch.equal(found[0], torch.eye(4, dtype=torch.float64))
+    off = [
+        trajectory.rotation_errors(one, trajectory.relative_poses(path)).unflatten(0, (10, -1)).mean(1)
+        for one in (trajectory.relative_poses(found), steps[1])
+    ]
+    assert (off[0] < off[1]).all()
+
+
 def test_neighbours_are_needed_and_numbers(poses):
     steps = motions(poses, 3)
     with pytest.raises(ValueError, match="between neighbours are needed"):
