@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from math import gcd
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -167,14 +168,37 @@ def features(predictor: Predictor, frames: Frames, sequence: int, see: See | Non
     return torch.cat([predictor.features(see(torch.full_like(part, sequence), part)) for part in parts])
 
 
-def neighbours(encoded: Tensor, skip: int, apart: int = 1) -> Iterator[tuple[Tensor, Tensor]]:
-    """Batches of features of neighbouring frames, with `skip` frames left out between the two.
+def between(
+    function: Callable[[Tensor, Tensor], Tensor | None], encoded: Tensor, reach: Mapping[int, int]
+) -> dict[int, dict[int, Tensor]]:
+    """A function of two frames, for neighbours, second neighbours, … at several skips.
+
+    It is called once for each pair of frames, though a pair may be of several skips: frames 0 and 2 are neighbours at
+    skip 1, and second neighbours at skip 0.
 
     Args:
-        apart: 2 for every second neighbour instead, and so on.
+        function: of features of first and of second frames, in batches; None where it has no values.
+        encoded: features of all frames.
+        reach: how far apart neighbours are at most, by skip.
+
+    Returns:
+        Values by skip, and by how far apart neighbours are; nothing where the function has none.
     """
-    kept = encoded[:: skip + 1]
-    yield from zip(kept[:-apart].split(BATCH), kept[apart:].split(BATCH), strict=True)
+    wanted = [(skip, apart, apart * (skip + 1)) for skip, most in reach.items() for apart in range(1, most + 1)]
+    every = dict[int, int]()  # by the distance of two frames: the first one's number is a multiple of this
+    for skip, _, distance in wanted:
+        every[distance] = gcd(every.get(distance, 0), skip + 1)
+    values = dict[int, Tensor]()
+    for distance, step in every.items():
+        pairs = zip(encoded[:-distance:step].split(BATCH), encoded[distance::step].split(BATCH), strict=True)
+        parts = [part for pair in pairs if (part := function(*pair)) is not None]
+        if parts:
+            values[distance] = torch.cat(parts)
+    found: dict[int, dict[int, Tensor]] = {skip: {} for skip in reach}
+    for skip, apart, distance in wanted:
+        if distance in values:
+            found[skip][apart] = values[distance][:: (skip + 1) // every[distance]]
+    return found
 
 
 class Evaluation(NamedTuple):
@@ -218,19 +242,19 @@ def evaluate(
     of_maps: dict[int, list[dict[str, Tensor]]] = {skip: [] for skip in SKIPS}
     for number in held_out.sequences:
         poses = frames.posed(number)
+        true = {skip: trajectory.subsample(poses, skip) for skip in SKIPS if number in held_out.members[skip]}
+        reach = {skip: min(max((head_skip + 1) // (skip + 1), 1), len(truth) - 1) for skip, truth in true.items()}
         with precision():
             encoded = features(predictor, frames, number, see)
-        for skip in (skip for skip in SKIPS if number in held_out.members[skip]):
-            truth, several = trajectory.subsample(poses, skip), dict[int, Tensor]()
-            for apart in range(1, min(max((head_skip + 1) // (skip + 1), 1), len(truth) - 1) + 1):
-                with precision():
-                    parts = [predictor(*pair).cpu() for pair in neighbours(encoded, skip, apart)]
-                several[apart] = torch.cat(parts)
+            motions = between(lambda first, second: predictor(first, second).cpu(), encoded, reach)
+        maps = between(predictor.maps, encoded, dict.fromkeys(true, 2))
+        for skip, truth in true.items():
+            several = motions[skip]
             results.motions[skip][number] = several[1]
             results.errors[skip][number] = trajectory.errors(several[1], truth)
             average = trajectory.relative_poses(averaged(several)) if len(several) > 1 else several[1]
             of_averages[skip].append(trajectory.errors(average, truth))
-            of_maps[skip].append(_map_errors(predictor, encoded, skip))
+            of_maps[skip].append(_map_errors(encoded[:: skip + 1], maps[skip]))
     for skip, by_sequence in results.errors.items():
         if not by_sequence:
             continue
@@ -249,14 +273,16 @@ def _mean_errors(errors: Iterable[TrajectoryErrors]) -> dict[str, float]:
     return dict(zip(TrajectoryErrors._fields, values.tolist(), strict=True))
 
 
-def _map_errors(predictor: Predictor, encoded: Tensor, skip: int) -> dict[str, Float[Tensor, " _pairs"]]:
-    """Errors of the maps between neighbouring frames of a sequence; nothing where the predictor has no maps."""
-    taus = [predictor.maps(*pair) for pair in neighbours(encoded, skip)]
-    over = [predictor.maps(*pair) for pair in neighbours(encoded, skip, 2)]
-    known, far = ([part for part in parts if part is not None] for parts in (taus, over))
-    if not known:
+def _map_errors(kept: Tensor, maps: Mapping[int, Tensor]) -> dict[str, Float[Tensor, " _pairs"]]:
+    """Errors of the maps between neighbouring frames of a sequence; nothing where the predictor has no maps.
+
+    Args:
+        kept: features of the frames.
+        maps: between neighbours, and between second neighbours.
+    """
+    if not maps:
         return {}
-    tau, ac, kept = torch.cat(known), torch.cat(far), encoded[:: skip + 1]
+    tau, ac = maps[1], maps[2]
     identity = torch.eye(tau.shape[-1], dtype=tau.dtype, device=tau.device).expand_as(ac)
     return {
         "equivariance_error": metrics.equivariance_error(kept[:-1], kept[1:], tau=tau).cpu(),

@@ -205,13 +205,13 @@ class PairSampling:
                 return *images, self.motions(drawn)
 
             return raw, None
+
+        def encoded(step: int) -> tuple[Tensor, ...]:
+            images, drawn = source(step)
+            return *features(torch.cat(images)).chunk(2), self.motions(drawn)
+
         lengths = frames.lengths[posed]
         if frames.resident is None or size * 4 * int(lengths.sum()) > self.config.memory * 1e9:
-
-            def encoded(step: int) -> tuple[Tensor, ...]:
-                images, drawn = source(step)
-                return *features(torch.cat(images)).chunk(2), self.motions(drawn)
-
             return encoded, None
         place = torch.zeros(len(frames.lengths), dtype=torch.long)
         place[posed] = lengths.cumsum(0) - lengths
@@ -224,6 +224,8 @@ class PairSampling:
             return torch.cat([features(self.see(*part)) for part in parts])
 
         def stored(step: int) -> tuple[Tensor, ...]:
+            if step >= self.config.head.steps and not known.cache_info().currsize:
+                return encoded(step)  # a head that is trained already is oriented by a few pairs
             pairs = self.head_pairs(step)
             start = place[pairs.sequence]
             places = ((start + frame).to(frames.device, non_blocking=True) for frame in pairs.frames)

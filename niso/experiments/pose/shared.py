@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
@@ -64,11 +63,7 @@ def between_rooms(method: Method, rooms: Rooms, count: int, skip: int, seed: int
     method.model.eval()
     found = dict[str, float]()
     for suffix, frames in rooms.items():
-        parts = []
-        for views in _views(frames, count, skip, seed):
-            a, b, other_a, other_b = map(method.encode, views)
-            parts.append((a, b, method.solve(other_a, other_b) @ a))
-        a, b, moved = (torch.cat(part) for part in zip(*parts, strict=True))
+        a, b, moved = _moved(method, frames, count, skip, seed)
         for centred, common in (("", None), ("_centred", b.mean(0, keepdim=True))):
             for identity, predicted in (("", moved), ("identity_", a)):
                 error = metrics.transport_error(predicted, b, common).double().mean().item()
@@ -76,11 +71,14 @@ def between_rooms(method: Method, rooms: Rooms, count: int, skip: int, seed: int
     return found
 
 
-def _views(frames: Frames, count: int, skip: int, seed: int) -> Iterator[tuple[Tensor, ...]]:
-    """Batches of both frames of pairs in one room, and of the same in another room."""
+def _moved(method: Method, frames: Frames, count: int, skip: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Coefficients of the first and the second frames of pairs, and of the first ones moved by maps of other rooms."""
     generator = torch.Generator().manual_seed(seed)
     pairs = draw_shared(frames.lengths, SHARED_VIEWS, SHARED_VIEWS * count, skip, generator, SHARED_VIEWS)
-    parts = (part.unflatten(0, (-1, SHARED_VIEWS)).split(BATCH) for part in (pairs.sequence, *pairs.frames))
-    for sequence, first, second in zip(*parts, strict=True):
-        here, there = sequence.T
-        yield tuple(frames(room, frame[:, 0]) for room in (here, there) for frame in (first, second))
+    views = torch.stack((pairs.sequence.repeat(2), torch.cat(pairs.frames)))
+    distinct, places = views.unique(dim=1, return_inverse=True)  # clips are short: most frames are in several pairs
+    encoded = torch.cat([method.encode(frames(*part)) for part in distinct.split(BATCH, dim=1)])
+    (a, other_a), (b, other_b) = (rooms.T for rooms in places.view(2, count, SHARED_VIEWS))
+    others = zip(other_a.split(BATCH), other_b.split(BATCH), strict=True)
+    maps = torch.cat([method.solve(encoded[first], encoded[second]) for first, second in others])
+    return encoded[a], encoded[b], maps @ encoded[a]

@@ -106,6 +106,23 @@ def test_training_pairs_decide_the_sign_of_translations(random_poses):
         assert predictor(frames, frames)[:, 2, 3].max() < 0
 
 
+def test_a_trained_head_is_oriented_without_the_features_of_all_frames(make):
+    experiment, seen = make(), list[int]()
+    frames, steps, pairs = experiment.frames, experiment.config.head.steps, experiment.config.head.batch_size
+
+    def features(images):
+        seen.append(len(images))
+        return images.flatten(1)
+
+    sampler, prepare = experiment.sampling.head(features, 3 * frames.size**2)
+    alone = sampler(steps)
+    assert sum(seen) == 2 * pairs
+    prepare()
+    assert sum(seen) == 2 * pairs + frames.lengths[experiment.split.posed].sum()
+    for one, other in zip(alone, sampler(steps), strict=True):
+        assert torch.equal(one, other)
+
+
 def test_pairs_that_decide_the_sign_run_forwards(make):
     """A constant prediction has the same error in both directions; an evaluation asks for one."""
     experiment = make("constant-motion", backwards=True)
@@ -345,6 +362,25 @@ def test_each_sequence_counts_alike_in_the_mean_motion_whatever_its_unit(make):
         assert 0 < motion[:3, 3].norm() <= 1 + 1e-9
 
 
+@pytest.mark.parametrize("skips", [SKIPS, (1,), (3, 5)])
+def test_a_pair_of_frames_that_several_skips_share_is_predicted_once(skips):
+    frames, called = torch.arange(3 * pose_evaluation.BATCH), list[int]()
+
+    def number(first, second):
+        called.extend((1_000 * first + second).tolist())
+        return 1_000 * first + second
+
+    reach = {skip: 12 // (skip + 1) for skip in skips}
+    found = pose_evaluation.between(number, frames, reach)
+    assert len(called) == len(set(called))
+    for skip, most in reach.items():
+        kept = frames[:: skip + 1]
+        assert list(found[skip]) == list(range(1, most + 1))
+        for apart, numbers in found[skip].items():
+            assert torch.equal(numbers, 1_000 * kept[:-apart] + kept[apart:])
+    assert pose_evaluation.between(lambda first, second: None, frames, reach) == {skip: {} for skip in skips}
+
+
 class Turning(ConstantMotion):
     """Features are rotations, and maps those from one to another."""
 
@@ -355,7 +391,8 @@ class Turning(ConstantMotion):
 @pytest.mark.parametrize("skip", [0, 2])
 def test_maps_of_three_frames_are_composed_in_their_order(generator, random_poses, skip):
     turns = se3.rotation(random_poses(12, generator))
-    errors = pose_evaluation._map_errors(Turning(), turns, skip)
+    maps = pose_evaluation.between(Turning().maps, turns, {skip: 2})[skip]
+    errors = pose_evaluation._map_errors(turns[:: skip + 1], maps)
     assert errors["equivariance_error"].max() < 1e-6 and errors["composition_error"].max() < 1e-6
     assert errors["identity_composition_error"].min() > 1e-3
 

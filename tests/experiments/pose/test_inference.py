@@ -154,7 +154,7 @@ def test_the_loaded_run_predicts_what_its_evaluation_saw(make_run, prepared_fram
         predicted = predict(reader, open_stream(prepared_frames, reader.size, skip + 1, "test1").frames)
         encoded = pose_evaluation.features(reader.predictor, experiment.frames, number)
         with torch.no_grad():
-            motions = torch.cat([reader.predictor(*pair) for pair in pose_evaluation.neighbours(encoded, skip)])
+            motions = pose_evaluation.between(reader.predictor, encoded, {skip: 1})[skip][1]
         torch.testing.assert_close(predicted.poses, trajectory.compose(motions.double()), atol=1e-4, rtol=1e-4)
         assert predicted.times == [float(n) for n in range(0, 24, skip + 1)]
 

@@ -175,15 +175,26 @@ def test_maps_of_the_motion_alone_have_no_error_between_rooms(tiny_pose):
     assert constant["identity_relative_map_error"] == 0 < constant["relative_map_error"]
 
 
-def test_maps_between_rooms_are_solved_from_the_other_room(make, monkeypatch):
-    method, given = make().method, []
-    views = tuple(torch.full((5, 8, 6), number) for number in (1.0, 2.0, 3.0, 4.0))
-    monkeypatch.setattr(shared, "_views", lambda *arguments: [views])
-    monkeypatch.setattr(method, "encode", lambda x: x)
-    monkeypatch.setattr(method, "solve", lambda a, b: given.append((a, b)) or torch.eye(8).expand(5, 8, 8))
-    shared.between_rooms(method, {"": make().frames}, 5, 1, 0)
-    ((a, b),) = given
-    assert torch.equal(a, views[2]) and torch.equal(b, views[3])
+class Numbered(Frames):
+    """Frames that are their numbers."""
+
+    def __call__(self, sequence: torch.Tensor, frame: torch.Tensor) -> torch.Tensor:
+        return torch.stack((sequence, frame), dim=-1).float()[:, None].expand(-1, 8, 2)
+
+
+def test_maps_between_rooms_are_solved_from_the_other_room(make, tiny_pose, monkeypatch):
+    method, given, encoded = make().method, [], []
+    monkeypatch.setattr(method, "encode", lambda x: encoded.append(x[:, 0]) or x)
+    monkeypatch.setattr(method, "solve", lambda a, b: given.append((a, b)) or 2 * torch.eye(8).expand(len(a), 8, 8))
+    frames = shared.open_rooms(tiny_pose, CPU)[""]
+    frames.__class__ = Numbered
+    a, b, moved = shared._moved(method, frames, 70, 4, EVALUATION_SEED)
+    others = [torch.cat(part) for part in zip(*given, strict=True)]
+    for view, other in zip((a, b), others, strict=True):
+        assert torch.equal(view[:, 0, 0].int() ^ 1, other[:, 0, 0].int())  # the other room of the motion
+        assert torch.equal(view[:, 0, 1], other[:, 0, 1])
+    assert (b > a)[:, 0, 1].all() and torch.equal(moved, 2 * a)
+    assert len(torch.cat(encoded).unique(dim=0)) == len(torch.cat(encoded)) < 4 * 70  # each frame is encoded once
 
 
 def test_what_cannot_be_grouped(make):
