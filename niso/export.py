@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from niso.data.pairs.scaling import is_far
+from niso.data.pairs.scaling import LOST, rounded_away
 from niso.errors import InputError, NisoError
 from niso.files import write_atomically
 from niso.fitted import Fitted
@@ -94,7 +94,7 @@ def export(fitted: Fitted, folder: Path, form: Format) -> dict[Path, str]:
     if form == "onnx":
         _check_onnx()
     dtype = precision_of(fitted)
-    if dtype != torch.float64 and is_far(fitted.scaling):
+    if dtype != torch.float64 and rounded_away(fitted.scaling) > LOST:
         raise InputError(
             "values lie so far from 0, beside how much they vary, that the programs' single precision does not hold "
             "them: train on values less their mean"

@@ -19,7 +19,7 @@ from torch import Tensor
 from niso.data.pairs.geometry import GEOMETRY
 from niso.data.pairs.observations import Observed, read_observations
 from niso.data.pairs.sampling.data import BATCH
-from niso.data.pairs.scaling import BYTES, Scaling, as_tensor, by_channel, is_lost, scaled, unscaled
+from niso.data.pairs.scaling import BYTES, Scaling, as_tensor, by_channel, rounded_away, scaled, unscaled
 from niso.errors import InputError, counted
 from niso.experiments.diagnosis import Finding
 from niso.experiments.saved import CONFIG, FORMAT, MODEL, REBUILT, plain_name
@@ -417,7 +417,7 @@ class Fitted:
             rounding = torch.finfo(given.dtype).eps if given.is_floating_point() else 0.0
         else:
             rounding = float(np.finfo(given.dtype).eps) if given.dtype.kind == "f" else 0.0
-        if is_lost(self.scaling, rounding):
+        if rounded_away(self.scaling, rounding) > 1:
             kind = str(given.dtype).removeprefix("torch.")
             raise ValueError(f"{kind} does not hold how the observations vary: give float64, as those trained on")
 

@@ -129,7 +129,8 @@ def test_values_that_are_rounded_to_one_number_are_refused(fitted, tmp_path):
         model.read(tmp_path / "rounded.npz")
     small = shifted()[0].copy()
     small[..., 1] = 1e8
-    niso.fit(small, np.roll(small, 1, 1), **FEW).encode(small)
+    model = niso.fit(small, np.roll(small, 1, 1), **FEW)
+    assert model.decode(model.encode(small)).dtype == np.float32
     assert fitted[0].encode(fitted[1].astype(np.float16)).shape == fitted[0].encode(fitted[1]).shape
 
 

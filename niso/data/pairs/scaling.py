@@ -41,8 +41,8 @@ _NARROW = {"images": 0.02, "signals": 0.2, "points": 0.2}
 """Ranges of scaled values, but for a thousandth: where one is narrower, a few extreme values have made it so."""
 _APART = 20
 """Ratio of the ranges of two views from which they have other units."""
-_LOST = 1e-3
-"""Share of their deviation by which values are rounded in float32, from which they are float64."""
+LOST = 1e-3
+"""Share of their deviation, see `rounded_away`, above which values are not held by float32."""
 _LARGEST, _SMALLEST = float(np.finfo(np.float32).max), float(np.finfo(np.float32).tiny)
 """Scaled values are float32, and so is what predictions are scaled back by."""
 
@@ -159,22 +159,16 @@ def scaled(values: Tensor, scaling: Scaling) -> Tensor:
     return ((values - offset) / scale).float()
 
 
-def is_far(scaling: Scaling) -> bool:
-    """Whether values lie so far from 0, beside how much they vary, that float32 does not hold how: days since −4712."""
-    rounding = torch.finfo(torch.float32).eps
-    return any(abs(offset) * rounding > _LOST * scale for offset, scale in zip(*scaling, strict=True))
-
-
-def is_lost(scaling: Scaling, rounding: float) -> bool:
-    """Whether numbers with this relative rounding cannot hold how values vary: all would be nearly one number.
-
-    Channels of one value, whose scale is 1, are left out."""
-    return any(abs(offset) * rounding > scale != 1.0 for offset, scale in zip(*scaling, strict=True))
+def rounded_away(scaling: Scaling, rounding: float = torch.finfo(torch.float32).eps) -> float:
+    """Largest share of a channel's deviation by which numbers with this relative rounding, that of float32 by default,
+    round its values: from 1 on, nearly all are one number. Channels of one value, whose scale is 1, are left out."""
+    channels = zip(*scaling, strict=True)
+    return max((abs(offset) * rounding / scale for offset, scale in channels if scale != 1.0), default=0.0)
 
 
 def unscaled(values: Tensor, scaling: Scaling) -> Tensor:
-    """Inverse of `scaled`; in float64 where float32 would not hold it (`is_far`)."""
-    values = values.double() if is_far(scaling) else values
+    """Inverse of `scaled`; in float64 where float32 would not hold how values vary: days since −4712."""
+    values = values.double() if rounded_away(scaling) > LOST else values
     offset, scale = _tensors(scaling, values.dtype, values.device)
     return values * scale + offset
 
