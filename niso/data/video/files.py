@@ -154,7 +154,9 @@ def _check_end(path: Path, container: Any, stream: Any, good: int, end: float) -
     rate, start = float(stream.average_rate or 1), float((stream.start_time or 0) * (stream.time_base or 0))
     whole = stream.duration is not None and end - start >= float(stream.duration * stream.time_base) - 2 / rate
     if stream.frames and good < stream.frames and not whole:  # frames that an edit list hides count as stored, too
-        raise InputError(f"{path.name} is truncated: {good} of its {stream.frames} frames can be decoded")
+        problem = f"{good} of its {stream.frames} frames can be decoded"
+        # AVI has a frame without content where the picture before it stays
+        raise InputError(f"{path.name} is truncated, or ends in empty frames: {problem}")
     promised, length = _seconds(container), end - (container.start_time or 0) / 1e6
     if not stream.frames and length < 0.9 * promised - 1 / rate:  # sound may be a little longer
         raise InputError(f"{path.name} is truncated: {length:.1f} of its {promised:.1f} seconds can be decoded")

@@ -116,6 +116,27 @@ def test_times_may_begin_late(write_video, tmp_path, suffix):
     assert 0 < len(frames) < 40 and "late" in problem and "can be decoded" in problem
 
 
+@pytest.mark.parametrize("empty, counted", [(range(3, 9), 6), (range(6, 12), 6)])
+def test_frames_of_an_avi_may_have_no_picture(tmp_path, empty, counted):
+    """Where the one before stays: at the end they look like frames that are cut off."""
+    av = pytest.importorskip("av")
+    with av.open(str(tmp_path / "walk.avi"), "w") as file:
+        stream = file.add_stream("mjpeg", rate=10)
+        stream.width = stream.height = 16
+        stream.pix_fmt = "yuvj420p"
+        for number in range(12):
+            frame = av.VideoFrame.from_ndarray(np.full((16, 16, 3), 20 * number, np.uint8))
+            frame.pts = number
+            for packet in stream.encode(frame):
+                nothing = av.Packet(b"")
+                nothing.stream, nothing.time_base, nothing.pts, nothing.dts = stream, packet.time_base, number, number
+                file.mux(nothing if number in empty else packet)
+    frames, problem = decoded(tmp_path / "walk.avi")
+    assert len(frames) == counted
+    at_the_end = "walk.avi is truncated, or ends in empty frames: 6 of its 12 frames can be decoded"
+    assert problem == (at_the_end if 11 in empty else "")
+
+
 def test_words_of_a_file_may_be_no_utf8(write_video, tmp_path):
     path = write_video(tmp_path / "walk.avi")
     title = b"Lavf"  # who wrote it
