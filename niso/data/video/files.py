@@ -104,7 +104,8 @@ def _undecodable(path: Path, error: Any) -> InputError:
 
 def _shown(frame: Any, stream: Any) -> Image.Image:
     """A frame as it is to be shown."""
-    image: Image.Image = frame.to_image()
+    transparent = any(component.is_alpha for component in frame.format.components)
+    image: Image.Image = Image.fromarray(frame.to_ndarray(format="rgba")) if transparent else frame.to_image()
     aspect = float(stream.sample_aspect_ratio or 1)  # width of a pixel over its height
     if aspect != 1:
         image = image.resize((max(1, round(image.width * aspect)), image.height), Image.Resampling.BICUBIC)

@@ -137,6 +137,19 @@ def test_frames_of_an_avi_may_have_no_picture(tmp_path, empty, counted):
     assert problem == (at_the_end if 11 in empty else "")
 
 
+def test_transparent_frames_are_seen_over_white_as_pictures_are(tmp_path):
+    av = pytest.importorskip("av")
+    pixels = np.full((16, 16, 4), (200, 0, 0, 255), np.uint8)
+    pixels[:, 8:, 3] = 0
+    with av.open(str(tmp_path / "cut.mov"), "w") as file:
+        stream = file.add_stream("png", rate=10)
+        stream.width, stream.height, stream.pix_fmt = 16, 16, "rgba"
+        file.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, "rgba")))
+        file.mux(stream.encode())
+    (frame,) = Video("cut", tmp_path / "cut.mov").frames(16)
+    assert frame.image.getpixel((2, 8)) == (200, 0, 0) and frame.image.getpixel((13, 8)) == (255, 255, 255)
+
+
 def test_words_of_a_file_may_be_no_utf8(write_video, tmp_path):
     path = write_video(tmp_path / "walk.avi")
     title = b"Lavf"  # who wrote it
