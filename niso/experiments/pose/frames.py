@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from niso.data.evenly import evenly
-from niso.data.prepared import PARAMETERS
+from niso.data.prepared import PARAMETERS, REFUSED
 from niso.data.squares import resized
 from niso.data.video import co3d
 from niso.data.video.clips import Motion, clips
@@ -24,10 +24,10 @@ from niso.data.video.preparation import Preparation, prepare
 from niso.data.video.prepared import PreparedFrames, open_frames
 from niso.data.video.sequences import TEST, TRAIN
 from niso.data.workers import cores
-from niso.errors import InputError
+from niso.errors import InputError, counted
 from niso.experiments.pose.presets import PoseConfig
 from niso.files import digest, locked, write_atomically
-from niso.training.progress import preparing
+from niso.training.progress import preparing, say
 
 RENDERED = "rendered"
 """The split of rendered clips to train on, where there is other data too."""
@@ -294,8 +294,11 @@ def _prepared(config: PoseConfig, root: Path, cache: Path) -> PreparedFrames:
             def report(name: str, problem: str | None) -> None:
                 show("prepare", next(done), total)
 
-            prepare(co3d.sequences(root, selection), folder / "prepared", cores(), preparation, report, selection.draw)
-        return open_frames(folder / "prepared")  # before another process looks through it again
+            sequences, out = co3d.sequences(root, selection), folder / "prepared"
+            outcome = prepare(sequences, out, cores(), preparation, report, selection.draw)
+        if refused := len(outcome.refused):
+            say(f"{counted(refused, 'sequence')} of {root} cannot be used, and why is in {out / REFUSED}")
+        return open_frames(out)  # before another process looks through it again
 
 
 def open_shared(config: PoseConfig, device: torch.device) -> Frames:

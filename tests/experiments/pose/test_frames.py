@@ -97,7 +97,7 @@ def test_clips_are_rendered_once(tmp_path, monkeypatch, capsys):
         open_sequences(TINY, None, CPU, tmp_path)
 
 
-def test_co3d_is_prepared_once_and_split_by_sequence(tmp_path, monkeypatch):
+def test_co3d_is_prepared_once_and_split_by_sequence(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(pose_frames, "cores", lambda: 1)  # processes take seconds to start
     root, cache = annotated(tmp_path / "co3d"), tmp_path / "cache"
     frames = open_sequences(TINY, root, CPU, cache)
@@ -107,6 +107,10 @@ def test_co3d_is_prepared_once_and_split_by_sequence(tmp_path, monkeypatch):
     again = open_sequences(TINY, root, CPU, cache)
     assert torch.equal(frames.resident, again.resident)
     assert {path: path.stat().st_mtime_ns for path in cache.rglob("*.frames")} == shards
+    assert "cannot be used" not in capsys.readouterr().err
+    (root / "toy/001_toy/images/9.png").unlink()
+    fewer = open_sequences(TINY, root, CPU, cache)
+    assert len(fewer.names) == 2 and "1 sequence of" in (said := capsys.readouterr().err) and "cannot be used" in said
     stated = tmp_path / "split.json"
     stated.write_text(json.dumps({"train": ["000_toy"], "test": ["002_toy"]}))
     named = open_sequences(replace(TINY, split_file=stated), root, CPU, cache)
