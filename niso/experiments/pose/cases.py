@@ -118,7 +118,6 @@ def _worst_pair(frames: Frames, results: Evaluation, number: int, skip: int) -> 
 
 def _strip(frames: Frames, number: int) -> Strip:
     """Evenly spaced frames of a sequence, from the first to the last of those evaluated."""
-
     last = min(trajectory.FRAMES, int(frames.lengths[number])) - 1
     return _images(frames, number, torch.linspace(0, last, COUNT).round().long())
 

@@ -149,7 +149,6 @@ def evaluable(frames: Frames, held_out: Sequence[int]) -> Evaluable:
             name = f"{frames.names[number]}, skip {skip}"
             if len(path) < 3:
                 reasons[name] = f"only {len(path)} of its frames are left, and 3 are needed"
-
                 continue
             try:
                 trajectory.ate(trajectory.straight_line(len(path)), path)
@@ -301,5 +300,4 @@ def _trivial_errors(frames: Frames, members: Iterable[int], skip: int, trivial: 
 
 def by_skip(metrics: Mapping[str, float], key: str) -> dict[int, float]:
     """One metric, by the skips that have it."""
-
     return {skip: metrics[f"{key}_skip{skip}"] for skip in SKIPS if f"{key}_skip{skip}" in metrics}

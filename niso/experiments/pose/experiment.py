@@ -328,7 +328,6 @@ def frame_networks(config: PoseConfig) -> Networks:
 
 def error_curve(metrics: dict[str, float]) -> Curve:
     """The normalised error of trajectories against the frame skip."""
-
     errors = evaluation.by_skip(metrics, "ate_normalised")
     counts = evaluation.by_skip(metrics, "sequences")
     return {

@@ -91,7 +91,6 @@ class PoseObjective(nn.Module):
 
     def forward(self, batch: tuple[Tensor, ...], progress: Scalar) -> dict[str, Float[Tensor, ""]]:
         """Loss terms of a batch of features of the first frames, of the second frames, and true relative poses."""
-
         first, second, motions = batch
         predicted = self.predictor(first, second)
         rotation = rotation_loss(predicted, motions)

@@ -123,7 +123,6 @@ def paths(
     motions: Float[Tensor, "pairs 4 4"], poses: Float[Tensor, "frames 4 4"], skip: int
 ) -> tuple[Float[Tensor, "kept 3"], Float[Tensor, "kept 3"]]:
     """True positions at a skip, and predicted ones under the similarity, or reflection, that brings them nearest."""
-
     truth = se3.translation(trajectory.subsample(poses, skip))
     predicted = se3.translation(trajectory.compose(motions.double()))
     return truth, trajectory.aligned(predicted, truth, reflections=True)

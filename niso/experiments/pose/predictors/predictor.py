@@ -87,7 +87,6 @@ class Baseline(Predictor):
     @classmethod
     def available(cls, config: PoseConfig) -> bool:
         """Whether the configuration names everything that it needs."""
-
         return True
 
 
