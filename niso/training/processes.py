@@ -96,8 +96,9 @@ def _check_launcher(hardware: Hardware) -> None:
     if TorchElasticEnvironment.detect():
         name, launcher, start = "WORLD_SIZE", "torchrun", "torchrun --nproc-per-node"
     elif asked > 1 and SLURMEnvironment.detect():  # one of several tasks of a job may be a run of its own
-        name, launcher, start = "SLURM_NTASKS", "SLURM", "srun --ntasks-per-node"
-    started = int(os.environ.get(name or "") or asked)
+        # not SLURM_NTASKS, which a script has, too, though only srun starts its tasks
+        name, launcher, start = "SLURM_STEP_NUM_TASKS", "SLURM", "srun --ntasks-per-node"
+    started = int(os.environ.get(name) or 1) if name else asked
     if started != asked:
         raise InputError(
             f"{launcher} has started {started} process{'es' * (started > 1)} ({name}), but --devices "

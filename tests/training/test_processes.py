@@ -171,6 +171,8 @@ _PLACES = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")
 BATCH = {"SLURM_NTASKS": "1", "SLURM_JOB_NAME": "train", **dict.fromkeys(_PLACES, "0")}
 """The environment of a script of SLURM, which starts programs without srun."""
 TWO = {**BATCH, "SLURM_NTASKS": "2"}
+STEP = {**TWO, "SLURM_STEP_NUM_TASKS": "2"}
+"""The environment of what srun has started."""
 
 
 @pytest.mark.parametrize(
@@ -179,7 +181,8 @@ TWO = {**BATCH, "SLURM_NTASKS": "2"}
         (TORCHRUN, Hardware(accelerator="cpu"), "torchrun has started 4 processes .*--devices 1 and .*ask for 1"),
         (TORCHRUN, Hardware(accelerator="cpu", devices=2), "torchrun has started 4 processes .* ask for 2"),
         (BATCH, Hardware(accelerator="cpu", devices=8), "SLURM has started 1 process .*`srun --ntasks-per-node 8`"),
-        ({**TWO, "SLURM_NTASKS_PER_NODE": "1"}, Hardware(accelerator="cpu", devices=2), "per-node=1"),
+        (TWO, Hardware(accelerator="cpu", devices=2), "SLURM has started 1 process .*`srun --ntasks-per-node 2`"),
+        ({**STEP, "SLURM_NTASKS_PER_NODE": "1"}, Hardware(accelerator="cpu", devices=2), "per-node=1"),
     ],
 )
 def test_a_launcher_has_started_what_is_asked_for(monkeypatch, environment, hardware, problem):
