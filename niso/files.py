@@ -244,8 +244,8 @@ def write_new(folder: Path, name: str, content: str, place: str = "--out") -> No
 
 
 def in_shell(path: Path) -> str:
-    """A path as a command in a message has it: quoted where a shell needs that."""
-    return shlex.quote(str(path))
+    """A path as a command in a message has it: quoted where a shell needs that, and no option."""
+    return shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))
 
 
 def no_folder(path: Path) -> str:

@@ -347,7 +347,7 @@ def blank_program(blank_png: bytes, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture
 def blank_processes(blank_program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs side by side draw nothing."""
-    monkeypatch.setattr("niso.runs.parallel.COMMAND", (sys.executable, str(blank_program), "resume"))
+    monkeypatch.setattr("niso.runs.parallel.COMMAND", (sys.executable, str(blank_program), "resume", "--"))
 
 
 @pytest.fixture(scope="session")

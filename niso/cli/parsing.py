@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import fields, is_dataclass
@@ -107,7 +108,7 @@ def _error_line(event: Any, kind: type, program: str, arguments: Sequence[str]) 
     name, flags = type(event).__name__, [flag for flag, _ in _flags(kind)]
     argument: Any = getattr(event, "argument", None)
     flag = _name(argument) if argument else ""
-    given = [word.partition("=")[0] for word in arguments if word.startswith("--")]
+    given = [word.partition("=")[0] for word in arguments if re.match(r"--?[^-\d.]", word)]  # and no negative number
     unknown = next((option for option in given if option.replace("_", "-") not in flags), None)
     if unknown and (name in ("UnrecognizedArgs", "MissingArgs") or (name == "BadValue" and argument.is_positional())):
         group, _, setting = unknown.removeprefix("--").partition(".")

@@ -28,7 +28,7 @@ from niso.training.interruption import SIGNALS
 from niso.training.progress import bars
 from niso.training.run import LOG, OUTPUT, REPORT, Run, is_run
 
-COMMAND = (sys.executable, "-m", "niso", "resume")  # and the run's folder
+COMMAND = (sys.executable, "-m", "niso", "resume", "--")  # and the run's folder, which may begin with a dash
 
 
 class Job(NamedTuple):
@@ -228,4 +228,4 @@ class _Table:
                     finished = sum(other.state == "finished" for other in self.tasks)
                     words = [task.problem or f"{finished} of {len(self.tasks)}"]
                 line = ", ".join(filter(None, [f"{task.job.label}: {state}", *words]))
-                self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+                self.console.print(line, highlight=False, markup=False, emoji=False, soft_wrap=True)

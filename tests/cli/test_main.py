@@ -162,6 +162,7 @@ def test_help_all_shows_the_values_of_the_preset(niso):
         (["resume", "a", "--paralel", "2"], "unknown option '--paralel'; did you mean --parallel?"),
         (["run", "torus", "--training.steps", "9"], "unknown option '--training.steps'; did you mean --steps?"),
         (["run", "torus", "--training.stepz", "9"], "unknown option '--training.stepz'; did you mean --steps?"),
+        (["resume", "-x"], "unknown option '-x'; `niso resume --help` lists all"),
         (["record", "a", "--too=b"], "unknown option '--too'; did you mean --to?"),
         (["--qqqq"], "unknown command '--qqqq'; choose from run, resume"),
         (["data"], "`niso data` needs a command; choose from shapes, prepare"),

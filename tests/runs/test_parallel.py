@@ -9,6 +9,7 @@ import sys
 import time
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from subprocess import Popen
 from types import SimpleNamespace
 
@@ -20,6 +21,7 @@ from niso.config import Hardware
 from niso.errors import InputError, Interrupted
 from niso.experiments import EXPERIMENTS
 from niso.experiments.settings import Settings
+from niso.files import in_shell
 from niso.runs import parallel
 from niso.runs.parallel import Job, run_side_by_side
 from niso.training.run import Run
@@ -116,6 +118,11 @@ def limited(monkeypatch):
         return wait(*words, **options)
 
     monkeypatch.setattr(parallel, "wait", impatient)
+
+
+def test_the_folder_of_a_run_may_begin_with_a_dash(refused):
+    assert "-x/seed0 is not a run folder" in refused(*parallel.COMMAND[3:], "-x/seed0")
+    assert in_shell(Path("-x/seed0")) == "./-x/seed0"
 
 
 def test_all_runs_are_trained_and_those_that_are_finished_are_left(jobs, tmp_path, capfd, monkeypatch):
