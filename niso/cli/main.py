@@ -1,8 +1,8 @@
 """`niso COMMAND …`: a thin door to the library.
 
 Exit status 0 only for work that is finished, 2 for a wrong call or bad input (with one line that says what is wrong
-and what to do), 3 if a part of the input was refused, 128 + its number after a signal (Ctrl-C: 130), 1 for a fault of
-the program itself.
+and what to do), 3 if a part of the input was refused and the rest was used, 128 + its number after a signal (Ctrl-C:
+130), 1 for a fault of the program itself.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ commands:
 
 experiments: {experiments}
 `niso COMMAND --help` shows what a command does and its main options, `--help-all` every option.
-Exit status: 0 finished, 2 wrong call or bad input, 3 some shapes or videos were refused (the others are prepared)."""
+Exit status: 0 finished, 2 wrong call or bad input, 3 a part of the input was refused (the rest was used)."""
 
 INTERRUPTED = "niso: interrupted; give the command again, or `niso resume` the run that it has begun"
 

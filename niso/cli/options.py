@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from niso.runs.cluster import Launcher
 
 
+PARTLY = 3
+"""Exit status where a part of the input was refused, or could not be read, and the rest was used."""
+
+
 class Command(ABC):
     """Base of the options of a command, dataclasses whose docstrings are its help."""
 

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
-from niso.cli.options import Command, check_model
+from niso.cli.options import PARTLY, Command, check_model
 from niso.config import require
 from niso.errors import InputError, counted
 from niso.files import check_place
@@ -17,7 +17,6 @@ from niso.files import check_place
 TRAJECTORY, PICTURE = "trajectory.txt", "trajectory.png"
 BUNDLED = "pose"
 """The model that is used where none is named."""
-ENDED_EARLY = 3
 
 
 @dataclass(frozen=True)
@@ -89,4 +88,4 @@ class Options(Command):
             print(f"! {neighbours} are equal: what is predicted between them is no motion", file=sys.stderr)
         if predicted.ending:
             print(f"the trajectory ends early: {predicted.ending}", file=sys.stderr)
-        return ENDED_EARLY if predicted.ending else 0
+        return PARTLY if predicted.ending else 0

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from niso.cli.options import Command
+from niso.cli.options import PARTLY, Command
 from niso.config import require
 from niso.data.prepared import AGAIN, REFUSED, Outcome, Report
 from niso.data.workers import cores
@@ -21,7 +21,6 @@ from niso.training.progress import Bar
 
 PRINTED = 10
 """Lines of a list that are printed."""
-REFUSED_STATUS = 3
 
 
 def shortened(lines: list[str], rest: str = "") -> list[str]:
@@ -75,4 +74,4 @@ class Preparing(Command):
         kept = f", {outcome.kept} were there" if outcome.kept else ""
         done_now = counted(outcome.prepared, unit.removesuffix("s"))
         print(f"{done_now} prepared in {self.out}{kept}, {len(outcome.refused)} refused")
-        return REFUSED_STATUS if outcome.refused else 0
+        return PARTLY if outcome.refused else 0
