@@ -93,15 +93,15 @@ def meaning(**metrics):
 
 
 def test_values_beyond_their_limit_are_flagged_in_page_and_terminal(tmp_path, capsys):
-    limited = {"text": "an angle", "better": "lower", "unit": "°", "limit": 90.0, "alarm": "It is reversed"}
+    limited = {"text": "an angle", "better": "lower", "unit": "°", "limit": 90.0, "alarm": "It is [not] reversed"}
     values = {"angle_skip0": 164.0, "angle_skip1": 80.0, "angle_skip2": 100.0, "other": 1000.0}
     facts = {key: limited for key in list(values)[:3]}
     run = make_run(tmp_path / "run", metrics=values, metrics_meaning=facts)
     page = write_report(run, Known()).read_text(encoding="utf-8")
-    assert page.count("It is reversed: angle_skip0 is 164°, above 90°") == 1
+    assert page.count("It is [not] reversed: angle_skip0 is 164°, above 90°") == 1
     assert page.count('<td class="number alarm">') == 2
     print_metrics(values, run.path)
-    assert capsys.readouterr().out.count("It is reversed: angle_skip0 is 164°, above 90°") == 1
+    assert capsys.readouterr().out.count("It is [not] reversed: angle_skip0 is 164°, above 90°") == 1
 
 
 def test_what_is_no_number_is_flagged():

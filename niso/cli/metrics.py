@@ -23,7 +23,7 @@ def print_metrics(metrics: Mapping[str, float], run: Path) -> None:
         print(f"{name:<{width}}  {value if isinstance(value, int) else format(value, '.4g')}")
     shown = Run.open(run)
     for line in alarms(shown.described.values(), metrics):
-        Console(soft_wrap=True, highlight=False).print(f"\n{line}", style="bold red")
+        Console(soft_wrap=True, highlight=False, markup=False, emoji=False).print(f"\n{line}", style="bold red")
     if notes := shown.facts.get("notes"):
         print("", *notes, sep="\n")
     print(f"\nreport: {run / REPORT}")

@@ -126,7 +126,8 @@ def bars(console: Console, visible: bool = True) -> Progress:
     """The columns of every display of progress; tasks have the fields "rate" and "terms". Shown on a terminal only."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    name, rate, terms = (TextColumn(f"{{task.{field}}}") for field in ("description", "fields[rate]", "fields[terms]"))
+    fields = ("description", "fields[rate]", "fields[terms]")  # with names of the user's, no markup
+    name, rate, terms = (TextColumn(f"{{task.{field}}}", markup=False) for field in fields)
     columns = (name, BarColumn(20), MofNCompleteColumn(), rate, TimeRemainingColumn(), terms)
     return Progress(*columns, console=console, disable=not (visible and console.is_terminal))
 
@@ -186,7 +187,7 @@ class Bar:
             self.printed = now
             left = f" {rate}, {(self.steps - step) / max(speed, 1e-9):.0f} s left" if known else ""
             line = f"{self.phase} {step}/{self.steps}{left}: {terms}"
-            self.progress.console.print(line, highlight=False, soft_wrap=True)
+            self.progress.console.print(line, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 @contextmanager

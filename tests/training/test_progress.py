@@ -184,8 +184,8 @@ def test_bar_on_a_terminal(monkeypatch):
     console = Console(file=screen, force_terminal=True, width=120)
     monkeypatch.setattr("rich.console.Console", lambda **_: console)
     with Bar("pretrain", 4, 1, visible=True) as bar:
-        bar.show(4, {"loss": 0.25})
-    assert "4/4" in screen.getvalue() and "loss 0.25" in screen.getvalue() and "steps/s" in screen.getvalue()
+        bar.show(4, {"loss": 0.25, "l[one]": 0.5})
+    assert "4/4" in screen.getvalue() and "loss 0.25 l[one] 0.5" in screen.getvalue() and "steps/s" in screen.getvalue()
 
 
 def test_a_stage_is_shown_on_a_terminal_alone(monkeypatch, capsys):
