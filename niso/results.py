@@ -125,6 +125,8 @@ class Known:
         published: what others report.
         defaults: settings of records from before there were such, as in a config.yaml.
         started_from: the `config` that a preset and a method begin with; empty where there is no such preset.
+        pictures_of_curves: pictures of a run that a comparison leaves out, for it draws their curves; those that are
+            named as a curve are left out in any case.
     """
 
     presets: Sequence[str] = ()
@@ -133,6 +135,7 @@ class Known:
     published: Sequence[Published] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
     started_from: Callable[[str, str], Mapping[str, Any]] = field(default=lambda preset, method: {}, repr=False)
+    pictures_of_curves: frozenset[str] = frozenset()
 
     def published_of(self, method: str) -> Mapping[str, str]:
         """Published values of a method of ours."""

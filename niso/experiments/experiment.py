@@ -97,6 +97,9 @@ class Experiment(ABC):
     others. What part of the data is held out is none of them."""
     evaluation_facts: ClassVar[frozenset[str]] = frozenset()
     """Facts of the data that follow from these settings, and may therefore be others than when a run was trained."""
+    pictures_of_curves: ClassVar[frozenset[str]] = frozenset()
+    """Pictures that show curves of the result, under other names: a comparison draws these curves of several runs in
+    one picture, and leaves out such pictures and those that are named as a curve."""
     announcement: str = ""
     """What is said before training: e.g. what was chosen from the data."""
 

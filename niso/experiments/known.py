@@ -16,9 +16,9 @@ def known(experiment: str) -> Known:
         return Known()
     kind = EXPERIMENTS.find(experiment)
     defaults = {"config": asdict(kind.config_class())}
-    metrics = (*kind.metrics, *RUN_METRICS)
+    metrics, pictures = (*kind.metrics, *RUN_METRICS), kind.pictures_of_curves
 
     def started_from(preset: str, method: str) -> Mapping[str, Any]:
         return asdict(kind.settings_of(preset, method)) if preset in kind.presets else {}
 
-    return Known(tuple(kind.presets), kind.methods(), metrics, kind.published, defaults, started_from)
+    return Known(tuple(kind.presets), kind.methods(), metrics, kind.published, defaults, started_from, pictures)

@@ -10,11 +10,12 @@ from pathlib import Path
 from niso.errors import counted
 from niso.files import write_atomically
 from niso.report import methods
-from niso.report.curves import curve_pictures, shown_by
+from niso.report.curves import curve_pictures
 from niso.report.groups import Estimate, Group, difference, grouped
 from niso.report.html import render
 from niso.report.methods import MethodsTable
 from niso.report.pictures import Embedded, embed, embed_drawn
+from niso.report.text import text
 from niso.results import Known
 from niso.training.run import Run
 
@@ -70,7 +71,8 @@ class Section:
 
         What `curves` shows is left out. What is one picture in all of them is shown once.
         """
-        drawn = shown_by({name for group in self.groups for run in group.runs for name in run.curves})
+        drawn = {name for group in self.groups for run in group.runs for name in run.curves}
+        drawn |= self.table.known.pictures_of_curves
         files: dict[str, list[tuple[Group, Run, Path, str]]] = {}
         for group in self.groups:
             with_pictures = [run for run in group.runs if run.pictures]
@@ -125,7 +127,7 @@ def sections(runs: Sequence[Run], known: Ask) -> list[Section]:
 
 def comparison_text(runs: Sequence[Run], known: Ask, width: int | None = None) -> str:
     """The tables of `write_comparison` in characters, for a terminal of this width. Errors as in `sections`."""
-    return "\n\n".join(methods.text(section.table, width) for section in sections(runs, known) if section.groups)
+    return "\n\n".join(text(section.table, width) for section in sections(runs, known) if section.groups)
 
 
 def write_comparison(runs: Sequence[Run], out: Path, known: Ask) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -35,13 +35,6 @@ def curve_pictures(groups: Sequence[Group]) -> list[Picture]:
         alone = list(labels.values()).count(labels[name]) == 1
         pictures.append(_picture(name, same, colours, *labels[name], alone))
     return pictures
-
-
-def shown_by(curves: Iterable[str]) -> set[str]:
-    """Names of the pictures in which a run shows such curves: "accuracy_by_strength" in `accuracy`, for one."""
-    whole = set(curves)
-    quantities = {name.partition("_by_")[0] for name in whole}
-    return whole | quantities | {f"{name}s" for name in quantities}
 
 
 def _labels(name: str, lines: Sequence[Group]) -> tuple[str, str]:

@@ -86,6 +86,7 @@ class Homnist(Experiment):
     presets = PRESETS
     method_settings = METHOD_SETTINGS
     evaluation_settings = frozenset({"test_digits", "test_copies"})
+    pictures_of_curves = frozenset({"accuracy", "covered"})
     preset_notes: ClassVar[dict[str, str]] = {
         "quick": "scikit-learn's digits: two to five minutes on one core; 95 % by niso-group",
         "small": "MNIST, 0.37 M parameters: a quarter of an hour on one core; 98 % by niso-group",

@@ -116,6 +116,7 @@ class LaplacianExperiment(Experiment):
     """What the torus and the sphere experiment share, see the module."""
 
     config: LaplacianConfig
+    pictures_of_curves: ClassVar[frozenset[str]] = frozenset({"map_errors"})
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("eigenspace_energy", "energy of a learned eigenfunction in its best true eigenspace (mean)", "higher"),
         Metric("eigenspace_energy_worst", "the same, of the worst eigenfunction", "higher"),

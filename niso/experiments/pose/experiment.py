@@ -96,6 +96,7 @@ class Pose(Experiment):
     presets = PRESETS
     evaluation_settings = frozenset({"test_frames"})
     evaluation_facts = frozenset({"left_out"})
+    pictures_of_curves = frozenset({"covered"})
     preset_notes: ClassVar[dict[str, str]] = {
         "quick": "rendered clips, 8×8 latent points: a minute on one core, and one to render; error 0.28 at skip 3",
         "small": "more clips, 64×64 pixels: 9 to 14 minutes on one core; error 0.23 at skip 3 (standing still: 1)",

@@ -61,6 +61,7 @@ class Sphere(LaplacianExperiment):
         "without being told, is measured on photographs and rotations that were held out."
     )
     config_class = SphereConfig
+    pictures_of_curves = LaplacianExperiment.pictures_of_curves | {"degrees"}
     presets = PRESETS
     preset_notes: ClassVar[dict[str, str]] = {
         "quick": "8×8, degrees below 4: a minute or so on one core; all blocks found",
