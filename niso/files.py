@@ -52,12 +52,13 @@ def replacing(path: Path, new: bool = False) -> Iterator[BinaryIO]:
         if not (new and _linked(temporary, path)):
             os.replace(temporary, path)
     except BaseException as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # what refused the one may refuse the other
+            temporary.unlink()
         with suppress(OSError):  # another process may have written there
             for made in new_folders:
                 made.rmdir()
-        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
-            error.filename = str(path)  # which a full disk does not name
+        if isinstance(error, OSError) and error.errno is not None and error.filename in (None, str(temporary)):
+            error.filename = str(path)  # a full disk names no file
         raise
     if os.name == "posix":  # elsewhere a folder cannot be opened
         descriptor = os.open(path.parent, os.O_RDONLY)
