@@ -95,12 +95,13 @@ def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[I
         copy, first = next(iter(copies.items()))
         count = f"{len(copies)} of {len(files):,} images are copies" if len(copies) > 1 else "1 image is a copy"
         warnings.warn(f"{count} and left out: {copy} is as {first}", stacklevel=2)
-        files = [file for file in files if file not in copies]
-        if len(files) < 2:
-            raise InputError(f"data folder {data_dir}: all images are the same: give two or more that differ")
-    held_out = set(files[4::5] or files[-1:])
-    train = [image for file, image in images.items() if file not in copies.keys() | held_out]
-    return train, [image for file, image in images.items() if file in held_out]
+    files, taken = ([file for file in of if file not in copies] for of in (files, images))
+    if len(taken) < 2:
+        raise InputError(f"data folder {data_dir}: all images are the same: give two or more that differ")
+    held_out = set(files[4::5]).intersection(taken) or {taken[-1]}
+    parts = ([file for file in taken if (file in held_out) is tested] for tested in (False, True))
+    train, test = ([images[file] for file in part] for part in parts)
+    return train, test
 
 
 def _copies(images: Mapping[Path, Image.Image]) -> dict[Path, Path]:

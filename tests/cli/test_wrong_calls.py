@@ -114,8 +114,10 @@ def test_both_times_are_kept(finished):
 def test_one_damaged_picture_of_many_is_left_out(niso, refused, tiny, tmp_path, images):
     data = tmp_path / "data"
     data.mkdir()
+    picture = Image.open(images / "0.png")
     for number in range(100):
-        shutil.copy(images / "0.png", data / f"{number:03}.png")
+        picture.putpixel((0, 0), (number, 0, 0))
+        picture.save(data / f"{number:03}.png")
     (data / "050.png").write_bytes((images / "0.png").read_bytes()[:100])
     with warnings.catch_warnings():
         warnings.simplefilter("default")
@@ -132,7 +134,7 @@ def test_of_pictures_that_are_left_out_the_split_stays(tmp_path):
     from niso.data.photographs import photographs
 
     for number in range(300):
-        Image.new("RGB", (8, 8), (number % 256, 0, 0)).save(tmp_path / f"{number:03}.png")
+        Image.new("RGB", (8, 8), (*divmod(number, 256), 0)).save(tmp_path / f"{number:03}.png")
     train, test = (sorted(image.info["path"] for image in part) for part in photographs(tmp_path))
     for name in ("004", "100"):
         (tmp_path / f"{name}.png").write_bytes(b"no image")

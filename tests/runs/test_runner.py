@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from PIL import Image
 
 from niso.errors import InputError, Interrupted
 from niso.experiments import EXPERIMENTS
@@ -243,7 +244,7 @@ def test_photographs_that_are_split_in_another_way_are_refused(niso, small, imag
     folder = Path(shutil.copytree(images, tmp_path / "photographs"))
     words = [word if word != str(images) else str(folder) for word in small]
     assert niso("run", "torus", *words, "--out", tmp_path / "run").status == 0
-    shutil.copy(folder / "0.png", folder / "00.png")
+    Image.open(folder / "0.png").rotate(90).save(folder / "00.png")
     assert "its data has changed since it was trained" in refused("evaluate", tmp_path / "run")
     (folder / "00.png").unlink()
     assert niso("evaluate", tmp_path / "run").status == 0

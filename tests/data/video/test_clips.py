@@ -214,11 +214,11 @@ def test_frames_of_a_turn_are_related_by_homographies():
 
 def test_held_out_clips_show_held_out_photographs(tmp_path):
     for number in range(10):
-        Image.new("RGB", (160, 160), "lime").save(tmp_path / f"{number}.png")
+        Image.new("RGB", (160 + number, 160), "lime").save(tmp_path / f"{number}.png")
     kept, _ = read_photographs(tmp_path)
     trained = {Path(image.info["path"]) for image in kept}
-    for file in set(tmp_path.iterdir()) - trained:
-        Image.new("RGB", (160, 160), "blue").save(file)
+    for number, file in enumerate(sorted(set(tmp_path.iterdir()) - trained)):
+        Image.new("RGB", (160 + number, 160), "blue").save(file)
     for held_out, (shown, hidden) in ((False, (1, 2)), (True, (2, 1))):
         (clip,) = clips(1, 2, 16, held_out=held_out, photograph_dir=tmp_path)
         assert clip.images[:, shown].float().mean() > 20 > 1 > clip.images[:, hidden].float().mean()
