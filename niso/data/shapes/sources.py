@@ -16,8 +16,8 @@ from typing import NamedTuple
 from niso.errors import InputError, counted, nearest
 from niso.files import files_below
 
-SUFFIXES = (".off", ".obj", ".ply")
-UNREAD = (".stl", ".glb", ".gltf", ".dae", ".fbx", ".3ds", ".wrl", ".vtk", ".vtp", ".msh", ".mesh", ".usd", ".blend")
+SUFFIXES = (".off", ".obj", ".ply", ".stl")
+UNREAD = (".glb", ".gltf", ".dae", ".fbx", ".3ds", ".wrl", ".vtk", ".vtp", ".msh", ".mesh", ".usd", ".blend")
 """Other formats of meshes: a shape that has no other file would be missing without a word."""
 RELEASED = ("base", "mobius", "base_sphere", "mobius_sphere")
 
@@ -62,7 +62,7 @@ def find_sources(given: Path, labels: Path | None = None, leave_out: Sequence[st
 
     Args:
         given: one of
-            a folder with a folder of .off, .obj or .ply files for each class;
+            a folder with a folder of .off, .obj, .ply or .stl files for each class;
             a CSV file with the header "file,label", files relative to its own folder; equal rows count once, with a
             warning;
             a folder with the folders base, mobius, base_sphere and mobius_sphere. The latter two hold meshes of the
@@ -113,7 +113,7 @@ def find_sources(given: Path, labels: Path | None = None, leave_out: Sequence[st
         sources = [source._replace(spheres=_spheres(given, source.mesh.relative_to(root))) for source in sources]
     for one, other in pairwise(sources := sorted(sources)):
         if one.name == other.name:
-            raise InputError(f"{one.mesh} and {other.mesh} are both the shape {one.name}: rename one")
+            raise InputError(f"{one.mesh} and {other.mesh} are both the shape {one.name}: rename one, or move it away")
     return sources
 
 

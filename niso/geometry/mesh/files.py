@@ -1,10 +1,12 @@
-"""Triangle meshes from .off, .obj and .ply files, and to .off files. Polygons become fans of triangles; concave
+"""Triangle meshes from .off, .obj, .ply and .stl files, and to .off files. Polygons become fans of triangles; concave
 ones fans from a corner that sees all others.
 
-Readers keep the order of vertices and merge none. They report what is wrong with a file; `surface.check` reports what
-is wrong with the surface in it. The readers of libraries are not exact enough for closed surfaces: libigl's ends the
-process on a damaged file or mixed polygons (2.6); trimesh's (5.2, `process=False`) tears surfaces apart where materials
-meet, misplaces OBJ corners that count backwards, and drops what a truncated text file lacks without an error.
+Readers keep the order of vertices and merge none, except in .stl files, whose triangles share corners by equal
+coordinates only. They report what is wrong with a file; `surface.check` reports what is wrong with the surface in it.
+The readers of libraries are not exact enough for closed surfaces: libigl's ends the process on a damaged file or mixed
+polygons (2.6), and drops what a truncated STL text lacks without an error; trimesh's (5.2, `process=False`) tears
+surfaces apart where materials meet, misplaces OBJ corners that count backwards, and drops what a truncated text file
+lacks without an error.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ def read_mesh(path: Path | str) -> Mesh:
             the message says which.
     """
     path = Path(path)
-    readers = {".off": _read_off, ".obj": _read_obj, ".ply": _read_ply}
+    readers = {".off": _read_off, ".obj": _read_obj, ".ply": _read_ply, ".stl": _read_stl}
     if path.suffix.lower() not in readers:
         raise InputError(f"{path} is not a mesh that can be read: choose from {', '.join(readers)}")
     try:
@@ -257,3 +259,53 @@ def _binary_values(body: bytes, order: str) -> Callable[[str, int], list[Any]]:
         return list(values)
 
     return take
+
+
+_STL_HEADER = 84
+"""Bytes of a binary file before its triangles: 80 of any content, and their number."""
+_STL_TRIANGLE = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
+
+
+def _read_stl(content: bytes) -> tuple[Rows, Rows]:
+    """Triangles by their corners' coordinates, in text or binary (paulbourke.net/dataformats/stl). Corners of equal
+    coordinates are one vertex; vertices are in the order of their first corner."""
+    count = int.from_bytes(content[80:_STL_HEADER], "little")
+    # The highest byte of any usual count is 0, which no text has; and binary files too may begin with "solid".
+    if b"\0" in content[:_STL_HEADER] or len(content) == _STL_HEADER + count * _STL_TRIANGLE.itemsize:
+        there = max(len(content) - _STL_HEADER, 0) // _STL_TRIANGLE.itemsize
+        if len(content) < _STL_HEADER or there < count:
+            raise _Truncated(f"{count} triangles are announced and {there} are there")
+        triangles = np.frombuffer(content, _STL_TRIANGLE, count, _STL_HEADER)
+        corners, sizes = triangles["corners"].astype(np.float64).reshape(-1, 3), [3] * count
+    else:
+        corners, sizes = _stl_text(content)
+    # Adding 0 makes -0 and 0 the same.
+    _, first, vertex_of = np.unique(corners + 0.0, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    numbers = np.argsort(order)[vertex_of.ravel()].tolist()
+    ends = np.cumsum(sizes, dtype=np.int64).tolist()
+    return corners[first[order]].tolist(), [numbers[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+
+
+def _stl_text(content: bytes) -> tuple[Float[np.ndarray, "corners 3"], list[int]]:
+    """All corners in a row, and how many each facet has. Other words, such as colours, are skipped."""
+    if not content.lstrip().lower().startswith(b"solid"):
+        raise ValueError("it does not begin with solid, the header of the text format, and is not binary")
+    corners, sizes, size, ended = Rows(), list[int](), 0, True
+    for word, *rest in _lines(content):
+        match word.lower():
+            case "solid" | "endsolid" | "facet" if size:
+                raise ValueError("a facet has no endloop")
+            case "solid" | "endsolid":
+                ended = word.lower() == "endsolid"
+            case "vertex":
+                if len(rest) < 3:
+                    raise _Truncated("a vertex has fewer than three coordinates")
+                corners.append([float(number) for number in rest[:3]])
+                size += 1
+            case "endloop":
+                sizes.append(size)
+                size = 0
+    if not ended:
+        raise _Truncated("it has no endsolid")
+    return np.array(corners, dtype=np.float64).reshape(-1, 3), sizes

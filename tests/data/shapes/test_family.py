@@ -93,13 +93,13 @@ def test_wrong_originals_are_named(tmp_path: Path) -> None:
     ball = meshes.icosphere(1)
     write_off(tmp_path / "in/a/ball.off", ball)
     write_off(tmp_path / "in/b/ball.off", ball)
-    for name in ("cup.stl", "lid.glb"):
+    for name in ("cup.fbx", "lid.glb"):
         (tmp_path / "in" / name).touch()
-    with pytest.raises(InputError, match=r"cup.stl is of a format that is not read, and 1 more are: convert it"):
+    with pytest.raises(InputError, match=r"cup.fbx is of a format that is not read, and 1 more are: convert it"):
         write_family(tmp_path / "out", tmp_path / "in")
-    for name in ("cup.stl", "lid.glb"):
+    for name in ("cup.fbx", "lid.glb"):
         (tmp_path / "in" / name).unlink()
-    (tmp_path / "in/a/ball.stl").touch()  # beside one that is read
+    (tmp_path / "in/a/ball.glb").touch()  # beside one that is read
     with pytest.raises(InputError, match="of the same name"):
         write_family(tmp_path / "out", tmp_path / "in")
     write_off(tmp_path / "in/b/ball.off", ball._replace(faces=ball.faces[1:]))

@@ -139,10 +139,10 @@ def test_wrong_tables_are_named(tmp_path: Path, content: str | bytes, message: s
 
 
 def test_no_format_is_left_out_in_silence(tmp_path: Path) -> None:
-    touch(tmp_path, "a/1.off", "a/1.stl", "b/1.off")
+    touch(tmp_path, "a/1.off", "a/1.glb", "b/1.stl")
     assert [source.name for source in find_sources(tmp_path)] == ["a/1", "b/1"]
-    touch(tmp_path, "a/2.STL", "c/1.glb")
-    with pytest.raises(InputError, match=r"2\.STL is of a format that is not read, and 1 more are: convert it"):
+    touch(tmp_path, "a/2.FBX", "c/1.glb")
+    with pytest.raises(InputError, match=r"2\.FBX is of a format that is not read, and 1 more are: convert it"):
         find_sources(tmp_path)
 
 

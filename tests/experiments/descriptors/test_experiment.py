@@ -231,8 +231,8 @@ def test_meshes_of_the_same_names_that_changed_are_other_data(tmp_path):
     after = Descriptors(config, "niso", 0, tmp_path, torch.device("cpu"))
     assert before.facts()["content"] != after.facts()["content"]
     assert after.announcement.startswith("0.off and 2.off are of the same mesh")
-    (tmp_path / "3.stl").touch()
-    with pytest.raises(InputError, match=r"3\.stl is of a format that is not read"):
+    (tmp_path / "3.glb").touch()
+    with pytest.raises(InputError, match=r"3\.glb is of a format that is not read"):
         Descriptors(config, "niso", 0, tmp_path, torch.device("cpu"))
 
 

@@ -1,9 +1,11 @@
+import struct
+
 import numpy as np
 import pytest
 
 from niso.errors import InputError
 from niso.geometry.mesh.files import read_mesh
-from niso.geometry.mesh.surface import check, face_areas, icosphere
+from niso.geometry.mesh.surface import Mesh, check, face_areas, icosphere
 
 SPHERE = icosphere(1)
 COUNT, FACES = len(SPHERE.vertices), len(SPHERE.faces)
@@ -44,6 +46,20 @@ def ply_binary(order: str) -> bytes:
     return header.encode() + vertices.tobytes() + faces.tobytes()
 
 
+def stl_text(mesh: Mesh = SPHERE) -> str:
+    """Coordinates of 0 have either sign, as programs write them."""
+    lines = ["solid thing # 1"]
+    for number, face in enumerate(mesh.faces.tolist()):
+        corners = [" ".join(repr(x or (-1) ** number * 0.0) for x in mesh.vertices[v].tolist()) for v in face]
+        lines += ["facet normal 0 0 1", "outer loop", *(f"  vertex {at}" for at in corners), "endloop", "endfacet"]
+    return "\n".join([*lines, "endsolid thing", ""])
+
+
+def stl_binary(header: bytes = bytes(80), mesh: Mesh = SPHERE) -> bytes:
+    corners = mesh.vertices[mesh.faces].reshape(-1, 9).tolist()
+    return header + struct.pack("<I", len(corners)) + b"".join(struct.pack("<12fH", 0, 0, 1, *at, 7) for at in corners)
+
+
 FILES = {
     "a.off": off(),
     "header-on-one-line.OFF": off().replace("OFF\n# a comment\n\n", "OFF "),
@@ -55,6 +71,11 @@ FILES = {
     "text.ply": ply_text(),
     "little.ply": ply_binary("<"),
     "big.ply": ply_binary(">"),
+    "text.stl": stl_text(),
+    "upper-case.STL": stl_text().upper(),
+    "windows.stl": stl_text().replace("\n", "\r\n"),
+    "binary.stl": stl_binary(),
+    "solid.stl": stl_binary(b"solid from a program".ljust(80)),
 }
 
 
@@ -64,11 +85,20 @@ def written(folder, name: str, content: str | bytes):
     return path
 
 
+def expected(name: str) -> Mesh:
+    """The sphere; of STL with vertices in the order of the faces' corners, in binary of single precision."""
+    if not name.lower().endswith("stl"):
+        return SPHERE
+    order = list(dict.fromkeys(SPHERE.faces.ravel().tolist()))
+    kind = np.float64 if isinstance(FILES[name], str) else np.float32
+    return Mesh(SPHERE.vertices[order].astype(kind), np.argsort(order)[SPHERE.faces])
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_read_mesh(tmp_path, name):
     mesh = read_mesh(written(tmp_path, name, FILES[name]))
-    np.testing.assert_array_equal(mesh.vertices, SPHERE.vertices)
-    np.testing.assert_array_equal(mesh.faces, SPHERE.faces)
+    np.testing.assert_array_equal(mesh.vertices, expected(name).vertices)
+    np.testing.assert_array_equal(mesh.faces, expected(name).faces)
     assert (mesh.vertices.dtype, mesh.faces.dtype) == (np.float64, np.int64)
 
 
@@ -76,7 +106,7 @@ def test_read_mesh(tmp_path, name):
 def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path, name):
     content = FILES[name].removeprefix("# a comment\no thing\n") if name == "a.obj" else FILES[name]
     marked = b"\xef\xbb\xbf" + (content if isinstance(content, bytes) else content.encode())
-    np.testing.assert_array_equal(read_mesh(written(tmp_path, name, marked)).vertices, SPHERE.vertices)
+    np.testing.assert_array_equal(read_mesh(written(tmp_path, name, marked)).vertices, expected(name).vertices)
 
 
 def test_obj_counts_back_from_the_last_vertex(tmp_path):
@@ -185,6 +215,26 @@ def test_truncated_files_are_refused(tmp_path, name, share):
         read_mesh(written(tmp_path, name, content[: int(share * len(content))]))
 
 
+def test_an_stl_file_is_refused_wherever_it_ends(tmp_path):
+    for whole in (stl_binary(), stl_text().removesuffix(" thing\n").encode()):
+        for end in range(0, len(whole), len(whole) // 150):
+            with pytest.raises(InputError, match=r"is truncated: .*; copy or download it again|is damaged: "):
+                read_mesh(written(tmp_path, "a.stl", whole[:end]))
+
+
+def test_only_equal_corners_of_stl_are_one_vertex(tmp_path):
+    (a, b, c), *others = SPHERE.faces.tolist()
+    near = np.concatenate((SPHERE.vertices, SPHERE.vertices[[a]] * (1 + 1e-12)))
+    torn, sliver = [[COUNT, b, c], *others], [[a, b, COUNT], *SPHERE.faces.tolist()]
+    mesh = read_mesh(written(tmp_path, "text.stl", stl_text(Mesh(near, np.array(torn)))))
+    assert len(mesh.vertices) == COUNT + 1
+    with pytest.raises(InputError, match="is open: it has 4 boundary edges; merge duplicate vertices"):
+        check(mesh)
+    check(read_mesh(written(tmp_path, "binary.stl", stl_binary(mesh=Mesh(near, np.array(torn))))))
+    with pytest.raises(InputError, match="has 1 degenerate face of no area"):  # whose corners are equal in single
+        check(read_mesh(written(tmp_path, "sliver.stl", stl_binary(mesh=Mesh(near, np.array(sliver))))))
+
+
 BROKEN = {
     "a.off": [
         ("", "does not begin with OFF"),
@@ -212,6 +262,16 @@ BROKEN = {
         (ply_text().replace("property double z", "property double w"), "no properties x, y, z"),
         (ply_text().replace("vertex_indices", "corners"), "no property vertex_indices"),
     ],
+    "a.stl": [
+        ("", "is damaged: it does not begin with solid"),
+        ("<html>".ljust(100), "does not begin with solid, the header of the text format, and is not binary"),
+        (b"\0" * 83, "is truncated: 0 triangles are announced and 0 are there"),
+        (stl_text().replace("endsolid thing", ""), "is truncated: it has no endsolid"),
+        (stl_text().replace("endloop", "", 1), "is damaged: a facet has no endloop"),
+        ("solid\nfacet\nvertex 0 0 0\nvertex 1 0 0\nendloop\nendsolid", "is damaged: a face has 2 corners"),
+        ("solid\nfacet\nvertex 0 0 0\nvertex 1 0\nendloop\nendsolid", "a vertex has fewer than three coordinates"),
+        ("solid\nfacet\nvertex 0 0 x\nendloop\nendsolid", "is damaged: could not convert"),
+    ],
 }
 
 
@@ -223,8 +283,8 @@ def test_damaged_files_are_refused(tmp_path, name, content, message):
 
 
 def test_other_files_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"a\.stl is not a mesh that can be read: choose from \.off, \.obj, \.ply"):
-        read_mesh(tmp_path / "a.stl")
+    with pytest.raises(InputError, match=r"a\.glb is not a mesh that can be read: choose from .*, \.stl$"):
+        read_mesh(tmp_path / "a.glb")
     with pytest.raises(InputError, match=r"a\.off cannot be read: No such file"):
         read_mesh(tmp_path / "a.off")
 

@@ -43,8 +43,8 @@ class Options(Preparing):
     }
 
     source: Annotated[Path, Positional, arg(metavar="IN")]
-    """Folder with a folder of .off, .obj or .ply files for each class; or a CSV file with the header "file,label"; or
-    the folder of Conformal SHREC'11 (with base, mobius, base_sphere and mobius_sphere)."""
+    """Folder with a folder of .off, .obj, .ply or .stl files for each class; a CSV file with the header "file,label";
+    or the folder of Conformal SHREC'11 (with base, mobius, base_sphere and mobius_sphere)."""
     labels: Path | None = None
     """CSV file with the header "file,label", for meshes without class folders; files relative to IN, or to IN/base."""
     leave_out: tuple[str, ...] = ()
