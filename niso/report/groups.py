@@ -64,8 +64,8 @@ class Group:
     """Finished runs that differ in nothing but their seed.
 
     Attributes:
-        settings: the settings in which it differs from other groups of the same preset and method, and whether its
-            runs repeat those of another; empty where there is only one group.
+        settings: the settings in which it differs from other groups of the same preset and method, its data where run
+            folders of any method have other data, and whether its runs repeat those of another; else empty.
         known: what the experiment says of its results.
     """
 
@@ -169,6 +169,7 @@ def grouped(runs: Iterable[Run], known: Known) -> list[Group]:
             preset = f"{names[folder]} {preset}" if len(folders[folder]) > 1 else names[folder]
         kinds.setdefault((preset, method), []).append(run)
     presets = list(dict.fromkeys(preset for preset, _ in kinds))
+    data = _data([run for run in finished if run.record is None])
 
     def place(group: Group) -> tuple[int, int, int]:
         preset, method = known.place(group.preset, group.method)
@@ -176,7 +177,10 @@ def grouped(runs: Iterable[Run], known: Known) -> list[Group]:
 
     groups = []
     for kind, members in kinds.items():
-        configurations = _configurations(members, known)
+        configurations = {
+            full if any(part.startswith("data_dir = ") for part in full) else (*data.get(same[0], ()), *full): same
+            for full, same in _configurations(members, known).items()
+        }
         brief = {
             full: ", ".join([*full[:SHOWN], *([f"{len(full) - SHOWN} more"] * (len(full) > SHOWN))])
             for full in configurations
@@ -205,7 +209,7 @@ def _in_order(runs: Sequence[Run]) -> list[Run]:
 def _settings(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Settings of runs, and lengths that they had before, with their data by the shortest name that tells it apart;
     records know the last alone."""
-    folders = {run: Path(str(run.settings["data_dir"])) for run in runs if run.settings.get("data_dir")}
+    folders = _folders(runs)
     records = any(run.record is not None for run in runs)
     names = {path: path.name for path in folders.values()} if records else told_apart(folders.values())
     return [
@@ -214,6 +218,18 @@ def _settings(runs: Sequence[Run]) -> list[dict[str, Any]]:
         | {"changed": run.facts.get("changed", {})}
         for run in runs
     ]
+
+
+def _folders(runs: Sequence[Run]) -> dict[Run, Path]:
+    return {run: Path(str(run.settings["data_dir"])) for run in runs if run.settings.get("data_dir")}
+
+
+def _data(runs: Sequence[Run]) -> dict[Run, tuple[str]]:
+    """Which data each run is on, as "data_dir = value"; empty where all are on the same."""
+    folders = _folders(runs)
+    names = told_apart(folders.values())
+    texts = {run: json.dumps(names[folders[run]] if run in folders else None) for run in runs}
+    return {run: (f"data_dir = {text}",) for run, text in texts.items()} if len(set(texts.values())) > 1 else {}
 
 
 def _configurations(runs: Sequence[Run], known: Known) -> dict[tuple[str, ...], list[Run]]:
