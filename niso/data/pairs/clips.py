@@ -22,7 +22,8 @@ _PAIRED = ({"x", "tx"}, {"x", "tx", "ttx"}, {"before", "after"}, {"source", "tar
 
 
 class ClipReader(Reader):
-    """A video, a folder of videos, or a folder with a folder of frames for each clip."""
+    """A video, a folder of videos, also in folders of their categories, or a folder with a folder of frames for each
+    clip."""
 
     takes = "a folder of clips (videos, or a folder of frames each)"
     reads = frozenset({"size", "skip"})
@@ -31,10 +32,10 @@ class ClipReader(Reader):
     def fits(cls, path: Path, reading: Reading) -> bool:
         if path.is_file():
             return path.suffix.lower() in VIDEOS
-        videos = any(file.suffix.lower() in VIDEOS for file in path.iterdir() if file.is_file())
         shown = [folder for folder in sorted(path.iterdir()) if folder.is_dir() and not folder.name.startswith(".")]
         folders = [folder for folder in shown if pictures_in(folder)]
-        if reading.transform is not None or not (videos or (folders and not own_pictures(path))):
+        videos, within = _has_videos(path), any(map(_has_videos, shown))
+        if reading.transform is not None or not (videos or ((folders or within) and not own_pictures(path))):
             return False
         if not videos:
             _check_clips(path, folders)
@@ -71,6 +72,10 @@ class ClipReader(Reader):
         views, note = {"x": np.concatenate(frames)}, "; ".join(problems)
         word = digest_of_files(files, folder)
         return Table(str(path), "images", views, clip=np.array(clip), note=note, files=word)
+
+
+def _has_videos(folder: Path) -> bool:
+    return any(file.suffix.lower() in VIDEOS for file in folder.iterdir() if file.is_file())
 
 
 def _check_clips(path: Path, folders: list[Path]) -> None:

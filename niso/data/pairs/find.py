@@ -11,6 +11,7 @@ from niso.data.pairs.reading import Reading
 from niso.data.photographs import EXTENSIONS as PICTURES
 from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.errors import InputError, some_of
+from niso.files import files_below
 
 
 def find_reader(path: Path, reading: Reading) -> type[Reader]:
@@ -32,6 +33,10 @@ def find_reader(path: Path, reading: Reading) -> type[Reader]:
     if path.is_file() and path.suffix.lower() not in VIDEOS:
         problem = f"{path} is not a file that is read: save its arrays by numpy.savez('pairs.npz', x=…, tx=…)"
         raise InputError(f"{problem}, or give --data {choices()}")
+    if path.is_dir() and (videos := files_below(path, VIDEOS)):
+        if reading.transform is not None:
+            raise InputError(f"{path} holds videos, whose frames are paired without --transform: leave it out")
+        raise InputError(f"{videos[0]} lies too deep: videos are looked for down to CATEGORY/NAME in DATA")
     read = f"pictures are read of {' '.join(sorted(PICTURES))}, videos of {' '.join(sorted(VIDEOS))}"
     raise InputError(f"{path} holds nothing that can be paired ({_endings(path)}; {read}): give --data {choices()}")
 

@@ -55,6 +55,19 @@ def test_what_a_folder_holds_is_said_where_none_of_it_is_read(tmp_path):
         find_reader(tmp_path / "empty", TURNED)
 
 
+def test_videos_may_lie_in_folders_of_categories(tmp_path):
+    (tmp_path / "all/walk/deep").mkdir(parents=True)
+    (tmp_path / "all/walk/deep/1.avi").touch()
+    with pytest.raises(InputError, match=r"1\.avi lies too deep: videos are looked for down to CATEGORY/NAME"):
+        find_reader(tmp_path / "all", Reading())
+    (tmp_path / "all/walk/1.avi").touch()
+    assert find_reader(tmp_path / "all", Reading()) is ClipReader
+    with pytest.raises(InputError, match="holds videos, whose frames are paired without --transform: leave it out"):
+        find_reader(tmp_path / "all", TURNED)
+    write(tmp_path / "all/still.png")
+    assert find_reader(tmp_path / "all", Reading()) is PictureReader
+
+
 @pytest.mark.parametrize("crops", [0, 40])
 def test_a_loose_picture_takes_the_labels_and_is_named(tmp_path, crops):
     write(*(tmp_path / ("even", "odd")[number % 2] / f"{number}.png" for number in range(20)))
