@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from PIL.Image import Image as Picture
 from torch import Tensor, nn
 
 from niso.config import Hardware, parse
@@ -212,7 +213,10 @@ def _arrays(x: Any, tx: Array | None) -> dict[str, np.ndarray]:
     if isinstance(x, Mapping):
         raise InputError("x is a dictionary: give its arrays by name, niso.fit(x=…, tx=…), or as niso.fit(**x)")
     if isinstance(x, str | bytes | PathLike):
-        raise InputError("x is a path or a text: give an array, such as numpy.load reads from a file")
+        raise InputError(
+            "x is a path or a text: give an array, such as numpy.load reads from a file; `niso run pairs` reads files "
+            "and folders of pictures and clips, and niso.load its run"
+        )
     if not (hasattr(x, "__len__") and hasattr(x, "__getitem__")):
         raise InputError(f"x must be an array, a tensor or a data set of pairs, not {type(x).__name__}")
     if tx is not None:
@@ -220,6 +224,11 @@ def _arrays(x: Any, tx: Array | None) -> dict[str, np.ndarray]:
     if hasattr(x, "__array__"):  # a table of pandas, or an array of xarray or HDF5
         return {"x": _numpy(x)}
     items = [x[index] for index in range(len(x))]
+    if items and all(isinstance(item, Picture) for item in items):
+        raise InputError(
+            "x is a list of pictures: give one array, numpy.stack([picture.convert('RGB').resize((64, 64)) for picture "
+            "in x]).transpose(0, 3, 1, 2), or their folder to `niso run pairs`"
+        )
     if not items or not all(isinstance(item, tuple | list) and len(item) in (2, 3) for item in items):
         raise InputError(
             "items of a data set must be pairs (x, tx) or triplets (x, tx, ttx); of single observations give an array, "

@@ -11,6 +11,7 @@ from typing import get_type_hints
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 import niso
@@ -542,7 +543,12 @@ def test_progress_is_silent_where_it_is_not_wanted(capsys):
         ({"x": [1, 2], "tx": None}, "must be pairs .*; of single observations give an array"),
         ({"x": [(torch.zeros(1, 8, 8), 3)] * 20, "tx": None}, r"look like \(x, label\), not like pairs"),
         ({"x": {"x": shifted()[0]}, "tx": None}, r"x is a dictionary: .* niso.fit\(\*\*x\)"),
-        ({"x": "pairs.npz", "tx": None}, "x is a path or a text: give an array"),
+        (
+            {"x": "pairs.npz", "tx": None},
+            "x is a path or a text: give an array, .* `niso run pairs` reads files",
+        ),
+        ({"x": [Image.new("L", (8, 8))], "tx": None}, r"x is a list of pictures: give one array, numpy\.stack"),
+        ({"x": np.array([[0.5, "cat"]] * 20, dtype=object)}, "x holds words: .* and classes as label"),
         ({"x": Path("pairs.npz")}, "x is a path or a text: give an array"),
         ({"tx": torch.zeros(40, 16, 2, device="meta")}, "on the device meta has no values: give one on the CPU"),
         ({"x": torch.zeros(40, 16, 2).to_sparse()}, r"a sparse tensor is not read: give its to_dense\(\)"),

@@ -41,6 +41,9 @@ class Options(Command):
         from niso.export import export
         from niso.loading import load
 
+        if (ending := self.out.suffix) in (".pt2", ".onnx"):
+            form = f", and give --format {ending[1:]}" if ending[1:] != self.form else ""
+            raise InputError(f"--out {self.out}: programs are written to a folder, leave out {ending}{form}")
         check_place(self.out, "--out")
         if self.out.is_dir() and any(self.out.glob(f"*.{self.form}")):
             raise InputError(f"{self.out} holds .{self.form} files already: choose another --out")

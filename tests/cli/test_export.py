@@ -51,6 +51,8 @@ def test_programs_of_torch_give_the_same(model_folder, tmp_path, observed, refus
     load = f"{imported[0]}; import torch; torch.export.load({str(tmp_path / 'out' / 'map.pt2')!r})"
     subprocess.run([sys.executable, "-c", load], check=True, timeout=300)
     assert "holds .pt2 files already" in refused("export", model_folder, "-o", tmp_path / "out")
+    words = "programs are written to a folder, leave out .onnx, and give --format onnx"
+    assert words in refused("export", model_folder, "-o", tmp_path / "mine.onnx")
 
 
 @pytest.mark.slow

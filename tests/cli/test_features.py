@@ -75,5 +75,8 @@ def test_bad_data_is_refused_in_one_line(refused, model_folder, model_pictures, 
     assert (tmp_path / "mine.npz").read_bytes() == before
     (tmp_path / "empty").mkdir()
     assert "holds no observations" in refused("features", model_folder, tmp_path / "empty")
+    (tmp_path / "empty/walk.mp4").touch()
+    for videos in (tmp_path / "empty", tmp_path / "empty/walk.mp4"):
+        assert "holds videos, which are read in training only: save" in refused("features", model_folder, videos)
     assert "neither a run folder nor a saved model" in refused("features", tmp_path / "empty", model_pictures)
     assert not (tmp_path / "f.npz").exists()

@@ -19,8 +19,9 @@ from niso.data.pairs.reading import Reading
 from niso.data.pairs.squares import read_pictures
 from niso.data.pairs.table import check_finite, check_numbers, plain
 from niso.data.photographs import EXTENSIONS, pictures_in
+from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.errors import InputError
-from niso.files import write_atomically
+from niso.files import files_below, write_atomically
 
 GREY = np.array([0.299, 0.587, 0.114])
 """Luminance of red, green and blue."""
@@ -75,6 +76,8 @@ def read_observations(
     if ArrayReader.fits(path, Reading()):
         return _arrays(path, hides, view, geometry or {})
     files = [path] if path.suffix.lower() in EXTENSIONS else pictures_in(path) if path.is_dir() else []
+    if not files and (path.suffix.lower() in VIDEOS or (path.is_dir() and files_below(path, VIDEOS))):
+        raise InputError(f"{path} holds videos, which are read in training only: save their frames as pictures")
     if not files:
         raise InputError(f"{path} holds no observations: give {', '.join(ARRAYS)}, a picture, or a folder of pictures")
     if not (images and of_bytes and shape[0] in (1, 3) and shape[1] == shape[2]):

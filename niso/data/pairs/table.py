@@ -200,6 +200,8 @@ def plain(name: str, key: str, values: Any) -> np.ndarray:
 
 def check_numbers(name: str, key: str, values: np.ndarray) -> None:
     """InputError unless these are numbers, and some."""
+    if values.dtype == object and any(isinstance(value, str) for value in values.flat):
+        raise InputError(f"{name}: {key} holds words: give one array of numbers, and classes as label")
     if values.dtype == object:
         raise InputError(f"{name}: {key} holds Python objects, or misses values: give one array of numbers")
     if values.dtype.kind not in "uif":
