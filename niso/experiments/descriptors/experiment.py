@@ -23,7 +23,7 @@ from niso.errors import InputError
 from niso.experiments.descriptors.matching import METRICS, WEIGHTS, Matched, classical_accuracies, measure
 from niso.experiments.descriptors.model import PointModel, PointObjective
 from niso.experiments.descriptors.presets import PRESETS, DescriptorsConfig
-from niso.experiments.descriptors.surfaces import Example, Seen, base_meshes, example, seen
+from niso.experiments.descriptors.surfaces import Example, Seen, base_meshes, distinct, example, seen
 from niso.experiments.experiment import Experiment, Own, Phase
 from niso.files import digest
 from niso.methods.method import Networks
@@ -105,6 +105,13 @@ class Descriptors(Experiment):
                     f"{name} has {fewest} vertices (or its remeshed partner), too few for {self.rank} eigenfunctions: "
                     "give a smaller --rank, or a finer mesh"
                 )
+            for pair in every:
+                values = min(map(distinct, self.seen(pair)))
+                if values < self.rank:
+                    raise InputError(
+                        f"{pair.name} is so symmetric that its vertices have {values} different descriptors, too few "
+                        f"for {self.rank} eigenfunctions: give a smaller --rank, or leave it out"
+                    )
             spectrum = FieldSpectrum(
                 points,
                 self.rank,

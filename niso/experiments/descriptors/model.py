@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from niso import losses
 from niso.checks import Scalar
+from niso.errors import TrainingError
 from niso.experiments.descriptors.presets import DescriptorsConfig
 from niso.experiments.descriptors.surfaces import Seen
 from niso.functional_map import isometric_map
@@ -40,8 +41,18 @@ class PointModel(nn.Module):
         self.special, self.damping = special, damping
 
     def basis(self, surface: Seen) -> Basis:
-        """A surface's eigenfunctions, and the coefficients of its latent functions."""
-        spectrum = self.spectrum.at(*surface, checked=True)  # by `seen`
+        """A surface's eigenfunctions, and the coefficients of its latent functions.
+
+        Raises:
+            TrainingError: the eigenfunctions are linearly dependent on it.
+        """
+        try:
+            spectrum = self.spectrum.at(*surface, checked=True)  # by `seen`
+        except torch.linalg.LinAlgError as error:
+            raise TrainingError(
+                "eigenfunctions have become linearly dependent on a surface, as where many points have nearly the same "
+                f"descriptors: give a smaller --rank, or leave such surfaces out ({error})"
+            ) from error
         latents = self.encoder(surface.points.to(self.spectrum.places))
         return Basis(spectrum, spectrum.project(latents.to(spectrum.eigenfunctions)), surface)
 

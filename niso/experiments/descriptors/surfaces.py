@@ -168,3 +168,8 @@ def seen(
     if not (np.isfinite(scaled).all() and np.isfinite(areas).all() and (areas > 0).all()):
         raise InputError("descriptors of a mesh must be finite, and the areas of its vertices positive: repair it")
     return Seen(torch.from_numpy(scaled), torch.from_numpy(areas / areas.sum()))
+
+
+def distinct(surface: Seen) -> int:
+    """How many points differ in their descriptors: no more functions of these are linearly independent."""
+    return len(torch.unique(surface.points.double().round(decimals=5), dim=0))

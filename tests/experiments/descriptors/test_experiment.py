@@ -22,7 +22,7 @@ from niso.experiments.descriptors.matching import (
 from niso.experiments.descriptors.presets import QUICK
 from niso.experiments.descriptors.surfaces import Example, Seen, base_meshes, example, with_hole
 from niso.geometry.mesh.files import write_off
-from niso.geometry.mesh.surface import Mesh, check_surface, icosphere, vertex_areas
+from niso.geometry.mesh.surface import Mesh, check_surface, icosphere, torus, vertex_areas
 from niso.spectrum import Spectrum
 
 
@@ -217,6 +217,17 @@ def test_meshes_too_small_or_too_large_are_refused_before_the_training(tmp_path,
         Descriptors(replace(QUICK, **parts), "niso", 0, tmp_path, torch.device("cpu"))
     with pytest.raises(ValueError, match="eigenpairs must be at least 2"):
         replace(QUICK, eigenpairs=1)
+
+
+def test_surfaces_too_symmetric_for_the_rank_are_refused_before_the_training(tmp_path):
+    """All vertices of a ring are alike: eigenfunctions of descriptors differ between seven of 12 columns only."""
+    for number in range(3):
+        write_off(tmp_path / f"{number}.off", torus(16, 12, 0.3 + number / 20))
+    parts = {"train_shapes": 1, "validation_shapes": 1, "test_shapes": 1, "times": 3, "energies": 3, "eigenpairs": 8}
+    with pytest.raises(
+        InputError, match=r"\.off is so symmetric that its vertices have 7 different .* for 20 eigenfunctions"
+    ):
+        Descriptors(replace(QUICK, **parts), "niso", 0, tmp_path, torch.device("cpu"))
 
 
 def test_meshes_of_the_same_names_that_changed_are_other_data(tmp_path):
