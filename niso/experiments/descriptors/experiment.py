@@ -106,11 +106,11 @@ class Descriptors(Experiment):
                     "give a smaller --rank, or a finer mesh"
                 )
             for pair in every:
-                values = min(map(distinct, self.seen(pair)))
-                if values < self.rank:
+                different = min(map(distinct, self.seen(pair)))
+                if different < self.rank:
                     raise InputError(
-                        f"{pair.name} is so symmetric that its vertices have {values} different descriptors, too few "
-                        f"for {self.rank} eigenfunctions: give a smaller --rank, or leave it out"
+                        f"{pair.name} is so symmetric that its vertices have {different} different descriptors, too "
+                        f"few for {self.rank} eigenfunctions: give a smaller --rank, or leave it out"
                     )
             spectrum = FieldSpectrum(
                 points,
