@@ -72,7 +72,8 @@ class Result:
 
     Attributes:
         metrics: values by the keys of the experiment's metrics.
-        curves: metrics that depend on something, by name; a report draws those of several runs in one figure.
+        curves: metrics that depend on something, by name, in lists, arrays or tensors; a report draws those of several
+            runs in one figure.
         tensors: what viewers and other programs read; the run folder gets each as NAME.safetensors.
         notes: what is to be said of the metrics, a sentence each; the command prints them, and the report shows them.
     """

@@ -30,7 +30,8 @@ from niso.methods.config import MethodConfig
 from niso.methods.evaluation import PAIR_METRICS, evaluate_pairs
 from niso.methods.method import Method, Networks
 from niso.report import Picture
-from niso.results import Result
+from niso.results import Curve, Result
+from niso.training.run import Run
 
 # ---------------------------------------------------------------------------------------------------- a data set
 
@@ -174,6 +175,7 @@ def test_a_toy_experiment_is_trained_and_reported(niso, tmp_path, method):
     status, out, err = niso("run", "toy", "--method", method, "--out", tmp_path / "run")
     assert status == 0, err
     assert "relative_map_error" not in out and "equivariance_error" in out  # no other observation has the same T
+    assert "examples:" not in niso("run", "toy", "--help")[1]  # it has none
     page = (tmp_path / "run" / "report.html").read_text()
     assert "Bars that are turned." in page and "All errors of the toy." in page and "time of training" in page
     assert (tmp_path / "run" / "figures" / "errors.png").exists()
@@ -191,6 +193,8 @@ def test_what_a_method_lacks_is_named_before_training():
 
     with pytest.raises(TypeError, match=r"Wrapped\.build must give .* with an `encoder` and a `decoder`"):
         Wrapped(MethodConfig(), networks)
+    with pytest.raises(TypeError, match=r"grid must be height and width, of a signal \(1, points\), not \(12,\)"):
+        LeastSquares(MethodConfig(), networks._replace(grid=(12,)))
     with pytest.raises(TypeError, match="Unsolved lacks `solve`: define it, or say has_maps = False"):
         Unsolved(MethodConfig(), networks)
 
@@ -263,11 +267,13 @@ def test_phases_have_names_of_their_own_and_are_one_or_more(niso, tmp_path, monk
 def test_metrics_that_are_not_described_are_kept_with_a_word_and_are_numbers(niso, tmp_path, monkeypatch):
     result = Result({})  # its own numbers, of any type
     result.metrics.update({"own": np.float32(1.5), "whole": torch.tensor(2)})
+    result.curves["by"] = Curve(x=np.arange(2.0), y=torch.ones(2), count=[3, 3], x_label="time", y_label="error")
     monkeypatch.setattr(Toy, "evaluate", lambda self: result)
     status, _, err = niso("run", "toy", "--out", tmp_path / "run")
     assert status == 0 and "toy does not describe own, whole: metrics.json has them, reports do not" in err
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert (metrics["own"], metrics["whole"], metrics["steps"]) == (1.5, 2.0, 3)
+    assert {**Run.open(tmp_path / "run").curves["by"]} == {**result.curves["by"], "x": [0.0, 1.0], "y": [1.0, 1.0]}
     result.metrics["own"] = torch.zeros(2)
     fails(niso, ["--out", tmp_path / "vector"], TypeError, r"metric 'own' is tensor\(\[0., 0.\]\): give a number")
 

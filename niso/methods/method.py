@@ -30,7 +30,7 @@ class Networks(NamedTuple):
     Attributes:
         encoder: observations (batch, …) to latent functions (batch, points, channels).
         decoder: the way back.
-        grid: height and width of the latent grid, N = height × width points.
+        grid: height and width of the latent grid, N = height × width points; (1, N) of what is no image.
         channels: number d of latent channels.
         domain: where the points of the latent grid lie.
         confidence: whether the encoder gives another channel, the last: how far each point is trusted, in [0, 1].
@@ -123,6 +123,8 @@ class Method(ABC):
         """Height and width of the latent grid."""
         self.domain = networks.domain
         """Where its points lie."""
+        if len(networks.grid) != 2:
+            raise TypeError(f"Networks.grid must be height and width, of a signal (1, points), not {networks.grid}")
         self.model = self.build(networks)
         self._check_parts()
         self.visibility = networks.visibility

@@ -319,10 +319,16 @@ def _reached(folder: Run, phase: Phase, training: bool) -> tuple[int, float]:
     return reached, seconds
 
 
+def _as_list(values: Any) -> Any:
+    """Numbers of an array or a tensor, which JSON does not hold; other values as they are."""
+    return values.tolist() if hasattr(values, "tolist") else values
+
+
 def _keep(folder: Run, settings: Settings, result: Result, metrics: dict[str, float], took: Mapping[str, Any]) -> None:
     """Write what came out, and the facts of it. Killed meanwhile, the run is not finished, and is evaluated again."""
     folder.forget_results()
-    folder.write("curves", result.curves)
+    curves = {name: {key: _as_list(part) for key, part in curve.items()} for name, curve in result.curves.items()}
+    folder.write("curves", curves)
     for name, tensors in result.tensors.items():
         checkpoint.save(folder.path / f"{name}.safetensors", tensors, _origin(settings))
     facts = {key: value for key, value in folder.facts.items() if key not in ("evaluated", "notes")}
