@@ -6,7 +6,7 @@ Run: python -m benchmarks.laplacian
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tyro
@@ -103,7 +103,8 @@ def parts(options: LaplacianOptions) -> dict[str, Any]:
 
 
 def main(options: LaplacianOptions) -> None:
-    """Time the parts, then whole steps."""
+    """Time the parts, then whole steps, on one thread of the CPU."""
+    options = replace(options, device="cpu", threads=(1,))
     torch.set_num_threads(1)
     keep_freed_memory()
     found = parts(options)

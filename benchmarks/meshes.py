@@ -11,7 +11,7 @@ from typing import Any
 
 import tyro
 
-from benchmarks.common import Options, table, write
+from benchmarks.common import Named, table, write
 
 import igl  # isort: skip  # after benchmarks.common, which sets how threads wait
 import numpy as np
@@ -125,7 +125,7 @@ def main(
     folder: tyro.conf.Positional[Path],
     variant_count: int = 3,
     largest_count: int = 30,
-    options: Options = Options(device="cpu"),  # noqa: B008  # frozen
+    options: Named = Named(),  # noqa: B008  # frozen
 ) -> None:
     """Prepare all .off, .obj and .ply meshes of a folder.
 

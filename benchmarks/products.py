@@ -65,6 +65,7 @@ def milliseconds(times: dict[str, dict[str, float]]) -> list[float]:
 
 def main(options: ProductsOptions) -> None:
     """Time products, then steps; the fastest of many, one thread."""
+    options = replace(options, device="cpu", threads=(1,))
     torch.set_num_threads(1)
     keep_freed_memory()
     found = {}
@@ -80,7 +81,7 @@ def main(options: ProductsOptions) -> None:
     table(title, ("product", "torch", "niso", "oneDNN", "niso, times as fast"), rows)
     rows = [(name, *milliseconds(times)) for name, times in steps.items()]
     table(title, ("step", "torch", "niso", "times as fast"), rows)
-    write("products", replace(options, threads=(1,)), {"products": found, "steps": steps})
+    write("products", options, {"products": found, "steps": steps})
 
 
 if __name__ == "__main__":

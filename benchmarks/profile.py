@@ -10,7 +10,7 @@ Run: python -m benchmarks.profile
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from benchmarks.common import Clock, Options, compare, table, write
@@ -189,6 +189,7 @@ def main(options: Options) -> None:
     """Profile the steps of the four experiments."""
     if options.device == "cpu":
         keep_freed_memory()
+    options = replace(options, threads=options.threads[:1])
     torch.set_num_threads(options.threads[0])
     factory = {"device": options.device, "dtype": torch.float32}
     rate = {"matmul": matmul_rate(1024, options, factory), "bandwidth": bandwidth(options)}
@@ -205,8 +206,9 @@ def main(options: Options) -> None:
         )
         for name, r in results.items()
     ]
+    threads = "one thread" if options.threads == (1,) else f"{options.threads[0]} threads"
     columns = ("step", "total", *PARTS, "floor: arithmetic", "floor: memory", "floor / total")
-    table(f"Median milliseconds of a training step's parts, {options.device}, one thread, float32", columns, rows)
+    table(f"Median milliseconds of a training step's parts, {options.device}, {threads}, float32", columns, rows)
     groups = (*GROUPS, "element by element")
     rows = [(name, *(f"{r['operations'][group]:.0%}" for group in groups)) for name, r in results.items()]
     table("Share of each kind of operation in the step", ("step", *groups), rows)

@@ -12,7 +12,7 @@ from typing import Any
 
 import tyro
 
-from benchmarks.common import Options, table, write
+from benchmarks.common import Named, table, write
 
 import numpy as np  # isort: skip  # after benchmarks.common, which sets how threads wait
 import torch
@@ -90,7 +90,7 @@ def preparation(meshes_of: dict[str, list[Mesh]]) -> dict[str, float]:
 def main(
     originals: Path | None = None,
     strengths: tuple[float, ...] = (DEFORMED_STRENGTH, EMBEDDED_STRENGTH),
-    options: Options = Options(device="cpu"),  # noqa: B008  # frozen
+    options: Named = Named(),  # noqa: B008  # frozen
 ) -> None:
     """Measure the embedded classes and, where given, deformed classes of other meshes.
 
