@@ -67,10 +67,10 @@ def of_model(fitted: Fitted, x: Tensor, tx: Tensor) -> Iterator[tuple[str, Tenso
         weights = torch.ones(1, a.shape[1]) if spectrum is None else parts_of(spectrum.eigenvalues)
         scores = similarity(*(torch.cat([inner_products(w[:, None] * v) for w in weights], 1) for v in (b, a)))
         yield f"{name}, invariants of {len(weights)} parts of the spectrum", scores
-        nearest = scores.topk(AGAIN, dim=1)
+        nearest = scores.topk(min(AGAIN, scores.shape[1]), dim=1)
         again = scores - 10
         for query, candidates in enumerate(nearest.indices):
-            there, here = a[candidates], b[query].expand(AGAIN, -1, -1)
+            there, here = a[candidates], b[query].expand(len(candidates), -1, -1)
             moved = method.solve(there, here) @ there
             again[query, candidates] = torch.cosine_similarity(moved.flatten(1), here.flatten(1), dim=1)
         yield f"{name}, the same, then the best map to the nearest {AGAIN}", again
