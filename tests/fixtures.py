@@ -222,8 +222,9 @@ def start_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..
 
 @pytest.fixture
 def heeded() -> Iterator[None]:
-    """SIGTERM and SIGHUP are not ignored, as below nohup; one that comes too early or too late does nothing."""
-    numbers = (signal.SIGTERM, signal.SIGHUP)
+    """No signal is ignored, as below nohup or behind `&` in a script; one that comes too early or too late does
+    nothing."""
+    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
     previous = {number: signal.signal(number, lambda *_: None) for number in numbers}
     yield
     for number, handler in previous.items():
