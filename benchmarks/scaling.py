@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import dataclass
+from importlib import import_module
 from statistics import median
 from typing import Any
 
@@ -111,6 +112,8 @@ def measure(world: int, pairs: int, options: ScalingOptions) -> dict[str, float]
     with torch.multiprocessing.Manager() as manager:
         results = manager.dict()
         method = "spawn" if options.device == "cuda" else "fork"  # CUDA cannot be forked; importing torch takes seconds
+        if method == "fork":
+            import_module("torch._dynamo")  # which the optimiser of each process would import
         start_processes(worker, (world, pairs, port, options, results), nprocs=world, start_method=method)
         return dict(results)
 

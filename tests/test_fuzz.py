@@ -102,13 +102,17 @@ def make_deed(folder):
 
 
 WORKER = f"""
-from tools import corpus, fuzz
+import sys
+from types import SimpleNamespace
 {inspect.getsource(make_deed)}
 {inspect.getsource(misbehave)}
-corpus.TARGETS.clear()
-corpus.TARGETS["deeds"] = corpus.Target(make_deed, misbehave, None)
+deeds = SimpleNamespace(write=make_deed, read=misbehave)
+sys.modules["tools.corpus"] = SimpleNamespace(TARGETS=dict(deeds=deeds))
+sys.modules["benchmarks.common"] = SimpleNamespace(Named=object, table=None, write=None)
+from tools import fuzz
 fuzz.work()
 """
+"""A worker without the readers, which import torch: it is started three times."""
 
 
 @pytest.mark.slow
