@@ -223,7 +223,7 @@ CHECKS = (
         _above_chance,
         0.9,
         False,
-        "map_block_energy, 0 by chance and 1 without mixing",
+        "(map_block_energy − chance) / (1 − chance)",
         UNMIXED,
     ),
     Check(
