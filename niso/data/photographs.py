@@ -107,11 +107,13 @@ def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[I
 def _copies(images: Mapping[Path, Image.Image]) -> dict[Path, Path]:
     """Images with the pixels of an earlier one, and which one that is."""
     first = dict[str, Path]()
-    found = {
-        file: first.setdefault(digest(repr(image.size).encode(), image.tobytes()), file)
-        for file, image in images.items()
-    }
+    found = {file: first.setdefault(word_of(image), file) for file, image in images.items()}
     return {file: earlier for file, earlier in found.items() if earlier != file}
+
+
+def word_of(image: Image.Image) -> str:
+    """A short word for what a picture shows: copies have the same, whatever their files are."""
+    return digest(repr(image.size).encode(), image.tobytes())
 
 
 def pictures_in(folder: Path) -> list[Path]:

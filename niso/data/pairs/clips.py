@@ -32,10 +32,12 @@ class ClipReader(Reader):
     def fits(cls, path: Path, reading: Reading) -> bool:
         if path.is_file():
             return path.suffix.lower() in VIDEOS
+        if reading.transform is not None:
+            return False
         shown = [folder for folder in sorted(path.iterdir()) if folder.is_dir() and not folder.name.startswith(".")]
         folders = [folder for folder in shown if pictures_in(folder)]
         videos, within = _has_videos(path), any(map(_has_videos, shown))
-        if reading.transform is not None or not (videos or ((folders or within) and not own_pictures(path))):
+        if not (videos or ((folders or within) and not own_pictures(path))):
             return False
         if not videos:
             _check_clips(path, folders)
@@ -75,7 +77,7 @@ class ClipReader(Reader):
 
 
 def _has_videos(folder: Path) -> bool:
-    return any(file.suffix.lower() in VIDEOS for file in folder.iterdir() if file.is_file())
+    return any(file.suffix.lower() in VIDEOS and file.is_file() for file in folder.iterdir())
 
 
 def _check_clips(path: Path, folders: list[Path]) -> None:

@@ -11,9 +11,9 @@ from niso.data.pairs.reader import Reader
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.squares import check_memory, check_usable, read_pictures
 from niso.data.pairs.table import FEWEST, Table
-from niso.data.photographs import crops, open_photograph, passed_over, pictures_in, shipped, size_of
+from niso.data.photographs import crops, open_photograph, passed_over, pictures_in, shipped, size_of, word_of
 from niso.errors import InputError, some_of
-from niso.files import digest, digest_of_files
+from niso.files import digest_of_files
 from niso.random import step_seed
 
 CROPS = 10_000
@@ -90,7 +90,7 @@ def cropped(name: str, files: list[Path], count: int, size: int, memory: float) 
         except InputError as error:
             refused[file] = error
             continue
-        source.append(seen.setdefault(digest(repr(picture.size).encode(), picture.tobytes()), len(seen)))
+        source.append(seen.setdefault(word_of(picture), len(seen)))
         squares = drawn.numpy().reshape(each, size, size, 3).transpose(0, 3, 1, 2)
         pixels[number] = ((squares + 1) * 127.5).round()
     check_usable(refused)
