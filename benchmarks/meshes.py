@@ -17,6 +17,7 @@ import igl  # isort: skip  # after benchmarks.common, which sets how threads wai
 import numpy as np
 import torch
 
+from niso.data.shapes.sources import SUFFIXES
 from niso.geometry.mesh import space_mobius, spherical_map
 from niso.geometry.mesh import spectrum as mesh_spectrum
 from niso.geometry.mesh import surface as meshes
@@ -127,7 +128,7 @@ def main(
     largest_count: int = 30,
     options: Named = Named(),  # noqa: B008  # frozen
 ) -> None:
-    """Prepare all .off, .obj and .ply meshes of a folder.
+    """Prepare all meshes of a folder.
 
     Args:
         folder: where the meshes are.
@@ -136,7 +137,7 @@ def main(
         options: of every benchmark.
     """
     torch.set_num_threads(1)
-    paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in (".off", ".obj", ".ply"))
+    paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
     prepared = [prepare(path) for path in paths]
     largest = max(range(len(paths)), key=lambda number: prepared[number][3]["vertices"])
     results = []
