@@ -181,7 +181,7 @@ def test_two_processes_equal_one(called, results, niso, images, tmp_path, weight
         torch.testing.assert_close(second[name], first[name], rtol=1e-8, atol=1e-8)
     rows = [[float(row["loss"]) for row in read_log(folder / "log.csv")] for folder in (one, two)]
     assert rows[1] == pytest.approx(rows[0], rel=1e-5)  # the global batch's loss, not the first process's
-    assert results["new"].out.count("map_block_energy ") == 1 and results["new"].err.count("pretrain 20/20") == 1
+    assert results["new"].out.count("map_block_energy_chance ") == 1 and results["new"].err.count("pretrain 20/20") == 1
     assert len(list((two / "tensorboard").iterdir())) == 1
     assert json.loads((two / "run.json").read_text())["devices"] == 2
 
