@@ -20,7 +20,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 help:
 	@echo "make demo     install into $(VENV), train the torus experiment, write a report under runs/"
 	@echo "make test     install the test extra, run ruff, mypy, import-linter, codespell and the whole test suite"
-	@echo "              (make test COVERAGE=1: with a report of the lines that it covers; half as long again)"
+	@echo "              (make test COVERAGE=1: with a report of the lines that it covers; nearly twice as long)"
 	@echo "make check    the same without whole runs, processes and compilation, in about a minute: to be run often"
 	@echo "make lint     only ruff, mypy, import-linter and codespell"
 	@echo "make gpu      on a machine with a GPU: tests, speeds and a run of the paper's, in nine minutes (docs/how-to/gpu.md)"
