@@ -219,7 +219,7 @@ class Fitted:
         return self._like(x, inner_products(self._encoded(x)))
 
     def read(self, path: str | Path, view: str = "x") -> Observed:
-        """Observations for the model: of an array file, a picture, or a folder of either.
+        """Observations for the model: of an array file, a picture, a video, or a folder of either.
 
         Args:
             view: which array of a file that holds several: x, or tx.

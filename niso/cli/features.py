@@ -18,8 +18,8 @@ class Options(Command):
     """Write what the model of a finished run makes of observations to an .npz file.
 
     It holds `coefficients` (n, rank, channels) and, where maps are isometries, `invariants` (n, features), which
-    isometries do not change; `eigenvalues` of the operator; `names` of pictures; `label`, where DATA has it or is
-    pictures in folders of classes.
+    isometries do not change; `eigenvalues` of the operator; `names` of pictures, and of frames, CLIP/NUMBER; `label`,
+    where DATA has it or is pictures or videos in folders of classes.
     """
 
     examples: ClassVar[dict[str, str]] = {
@@ -29,8 +29,8 @@ class Options(Command):
 
     run: ModelName
     data: Annotated[Path, Positional, arg(metavar="DATA")]
-    """Observations as the run was trained on: an array file (.npz or .safetensors with x, or .npy), a picture, or a
-    folder of pictures."""
+    """Observations as the run was trained on: an array file (.npz or .safetensors with x, or .npy), a picture, a video,
+    or a folder of pictures or videos."""
     out: Annotated[Path, arg(aliases=["-o"])] = Path("features.npz")
     """The .npz file to write."""
 

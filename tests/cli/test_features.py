@@ -5,6 +5,8 @@ import shutil
 import numpy as np
 
 import niso as library
+from niso.data.pairs.clips import read_frames
+from niso.data.video.footage import find_footage
 
 
 def test_features_of_pictures(niso, model_folder, model_pictures, tmp_path):
@@ -43,6 +45,23 @@ def test_features_of_arrays_with_labels_and_of_a_run(niso, model_folder, finishe
     assert "coefficients 4×16×6" in niso("features", finished, tmp_path / "crops.npy", "-o", tmp_path / "g.npz").out
 
 
+def test_features_of_the_frames_of_videos(niso, refused, write_video, model_folder, tmp_path):
+    for name in ("run/a", "run/b", "walk/c"):
+        write_video(tmp_path / f"all/{name}.mp4", count=3 if name == "run/a" else 2)
+    assert niso("features", model_folder, tmp_path / "all", "-o", tmp_path / "f.npz").status == 0
+    with np.load(tmp_path / "f.npz") as written:
+        assert written["names"].tolist()[:4] == [*(f"run/a/00000{n}" for n in range(3)), "run/b/000000"]
+        assert written["label"].tolist() == ["run"] * 5 + ["walk"] * 2 and len(written["coefficients"]) == 7
+        fitted = library.load(model_folder)
+        x = read_frames(*find_footage(tmp_path / "all/walk/c.mp4"), 8, 0, 1.0)[0]
+        np.testing.assert_allclose(written["coefficients"][5:], fitted.encode(x), rtol=1e-5, atol=1e-6)
+    video = tmp_path / "all/run/a.mp4"
+    assert niso("map", model_folder, video, video, "-o", tmp_path / "m.npz").out.startswith("3 maps")
+    video.write_bytes(b"")
+    assert "a.mp4" in refused("features", model_folder, tmp_path / "all", "-o", tmp_path / "g.npz")
+    assert not (tmp_path / "g.npz").exists()
+
+
 def test_some_of_the_pictures_may_be_dark(niso, model_folder, tmp_path):
     values = np.full((257, 3, 8, 8), 9.0)
     values[[0, -1]] = 0.5
@@ -76,7 +95,6 @@ def test_bad_data_is_refused_in_one_line(refused, model_folder, model_pictures, 
     (tmp_path / "empty").mkdir()
     assert "holds no observations" in refused("features", model_folder, tmp_path / "empty")
     (tmp_path / "empty/walk.mp4").touch()
-    for videos in (tmp_path / "empty", tmp_path / "empty/walk.mp4"):
-        assert "holds videos, which are read in training only: save" in refused("features", model_folder, videos)
+    assert "holds videos, but the model was trained on arrays" in refused("features", finished, tmp_path / "empty")
     assert "neither a run folder nor a saved model" in refused("features", tmp_path / "empty", model_pictures)
     assert not (tmp_path / "f.npz").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +23,8 @@ _PAIRED = ({"x", "tx"}, {"x", "tx", "ttx"}, {"before", "after"}, {"source", "tar
 
 
 class ClipReader(Reader):
-    """A video, a folder of videos, also in folders of their categories, or a folder with a folder of frames for each
-    clip."""
+    """A video, a folder of videos, or a folder with a folder of frames for each clip; folders of categories label
+    them."""
 
     takes = "a folder of clips (videos, or a folder of frames each)"
     reads = frozenset({"size", "skip"})
@@ -45,16 +46,17 @@ class ClipReader(Reader):
 
     @classmethod
     def names(cls, path: Path, reading: Reading) -> set[str]:
-        return {"x", "clip"}
+        return {"x", "clip", *(("label",) if categories_of([footage.name for footage in find_footage(path)]) else ())}
 
     @classmethod
     def read(cls, path: Path, reading: Reading, size: int) -> Table:
-        frames, clip, problems = list[np.ndarray](), list[int](), list[str]()
+        frames, clip, names, problems = list[np.ndarray](), list[int](), list[str](), list[str]()
         found = find_footage(path)
-        if len(found) > 1 and all(footage.kind == "frames" for footage in found):
+        only_frames = len(found) > 1 and all(footage.kind == "frames" for footage in found)
+        if only_frames and not categories_of([footage.name for footage in found]):
             problems.append("each folder is taken for a clip: are these classes? give --transform")
         for footage in found:
-            images, problem = _frames(footage, size, len(clip), reading.memory)
+            images, problem = read_frames(footage, size, len(clip), reading.memory)
             if problem:
                 problems.append(problem)
             if len(images) < 2:
@@ -62,6 +64,7 @@ class ClipReader(Reader):
                 continue
             clip += [len(frames)] * len(images)
             frames.append(images)
+            names.append(footage.name)
         if len(clip) < FEWEST:
             reason = f" ({'; '.join(problems[:2])})" if problems else ""
             raise InputError(
@@ -71,9 +74,18 @@ class ClipReader(Reader):
         if path.is_dir():
             files, folder = files_below(path, EXTENSIONS | VIDEOS), path
             problems += filter(None, [passed_over(path)])
-        views, note = {"x": np.concatenate(frames)}, "; ".join(problems)
+        views, note, clips = {"x": np.concatenate(frames)}, "; ".join(problems), np.array(clip)
+        classes = tuple(sorted(set(categories := categories_of(names))))
+        label = np.array([classes.index(name) for name in categories])[clips] if classes else None
         word = digest_of_files(files, folder)
-        return Table(str(path), "images", views, clip=np.array(clip), note=note, files=word)
+        return Table(str(path), "images", views, label=label, classes=classes, clip=clips, note=note, files=word)
+
+
+def categories_of(names: Sequence[str]) -> list[str]:
+    """The category of each clip, by names CATEGORY/NAME; empty where there are not two, a clip is in none, or each
+    clip has its own."""
+    found = [name.rpartition("/")[0] for name in names]
+    return found if all(found) and 1 < len(set(found)) < len(found) else []
 
 
 def _has_videos(folder: Path) -> bool:
@@ -95,7 +107,7 @@ def _check_clips(path: Path, folders: list[Path]) -> None:
         )
 
 
-def _frames(footage: Footage, size: int, before: int, memory: float) -> tuple[np.ndarray, str]:
+def read_frames(footage: Footage, size: int, before: int, memory: float) -> tuple[np.ndarray, str]:
     """Frames of one clip up to the first that cannot be read, and why it ends there.
 
     Raises:

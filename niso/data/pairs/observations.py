@@ -1,17 +1,19 @@
-"""Observations for a trained model: arrays or pictures, as many as there are."""
+"""Observations for a trained model: arrays, pictures or frames, as many as there are."""
 
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
 from niso.data.pairs.arrays import ARRAYS, ArrayReader, columns_of
+from niso.data.pairs.clips import categories_of, read_frames
 from niso.data.pairs.geometry import is_of, normalised
 from niso.data.pairs.paired import by_name, check_same_names
 from niso.data.pairs.pictures import classes_of
@@ -20,6 +22,7 @@ from niso.data.pairs.squares import read_pictures
 from niso.data.pairs.table import check_finite, check_numbers, plain
 from niso.data.photographs import EXTENSIONS, pictures_in
 from niso.data.video.files import EXTENSIONS as VIDEOS
+from niso.data.video.footage import find_footage
 from niso.errors import InputError
 from niso.files import files_below, write_atomically
 
@@ -33,8 +36,8 @@ class Observed:
 
     Attributes:
         values: (n, …) numbers, perhaps memory-mapped.
-        names: of pictures, relative to their folder; empty for arrays.
-        label: (n,) classes, where arrays have them or folders of pictures are classes.
+        names: of pictures, relative to their folder, and of frames, CLIP/NUMBER; empty for arrays.
+        label: (n,) classes, where arrays have them or folders of pictures or videos are classes.
     """
 
     values: np.ndarray
@@ -59,8 +62,8 @@ def read_observations(
     """Observations for a model.
 
     Args:
-        path: an array file, with `view` where it holds several arrays; a folder of .npy; a picture or a folder of
-            pictures.
+        path: an array file, with `view` where it holds several arrays; a folder of .npy; a picture, a video, or a
+            folder of pictures or videos.
         shape: of one observation, as the model takes them.
         of_bytes: whether the model takes values 0 … 255.
         images: whether it takes images.
@@ -72,22 +75,48 @@ def read_observations(
         InputError: they cannot be read, or are not what the model takes; one line says why.
     """
     if not path.exists():
-        raise InputError(f"{path} does not exist: give an array file, a picture, or a folder of pictures")
+        raise InputError(f"{path} does not exist: give an array file, a picture, a video, or a folder of either")
     if ArrayReader.fits(path, Reading()):
         return _arrays(path, hides, view, geometry or {})
     files = [path] if path.suffix.lower() in EXTENSIONS else pictures_in(path) if path.is_dir() else []
-    if not files and (path.suffix.lower() in VIDEOS or (path.is_dir() and files_below(path, VIDEOS))):
-        raise InputError(f"{path} holds videos, which are read in training only: save their frames as pictures")
-    if not files:
-        raise InputError(f"{path} holds no observations: give {', '.join(ARRAYS)}, a picture, or a folder of pictures")
+    videos = not files and (path.suffix.lower() in VIDEOS or (path.is_dir() and bool(files_below(path, VIDEOS))))
+    if not (files or videos):
+        raise InputError(
+            f"{path} holds no observations: give {', '.join(ARRAYS)}, a picture, a video, or a folder of either"
+        )
     if not (images and of_bytes and shape[0] in (1, 3) and shape[1] == shape[2]):
         takes = " × ".join(map(str, shape))
-        raise InputError(f"{path} holds pictures, but the model was trained on arrays of {takes}: give such arrays")
-    values = read_pictures(files, shape[1])
+        what = "videos" if videos else "pictures"
+        raise InputError(f"{path} holds {what}, but the model was trained on arrays of {takes}: give such arrays")
+    if videos:
+        read = _frames(path, shape[1])
+    else:
+        folder = path if path.is_dir() else path.parent
+        names = tuple(file.relative_to(folder).as_posix() for file in files)
+        read = Observed(read_pictures(files, shape[1]), names, _folders_of(folder, files))
     if shape[0] == 1:
-        values = (GREY @ values.reshape(len(values), 3, -1)).round().astype(np.uint8).reshape(-1, *shape)
-    folder = path if path.is_dir() else path.parent
-    return Observed(values, tuple(file.relative_to(folder).as_posix() for file in files), _folders_of(folder, files))
+        grey = GREY @ read.values.reshape(len(read.values), 3, -1)
+        return replace(read, values=grey.round().astype(np.uint8).reshape(-1, *shape))
+    return read
+
+
+def _frames(path: Path, size: int) -> Observed:
+    """The frames of videos, named CLIP/NUMBER; those of CATEGORY/CLIP have the label CATEGORY, as in a run.
+
+    Raises:
+        InputError: a frame cannot be read.
+    """
+    clips, names = list[np.ndarray](), list[str]()
+    found = find_footage(path)
+    for footage in found:
+        frames, problem = read_frames(footage, size, 0, math.inf)
+        if problem:
+            raise InputError(problem)
+        clips.append(frames)
+        names += [f"{footage.name}/{number:06}" for number in range(len(frames))]
+    categories = categories_of([footage.name for footage in found])
+    label = np.repeat(categories, [len(frames) for frames in clips]) if categories else None
+    return Observed(np.concatenate(clips), tuple(names), label)
 
 
 def _folders_of(folder: Path, files: list[Path]) -> np.ndarray | None:

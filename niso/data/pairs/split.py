@@ -94,7 +94,7 @@ def _bytes(rows: np.ndarray) -> bytes:
 
 def _parts(table: Table, validation: float, test: float) -> Parts:
     if table.clip is not None:
-        return _clips(_without_copies(table, table.clip), validation, test)
+        return _clips(_without_copies(table, table.clip), validation, test, table.label)
     if table.source is not None:
         return _drawn(table.source, validation, test)
     rows = np.arange(len(table))
@@ -219,10 +219,11 @@ def _blocks(rows: np.ndarray, validation: float, test: float) -> Parts:
     return Parts(train, validated, tested)
 
 
-def _clips(clip: np.ndarray, validation: float, test: float) -> Parts:
-    """Whole clips; of fewer than three clips, consecutive stretches of each."""
+def _clips(clip: np.ndarray, validation: float, test: float, label: np.ndarray | None) -> Parts:
+    """Whole clips, of labelled ones as many as there are classes or more; of fewer than three clips, consecutive
+    stretches of each."""
     if len(np.unique(clip)) >= 3:
-        return _drawn(clip, validation, test)
+        return _drawn(clip, validation, test, label, least=1 if label is None else len(np.unique(label)))
     stretches = [_blocks(np.flatnonzero(clip == number), validation, test)[:3] for number in np.unique(clip)]
     train, validated, tested = (np.concatenate(part) for part in zip(*stretches, strict=True))
     return Parts(train, validated, tested, "there are fewer than three clips: the last stretch of each is held out")

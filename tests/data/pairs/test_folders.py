@@ -2,6 +2,7 @@
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from unicodedata import normalize
 
@@ -15,6 +16,7 @@ from niso.data.pairs.observations import read_observations
 from niso.data.pairs.paired import PairedReader
 from niso.data.pairs.pictures import PictureReader
 from niso.data.pairs.reading import Reading
+from niso.data.pairs.split import split
 from niso.data.squares import read_square
 from niso.data.video import stream
 from niso.errors import InputError
@@ -66,6 +68,20 @@ def test_videos_may_lie_in_folders_of_categories(tmp_path):
         find_reader(tmp_path / "all", TURNED)
     write(tmp_path / "all/still.png")
     assert find_reader(tmp_path / "all", Reading()) is PictureReader
+
+
+def test_categories_label_their_clips_in_every_part(tmp_path):
+    for category in ("run", "walk"):
+        for clip in range(4):
+            write(*(tmp_path / "all" / category / f"{category}{clip}" / f"{frame}.png" for frame in range(5)))
+    table = ClipReader.read(tmp_path / "all", Reading(), 8)
+    assert table.classes == ("run", "walk") and table.label.tolist() == [0] * 20 + [1] * 20 and not table.note
+    assert ClipReader.names(tmp_path / "all", Reading()) == {"x", "clip", "label"}
+    pixels = np.arange(40).astype(np.uint8).reshape(-1, 1, 1, 1) + np.zeros((1, 3, 8, 8), np.uint8)  # no copies
+    parts = split(replace(table, views={"x": pixels}), 0.1, 0.1)
+    assert all(set(table.label[rows]) == {0, 1} for rows in parts[:3])
+    write(*(tmp_path / "all" / "loose" / f"{frame}.png" for frame in range(5)))
+    assert ClipReader.read(tmp_path / "all", Reading(), 8).label is None
 
 
 @pytest.mark.parametrize("crops", [0, 40])
