@@ -69,7 +69,7 @@ def laplacian(mesh: Mesh, delaunay: bool | None = None) -> Laplacian:
 def _smallest_angle(lengths: Float[np.ndarray, "faces 3"]) -> float:
     """The smallest angle of any face, opposite to its shortest edge; Kahan's formula, accurate for thin triangles."""
     c, b, a = np.sort(lengths, axis=1).T
-    opposite = np.maximum(c - (a - b), 0) * (b + (a - c))
+    opposite = np.maximum(c - (a - b), 0) * (c + (a - b))
     return float(2 * np.arctan2(opposite**0.5, ((a + (b + c)) * (a + (b - c))) ** 0.5).min())
 
 

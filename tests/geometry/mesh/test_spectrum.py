@@ -16,10 +16,10 @@ def bumpy(subdivisions: int = 3) -> Mesh:
     return Mesh(sphere.vertices * radius[:, None] * [1.0, 1.3, 0.8], sphere.faces)
 
 
-def with_slivers(mesh: Mesh) -> Mesh:
-    """Each of some faces cut in three by a vertex that is almost on one of its edges."""
+def with_slivers(mesh: Mesh, shares: tuple[float, ...] = (0.5 - 5e-6, 0.5 - 5e-6, 1e-5)) -> Mesh:
+    """Each of some faces cut in three by a vertex that is almost on one of its edges, or near one of its corners."""
     corners = mesh.vertices[mesh.faces[::9]]
-    extra = np.einsum("fki,k->fi", corners, [0.5 - 5e-6, 0.5 - 5e-6, 1e-5])
+    extra = np.einsum("fki,k->fi", corners, shares)
     faces = list(np.delete(mesh.faces, np.s_[::9], axis=0))
     for number, (a, b, c) in enumerate(mesh.faces[::9], start=len(mesh.vertices)):
         faces += [(a, b, number), (b, c, number), (c, a, number)]
@@ -57,8 +57,8 @@ def test_intrinsic_delaunay_has_no_negative_weights():
 
 
 def test_thin_triangles_alone_need_another_triangulation():
-    good, bad = bumpy(), with_slivers(bumpy())
-    for shape, same in ((good, False), (bad, True)):
+    needles = with_slivers(bumpy(), (0.99, 0.005, 0.005))  # of about 0.3°
+    for shape, same in ((bumpy(), False), (with_slivers(bumpy()), True), (needles, True)):
         chosen, expected = mesh_spectrum.laplacian(shape), mesh_spectrum.laplacian(shape, same)
         np.testing.assert_array_equal(chosen.mass, expected.mass)
         assert abs(chosen.stiffness - expected.stiffness).max() == 0
