@@ -25,7 +25,8 @@ class AffineMaps(Homographies):
         scale: standard deviation of the logarithm of the scale of either axis.
         shear: standard deviation of the shear.
         shift: standard deviation of either coordinate's displacement, in half image sides.
-        aspect: width / height of the images, so that rotations are rotations of the plane.
+        aspect: width / height of the images between the centres of their outermost pixels, (columns − 1) / (rows − 1),
+            so that rotations are rotations of the plane.
     """
 
     angle: float = 180.0

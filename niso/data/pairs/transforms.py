@@ -70,8 +70,8 @@ def make_transformations(name: str, kind: Kind, shape: tuple[int, ...]) -> Trans
             "images": lambda s: OnGrid(Shifts(s[1], s[2]), True),
             "signals": lambda s: OnGrid(Shifts(1, s[0]), False),
         },
-        "rotation": {"images": lambda s: _action("affine", scale=0.0, shear=0.0, shift=0.0, aspect=s[2] / s[1])},
-        "affine": {"images": lambda s: _action("affine", aspect=s[2] / s[1])},
+        "rotation": {"images": lambda s: _action("affine", scale=0.0, shear=0.0, shift=0.0, aspect=_aspect(s))},
+        "affine": {"images": lambda s: _action("affine", aspect=_aspect(s))},
         "homography": {"images": lambda s: _action("homography")},
         "colour": {"images": lambda s: _action("colour", channels=s[0])},
         "elastic": {"images": lambda s: _action("elastic")},
@@ -88,14 +88,18 @@ def make_transformations(name: str, kind: Kind, shape: tuple[int, ...]) -> Trans
         return check_action(name, action, torch.zeros(2, *shape))
     if kind not in makers[name]:
         raise InputError(f"--transform {name} acts on {' and '.join(makers[name])}, and these are {kind}")
-    action = makers[name][kind](shape)
     if name in _INTERPOLATED and min(shape[1:]) < 2:
         sides = "×".join(map(str, shape[1:]))
         raise InputError(
             f"--transform {name} acts on images of 2×2 pixels or more, and these are {sides}: choose shift or colour, "
             "or give larger ones"
         )
-    return action
+    return makers[name][kind](shape)
+
+
+def _aspect(shape: tuple[int, ...]) -> float:
+    """See `AffineMaps`: homographies count from the centres of the outermost pixels."""
+    return (shape[2] - 1) / (shape[1] - 1)
 
 
 def composable(name: str | None) -> bool:

@@ -168,6 +168,13 @@ def test_every_transformation_acts_on_images_of_any_shape(name):
     assert isinstance(action, Action) == (name != "elastic")
 
 
+def test_rotations_of_wide_images_leave_the_distances_of_pixels():
+    turns = make_transformations("rotation", "images", (1, 5, 9)).sample(20, torch.Generator().manual_seed(0))
+    half = torch.tensor([2.0, 4.0], dtype=torch.float64)  # pixels from the middle one to the outermost
+    in_pixels = half[:, None] * turns[:, :2, :2] / half
+    torch.testing.assert_close(in_pixels @ in_pixels.mT, torch.eye(2, dtype=torch.float64).expand(20, 2, 2))
+
+
 @pytest.mark.parametrize("shape", [(3, 1, 1), (3, 1, 8), (1, 8, 1)])
 def test_images_of_one_pixel_are_not_turned(shape):
     for name in ("rotation", "affine", "homography", "mobius"):
