@@ -40,8 +40,8 @@ def walk(frames: int, generator: np.random.Generator) -> Float[Tensor, "frames 4
 def free(frames: int, generator: np.random.Generator) -> Float[Tensor, "frames 4 4"]:
     """A camera moved about by hand, slowly or fast: where it goes says nothing of how it turns.
 
-    The median speed of the intended path is from 0.4 to 8 cm a frame, and from 0.3° to 4° a frame, each evenly by its
-    logarithm. The unsteady hand adds to both.
+    The median speed of the intended path is from about 0.6 to 10 cm a frame, and 0.24° to 3.2° a frame, each evenly by
+    its logarithm. The unsteady hand adds to both.
     """
     slowest = 60.0
     reach, angles = np.exp(generator.uniform(np.log((0.004, 0.3)), np.log((0.08, 4.0)))) * slowest / (4 * np.pi)
