@@ -161,7 +161,7 @@ def grouped(runs: Iterable[Run], known: Known) -> list[Group]:
         if run.record is not None:
             folders.setdefault(run.path.resolve().parent, set()).add(run.kind[1])
     kinds: dict[tuple[str, str], list[Run]] = {}
-    names = told_apart(folders)
+    names = distinct_ends(folders)
     for run in finished:
         _, preset, method = run.kind
         if run.record is not None and len(folders) > 1:
@@ -190,7 +190,7 @@ def grouped(runs: Iterable[Run], known: Known) -> list[Group]:
     return sorted(groups, key=place)
 
 
-def told_apart(paths: Iterable[Path]) -> dict[Path, str]:
+def distinct_ends(paths: Iterable[Path]) -> dict[Path, str]:
     """The shortest ends of different paths that tell them apart."""
     paths = list(dict.fromkeys(paths))
     for parts in range(1, max((len(path.parts) for path in paths), default=0) + 1):
@@ -211,7 +211,7 @@ def _settings(runs: Sequence[Run]) -> list[dict[str, Any]]:
     records know the last alone."""
     folders = _folders(runs)
     records = any(run.record is not None for run in runs)
-    names = {path: path.name for path in folders.values()} if records else told_apart(folders.values())
+    names = {path: path.name for path in folders.values()} if records else distinct_ends(folders.values())
     return [
         run.settings_of_results
         | {"data_dir": names[folders[run]] if run in folders else None}
@@ -227,7 +227,7 @@ def _folders(runs: Sequence[Run]) -> dict[Run, Path]:
 def _data(runs: Sequence[Run]) -> dict[Run, tuple[str]]:
     """Which data each run is on, as "data_dir = value"; empty where all are on the same."""
     folders = _folders(runs)
-    names = told_apart(folders.values())
+    names = distinct_ends(folders.values())
     texts = {run: json.dumps(names[folders[run]] if run in folders else None) for run in runs}
     return {run: (f"data_dir = {text}",) for run, text in texts.items()} if len(set(texts.values())) > 1 else {}
 

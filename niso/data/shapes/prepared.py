@@ -193,7 +193,9 @@ def of_moments(
     return mean, (squares.mean(0) - mean.square()).clamp_min(0).sqrt()
 
 
-def told_apart(mean: Float[Tensor, " channels"], deviation: Float[Tensor, " channels"]) -> Bool[Tensor, " channels"]:
+def resolved_by_float16(
+    mean: Float[Tensor, " channels"], deviation: Float[Tensor, " channels"]
+) -> Bool[Tensor, " channels"]:
     """Whether float16, in which maps are stored, tells the values of each channel apart.
 
     Their deviation is then more than three times the distance of neighbouring numbers. At late times the signatures of
@@ -204,10 +206,10 @@ def told_apart(mean: Float[Tensor, " channels"], deviation: Float[Tensor, " chan
     return ~(deviation <= 3 * least.eps * 2 ** size.log2().floor())  # NaN is refused elsewhere
 
 
-def flat_channels(told: Bool[Tensor, " channels"]) -> str:
-    """Which channels are not told apart, in words; empty where all are."""
-    numbers = (1 + (~told).nonzero()[:, 0]).tolist()
-    which = f"channel{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))} of {len(told)}"
+def flat_channels(resolved: Bool[Tensor, " channels"]) -> str:
+    """Which channels are not resolved, in words; empty where all are."""
+    numbers = (1 + (~resolved).nonzero()[:, 0]).tolist()
+    which = f"channel{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))} of {len(resolved)}"
     return f"{which}: signatures have nearly one value, less apart than float16 holds" if numbers else ""
 
 

@@ -108,7 +108,7 @@ def find_sources(given: Path, labels: Path | None = None, leave_out: Sequence[st
         raise InputError(
             f"{given} holds no meshes: put {', '.join(SUFFIXES)} files in a folder a class, or give --labels"
         )
-    sources = _told_apart([Source(f"{label}/{path.stem}", path) for label, path in kept])
+    sources = _named_by_folders([Source(f"{label}/{path.stem}", path) for label, path in kept])
     if released:
         sources = [source._replace(spheres=_spheres(given, source.mesh.relative_to(root))) for source in sources]
     for one, other in pairwise(sources := sorted(sources)):
@@ -117,7 +117,7 @@ def find_sources(given: Path, labels: Path | None = None, leave_out: Sequence[st
     return sources
 
 
-def _told_apart(sources: Sequence[Source]) -> list[Source]:
+def _named_by_folders(sources: Sequence[Source]) -> list[Source]:
     """Shapes of one name in a class by their folders too, as few as it takes: chair/a/model.obj is chair/a-model."""
     found, alike = list[Source](), defaultdict[str, list[Source]](list)
     for source in sources:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from niso.data.prepared import read_json
-from niso.data.shapes.prepared import flat_channels, of_moments, prepared_names, told_apart
+from niso.data.shapes.prepared import flat_channels, of_moments, prepared_names, resolved_by_float16
 from niso.errors import counted
 
 _POOR = 0.8  # R² of what the grid keeps, below which a finer one is advised
@@ -65,7 +65,7 @@ def table(folder: Path) -> list[str]:
 
 def _flat(shapes: Sequence[dict[str, Any]]) -> str:
     means, squares = (torch.tensor([facts[key] for facts in shapes], dtype=torch.float64) for key in ("mean", "square"))
-    return flat_channels(told_apart(*of_moments(means, squares)))
+    return flat_channels(resolved_by_float16(*of_moments(means, squares)))
 
 
 def _row(label: str, members: Sequence[dict[str, Any]]) -> tuple[str, ...]:

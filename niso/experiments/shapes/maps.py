@@ -12,7 +12,7 @@ from torch import Tensor
 
 from niso.data.shapes.embedded import cache_folder, embedded_shapes
 from niso.data.shapes.family import PLANS
-from niso.data.shapes.prepared import PreparedShapes, flat_channels, statistics, told_apart
+from niso.data.shapes.prepared import PreparedShapes, flat_channels, resolved_by_float16, statistics
 from niso.data.workers import cores
 from niso.errors import InputError
 from niso.experiments.shapes.presets import ShapesConfig
@@ -72,11 +72,11 @@ class ShapeMaps:
     ) -> None:
         self.shapes, self.device = shapes, device
         mean, deviation = statistics(shapes, members)
-        told = told_apart(mean, deviation)
-        self.flat = flat_channels(told)
-        if not told.any():
+        resolved = resolved_by_float16(mean, deviation)
+        self.flat = flat_channels(resolved)
+        if not resolved.any():
             raise InputError(f"{shapes.folder}: the signatures of the shapes to train on have one value everywhere")
-        scale = (clip * deviation.float()).where(told, 1.0)
+        scale = (clip * deviation.float()).where(resolved, 1.0)
         self.mean, self.range = (part.float().to(device)[:, None, None] for part in (mean, scale))
         size = (len(shapes.names), shapes.variants, shapes.channels, shapes.height, shapes.width)
         self.resident: Tensor | None = None

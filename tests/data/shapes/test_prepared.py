@@ -17,8 +17,8 @@ from niso.data.shapes.prepared import (
     Surface,
     open_shapes,
     prepared_names,
+    resolved_by_float16,
     statistics,
-    told_apart,
     write_shape,
 )
 from niso.errors import InputError
@@ -80,9 +80,9 @@ def test_channels_are_told_apart_where_rounding_leaves_their_values(mean: float)
     deviations = torch.logspace(-9, 0, 10, dtype=torch.float64)
     values = mean + deviations * torch.randn(5_000, 10, generator=torch.Generator().manual_seed(0)).double()
     error = (values.half().double() - values).square().mean(0).sqrt() / deviations
-    told = told_apart(torch.full_like(deviations, mean), deviations)
-    assert told[-1] and not told[0]
-    assert (error[told] < 0.15).all() and (error[~told] > 0.04).all()
+    resolved = resolved_by_float16(torch.full_like(deviations, mean), deviations)
+    assert resolved[-1] and not resolved[0]
+    assert (error[resolved] < 0.15).all() and (error[~resolved] > 0.04).all()
 
 
 def test_the_table_names_channels_that_float16_does_not_hold(folder: Path) -> None:
