@@ -215,7 +215,7 @@ def _settings(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return [
         run.settings_of_results
         | {"data_dir": names[folders[run]] if run in folders else None}
-        | {"changed": run.facts.get("changed", {})}
+        | {f"earlier {name}": lengths for name, lengths in (run.facts.get("changed") or {}).items()}
         for run in runs
     ]
 
