@@ -492,7 +492,7 @@ def write_pretrained() -> Callable[..., Path]:
 @pytest.fixture
 def comparison_table():
     """The rows of a comparison: a mapping for each configuration and metric."""
-    from niso.report.comparison import sections
+    from niso.report import sections
     from niso.results import Known
 
     def rows(runs, known=lambda experiment: Known()):

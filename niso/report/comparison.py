@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -32,9 +32,16 @@ class Section:
     """What a page says of one experiment."""
 
     name: str
+    runs: Sequence[Run]
     table: MethodsTable
-    unfinished: Sequence[str]
-    changed: Sequence[str]
+
+    @property
+    def unfinished(self) -> list[str]:
+        return [run.name for run in self.runs if not run.finished]
+
+    @property
+    def changed(self) -> list[str]:
+        return [run.standing for run in self.runs if run.finished and run.standing]
 
     @property
     def groups(self) -> Sequence[Group]:
@@ -119,27 +126,28 @@ def sections(runs: Sequence[Run], known: Ask) -> list[Section]:
     made = []
     for name, members in experiments.items():
         about = known(name)
-        unfinished = [run.name for run in members if not run.finished]
-        changed = [run.standing for run in members if run.finished and run.standing]
-        made.append(Section(name, MethodsTable(grouped(members, about), about), unfinished, changed))
+        made.append(Section(name, members, MethodsTable(grouped(members, about), about)))
     return made
 
 
-def comparison_text(runs: Sequence[Run], known: Ask, width: int | None = None) -> str:
-    """The tables of `write_comparison` in characters, for a terminal of this width. Errors as in `sections`."""
-    return "\n\n".join(text(section.table, width) for section in sections(runs, known) if section.groups)
+def comparison_text(sections: Iterable[Section], width: int | None = None) -> str:
+    """The tables of `write_comparison` in characters, for a terminal of this width."""
+    return "\n\n".join(text(section.table, width) for section in sections if section.groups)
 
 
-def write_comparison(runs: Sequence[Run], out: Path, known: Ask) -> Path:
+def write_comparison(sections: Sequence[Section], out: Path) -> Path:
     """Write the comparison of several runs as one self-contained web page, and return its path.
 
-    A row is one configuration. Runs that are not finished are named and left out. Errors as in `sections`.
+    A row is one configuration. Runs that are not finished are named and left out.
+
+    Raises:
+        InputError: a JSON file of a run is damaged.
     """
     page = render(
         "comparison.html",
-        title=f"Comparison of {counted(len(runs), 'run')}",
+        title=f"Comparison of {counted(sum(len(section.runs) for section in sections), 'run')}",
         summary=["Mean ± standard error of the mean over seeds, then every seed."],
-        sections=sections(runs, known),
+        sections=sections,
         arranged=methods.arranged,
         elsewhere=methods.ELSEWHERE,
         quoted_note=methods.QUOTED,

@@ -39,8 +39,9 @@ def compare(runs: Sequence[Run], out: Path) -> str:
     Raises:
         InputError: a file of a run, or a record, is damaged.
     """
-    from niso.report import comparison_text, write_comparison  # matplotlib is slow to import
+    from niso.report import comparison_text, sections, write_comparison  # matplotlib is slow to import
 
-    path = write_comparison(runs, out, known)
+    compared = sections(runs, known)
+    path = write_comparison(compared, out)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    return "\n\n".join(filter(None, [comparison_text(runs, known, width), f"report: {path}"]))
+    return "\n\n".join(filter(None, [comparison_text(compared, width), f"report: {path}"]))

@@ -11,7 +11,7 @@ import yaml
 from matplotlib.figure import Figure
 
 from niso.errors import InputError
-from niso.report import Picture, comparison_text, save_pictures, write_comparison
+from niso.report import Picture, comparison_text, save_pictures, sections, write_comparison
 from niso.report.methods import QUOTED
 from niso.report.pictures import as_png
 from niso.results import Known, Metric, Published
@@ -79,7 +79,8 @@ def of_its_own(path):
 
 
 def words(runs, out, known=ask):
-    text = re.sub(r"<style>.*?</style>|data:[^\"]*", "", write_comparison(runs, out, known).read_text(), flags=re.S)
+    page = write_comparison(sections(runs, known), out).read_text()
+    text = re.sub(r"<style>.*?</style>|data:[^\"]*", "", page, flags=re.S)
     return " ".join(re.sub(r"<[^>]*>", " ", text).split())
 
 
@@ -106,7 +107,7 @@ def test_records_and_folders_together_beside_published_figures(tmp_path, compari
     assert "Sources: the same — a paper; hand-crafted &lt;net&gt; — another." in page
     assert "accuracy share of correct images" in page
     assert "unmeasured" not in page
-    lines = comparison_text(paths, ask).splitlines()
+    lines = comparison_text(sections(paths, ask)).splitlines()
     assert [line.split()[:2] for line in lines[2:4]] == [["quick", "niso"], ["quick", "nft"]]
     assert "0.900 ± 0.058" in lines[2] and "0.92" not in lines[2] + lines[3]
     assert lines[4].split() == ["(published)", "the", "same", "—", "0.92", "±", "0.01"]
@@ -116,14 +117,14 @@ def test_records_and_folders_together_beside_published_figures(tmp_path, compari
 def test_rows_are_in_the_order_of_presets_and_methods(tmp_path):
     kinds = [("paper", "nft"), ("own", "niso"), ("paper", "niso"), ("quick", "nft"), ("quick", "niso")]
     paths = [record(tmp_path, 0, method, preset, accuracy=0.5) for preset, method in kinds]
-    lines = comparison_text(paths, ask).splitlines()[2:-3]
+    lines = comparison_text(sections(paths, ask)).splitlines()[2:-3]
     order = [("quick", "niso"), ("quick", "nft"), ("paper", "niso"), ("paper", "nft"), ("own", "niso")]
     assert [tuple(line.split()[:2]) for line in lines] == order
 
 
 def test_one_method_is_a_line_for_each_figure(tmp_path):
     paths = [record(tmp_path, seed, accuracy=a, steps=10) for seed, a in enumerate((0.8, 0.9))]
-    assert comparison_text(paths, ask).splitlines() == [
+    assert comparison_text(sections(paths, ask)).splitlines() == [
         "quick · niso, seeds 0, 1",
         "accuracy  0.850 ± 0.050",
         "steps     10",
@@ -135,7 +136,7 @@ def test_one_method_is_a_line_for_each_figure(tmp_path):
 def test_a_narrow_terminal_shows_what_fits(tmp_path):
     names = {"niso": 1, "nft": 2}
     paths = [record(tmp_path, 0, name, accuracy=n / 4, second_figure=n, third=n + 1) for name, n in names.items()]
-    text = comparison_text(paths, ask, width=60)
+    text = comparison_text(sections(paths, ask), width=60)
     assert all(len(line) <= 60 for line in text.splitlines()) and "third" not in text
     assert " ".join(text.split()).count(QUOTED) == 1
     assert text.endswith("1 more column is in the report")
@@ -148,7 +149,7 @@ def test_metrics_are_rows_where_most_of_them_do_not_fit(tmp_path):
         record(tmp_path, 0, name, **{key: n + place / 10 for place, key in enumerate(figures)}, rank=8, seconds=n)
         for name, n in names.items()
     ]
-    text = comparison_text(paths, ask, width=50)
+    text = comparison_text(sections(paths, ask), width=50)
     assert text.splitlines()[:12] == [
         "preset         quick  quick  quick",
         "method         niso   nft    niso-triplet",
@@ -169,21 +170,22 @@ def test_metrics_are_rows_where_most_of_them_do_not_fit(tmp_path):
         "In the report, too: validation, cost and sizes",
     ]
     assert "more column" not in text
-    assert "fifth_of_them" not in comparison_text(paths, ask, width=26)  # one configuration alone is no comparison
+    # one configuration alone is no comparison
+    assert "fifth_of_them" not in comparison_text(sections(paths, ask), width=26)
 
 
 def test_a_narrow_terminal_shows_no_published_rows_without_a_value(tmp_path):
     other = Published("of another figure", {"zeta": "1"}, "a paper")
     known = Known(metrics=KNOWN.metrics, published=(*KNOWN.published, other))
     paths = [record(tmp_path, 0, name, accuracy=n, zeta=n) for n, name in enumerate(("niso", "nft"))]
-    assert "of another figure" in comparison_text(paths, lambda _: known, width=80)
-    assert "of another figure" not in comparison_text(paths, lambda _: known, width=52)
+    assert "of another figure" in comparison_text(sections(paths, lambda _: known), width=80)
+    assert "of another figure" not in comparison_text(sections(paths, lambda _: known), width=52)
 
 
 def test_of_what_depends_on_something_a_terminal_shows_the_first(tmp_path):
     errors = [{f"ate_skip{skip}": n + skip for skip in (10, 0, 2)} for n in (0.5, 0.75)]
     paths = [record(tmp_path, n, method, **errors[n]) for n, method in enumerate(("niso", "nft"))]
-    text = comparison_text(paths, ask, width=60)
+    text = comparison_text(sections(paths, ask), width=60)
     assert text.splitlines()[1].split() == ["preset", "method", "seeds", "skip0"]
     assert text.endswith("In the report, too: other values of skip")
 
@@ -218,7 +220,7 @@ def test_what_differs_in_a_row_or_has_published_values_is_not_the_same_in_every_
 
 def test_every_seed_is_there_to_be_opened(tmp_path):
     runs = [record(tmp_path, seed, accuracy=0.5) for seed in (0, 1)]
-    page = write_comparison(runs, tmp_path / "c.html", ask).read_text()
+    page = write_comparison(sections(runs, ask), tmp_path / "c.html").read_text()
     assert "<details><summary>Every seed" in page and "<details open" not in page
 
 
@@ -274,7 +276,7 @@ def test_names_that_leave_out_what_differs_are_written_in_full(tmp_path, compari
 def test_seeds_are_in_order_and_a_mean_of_fewer_runs_says_so(tmp_path):
     values = {2: {"other": 0.2}, 10: {}, 0: {}}
     runs = [run(tmp_path / f"r{n}", n, accuracy=0.5, **more) for n, more in values.items()]
-    text = comparison_text(runs, ask)
+    text = comparison_text(sections(runs, ask))
     assert "seeds 0, 2, 10" in text and "0.2000 (1 of 3)" in text
 
 
@@ -290,7 +292,7 @@ def test_a_row_is_one_configuration_and_names_the_settings_that_differ(tmp_path,
     page = words(runs, tmp_path / "c.html")
     assert "quick niso training.steps = 3 2 0.5000 ±" not in page
     assert "quick niso training.steps = 3 2 0.5000" in page and "quick niso training.steps = 6 1 0.9000" in page
-    assert "niso (training.steps = 6)" in comparison_text(runs, ask)
+    assert "niso (training.steps = 6)" in comparison_text(sections(runs, ask))
     assert [row["settings"] for row in comparison_table(runs[:2])] == [""]
 
 
@@ -358,7 +360,7 @@ def test_units_and_directions_come_from_the_metrics(tmp_path, comparison_table):
     runs = [record(tmp_path, seed, accuracy=a, seconds=a, loss=a) for seed, a in enumerate((0.8, 0.9))]
     worst = {row["metric"]: row["worst"] for row in comparison_table(runs, ask)}
     assert worst == {"accuracy": 0.8, "seconds": None, "loss": None}  # no guess from a word such as "loss"
-    assert "seconds s " in words(runs, tmp_path / "c.html") and "seconds (s)" in comparison_text(runs, ask)
+    assert "seconds s " in words(runs, tmp_path / "c.html") and "seconds (s)" in comparison_text(sections(runs, ask))
 
 
 def test_the_error_of_anothers_map_comes_first_and_the_other_is_explained(tmp_path):
@@ -412,7 +414,7 @@ def test_a_method_has_one_colour_in_all_figures_of_an_experiment(tmp_path, monke
     seen.clear()
     presets = [record(tmp_path, 0, "niso", preset, curves=curve((1, 0))) for preset in ("quick", "paper")]
     own = record(tmp_path, 0, "niso", "own", curves={"angles": others["angles"]})
-    write_comparison([*presets, own], tmp_path / "c.html", ask)
+    write_comparison(sections([*presets, own], ask), tmp_path / "c.html")
     assert [[band.colour for band in bands] for bands in seen] == [[0, 1], [2]]
 
 
@@ -424,7 +426,7 @@ def test_damaged_curves_are_named(tmp_path, bad):
     with pytest.raises(
         InputError, match=rf"curves .*{damaged.path.name} are damaged|{damaged.path.name}: curves must be"
     ):
-        write_comparison([damaged], tmp_path / "c.html", ask)
+        write_comparison(sections([damaged], ask), tmp_path / "c.html")
 
 
 @pytest.mark.usefixtures("drawn")
@@ -476,8 +478,8 @@ def test_seeds_of_different_commits_are_named(tmp_path):
     """A mean over versions of the code is shown, and said to be one."""
     folder, out = tmp_path / "records", tmp_path / "report.html"
     runs = [record(folder, seed, commit="a" * 40, accuracy=0.5) for seed in (0, 1)]
-    assert "different commits" not in write_comparison(runs, out, ask).read_text()
+    assert "different commits" not in write_comparison(sections(runs, ask), out).read_text()
     runs.append(record(folder, 2, commit="b" * 40 + "+changes", accuracy=0.5))
-    page = write_comparison(runs, out, ask).read_text()
+    page = write_comparison(sections(runs, ask), out).read_text()
     assert "different commits" in page
     assert "quick · niso: aaaaaaaa (seed 0, 1); bbbbbbbb (seed 2)." in page
