@@ -11,7 +11,7 @@ from niso.errors import counted
 from niso.files import write_atomically
 from niso.report import methods
 from niso.report.curves import curve_pictures
-from niso.report.groups import Estimate, Group, difference, grouped
+from niso.report.groups import Estimate, Group, difference, distinct_ends, grouped
 from niso.report.html import render
 from niso.report.methods import MethodsTable
 from niso.report.pictures import Embedded, embed, embed_drawn
@@ -35,9 +35,18 @@ class Section:
     runs: Sequence[Run]
     table: MethodsTable
 
+    @cached_property
+    def names(self) -> dict[Run, str]:
+        """Of all runs; where two are alike, the shortest ends of their paths that differ."""
+        names = {run: run.name for run in self.runs}
+        if len(set(names.values())) == len(names):
+            return names
+        ends = distinct_ends(run.path.resolve() for run in names)
+        return {run: ends[run.path.resolve()] for run in names}
+
     @property
     def unfinished(self) -> list[str]:
-        return [run.name for run in self.runs if not run.finished]
+        return [self.names[run] for run in self.runs if not run.finished]
 
     @property
     def changed(self) -> list[str]:

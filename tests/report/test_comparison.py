@@ -324,6 +324,15 @@ def test_a_seed_that_a_sweep_lacks_is_not_taken_from_another(tmp_path, compariso
     assert [row["seeds"] for row in comparison_table([*before, after[0]])] == [[0, 1]]  # none is repeated
 
 
+def test_runs_of_one_name_are_told_apart(tmp_path):
+    runs = [run(tmp_path / who / f"seed{n}", n, accuracy=0.5) for who in ("mine", "theirs") for n in (0, 1)]
+    assert "from mine/seed0 mine/seed1" in words(runs, tmp_path / "c.html")
+    unfinished = run(tmp_path / "other" / "mine" / "seed0")
+    page = words([*runs, unfinished], tmp_path / "c.html")
+    assert f"from {tmp_path.name}/theirs/seed0 {tmp_path.name}/theirs/seed1" in page
+    assert "not finished (no metrics.json): other/mine/seed0." in page
+
+
 def test_a_run_that_was_changed_has_the_settings_it_was_trained_with(tmp_path, comparison_table):
     trained, wanted = ({"config": {"rank": rank}} for rank in (8, 4))
     one = run(tmp_path / "one", 0, settings=trained, accuracy=0.5)
