@@ -1,6 +1,7 @@
 """Tables in documents are made from records; those of the project are up to date."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -205,3 +206,11 @@ def test_published_values_stand_below_ours_where_the_marker_asks(tmp_path):
     assert "no comparison" in lines[8] and lines[8].endswith("Sources: same — a paper; net — b.")
     assert fill("\n".join(lines), tmp_path, lambda name: about) == "\n".join(lines)
     assert "0.90" not in fill(TEXT, tmp_path, lambda name: about)
+
+
+def test_links_lead_to_files_of_the_project():
+    """Also where no site is built; pages that are made for it alone are none."""
+    pages = [*DOCUMENTS, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+    texts = {page: page.read_text(encoding="utf-8") for page in pages}
+    links = [(page, link) for page in pages for link in re.findall(r"\]\((?!https?:|#)([^)\s#]+)", texts[page])]
+    assert links and [(page, link) for page, link in links if not (page.parent / link).exists()] == []
