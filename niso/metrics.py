@@ -44,7 +44,14 @@ def transport_error(
                 f"common must have the shape of b, {tuple(b.shape)}, or 1 in places, not {tuple(common.shape)}"
             )
     target = b if common is None else b - common
-    return (moved - b).square().sum((-2, -1)) / target.square().sum((-2, -1))
+    return _relative(moved - b, target)
+
+
+def _relative(error: Float[Tensor, "*batch n m"], target: Float[Tensor, "*batch n m"]) -> Float[Tensor, " *batch"]:
+    """‖error‖² / ‖target‖² of any size: first, both are divided by a power of two, which rounds nothing."""
+    largest = target.detach().abs().amax((-2, -1), keepdim=True).clamp_min(torch.finfo(target.dtype).tiny)
+    scale = largest / torch.frexp(largest).mantissa  # squares might under- or overflow
+    return (error / scale).square().sum((-2, -1)) / (target / scale).square().sum((-2, -1))
 
 
 def _fits(shape: torch.Size, wanted: torch.Size) -> bool:
@@ -125,7 +132,7 @@ def composition_error(
         ValueError: shapes that do not fit.
     """
     check_tensors(map_ab=(map_ab, "* k k"), map_bc=(map_bc, "* k k"), map_ac=(map_ac, "* k k"))
-    return (map_ac - map_bc @ map_ab).square().sum((-2, -1)) / map_ac.square().sum((-2, -1))
+    return _relative(map_ac - map_bc @ map_ab, map_ac)
 
 
 def eigenspace_energy(

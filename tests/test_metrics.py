@@ -32,6 +32,19 @@ def test_centred_error_ignores_a_constant_offset_that_the_plain_one_hides_behind
     assert (metrics.equivariance_error(a + offset, b + offset, tau=tau) < 1e-2 * centred).all()
 
 
+def test_relative_errors_do_not_depend_on_the_size_of_latents(dtype):
+    (a, b), (tau, other) = torch.randn(2, 3, 4, 2, dtype=dtype), torch.randn(2, 3, 4, 4, dtype=dtype)
+    error, composed = metrics.equivariance_error(a, b, tau=tau), metrics.composition_error(tau, tau, other)
+    torch.testing.assert_close(error, (tau @ a - b).square().sum((-2, -1)) / b.square().sum((-2, -1)))
+    half = {torch.float32: 64, torch.float64: 512}[dtype]
+    for size in (2.0 ** (-half - 10), 2.0 ** (half + 10)):  # whose squares are 0 or infinite
+        sized = metrics.equivariance_error(size * a, size * b, tau=tau, common=torch.zeros_like(b))
+        torch.testing.assert_close(sized, error, rtol=0, atol=0)
+    few = metrics.composition_error(size * tau, tau, size * other)
+    torch.testing.assert_close(few, composed, rtol=0, atol=0)
+    assert not metrics.equivariance_error(a, 0 * b, tau=tau).isfinite().any()
+
+
 def test_relative_map_error_tells_a_map_of_the_transformation_from_a_map_of_the_pair():
     """Any pair of square latents is fitted by some matrix, which fails on another pair under the same T."""
     (a, other), planted = torch.randn(2, 3, 4, 4, dtype=torch.float64), orthogonal(3, 4, 4)

@@ -320,7 +320,7 @@ def _directions(gram: Float[Tensor, "observations channels channels"]) -> float:
 
 def _common(x: Float[Tensor, "observations ..."]) -> float:
     """Share of the mean over observations in the energy."""
-    return (x.mean(0).square().sum() / x.square().sum().div(len(x)).clamp_min(1e-30)).item()
+    return (x.mean(0).square().sum() / x.square().sum().div(len(x)).clamp_min(1e-300)).item()
 
 
 def _effective(gram: Float[Tensor, "*batch size size"]) -> Float[Tensor, " *batch"]:

@@ -169,6 +169,7 @@ def test_latents_are_judged_by_their_variation():
     same = torch.randn(1, 6, 5).expand(7, -1, -1)
     collapsed = latent_metrics(same)
     assert (collapsed["latent_common"], collapsed["invariants_common"]) == pytest.approx((1, 1))
+    assert latent_metrics(1e-20 * same)["latent_common"] == pytest.approx(1)
     assert collapsed["latent_spread"] == pytest.approx(0, abs=1e-6)
     line = torch.linspace(1, 2, 7)[:, None, None] * torch.randn(7, 6, 1) @ torch.ones(1, 5)
     assert latent_metrics(line)["latent_rank"] == pytest.approx(1)
