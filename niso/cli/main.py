@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import shlex
 import signal
 import sys
 import time
@@ -161,6 +162,9 @@ def _dispatch(arguments: list[str]) -> int:
     began = time.monotonic()  # before what is slow to import
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
+    if any(not word or (word.startswith("--") and word.endswith("=")) for word in arguments):  # "" would be this folder
+        call = shlex.join(["niso", *arguments])
+        raise InputError(f"{call} has an empty argument: give a value; is a variable of the shell not set?")
     for name in COMMANDS:
         words = name.split()
         if arguments[: len(words)] == words:

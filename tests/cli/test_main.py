@@ -165,6 +165,8 @@ def test_help_all_shows_the_values_of_the_preset(niso):
         (["resume", "-x"], "unknown option '-x'; `niso resume --help` lists all"),
         (["record", "a", "--too=b"], "unknown option '--too'; did you mean --to?"),
         (["--qqqq"], "unknown command '--qqqq'; choose from run, resume"),
+        (["run", "pairs", "--data", ""], "niso run pairs --data '' has an empty argument: give a value"),
+        (["run", "pairs", "--data="], "niso run pairs --data= has an empty argument: give a value"),
         (["data"], "`niso data` needs a command; choose from shapes, prepare"),
         (["report"], "name one or more run folders"),
         (["report", "--out"], "--out needs a"),
