@@ -138,13 +138,16 @@ def _of_table(table: Path, root: Path) -> list[tuple[str, Path]]:
     try:
         with open(table, newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file, skipinitialspace=True)
-            rows, header = list(reader), reader.fieldnames or ()
+            rows = [(reader.line_num, row) for row in reader]  # of which empty ones are left out
+            header = reader.fieldnames or ()
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"cannot read the labels of {table} ({error})") from error
+        raise InputError(f"cannot read the labels of {table} ({error}): save it as CSV in UTF-8") from error
     if not {"file", "label"} <= set(header):
         raise InputError(f'{table}: its first line must be "file,label", not "{",".join(header)}"')
     named, labelled, repeated = [], dict[Path, str](), list[int]()
-    for number, row in enumerate(rows, start=2):
+    for number, row in rows:
+        if any(value.strip() for value in row.get(None, ())):
+            raise InputError(f"{table}, line {number}: more values than columns; put what holds a comma in quotes")
         name, label = ((row.get(key) or "").strip() for key in ("file", "label"))
         if not name or not label:
             raise InputError(f"{table}, line {number}: no file or no label; add it, or remove the line")

@@ -123,13 +123,17 @@ def test_wrong_folders_are_named(tmp_path: Path) -> None:
         ("a.off,cat\n", 'first line must be "file,label", not "a.off,cat"'),
         ("file,label\na.off,cat\na.off,dog\n", "line 3: a.off is cat already; remove one line"),
         ("file,label\na.off,cat\nb.off\n", "line 3: no file or no label"),
+        (
+            "file,label\na.off,cat,\n\na.off,cat, black\n",
+            "line 4: more values than columns; put what holds a comma in quotes",
+        ),
         ("file,label\na.off,../cat\n", "'../cat' cannot be the name of a folder"),
         ("file,label\na.off,.\n", "cannot be the name of a folder"),
         ("file,label\nb.off,cat\n", "b.off is missing; correct or remove the line"),
         ("file,label\nlabels.csv,cat\n", "labels.csv is not a mesh that can be read"),
         ("file,label\n", "holds no meshes"),
         ("", 'first line must be "file,label", not ""'),
-        (b"\xff\xfe\x00", "cannot read the labels"),
+        (b"\xff\xfe\x00", "invalid start byte): save it as CSV in UTF-8"),
     ],
 )
 def test_wrong_tables_are_named(tmp_path: Path, content: str | bytes, message: str) -> None:
