@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -175,6 +176,43 @@ def test_networks_are_tried_for_what_a_batch_changes():
     mixing = nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(16, track_running_stats=False))
     with pytest.raises(InputError, match=r"the decoder's values for .* depend on .* in evaluation mode: normalise"):
         niso.fit(x, tx, encoder=nn.Linear(2, 4), decoder=mixing, **FEW)
+
+
+class Mistaken(nn.Linear):
+    """A network with a mistake of beginners in what it gives."""
+
+    def __init__(self, inputs: int, outputs: int, mistake: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__(inputs, outputs)
+        self.mistake = mistake
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.mistake(super().forward(x))
+
+
+class Partial(nn.Module):
+    """A module that is not made as one."""
+
+    def __init__(self) -> None:
+        pass
+
+
+def test_mistakes_in_networks_that_training_would_not_show_are_refused():
+    x, tx = shifted()
+    chance, cut, squeezed = nn.functional.dropout, torch.Tensor.detach, torch.squeeze
+    for mistake, remedy in (
+        (chance, "{} for an observation differ from call to call in evaluation mode: let dropout and noise depend on"),
+        (cut, "the {} cuts off its gradients, so that it does not train: leave out"),
+        (squeezed, r"not torch.float32 of \(16, 4\), for observations \(1, 16, 2\)"),
+    ):
+        with pytest.raises(InputError, match=remedy.format("encoder" if mistake is cut else "encoder's latents")):
+            niso.fit(x, tx, encoder=Mistaken(2, 4, mistake), decoder=nn.Linear(4, 2), **FEW)
+    for mistake, part in ((chance, "the decoder's values for"), (cut, "the decoder cuts"), (squeezed, "the decoder ")):
+        with pytest.raises(InputError, match=part):
+            niso.fit(x, tx, encoder=nn.Linear(2, 4), decoder=Mistaken(4, 2, mistake), **FEW)
+    frozen = Mistaken(2, 4, cut).requires_grad_(False)
+    niso.fit(x, tx, encoder=frozen, decoder=nn.Linear(4, 2), **FEW)
+    with pytest.raises(InputError, match=r"^encoder is no whole torch.nn.Module: call super\(\).__init__\(\) first"):
+        niso.fit(x, tx, encoder=Partial(), decoder=nn.Linear(4, 2), **FEW)
 
 
 class Labelled:

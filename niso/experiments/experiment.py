@@ -46,6 +46,8 @@ class Own(NamedTuple):
                 raise InputError(f"{role} is the class {network.__name__}: give an instance, {network.__name__}(…)")
             if network is not None and not isinstance(network, nn.Module):
                 raise InputError(f"{role} must be a torch.nn.Module, not {type(network).__name__}")
+            if network is not None and not hasattr(network, "_parameters"):
+                raise InputError(f"{role} is no whole torch.nn.Module: call super().__init__() first in its __init__")
         return None if encoder is None else cls(encoder, decoder)
 
 

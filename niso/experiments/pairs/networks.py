@@ -95,6 +95,8 @@ def import_module_class(name: str) -> nn.Module:
         raise InputError(f"{name} cannot be made: {type(error).__name__}: {' '.join(str(error).split())}") from error
     if not isinstance(made, nn.Module):
         raise InputError(f"{name} is not a torch.nn.Module")
+    if not hasattr(made, "_parameters"):
+        raise InputError(f"{name} is no whole torch.nn.Module: call super().__init__() first in its __init__")
     return made
 
 
@@ -131,7 +133,7 @@ def _own(own: Own, shape: tuple[int, ...]) -> Networks:
     modes = encoder.training, decoder.training
     try:
         with torch.no_grad():
-            for count in (2, 3):  # networks of one batch size fail here
+            for count in (2, 3, 1):  # networks of one batch size fail here, and those that squeeze a batch of one
                 z = _latents(own, (count, *shape))
     except InputError:
         raise
@@ -158,7 +160,8 @@ def check_independence(own: Own, shape: tuple[int, ...]) -> None:
     trained is then not what evaluation computes. The networks stay as they are.
 
     Raises:
-        InputError: it does in evaluation, too; or the networks fail in training, which other tries do not see.
+        InputError: it does in evaluation, too, or depends on chance there; weights that train get no gradients; or the
+            networks fail in training, which other tries do not see.
     """
     encoder, decoder = own
     device = next(encoder.parameters(), torch.zeros(())).device
@@ -168,11 +171,13 @@ def check_independence(own: Own, shape: tuple[int, ...]) -> None:
         made = []
         try:
             with in_mode(encoder, training), in_mode(decoder, training):
-                for batch in (x[[0, 1, 2]], x[[0, 3, 4]]):
+                for batch, seed in ((x[[0, 1, 2]], 0), (x[[0, 3, 4]], 0), (x[[0, 1, 2]], 1)):
                     with torch.random.fork_rng([device] if device.type == "cuda" else []):
-                        reseed(0, device)  # for dropout
-                        z = encoder(batch)
-                        made.append((z[0], decoder(z)[0]))
+                        reseed(seed, device)  # for dropout
+                        with torch.set_grad_enabled(training):
+                            z = encoder(batch)
+                            back = decoder(z.detach())
+                        made.append((z[0].detach(), back[0].detach()))
                     _restore(buffers)  # running means, vectors of spectral norms
         except Exception as error:  # the user's code may raise anything
             mode = "training" if training else "evaluation"
@@ -180,7 +185,17 @@ def check_independence(own: Own, shape: tuple[int, ...]) -> None:
             raise InputError(f"the networks do not take observations in {mode} mode: {problem}") from error
         finally:
             _restore(buffers)
-        for part, (one, other) in zip(("encoder's latents", "decoder's values"), zip(*made, strict=True), strict=True):
+        for network, role, values in ((encoder, "encoder", z), (decoder, "decoder", back)):
+            if training and not values.requires_grad and any(p.requires_grad for p in network.parameters()):
+                why = f"the {role} cuts off its gradients, so that it does not train"
+                raise InputError(
+                    f"{why}: leave out detach() and torch.no_grad(), or freeze it by requires_grad_(False)"
+                )
+        parts = zip(("encoder's latents", "decoder's values"), zip(*made, strict=True), strict=True)
+        for part, (one, other, redrawn) in parts:
+            if not training and relative_error(one, redrawn) > ALONE:
+                problem = f"the {part} for an observation differ from call to call in evaluation mode"
+                raise InputError(f"{problem}: let dropout and noise depend on self.training")
             if relative_error(one, other) > ALONE:
                 problem = f"the {part} for an observation depend on the others of its batch"
                 if not training:

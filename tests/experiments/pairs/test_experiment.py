@@ -364,6 +364,8 @@ class Keeping(Decoder):
     def set_extra_state(self, state): pass
 class Pair(Decoder):
     def forward(self, z): return super().forward(z.reshape(2, 16, 5))
+class Partial(torch.nn.Module):
+    def __init__(self): pass
 """
 
 
@@ -379,6 +381,7 @@ def test_networks_of_the_user_are_imported_from_the_working_directory(run, refus
         ("nets_of_mine:Sign", "the decoder gives torch.bool of (2, 16, 2) for observations (2, 16, 2)"),
         ("nets_of_mine:Keeping", "the networks keep state that is no tensor (_extra_state)"),
         ("nets_of_mine:Pair", "the networks do not take observations (3, 16, 2): RuntimeError"),
+        ("nets_of_mine:Partial", "call super().__init__() first in its __init__"),
         ("nets_of_mine:Missing", "has no attribute 'Missing'"),
         ("nowhere:Decoder", "niso: there is no module nowhere"),
         ("Decoder", "is not module:Class"),
