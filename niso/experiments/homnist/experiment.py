@@ -30,7 +30,7 @@ from niso.experiments.homnist.classification import Scores
 from niso.experiments.homnist.presets import METHOD_SETTINGS, PRESETS, Architecture, HomnistConfig
 from niso.experiments.homnist.published import PUBLISHED
 from niso.experiments.homnist.sampling import DigitSampling, make_occlusion
-from niso.experiments.homnist.split import Part, Split, perturbed_test_digits, split
+from niso.experiments.homnist.split import Part, Split, copied, perturbed_test_digits, split
 from niso.experiments.partial_views import PartialViews
 from niso.geometry import ACTIONS
 from niso.geometry.action import Transformations, check_action, composes
@@ -231,7 +231,10 @@ class Homnist(Experiment):
                 covered = self.accuracy_by_covered_share(validation)
                 metrics["accuracy_covered_val"] = partial_views.mean_covered(covered)
         operator, partial = learned_operator(method), self.partial_views()
-        return HomnistResult(metrics, self.config.action, scores, pairs, operator, partial, repetition, curves=curves)
+        notes = (note,) if (note := copied(self.split)) else ()
+        return HomnistResult(
+            metrics, self.config.action, scores, pairs, operator, partial, repetition, curves=curves, notes=notes
+        )
 
     @torch.no_grad()
     def predict(self, x: Float[Tensor, "batch 1 side side"]) -> Int[Tensor, " batch"]:

@@ -61,6 +61,17 @@ def split(data: Digits, config: HomnistConfig) -> Split:
     return Split(train.at(~apart), train.at(apart), test)
 
 
+def copied(parts: Split) -> str:
+    """A note on held-out digits that are trained on, too, pixel by pixel; empty where there are none."""
+    seen = {hash(image.tobytes()) for image in parts.train.images.numpy()}
+    held_out = {"test": parts.test, "validation": parts.validation}
+    counts = {
+        name: sum(hash(image.tobytes()) in seen for image in part.images.numpy()) for name, part in held_out.items()
+    }
+    words = [f"{count:,} of {len(held_out[name].labels):,} {name} digits" for name, count in counts.items() if count]
+    return f"! copies: {' and '.join(words)} are trained on, too → leave them out of one part" if words else ""
+
+
 def spread_over_classes(count: int, labels: Int[Tensor, " total"]) -> Int[Tensor, " count"]:
     """Indices of `count` out of all, spread evenly; over each class where classes come in an order by which some
     would else be all, or none, of them. MNIST's first test digits are the easier ones."""

@@ -16,7 +16,7 @@ from niso.experiments.homnist import classification
 from niso.experiments.homnist.classification import BATCH, Scores
 from niso.experiments.homnist.experiment import Homnist
 from niso.experiments.homnist.presets import METHOD_SETTINGS, PRESETS
-from niso.experiments.homnist.split import spread_over_classes
+from niso.experiments.homnist.split import Part, Split, copied, spread_over_classes
 from niso.experiments.known import known
 from niso.geometry.homographies import Homographies
 from niso.methods import METHODS
@@ -27,6 +27,16 @@ from niso.training import checkpoint
 from niso.training.processes import make_fabric, network_precision
 
 CPU = torch.device("cpu")
+
+
+def test_held_out_copies_of_what_is_trained_on_are_counted():
+    images = torch.arange(12, dtype=torch.uint8)[:, None, None].expand(12, 4, 4)
+    parts = Split(*(Part(part, torch.zeros(len(part), dtype=torch.long)) for part in images.split([6, 2, 4])))
+    assert not copied(parts)
+    line = copied(parts._replace(test=Part(images[[0, 0, 9]], torch.zeros(3, dtype=torch.long))))
+    assert line.startswith("! copies: 2 of 3 test digits are trained on, too → leave them out")
+
+
 QUICK = PRESETS["quick"]
 TINY = replace(
     QUICK,
