@@ -20,7 +20,8 @@ class Lens(NamedTuple):
 
     Attributes:
         model: see `MODELS`; other models have another projection.
-        half: half width and half height of the image, each divided by the focal length along it; NaN where unknown.
+        half: half the side of the largest centred square of the image, divided by the focal length across and by that
+            down; NaN where unknown.
         radial: k₁, k₂, … of the factor 1 + k₁r² + k₂r⁴ + … on the distance r from the centre.
         divided: likewise for the polynomial that this factor is divided by.
         tangential: p₁, p₂.
@@ -52,7 +53,7 @@ def check_pinhole(lens: Lens) -> None:
         return
     if not all(map(math.isfinite, (*numbers, *lens.half))):
         raise InputError(f"its lens is distorted, and its focal length or the images' size is not known: {remedy}")
-    corner = math.hypot(min(lens.half), min(lens.half))
+    corner = math.hypot(*lens.half)
     shift = max(_shift(lens, corner * step / _STEPS) for step in range(1, _STEPS + 1))
     if shift > MILD:
         raise InputError(f"its lens distorts by {shift:.0%}, and at most {MILD:.0%} pass for a pinhole: {remedy}")

@@ -304,11 +304,15 @@ def _lens(model: str, values: Mapping[str, Any], radial: tuple[str, ...], divide
     for side, focal, angle in (("w", "fl_x", "camera_angle_x"), ("h", "fl_y", "camera_angle_y")):
         half = known.get(side, math.nan) / 2 / (known.get(focal) or math.nan)
         halves.append(math.tan(known[angle] / 2) if math.isnan(half) and angle in known else half)
-    across, down = halves
+    across, down = halves  # of the whole image
+    aspect = known.get("h", math.nan) / (known.get("w") or math.nan)
     if math.isnan(down):  # the same focal length across and down
-        down = across * known.get("h", math.nan) / known.get("w", math.nan)
+        down = across * aspect
+    if math.isnan(aspect):  # likewise
+        aspect = down / (across or math.nan)
+    square = across * min(1.0, aspect), down * min(1.0, 1 / (aspect or math.nan))
     tangential = tuple(known.get(key, 0.0) for key in ("p1", "p2"))
-    return Lens(model, (across, down), tuple(known.get(key, 0.0) for key in radial), divided, tangential)
+    return Lens(model, square, tuple(known.get(key, 0.0) for key in radial), divided, tangential)
 
 
 _LENS = frozenset("w h fl_x fl_y camera_angle_x camera_angle_y k1 k2 k3 k4 p1 p2".split())

@@ -115,6 +115,8 @@ LENSES = {  # COLMAP's line, nerfstudio's facts, and why it is refused
     "OPENCV 40 30 50 51 20 15 -0.3 0.1 0 0": ({"k1": -0.3, "k2": 0.1}, ""),
     "OPENCV 40 30 20 20 20 15 -0.3 0 0 0": ({"fl_x": 20, "fl_y": 20, "k1": -0.3}, "distorts by 34%"),
     "OPENCV 40 30 50 50 20 15 0 0 0.2 0": ({"fl_x": 50, "fl_y": 50, "p1": 0.2}, "distorts by 25%"),
+    "OPENCV 40 30 50 20 20 15 -0.35 0 0 0": ({"fl_y": 20, "k1": -0.35}, "distorts by 23%"),
+    "OPENCV 40 30 20 50 20 15 -0.35 0 0 0": ({"fl_x": 20, "k1": -0.35}, "distorts by 23%"),
     "FULL_OPENCV 40 30 20 20 20 15 0 0 0 0 0.6 0 0 0": ({"fl_x": 20, "fl_y": 20, "k3": 0.6}, "distorts by 85%"),
     "PINHOLE 40 30 -50 51 20 15": ({"fl_x": -50}, "its focal length .* is not positive"),
     "OPENCV_FISHEYE 40 30 50 51 20 15 0 0 0 0": (
