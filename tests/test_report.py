@@ -393,6 +393,7 @@ def test_numbers_as_text():
     assert [number(x) for x in (1e-7, None, "≥ 1", True)] == ["1.000e-07", "—", "≥ 1", "True"]
     assert [duration(x) for x in (4.0, 200.0, 22320.0)] == ["4 s", "3 min 20 s", "6 h 12 min"]
     assert [with_error(8000.0, 0.0), with_error(1234.5, 67.0)] == ["8,000", "1,234 ± 67"]
+    assert [with_error(-4e-4, 0.01), with_error(0.5, 0.0996)] == ["0.000 ± 0.010", "0.50 ± 0.10"]
     assert verdict(0.95, ">= 95 %") == "met" and verdict(float(np.nextafter(0.95, 0)), ">= 95 %") == "missed"
     assert verdict(0.95, "0.95") == verdict(None, ">= 0.95") == ""
 

@@ -26,8 +26,8 @@ def with_error(mean: float, error: float) -> str:
         return number(mean)
     if not (math.isfinite(mean) and math.isfinite(error)):
         return f"{number(mean)} ± {number(error)}"
-    decimals = max(0, 1 - math.floor(math.log10(error)))
-    return f"{mean:,.{decimals}f} ± {error:,.{decimals}f}"
+    decimals = max(0, 1 - int(f"{error:.1e}".partition("e")[2]))  # of the rounded one: 0.0996 is 0.10
+    return f"{mean:z,.{decimals}f} ± {error:,.{decimals}f}"
 
 
 def verdict(value: int | float | None, target: str) -> str:
