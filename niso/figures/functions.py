@@ -19,7 +19,7 @@ from niso.metrics import clusters
 
 @styled
 def signal_rows(rows: Sequence[tuple[str, Float[Array, "_count _length _channels"]]]) -> Figure:
-    """Rows of signals, a column for each, with one scale a column; channels are lines.
+    """Rows of signals, a column for each, with one scale a column; the first channels, a colour each, are lines.
 
     Raises:
         ValueError: there is no signal.

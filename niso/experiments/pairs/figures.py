@@ -10,19 +10,23 @@ from torch import Tensor
 from niso import figures
 from niso.experiments import map_figures
 from niso.experiments.pairs.experiment import PairsResult
+from niso.figures.curves import COLOURS
 from niso.report import Picture
 
 
 def transported(result: PairsResult) -> Picture:
     """Held-out observations, transformed, and what the method makes of them."""
     caption = f"Held-out {result.shown.kind}, and what the method makes of them."
-    if result.shown.kind == "images":
-        return map_figures.transported("observations", caption, result.pairs, map_figures.colours)
     rows = list(result.pairs.views.items())
+    shape = rows[0][1].shape
+    if result.shown.kind == "images":
+        caption += " The first channel is shown." if shape[1] not in (1, 3) else ""
+        return map_figures.transported("observations", caption, result.pairs, map_figures.colours)
     words = f"{caption} {map_figures.rows_of(result.pairs)}"
     if result.shown.points is not None and result.shown.points.shape[1] > 1:
         drawn = figures.point_rows([(title, values[..., 0]) for title, values in rows], result.shown.points)
         return Picture("observations", f"{words} The first channel is shown.{_sides(result.shown.points)}", drawn)
+    words += f" The first {len(COLOURS)} channels are shown." if shape[-1] > len(COLOURS) else ""
     return Picture("observations", words, figures.signal_rows(rows))
 
 

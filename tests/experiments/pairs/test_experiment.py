@@ -17,11 +17,13 @@ from niso.data.pairs.table import make_table
 from niso.experiments import head
 from niso.experiments.diagnosis import CHECKS, diagnose
 from niso.experiments.homnist.experiment import Homnist
+from niso.experiments.pairs import figures
 from niso.experiments.pairs.choice import moves_values
-from niso.experiments.pairs.experiment import Pairs
+from niso.experiments.pairs.experiment import Pairs, PairsResult, Shown
 from niso.experiments.pairs.presets import PairsConfig
 from niso.loading import load
 from niso.methods import METHODS
+from niso.methods.evaluation import PairEvaluation
 
 SHORT = "--steps 2 --batch-size 4 --rank 4 --evaluation-pairs 4 --head.steps 2".split()
 
@@ -198,6 +200,23 @@ def test_signals_are_drawn(tmp_path, niso, drawn):
     assert niso("run", "pairs", *words).status == 0
     captions = json.loads((tmp_path / "run" / "figures" / "captions.json").read_text())
     assert {"observations", "eigenfunctions", "spectrum"} <= set(captions)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "words"),
+    [
+        ("images", (2, 4, 6), "The first channel is shown."),
+        ("images", (3, 4, 6), ""),
+        ("images", (1, 4, 6), ""),
+        ("signals", (5, 9), "The first 8 channels are shown."),
+        ("signals", (5, 8), ""),
+    ],
+)
+def test_captions_say_which_of_many_channels_are_drawn(kind, shape, words):
+    views = {"ψ": torch.zeros(2, *shape), "Tψ": torch.ones(2, *shape)}
+    pairs = PairEvaluation({}, views, None, {}, {})
+    caption = figures.transported(PairsResult({}, pairs, None, Shown(kind, None, (1, 4), False))).caption
+    assert words in caption and bool(words) == ("shown" in caption)
 
 
 def test_labels_give_probes_clean_and_transformed_for_methods_and_the_autoencoder(niso, labelled_pairs, tmp_path):
