@@ -65,10 +65,12 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
         if x.dtype == np.uint8 and highest.max() >= _BRIGHT:
             return BYTES
         widths, whole = highest - lowest, highest.max() - lowest.min()
-        if not ((widths > 0) & (widths < _UNLIKE * whole)).any():
+        varying = widths > _rounding(x.dtype) * np.maximum(abs(lowest), abs(highest))
+        if not (varying & (widths < _UNLIKE * whole)).any():
             lowest, highest = lowest.min(keepdims=True), highest.max(keepdims=True)
+            varying = highest > lowest
         middle, half = (lowest + highest) / 2, (highest - lowest) / 2
-        scaling = Scaling(tuple(middle.tolist()), tuple(np.where(half, half, 1.0).tolist()))
+        scaling = Scaling(tuple(middle.tolist()), tuple(np.where(varying, half, 1.0).tolist()))
     else:
         axes = tuple(range(chosen.ndim - 1))
         lowest, highest = chosen.min(axes), chosen.max(axes)

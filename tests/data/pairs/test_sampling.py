@@ -214,6 +214,14 @@ def test_scaling_is_that_of_observations_to_train_on(shape):
     assert pairs_of(x).scaling != before
 
 
+@pytest.mark.parametrize("shape", [(8, 2), (2, 4, 8)], ids=["signals", "images"])
+def test_rounding_of_a_constant_channel_is_not_made_large(shape):
+    x = np.random.default_rng(0).random((40, *shape), dtype=np.float32)
+    channel = x[:, 1] if len(shape) == 3 else x[..., 1]
+    channel[:] = np.where(channel < 0.5, np.float32(1), np.nextafter(np.float32(1), np.float32(0)))
+    assert np.ptp(channel) > 0 and float(min(pairs_of(x).scaling.scale)) > 0.1
+
+
 def pairs_of(x):
     """Recorded pairs of observations of any kind, whose values may be changed afterwards."""
     table = make_table("DATA", {"x": x.copy(), "tx": x + 1}, Reading())
