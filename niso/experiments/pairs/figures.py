@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from niso import figures
@@ -26,8 +26,14 @@ def transported(result: PairsResult) -> Picture:
     if result.shown.points is not None and result.shown.points.shape[1] > 1:
         drawn = figures.point_rows([(title, values[..., 0]) for title, values in rows], result.shown.points)
         return Picture("observations", f"{words} The first channel is shown.{_sides(result.shown.points)}", drawn)
+    rows = [(title, values[:, _along(result.shown.points)]) for title, values in rows]
     words += f" The first {len(COLOURS)} channels are shown." if shape[-1] > len(COLOURS) else ""
     return Picture("observations", words, figures.signal_rows(rows))
+
+
+def _along(points: Float[Tensor, "points dimensions"] | None) -> Int[Tensor, " points"] | slice:
+    """The order of points on a line; as they come where they are on none."""
+    return slice(None) if points is None or points.shape[1] > 1 else points[:, 0].argsort()
 
 
 def _sides(points: Float[Tensor, "points dimensions"]) -> str:
@@ -54,7 +60,8 @@ def eigenfunctions(result: PairsResult) -> Iterator[Picture]:
         drawn = figures.point_rows(titles, shown.points, across=6)
         yield Picture("eigenfunctions", f"{caption}{_sides(shown.points)}", drawn)
     elif min(shown.latent_grid) == 1:
-        drawn = figures.eigenfunction_lines(spectrum.eigenfunctions, spectrum.eigenvalues)
+        functions = spectrum.eigenfunctions[_along(shown.points if shown.on_domain else None)]
+        drawn = figures.eigenfunction_lines(functions, spectrum.eigenvalues)
         yield Picture("eigenfunctions", caption, drawn)
     else:
         yield from map_figures.eigenfunctions(operator)

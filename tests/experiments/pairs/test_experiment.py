@@ -23,7 +23,8 @@ from niso.experiments.pairs.experiment import Pairs, PairsResult, Shown
 from niso.experiments.pairs.presets import PairsConfig
 from niso.loading import load
 from niso.methods import METHODS
-from niso.methods.evaluation import PairEvaluation
+from niso.methods.evaluation import Operator, PairEvaluation
+from niso.spectrum import Spectrum
 
 SHORT = "--steps 2 --batch-size 4 --rank 4 --evaluation-pairs 4 --head.steps 2".split()
 
@@ -217,6 +218,17 @@ def test_captions_say_which_of_many_channels_are_drawn(kind, shape, words):
     pairs = PairEvaluation({}, views, None, {}, {})
     caption = figures.transported(PairsResult({}, pairs, None, Shown(kind, None, (1, 4), False))).caption
     assert words in caption and bool(words) == ("shown" in caption)
+
+
+def test_functions_on_points_of_a_line_are_drawn_along_it():
+    places = torch.randperm(9, generator=torch.Generator().manual_seed(0))[:, None].double()
+    views = {"ψ": places.expand(2, 9, 1)}
+    spectrum = Spectrum(torch.ones(9), torch.cat([places, -places], 1), torch.arange(2.0))
+    operator = Operator(spectrum, None, (1, 9), torch.ones(9), spectrum, (1, 9))
+    result = PairsResult({}, PairEvaluation({}, views, None, {}, {}), operator, Shown("points", places, (1, 9), True))
+    drawn = [figures.transported(result), *figures.eigenfunctions(result)]
+    for picture in drawn:
+        assert picture.figure.axes[0].lines[-1].get_ydata().tolist() == list(range(9))
 
 
 def test_labels_give_probes_clean_and_transformed_for_methods_and_the_autoencoder(niso, labelled_pairs, tmp_path):
