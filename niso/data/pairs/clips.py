@@ -15,7 +15,7 @@ from niso.data.photographs import EXTENSIONS, own_pictures, passed_over, picture
 from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.data.video.footage import Footage, find_footage
 from niso.data.video.stream import open_stream
-from niso.errors import InputError, counted
+from niso.errors import InputError, counted, some_of
 from niso.files import digest_of_files, files_below
 
 _PAIRED = ({"x", "tx"}, {"x", "tx", "ttx"}, {"before", "after"}, {"source", "target"})
@@ -66,6 +66,7 @@ class ClipReader(Reader):
             frames.append(images)
             names.append(footage.name)
         if len(clip) < FEWEST:
+            problems += filter(None, [unread_in(path, found)])
             reason = f" ({'; '.join(problems[:2])})" if problems else ""
             raise InputError(
                 f"{path} holds {len(clip)} frames that can be paired: at least {FEWEST} are needed{reason}"
@@ -73,12 +74,21 @@ class ClipReader(Reader):
         files, folder = [path], path.parent
         if path.is_dir():
             files, folder = files_below(path, EXTENSIONS | VIDEOS), path
-            problems += filter(None, [passed_over(path)])
+            problems += filter(None, [unread_in(path, found), passed_over(path)])
         views, note, clips = {"x": np.concatenate(frames)}, "; ".join(problems), np.array(clip)
         classes = tuple(sorted(set(categories := categories_of(names))))
         label = np.array([classes.index(name) for name in categories])[clips] if classes else None
         word = digest_of_files(files, folder)
         return Table(str(path), "images", views, label=label, classes=classes, clip=clips, note=note, files=word)
+
+
+def unread_in(path: Path, found: list[Footage]) -> str:
+    """Which videos in a folder are none of those that were found, in words; empty where all are."""
+    read = {footage.path for footage in found}
+    files = files_below(path, VIDEOS) if path.is_dir() else []
+    left = [str(file.relative_to(path)) for file in files if file not in read]
+    where = "videos are looked for down to CATEGORY/NAME, and not beside pictures"
+    return f"{counted(len(left), 'video')} not read ({some_of(left)}): {where}" if left else ""
 
 
 def categories_of(names: Sequence[str]) -> list[str]:

@@ -29,7 +29,8 @@ def find_reader(path: Path, reading: Reading) -> type[Reader]:
         if reader.fits(path, reading):
             return reader
     if path.suffix.lower() in PICTURES:
-        raise InputError(f"{path} is one picture: give a folder of pictures, with --transform, or of clips")
+        kinds = "a folder of pictures, with --transform, or of clips (videos, or a folder of frames each)"
+        raise InputError(f"{path} is one picture: give {kinds}")
     if path.is_file() and path.suffix.lower() not in VIDEOS:
         problem = f"{path} is not a file that is read: save its arrays by numpy.savez('pairs.npz', x=…, tx=…)"
         raise InputError(f"{problem}, or give --data {choices()}")

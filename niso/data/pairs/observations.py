@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from niso.data.pairs.arrays import ARRAYS, ArrayReader, columns_of
-from niso.data.pairs.clips import categories_of, read_frames
+from niso.data.pairs.clips import categories_of, read_frames, unread_in
 from niso.data.pairs.geometry import is_of, normalised
 from niso.data.pairs.paired import by_name, check_same_names
 from niso.data.pairs.pictures import classes_of
@@ -79,7 +79,10 @@ def read_observations(
     if ArrayReader.fits(path, Reading()):
         return _arrays(path, hides, view, geometry or {})
     files = [path] if path.suffix.lower() in EXTENSIONS else pictures_in(path) if path.is_dir() else []
-    videos = not files and (path.suffix.lower() in VIDEOS or (path.is_dir() and bool(files_below(path, VIDEOS))))
+    videos = files_below(path, VIDEOS) if path.is_dir() else [path] if path.suffix.lower() in VIDEOS else []
+    if files and videos:
+        shown = f"pictures ({files[0].relative_to(path)}, …) and videos ({videos[0].relative_to(path)}, …)"
+        raise InputError(f"{path} holds {shown}: keep them in folders of their own, and give one of these")
     if not (files or videos):
         raise InputError(
             f"{path} holds no observations: give {', '.join(ARRAYS)}, a picture, a video, or a folder of either"
@@ -108,6 +111,8 @@ def _frames(path: Path, size: int) -> Observed:
     """
     clips, names = list[np.ndarray](), list[str]()
     found = find_footage(path)
+    if left := unread_in(path, found):
+        raise InputError(f"{path}: {left}")
     for footage in found:
         frames, problem = read_frames(footage, size, 0, math.inf)
         if problem:

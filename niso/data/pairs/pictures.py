@@ -12,8 +12,9 @@ from niso.data.pairs.reading import Reading
 from niso.data.pairs.squares import check_memory, check_usable, read_pictures
 from niso.data.pairs.table import FEWEST, Table
 from niso.data.photographs import crops, open_photograph, passed_over, pictures_in, shipped, size_of, word_of
-from niso.errors import InputError, some_of
-from niso.files import digest_of_files
+from niso.data.video.files import EXTENSIONS as VIDEOS
+from niso.errors import InputError, counted, some_of
+from niso.files import digest_of_files, files_below
 from niso.random import step_seed
 
 CROPS = 10_000
@@ -44,15 +45,16 @@ class PictureReader(Reader):
         few = len(files) < FEW and not classes and np.median([min(size_of(file)) for file in files]) >= 2 * size
         count = (CROPS if few else 0) if reading.crops is None else reading.crops
         label = np.array([classes.index(file.relative_to(path).parts[0]) for file in files]) if classes else None
-        note = "; ".join(filter(None, [_loose(path, files), passed_over(path)]))
+        note = "; ".join(filter(None, [_loose(path, files), _videos(path), passed_over(path)]))
         if count:
             table = cropped(str(path), files, count, size, reading.memory)
             each = len(table) // len(files)
             label = None if label is None else label.repeat(each)
             return replace(table, label=label, classes=classes, note=note)
         if len(files) < FEWEST:
+            beside = f" ({videos})" if (videos := _videos(path)) else ""
             raise InputError(
-                f"{path} holds {len(files)} pictures: at least {FEWEST} are needed, or --crops of larger ones"
+                f"{path} holds {len(files)} pictures: at least {FEWEST} are needed, or --crops of larger ones{beside}"
             )
         check_memory("pictures", len(files), size, reading.memory)
         x = read_pictures(files, size)
@@ -120,6 +122,12 @@ def classes_of(path: Path, files: list[Path]) -> tuple[str, ...]:
             "classes are the outermost folders: give one of them as DATA"
         )
     return tuple(names)
+
+
+def _videos(path: Path) -> str:
+    """That there are videos among the pictures, which are not read; empty where there are none."""
+    left = [str(file.relative_to(path)) for file in files_below(path, VIDEOS)]
+    return f"{counted(len(left), 'video')} among the pictures not read ({some_of(left)})" if left else ""
 
 
 def _loose(path: Path, files: list[Path]) -> str:

@@ -68,6 +68,22 @@ def test_videos_may_lie_in_folders_of_categories(tmp_path):
         find_reader(tmp_path / "all", TURNED)
     write(tmp_path / "all/still.png")
     assert find_reader(tmp_path / "all", Reading()) is PictureReader
+    with pytest.raises(InputError, match=r"1 pictures: .* \(2 videos among the pictures not read \(walk/1\.avi, "):
+        PictureReader.read(tmp_path / "all", Reading(crops=0), 8)
+
+
+def test_videos_that_are_not_read_are_named(tmp_path):
+    write(*(tmp_path / "clip" / f"{frame}.png" for frame in range(15)))
+    (tmp_path / "clip/walk.avi").touch()
+    assert "1 video not read (clip/walk.avi)" in ClipReader.read(tmp_path, Reading(), 8).note
+    assert "1 video among the pictures not read (clip/walk.avi)" in PictureReader.read(tmp_path, TURNED, 8).note
+    with pytest.raises(InputError, match=r"pictures \(clip/0\.png, …\) and videos \(clip/walk\.avi, …\): keep them"):
+        read_observations(tmp_path, (3, 8, 8), of_bytes=True, images=True)
+    (tmp_path / "a/b/c").mkdir(parents=True)
+    for place in ("a/b/c/deep.avi", "a/run.avi"):
+        (tmp_path / place).touch()
+    with pytest.raises(InputError, match=r"a: 1 video not read \(b/c/deep\.avi\): videos are looked for down to"):
+        read_observations(tmp_path / "a", (3, 8, 8), of_bytes=True, images=True)
 
 
 def test_categories_label_their_clips_in_every_part(tmp_path):
@@ -123,7 +139,7 @@ def test_a_device_is_no_data():
 
 def test_a_single_picture_is_no_data(tmp_path):
     write(tmp_path / "walk.gif")
-    with pytest.raises(InputError, match=r"walk\.gif is one picture: give a folder of pictures, with --transform"):
+    with pytest.raises(InputError, match=r"walk\.gif is one picture: give a folder of .* of clips \(videos, or"):
         find_reader(tmp_path / "walk.gif", TURNED)
 
 

@@ -109,8 +109,14 @@ def test_one_group_may_be_much_larger_than_the_others():
         assert all(group[a] == group[b] and a != b for a, b in zip(numbers(data, x), numbers(data, other), strict=True))
 
 
+def test_a_group_that_all_pairs_share_is_named():
+    assert "one number in group" in paired(x=signals(60), tx=signals(60) + 100, group=np.zeros(60, int)).note
+    assert not paired(x=signals(60), tx=signals(60) + 100, group=np.arange(60) % 15).note
+
+
 def test_pairs_without_groups_say_so():
     data = paired(x=signals(), tx=signals() + 100)
+    assert not data.note
     assert not data.grouped and data.views == 2
     assert all(len(batch) == 2 for batch in data.pairs("test", 100, torch.Generator()))
     assert paired(x=signals(), tx=signals(), ttx=signals()).views == 3

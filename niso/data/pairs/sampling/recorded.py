@@ -27,6 +27,9 @@ class RecordedPairs(PairData):
         self.views = len(table.views)
         self._groups = {part: _Groups.of(rows, table.group) for part, rows in self.rows.items()}
         self.grouped = bool((self._groups["train"].sizes > 1).any())
+        if table.group is not None and len(self._groups["train"].sizes) == 1:
+            alone = "all pairs to train on have one number in group, so that maps have one T to learn"
+            self.note = "; ".join(filter(None, [self.note, f"{alone}: where each pair has its own, leave group out"]))
 
     def sample(self, size: int, views: int = 2, group: int = 1) -> tuple[Float[Tensor, "local ..."], ...]:
         rows = self.draw(size) if group == 1 else self._draw_groups(size, group)
