@@ -193,6 +193,9 @@ def evaluate_pairs(method: Method, batches: Iterable[tuple[Tensor, ...]], shown:
         if method.has_maps:
             a = method.encode(x)
             taus = [method.solve(a, b), *([method.solve(*map(method.encode, others))] if others else [])]
+            if taus[0].shape != (shape := (*a.shape[:-1], a.shape[-2])):  # the method may be the user's own
+                name = f"{type(method).__name__}.solve"
+                raise TypeError(f"{name} must give maps {shape} of coefficients {(*a.shape,)}, not {(*taus[0].shape,)}")
             moved = [tau @ a for tau in taus]
             predicted = method.decode(moved[0])
             coefficients.append((a, b, *moved))  # not the maps: all of them may not fit into memory

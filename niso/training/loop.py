@@ -238,6 +238,8 @@ class _Training:
                 with together(looking), self.numerics(when):
                     terms = self.module(part, self.progress(step))
                     self.meter.add(terms)
+                    if not terms["loss"].requires_grad:
+                        raise TypeError("an objective's loss has no gradient: it is detached, or made without gradients")
                     if looking:
                         self.meter.check_finite()
                 self.fabric.backward(terms["loss"] / len(parts))

@@ -244,3 +244,10 @@ def test_an_operator_is_in_ascending_eigenvalue():
     torch.testing.assert_close(operator.mask, (-(values[:, None] - values).abs()).exp())
     assert learned_operator(make("niso-no-operator")).mask is None
     assert learned_operator(make("nft")) is None
+
+
+def test_maps_of_another_shape_are_named():
+    method = make()
+    method.solve = lambda a, b: a
+    with pytest.raises(TypeError, match=r"solve must give maps \(3, 16, 16\) of coefficients .*, not \(3, 16, 20\)"):
+        evaluate_pairs(method, batches(3))
