@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import UserDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Generic, TypeVar, cast
 
@@ -34,6 +34,10 @@ class Registry(UserDict[str, str], Generic[T]):
         if not isinstance(where, str) or not all(where.rpartition(".")):
             raise TypeError(f'{self.kind} {name!r} needs a full name, "module.Name", not {where!r}')
         super().__setitem__(name, where)
+
+    def __iter__(self) -> Iterator[str]:
+        """The names there are now: a module that is imported for one of them may add others."""
+        return iter(list(self.data))
 
     def __or__(self, other: Mapping[str, str]) -> Registry[T]:  # type: ignore[override]  # of names alone
         """A registry with more entries; errors as of `__setitem__`."""

@@ -244,7 +244,7 @@ def fails(niso, words, error, message):
         (None, r'an objective gives a mapping with "loss" in it, not None'),
         ({"loss": torch.zeros(2)}, r"an objective gives a scalar tensor for each term, not a tensor \(2,\) for 'loss'"),
         ({"loss": torch.zeros(()), "note": 3.0}, "a scalar tensor for each term, not 3.0 for 'note'"),
-        ({"loss": torch.zeros(())}, "loss has no gradient: it is detached, or made without gradients"),
+        ({"loss": torch.zeros(())}, "loss has no gradient: is it detached, or made under no_grad"),
     ],
 )
 def test_losses_of_another_form_are_named(niso, tmp_path, monkeypatch, terms, message):

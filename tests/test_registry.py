@@ -41,6 +41,13 @@ def test_entries_are_full_names(where):
     assert list(things) == ["own", "more"] and things.added == {"more"}
 
 
+def test_a_module_that_is_imported_for_one_entry_may_add_others():
+    things = Registry("thing", {"own": "builtins.dict"})
+    for name in things:
+        things[f"more-{name}"] = "builtins.list"
+    assert list(things) == ["own", "more-own"]
+
+
 def test_registries_are_joined_like_dictionaries():
     things = Registry("thing", {"own": "builtins.dict"})
     more = things | {"more": "builtins.list"}

@@ -239,7 +239,7 @@ class _Training:
                     terms = self.module(part, self.progress(step))
                     self.meter.add(terms)
                     if not terms["loss"].requires_grad:
-                        raise TypeError("an objective's loss has no gradient: it is detached, or made without gradients")
+                        raise TypeError("an objective's loss has no gradient: is it detached, or made under no_grad?")
                     if looking:
                         self.meter.check_finite()
                 self.fabric.backward(terms["loss"] / len(parts))
