@@ -112,7 +112,7 @@ def export(fitted: Fitted, folder: Path, form: Format) -> dict[Path, str]:
             programs["map"] = Solve(fitted).to(dtype), (x[0], x[1])
         contents = {folder / f"{name}.{form}": _content(name, *parts, form) for name, parts in programs.items()}
         axes = [f"{_axes(inputs)} → {_axes([module(*inputs)])}" for module, inputs in programs.values()]
-    for path, content in contents.items():
+    for path, content in reversed(contents.items()):  # encode last: without it, the rest was not finished
         write_atomically(path, content)
     return {path: f"{str(dtype).removeprefix('torch.')} {own}" for path, own in zip(contents, axes, strict=True)}
 

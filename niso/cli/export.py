@@ -45,7 +45,8 @@ class Options(Command):
             form = f", and give --format {ending[1:]}" if ending[1:] != self.form else ""
             raise InputError(f"--out {self.out}: programs are written to a folder, leave out {ending}{form}")
         check_place(self.out, "--out")
-        if self.out.is_dir() and any(self.out.glob(f"*.{self.form}")):
+        names = {path.stem for path in self.out.glob(f"*.{self.form}")}
+        if names and not names <= {"decode", "map"}:  # these alone are of an export that was cut off
             raise InputError(f"{self.out} holds .{self.form} files already: choose another --out")
         for path, axes in export(load(self.run), self.out, self.form).items():
             print(f"{path}: {axes}")

@@ -135,6 +135,27 @@ def test_a_map_is_exported_where_the_method_has_maps(model_folder, tmp_path, mon
     assert written == {path: f"float32 {takes[path.stem]}" for path in written}
 
 
+def test_an_export_that_was_cut_off_is_made_again(model_folder, tmp_path, monkeypatch, niso, refused):
+    """After each of its files but the last."""
+    monkeypatch.setattr(exporting, "_content", lambda *_: b"")
+    real, out = exporting.write_atomically, tmp_path / "out"
+    for whole in (1, 2):
+        written = list[Path]()
+
+        def full(path, content, written=written, whole=whole):
+            if len(written) == whole:
+                raise OSError(28, "No space left on device")
+            real(path, content)
+            written.append(path)
+
+        monkeypatch.setattr(exporting, "write_atomically", full)
+        assert "No space left on device" in refused("export", model_folder, "-o", out)
+        assert sorted(out.iterdir()) == sorted(written)
+    monkeypatch.setattr(exporting, "write_atomically", real)
+    assert niso("export", model_folder, "-o", out).status == 0
+    assert "holds .pt2 files already" in refused("export", model_folder, "-o", out)
+
+
 def test_what_programs_take_has_the_axis_of_channels(tmp_path, monkeypatch, niso):
     """Also where the observations have none."""
     monkeypatch.setattr(exporting, "_content", lambda *_: b"")
