@@ -42,6 +42,9 @@ MIRRORS = (
 MOST_CLASSES = 100_000
 """A head has a score for each class, used or not."""
 
+DARKEST = 32
+"""Images none of whose pixels reach this are masks, or have another range than 0 … 255, as scikit-learn's digits."""
+
 
 class Digits(NamedTuple):
     """Images of digits, black 0 to white 255, and their labels 0 … 9, on the CPU."""
@@ -52,16 +55,19 @@ class Digits(NamedTuple):
     test_labels: Int[Tensor, " test"]
 
 
-def check_digits(name: str, data: Digits) -> Digits:
-    """A data set of this name, if it is as `Digits` says.
+def check_digits(name: str, data: object) -> Digits:
+    """What the function of a data set of this name returned, if it is as `Digits` says.
 
     Raises:
-        InputError: it is not: images that are not uint8, not square or of two sizes; labels that are not one whole
-            number for each image; classes to test on of which there is nothing to train on.
+        InputError: it is not: no `Digits`; images that are not uint8, nearly black, not square or of two sizes; labels
+            that are not one whole number for each image; classes to test on of which there is nothing to train on.
     """
+    if not isinstance(data, Digits):
+        kind = type(data).__name__
+        raise InputError(f"digits {name}: their function must return a niso.data.digits.mnist.Digits, not {kind}")
     for part, images, labels in (("train", *data[:2]), ("test", *data[2:])):
         if not isinstance(images, Tensor) or images.dtype != torch.uint8 or images.ndim != 3 or len(images) == 0:
-            kind = getattr(images, "dtype", type(images).__name__)
+            kind = str(images.dtype) if isinstance(images, Tensor) else type(images).__name__
             got = f"{kind} of {tuple(getattr(images, 'shape', ()))}"
             raise InputError(f"digits {name}: {part}_images must be uint8 tensors (n, side, side), not {got}")
         if images.shape[1:] != (data.train_images.shape[1],) * 2:
@@ -72,6 +78,8 @@ def check_digits(name: str, data: Digits) -> Digits:
             raise InputError(f"digits {name}: {part}_labels must be {len(images)} whole numbers from 0 on")
         if labels.max() >= MOST_CLASSES:
             raise InputError(f"digits {name}: {part}_labels reach {labels.max()}: number the classes 0, 1, 2, …")
+    if (white := int(data.train_images.max())) < DARKEST:
+        raise InputError(f"digits {name}: train_images reach {white}, and white is 255: scale them to 0 … 255")
     if new := set(data.test_labels.tolist()) - set(data.train_labels.tolist()):
         raise InputError(f"digits {name}: no training image is of the test images' class {min(new)}")
     return data._replace(train_labels=data.train_labels.long(), test_labels=data.test_labels.long())

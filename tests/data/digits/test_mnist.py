@@ -192,20 +192,20 @@ def test_padding_and_range() -> None:
     assert values.dtype == torch.float32 and set(values.unique().tolist()) == {-1.0, 1.0}
 
 
-BLACK = torch.zeros(6, 8, 8, dtype=torch.uint8)
-GOOD = Digits(BLACK, torch.arange(6) % 3, BLACK[:2], torch.ones(2).int())
+WHITE = torch.full((6, 8, 8), 255, dtype=torch.uint8)
+GOOD = Digits(WHITE, torch.arange(6) % 3, WHITE[:2], torch.ones(2).int())
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         (
-            {"train_images": BLACK.float()},
+            {"train_images": WHITE.float()},
             r"train_images must be uint8 tensors .*, not torch.float32 of \(6,",
         ),
         (
-            {"train_images": BLACK.numpy()},
-            r"train_images must be uint8 tensors .*, not uint8 of \(6, 8, 8\)",
+            {"train_images": WHITE.numpy()},
+            r"train_images must be uint8 tensors .*, not ndarray of \(6, 8, 8\)",
         ),
         ({"test_images": torch.zeros(2, 3, 8, 8).byte()}, r"test_images must be uint8 tensors .* of \(2, 3, 8, 8\)"),
         ({"test_images": torch.zeros(2, 9, 9).byte()}, "test_images must be square, and all of one size, not 9×9"),
@@ -213,6 +213,7 @@ GOOD = Digits(BLACK, torch.arange(6) % 3, BLACK[:2], torch.ones(2).int())
         ({"train_labels": torch.arange(5)}, "train_labels must be 6 whole numbers"),
         ({"test_labels": torch.ones(2)}, "test_labels must be 2 whole numbers"),
         ({"train_labels": torch.tensor([0, 1, 2, 3, 4, 10**10])}, "train_labels reach 10000000000: number the classes"),
+        ({"train_images": WHITE // 16}, "train_images reach 15, and white is 255: scale them"),
         ({"test_labels": torch.tensor([0, 7])}, "no training image is of the test images' class 7"),
     ],
 )
@@ -222,3 +223,11 @@ def test_data_sets_that_are_not_as_they_should_be_are_named(changes, message):
     assert good.train_labels.dtype == good.test_labels.dtype == torch.int64  # which losses take
     with pytest.raises(InputError, match=f"digits mine: {message}"):
         check_digits("mine", GOOD._replace(**changes))
+
+
+@pytest.mark.parametrize(("data", "kind"), [(tuple(GOOD), "tuple"), (None, "NoneType")])
+def test_a_data_set_is_digits(data, kind):
+    with pytest.raises(
+        InputError, match=rf"digits mine: .* must return a niso\.data\.digits\.mnist\.Digits, not {kind}"
+    ):
+        check_digits("mine", data)
