@@ -286,6 +286,8 @@ def test_a_figure_that_fails_does_not_cost_the_metrics(niso, tmp_path, monkeypat
     assert "equivariance_error" in json.loads((tmp_path / "run" / "metrics.json").read_text())
     monkeypatch.setattr(f"{__name__}.FIGURES", (lambda result: Figure((1, 1)),))
     fails(niso, ["--out", tmp_path / "other"], TypeError, r"gives a Figure, not a niso.report.Picture")
+    monkeypatch.setattr(f"{__name__}.FIGURES", (errors))
+    fails(niso, ["--out", tmp_path / "one"], TypeError, r"FIGURES must be a tuple .*, not function")
 
 
 @pytest.mark.usefixtures("registered")
@@ -320,4 +322,8 @@ def test_names_are_refused_that_are_another_experiments_or_unknown_elsewhere(ref
     assert "Linear is no subclass of niso.methods.method.Method" in refused("run", "pairs", "--method", "network")
     assert "unknown method 'brokn'" in refused("run", "pairs", "--method", "brokn")
     monkeypatch.setitem(EXPERIMENTS, "table", "builtins.dict")
-    assert "builtins.dict has name = None: give it this name" in refused("run", "table")
+    assert "builtins.dict is no subclass of niso.experiments.experiment.Experiment" in refused("run", "table")
+    monkeypatch.setattr(Heir, "name", "heir", raising=False)
+    monkeypatch.delattr(Toy, "figures")
+    monkeypatch.delattr(Toy, "metrics")
+    assert "Heir lacks metrics, figures: " in refused("run", "heir", "--out", tmp_path / "run")

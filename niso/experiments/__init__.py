@@ -10,6 +10,9 @@ from niso.registry import Registry
 if TYPE_CHECKING:
     from niso.experiments.experiment import Experiment  # loads torch, which `niso --help` need not wait for
 
+REQUIRED = "summary", "config_class", "presets", "metrics", "figures"
+"""What a class of an experiment says of itself, beside its name: some of it is read only after the training."""
+
 
 class Experiments(Registry["type[Experiment]"]):
     """The registry of experiments, whose classes say their names, too."""
@@ -18,11 +21,19 @@ class Experiments(Registry["type[Experiment]"]):
         """The experiment of this name.
 
         Raises:
-            InputError: see `Registry.find`; or its class has another name.
+            InputError: see `Registry.find`; or its class is no experiment, has another name, or lacks something.
         """
-        kind = super().find(name)
+        from niso.experiments.experiment import Experiment  # loads torch
+
+        kind, where = super().find(name), f"experiment {name!r}: its class {self[name]}"
+        if not (isinstance(kind, type) and issubclass(kind, Experiment)):
+            raise InputError(f"{where} is no subclass of niso.experiments.experiment.Experiment")
         if (own := getattr(kind, "name", None)) != name:
-            raise InputError(f"experiment {name!r}: its class {self[name]} has name = {own!r}: give it this name")
+            raise InputError(f"{where} has name = {own!r}: give it this name")
+        if missing := [part for part in REQUIRED if not hasattr(kind, part)]:
+            raise InputError(
+                f"{where} lacks {', '.join(missing)}: niso.experiments.experiment.Experiment says what it is"
+            )
         return kind
 
 

@@ -228,10 +228,16 @@ class Experiment(ABC):
 
     @classmethod
     def draw(cls, result: Result) -> Iterator[Picture]:
-        """Pictures of a result, in reading order; TypeError where a figure gives something else."""
+        """Pictures of a result, in reading order; TypeError where there are no figures, or one gives something else."""
         from niso.report import Picture  # matplotlib is slow to import
 
-        for figure in import_module(cls.figures).FIGURES:
+        figures = getattr(import_module(cls.figures), "FIGURES", None)
+        if not isinstance(figures, Iterable):
+            given = type(figures).__name__
+            raise TypeError(
+                f"{cls.figures}: FIGURES must be a tuple of functions of a result, as (errors,), not {given}"
+            )
+        for figure in figures:
             drawn = figure(result)
             for picture in drawn if isinstance(drawn, Iterable) else [drawn]:
                 if not isinstance(picture, Picture):
