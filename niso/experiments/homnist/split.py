@@ -63,10 +63,11 @@ def split(data: Digits, config: HomnistConfig) -> Split:
 
 def copied(parts: Split) -> str:
     """A note on held-out digits that are trained on, too, pixel by pixel; empty where there are none."""
-    seen = {hash(image.tobytes()) for image in parts.train.images.numpy()}
+    seen = {hash(image.tobytes()) for image in parts.train.images.cpu().numpy()}
     held_out = {"test": parts.test, "validation": parts.validation}
     counts = {
-        name: sum(hash(image.tobytes()) in seen for image in part.images.numpy()) for name, part in held_out.items()
+        name: sum(hash(image.tobytes()) in seen for image in part.images.cpu().numpy())
+        for name, part in held_out.items()
     }
     words = [f"{count:,} of {len(held_out[name].labels):,} {name} digits" for name, count in counts.items() if count]
     return f"! copies: {' and '.join(words)} are trained on, too → leave them out of one part" if words else ""
