@@ -44,11 +44,17 @@ class Own(NamedTuple):
         for role, network in (("encoder", encoder), ("decoder", decoder)):
             if isinstance(network, type):
                 raise InputError(f"{role} is the class {network.__name__}: give an instance, {network.__name__}(…)")
-            if network is not None and not isinstance(network, nn.Module):
-                raise InputError(f"{role} must be a torch.nn.Module, not {type(network).__name__}")
-            if network is not None and not hasattr(network, "_parameters"):
-                raise InputError(f"{role} is no whole torch.nn.Module: call super().__init__() first in its __init__")
+            if network is not None:
+                check_module(role, network)
         return None if encoder is None else cls(encoder, decoder)
+
+
+def check_module(name: str, network: Any) -> None:
+    """InputError where this is no module, or one that was not made by torch's own `__init__`."""
+    if not isinstance(network, nn.Module):
+        raise InputError(f"{name} must be a torch.nn.Module, not {type(network).__name__}")
+    if not hasattr(network, "_parameters"):
+        raise InputError(f"{name} is no whole torch.nn.Module: call super().__init__() first in its __init__")
 
 
 PIXELS: dict[str, Any] = {"scaling": {"offset": [127.5], "scale": [127.5]}, "range": [0.0, 255.0]}

@@ -13,9 +13,9 @@ from niso.data.pairs.squares import check_memory
 from niso.data.pairs.table import FEWEST, Table
 from niso.data.photographs import EXTENSIONS, own_pictures, passed_over, pictures_in
 from niso.data.video.files import EXTENSIONS as VIDEOS
-from niso.data.video.footage import Footage, find_footage
+from niso.data.video.footage import Footage, find_footage, unread_in
 from niso.data.video.stream import open_stream
-from niso.errors import InputError, counted, some_of
+from niso.errors import InputError, counted
 from niso.files import digest_of_files, files_below
 
 _PAIRED = ({"x", "tx"}, {"x", "tx", "ttx"}, {"before", "after"}, {"source", "target"})
@@ -80,15 +80,6 @@ class ClipReader(Reader):
         label = np.array([classes.index(name) for name in categories])[clips] if classes else None
         word = digest_of_files(files, folder)
         return Table(str(path), "images", views, label=label, classes=classes, clip=clips, note=note, files=word)
-
-
-def unread_in(path: Path, found: list[Footage]) -> str:
-    """Which videos in a folder are none of those that were found, in words; empty where all are."""
-    read = {footage.path for footage in found}
-    files = files_below(path, VIDEOS) if path.is_dir() else []
-    left = [str(file.relative_to(path)) for file in files if file not in read]
-    where = "videos are looked for down to CATEGORY/NAME, and not beside pictures"
-    return f"{counted(len(left), 'video')} not read ({some_of(left)}): {where}" if left else ""
 
 
 def categories_of(names: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from niso.data.pairs.arrays import ARRAYS, ArrayReader, columns_of
-from niso.data.pairs.clips import categories_of, read_frames, unread_in
+from niso.data.pairs.clips import categories_of, read_frames
 from niso.data.pairs.geometry import is_of, normalised
 from niso.data.pairs.paired import by_name, check_same_names
 from niso.data.pairs.pictures import classes_of
@@ -22,7 +22,7 @@ from niso.data.pairs.squares import read_pictures
 from niso.data.pairs.table import check_finite, check_numbers, plain
 from niso.data.photographs import EXTENSIONS, pictures_in
 from niso.data.video.files import EXTENSIONS as VIDEOS
-from niso.data.video.footage import find_footage
+from niso.data.video.footage import find_footage, unread_in
 from niso.errors import InputError
 from niso.files import files_below, write_atomically
 

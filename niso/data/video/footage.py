@@ -18,15 +18,16 @@ from niso.data.video.files import EXTENSIONS as VIDEO_EXTENSIONS
 from niso.data.video.files import Video
 from niso.data.video.posed_folders import colmap, frame_folder, nerfstudio
 from niso.data.video.sequences import Draw, Refused, Sequence, Source, hold_out, natural
-from niso.errors import InputError, nearest
-from niso.files import holds_run, walk
+from niso.errors import InputError, counted, nearest, some_of
+from niso.files import files_below, holds_run, walk
 
 _MODELS = ("sparse/0", "sparse", "colmap/sparse/0", "")
 """Places of COLMAP's model in the folder that holds `images`."""
 _CAMERAS = re.compile(r"transforms.*\.json|images\.(txt|bin)|poses_bounds\.npy")
 """Files that tools write cameras to."""
 _WHERE = "cameras are read from transforms.json, or COLMAP's sparse/0 or sparse, in the folder that holds the images"
-_ASIDE = "videos are looked for down to CATEGORY/NAME, and not beside frames: move it to a folder of its own"
+_PLACES = "videos are looked for down to CATEGORY/NAME, and not beside frames"
+_ASIDE = f"{_PLACES}: move it to a folder of its own"
 _UNREAD = frozenset({".3gp", ".asf", ".flv", ".m2ts", ".mpe", ".ogv", ".ts", ".vob", ".wmv"})
 """Of videos that are passed over."""
 _DEEPEST = 3
@@ -125,6 +126,14 @@ def overlooked(source: Path, videos: list[Footage]) -> list[str]:
         if depth == _DEEPEST and not read.intersection(folder.parents) and own_pictures(folder):
             found.append(f"{folder.relative_to(source)}: frames are looked for down to CATEGORY/NAME")
     return found
+
+
+def unread_in(source: Path, videos: list[Footage]) -> str:
+    """Which video files in a folder, at any depth, are none of these, in words; empty where all are."""
+    read = {video.path for video in videos}
+    files = files_below(source, VIDEO_EXTENSIONS) if source.is_dir() else []
+    left = [str(file.relative_to(source)) for file in files if file not in read]
+    return f"{counted(len(left), 'video')} not read ({some_of(left)}): {_PLACES}" if left else ""
 
 
 def draw(videos: list[Footage], held_out: float, test: Iterable[str] = (), seed: int = 0) -> Draw:

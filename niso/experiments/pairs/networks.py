@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from niso.checks import described
 from niso.data.pairs.table import Kind
 from niso.errors import InputError
-from niso.experiments.experiment import Own
+from niso.experiments.experiment import Own, check_module
 from niso.experiments.pairs.recipes import Chosen
 from niso.methods.method import Networks
 from niso.networks import ConvConfig, MLPConfig, ViTConfig, ViTDecoder, ViTEncoder, on_grid
@@ -93,10 +93,7 @@ def import_module_class(name: str) -> nn.Module:
         raise InputError(f"{name}: {error}") from error
     except Exception as error:  # the user's code may raise anything
         raise InputError(f"{name} cannot be made: {type(error).__name__}: {' '.join(str(error).split())}") from error
-    if not isinstance(made, nn.Module):
-        raise InputError(f"{name} is not a torch.nn.Module")
-    if not hasattr(made, "_parameters"):
-        raise InputError(f"{name} is no whole torch.nn.Module: call super().__init__() first in its __init__")
+    check_module(name, made)
     return made
 
 
