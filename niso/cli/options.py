@@ -91,7 +91,7 @@ def check_observed(run: str, out: Path, *data: Path | None) -> None:
     check_model(run)
     for path in data:
         if path is not None and not path.exists():
-            raise ValueError(f"{path} does not exist: give an array file, a picture, or a folder of pictures")
+            raise ValueError(f"{path} does not exist: give an array file, a picture, a video, or a folder of either")
     if out.suffix != ".npz":
         raise ValueError(f"--out must name an .npz file, not {out}")
     if out.exists() and any(path is not None and out.samefile(path) for path in data):
