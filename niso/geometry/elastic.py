@@ -28,7 +28,7 @@ class ElasticWarps:
         background: value around the image.
     """
 
-    unit: ClassVar[str] = "half image sides"
+    unit: ClassVar[str] = "half image sides, root mean square"
 
     deviation: float = 0.08
     control: int = 4

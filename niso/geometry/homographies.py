@@ -41,7 +41,7 @@ class Homographies:
             (`sample_coefficients`).
     """
 
-    unit: ClassVar[str] = "half image sides"
+    unit: ClassVar[str] = "half image sides"  # that the corners move, in the mean
 
     background: float = -1.0
     walk: bool = False

@@ -14,6 +14,7 @@ from niso.data.digits.mnist import signed
 from niso.experiments import partial_views
 from niso.experiments.homnist.split import Part
 from niso.geometry.action import Transformations
+from niso.geometry.homographies import Homographies
 from niso.geometry.occluders import Occluder, draw_occluder
 from niso.random import EVALUATION_SEED, step_generator
 from niso.results import Curve
@@ -48,7 +49,7 @@ def accuracy(predict: Predict, digits: Part, device: torch.device) -> float:
 
 def classify(predict: Predict, perturbed: PerturbedDigits, action: Transformations, device: torch.device) -> Scores:
     """Classify digits under transformations of `action`."""
-    in_pixels = action.unit == "half image sides"
+    in_pixels = action.unit == Homographies.unit
     correct, strength = [], []
     for images, labels, transformations in perturbed.batches(BATCH, device):
         correct.append((predict(images) == labels).cpu())

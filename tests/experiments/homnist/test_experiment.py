@@ -18,6 +18,7 @@ from niso.experiments.homnist.experiment import Homnist
 from niso.experiments.homnist.presets import METHOD_SETTINGS, PRESETS
 from niso.experiments.homnist.split import Part, Split, copied, spread_over_classes
 from niso.experiments.known import known
+from niso.geometry.elastic import ElasticWarps
 from niso.geometry.homographies import Homographies
 from niso.methods import METHODS
 from niso.methods.evaluation import LATENT_METRICS, MASK_METRICS, PAIR_METRICS, REPETITION_METRICS, evaluate_pairs
@@ -274,6 +275,11 @@ def test_strengths_of_homographies_are_in_pixels():
     torch.testing.assert_close(moved[0][:, 0, 1:], signed(images)[:, :-1], atol=1e-5, rtol=0)
     torch.testing.assert_close(scores.strength, torch.ones(3))
     assert scores.correct.all() and "pixels" in scores.label
+    warps = ElasticWarps()  # their strength is no displacement of corners
+    digits = GeneratedTestSet(images, torch.arange(3), 1, action=warps)
+    scores = classification.classify(predict, digits, warps, CPU)
+    torch.testing.assert_close(scores.strength, warps.strength(digits.transformations(0)))
+    assert scores.label == "strength of the transformation (half image sides, root mean square)"
 
 
 def test_images_without_a_strength_are_left_out_of_the_curve():
