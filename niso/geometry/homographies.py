@@ -143,7 +143,7 @@ def walk_coefficients(count: int, generator: torch.Generator | None = None) -> F
     """Coefficients of the test distribution, by exactly the published random walk, in float64.
 
     It starts at x₀ ~ N(0, (s/2)²), always moves to x' = x + N(0, (s/2)²), and then stops with probability
-    min(1, dvol(−x')/dvol(−x)). 99.2 % of the walks stop after their first move, so the result is nearly N(0, s²/2),
+    min(1, dvol(−x')/dvol(−x)). 99.1 % of the walks stop after their first move, so the result is nearly N(0, s²/2),
     narrower than `sample_coefficients` by √2.
     """
     position = 0.5 * sample_coefficients(count, generator)

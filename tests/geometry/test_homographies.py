@@ -89,14 +89,14 @@ def test_walks_have_half_the_variance_and_almost_all_stop_at_once() -> None:
     count = 40_000
     walk = homographies.walk_coefficients(count, generator()) / scales
     assert walk.dtype == torch.float64
-    # 0.8 % go on: variance (2 + 0.008)/4
+    # 0.9 % go on: variance (2 + 0.009)/4
     torch.testing.assert_close(walk.var(0), torch.full((8,), 0.502, dtype=torch.float64), atol=0.02, rtol=0)
     assert walk.mean(0).abs().max() < 5 * math.sqrt(0.5 / count)
     assert (walk**3).mean(0).abs().max() < 5 * math.sqrt(15 / 8 / count)  # symmetric
     first = coefficients(count) / 2
     second = first + coefficients(count, seed=1) / 2
     stop = (homographies.dvol(-second) / homographies.dvol(-first)).clamp(max=1).mean()
-    assert abs(stop - 0.992) < 0.001
+    assert abs(stop - 0.991) < 0.0005
 
 
 def test_walks_go_on_until_they_are_let_stop(monkeypatch: pytest.MonkeyPatch) -> None:
