@@ -45,9 +45,16 @@ COMMANDS = {
 }
 """Words of a command: what it takes and does. `niso.cli.WORDS` is imported only when it is called."""
 
+ABOUT = {
+    "": "Neural Isometries: train on pairs of observations, evaluate, report, and use what was trained.",
+    "data ": "Make and prepare data for the experiments shapes and pose.",
+    "data prepare ": "Prepare your own data, once, for the experiments shapes and pose.",
+}
+"""What a group of commands is for."""
+
 HELP = """usage: niso {group}COMMAND …
 
-Neural Isometries: train, resume, evaluate and report experiments.
+{about}
 
 commands:
 {commands}
@@ -199,4 +206,4 @@ def _help(group: str) -> str:
 
     calls = {f"{name} {takes}": does for name, (takes, does) in COMMANDS.items() if name.startswith(group)}
     lines = "\n".join(f"  {call:<{max(map(len, calls))}}  {does}" for call, does in calls.items())
-    return HELP.format(group=group, commands=lines, experiments=", ".join(EXPERIMENTS))
+    return HELP.format(group=group, about=ABOUT[group], commands=lines, experiments=", ".join(EXPERIMENTS))

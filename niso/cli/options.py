@@ -47,7 +47,7 @@ class Command(ABC):
 class Runs(Command):
     """Base of the options of commands that take several runs."""
 
-    runs: Annotated[tuple[Path, ...], Positional, arg(metavar="RUN…")]
+    runs: Annotated[tuple[Path, ...], Positional, arg(metavar="RUN…", help_behavior_hint="(required)")]
     """Run folders, or folders of them."""
 
     def __post_init__(self) -> None:

@@ -29,7 +29,7 @@ class Options(Command):
     """How many of several runs to train side by side, each in a process of its own."""
     launcher: Literal["slurm", "local"] | None = None
     """Make each of several runs that is not finished a job of SLURM, as of `niso run`."""
-    job: Annotated[tuple[str, ...], arg(metavar="NAME=VALUE…")] = ()
+    job: Annotated[tuple[str, ...], arg(metavar="NAME=VALUE…", help_behavior_hint="(default: none)")] = ()
     """With --launcher: parameters of the jobs as submitit names them, e.g. slurm_partition=gpu timeout_min=240."""
 
     def __post_init__(self) -> None:

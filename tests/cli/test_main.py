@@ -39,7 +39,7 @@ def test_help(niso, words):
 def test_every_command_has_its_own_help(niso, command):
     status, out, err = niso(*command.split(), "--help")
     assert (status, err) == (0, "") and out.startswith(f"usage: niso {command} ")
-    assert all(word in out for word in COMMANDS[command][0].split())
+    assert all(word in out for word in COMMANDS[command][0].split()) and "(default: )" not in out
     assert niso("help", *command.split()).out == out
 
 
@@ -47,6 +47,7 @@ def test_every_command_has_its_own_help(niso, command):
 def test_help_of_a_group_lists_its_commands(niso, group):
     status, out, err = niso(*group.split(), "--help")
     assert (status, err) == (0, "") and out.startswith(f"usage: niso {group} COMMAND")
+    assert "data" in out.splitlines()[2] and "train" not in out.splitlines()[2], "what the group is for"
     assert all((f"\n  {command} " in out) == command.startswith(group) for command in COMMANDS)
 
 
@@ -132,6 +133,7 @@ def test_short_help_of_an_experiment(niso, experiment):
     assert len(kind.examples) == 2 and all(call.startswith(f"niso run {experiment}") for call in kind.examples)
     flags = dict(_flags(make_options(kind)))
     assert {f"--{flag}" for flag in kind.main_settings} <= set(flags)
+    assert "data-dir" in kind.main_settings or "comes with the libraries" not in out, "its own data"
 
 
 @pytest.mark.parametrize("command", COMMANDS)

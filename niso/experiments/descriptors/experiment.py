@@ -63,6 +63,10 @@ class Descriptors(Experiment):
         "niso run descriptors": "surfaces that niso makes itself",
         "niso run descriptors --preset tori": "of another genus",
     }
+    main_settings: ClassVar[dict[str, str]] = {
+        "data-dir": "a folder of meshes instead of the surfaces that niso makes",
+        "spectrum": "field, a function of descriptors; a table is refused",
+    }
     metrics = METRICS
     figures = "niso.experiments.descriptors.figures"
 

@@ -36,10 +36,10 @@ class Options(Preparing):
         "variants": "conformal variants of each shape, 30",
         "eigenpairs": "of the Laplacian in the signature, 128",
         "times": "times of the heat kernel signature, 16",
-        "maps": "own: each variant by its own flow; shared: centred anew, 30 times faster",
-        "tolerance": "of maps; worse ones are refused",
+        "maps": "own: a flow for each variant; shared: one for the shape, 30 times faster",
+        "tolerance": "largest error of a map, relative to the sphere's radius, 0.02; worse are refused",
         "workers": "processes; one for each core",
-        "seed": "of the variants",
+        "seed": "of the variants, 0",
     }
 
     source: Annotated[Path, Positional, arg(metavar="IN")]
@@ -47,7 +47,7 @@ class Options(Preparing):
     or the folder of Conformal SHREC'11 (with base, mobius, base_sphere and mobius_sphere)."""
     labels: Path | None = None
     """CSV file with the header "file,label", for meshes without class folders; files relative to IN, or to IN/base."""
-    leave_out: tuple[str, ...] = ()
+    leave_out: Annotated[tuple[str, ...], arg(metavar="CLASS…", help_behavior_hint="(default: none)")] = ()
     """Classes to leave out. Conformal SHREC'11: glasses lamp snake two_balls myScissor."""
     preparation: Annotated[Preparation, arg(name="")] = field(default_factory=Preparation)
 

@@ -37,7 +37,7 @@ class Options(Preparing):
     such files and folders, down to IN/CATEGORY/NAME."""
     every: int = 1
     """Frames to take: every one, every second one, …"""
-    test: tuple[str, ...] = ()
+    test: Annotated[tuple[str, ...], arg(metavar="NAME…", help_behavior_hint="(default: some are drawn)")] = ()
     """Names of sequences to test on; by default some are drawn."""
     held_out: float = 0.1
     """Share of the prepared sequences with cameras that is drawn to test on; at least one of two or more."""
