@@ -189,6 +189,7 @@ QUICK = replace(
 """The rendered clips and a smaller network, with a latent grid of 8×8 points.
 
 `niso run pose`: a minute on one core of an AMD EPYC with two runs at a time, and another minute to render the clips the
-first time. Records, from before the validation split: results/pose."""
+first time. Records: results/pose-groups/pairs; with heads trained in both directions of time, and from before the
+validation split: results/pose/pose-quick-*.json."""
 
 PRESETS: dict[str, Any] = {"quick": QUICK, "small": SMALL, "paper": PAPER, "released": RELEASED}

@@ -72,7 +72,7 @@ QUICK = TorusConfig(
 
 `niso run torus`: 75 seconds on one idle core of an AMD EPYC (Zen 3). Mean of seeds 0–4: eigenspace_energy 0.998
 (worst 0.992), map_block_energy 0.995 (worst 0.986), equivariance_error 0.4 % (worst 0.6 %).
-Records: results/torus/torus-quick-*.json. Of three more seeds (results/torus-steps) one leaves planes mixed: 0.969.
+Records: results/torus/torus-quick-*.json. Of five more seeds (results/torus-steps) one leaves planes mixed: 0.969.
 """
 
 STANDARD = replace(
