@@ -38,7 +38,7 @@ class Options(Preparing):
     every: int = 1
     """Frames to take: every one, every second one, …"""
     test: Annotated[tuple[str, ...], arg(metavar="NAME…", help_behavior_hint="(default: some are drawn)")] = ()
-    """Names of sequences to test on; by default some are drawn."""
+    """Names of sequences to test on."""
     held_out: float = 0.1
     """Share of the prepared sequences with cameras that is drawn to test on; at least one of two or more."""
     seed: int = 0
