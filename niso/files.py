@@ -8,10 +8,11 @@ import json
 import math
 import os
 import shlex
+import shutil
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -222,6 +223,63 @@ def parse_json(content: str | bytes) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
+def check_new(folder: Path, place: str, first: str = "") -> None:
+    """Check that a folder is new or empty, see `is_empty`.
+
+    Args:
+        place: what a user gives to choose the folder, for messages.
+
+    Raises:
+        InputError: it holds files, is a file, or is a link to nothing.
+    """
+    if folder.is_symlink() and not folder.exists():
+        raise InputError(f"{folder} is a link to a place that does not exist: choose another {place}")
+    if folder.exists() and not (folder.is_dir() and is_empty(folder, first)):
+        raise InputError(f"{folder} exists and is not an empty folder: choose another {place}")
+
+
+@contextmanager
+def whole_folder(folder: Path, place: str) -> Iterator[Path]:
+    """A folder to write into that comes to lie at `folder`, new or empty, in one step, when all of it is there.
+
+    Until then it is hidden beside it. An error leaves nothing; what a killed process left goes at the next call.
+
+    Args:
+        place: as of `check_new`.
+
+    Raises:
+        InputError: as of `check_new`; another process makes the folder; or the working directory would be replaced.
+        OSError: as the file system does.
+    """
+    check_new(folder, place)
+    target = folder.resolve()
+    if target == Path.cwd():
+        raise InputError(f"{folder} is the folder that you are in: give the name of a new one")
+    hidden = target.with_name(f".{target.name}.unfinished")
+    new_folders = [hidden, *(parent for parent in target.parents if not parent.exists())]
+    hidden.mkdir(parents=True, exist_ok=True)
+    content = hidden / target.name
+    with ExitStack() as lock:
+        lock.enter_context(locked(hidden))
+        shutil.rmtree(content, ignore_errors=True)
+        try:
+            content.mkdir()
+            yield content
+            if target.exists():
+                for name in CLUTTER:
+                    (target / name).unlink(missing_ok=True)
+                target.rmdir()  # spares what was put there meanwhile
+            content.rename(target)
+        finally:
+            shutil.rmtree(content, ignore_errors=True)
+            with suppress(OSError):  # Windows removes no open file, but the lock that ends
+                (hidden / ".lock").unlink()
+            lock.close()
+            with suppress(OSError):  # another process may have begun to write there
+                for made in new_folders:
+                    made.rmdir()
+
+
 def write_new(folder: Path, name: str, content: str, place: str = "--out") -> None:
     """Write the first file of a new or empty folder.
 
@@ -231,10 +289,7 @@ def write_new(folder: Path, name: str, content: str, place: str = "--out") -> No
     Raises:
         InputError: the folder holds other files, or cannot be written.
     """
-    if folder.is_symlink() and not folder.exists():
-        raise InputError(f"{folder} is a link to a place that does not exist: choose another {place}")
-    if folder.exists() and not (folder.is_dir() and is_empty(folder, name)):
-        raise InputError(f"{folder} exists and is not an empty folder: choose another {place}")
+    check_new(folder, place, name)
     try:
         with replacing(folder / name, new=True) as file:
             file.write(content.encode())

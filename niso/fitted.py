@@ -24,7 +24,7 @@ from niso.errors import InputError, counted
 from niso.experiments.diagnosis import Finding
 from niso.experiments.saved import CONFIG, FORMAT, MODEL, REBUILT, plain_name
 from niso.experiments.settings import Settings, without_places
-from niso.files import write_atomically, write_new
+from niso.files import whole_folder, write_atomically
 from niso.hub import SCHEME, repository
 from niso.hub.card import CARD, card
 from niso.methods.method import Method
@@ -285,12 +285,13 @@ class Fitted:
         }
         stored = {name: tensor.cpu().contiguous().clone() for name, tensor in tensors.items()}
         content = serialize(stored, metadata={"format": "pt"})
-        write_new(folder, CONFIG, json.dumps(config, indent=2, ensure_ascii=False) + "\n", place="folder")
         try:
-            write_atomically(folder / MODEL, content)
+            with whole_folder(folder, "folder") as place:
+                words = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
+                write_atomically(place / CONFIG, words.encode())
+                write_atomically(place / MODEL, content)
         except OSError as error:
-            (folder / CONFIG).unlink()
-            raise InputError(f"{folder / MODEL} cannot be written: {error.strerror or error}") from error
+            raise InputError(f"cannot write to {folder} ({error.strerror or error}): choose another folder") from error
         return folder
 
     def push_to_hub(self, name: str, about: str = "", private: bool = False) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from niso.errors import InputError
-from niso.files import CLUTTER, digest, files_below, locked, replacing, write_atomically, write_new
+from niso.files import CLUTTER, digest, files_below, locked, replacing, whole_folder, write_atomically, write_new
 
 
 def test_a_file_is_replaced_and_its_folders_are_made(tmp_path: Path) -> None:
@@ -120,6 +120,33 @@ def test_a_link_to_nothing_is_named(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("nowhere")
     with pytest.raises(InputError, match="link is a link to a place that does not exist"):
         write_new(tmp_path / "link", "config.yaml", "first")
+
+
+def test_a_folder_is_there_when_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = tmp_path / "deep/.out.unfinished/out"  # by a process that was killed
+    left.mkdir(parents=True)
+    (left / "half").touch()
+    (tmp_path / "deep/out").mkdir()
+    (tmp_path / "deep/out/.DS_Store").touch()
+    with whole_folder(tmp_path / "deep/out", "OUT") as folder:
+        (folder / "file").touch()
+        assert not list((tmp_path / "deep/out").glob("[!.]*"))
+        with pytest.raises(InputError, match="another process works on"), whole_folder(tmp_path / "deep/out", "OUT"):
+            pass
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["out"]
+    assert [path.name for path in (tmp_path / "deep/out").iterdir()] == ["file"]
+
+    with pytest.raises(OSError), whole_folder(tmp_path / "new/out", "OUT"):
+        raise OSError("the disk is full")
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(OSError, match="not empty"), whole_folder(tmp_path / "empty", "OUT"):
+        (tmp_path / "empty/meanwhile").touch()
+    assert [path.name for path in (tmp_path / "empty").iterdir()] == ["meanwhile"]
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(InputError, match="is the folder that you are in"), whole_folder(Path(), "OUT"):
+        pass
 
 
 def test_a_locked_folder_is_refused_until_it_is_free(tmp_path: Path) -> None:

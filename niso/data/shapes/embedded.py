@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from niso.data.shapes.family import PLANS, write_family
 from niso.data.shapes.preparation import Preparation, prepare_folder
 from niso.data.shapes.prepared import FORMAT, PreparedShapes, open_shapes, prepared_names
 from niso.data.shapes.sources import find_sources
-from niso.files import digest, locked
+from niso.files import digest, files_below, locked
 
 _VERSION = 5  # raise it when a change of the code changes shapes or maps
 _SEED = 0
@@ -36,27 +37,26 @@ def embedded_shapes(
         vertices: of each shape, about.
         workers: number of processes.
         report: called after each shape that is prepared.
-        made: called with the number of meshes made so far, of those that are prepared then; at first with 0.
+        made: called with the number of meshes made so far, of those that are prepared then; at first with 0; not where
+            they are there.
 
     Raises:
         InputError: the cache cannot be written to.
     """
     recipe = repr((_VERSION, FORMAT, PLANS, preparation, per_class, vertices, _SEED))
     folder = cache_folder() / digest(recipe.encode())
-    prepared = folder / "prepared"
-    if not _complete(prepared, per_class * len(PLANS)):
+    meshes, prepared, count = folder / "meshes", folder / "prepared", per_class * len(PLANS)
+    if not _complete(prepared, count):
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder, wait=True):
-            if not _complete(prepared, per_class * len(PLANS)):
-                made(0)
-                write_family(
-                    folder / "meshes",
-                    per_class=per_class,
-                    seed=_SEED,
-                    vertices=vertices,
-                    report=lambda done, _: made(done),
-                )
-                prepare_folder(find_sources(folder / "meshes"), prepared, preparation, workers, report)
+            if not _complete(prepared, count):
+                if len(files_below(meshes, [".off"])) < count:
+                    shutil.rmtree(meshes, ignore_errors=True)
+                    made(0)
+                    write_family(
+                        meshes, per_class=per_class, seed=_SEED, vertices=vertices, report=lambda done, _: made(done)
+                    )
+                prepare_folder(find_sources(meshes), prepared, preparation, workers, report)
     return open_shapes(prepared)
 
 

@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 
 from niso.data.shapes.sources import SUFFIXES, UNREAD, refuse_unread
 from niso.errors import InputError
-from niso.files import files_below
+from niso.files import files_below, whole_folder
 from niso.geometry.mesh import surface as meshes
 from niso.geometry.mesh.deformation import deform
 from niso.geometry.mesh.files import read_mesh, write_off
@@ -174,9 +174,10 @@ def write_family(
     strength: float | None = None,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
-    """Write shapes as .off files in a folder for each class, replacing existing files. Returns their number.
+    """Write shapes as .off files in a folder for each class. Returns their number.
 
     Args:
+        out: a new or empty folder; it holds nothing until it holds all shapes.
         originals: a folder of closed meshes of genus 0, or with folders of them; each is deformed into a class of
             its name. By default the embedded classes.
         vertices: approximate number, for embedded classes.
@@ -185,7 +186,8 @@ def write_family(
         report: called after each shape with the number of shapes so far, and of all.
 
     Raises:
-        InputError: there are no originals, one is not closed or of genus 0, or the folder cannot be written to.
+        InputError: there are no originals, one is not closed or of genus 0, or the folder holds other files or cannot
+            be written to.
     """
     if originals is None:
         strength = EMBEDDED_STRENGTH if strength is None else strength
@@ -199,18 +201,16 @@ def write_family(
         classes = {path.stem: partial(deformed, _read(path), path.stem, seed=seed, strength=strength) for path in files}
         if len(classes) < len(files):
             raise InputError(f"{originals} holds meshes of the same name, which classes are named after: rename them")
-    planned = {f"{name}/{name}_{number:03d}.off" for name in classes for number in range(per_class)}
-    others = [file for file in files_below(out, SUFFIXES) if file.relative_to(out).as_posix() not in planned]
-    if others:
-        raise InputError(f"{out} holds {others[0].relative_to(out)}, which is not of this call: choose a new folder")
+    count = len(classes) * per_class
     try:
-        for place, (name, make) in enumerate(classes.items()):
-            for number in range(per_class):
-                write_off(out / name / f"{name}_{number:03d}.off", make(number=number))
-                report(place * per_class + number + 1, len(planned))
+        with whole_folder(out, "OUT") as folder:
+            for place, (name, make) in enumerate(classes.items()):
+                for number in range(per_class):
+                    write_off(folder / name / f"{name}_{number:03d}.off", make(number=number))
+                    report(place * per_class + number + 1, count)
     except OSError as error:
         raise InputError(f"cannot write to {out} ({error.strerror}): free space or choose another folder") from error
-    return len(classes) * per_class
+    return count
 
 
 def _read(path: Path) -> Mesh:

@@ -106,9 +106,23 @@ def test_wrong_originals_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"b.ball.off is open"):
         write_family(tmp_path / "out", tmp_path / "in/b")
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match=r"cannot write to .*file"):
-        write_family(tmp_path / "file", tmp_path / "in/a")
-    assert not (tmp_path / "out").exists()
+    for taken in ("file", "in"):
+        with pytest.raises(InputError, match=f"{taken} exists and is not an empty folder: choose another OUT"):
+            write_family(tmp_path / taken, tmp_path / "in/a")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "in"]
+
+
+def test_a_family_that_is_cut_off_is_not_there(tmp_path: Path) -> None:
+    write_off(tmp_path / "in/ball.off", meshes.icosphere(1))
+
+    def stop(done: int, total: int) -> None:
+        if done == 2:
+            assert not (tmp_path / "out").exists()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_family(tmp_path / "out", tmp_path / "in", per_class=3, report=stop)
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
 @pytest.mark.slow
