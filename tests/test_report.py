@@ -191,7 +191,8 @@ def test_a_lengthened_run_says_so_in_a_sentence(tmp_path):
     words = Page(write_report(Run.open(run.path), Known())).words
     assert (
         "The length was changed in training: training.steps was 20, then 40, now 6000; head.steps was none. "
-        "Learning rates are not those of a run that knew its length from the start. All settings (config.yaml)"
+        "Learning rates, and weights, noise and eigenvalues that go by the share of steps done, are not those of a run "
+        "that knew its length from the start. All settings (config.yaml)"
     ) in words
     assert "changed training" not in words  # the same as a fact
     assert "was changed" not in Page(write_report(make_run(tmp_path / "other", metrics={}), Known())).words

@@ -16,7 +16,11 @@ from niso.errors import InputError
 
 @dataclass(frozen=True)
 class Options(Command):
-    """Continue an interrupted run, or the folder of several seeds or methods, from the last checkpoints."""
+    """Continue an interrupted run, or the folder of several seeds or methods, from the last checkpoints.
+
+    A run whose config.yaml asks for more steps than it has is trained further. Learning rates, weights and noise that
+    decay, and eigenvalues that are frozen at first, then go by the new length, and may step back to what was over.
+    """
 
     examples: ClassVar[dict[str, str]] = {
         "niso resume runs/torus-quick-niso-seed0": "goes on from its last checkpoint",

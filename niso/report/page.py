@@ -113,7 +113,8 @@ def _lengthened(run: Run) -> str:
     if not told:
         return ""
     return f"The length was changed in training: {'; '.join(told)}. " + (
-        "Learning rates are not those of a run that knew its length from the start."
+        "Learning rates, and weights, noise and eigenvalues that go by the share of steps done, are not those of a run "
+        "that knew its length from the start."
     )
 
 

@@ -44,6 +44,8 @@ MAY_CHANGE = re.compile(r"data_dir|config\.evaluation_\w+|.*\.(steps|cosine_step
 names: where its data lies now, what its metrics are computed on, and how long it is trained."""
 PLACE = ("commit", "torch", "hardware", "device", "devices", "precision", "started")
 """Facts that say where, when and by what a run was trained."""
+FOLLOWS = "learning rates, weights and noise that decay, and eigenvalues that are frozen at first"
+"""What goes by the share of a phase's steps that is done."""
 Make = Callable[..., Experiment]
 """What makes an experiment of the arguments of its class."""
 
@@ -384,6 +386,11 @@ def _write_facts(folder: Run, settings: Settings, fabric: Fabric) -> None:
     where it was trained before if that was elsewhere."""
     facts = folder.facts
     changed = _changed(folder, facts)
+    told = [
+        f"{name} was {before[-1]}" for name, before in changed.items() if before != facts.get("changed", {}).get(name)
+    ]
+    if told:
+        say(f"{', '.join(told)}: {FOLLOWS} go by the new length from here on, and may step back to what was over")
     here = environment(fabric.device) | {"devices": fabric.world_size, "device": fabric.device.type}
     here["precision"] = settings.hardware.precision
     before = {key: facts[key] for key in PLACE if key in facts}
@@ -402,8 +409,8 @@ def _write_facts(folder: Run, settings: Settings, fabric: Fabric) -> None:
 
 
 def _changed(folder: Run, facts: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """The lengths that phases were trained towards before config.yaml asked for others: their learning rates were not
-    those of a run that knew its length from the start."""
+    """The lengths that phases were trained towards before config.yaml asked for others: their schedules were not those
+    of a run that knew its length from the start."""
     changed = dict[str, list[Any]](facts.get("changed", {}))
     trained, asked = (dict(flat(values)) for values in (facts.get("settings", {}), folder.determining))
     for file in folder.checkpoints:
