@@ -248,13 +248,14 @@ def whole_folder(folder: Path, place: str) -> Iterator[Path]:
         place: as of `check_new`.
 
     Raises:
-        InputError: as of `check_new`; another process makes the folder; or the working directory would be replaced.
+        InputError: as of `check_new`; another process makes the folder; or it is the working directory or a mount.
         OSError: as the file system does.
     """
     check_new(folder, place)
     target = folder.resolve()
-    if target == Path.cwd():
-        raise InputError(f"{folder} is the folder that you are in: give the name of a new one")
+    if target == Path.cwd() or target.is_mount():
+        what = "a mount" if target.is_mount() else "the folder that you are in"
+        raise InputError(f"{folder} is {what}, which cannot be replaced: give the name of a new folder")
     hidden = target.with_name(f".{target.name}.unfinished")
     new_folders = [hidden, *(parent for parent in target.parents if not parent.exists())]
     hidden.mkdir(parents=True, exist_ok=True)

@@ -147,6 +147,9 @@ def test_a_folder_is_there_when_it_is_whole(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path / "here")
     with pytest.raises(InputError, match="is the folder that you are in"), whole_folder(Path(), "OUT"):
         pass
+    monkeypatch.setattr(Path, "is_mount", lambda path: path.name == "mount")
+    with pytest.raises(InputError, match="is a mount"), whole_folder(tmp_path / "mount", "OUT"):
+        pass
 
 
 def test_a_locked_folder_is_refused_until_it_is_free(tmp_path: Path) -> None:
