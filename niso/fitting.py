@@ -90,7 +90,7 @@ def fit(
         group: (n,) number of the transformation of each pair, where several pairs share one: the best there is.
         label: (n,) classes, for metrics of features.
         source: (n,) number of the recording or picture that each is a part of: those of one are held out together.
-        points: (N, 2 or 3) coordinates of the points of functions, for figures.
+        points: (N, 1, 2 or 3) coordinates of the points of functions, for figures.
         weights: (N,) their areas, which the learned mass starts from.
         transform: instead of `tx`, what niso applies to x: shift, rotation, affine, homography, colour or elastic of
             images, shift or warp of signals.
@@ -98,7 +98,8 @@ def fit(
         encoder, decoder: your own modules, trained in place from what they are, and then in evaluation mode; latents
             (batch, points, channels) or (batch, channels, height, width).
         preset: quick, standard or large.
-        steps: instead of the preset's.
+        steps: of the pre-training, instead of the preset's. Where there are labels, the head has steps of its own:
+            head={"steps": 100}.
         device: "cpu" or "cuda"; a GPU where there is one by default.
         progress: show a bar on stderr, and what was chosen.
         seed: of everything random. The state of torch's generators is left alone, and so are its defaults, which

@@ -101,7 +101,7 @@ def as_rgb(image: Image.Image) -> Image.Image:
 def _in_8_bits(grey: np.ndarray) -> np.ndarray:
     """Grey values of 16 bits; InputError where they are of another range, e.g. of 12 bits, and would be black."""
     low, high = int(grey.min()), int(grey.max())
-    if low < 0 or not 1 << 12 <= high < 1 << 16:
+    if low < 0 or not (1 << 12 <= high < 1 << 16 or high == 0):  # black is black in any range
         raise InputError(f"its grey values are {low} … {high}, not of full 16 bits: save it in 8 bits")
     return (grey >> 8).astype(np.uint8)
 

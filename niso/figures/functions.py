@@ -18,8 +18,14 @@ from niso.metrics import clusters
 
 
 @styled
-def signal_rows(rows: Sequence[tuple[str, Float[Array, "_count _length _channels"]]]) -> Figure:
+def signal_rows(
+    rows: Sequence[tuple[str, Float[Array, "_count _length _channels"]]],
+    places: Float[Array, " _length"] | None = None,
+) -> Figure:
     """Rows of signals, a column for each, with one scale a column; the first channels, a colour each, are lines.
+
+    Args:
+        places: of the samples, ascending; by default 0, 1, ….
 
     Raises:
         ValueError: there is no signal.
@@ -27,14 +33,14 @@ def signal_rows(rows: Sequence[tuple[str, Float[Array, "_count _length _channels
     count = max((len(values) for _, values in rows), default=0)
     if count == 0:
         raise ValueError("there are no signals to show")
-    count = min(count, 5)
+    count, across = min(count, 5), _places(places, rows[0][1].shape[1])
     figure = Figure((10, 1.1 * len(rows) + 0.1))
     cells = figure.subplots(len(rows), count, squeeze=False, sharex=True, sharey="col")
     for line, (title, signals) in zip(cells, rows, strict=True):
         values = as_numpy(signals)
         for axes, signal in zip(line, values, strict=False):
             for channel, one in enumerate(signal.T[: len(COLOURS)]):
-                axes.plot(one, color=COLOURS[channel], linewidth=1)
+                axes.plot(across, one, color=COLOURS[channel], linewidth=1)
             axes.grid(True)
             axes.tick_params(labelsize=6)
         line[0].set_ylabel(wrapped(title, 14), rotation=0, ha="right", va="center")
@@ -104,9 +110,18 @@ def _dots(axes: Axes, places: np.ndarray, function: np.ndarray) -> None:
 
 
 @styled
-def eigenfunction_lines(eigenfunctions: Float[Array, "points rank"], eigenvalues: Float[Array, " rank"]) -> Figure:
-    """The first 32 eigenfunctions of a one-dimensional domain as lines, row by row, the eigenvalue above each."""
+def eigenfunction_lines(
+    eigenfunctions: Float[Array, "points rank"],
+    eigenvalues: Float[Array, " rank"],
+    places: Float[Array, " points"] | None = None,
+) -> Figure:
+    """The first 32 eigenfunctions of a one-dimensional domain as lines, row by row, the eigenvalue above each.
+
+    Args:
+        places: of the points, ascending; by default 0, 1, ….
+    """
     functions, values = as_numpy(eigenfunctions).T[:32], as_numpy(eigenvalues)[:32]
+    along = _places(places, functions.shape[1])
     across = min(4, len(functions))
     down = math.ceil(len(functions) / across)
     figure = Figure((10, 0.85 * down + 0.3))
@@ -115,11 +130,15 @@ def eigenfunction_lines(eigenfunctions: Float[Array, "points rank"], eigenvalues
         axes.axis("off")
     for axes, function, value in zip(cells.flat, functions, values, strict=False):
         axes.axhline(0, color=GREY, linewidth=0.5)
-        axes.plot(function, color=BLUE, linewidth=1, marker="." if len(function) <= 64 else None, markersize=2)
+        axes.plot(along, function, color=BLUE, linewidth=1, marker="." if len(function) <= 64 else None, markersize=2)
         axes.set_title(f"λ = {value:.2f}", fontsize=7)
         axes.set(yticks=[], ylim=(-1.1 * largest(function), 1.1 * largest(function)))
         axes.tick_params(labelsize=6)
     return figure
+
+
+def _places(given: Array | None, count: int) -> np.ndarray:
+    return np.arange(count) if given is None else as_numpy(given)
 
 
 @styled

@@ -3,6 +3,7 @@
 import shutil
 
 import numpy as np
+from PIL import Image
 
 import niso as library
 from niso.data.pairs.clips import read_frames
@@ -48,13 +49,15 @@ def test_features_of_arrays_with_labels_and_of_a_run(niso, model_folder, finishe
 def test_features_of_the_frames_of_videos(niso, refused, write_video, model_folder, tmp_path):
     for name in ("run/a", "run/b", "walk/c"):
         write_video(tmp_path / f"all/{name}.mp4", count=3 if name == "run/a" else 2)
+    (tmp_path / "all/walk/d").mkdir()  # beside videos a clip, as in a run
+    Image.new("RGB", (9, 8), "white").save(tmp_path / "all/walk/d/1.png")
     assert niso("features", model_folder, tmp_path / "all", "-o", tmp_path / "f.npz").status == 0
     with np.load(tmp_path / "f.npz") as written:
         assert written["names"].tolist()[:4] == [*(f"run/a/00000{n}" for n in range(3)), "run/b/000000"]
-        assert written["label"].tolist() == ["run"] * 5 + ["walk"] * 2 and len(written["coefficients"]) == 7
+        assert written["label"].tolist() == ["run"] * 5 + ["walk"] * 3 and written["names"][7] == "walk/d/000000"
         fitted = library.load(model_folder)
         x = read_frames(*find_footage(tmp_path / "all/walk/c.mp4"), 8, 0, 1.0)[0]
-        np.testing.assert_allclose(written["coefficients"][5:], fitted.encode(x), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(written["coefficients"][5:7], fitted.encode(x), rtol=1e-5, atol=1e-6)
     video = tmp_path / "all/run/a.mp4"
     assert niso("map", model_folder, video, video, "-o", tmp_path / "m.npz").out.startswith("3 maps")
     video.write_bytes(b"")

@@ -68,6 +68,8 @@ def test_a_photograph_with_a_preview_is_read(tmp_path):
 def test_grey_of_16_bits_is_scaled(tmp_path):
     Image.fromarray(np.full((30, 40), 200 << 8, np.uint16)).save(tmp_path / "deep.png")
     assert (np.asarray(read_square(tmp_path / "deep.png", 8)[0]) == 200).all()
+    Image.fromarray(np.zeros((30, 40), np.uint16)).save(tmp_path / "black.png")
+    assert not np.asarray(read_square(tmp_path / "black.png", 8)[0]).any()
 
 
 def test_grey_of_16_bits_that_is_transparent_is_white(tmp_path):

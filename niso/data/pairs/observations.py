@@ -63,7 +63,7 @@ def read_observations(
 
     Args:
         path: an array file, with `view` where it holds several arrays; a folder of .npy; a picture, a video, or a
-            folder of pictures or videos.
+            folder of pictures or videos. Beside videos, folders of pictures are clips, too, as in a run.
         shape: of one observation, as the model takes them.
         of_bytes: whether the model takes values 0 … 255.
         images: whether it takes images.
@@ -80,9 +80,6 @@ def read_observations(
         return _arrays(path, hides, view, geometry or {})
     files = [path] if path.suffix.lower() in EXTENSIONS else pictures_in(path) if path.is_dir() else []
     videos = files_below(path, VIDEOS) if path.is_dir() else [path] if path.suffix.lower() in VIDEOS else []
-    if files and videos:
-        shown = f"pictures ({files[0].relative_to(path)}, …) and videos ({videos[0].relative_to(path)}, …)"
-        raise InputError(f"{path} holds {shown}: keep them in folders of their own, and give one of these")
     if not (files or videos):
         raise InputError(
             f"{path} holds no observations: give {', '.join(ARRAYS)}, a picture, a video, or a folder of either"
@@ -104,7 +101,8 @@ def read_observations(
 
 
 def _frames(path: Path, size: int) -> Observed:
-    """The frames of videos, named CLIP/NUMBER; those of CATEGORY/CLIP have the label CATEGORY, as in a run.
+    """The frames of videos and of folders of frames, named CLIP/NUMBER; those of CATEGORY/CLIP have the label
+    CATEGORY, as in a run.
 
     Raises:
         InputError: a frame cannot be read.

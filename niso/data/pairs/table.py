@@ -10,7 +10,7 @@ import numpy as np
 
 from niso.data.pairs.geometry import GEOMETRY, normalised
 from niso.data.pairs.reading import Reading
-from niso.errors import InputError, nearest
+from niso.errors import InputError, counted, nearest
 
 Kind = Literal["images", "signals", "points"]
 """Observations: images (C, H, W), signals (L, C), functions on points (N, C)."""
@@ -22,6 +22,8 @@ _ROWS = 4_096
 """Rows that are looked at together."""
 _MANY_CHANNELS = 16
 _OF_ROWS = ("group", "label", "source")
+_MISSING = ("", "nan", "<NA>")
+"""Words that stand for no word: empty cells of tables, as their readers write them."""
 _TRANSPOSED = "in NumPy x.transpose(0, 2, 1)"
 
 
@@ -223,15 +225,22 @@ def check_finite(name: str, views: Mapping[str, np.ndarray]) -> None:
 
 
 def integers(name: str, key: str, values: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Numbers 0, 1, … of groups or classes, and their names; from integers or words, which may be Python objects."""
+    """Numbers 0, 1, … of groups or classes, and their names; from integers or words, which may be Python objects.
+
+    Raises:
+        InputError: they are neither, or a word is missing.
+    """
     if values.dtype.kind in ("O", "T") and all(isinstance(value, str) for value in values):
         values = np.array(values.tolist())
     if values.dtype.kind not in "uibUS":
         raise InputError(f"{name}: {key} is of type {values.dtype}: give whole numbers or words")
     names, numbers = np.unique(values, return_inverse=True)
-    return numbers.astype(np.int64), tuple(
-        n.decode(errors="backslashreplace") if isinstance(n, bytes) else str(n) for n in names.tolist()
-    )
+    words = tuple(n.decode(errors="backslashreplace") if isinstance(n, bytes) else str(n) for n in names.tolist())
+    if missing := [number for number, word in enumerate(words) if word.strip() in _MISSING]:
+        rows = np.flatnonzero(np.isin(numbers, missing))
+        count = counted(len(rows), "observation")
+        raise InputError(f"{name}: {count} ({key}[{rows[0]}], …) have no {key}: give one, or leave them out")
+    return numbers.astype(np.int64), words
 
 
 def _geometry(name: str, key: str, arrays: Mapping[str, np.ndarray], x: np.ndarray, kind: Kind) -> np.ndarray | None:

@@ -26,14 +26,20 @@ def transported(result: PairsResult) -> Picture:
     if result.shown.points is not None and result.shown.points.shape[1] > 1:
         drawn = figures.point_rows([(title, values[..., 0]) for title, values in rows], result.shown.points)
         return Picture("observations", f"{words} The first channel is shown.{_sides(result.shown.points)}", drawn)
-    rows = [(title, values[:, _along(result.shown.points)]) for title, values in rows]
+    order, places = _along(result.shown.points)
+    rows = [(title, values[:, order]) for title, values in rows]
     words += f" The first {len(COLOURS)} channels are shown." if shape[-1] > len(COLOURS) else ""
-    return Picture("observations", words, figures.signal_rows(rows))
+    return Picture("observations", words, figures.signal_rows(rows, places))
 
 
-def _along(points: Float[Tensor, "points dimensions"] | None) -> Int[Tensor, " points"] | slice:
-    """The order of points on a line; as they come where they are on none."""
-    return slice(None) if points is None or points.shape[1] > 1 else points[:, 0].argsort()
+def _along(
+    points: Float[Tensor, "points dimensions"] | None,
+) -> tuple[Int[Tensor, " points"] | slice, Float[Tensor, " points"] | None]:
+    """The order of points on a line, and their places in it; as they come where they are on none."""
+    if points is None or points.shape[1] > 1:
+        return slice(None), None
+    places, order = points[:, 0].sort()
+    return order, places
 
 
 def _sides(points: Float[Tensor, "points dimensions"]) -> str:
@@ -60,8 +66,8 @@ def eigenfunctions(result: PairsResult) -> Iterator[Picture]:
         drawn = figures.point_rows(titles, shown.points, across=6)
         yield Picture("eigenfunctions", f"{caption}{_sides(shown.points)}", drawn)
     elif min(shown.latent_grid) == 1:
-        functions = spectrum.eigenfunctions[_along(shown.points if shown.on_domain else None)]
-        drawn = figures.eigenfunction_lines(functions, spectrum.eigenvalues)
+        order, places = _along(shown.points if shown.on_domain else None)
+        drawn = figures.eigenfunction_lines(spectrum.eigenfunctions[order], spectrum.eigenvalues, places)
         yield Picture("eigenfunctions", caption, drawn)
     else:
         yield from map_figures.eigenfunctions(operator)

@@ -77,7 +77,7 @@ def test_videos_that_are_not_read_are_named(tmp_path):
     (tmp_path / "clip/walk.avi").touch()
     assert "1 video not read (clip/walk.avi)" in ClipReader.read(tmp_path, Reading(), 8).note
     assert "1 video among the pictures not read (clip/walk.avi)" in PictureReader.read(tmp_path, TURNED, 8).note
-    with pytest.raises(InputError, match=r"pictures \(clip/0\.png, …\) and videos \(clip/walk\.avi, …\): keep them"):
+    with pytest.raises(InputError, match=r"1 video not read \(clip/walk\.avi\): videos are looked for .* not beside"):
         read_observations(tmp_path, (3, 8, 8), of_bytes=True, images=True)
     (tmp_path / "a/b/c").mkdir(parents=True)
     for place in ("a/b/c/deep.avi", "a/run.avi"):

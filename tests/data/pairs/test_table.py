@@ -118,6 +118,10 @@ BAD = {
     "words": ({"x": np.array(["a"] * N)}, "give integers or floating-point"),
     "a masked group": ({"x": X, "group": np.ma.masked_equal(np.arange(N) % 4, 2)}, "some values of group are masked"),
     "labels of several types": ({"x": X, "label": np.array(["a", None] * 8, object)}, "whole numbers or words"),
+    "labels that miss some": (
+        {"x": X, "label": np.array(["a", "b", "nan", " "] * 4)},
+        r"8 observations \(label\[2\], …\) have no label: give one, or leave them out",
+    ),
     "masked": ({"x": np.ma.masked_greater(X, 1)}, "some values of x are masked"),
     "complex": ({"x": X.astype(complex)}, "give integers or floating-point"),
     "five axes": ({"x": noise(2, 3, 4, 5)}, r"give images \(n, C, H, W\)"),

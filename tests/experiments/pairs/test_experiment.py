@@ -221,14 +221,15 @@ def test_captions_say_which_of_many_channels_are_drawn(kind, shape, words):
 
 
 def test_functions_on_points_of_a_line_are_drawn_along_it():
-    places = torch.randperm(9, generator=torch.Generator().manual_seed(0))[:, None].double()
+    places = torch.randperm(9, generator=torch.Generator().manual_seed(0))[:, None].double() ** 2  # uneven
     views = {"ψ": places.expand(2, 9, 1)}
     spectrum = Spectrum(torch.ones(9), torch.cat([places, -places], 1), torch.arange(2.0))
     operator = Operator(spectrum, None, (1, 9), torch.ones(9), spectrum, (1, 9))
     result = PairsResult({}, PairEvaluation({}, views, None, {}, {}), operator, Shown("points", places, (1, 9), True))
     drawn = [figures.transported(result), *figures.eigenfunctions(result)]
     for picture in drawn:
-        assert picture.figure.axes[0].lines[-1].get_ydata().tolist() == list(range(9))
+        line = picture.figure.axes[0].lines[-1]
+        assert line.get_ydata().tolist() == line.get_xdata().tolist() == [place**2 for place in range(9)]
 
 
 def test_labels_give_probes_clean_and_transformed_for_methods_and_the_autoencoder(niso, labelled_pairs, tmp_path):
