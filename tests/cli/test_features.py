@@ -58,6 +58,10 @@ def test_features_of_the_frames_of_videos(niso, refused, write_video, model_fold
         fitted = library.load(model_folder)
         x = read_frames(*find_footage(tmp_path / "all/walk/c.mp4"), 8, 0, 1.0)[0]
         np.testing.assert_allclose(written["coefficients"][5:7], fitted.encode(x), rtol=1e-5, atol=1e-6)
+    Image.new("RGB", (9, 8)).save(tmp_path / "all/poster.png")
+    said = refused("features", model_folder, tmp_path / "all", "-o", tmp_path / "g.npz")
+    assert "1 picture in no clip (poster.png)" in said
+    (tmp_path / "all/poster.png").unlink()
     video = tmp_path / "all/run/a.mp4"
     assert niso("map", model_folder, video, video, "-o", tmp_path / "m.npz").out.startswith("3 maps")
     video.write_bytes(b"")

@@ -23,7 +23,7 @@ from niso.data.pairs.table import check_finite, check_numbers, plain
 from niso.data.photographs import EXTENSIONS, pictures_in
 from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.data.video.footage import find_footage, unread_in
-from niso.errors import InputError
+from niso.errors import InputError, counted, some_of
 from niso.files import files_below, write_atomically
 
 GREY = np.array([0.299, 0.587, 0.114])
@@ -89,7 +89,7 @@ def read_observations(
         what = "videos" if videos else "pictures"
         raise InputError(f"{path} holds {what}, but the model was trained on arrays of {takes}: give such arrays")
     if videos:
-        read = _frames(path, shape[1])
+        read = _frames(path, files, shape[1])
     else:
         folder = path if path.is_dir() else path.parent
         names = tuple(file.relative_to(folder).as_posix() for file in files)
@@ -100,17 +100,20 @@ def read_observations(
     return read
 
 
-def _frames(path: Path, size: int) -> Observed:
+def _frames(path: Path, pictures: list[Path], size: int) -> Observed:
     """The frames of videos and of folders of frames, named CLIP/NUMBER; those of CATEGORY/CLIP have the label
     CATEGORY, as in a run.
 
     Raises:
-        InputError: a frame cannot be read.
+        InputError: a frame cannot be read, or a video or picture is in none of the clips.
     """
     clips, names = list[np.ndarray](), list[str]()
     found = find_footage(path)
     if left := unread_in(path, found):
         raise InputError(f"{path}: {left}")
+    folders = {footage.path for footage in found}
+    if stray := [str(file.relative_to(path)) for file in pictures if folders.isdisjoint(file.parents)]:
+        raise InputError(f"{path}: {counted(len(stray), 'picture')} in no clip ({some_of(stray)}): move them elsewhere")
     for footage in found:
         frames, problem = read_frames(footage, size, 0, math.inf)
         if problem:
