@@ -63,6 +63,11 @@ def counted(number: int, one: str, several: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of what another library says, without a full stop; the kind of error where it says nothing."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__).strip().rstrip(".")
+
+
 def some_of(names: Sequence[str]) -> str:
     """A few names, in words."""
     return ", ".join([*names[:3], *(["…"] if len(names) > 3 else [])])

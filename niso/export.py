@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from niso.data.pairs.scaling import LOST, rounded_away
-from niso.errors import InputError, NisoError
+from niso.errors import InputError, NisoError, first_line
 from niso.files import write_atomically
 from niso.fitted import Fitted
 from niso.methods.method import Method
@@ -151,8 +151,7 @@ def _content(name: str, module: nn.Module, inputs: tuple[Tensor, ...], form: For
             converted = torch.onnx.export(program, inputs, dynamo=True, verbose=False)
     except Exception as error:  # exporters raise errors of many kinds
         advice = "" if form == "pt2" else ": choose --format pt2"
-        cause = error.__cause__ or error
-        problem = (str(cause).strip().splitlines() or [type(cause).__name__])[0].strip()
+        problem = first_line(error.__cause__ or error)
         raise InputError(f"{name} of this model cannot be exported as {form} ({problem}){advice}") from error
     assert converted is not None
     model = converted.model_proto

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from niso.errors import CheckpointError, InputError, nearest
+from niso.errors import CheckpointError, InputError, first_line, nearest
 from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Own
 from niso.experiments.saved import CONFIG, MODEL, is_saved, plain_name, read_saved
@@ -62,8 +62,7 @@ def _device(name: str | torch.device) -> torch.device:
     try:
         device = torch.empty(0, device=name).device
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise InputError(f"this machine has no device {name} for torch ({reason})") from error
+        raise InputError(f"this machine has no device {name} for torch ({first_line(error)})") from error
     if device.type == "meta":
         raise InputError("a model on the device meta has no weights: choose cpu or cuda")
     return device

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from niso.errors import InputError
+from niso.errors import InputError, first_line
 from niso.experiments.saved import CONFIG, MODEL
 from niso.hub import SCHEME
 from niso.hub.card import CARD
@@ -25,7 +25,7 @@ def download(address: str) -> Path:
     try:
         return Path(hub.snapshot_download(name, revision=revision or None, allow_patterns=[CONFIG, MODEL, CARD]))
     except Exception as error:  # of the library, of its HTTP client, of the file system
-        raise InputError(f"cannot download {address} ({_brief(error)}): check its name and the network") from error
+        raise InputError(f"cannot download {address} ({first_line(error)}): check its name and the network") from error
 
 
 def upload(folder: Path, name: str, private: bool) -> str:
@@ -41,7 +41,7 @@ def upload(folder: Path, name: str, private: bool) -> str:
         hub.upload_folder(repo_id=name, folder_path=folder, commit_message="A model of niso")
     except Exception as error:  # of the library, of its HTTP client, of the file system
         advice = "log in by `hf auth login`, and check the name and the network"
-        raise InputError(f"cannot upload to {name} ({_brief(error)}): {advice}") from error
+        raise InputError(f"cannot upload to {name} ({first_line(error)}): {advice}") from error
     return page
 
 
@@ -55,8 +55,3 @@ def _library() -> Any:
         return import_module("huggingface_hub")
     except ImportError as error:
         raise InputError("the Hugging Face Hub needs a package: pip install 'huggingface-hub>=0.25'") from error
-
-
-def _brief(error: Exception) -> str:
-    """The first line of what an error says."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__).strip().rstrip(".")

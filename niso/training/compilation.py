@@ -9,6 +9,8 @@ from contextlib import contextmanager, suppress
 import torch
 from torch import Tensor, nn
 
+from niso.errors import first_line
+
 WRONG = 0.5
 """Relative error of a parameter's gradient from which compiled code may be wrong; that of bfloat16 reaches 0.5."""
 ROUNDINGS = 2.0
@@ -153,11 +155,6 @@ def wrong_gradient(objective: nn.Module, step: Callable[[bool], object], graphs:
         return ""
     name, error = max(wrong.items(), key=lambda item: math.inf if math.isnan(item[1]) else item[1])
     return f"torch {torch.__version__} compiles a gradient, of {name}, that is {error:.0%} off"
-
-
-def first_line(error: Exception) -> str:
-    """Of what a compiler says, which can be long; the kind of error where it says nothing."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def _compiled(objective: nn.Module) -> list[nn.Module]:

@@ -21,13 +21,12 @@ from torch import Tensor, nn
 
 from niso.config import Hardware, Optimisation, parse
 from niso.data.workers import cores
-from niso.errors import InputError
+from niso.errors import InputError, first_line
 from niso.files import digest, locked, parse_json, write_json
 from niso.training.compilation import (
     begin_step,
     compile_networks,
     compile_step,
-    first_line,
     no_trace,
     steps_become_graphs,
     trained_networks,
