@@ -117,16 +117,9 @@ def open_phase(path: Path, module: nn.Module, optimisation: Optimisation) -> tup
     return tensors, facts
 
 
-def restore_training(path: Path, tensors: dict[str, Tensor], module: nn.Module, optimizer: optim.Optimizer) -> None:
-    """Inverse of `training_state`.
-
-    Raises:
-        CheckpointError: the tensors are not those of this module; names the first that differs.
-    """
-    restore_weights(path, tensors, module)
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            optimizer.state[parameter].clear()
+def restore_optimizer(tensors: dict[str, Tensor], module: nn.Module, optimizer: optim.Optimizer) -> None:
+    """Load the moments of `training_state` into an optimizer of a module that has its weights."""
+    optimizer.state.clear()
     for name, parameter in module.named_parameters():
         prefix = f"optimizer.{name}."
         moments = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}

@@ -143,7 +143,7 @@ class _Training:
             if facts.get(name) != value:
                 found = f"its {name} is {facts.get(name)}, not {value}"
                 raise CheckpointError(f"checkpoint {self.path} is of another run: {found}")
-        checkpoint.restore_training(self.path, tensors, self.objective, self.optimizer)
+        checkpoint.restore_optimizer(tensors, self.objective, self.optimizer)
         row = facts["row"]  # of the log, that had begun
         self.meter.go_on(row["steps"], row["sums"])
         return facts["step"], facts["seconds"]
