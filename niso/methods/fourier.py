@@ -8,7 +8,7 @@ take either method: coefficients Hᵀ (batch, a, s), whose vectors live along ax
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Float, Shaped
@@ -21,20 +21,6 @@ from niso.functional_map import least_squares_map
 from niso.linalg import full_precision, matmul
 from niso.methods.block_diagonal import block_diagonalise
 from niso.methods.method import Batches, Method, Networks
-
-
-class FourierOutput(NamedTuple):
-    """What `NeuralFourierTransform` returns.
-
-    Attributes:
-        reconstruction: pixel error of the transported views, one mean for each, summed.
-        map_ab: (batch, rank, rank) maps Mᵀ from each observation to its transformed one.
-        latents: coefficients Hᵀ (batch, rank, channels) of each view, in the order given.
-    """
-
-    reconstruction: Float[Tensor, ""]
-    map_ab: Float[Tensor, "batch rank rank"]
-    latents: tuple[Float[Tensor, "batch rank channels"], ...]
 
 
 class NeuralFourierTransform(Autoencoding):
@@ -86,8 +72,8 @@ class NeuralFourierTransform(Autoencoding):
         tx: Shaped[Tensor, "batch ..."],
         ttx: Shaped[Tensor, "batch ..."] | None = None,
         norm: losses.Norm = "l1",
-    ) -> FourierOutput:
-        """Reconstruction error and maps of observations ψ, Tψ and, for triplets, T²ψ; the basis is not applied.
+    ) -> Float[Tensor, ""]:
+        """Pixel error of ψ, Tψ and, for triplets, T²ψ: a mean for each transported view, summed. No basis is applied.
 
         - Pairs: M from (ψ, Tψ) carries ψ, which is decoded against Tψ, and one from (Tψ, ψ) carries Tψ back.
         - Triplets: M from (ψ, Tψ) carries Tψ, decoded against T²ψ, and one from (Tψ, T²ψ) carries ψ, decoded against
@@ -101,16 +87,15 @@ class NeuralFourierTransform(Autoencoding):
         views = (x, tx) if ttx is None else (x, tx, ttx)
         if len({len(view) for view in views}) > 1:
             raise ValueError(f"views of one batch must be equally long, not {[len(view) for view in views]}")
-        latents = self._reduce(self.encoder(torch.cat(views))).chunk(len(views))
-        a, b = latents[:2]
+        a, b, *c = self._reduce(self.encoder(torch.cat(views))).chunk(len(views))
         tau = self.solve(a, b)
         if ttx is None:
             moved, targets = (matmul(tau, a), matmul(self.solve(b, a), b)), (tx, x)
         else:
-            moved, targets = (matmul(tau, b), matmul(self.solve(b, latents[2]), a)), (ttx, tx)
+            moved, targets = (matmul(tau, b), matmul(self.solve(b, *c), a)), (ttx, tx)
         predictions = self.decoded(self._lift(torch.cat(moved))).chunk(2)
         terms = [losses.reconstruction(p, t, norm) for p, t in zip(predictions, targets, strict=True)]
-        return FourierOutput(torch.stack(terms).sum(), tau, latents)
+        return torch.stack(terms).sum()
 
     def solve(
         self, a: Float[Tensor, "batch rank channels"], b: Float[Tensor, "batch rank channels"]
@@ -183,7 +168,7 @@ class FourierObjective(nn.Module):
 
     def forward(self, batch: tuple[Tensor, ...], progress: Scalar) -> dict[str, Float[Tensor, ""]]:
         """Loss terms of a pair (ψ, Tψ) or triplet (ψ, Tψ, T²ψ) of batches."""
-        loss = self.model(*batch, norm=self.norm).reconstruction
+        loss = self.model(*batch, norm=self.norm)
         return {"loss": loss, "reconstruction": loss.detach()}
 
 
