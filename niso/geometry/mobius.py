@@ -77,12 +77,6 @@ class MobiusTransformations:
         return angle.mean(-1).rad2deg()
 
 
-def normalised(matrices: Complex[Tensor, "*batch 2 2"]) -> Complex[Tensor, "*batch 2 2"]:
-    """Invertible matrices scaled to determinant 1, which does not change the transformation."""
-    a, b, c, d = matrices.flatten(-2).unbind(-1)
-    return matrices / (a * d - b * c).sqrt()[..., None, None]
-
-
 def rotation(quaternions: Float[Tensor, "*batch 4"]) -> Complex[Tensor, "*batch 2 2"]:
     """Rotations of quaternions (w, x, y, z) of any length but 0, the same as those of `rotations.rotation_matrices`."""
     w, x, y, z = (quaternions / quaternions.norm(dim=-1, keepdim=True)).unbind(-1)
