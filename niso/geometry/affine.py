@@ -35,10 +35,6 @@ class AffineMaps(Homographies):
     shift: float = 0.1
     aspect: float = 1.0
 
-    def __post_init__(self) -> None:
-        if self.walk:
-            raise ValueError("walk is a distribution of homographies: affine maps have none")
-
     def inverse(self, t: Float[Tensor, "batch 3 3"]) -> Float[Tensor, "batch 3 3"]:
         """Affine maps as well; not finite for a singular matrix."""
         back = super().inverse(t)

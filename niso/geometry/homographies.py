@@ -37,17 +37,14 @@ class Homographies:
 
     Attributes:
         background: value around the image; −1 is black where pixels lie in [−1, 1].
-        walk: sample the published test distribution (`walk_coefficients`), not that of pre-training
-            (`sample_coefficients`).
     """
 
     unit: ClassVar[str] = "half image sides"  # that the corners move, in the mean
 
     background: float = -1.0
-    walk: bool = False
 
     def sample(self, count: int, generator: torch.Generator | None = None) -> Float[Tensor, "count 3 3"]:
-        return matrix((walk_coefficients if self.walk else sample_coefficients)(count, generator))
+        return matrix(sample_coefficients(count, generator))
 
     @in_single_precision
     def act(
@@ -109,6 +106,13 @@ class Homographies:
         depth = moved[..., 2:]
         distance = (moved[..., :2] / depth.where(depth > 0, 1) - corners).norm(dim=-1)
         return distance.where(depth[..., 0] > 0, torch.inf).mean(-1)
+
+
+class WalkedHomographies(Homographies):
+    """`Homographies` of the published test distribution, see `walk_coefficients`. Observations are the same."""
+
+    def sample(self, count: int, generator: torch.Generator | None = None) -> Float[Tensor, "count 3 3"]:
+        return matrix(walk_coefficients(count, generator))
 
 
 def algebra(coefficients: Float[Tensor, "*batch 8"]) -> Float[Tensor, "*batch 3 3"]:

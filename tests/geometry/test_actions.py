@@ -17,6 +17,7 @@ from niso.errors import InputError
 from niso.geometry import ACTIONS, action
 from niso.geometry.action import Action, Transformations, check_action, composes, powers
 from niso.geometry.domains import equirectangular, sphere
+from niso.geometry.homographies import WalkedHomographies
 
 
 class Example(NamedTuple):
@@ -75,7 +76,7 @@ EXAMPLES = {
         make("rotation", size=32, band=3, exact=False), partial(band_limited, size=32, band=3), EYE, interpolation=0.02
     ),
     "homography": Example(make("homography"), blobs, EYE.double(), root, interpolation=0.012),
-    "homography-walk": Example(make("homography", walk=True), blobs, EYE.double(), root, interpolation=0.012),
+    "homography-walk": Example(WalkedHomographies(), blobs, EYE.double(), root, interpolation=0.012),
     "affine": Example(make("affine", angle=60.0), blobs, EYE.double(), root, interpolation=0.012),
     "affine-of-wide-images": Example(
         make("affine", angle=30.0, aspect=1.5, scale=0.05), blobs, EYE.double(), root, interpolation=0.012
@@ -347,11 +348,6 @@ def test_the_inverse_of_an_affine_map_is_one(generator):
     maps = make("affine")
     t = maps.sample(5, generator)
     torch.testing.assert_close(maps.inverse(t), torch.linalg.inv(t))
-
-
-def test_affine_maps_have_no_test_distribution_of_homographies():
-    with pytest.raises(ValueError, match="affine maps have none"):
-        make("affine", walk=True)
 
 
 def test_powers_of_what_cannot_be_composed_are_refused():

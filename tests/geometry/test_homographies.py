@@ -273,7 +273,7 @@ def test_the_action_samples_the_numbers_of_earlier_records() -> None:
     expected = homographies.matrix(coefficients(5))
     assert torch.equal(Homographies().sample(5, generator()), expected)
     walked = homographies.matrix(homographies.walk_coefficients(5, generator()))
-    assert torch.equal(Homographies(walk=True).sample(5, generator()), walked)
+    assert torch.equal(homographies.WalkedHomographies().sample(5, generator()), walked)
 
 
 def test_the_action_computes_places_in_float32_or_the_precision_of_the_images() -> None:

@@ -22,7 +22,7 @@ from niso.data.digits.matlab import read_arrays
 from niso.data.digits.mnist import signed
 from niso.errors import InputError
 from niso.geometry.action import Transformations
-from niso.geometry.homographies import Homographies
+from niso.geometry.homographies import WalkedHomographies
 from niso.random import step_generator
 
 COPIES = 32
@@ -31,7 +31,7 @@ COPIES = 32
 SEED = 2022
 """Of the generated test set. The published one's is unknown: they are equal in distribution only."""
 
-PUBLISHED_DISTRIBUTION = Homographies(walk=True)
+PUBLISHED_DISTRIBUTION = WalkedHomographies()
 
 _BLOCK = 1000  # digits whose j-th homographies are drawn together, whatever else is drawn
 
