@@ -12,29 +12,29 @@ from niso.geometry.mesh.surface import Mesh
 from niso.spectrum import FixedSpectrum
 
 
-def fixed_spectrum(mesh: Mesh, rank: int, unit_area: bool = True, name: str = "the mesh") -> FixedSpectrum:
+def fixed_spectrum(mesh: Mesh, rank: int, name: str = "the mesh") -> FixedSpectrum:
     """The first eigenpairs of the Laplace–Beltrami operator of a surface, of any genus and with or without boundary.
 
-    Linear finite elements with a lumped mass, see `niso.geometry.mesh.spectrum.laplacian`; no flow through the boundary
-    (Neumann). Signs, and bases of multiple eigenvalues, are arbitrary.
+    The surface is scaled to area 1, so that sizes do not matter. Linear finite elements with a lumped mass, see
+    `niso.geometry.mesh.spectrum.laplacian`; no flow through the boundary (Neumann). Signs, and bases of multiple
+    eigenvalues, are arbitrary.
 
     Args:
-        unit_area: of the surface scaled to area 1, so that sizes do not matter; otherwise λ are in 1/length².
         name: of the mesh in error messages.
 
     Raises:
         InputError: the mesh is no connected manifold (`surface.check_surface`), or has too few vertices for the rank.
     """
-    operator, (values, functions) = classical(mesh, rank, unit_area, name)
+    operator, (values, functions) = classical(mesh, rank, name)
     parts = operator.mass, functions, values
     return FixedSpectrum(*(torch.from_numpy(np.ascontiguousarray(part)) for part in parts))
 
 
-def classical(mesh: Mesh, rank: int, unit_area: bool = True, name: str = "the mesh") -> tuple[Laplacian, Eigenpairs]:
+def classical(mesh: Mesh, rank: int, name: str = "the mesh") -> tuple[Laplacian, Eigenpairs]:
     """The operator and its first eigenpairs, see `fixed_spectrum`."""
     surface.check_surface(mesh, name)
     try:
-        operator = laplacian(surface.unit_area(mesh) if unit_area else mesh)
+        operator = laplacian(surface.unit_area(mesh))
         return operator, eigenpairs(operator, rank)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
