@@ -50,7 +50,7 @@ from niso.methods.evaluation import (
 )
 from niso.methods.method import Method, Networks
 from niso.networks import ClassificationObjective
-from niso.random import EVALUATION_SEED, check_parts
+from niso.random import check_parts
 from niso.results import Metric, Result
 
 
@@ -309,12 +309,7 @@ class Shapes(Experiment):
 
     def evaluate_meshes(self) -> dict[str, float]:
         """How far coefficients and maps of held-out shapes depend on their mesh; nothing where no field is learned."""
-        method = self.pretrained
-        height, width = method.grid
-        reading = VertexReading(
-            self.shapes, self.maps, method.spectrum_at, float(height * width), method.solve, EVALUATION_SEED
-        )
-        return reading.measure(self.split.test)
+        return VertexReading(self.shapes, self.maps, self.pretrained).measure(self.split.test)
 
     def correct(self, members: Int[Tensor, " shapes"]) -> Float[Tensor, "shapes variants"]:
         """1 for each map of these shapes that is classified correctly, else 0."""

@@ -26,6 +26,8 @@ from niso.geometry.mesh import spectrum as mesh_spectrum
 from niso.geometry.mesh.raster import rasterise
 from niso.geometry.mesh.sampling import LARGEST, MeshSampling, at_vertices, carried, within_faces
 from niso.geometry.mesh.surface import Mesh, unit_area
+from niso.methods.method import Method
+from niso.random import EVALUATION_SEED
 from niso.results import Metric
 from niso.spectrum import Spectrum
 
@@ -65,9 +67,6 @@ VERTEX_METRICS = (
     Metric("signature_error_resampled", "the same: other points of the surface, triangulated anew", "lower"),
 )
 
-Solve = Callable[[Tensor, Tensor], Tensor]
-SpectrumAt = Callable[[Sampling], Spectrum | None]
-
 
 class Placed(NamedTuple):
     """Functions on a mesh that is mapped to the sphere.
@@ -86,28 +85,16 @@ class VertexReading:
     """What a field makes of held-out shapes on several meshes and in their raster.
 
     Args:
-        spectrum_at: the field's spectrum at other points; None where it is no field.
-        total: weight of all the points of its own.
-        solve: maps from coefficients.
-        seed: of transformations and of points.
+        method: pre-trained, on these maps.
     """
 
-    def __init__(
-        self,
-        shapes: PreparedShapes,
-        maps: ShapeMaps,
-        spectrum_at: SpectrumAt,
-        total: float,
-        solve: Solve,
-        seed: int,
-    ) -> None:
-        self.shapes, self.maps, self.solve = shapes, maps, solve
-        self.spectrum_at, self.total = spectrum_at, total
+    def __init__(self, shapes: PreparedShapes, maps: ShapeMaps, method: Method) -> None:
+        self.shapes, self.maps, self.method = shapes, maps, method
         size = shapes.height, shapes.width
         self.raster = rastered_sphere(size, shapes.layout)(*size)
         action = mobius.MobiusTransformations(1.0)
-        self.transformation = action.sample(1, torch.Generator().manual_seed(seed))[0].to(torch.complex128)
-        self.generator = np.random.default_rng(seed)
+        self.transformation = action.sample(1, torch.Generator().manual_seed(EVALUATION_SEED))[0].to(torch.complex128)
+        self.generator = np.random.default_rng(EVALUATION_SEED)
         self.times = _times(shapes)
 
     @torch.no_grad()
@@ -165,7 +152,7 @@ class VertexReading:
         """Coefficients before and after the transformation, and the map between them."""
         moved = mobius.act(self.transformation, torch.from_numpy(part.directions)).numpy()
         a, b = read(part), read(part._replace(directions=_unit(moved)))
-        return torch.stack([a, b]), self.solve(a[None], b[None])
+        return torch.stack([a, b]), self.method.solve(a[None], b[None])
 
     def _on_mesh(self, part: Placed) -> Tensor:
         return self._read(within_faces(part.directions, part.faces, LARGEST), part.values)
@@ -188,7 +175,8 @@ class VertexReading:
 
     def _at(self, sampling: Sampling) -> Spectrum | None:
         points, weights = sampling
-        return self.spectrum_at(Sampling(points, weights * (self.total / weights.sum())))
+        height, width = self.method.grid  # each point has weight 1 there
+        return self.method.spectrum_at(Sampling(points, weights * (height * width / weights.sum())))
 
     def _scaled(self, values: Float[np.ndarray, "vertices channels"]) -> Float[np.ndarray, "vertices channels"]:
         columns = torch.from_numpy(values.T.copy())[None, :, :, None]
