@@ -1,10 +1,12 @@
-"""Small versions of the benchmarks of Procrustes solves and of kills; the large ones are in benchmarks/results."""
+"""Small versions of benchmarks: Procrustes solves, warm starts, kills. The large ones are in benchmarks/results."""
 
 import os
 
 import pytest
 import torch
 
+import niso
+from benchmarks import warm
 from tools import procrustes
 
 
@@ -18,6 +20,22 @@ def test_a_factor_that_is_not_finite_is_counted(generator, monkeypatch):
     monkeypatch.setattr("niso.polar", lambda m, special: m / m)  # 0 / 0
     found = procrustes.solve(torch.zeros(2, 3, 3), generator, special=False)
     assert found["factors_not_finite"] == found["factors_not_orthogonal"] == found["gradients_not_finite"] == 2
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-5), (torch.float64, 1e-13)])
+@pytest.mark.parametrize("shape", [(20, 6), (6, 6), (3, 6, 6)])
+def test_a_warm_start_gives_the_polar_factor_and_its_gradient(shape, dtype, tolerance, generator):
+    before, after, grad = warm.pair(shape, dtype)
+    polar = warm.Warm()
+    far = torch.randn(shape, dtype=dtype, generator=generator) + 3 * torch.eye(*shape[-2:], dtype=dtype)
+    for m, solves in ((before, 1), (after, 1), (far, 2)):
+        found = warm.differentiated(polar, m, grad)
+        exact = warm.differentiated(niso.polar, m.double(), grad.double())
+        for part, right in zip(found, exact, strict=True):
+            torch.testing.assert_close(
+                part.double() / right.abs().amax(), right / right.abs().amax(), rtol=0, atol=tolerance
+            )
+        assert polar.solves == solves
 
 
 @pytest.mark.slow
