@@ -291,7 +291,9 @@ class Fitted:
                 write_atomically(place / CONFIG, words.encode())
                 write_atomically(place / MODEL, content)
         except OSError as error:
-            raise InputError(f"cannot write to {folder} ({error.strerror or error}): choose another folder") from error
+            raise InputError(
+                f"cannot write to {folder} ({error.strerror or error}): free space or choose another folder"
+            ) from error
         return folder
 
     def push_to_hub(self, name: str, about: str = "", private: bool = False) -> str:

@@ -44,8 +44,6 @@ MAY_CHANGE = re.compile(r"data_dir|config\.evaluation_\w+|.*\.(steps|cosine_step
 names: where its data lies now, what its metrics are computed on, and how long it is trained."""
 PLACE = ("commit", "torch", "hardware", "device", "devices", "precision", "started")
 """Facts that say where, when and by what a run was trained."""
-FOLLOWS = "learning rates, weights and noise that decay, and eigenvalues that are frozen at first"
-"""What goes by the share of a phase's steps that is done."""
 Make = Callable[..., Experiment]
 """What makes an experiment of the arguments of its class."""
 
@@ -386,11 +384,6 @@ def _write_facts(folder: Run, settings: Settings, fabric: Fabric) -> None:
     where it was trained before if that was elsewhere."""
     facts = folder.facts
     changed = _changed(folder, facts)
-    told = [
-        f"{name} was {before[-1]}" for name, before in changed.items() if before != facts.get("changed", {}).get(name)
-    ]
-    if told:
-        say(f"{', '.join(told)}: {FOLLOWS} go by the new length from here on, and may step back to what was over")
     here = environment(fabric.device) | {"devices": fabric.world_size, "device": fabric.device.type}
     here["precision"] = settings.hardware.precision
     before = {key: facts[key] for key in PLACE if key in facts}
