@@ -139,7 +139,8 @@ def walk(folder: Path, links: bool = False) -> Iterator[tuple[str, list[str], li
 def files_below(folder: Path, suffixes: Collection[str]) -> list[Path]:
     """Files with one of these endings in a folder and below, in the order of their paths.
 
-    Hidden files and folders are passed over, and so are run folders. Links to folders are followed, each folder once.
+    Hidden files and folders are passed over, and so are run folders. Links to folders are followed, each folder once;
+    links to nothing are among the files, for who reads them to refuse.
 
     Raises:
         OSError: a folder cannot be read.
@@ -152,7 +153,7 @@ def files_below(folder: Path, suffixes: Collection[str]) -> list[Path]:
             continue
         seen.add(real)
         shown = (Path(place, name) for name in names if not name.startswith("."))
-        found += [path for path in shown if path.suffix.lower() in suffixes and path.is_file()]
+        found += [path for path in shown if path.suffix.lower() in suffixes and (path.is_file() or path.is_symlink())]
     return sorted(found)
 
 

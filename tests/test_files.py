@@ -205,8 +205,9 @@ def test_files_below_a_folder_are_found_through_links_each_once(tmp_path: Path) 
         (tmp_path / name).touch()
     (tmp_path / "top" / "linked").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere" / "back").symlink_to(tmp_path / "top")
+    (tmp_path / "top" / "lost.off").symlink_to("nowhere")
     found = files_below(tmp_path / "top", {".off"})
-    assert [path.relative_to(tmp_path / "top").as_posix() for path in found] == ["b.off", "linked/C.OFF"]
+    assert [path.relative_to(tmp_path / "top").as_posix() for path in found] == ["b.off", "linked/C.OFF", "lost.off"]
 
 
 def test_a_folder_that_cannot_be_read_is_no_empty_one(tmp_path: Path, deny: Callable[[Path], None]) -> None:

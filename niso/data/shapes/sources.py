@@ -170,7 +170,9 @@ def _of_table(table: Path, root: Path) -> list[tuple[str, Path]]:
 
 
 def _is_mesh(path: Path) -> bool:
-    return path.suffix.lower() in SUFFIXES and path.name[0] != "." and path.is_file()
+    """Links to nothing are too, and refused where they are read."""
+    linked = path.is_symlink() and not path.exists()
+    return path.suffix.lower() in SUFFIXES and path.name[0] != "." and (path.is_file() or linked)
 
 
 def _spheres(folder: Path, shape: Path) -> tuple[Path, ...]:

@@ -1,12 +1,12 @@
 """Triangle meshes from .off, .obj, .ply and .stl files, and to .off files. Polygons become fans of triangles; concave
 ones fans from a corner that sees all others.
 
-Readers keep the order of vertices and merge none, except in .stl files, whose triangles share corners by equal
-coordinates only. They report what is wrong with a file; `surface.check` reports what is wrong with the surface in it.
-The readers of libraries are not exact enough for closed surfaces: libigl's ends the process on a damaged file or mixed
-polygons (2.6), and drops what a truncated STL text lacks without an error; trimesh's (5.2, `process=False`) tears
-surfaces apart where materials meet, misplaces OBJ corners that count backwards, and drops what a truncated text file
-lacks without an error.
+Readers keep the order of vertices and merge none, except where no two faces share a vertex, as in all .stl files: there
+corners of equal coordinates are one vertex. They report what is wrong with a file; `surface.check` reports what is
+wrong with the surface in it. The readers of libraries are not exact enough for closed surfaces: libigl's ends the
+process on a damaged file or mixed polygons (2.6), and drops what a truncated STL text lacks without an error;
+trimesh's (5.2, `process=False`) tears surfaces apart where materials meet, misplaces OBJ corners that count backwards,
+and drops what a truncated text file lacks without an error.
 """
 
 from __future__ import annotations
@@ -63,9 +63,10 @@ def read_mesh(path: Path | str) -> Mesh:
         points, polygons = readers[path.suffix.lower()](path.read_bytes().removeprefix(codecs.BOM_UTF8))
         if any(len(point) < 3 for point in points):
             raise _Truncated("a vertex has fewer than three coordinates")
+        vertices = np.array([point[:3] for point in points], dtype=np.float64).reshape(-1, 3)
         if (fewest := min(map(len, polygons), default=3)) < 3:
             raise ValueError(f"a face has {fewest} corners")
-        vertices = np.array([point[:3] for point in points], dtype=np.float64).reshape(-1, 3)
+        vertices, polygons = _joined(vertices, polygons)
         if not _unfold(polygons, vertices):
             raise InputError(f"{path} has concave polygons that are no fans of triangles: triangulate it")
         triangles = [(p[0], p[k], p[k + 1]) for p in polygons for k in range(1, len(p) - 1)]
@@ -76,6 +77,17 @@ def read_mesh(path: Path | str) -> Mesh:
         raise InputError(f"{path} is truncated: {error}; copy or download it again") from error
     except (ValueError, OverflowError) as error:
         raise InputError(f"{path} is damaged: {error}") from error
+
+
+def _joined(vertices: Float[np.ndarray, "vertices 3"], polygons: Rows) -> tuple[Float[np.ndarray, "joined 3"], Rows]:
+    """Vertices of equal coordinates as one, in the order of the first, where each is a corner of one polygon alone."""
+    if not np.array_equal(np.sort([*chain.from_iterable(polygons)]), np.arange(len(vertices))):
+        return vertices, polygons
+    # Adding 0 makes -0 and 0 the same.
+    _, first, place = np.unique(vertices + 0.0, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    numbers = np.argsort(order)[place.ravel()].tolist()
+    return vertices[first[order]], [[numbers[corner] for corner in polygon] for polygon in polygons]
 
 
 def _unfold(polygons: Rows, vertices: Float[np.ndarray, "vertices 3"]) -> bool:
@@ -267,8 +279,7 @@ _STL_TRIANGLE = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("at
 
 
 def _read_stl(content: bytes) -> tuple[Rows, Rows]:
-    """Triangles by their corners' coordinates, in text or binary (paulbourke.net/dataformats/stl). Corners of equal
-    coordinates are one vertex; vertices are in the order of their first corner."""
+    """Triangles by their corners' coordinates, in text or binary (paulbourke.net/dataformats/stl)."""
     count = int.from_bytes(content[80:_STL_HEADER], "little")
     # The highest byte of any usual count is 0, which no text has; and binary files too may begin with "solid".
     if b"\0" in content[:_STL_HEADER] or len(content) == _STL_HEADER + count * _STL_TRIANGLE.itemsize:
@@ -276,36 +287,28 @@ def _read_stl(content: bytes) -> tuple[Rows, Rows]:
         if len(content) < _STL_HEADER or there < count:
             raise _Truncated(f"{count} triangles are announced and {there} are there")
         triangles = np.frombuffer(content, _STL_TRIANGLE, count, _STL_HEADER)
-        corners, sizes = triangles["corners"].astype(np.float64).reshape(-1, 3), [3] * count
-    else:
-        corners, sizes = _stl_text(content)
-    # Adding 0 makes -0 and 0 the same.
-    _, first, vertex_of = np.unique(corners + 0.0, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    numbers = np.argsort(order)[vertex_of.ravel()].tolist()
-    ends = np.cumsum(sizes, dtype=np.int64).tolist()
-    return corners[first[order]].tolist(), [numbers[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+        points = triangles["corners"].astype(np.float64).reshape(-1, 3).tolist()
+        return points, np.arange(len(points)).reshape(-1, 3).tolist()
+    return _stl_text(content)
 
 
-def _stl_text(content: bytes) -> tuple[Float[np.ndarray, "corners 3"], list[int]]:
-    """All corners in a row, and how many each facet has. Other words, such as colours, are skipped."""
+def _stl_text(content: bytes) -> tuple[Rows, Rows]:
+    """Words other than corners and what holds them together, such as colours, are skipped."""
     if not content.lstrip().lower().startswith(b"solid"):
         raise ValueError("it does not begin with solid, the header of the text format, and is not binary")
-    corners, sizes, size, ended = Rows(), list[int](), 0, True
+    points, polygons, polygon, ended = Rows(), Rows(), list[int](), True
     for word, *rest in _lines(content):
         match word.lower():
-            case "solid" | "endsolid" | "facet" if size:
+            case "solid" | "endsolid" | "facet" if polygon:
                 raise ValueError("a facet has no endloop")
             case "solid" | "endsolid":
                 ended = word.lower() == "endsolid"
             case "vertex":
-                if len(rest) < 3:
-                    raise _Truncated("a vertex has fewer than three coordinates")
-                corners.append([float(number) for number in rest[:3]])
-                size += 1
+                polygon.append(len(points))
+                points.append(rest)
             case "endloop":
-                sizes.append(size)
-                size = 0
+                polygons.append(polygon)
+                polygon = []
     if not ended:
         raise _Truncated("it has no endsolid")
-    return np.array(corners, dtype=np.float64).reshape(-1, 3), sizes
+    return points, polygons

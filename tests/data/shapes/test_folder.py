@@ -60,7 +60,9 @@ def write_bad(folder: Path) -> dict[str, str]:
     whole = (folder / "bad" / "short.off").read_bytes()
     (folder / "bad" / "short.off").write_bytes(whole[: len(whole) // 2])
     (folder / "bad" / "text.off").write_text("no mesh")
-    return {name: message for name, (_, message) in bad.items()} | {"short": "is truncated", "text": "is damaged"}
+    (folder / "bad" / "lost.off").symlink_to("nowhere.off")
+    told = {"short": "is truncated", "text": "is damaged", "lost": "cannot be read: No such file"}
+    return {name: message for name, (_, message) in bad.items()} | told
 
 
 @pytest.fixture(autouse=True)

@@ -9,19 +9,21 @@ from niso.geometry.mesh.surface import Mesh, check, face_areas, icosphere
 
 SPHERE = icosphere(1)
 COUNT, FACES = len(SPHERE.vertices), len(SPHERE.faces)
+SOUP = Mesh(SPHERE.vertices[SPHERE.faces].reshape(-1, 3), np.arange(3 * FACES).reshape(-1, 3))
 
 
 def rows(values, first: str = "", offset: int = 0, after: str = "") -> str:
     return "".join(first + " ".join(repr(v + offset) for v in row) + after + "\n" for row in values.tolist())
 
 
-def off() -> str:
-    return f"OFF\n# a comment\n\n{COUNT} {FACES} 0\n{rows(SPHERE.vertices)}{rows(SPHERE.faces, '3 ', after=' 255 0 0')}"
+def off(mesh: Mesh = SPHERE) -> str:
+    head = f"OFF\n# a comment\n\n{len(mesh.vertices)} {FACES} 0\n"
+    return f"{head}{rows(mesh.vertices)}{rows(mesh.faces, '3 ', after=' 255 0 0')}"
 
 
-def obj() -> str:
-    corners = "".join("f " + " ".join(f"{v + 1}/7/{v + 1}" for v in face) + "\n" for face in SPHERE.faces.tolist())
-    return f"# a comment\no thing\n{rows(SPHERE.vertices, 'v ')}vn 0 0 1\n{corners}"
+def obj(mesh: Mesh = SPHERE) -> str:
+    corners = "".join("f " + " ".join(f"{v + 1}/7/{v + 1}" for v in face) + "\n" for face in mesh.faces.tolist())
+    return f"# a comment\no thing\n{rows(mesh.vertices, 'v ')}vn 0 0 1\n{corners}"
 
 
 def ply_header(kind: str, coordinate: str = "double", extra: str = "") -> str:
@@ -71,6 +73,8 @@ FILES = {
     "text.ply": ply_text(),
     "little.ply": ply_binary("<"),
     "big.ply": ply_binary(">"),
+    "soup.off": off(SOUP),
+    "soup.obj": obj(SOUP),
     "text.stl": stl_text(),
     "upper-case.STL": stl_text().upper(),
     "windows.stl": stl_text().replace("\n", "\r\n"),
@@ -86,8 +90,8 @@ def written(folder, name: str, content: str | bytes):
 
 
 def expected(name: str) -> Mesh:
-    """The sphere; of STL with vertices in the order of the faces' corners, in binary of single precision."""
-    if not name.lower().endswith("stl"):
+    """The sphere; of soups with vertices in the order of the faces' corners, in binary STL of single precision."""
+    if not name.lower().endswith("stl") and "soup" not in name:
         return SPHERE
     order = list(dict.fromkeys(SPHERE.faces.ravel().tolist()))
     kind = np.float64 if isinstance(FILES[name], str) else np.float32
@@ -220,6 +224,13 @@ def test_an_stl_file_is_refused_wherever_it_ends(tmp_path):
         for end in range(0, len(whole), len(whole) // 150):
             with pytest.raises(InputError, match=r"is truncated: .*; copy or download it again|is damaged: "):
                 read_mesh(written(tmp_path, "a.stl", whole[:end]))
+
+
+def test_vertices_of_faces_that_share_some_are_not_merged(tmp_path):
+    """Equal coordinates may belong to two sides of a slit."""
+    lines = off(Mesh(np.concatenate((SOUP.vertices[:3], SPHERE.vertices)), np.append([[0, 1, 2]], SPHERE.faces + 3, 0)))
+    mesh = read_mesh(written(tmp_path, "a.off", lines.replace(f" {FACES} 0", f" {FACES + 1} 0")))
+    assert len(mesh.vertices) == COUNT + 3
 
 
 def test_only_equal_corners_of_stl_are_one_vertex(tmp_path):
