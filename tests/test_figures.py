@@ -1,3 +1,5 @@
+import math
+
 import matplotlib
 import numpy as np
 import pytest
@@ -72,6 +74,13 @@ def test_mosaic_shows_a_projection_on_the_scale_of_its_function_without_an_eigen
 def test_points_must_fill_the_grid():
     with pytest.raises(ValueError, match="10 points do not fill a grid of 3 × 3"):
         figures.eigenfunction_mosaic(normal(0, 10, 2), (3, 3), np.ones(2))
+
+
+@pytest.mark.parametrize("grid", [(24, 6), (60, 2)])
+def test_a_mosaic_of_tall_functions_fits_a_page(grid):
+    figure = figures.eigenfunction_mosaic(normal(0, math.prod(grid), 32), grid, np.arange(32) / 9)
+    assert figure.bbox_inches.height < 7
+    assert not colliding(figure)
 
 
 @quick
@@ -471,6 +480,7 @@ def test_no_words_collide_and_no_legend_hides_a_curve(name):
 @pytest.mark.parametrize("shape", [(8, 8), (8, 32), (32, 8)])
 def test_rows_of_images_leave_no_void(shape):
     figure = figures.image_rows([("ψ", np.ones((6, *shape))), ("Tψ", np.ones((6, *shape, 3)))])
+    assert figure.bbox_inches.height < 4.5
     figure.draw_without_rendering()
     drawn = [axes.get_window_extent() for axes in panels(figure)]
     assert sum(box.height for box in drawn) > 0.75 * figure.bbox.height

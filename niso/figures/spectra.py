@@ -50,14 +50,16 @@ def eigenfunction_mosaic(
     shown_functions = {title: as_numpy(functions) for title, functions in mosaics.items() if functions is not None}
     rank = eigenfunctions.shape[1]
     shown = min(rank, count)
-    columns = math.ceil(math.sqrt(shown))
-    rows = math.ceil(shown / columns)
     height, width = grid
-    gap_x, gap_y = max(1, width // 8), math.ceil(height / 3)
+    columns = min(shown, math.ceil(math.sqrt(shown * max(1, height / width))))  # so many that tall ones fit a page
+    rows = math.ceil(shown / columns)
+    side = 5 if shown > 1 else 2.5
+    gap_x = max(1, width // 8)
+    inch = columns * (width + gap_x) / side  # in points
+    gap_y = math.ceil(0.18 * inch)  # for an eigenvalue
     size = rows * (height + gap_y), columns * (width + gap_x)
     values = as_numpy(eigenvalues)
     decimals = max(0, 3 - math.floor(math.log10(largest(values))))
-    side = 5 if shown > 1 else 2.5
     number = len(shown_functions)
     scales = [largest(function) for function in shown_functions["learned eigenfunctions"].T]
     figure, cells = panels(side * number, 0.95 * side * size[0] / size[1] + 0.35, number)
@@ -69,7 +71,7 @@ def eigenfunction_mosaic(
             top, left = (index // columns) * (height + gap_y) + gap_y, (index % columns) * (width + gap_x)
             canvas[top : top + height, left : left + width] = tile / scales[index]
             frames.append(Rectangle((left - 0.5, top - 0.5), width, height))
-            if columns <= 8 and axes is cells[0]:  # the eigenvalues are learned ones
+            if columns < 2.5 * side and axes is cells[0]:  # the eigenvalues are learned ones
                 label = f"{values[index]:.{decimals}f}"
                 axes.text(left + width / 2 - 0.5, top - 0.7, label, ha="center", va="bottom", fontsize=7)
         show(axes, canvas, 1.0, signed=True)

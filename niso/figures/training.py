@@ -34,9 +34,9 @@ def image_rows(
     count = max((len(images) for _, images in rows), default=0)
     if count == 0:
         raise ValueError("there are no images to show")
-    across = min(1.3, 8.2 / count)
     drawn = [(title, as_numpy(images)) for title, images in rows]
     heights = [values.shape[1] / values.shape[2] for _, values in drawn]  # in images' widths
+    across = min(1.3, 8.2 / count, 2 / max(heights))
     tight = ConstrainedLayoutEngine(w_pad=0.02, h_pad=0.02, wspace=0, hspace=0, rect=(0.005, 0, 0.99, 1))
     bars = any(values.ndim == 3 for _, values in drawn)
     width, height = across * count + (1.9 if bars else 1.3), sum(across * high + 0.06 for high in heights) + 0.1
