@@ -79,7 +79,8 @@ OF_INVARIANTS = frozenset({"contrastive", "vicreg"})
 """Weights of losses on the invariants."""
 LIGHTER = Remedy("a smaller weight of the equivariance loss", needs="equivariance", option="equivariance")
 TOLD = 0.9
-"""Share of its accuracy without transformations that a head keeps under them, where invariants are good enough."""
+"""Share of its accuracy (above chance) without transformations that a head keeps under them, where invariants are good
+enough."""
 FEW = 0.25
 """Mean average precision at random, of about 13 observations, above which twice as much can be chance."""
 HEADS = (("accuracy_clean", "accuracy"), ("accuracy_base", "accuracy"), ("head", "head_transformed"))
@@ -120,8 +121,9 @@ def _unless_told(key: str) -> Callable[[Measured], float | None]:
     invariants tell them apart, however much they have in common."""
 
     def value(m: Measured) -> float | None:
-        heads = ((m[plain], m[under]) for plain, under in HEADS if plain in m and under in m)
-        return None if any(under >= TOLD * plain for plain, under in heads) else m.get(key)
+        chance = m.get("accuracy_chance", 0.0)
+        heads = ((m[plain] - chance, m[under] - chance) for plain, under in HEADS if plain in m and under in m)
+        return None if any(under >= TOLD * plain > 0 for plain, under in heads) else m.get(key)
 
     return value
 

@@ -87,6 +87,8 @@ def test_invariants_by_which_a_head_recognises_digits_do_not_collapse():
             finding.name for finding in diagnose(COLLAPSED | {"head": 0.98, "head_transformed": under}, GROUPS, GROUPS)
         ]
         assert any("invariants collapse" in name for name in names) is not told
+    guessed = COLLAPSED | {"head": 0.5, "head_transformed": 0.5, "accuracy_chance": 0.5}
+    assert any("invariants collapse" in finding.name for finding in diagnose(guessed, GROUPS, GROUPS))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

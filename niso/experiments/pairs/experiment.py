@@ -361,6 +361,8 @@ class Pairs(Experiment):
         }
         found = {name: features for name, batches in sources.items() if (features := features_of(method, batches))}
         values: dict[str, float] = {}
+        if "" in found:
+            values["accuracy_chance"] = found[""].labels.bincount().max().item() / len(found[""].labels)
         if self.head is not None:
             self.head.eval()
             for name in [name for name in found if name != "train"]:

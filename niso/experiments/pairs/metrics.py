@@ -60,6 +60,7 @@ METRICS: tuple[Metric, ...] = (
         )
         for kind, where in SETS.items()
     ),
+    Metric("accuracy_chance", "share of the most frequent class among those that accuracies are of"),
     *(
         Metric(f"retrieval_{which}{name}", f"{text}, by {of}", "higher")
         for name, of in {**FEATURES, "_raw": "its values"}.items()

@@ -307,7 +307,7 @@ def test_probes_and_head_are_tested_on_held_out_observations(untrained, monkeypa
     )
     after = experiment.evaluate().metrics
     scores = {name: value for name, value in after.items() if name.startswith(("linear", "knn", "head"))}
-    assert len(scores) == 10 and set(scores.values()) == {0.0}
+    assert len(scores) == 10 and set(scores.values()) == {0.0} and after["accuracy_chance"] == 1
     assert sum(before[name] for name in scores) > 0
 
 
