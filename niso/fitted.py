@@ -41,8 +41,6 @@ EXTREME = 1e15
 """Of larger scaled values, and of those below its inverse, single precision does not hold sums of squares."""
 PIXELS = (0.0, 255.0)
 """A range in which floats −1 … 1 are taken for pixels in other units."""
-
-
 _UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 """Types that torch can store but not compute with; so are floats of 8 bits."""
 
@@ -439,7 +437,6 @@ class Fitted:
 
     @staticmethod
     def _like(given: A, values: Tensor) -> A:
-        values = values.detach()
         return values.to(given.device) if isinstance(given, Tensor) else values.cpu().numpy()
 
 

@@ -125,7 +125,7 @@ def fit(
         if values is not None:
             arrays[name] = _numpy(values)
     own = Own.given(encoder, decoder)
-    trainable = {p: p.requires_grad for module in (encoder, decoder) if module is not None for p in module.parameters()}
+    trainable = {p: p.requires_grad for module in own or () for p in module.parameters()}
     table = make_table(NAME, arrays, config.reading)
     if method is None:
         method = default_for(arrays.keys())
@@ -209,8 +209,6 @@ def _arrays(x: Any, tx: Array | None) -> dict[str, np.ndarray]:
     Raises:
         InputError: items of a data set are not pairs or triplets of one shape.
     """
-    if isinstance(x, np.ndarray | Tensor):
-        return {"x": _numpy(x)} if tx is None else {"x": _numpy(x), "tx": _numpy(tx)}
     if isinstance(x, Mapping):
         raise InputError("x is a dictionary: give its arrays by name, niso.fit(x=…, tx=…), or as niso.fit(**x)")
     if isinstance(x, str | bytes | PathLike):
@@ -222,7 +220,7 @@ def _arrays(x: Any, tx: Array | None) -> dict[str, np.ndarray]:
         raise InputError(f"x must be an array, a tensor or a data set of pairs, not {type(x).__name__}")
     if tx is not None:
         return {"x": _numpy(x), "tx": _numpy(tx)}
-    if hasattr(x, "__array__"):  # a table of pandas, or an array of xarray or HDF5
+    if hasattr(x, "__array__"):  # of NumPy, a tensor, a table of pandas, or an array of xarray or HDF5
         return {"x": _numpy(x)}
     items = [x[index] for index in range(len(x))]
     if items and all(isinstance(item, Picture) for item in items):

@@ -328,8 +328,10 @@ def test_modules_of_the_user():
     assert encoder.weight.requires_grad  # which the training of the head has frozen
     with pytest.raises(InputError, match="latent_channels has no effect, leave it out: the networks are your own"):
         niso.fit(x, tx, encoder=encoder, decoder=decoder, **FEW, latent_channels=4)
+    narrow = nn.Sequential(nn.Linear(3, 6), nn.Dropout().eval())
     with pytest.raises(InputError, match="the networks do not take observations"):
-        niso.fit(x, tx, encoder=nn.Linear(3, 6).train(), decoder=decoder, **FEW)
+        niso.fit(x, tx, encoder=narrow, decoder=decoder, **FEW)
+    assert narrow.training and [part.training for part in narrow] == [True, False]
     with pytest.raises(InputError, match=r"weights of torch.float64, observations are float32: give both .* by .float"):
         niso.fit(x, tx, encoder=encoder.double().train(), decoder=decoder.double(), **FEW)
     assert encoder.training

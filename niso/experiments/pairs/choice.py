@@ -16,7 +16,7 @@ from niso.methods import METHODS
 
 AS_GIVEN = (
     *("norm", "relative_equivariance", "multiplicity", "spectral_dropout", "latent_channels"),
-    *("contrastive", "vicreg", "nft_epochs", "nft_maps", "head", "evaluation_pairs"),
+    *("variation", "contrastive", "vicreg", "nft_epochs", "nft_maps", "head", "evaluation_pairs"),
 )
 """Settings of the user's that replace the recipe's, where they are not None."""
 MOST_POINTS = 400
@@ -45,7 +45,8 @@ def choose(config: PairsConfig, data: PairData, method: str, own: bool) -> Chose
     """
     architecture = _architecture(config, data, method, own)
     base = recipe(config.effort, architecture)
-    given: dict[str, Any] = {name: value for name in AS_GIVEN if (value := getattr(config, name)) is not None}
+    given: dict[str, Any] = {"variation": VARIATION if data.table.cropped else 0.0}
+    given |= {name: value for name in AS_GIVEN if (value := getattr(config, name)) is not None}
     training = {name: value for name, value in vars(config.training).items() if value is not None}
     group = config.group_size or min(base.group, data.most_in_group)
     optimisation = replace(base.training, **training)
@@ -60,7 +61,6 @@ def choose(config: PairsConfig, data: PairData, method: str, own: bool) -> Chose
             architecture=architecture,
             group=group,
             training=optimisation,
-            variation=_variation(config, data),
         )
     except ValueError as error:  # of the method's own checks
         raise InputError(str(error)) from error
@@ -152,12 +152,6 @@ def moves_values(data: PairData) -> bool:
         same += int(((after - before).abs() <= SAME_ENERGY * before).all(1).sum())
         total += len(x)
     return same >= 0.99 * total
-
-
-def _variation(config: PairsConfig, data: PairData) -> float:
-    if config.variation is not None:
-        return config.variation
-    return VARIATION if data.table.cropped else 0.0
 
 
 def _sizes(chosen: Chosen, data: PairData) -> dict[str, Any]:

@@ -159,7 +159,7 @@ class Pairs(Experiment):
             table, transform, reading.skip, wishes.validation, wishes.test, reading.memory, self.device
         )
         self._check_method(table.name)
-        own = self._own(wishes)
+        own = (self.given and self.given.own) or self._named(wishes)
         chosen = choose(wishes, self.data, self.method_name, own is not None)
         try:
             networks = make_networks(chosen, table.kind, table.shape, own)
@@ -197,11 +197,6 @@ class Pairs(Experiment):
         if self.data_dir is None:
             return shipped_photographs(wishes.reading, size)
         return _reader(wishes, self.data_dir).read(self.data_dir, wishes.reading, size)
-
-    def _own(self, wishes: PairsConfig) -> Own | None:
-        if self.given is not None and self.given.own is not None:
-            return self.given.own
-        return self._named(wishes)
 
     @staticmethod
     def _named(wishes: PairsConfig) -> Own | None:

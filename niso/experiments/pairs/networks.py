@@ -127,9 +127,8 @@ def _own(own: Own, shape: tuple[int, ...]) -> Networks:
         if others := [name for name, value in net.state_dict().items() if not isinstance(value, Tensor)]:
             lost = f"the networks keep state that is no tensor ({others[0]}), which checkpoints do not hold"
             raise InputError(f"{lost}: make it a buffer")
-    modes = encoder.training, decoder.training
     try:
-        with torch.no_grad():
+        with torch.no_grad(), in_mode(encoder, False), in_mode(decoder, False):
             for count in (2, 3, 1):  # networks of one batch size fail here, and those that squeeze a batch of one
                 z = _latents(own, (count, *shape))
     except InputError:
@@ -142,9 +141,6 @@ def _own(own: Own, shape: tuple[int, ...]) -> Networks:
         raise InputError(
             f"the networks do not take observations {(count, *shape)}: {type(error).__name__}: {problem}"
         ) from error
-    finally:
-        encoder.train(modes[0])
-        decoder.train(modes[1])
     if z.ndim == 3:
         return Networks(encoder, decoder, (1, z.shape[1]), z.shape[2])
     grid = (z.shape[2], z.shape[3])
@@ -213,13 +209,13 @@ def _latents(own: Own, shape: tuple[int, ...]) -> Tensor:
     encoder, decoder = own
     parameter = next(encoder.parameters(), torch.zeros(()))
     x = torch.zeros(shape, device=parameter.device)  # as observations are: networks of another type fail here
-    z = encoder.eval()(x)
+    z = encoder(x)
     if x._version:  # counts what is done in place
         raise InputError("the encoder changes its observations, which metrics need: make its first layer inplace=False")
     expected = "floating-point numbers, (batch, points, channels) or (batch, channels, height, width)"
     if not isinstance(z, Tensor) or not z.is_floating_point() or z.ndim not in (3, 4) or len(z) != len(x):
         raise InputError(f"the encoder's latents must be {expected}, not {described(z)}, for observations {shape}")
-    back = decoder.eval()(z)
+    back = decoder(z)
     if not isinstance(back, Tensor) or not back.is_floating_point() or back.shape != x.shape:
         raise InputError(f"the decoder gives {described(back)} for observations {shape}: they must be alike")
     return z
