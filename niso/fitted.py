@@ -212,7 +212,7 @@ class Fitted:
             TypeError: the method's maps are no isometries, as those of NFT, or it has none.
             ValueError: as in `encode`.
         """
-        if not self.method.isometric:
+        if not self.method.has_invariants:
             raise TypeError(f"{self.settings.method} has no isometries, and so no invariants: take coefficients")
         return self._like(x, inner_products(self._encoded(x)))
 
@@ -247,7 +247,7 @@ class Fitted:
         with self._evaluation():
             parts = [self.method.encode(self._in_units(self._shaped(self._tensor(chunk)))) for chunk in chunks]
         arrays = {"coefficients": torch.cat([part.cpu() for part in parts]).numpy()}
-        if self.method.isometric:
+        if self.method.has_invariants:
             arrays["invariants"] = torch.cat([inner_products(part).cpu() for part in parts]).numpy()
         if (spectrum := self.spectrum) is not None:
             arrays["eigenvalues"] = spectrum.eigenvalues.numpy()

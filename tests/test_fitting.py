@@ -686,6 +686,9 @@ def test_maps_that_are_no_isometries_leave_no_invariants(tmp_path):
         model.invariants(x)
     np.savez(tmp_path / "x.npz", x=x)
     assert sorted(model.features(model.read(tmp_path / "x.npz"))) == ["coefficients"]
+    model.method.isometric, model.method.has_maps = True, False  # as where a method of one's own says only the latter
+    with pytest.raises(TypeError, match="nft has no isometries"):
+        model.invariants(x)
 
 
 def test_a_device_that_is_not_there(fitted, tmp_path):

@@ -173,6 +173,11 @@ class Method(ABC):
         return invariant_head(config, examples, classes)
 
     @property
+    def has_invariants(self) -> bool:
+        """Whether it has maps, and they leave the inner products of latent channels as they are."""
+        return self.has_maps and self.isometric
+
+    @property
     def group(self) -> int:
         """Consecutive examples of a batch that share one T."""
         return 1

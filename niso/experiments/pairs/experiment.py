@@ -355,16 +355,15 @@ class Pairs(Experiment):
             "_transformed": data.transformed("test", PROBED, step_generator(EVALUATION_SEED, 0, "test")),
         }
         found = {name: features for name, batches in sources.items() if (features := features_of(method, batches))}
-        values: dict[str, float] = {}
-        if "" in found:
-            values["accuracy_chance"] = found[""].labels.bincount().max().item() / len(found[""].labels)
+        labels = found[""].labels
+        values: dict[str, float] = {"accuracy_chance": labels.bincount().max().item() / len(labels)}
         if self.head is not None:
             self.head.eval()
             for name in [name for name in found if name != "train"]:
                 with self.precision():
                     predicted = torch.cat([self.head(part).argmax(-1) for part in found[name].head.split(BATCH)])
                 values[f"head{name}"] = (predicted == found[name].labels).double().mean().item()
-        return values | (probes(found, method.has_maps and method.isometric) if "train" in found else {})
+        return values | probes(found, method.has_invariants)
 
 
 def default_for(names: Set[str]) -> str:

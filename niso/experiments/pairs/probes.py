@@ -75,7 +75,7 @@ def probe(
         return (values.cpu().double().numpy()[:, used] - mean[used]) / deviation
 
     known = scaled(train[0])
-    asked = {test: (scaled(values), truth.cpu().numpy()) for test, (values, truth) in tests.items() if len(truth)}
+    asked = {test: (scaled(values), truth.cpu().numpy()) for test, (values, truth) in tests.items()}
     classifiers = {
         "linear": RidgeClassifierCV(np.logspace(-2, 4, 7)),
         "knn": KNeighborsClassifier(min(NEIGHBOURS, len(labels))),

@@ -65,18 +65,17 @@ def retrieval(method: Method, batches: Iterable[tuple[Tensor, ...]]) -> dict[str
     Args:
         batches: of observations ψ and Tψ; whatever follows is not looked at.
     """
-    invariant = method.has_maps and method.isometric
     columns = list[tuple[Tensor, ...]]()
     for x, tx, *_ in batches:
         columns.append((x.flatten(1), tx.flatten(1), method.latents(x).flatten(1), method.latents(tx).flatten(1)))
-        if invariant:
+        if method.has_invariants:
             columns[-1] += tuple(inner_products(method.encode(view)) for view in (x, tx))
     x, tx, *others = (torch.cat(column) for column in zip(*columns, strict=True))
     gallery, right = x.unique(dim=0, return_inverse=True)  # a picture may be there under several T
     first = torch.full((len(gallery),), len(x), device=x.device).scatter_reduce(
         0, right, torch.arange(len(x), device=x.device), "amin"
     )
-    features = {"_raw": (x, tx), "_latents": others[:2], **({"": others[2:]} if invariant else {})}
+    features = {"_raw": (x, tx), "_latents": others[:2], **({"": others[2:]} if method.has_invariants else {})}
     found = {name: retrieved(similarity(b, a[first]), right) for name, (a, b) in features.items()}
     return {
         f"retrieval_{which}{name}": value

@@ -113,7 +113,9 @@ def _surface_problem(mesh: Mesh, closed: bool) -> str | None:
         np.minimum(starts, ends) * count + np.maximum(starts, ends), return_inverse=True, return_counts=True
     )
     if bad := int((uses > 2).sum()):
-        return f"is not a manifold: more than two faces share {counted(bad, 'edge')}; remesh it"
+        return (
+            f"is not a manifold: more than two faces share {counted(bad, 'edge')}; remove repeated faces, or remesh it"
+        )
     if closed and (bad := int((uses == 1).sum())):
         return f"is open: it has {counted(bad, 'boundary edge')}; merge duplicate vertices or fill its holes"
     if bad := int(uses.sum()) - len(np.unique(np.stack((edge_of, starts < ends), 1), axis=0)):

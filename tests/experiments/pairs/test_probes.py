@@ -69,7 +69,7 @@ def test_what_is_nearest_is_found_and_ties_count_as_in_random_order():
 def test_observations_are_looked_for_by_their_transformed_views():
     """0.4 is nearer to 0 than to the 1 that it comes from, although 1 is nearer to it than to the other views."""
 
-    method = Mock(spec=Method, has_maps=False, isometric=False, latents=lambda x: x)
+    method = Mock(spec=Method, has_invariants=False, latents=lambda x: x)
     x, tx = torch.tensor([[0.0], [1.0], [10.0]]), torch.tensor([[0.0], [0.4], [10.0]])
     found = retrieval(method, [(x, tx)])
     for name in ("_raw", "_latents"):
@@ -78,7 +78,7 @@ def test_observations_are_looked_for_by_their_transformed_views():
 
 
 def test_an_observation_that_is_there_under_several_transformations_is_looked_for_once():
-    method = Mock(spec=Method, has_maps=False, isometric=False, latents=lambda x: x)
+    method = Mock(spec=Method, has_invariants=False, latents=lambda x: x)
     x = torch.randn(4, 5)
     found = retrieval(method, [(x[[2, 2, 0]], x[[2, 2, 0]]), (x[[1, 3, 3]], x[[1, 3, 3]])])
     assert found["retrieval_map_raw"] == found["retrieval_first_latents"] == 1
