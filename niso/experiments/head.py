@@ -22,7 +22,7 @@ from niso.training.progress import say
 
 ROUNDED = 0.1
 """Rounding error of invariants, relative to their deviation over observations, from which frozen networks run in full
-precision: it is 0.3 where a head loses nine points of accuracy by it, and 0.02 where it loses none."""
+precision: it is 0.3 where a head loses 9.5 points of accuracy by it, and 0.02 where it loses none."""
 
 
 @torch.no_grad()
