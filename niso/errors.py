@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable, Sequence
 
 LONGEST = 1000
@@ -61,6 +62,29 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def counted(number: int, one: str, several: str | None = None) -> str:
     """A number and a noun: "1 frame", "2 frames"; `several` is a plural that is not formed by an s."""
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+
+
+_PERMISSION = "permit it, or choose another folder"
+_FILE = "a file is where a folder must be: choose another folder"
+_REMEDIES = {
+    errno.ENOSPC: "free space",
+    errno.EDQUOT: "free space, or have the quota raised",
+    errno.EFBIG: "raise the limit of `ulimit -f`, or choose a disk that takes larger files",
+    errno.EACCES: _PERMISSION,
+    errno.EPERM: _PERMISSION,
+    errno.EROFS: "choose a folder on a disk that is not read-only",
+    errno.EEXIST: _FILE,
+    errno.ENOTDIR: _FILE,
+    errno.EISDIR: "a folder is where a file must be: choose another name",
+    errno.ENOENT: "choose a place that exists",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.EIO: "the disk does not answer: choose another one",
+}
+
+
+def remedy(error: OSError) -> str:
+    """What to do where the file system refuses."""
+    return _REMEDIES.get(error.errno or 0, "try another folder")
 
 
 def first_line(error: BaseException) -> str:

@@ -20,7 +20,7 @@ from niso.data.pairs.geometry import GEOMETRY
 from niso.data.pairs.observations import Observed, read_observations
 from niso.data.pairs.sampling.data import BATCH
 from niso.data.pairs.scaling import BYTES, Scaling, as_tensor, by_channel, rounded_away, scaled, unscaled
-from niso.errors import InputError, counted
+from niso.errors import InputError, counted, remedy
 from niso.experiments.diagnosis import Finding
 from niso.experiments.saved import CONFIG, FORMAT, MODEL, REBUILT, plain_name
 from niso.experiments.settings import Settings, without_places
@@ -289,9 +289,7 @@ class Fitted:
                 write_atomically(place / CONFIG, words.encode())
                 write_atomically(place / MODEL, content)
         except OSError as error:
-            raise InputError(
-                f"cannot write to {folder} ({error.strerror or error}): free space or choose another folder"
-            ) from error
+            raise InputError(f"cannot write to {folder} ({error.strerror or error}): {remedy(error)}") from error
         return folder
 
     def push_to_hub(self, name: str, about: str = "", private: bool = False) -> str:

@@ -1,8 +1,10 @@
+import errno
+import os
 import signal
 
 import pytest
 
-from niso.errors import Interrupted, NisoError, nearest
+from niso.errors import Interrupted, NisoError, nearest, remedy
 
 
 @pytest.mark.parametrize(
@@ -31,3 +33,19 @@ def test_nearest_takes_capital_letters_for_small_ones():
 def test_interrupted_carries_the_signal():
     error = Interrupted("stopped", signal.SIGTERM)
     assert isinstance(error, NisoError) and str(error) == "stopped" and error.number == 15
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (errno.ENOSPC, "free space"),
+        (errno.EDQUOT, "quota"),
+        (errno.EFBIG, "ulimit -f"),
+        (errno.EROFS, "read-only"),
+        (errno.EACCES, "permit it"),
+        (errno.EXDEV, "another folder"),
+    ],
+)
+def test_each_refusal_of_the_file_system_has_its_own_remedy(number, words):
+    assert words in remedy(OSError(number, os.strerror(number)))
+    assert "free space" not in remedy(OSError(number, "")) or number in (errno.ENOSPC, errno.EDQUOT)

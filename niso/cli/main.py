@@ -21,7 +21,7 @@ from importlib import import_module
 from threading import current_thread, main_thread
 
 import niso
-from niso.errors import InputError, Interrupted, NisoError, OtherProcessError, nearest
+from niso.errors import InputError, Interrupted, NisoError, OtherProcessError, nearest, remedy
 
 # Two idle-spinning threads on a busy machine make small SVDs 100 times slower; it must be set before torch loads.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -133,31 +133,13 @@ def _is_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 
-_SPACE = "free space, then give the command again, or `niso resume` the run"
-_PERMISSION = "permit it, or choose another folder"
-_FILE = "a file is where a folder must be: choose another folder"
-REMEDIES = {
-    errno.ENOSPC: _SPACE,
-    errno.EDQUOT: _SPACE,
-    errno.EACCES: _PERMISSION,
-    errno.EPERM: _PERMISSION,
-    errno.EROFS: _PERMISSION,
-    errno.EEXIST: _FILE,
-    errno.ENOTDIR: _FILE,
-    errno.EISDIR: "a folder is where a file must be: choose another name",
-    errno.ENOENT: "choose a place that exists",
-    errno.ENAMETOOLONG: "choose a shorter name",
-    errno.EFBIG: "raise the limit of `ulimit -f`, or choose a disk that takes larger files",
-    errno.EIO: "the disk does not answer: choose another one",
-}
-"""What to do where the file system refuses."""
-
-
 def _refusal(error: OSError) -> str:
     """What the file system refused, and what to do."""
-    remedy = REMEDIES.get(error.errno or 0, "try another folder")
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    again = ", then give the command again, or `niso resume` the run" if full else ""
     places = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
-    return f"{' '.join(str(error.strerror or error).split())}{f' ({places[-1]})' if places else ''}: {remedy}"
+    problem = " ".join(str(error.strerror or error).split())
+    return f"{problem}{f' ({places[-1]})' if places else ''}: {remedy(error)}{again}"
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:

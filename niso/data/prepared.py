@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from niso.data.workers import unordered
-from niso.errors import InputError
+from niso.errors import InputError, remedy
 from niso.files import CLUTTER, is_empty, lacks, locked, parse_json, write_json
 
 PARAMETERS, REFUSED = "parameters.json", "refused.json"
@@ -161,7 +161,7 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         problem = error.strerror or error
-        raise InputError(f"cannot write {path} ({problem}): free space or permit it, then {AGAIN}") from error
+        raise InputError(f"cannot write {path} ({problem}): {remedy(error)}, then {AGAIN}") from error
 
 
 def check_folder(out: Path, what: str, parameters: Facts) -> bool:

@@ -16,7 +16,7 @@ from safetensors.torch import save as serialize
 from torch import Tensor, nn, optim
 
 from niso.config import Optimisation
-from niso.errors import CheckpointError, InputError
+from niso.errors import CheckpointError, InputError, remedy
 from niso.files import parse_json, write_atomically
 
 Facts = dict[str, Any]
@@ -34,7 +34,7 @@ def save(path: Path, tensors: dict[str, Tensor], facts: Facts) -> None:
         write_atomically(path, content)
     except OSError as error:
         kept = "the previous one is intact" if path.exists() else "none was there before"
-        raise CheckpointError(f"cannot save checkpoint {path} ({error.strerror}); {kept}: make room there") from error
+        raise CheckpointError(f"cannot save checkpoint {path} ({error.strerror}; {kept}): {remedy(error)}") from error
 
 
 def load(

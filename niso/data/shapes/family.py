@@ -12,7 +12,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from niso.data.shapes.sources import SUFFIXES, UNREAD, refuse_unread
-from niso.errors import InputError
+from niso.errors import InputError, remedy
 from niso.files import files_below, whole_folder
 from niso.geometry.mesh import surface as meshes
 from niso.geometry.mesh.deformation import deform
@@ -209,7 +209,7 @@ def write_family(
                     write_off(folder / name / f"{name}_{number:03d}.off", make(number=number))
                     report(place * per_class + number + 1, count)
     except OSError as error:
-        raise InputError(f"cannot write to {out} ({error.strerror}): free space or choose another folder") from error
+        raise InputError(f"cannot write to {out} ({error.strerror or error}): {remedy(error)}") from error
     return count
 
 

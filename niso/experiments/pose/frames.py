@@ -24,7 +24,7 @@ from niso.data.video.preparation import Preparation, prepare
 from niso.data.video.prepared import PreparedFrames, open_frames
 from niso.data.video.sequences import TEST, TRAIN
 from niso.data.workers import cores
-from niso.errors import InputError, counted
+from niso.errors import InputError, counted, remedy
 from niso.experiments.pose.presets import PoseConfig
 from niso.files import digest, locked, write_atomically
 from niso.training.progress import preparing, say
@@ -398,4 +398,6 @@ def _writable(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         problem = error.strerror or error
-        raise InputError(f"cannot write to the cache {folder} ({problem}): set XDG_CACHE_HOME") from error
+        raise InputError(
+            f"cannot write to the cache {folder} ({problem}): {remedy(error)}, or set XDG_CACHE_HOME"
+        ) from error

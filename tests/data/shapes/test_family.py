@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import numpy as np
@@ -112,15 +113,21 @@ def test_wrong_originals_are_named(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "in"]
 
 
-def test_a_family_that_is_cut_off_is_not_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("stopped_by", "error", "words"),
+    [(KeyboardInterrupt(), KeyboardInterrupt, None), (OSError(errno.EFBIG, "File too large"), InputError, "ulimit -f")],
+)
+def test_a_family_that_is_cut_off_is_not_there(
+    tmp_path: Path, stopped_by: BaseException, error: type[BaseException], words: str | None
+) -> None:
     write_off(tmp_path / "in/ball.off", meshes.icosphere(1))
 
     def stop(done: int, total: int) -> None:
         if done == 2:
             assert not (tmp_path / "out").exists()
-            raise KeyboardInterrupt
+            raise stopped_by
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(error, match=words):
         write_family(tmp_path / "out", tmp_path / "in", per_class=3, report=stop)
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 

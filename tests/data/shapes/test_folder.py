@@ -211,7 +211,7 @@ def test_a_full_disk_is_named_and_nothing_half_written_is_left(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(
-        InputError, match=r"cannot write .*No space left on device.*free space .* the same command again"
+        InputError, match=r"cannot write .*No space left on device.*free space, then .*the same command again"
     ):
         prepare_folder(sources, out, TINY)
     monkeypatch.undo()
