@@ -86,8 +86,8 @@ class Fitted:
         settings: Settings,
         facts: Mapping[str, Any],
         metrics: Mapping[str, float],
-        diagnosis: tuple[Finding, ...] = (),
-        run: Path | None = None,
+        diagnosis: tuple[Finding, ...],
+        run: Path | None,
         head: Head | None = None,
     ) -> None:
         self.method, self.settings, self.metrics = method, settings, dict(metrics)

@@ -31,7 +31,7 @@ def cores() -> int:
     return int(joblib.cpu_count())
 
 
-def unordered(function: Callable[[Item], Result], items: Iterable[Item], workers: int = 1) -> Iterator[Result]:
+def unordered(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
     """Results of a function of each item, in any order; 2 items a worker are taken ahead.
 
     Args:

@@ -26,7 +26,7 @@ class Finding(NamedTuple):
     name: str
     bad: bool | None
     measure: str
-    remedy: str = ""
+    remedy: str
 
     def __str__(self) -> str:
         sign = "?" if self.bad is None else "!" if self.bad else "✓"

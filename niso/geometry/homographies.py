@@ -143,7 +143,7 @@ def sample_coefficients(count: int, generator: torch.Generator | None = None) ->
     return noise * torch.tensor(SCALES, dtype=torch.float64, device="cpu")
 
 
-def walk_coefficients(count: int, generator: torch.Generator | None = None) -> Float[Tensor, "count 8"]:
+def walk_coefficients(count: int, generator: torch.Generator | None) -> Float[Tensor, "count 8"]:
     """Coefficients of the test distribution, by exactly the published random walk, in float64.
 
     It starts at x₀ ~ N(0, (s/2)²), always moves to x' = x + N(0, (s/2)²), and then stops with probability

@@ -161,7 +161,7 @@ class FourierObjective(nn.Module):
         norm: mean absolute pixel error, as NIso's, or mean squared, as published.
     """
 
-    def __init__(self, model: NeuralFourierTransform, norm: losses.Norm = "l1") -> None:
+    def __init__(self, model: NeuralFourierTransform, norm: losses.Norm) -> None:
         super().__init__()
         self.model = model
         self.norm: losses.Norm = norm

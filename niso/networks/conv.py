@@ -125,9 +125,7 @@ class LongitudeConv(nn.Conv2d):
 class ResidualBlock(nn.Module):
     """[norm → SiLU → 3×3 convolution] twice, plus a 1×1 convolution of the input (released code)."""
 
-    def __init__(
-        self, in_channels: int, out_channels: int, padding: Padding = "zeros", normalised: Normalised = "space"
-    ) -> None:
+    def __init__(self, in_channels: int, out_channels: int, padding: Padding, normalised: Normalised) -> None:
         super().__init__()
         norm = NORMS[normalised]
         conv = LongitudeConv if padding == "longitude" else partial(nn.Conv2d, kernel_size=3, padding=1)

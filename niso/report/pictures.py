@@ -63,7 +63,7 @@ class Embedded(NamedTuple):
 
     name: str
     caption: str
-    panels: Sequence[Panel] = ()
+    panels: Sequence[Panel]
     """From left to right; none where the file is missing or damaged."""
     origin: str = ""
     """What the picture is of; empty where the page says so."""

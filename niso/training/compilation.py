@@ -47,7 +47,7 @@ def compile_networks(objective: nn.Module, graphs: bool = False) -> None:
         _compile(module, graphs)
 
 
-def compile_step(objective: nn.Module, graphs: bool = False) -> None:
+def compile_step(objective: nn.Module, graphs: bool) -> None:
     """Compile everything from a batch to its loss terms as one, and its backward pass; `graphs` as above. What is
     compiled already stays so.
 

@@ -94,7 +94,7 @@ def clips(
     return made
 
 
-def photograph_textures(seed: int = 0, held_out: bool = False, photograph_dir: Path | None = None) -> Textures:
+def photograph_textures(seed: int, held_out: bool, photograph_dir: Path | None) -> Textures:
     """Random crops of photographs, each with a random tint."""
     images = photographs(photograph_dir)[held_out]
     stream = step_seed(seed, int(held_out), "textures")

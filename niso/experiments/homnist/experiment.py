@@ -66,8 +66,8 @@ class HomnistResult(Result):
     scores: Scores
     pairs: PairEvaluation
     operator: Operator | None
-    partial: PartialViews | None = None
-    repetition: Repetition | None = None
+    partial: PartialViews | None
+    repetition: Repetition | None
 
 
 class Homnist(Experiment):

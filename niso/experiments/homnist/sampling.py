@@ -30,7 +30,7 @@ class DigitSampling:
     """
 
     def __init__(
-        self, config: HomnistConfig, seed: int, split: Split, action: Transformations, views: int = 2, group: int = 1
+        self, config: HomnistConfig, seed: int, split: Split, action: Transformations, views: int, group: int
     ) -> None:
         self.config, self.seed, self.action, self.views, self.group = config, seed, action, views, group
         self.train, self.test = split.train, split.test

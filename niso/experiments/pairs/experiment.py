@@ -71,7 +71,7 @@ class Given(NamedTuple):
     """
 
     table: Table
-    own: Own | None = None
+    own: Own | None
 
 
 class Shown(NamedTuple):

@@ -76,7 +76,7 @@ class PoseResult(Result):
     maps: dict[int, Float[Tensor, "_maps rank rank"]]
     map_text: str
     operator: Operator | None
-    partial: PartialViews | None = None
+    partial: PartialViews | None
 
 
 class Pose(Experiment):

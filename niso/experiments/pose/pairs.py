@@ -84,7 +84,7 @@ def draw_shared(
     count: int,
     skip: int,
     generator: torch.Generator,
-    group: int = 1,
+    group: int,
     signed: bool = False,
     identical: bool = False,
 ) -> Pairs:

@@ -134,6 +134,6 @@ def by_covered_share(
     }
 
 
-def covered_metrics(curves: dict[str, Curve], suffix: str = "") -> dict[str, float]:
+def covered_metrics(curves: dict[str, Curve], suffix: str) -> dict[str, float]:
     """Means over the covered shares above 0, by the keys of `METRICS`."""
     return {f"{key}_covered{suffix}": partial_views.mean_covered(curve) for key, curve in curves.items()}

@@ -11,7 +11,7 @@ _PAPER = (
 )
 
 
-def _entry(name: str, ate: str, method: str | None = None, equivariance: str = "") -> Published:
+def _entry(name: str, ate: str, method: str, equivariance: str = "") -> Published:
     """A table row: values in the order of skips, separated by commas."""
     keys = {"ate": ate.split(", "), "equivariance_error": equivariance.split(", ") if equivariance else []}
     table = {

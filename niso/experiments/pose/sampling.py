@@ -70,10 +70,10 @@ class PairSampling:
         seed: int,
         frames: Frames,
         split: Split,
-        passing: Passing | None = None,
-        shared: Frames | None = None,
-        share: float = 0.0,
-        group: int = 1,
+        passing: Passing | None,
+        shared: Frames | None,
+        share: float,
+        group: int,
     ) -> None:
         self.config, self.seed, self.frames, self.split, self.passing = config, seed, frames, split, passing
         self.shared, self.share, self.group = shared, share, group

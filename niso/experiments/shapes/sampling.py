@@ -43,9 +43,7 @@ class ShapeSampling:
         group: number of consecutive shapes of pre-training that share a random T; None for pairs of variants.
     """
 
-    def __init__(
-        self, config: ShapesConfig, seed: int, maps: ShapeMaps, split: Split, group: int | None = None
-    ) -> None:
+    def __init__(self, config: ShapesConfig, seed: int, maps: ShapeMaps, split: Split, group: int | None) -> None:
         self.config, self.seed, self.maps, self.split, self.group = config, seed, maps, split, group
         self.variants = maps.shapes.variants
         self.labels = maps.shapes.labels.to(maps.device)

@@ -30,7 +30,7 @@ def fixed_spectrum(mesh: Mesh, rank: int, name: str = "the mesh") -> FixedSpectr
     return FixedSpectrum(*(torch.from_numpy(np.ascontiguousarray(part)) for part in parts))
 
 
-def classical(mesh: Mesh, rank: int, name: str = "the mesh") -> tuple[Laplacian, Eigenpairs]:
+def classical(mesh: Mesh, rank: int, name: str) -> tuple[Laplacian, Eigenpairs]:
     """The operator and its first eigenpairs, see `fixed_spectrum`."""
     surface.check_surface(mesh, name)
     try:
