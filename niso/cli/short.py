@@ -41,11 +41,12 @@ def of_run(experiments: Sequence[str]) -> str:
         "",
         "Train and evaluate an experiment in a new run folder, and write a report.",
         "",
-        *_examples(
+        *_table(
+            "examples",
             {
                 "niso run torus": "the paper's smallest experiment, a minute or so",
                 "niso run pairs --data pictures --transform homography": "your own pictures",
-            }
+            },
         ),
         "",
         f"experiments: {', '.join(experiments)}",
@@ -76,7 +77,7 @@ def of_experiment(kind: type[Experiment], preset: str, config: Any) -> str:
         "",
         *_first_sentences(kind.summary),
         "",
-        *[*_examples(kind.examples), ""] * bool(kind.examples),
+        *[*_table("examples", kind.examples), ""] * bool(kind.examples),
         *_table("presets", {preset: kind.preset_notes.get(preset, "") for preset in kind.presets}),
         "",
         *textwrap.wrap(f"methods: {', '.join(kind.methods())}", WIDTH, subsequent_indent="  ", break_on_hyphens=False),
@@ -119,17 +120,13 @@ def of_command(kind: type[Command], program: str) -> str:
         f"usage: {program} {kind.takes} [--OPTION VALUE …]",
         "",
         *(line for text in paragraphs for line in [*textwrap.wrap(" ".join(text.split()), WIDTH), ""]),
-        *_examples(kind.examples),
+        *_table("examples", kind.examples),
         "",
         *_table("options that people change", {f"--{flag}": text for flag, text in kind.main_settings.items()}),
         "",
         f"`{program} --help-all` lists every option.",
     ]
     return "\n".join(lines)
-
-
-def _examples(examples: Mapping[str, str]) -> list[str]:
-    return _table("examples", examples)
 
 
 def _table(title: str, entries: Mapping[str, str]) -> list[str]:
@@ -146,11 +143,11 @@ def _of_methods(kind: type[Experiment], preset: str) -> list[str]:
     return ["", *_table(f"methods with values of their own in {preset}", named)] * bool(named)
 
 
-def _flags(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flags(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Flags and values of nested settings."""
-    for name, value in values.items():
-        flag = f"{prefix}{name.replace('_', '-')}"
-        if isinstance(value, Mapping):
-            yield from _flags(value, "" if name in UNNAMED else f"{flag}.")
-        else:
-            yield flag, value
+    from niso.config import flat  # loads YAML, which the help of most commands need not wait for
+
+    for path, value in flat(settings):
+        flag = path.replace("_", "-")
+        group, _, name = flag.partition(".")
+        yield name if group in UNNAMED else flag, value

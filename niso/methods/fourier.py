@@ -109,7 +109,7 @@ class NeuralFourierTransform(Autoencoding):
 
     def decode(self, a: Float[Tensor, "batch rank channels"]) -> Shaped[Tensor, "batch ..."]:
         """Observations from what `encode` gives."""
-        return self.decoded(self._lift(_solve_left(self.basis.mT, a)))
+        return self.decoded(self._lift(_solve(self.basis.mT, a)))
 
     def solve_in_basis(
         self, a: Float[Tensor, "batch rank channels"], b: Float[Tensor, "batch rank channels"]
@@ -119,8 +119,8 @@ class NeuralFourierTransform(Autoencoding):
         They are solved in the first basis: the ridge is of that.
         """
         basis = self.basis.mT
-        tau = self.solve(_solve_left(basis, a), _solve_left(basis, b))
-        return matmul(basis, _solve_right(tau, basis))
+        tau = self.solve(_solve(basis, a), _solve(basis, b))
+        return matmul(basis, _solve(basis, tau, left=False))
 
     @torch.no_grad()
     def diagonalise(
@@ -144,14 +144,7 @@ class NeuralFourierTransform(Autoencoding):
         return matmul(self.lifting, a)
 
 
-@full_precision
-def _solve_left(m: Tensor, a: Tensor) -> Tensor:
-    return torch.linalg.solve(m, a)
-
-
-@full_precision
-def _solve_right(a: Tensor, m: Tensor) -> Tensor:
-    return torch.linalg.solve(m, a, left=False)
+_solve = full_precision(torch.linalg.solve)
 
 
 class FourierObjective(nn.Module):

@@ -50,12 +50,8 @@ class _InstanceNormSiLU(torch.autograd.Function):
         return grad_x.to(x.dtype), grad_weight.sum((0, 2, 3)), grad_bias.sum((0, 2, 3)), None
 
 
-class InstanceNormSiLU(nn.Module):
-    """Normalises each channel of each example over space, scales and shifts it, and applies SiLU.
-
-    Equal to `silu(instance_norm(x))`, in less memory and, channels last on a CPU, faster. It can be
-    differentiated once, not twice. Half-precision inputs are normalised in float32.
-    """
+class _NormSiLU(nn.Module):
+    """What both layers learn: a scale and a shift of each channel."""
 
     eps = 1e-6
     """Added to the variance (released code)."""
@@ -65,27 +61,27 @@ class InstanceNormSiLU(nn.Module):
         self.weight = nn.Parameter(torch.ones(channels))
         self.bias = nn.Parameter(torch.zeros(channels))
 
+
+class InstanceNormSiLU(_NormSiLU):
+    """Normalises each channel of each example over space, scales and shifts it, and applies SiLU.
+
+    Equal to `silu(instance_norm(x))`, in less memory and, channels last on a CPU, faster. It can be
+    differentiated once, not twice. Half-precision inputs are normalised in float32.
+    """
+
     def forward(self, x: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch channel *space"]:
         if x.ndim != 4:  # signals and volumes
             return self(x.flatten(2)[..., None]).reshape(x.shape)
         return _InstanceNormSiLU.apply(x, self.weight, self.bias, self.eps)
 
 
-class ChannelNormSiLU(nn.Module):
+class ChannelNormSiLU(_NormSiLU):
     """Normalises the channels at each point of each example, scales and shifts them, and applies SiLU.
 
     Unlike `InstanceNormSiLU` it keeps what a whole image has: colour, contrast, the level of a signal. No pixel changes
     what others become, so that a background does not. It is layer normalisation at each point (Liu et al., "A ConvNet
     for the 2020s", CVPR 2022), and one fused kernel where channels are last. Not in the paper.
     """
-
-    eps = 1e-6
-    """Added to the variance."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(channels))
-        self.bias = nn.Parameter(torch.zeros(channels))
 
     def forward(self, x: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch channel *space"]:
         y = nn.functional.layer_norm(x.movedim(1, -1), self.weight.shape, self.weight, self.bias, self.eps)

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from niso.methods.evaluation import (
-    EQUIVARIANCE_ERROR,
-    EQUIVARIANCE_ERROR_CENTRED,
     INVARIANTS_ROUNDING,
     LATENT_METRICS,
+    PAIR_METRICS,
     RECONSTRUCTION_ERROR,
-    RELATIVE_MAP_ERROR,
-    RELATIVE_MAP_ERROR_CENTRED,
 )
 from niso.results import Metric
 
@@ -25,10 +22,7 @@ RETRIEVAL = {
 SETS = {"": "", "_transformed": ", under held-out transformations"}
 
 METRICS: tuple[Metric, ...] = (
-    RELATIVE_MAP_ERROR,
-    RELATIVE_MAP_ERROR_CENTRED,
-    EQUIVARIANCE_ERROR,
-    EQUIVARIANCE_ERROR_CENTRED,
+    *(metric for metric in PAIR_METRICS if metric is not RECONSTRUCTION_ERROR),
     replace(
         RECONSTRUCTION_ERROR,
         text="mean absolute error of D(τ E(ψ)) against Tψ, values scaled to order one; for the autoencoder, of "
@@ -37,13 +31,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("identity_error", "mean absolute difference of ψ and Tψ: the error of doing nothing"),
     *LATENT_METRICS,
     INVARIANTS_ROUNDING,
-    *(
-        Metric(f"{metric.key}_val", f"{metric.key} of validation observations", "lower")
-        for metric in (
-            *(RELATIVE_MAP_ERROR, RELATIVE_MAP_ERROR_CENTRED, EQUIVARIANCE_ERROR, EQUIVARIANCE_ERROR_CENTRED),
-            RECONSTRUCTION_ERROR,
-        )
-    ),
+    *(Metric(f"{metric.key}_val", f"{metric.key} of validation observations", "lower") for metric in PAIR_METRICS),
     Metric("reconstruction_error_train", "reconstruction_error of observations that were trained on", "lower"),
     *(
         Metric(f"{name}{features}{kind}", f"accuracy of {what} on {of}{where}", "higher")

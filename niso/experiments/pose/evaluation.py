@@ -292,9 +292,8 @@ def _map_errors(kept: Tensor, maps: Mapping[int, Tensor]) -> dict[str, Float[Ten
 
 def _trivial_errors(frames: Frames, members: Iterable[int], skip: int, trivial: baselines.Motions) -> dict[str, float]:
     """Errors of trivial predictions, means over sequences."""
-    rows = []
-    for number in members:
-        rows.append(baselines.errors(trajectory.subsample(frames.posed(number), skip), trivial.get(skip)))
+    paths = (trajectory.subsample(frames.posed(number), skip) for number in members)
+    rows = [baselines.errors(poses, trivial.get(skip)) for poses in paths]
     return {key: torch.tensor([row[key] for row in rows], dtype=torch.float64).nanmean().item() for key in rows[0]}
 
 

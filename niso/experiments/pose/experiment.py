@@ -188,10 +188,10 @@ class Pose(Experiment):
         unread = super().unread(config, method, data_dir)
         unread |= {f"head.{name}": "the head is trained on frozen networks" for name in SPECTRAL}
         unread |= dict.fromkeys(("conv.image_size", "conv.image_channels"), "it is that of the frames, see --size")
-        if method in METHODS and not share(config, method):
+        shared = method in METHODS and bool(share(config, method))
+        if method in METHODS and not shared:
             nothing = "--shared is 0, and pre-training takes none of these clips"
             unread |= dict.fromkeys(("shared_clips", "shared_motions", "rooms"), nothing)
-        shared = method in METHODS and bool(share(config, method))
         return unread | sources_unread(config, data_dir, shared) | config.views_unread()
 
     def facts(self) -> dict[str, Any]:
