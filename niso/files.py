@@ -282,23 +282,20 @@ def whole_folder(folder: Path, place: str) -> Iterator[Path]:
                     made.rmdir()
 
 
-def write_new(folder: Path, name: str, content: str, place: str = "--out") -> None:
-    """Write the first file of a new or empty folder.
-
-    Args:
-        place: what a user gives to choose the folder, for messages.
+def write_new(folder: Path, name: str, content: str) -> None:
+    """Write the first file of a new or empty folder, which a user chooses by --out.
 
     Raises:
         InputError: the folder holds other files, or cannot be written.
     """
-    check_new(folder, place, name)
+    check_new(folder, "--out", name)
     try:
         with replacing(folder / name, new=True) as file:
             file.write(content.encode())
     except FileExistsError as error:
-        raise InputError(f"another process has just begun to write to {folder}: choose another {place}") from error
+        raise InputError(f"another process has just begun to write to {folder}: choose another --out") from error
     except OSError as error:
-        raise InputError(f"cannot write to {folder} ({error.strerror}): choose another {place}") from error
+        raise InputError(f"cannot write to {folder} ({error.strerror}): choose another --out") from error
 
 
 def in_shell(path: Path) -> str:

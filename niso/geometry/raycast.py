@@ -66,10 +66,10 @@ class _Hits(NamedTuple):
     shade: Float[Tensor, " rays"]
 
 
-def mipmaps(images: Float[Tensor, "textures side side 3"], smallest: int = 4) -> Textures:
-    """Textures of square images, down to `smallest` pixels."""
+def mipmaps(images: Float[Tensor, "textures side side 3"]) -> Textures:
+    """Textures of square images, down to a side of 4 pixels."""
     levels = [images.permute(0, 3, 1, 2)]
-    while levels[-1].shape[-1] > smallest:
+    while levels[-1].shape[-1] > 4:
         levels.append(torch.nn.functional.avg_pool2d(levels[-1], 2))
     sides = torch.tensor([level.shape[-1] for level in levels])
     areas = sides.square()

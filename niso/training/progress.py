@@ -232,6 +232,6 @@ def preparing(folder: Path, unit: str) -> Iterator[Callable[[str, int, int], Non
         say(f"{folder} now holds {decimal(size)}")
 
 
-def every(steps: int, rows: int = 400) -> int:
-    """Interval between the rows of a log that is to have about `rows` of them."""
-    return max(1, steps // rows)
+def every(steps: int) -> int:
+    """Interval between the rows of a log that is to have about 400 of them."""
+    return max(1, steps // 400)

@@ -124,7 +124,7 @@ def test_far_textures_are_averaged_not_sampled():
 
 def test_mipmaps_hold_averages():
     images = torch.rand(3, 16, 16, 3, generator=torch.Generator().manual_seed(0))
-    found = mipmaps(images, smallest=4)
+    found = mipmaps(images)
     assert found.sides.tolist() == [16, 8, 4]
     start = int(found.starts[2, 1])
     half = found.texels[start : start + 64].view(8, 8, 3)

@@ -59,25 +59,19 @@ def subdivided(mesh: Mesh) -> Remeshed:
     return _remeshed(mesh, Mesh(vertices, faces.astype(np.int64)))
 
 
-def resampled(
-    mesh: Mesh,
-    directions: Float[np.ndarray, "vertices 3"],
-    generator: np.random.Generator,
-    count: int | None = None,
-) -> Remeshed:
+def resampled(mesh: Mesh, directions: Float[np.ndarray, "vertices 3"], generator: np.random.Generator) -> Remeshed:
     """Evenly spread random points of the surface, joined by the Delaunay triangulation of their places on the sphere.
 
-    No vertex and no edge is kept. Evenly spread by drawing many and keeping the farthest one from those kept, again
-    and again.
+    There are as many as the mesh has vertices, none of which, and no edge, is kept. Evenly spread by drawing many and
+    keeping the farthest one from those kept, again and again.
 
     Args:
         directions: places of the vertices on the unit sphere, without folds.
-        count: number of points; as many as the mesh has vertices by default.
 
     Raises:
         InputError: the places are not those of a map to the sphere: they cannot be triangulated.
     """
-    count = len(mesh.vertices) if count is None else count
+    count = len(mesh.vertices)
     carry = random_points(mesh, generator, _TRIED * count)
     carry = carry[_farthest(carry @ mesh.vertices, count)]
     places = carry @ directions

@@ -122,4 +122,4 @@ def test_what_cannot_be_remeshed_is_refused():
     with pytest.raises(ValueError, match="between 0 and 1, got 2"):
         remeshing.decimated(BALL, 2.0)
     with pytest.raises(InputError, match="cannot be triangulated"):
-        remeshing.resampled(BALL, np.ones_like(BALL.vertices), np.random.default_rng(0), 50)
+        remeshing.resampled(BALL, np.ones_like(BALL.vertices), np.random.default_rng(0))
