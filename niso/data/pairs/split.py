@@ -167,7 +167,6 @@ def _drawn(units: np.ndarray, validation: float, test: float, label: np.ndarray 
     sizes = dict(zip(names.tolist(), counts.tolist(), strict=True))
     order = np.random.default_rng(EVALUATION_SEED).permutation(names).tolist()
     largest = max(reversed(order), key=sizes.__getitem__)
-
     fewest = least if len(names) >= 4 * least else 1
 
     def parts(classes: dict[int, int]) -> Parts:

@@ -48,7 +48,7 @@ def choose(config: PairsConfig, data: PairData, method: str, own: bool) -> Chose
     given: dict[str, Any] = {"variation": VARIATION if data.table.cropped else 0.0}
     given |= {name: value for name in AS_GIVEN if (value := getattr(config, name)) is not None}
     training = {name: value for name, value in vars(config.training).items() if value is not None}
-    group = config.group_size or min(base.group, data.most_in_group)
+    group = config.group_size or min(base.group, data.usual_group)
     optimisation = replace(base.training, **training)
     if "batch_size" not in training:
         optimisation = replace(optimisation, batch_size=-(-optimisation.batch_size // group) * group)

@@ -89,7 +89,7 @@ def test_a_part_that_would_be_empty_is_refused():
 def test_groups_share_their_transformation():
     group = np.arange(60) % 15
     data = paired(x=signals(60), tx=signals(60) + 100, group=group)
-    assert data.grouped and data.most_in_group == data.largest_group == 4
+    assert data.grouped and data.usual_group == data.largest_group == 4
     x, tx = data.sample(12, group=3)
     for members in torch.tensor(numbers(data, x)).view(4, 3).tolist():
         assert len(set(members)) == 3 and len({group[m] for m in members}) == 1

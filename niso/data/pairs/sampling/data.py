@@ -113,8 +113,8 @@ class PairData(ABC):
         return self.view("x", rows), self.labels(rows)
 
     @property
-    def most_in_group(self) -> int:
-        """How many examples that share one T a group has by default, at most; 1 where none do."""
+    def usual_group(self) -> int:
+        """Examples in a group of usual size, than which none is larger by default; 1 where none share a T."""
         return self.largest_group
 
     @property

@@ -43,8 +43,8 @@ class RecordedPairs(PairData):
         return values[order.to(values.device)], self.labels(rows)
 
     @property
-    def most_in_group(self) -> int:
-        """How many examples the middle one of the groups to train on has."""
+    def usual_group(self) -> int:
+        """Examples in the middle one of the groups to train on."""
         sizes = self._groups["train"].sizes
         return int(sizes[sizes > 1].median()) if self.grouped else 1
 
