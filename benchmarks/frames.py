@@ -34,7 +34,8 @@ from niso.data.video import prepared as frames
 from niso.data.video.clips import clips
 from niso.data.video.files import Video
 from niso.data.video.posed_folders import frame_folder
-from niso.experiments.pose.frames import Frames, opened
+from niso.experiments.pose.frames import Frames
+from niso.experiments.pose.sources import opened
 from niso.training.ahead import Ahead
 
 SOURCE = (540, 720)  # height and width of the frames that are prepared
@@ -167,7 +168,8 @@ import json, resource, sys, time
 from pathlib import Path
 import torch
 from niso.data.video.prepared import open_frames
-from niso.experiments.pose.frames import Frames, opened
+from niso.experiments.pose.frames import Frames
+from niso.experiments.pose.sources import opened
 before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
 prepared = open_frames(Path(sys.argv[1]))
 frames = Frames(opened(prepared), prepared.size, 0.0, torch.device("cpu"))

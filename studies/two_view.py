@@ -29,8 +29,8 @@ from torch import Tensor
 
 from niso.data.video.clips import intrinsics_of
 from niso.data.video.co3d import FRAMES as ANNOTATIONS
-from niso.experiments.pose.frames import open_sequences
 from niso.experiments.pose.presets import SMALL
+from niso.experiments.pose.sources import open_sequences
 from niso.experiments.pose.split import split
 from niso.geometry import trajectories
 from niso.geometry.trajectories import FRAMES

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from niso.cache import cached
 from niso.config import Hardware, Optimisation, parse
 from niso.data.workers import cores
 from niso.errors import InputError, first_line
@@ -237,9 +238,7 @@ class _Kept(NamedTuple):
 @contextmanager
 def _kept(key: str) -> Iterator[dict[str, Any]]:
     """What was measured before, to be added to; for one process at a time. Nothing is kept where nothing can be."""
-    import pooch  # slow to import
-
-    folder = Path(os.environ.get("NISO_SPEED_CACHE") or Path(pooch.os_cache("niso")) / "speed")
+    folder = Path(os.environ.get("NISO_SPEED_CACHE") or cached("speed"))
     path = folder / f"{key}.json"
     with ExitStack() as stack:
         try:

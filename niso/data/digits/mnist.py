@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
+from niso.cache import cached
 from niso.errors import InputError
 from niso.files import no_folder
 
@@ -161,7 +162,7 @@ def _local(folder: Path, name: str) -> Path:
 def _cached(name: str) -> Path:
     import pooch  # not everyone downloads
 
-    cache = Path(pooch.os_cache("niso")) / "mnist"
+    cache = cached("mnist")
     problems = []
     for mirror in MIRRORS:
         try:  # pooch checks a temporary file and then moves it

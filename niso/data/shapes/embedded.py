@@ -6,8 +6,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import pooch
-
+from niso.cache import cached, caching
 from niso.data.prepared import REFUSED, Report, read_json
 from niso.data.shapes.family import PLANS, write_family
 from niso.data.shapes.preparation import Preparation, prepare_folder
@@ -19,9 +18,8 @@ _VERSION = 5  # raise it when a change of the code changes shapes or maps
 _SEED = 0
 
 
-def cache_folder() -> Path:
-    """Where the embedded shapes are kept."""
-    return Path(pooch.os_cache("niso")) / "shapes"
+KIND = "shapes"
+"""Their folder of the cache."""
 
 
 def embedded_shapes(
@@ -44,11 +42,10 @@ def embedded_shapes(
         InputError: the cache cannot be written to.
     """
     recipe = repr((_VERSION, FORMAT, PLANS, preparation, per_class, vertices, _SEED))
-    folder = cache_folder() / digest(recipe.encode())
+    folder = cached(KIND) / digest(recipe.encode())
     meshes, prepared, count = folder / "meshes", folder / "prepared", per_class * len(PLANS)
     if not _complete(prepared, count):
-        folder.mkdir(parents=True, exist_ok=True)
-        with locked(folder, wait=True):
+        with caching(folder), locked(folder, wait=True):
             if not _complete(prepared, count):
                 if len(files_below(meshes, [".off"])) < count:
                     shutil.rmtree(meshes, ignore_errors=True)

@@ -23,7 +23,6 @@ from niso.experiments import partial_views
 from niso.experiments.experiment import PIXELS, Experiment, Own, Phase, check_batch
 from niso.experiments.partial_views import PartialViews
 from niso.experiments.pose import baselines, cases, evaluation, passing, shared, trajectories
-from niso.experiments.pose.frames import open_sequences, open_shared, sources_unread
 from niso.experiments.pose.losses import CompositionObjective, PoseObjective
 from niso.experiments.pose.pairs import draw_pairs
 from niso.experiments.pose.predictors import BASELINES
@@ -31,7 +30,9 @@ from niso.experiments.pose.predictors.maps import MapPredictor
 from niso.experiments.pose.predictors.predictor import Predictor
 from niso.experiments.pose.presets import PRESETS, PoseConfig
 from niso.experiments.pose.published import PUBLISHED
+from niso.experiments.pose.rendered import open_shared
 from niso.experiments.pose.sampling import PairSampling, check_groups
+from niso.experiments.pose.sources import open_sequences, sources_unread
 from niso.experiments.pose.split import split
 from niso.methods import METHODS, methods_of
 from niso.methods.evaluation import (

@@ -1,44 +1,23 @@
-"""Frames and camera poses of the pose experiment's sequences, and where they come from."""
+"""Frames and camera poses of several sequences, as networks see them."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import NamedTuple
 
-import pooch
-import safetensors.torch
 import torch
 from jaxtyping import Float, Int, UInt8
-from safetensors import SafetensorError
 from torch import Tensor
 
 from niso.data.evenly import evenly
-from niso.data.prepared import PARAMETERS, REFUSED
 from niso.data.squares import resized
-from niso.data.video import co3d
-from niso.data.video.clips import Motion, clips
-from niso.data.video.preparation import Preparation, prepare
-from niso.data.video.prepared import PreparedFrames, open_frames
-from niso.data.video.sequences import TEST, TRAIN
-from niso.data.workers import cores
-from niso.errors import InputError, counted, remedy
-from niso.experiments.pose.presets import PoseConfig
-from niso.files import digest, locked, write_atomically
-from niso.training.progress import preparing, say
+from niso.data.video.sequences import TEST
 
 RENDERED = "rendered"
 """The split of rendered clips to train on, where there is other data too."""
 
 FEW = 5
 """Sequences with poses of which at least one is kept for validation, where any share is: of fewer, all are needed."""
-
-SHARED_VIEWS = 2
-"""Rooms in which each motion of the clips is shown that are to test on and share motions."""
-
-_VERSION = 1  # of the rendered clips: raise it when the code that renders them changes them
 
 
 class Source(NamedTuple):
@@ -58,6 +37,23 @@ class Source(NamedTuple):
     poses: list[Float[Tensor, "_frames 4 4"] | None]
     read: Callable[[int, int | None], UInt8[Tensor, ...]]
     content: str = ""
+
+
+def joined(first: Source, second: Source) -> Source:
+    """The sequences of both, those of the first before the others."""
+    count = len(first.names)
+
+    def read(sequence: int, frame: int | None) -> Tensor:
+        return first.read(sequence, frame) if sequence < count else second.read(sequence - count, frame)
+
+    return Source(
+        first.names + second.names,
+        first.splits + second.splits,
+        first.lengths + second.lengths,
+        first.poses + second.poses,
+        read,
+        first.content + second.content,
+    )
 
 
 class Frames:
@@ -187,217 +183,3 @@ def _mirrored(poses: Float[Tensor, "frames 4 4"] | None) -> Float[Tensor, "frame
         return None
     flip = torch.tensor([-1, 1, 1, 1], dtype=poses.dtype)
     return flip[:, None] * poses * flip
-
-
-def open_sequences(
-    config: PoseConfig, data_dir: Path | None, device: torch.device, cache: Path | None = None
-) -> Frames:
-    """The data of a run: a prepared folder, CO3Dv2 in its original layout, or, without a folder, the rendered clips.
-
-    CO3Dv2 is first prepared in the user's cache, where unchanged files are prepared only once. With `config.rendered`,
-    the rendered clips to train on are added to the folder's sequences, as the split `RENDERED`.
-
-    Args:
-        cache: a folder in place of the user's cache.
-
-    Raises:
-        InputError: the folder is neither, is damaged, or cannot be prepared; or the cache cannot be written to.
-    """
-    cache = cache or Path(pooch.os_cache("niso"))
-    source = _rendered(config, cache / "clips") if data_dir is None else _read(config, data_dir, cache)
-    return Frames(source, config.size, config.memory, device, config.mirrored)
-
-
-def sources_unread(config: PoseConfig, data_dir: Path | None, shared: bool) -> dict[str, str]:
-    """Settings of the data that a run does not read, and why, see `niso.experiments.experiment.Experiment.unread`.
-
-    Args:
-        shared: whether pre-training takes clips that share motions.
-    """
-    unread = dict[str, str]()
-    if data_dir is None or (data_dir / PARAMETERS).is_file():
-        prepared = "the sequences of --data-dir are chosen and split already"
-        reason = "it is for CO3Dv2, which is not given by --data-dir" if data_dir is None else prepared
-        unread |= dict.fromkeys(("quality", "held_out", "split_file"), reason)
-    elif config.split_file is not None:
-        unread |= dict.fromkeys(("quality", "held_out"), "--split-file replaces it")
-    if data_dir is not None and not config.rendered:
-        of_rooms = () if shared else ("clip_frames", "test_clips", "motions", "fields_of_view")
-        rendered = ("clips", "test_frames", *of_rooms)
-        unread |= dict.fromkeys(rendered, "--data-dir replaces the rendered clips; add --rendered to mix them")
-    return unread
-
-
-def _read(config: PoseConfig, data_dir: Path, cache: Path) -> Source:
-    """The sequences of a folder, and rendered clips if configured: also clips to test on if the folder has no poses."""
-    if not data_dir.is_dir():
-        raise InputError(f"--data-dir {data_dir} is not a folder")
-    if not (data_dir / PARAMETERS).is_file():
-        if not any(data_dir.glob(f"*/{co3d.SEQUENCES}")):
-            raise InputError(
-                f"--data-dir {data_dir} holds neither prepared frames ({PARAMETERS}) nor CO3Dv2 "
-                f"(<category>/{co3d.SEQUENCES}): prepare other footage by `niso data prepare video {data_dir} OUT`"
-            )
-        source = opened(_prepared(config, data_dir, cache / "frames"))
-    else:
-        source = opened(open_frames(data_dir))
-    if not config.rendered:
-        return source
-    posed = any(split == TEST and poses is not None for split, poses in zip(source.splits, source.poses, strict=True))
-    return _joined(source, _rendered(config, cache / "clips", RENDERED, tested=not posed))
-
-
-def opened(prepared: PreparedFrames) -> Source:
-    """The sequences of a prepared folder; those whose poses are not all known have none."""
-    stored = [prepared.poses(sequence) for sequence in range(len(prepared.names))]
-
-    def read(sequence: int, frame: int | None) -> Tensor:
-        return prepared.clip(sequence).images if frame is None else prepared.image(sequence, frame)
-
-    known = [poses if poses.isfinite().all() else None for poses in stored]
-    sequences = zip(prepared.names, prepared.lengths, prepared.sizes, strict=True)
-    content = digest(*(repr(facts).encode() for facts in sequences), *(poses.numpy().tobytes() for poses in stored))
-    return Source(prepared.names, prepared.splits, prepared.lengths, known, read, content)
-
-
-def _joined(first: Source, second: Source) -> Source:
-    count = len(first.names)
-
-    def read(sequence: int, frame: int | None) -> Tensor:
-        return first.read(sequence, frame) if sequence < count else second.read(sequence - count, frame)
-
-    return Source(
-        first.names + second.names,
-        first.splits + second.splits,
-        first.lengths + second.lengths,
-        first.poses + second.poses,
-        read,
-        first.content + second.content,
-    )
-
-
-def _prepared(config: PoseConfig, root: Path, cache: Path) -> PreparedFrames:
-    """CO3Dv2, prepared in the cache for this split and size."""
-    selection = (
-        co3d.read_split(root, config.split_file)
-        if config.split_file
-        else co3d.select(root, config.quality, config.held_out)
-    )
-    preparation = Preparation(size=config.size)
-    recipe = repr((str(root.resolve()), preparation, sorted(selection.splits.items())))
-    folder = cache / digest(recipe.encode())
-    with _writable(folder), locked(folder, wait=True):
-        with preparing(folder, "sequences") as show:
-            done, total = itertools.count(1), len(selection.splits)
-            show("prepare", 0, total)
-
-            def report(name: str, problem: str | None) -> None:
-                show("prepare", next(done), total)
-
-            sequences, out = co3d.sequences(root, selection), folder / "prepared"
-            outcome = prepare(sequences, out, cores(), preparation, report, selection.draw)
-        if refused := len(outcome.refused):
-            say(f"{counted(refused, 'sequence')} of {root} cannot be used, and why is in {out / REFUSED}")
-        return open_frames(out)  # before another process looks through it again
-
-
-def open_shared(config: PoseConfig, device: torch.device) -> Frames:
-    """Rendered clips to pre-train on, of which each `config.rooms` consecutive ones show different rooms under the same
-    camera motion. Mirrored ones, which come after the others, share motions too.
-
-    Raises:
-        InputError: the cache is damaged, or cannot be written to.
-    """
-    fields = config.fields_of_view
-    wanted = Clips(TRAIN, config.shared_clips, config.clip_frames, config.shared_motions, fields, config.rooms)
-    return _frames_of(wanted, config, device, config.mirrored)
-
-
-def open_held_out_shared(config: PoseConfig, motions: tuple[Motion, ...], device: torch.device) -> Frames:
-    """The same to test on: `config.test_clips` motions, each in two rooms, one clip after the other."""
-    count, fields = SHARED_VIEWS * config.test_clips, config.fields_of_view
-    wanted = Clips(TEST, count, config.clip_frames, motions, fields, SHARED_VIEWS)
-    return _frames_of(wanted, config, device)
-
-
-class Clips(NamedTuple):
-    """Rendered clips that are wanted, see `niso.data.video.clips.clips`."""
-
-    split: str
-    number: int
-    frames: int
-    motions: tuple[Motion, ...]
-    fields_of_view: tuple[float, float] | None
-    rooms: int = 1
-
-
-def _frames_of(wanted: Clips, config: PoseConfig, device: torch.device, mirrored: bool = False) -> Frames:
-    source = _stored(wanted, config.size, Path(pooch.os_cache("niso")) / "clips")
-    return Frames(source, config.size, config.memory, device, mirrored)
-
-
-def _rendered(config: PoseConfig, cache: Path, training: str = TRAIN, tested: bool = True) -> Source:
-    """Clips that niso renders itself, when they are first needed.
-
-    Args:
-        training: the split of the clips to train on.
-        tested: whether there are clips to test on too.
-    """
-    how = (config.motions, config.fields_of_view)
-    train = Clips(TRAIN, config.clips, config.clip_frames, *how)
-    source = _stored(train, config.size, cache)._replace(splits=[training] * config.clips)
-    if not tested:
-        return source
-    return _joined(source, _stored(Clips(TEST, config.test_clips, config.test_frames, *how), config.size, cache))
-
-
-def _stored(wanted: Clips, size: int, cache: Path) -> Source:
-    """Clips from the cache, rendered when they are first needed."""
-    split, count, length, motions, fields, rooms = wanted
-    more = ((f"{rooms} rooms",) if rooms > 1 else ()) + ((f"fields of view {fields}",) if fields else ())
-    recipe = repr((_VERSION, split, count, length, size, motions, *more))
-    path = cache / f"{digest(recipe.encode())}.safetensors"
-    if not path.is_file():
-        with _writable(cache), locked(cache, wait=True):
-            if not path.is_file():
-                with preparing(cache, "frames") as show:
-                    write_atomically(path, _render(wanted, size, show))
-    try:
-        stored = safetensors.torch.load_file(path)
-        images, poses = list(stored["images"]), list(stored["poses"])
-    except (OSError, SafetensorError, KeyError) as error:
-        raise InputError(f"{path} is damaged ({error}): remove it, and its clips are rendered again") from error
-
-    def read(sequence: int, frame: int | None) -> Tensor:
-        return images[sequence] if frame is None else images[sequence][frame]
-
-    names = [f"{motions[number // rooms % len(motions)]}/{split}{number:03}" for number in range(count)]
-    return Source(names, [split] * count, list(map(len, images)), list(poses), read)
-
-
-def _render(wanted: Clips, size: int, show: Callable[[str, int, int], None]) -> bytes:
-    split, count, length, motions, fields, rooms = wanted
-    made = clips(
-        count,
-        length,
-        size,
-        held_out=split == TEST,
-        motions=motions,
-        rooms=rooms,
-        fields_of_view=fields,
-        report=lambda frames: show(f"render {split}", frames, count * length),
-    )
-    stacked = {name: torch.stack([getattr(clip, name) for clip in made]) for name in ("images", "poses")}
-    return safetensors.torch.save(stacked)
-
-
-@contextmanager
-def _writable(folder: Path) -> Iterator[None]:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        yield
-    except OSError as error:
-        problem = error.strerror or error
-        raise InputError(
-            f"cannot write to the cache {folder} ({problem}): {remedy(error)}, or set XDG_CACHE_HOME"
-        ) from error

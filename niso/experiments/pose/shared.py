@@ -10,9 +10,10 @@ from torch import Tensor
 from niso import metrics
 from niso.data.video.clips import Motion
 from niso.experiments.pose.evaluation import BATCH
-from niso.experiments.pose.frames import SHARED_VIEWS, Frames, open_held_out_shared
+from niso.experiments.pose.frames import Frames
 from niso.experiments.pose.pairs import draw_shared
 from niso.experiments.pose.presets import PoseConfig
+from niso.experiments.pose.rendered import SHARED_VIEWS, open_held_out_shared
 from niso.methods.evaluation import RELATIVE_MAP_ERROR, RELATIVE_MAP_ERROR_CENTRED
 from niso.methods.method import Method
 from niso.results import Metric

@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Float, Float16, Int
 from torch import Tensor
 
-from niso.data.shapes.embedded import cache_folder, embedded_shapes
+from niso.cache import cached
+from niso.data.shapes.embedded import KIND, embedded_shapes
 from niso.data.shapes.family import PLANS
 from niso.data.shapes.prepared import PreparedShapes, flat_channels, resolved_by_float16, statistics
 from niso.data.workers import cores
@@ -33,7 +34,7 @@ def embedded(config: ShapesConfig) -> PreparedShapes:
     count = config.train_shapes + config.test_shapes + RESERVE
     total = len(PLANS) * count
     prepared = itertools.count(1)
-    with preparing(cache_folder(), "shapes") as show:
+    with preparing(cached(KIND), "shapes") as show:
 
         def made(shapes: int) -> None:
             show("make", shapes, total)

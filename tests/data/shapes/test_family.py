@@ -136,7 +136,7 @@ def test_a_family_that_is_cut_off_is_not_there(
 def test_embedded_shapes_are_prepared_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded_module, "PLANS", some := {name: PLANS[name] for name in ("dumbbell", "tetrapod")})
     monkeypatch.setattr("niso.data.shapes.family.PLANS", some)
-    monkeypatch.setattr(embedded_module, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(embedded_module, "cached", lambda kind: tmp_path)
     preparation = Preparation(height=8, width=16, variants=2, eigenpairs=20, maps="shared", tolerance=0.2)
     told: list[tuple[str, str | None]] = []
 

@@ -14,10 +14,11 @@ from niso.data.video import co3d
 from niso.data.video.preparation import Preparation, prepare
 from niso.data.video.sequences import Sequence
 from niso.errors import InputError
-from niso.experiments.pose import frames as pose_frames
+from niso.experiments.pose import rendered, sources
 from niso.experiments.pose.evaluation import evaluable
-from niso.experiments.pose.frames import Frames, Source, open_sequences
+from niso.experiments.pose.frames import Frames, Source
 from niso.experiments.pose.presets import PRESETS
+from niso.experiments.pose.sources import open_sequences
 from niso.geometry import se3
 from niso.runs import runner
 
@@ -81,39 +82,47 @@ def annotated(root: Path, sequences: int = 3, frames: int = 21) -> Path:
     return root
 
 
-def test_clips_are_rendered_once(tmp_path, monkeypatch, capsys):
-    first = open_sequences(TINY, None, CPU, tmp_path)
+@pytest.fixture
+def cache(tmp_path_factory, monkeypatch):
+    """An empty folder in place of the user's cache."""
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setattr("pooch.os_cache", lambda project: folder)
+    return folder
+
+
+def test_clips_are_rendered_once(cache, monkeypatch, capsys):
+    first = open_sequences(TINY, None, CPU)
     assert first.names == ["orbit/train000", "walk/train001", "orbit/test000"]
     assert first.splits == ["train", "train", "test"] and first.lengths.tolist() == [4, 4, 3]
     assert first.resident.shape == (11, 3, SIZE, SIZE) and "render" in capsys.readouterr().err
-    monkeypatch.setattr(pose_frames, "clips", None)
-    second = open_sequences(TINY, None, CPU, tmp_path)
+    monkeypatch.setattr(rendered, "clips", None)
+    second = open_sequences(TINY, None, CPU)
     assert torch.equal(first.resident, second.resident)
     assert all(torch.equal(x, y) for x, y in zip(first.poses, second.poses, strict=True))
     assert not evaluable(first, [2]).members[1] and evaluable(first, [2]).members[0] == [2]
-    stored = next((tmp_path / "clips").glob("*.safetensors"))
+    stored = next((cache / "clips").glob("*.safetensors"))
     stored.write_bytes(stored.read_bytes()[:100])
     with pytest.raises(InputError, match=r"safetensors is damaged .*remove it"):
-        open_sequences(TINY, None, CPU, tmp_path)
+        open_sequences(TINY, None, CPU)
 
 
-def test_co3d_is_prepared_once_and_split_by_sequence(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(pose_frames, "cores", lambda: 1)  # processes take seconds to start
-    root, cache = annotated(tmp_path / "co3d"), tmp_path / "cache"
-    frames = open_sequences(TINY, root, CPU, cache)
+def test_co3d_is_prepared_once_and_split_by_sequence(tmp_path, cache, monkeypatch, capsys):
+    monkeypatch.setattr(sources, "cores", lambda: 1)  # processes take seconds to start
+    root = annotated(tmp_path / "co3d")
+    frames = open_sequences(TINY, root, CPU)
     assert sorted(frames.splits) == ["test", "train", "train"] and all(name.startswith("toy/") for name in frames.names)
     assert frames.lengths.tolist() == [21] * 3 and all(poses is not None for poses in frames.poses)
     shards = {path: path.stat().st_mtime_ns for path in cache.rglob("*.frames")}
-    again = open_sequences(TINY, root, CPU, cache)
+    again = open_sequences(TINY, root, CPU)
     assert torch.equal(frames.resident, again.resident)
     assert {path: path.stat().st_mtime_ns for path in cache.rglob("*.frames")} == shards
     assert "cannot be used" not in capsys.readouterr().err
     (root / "toy/001_toy/images/9.png").unlink()
-    fewer = open_sequences(TINY, root, CPU, cache)
+    fewer = open_sequences(TINY, root, CPU)
     assert len(fewer.names) == 2 and "1 sequence of" in (said := capsys.readouterr().err) and "cannot be used" in said
     stated = tmp_path / "split.json"
     stated.write_text(json.dumps({"train": ["000_toy"], "test": ["002_toy"]}))
-    named = open_sequences(replace(TINY, split_file=stated), root, CPU, cache)
+    named = open_sequences(replace(TINY, split_file=stated), root, CPU)
     assert dict(zip(named.names, named.splits, strict=True)) == {"toy/000_toy": "train", "toy/002_toy": "test"}
 
 
@@ -159,9 +168,9 @@ def test_mirrored_sequences_are_seen_by_mirrored_cameras(tmp_path):
 def test_rendered_clips_are_added_to_a_folder(tmp_path):
     folder = prepared(tmp_path, {"train-a": "moves", "test-b": "moves"})
     for memory in (1.0, 0.0):
-        frames = open_sequences(replace(TINY, memory=memory, rendered=0.5), folder, CPU, tmp_path / "cache")
+        frames = open_sequences(replace(TINY, memory=memory, rendered=0.5), folder, CPU)
         assert sorted(frames.splits[:2]) == ["test", "train"] and frames.splits[2:] == ["rendered"] * 2
-        alone = open_sequences(replace(TINY, memory=memory), None, CPU, tmp_path / "cache")
+        alone = open_sequences(replace(TINY, memory=memory), None, CPU)
         one, other = torch.tensor([3]), torch.tensor([1])
         assert torch.equal(frames(one, other), alone(torch.tensor([1]), other))
         assert torch.equal(frames.poses[3], alone.poses[1])
@@ -206,10 +215,10 @@ def test_a_wrong_call_is_refused(refused, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_cache_that_cannot_be_written_to_is_named(tmp_path):
-    (tmp_path / "clips").write_text("")
-    with pytest.raises(InputError, match=r"cannot write to the cache .*clips"):
-        open_sequences(TINY, None, CPU, tmp_path)
+def test_a_cache_that_cannot_be_written_to_is_named(cache):
+    (cache / "clips").write_text("")
+    with pytest.raises(InputError, match=r"cannot write to the cache .*clips .*set XDG_CACHE_HOME"):
+        open_sequences(TINY, None, CPU)
 
 
 def test_shares_of_sequences_are_spread_and_exclude_their_mirrored_copies():

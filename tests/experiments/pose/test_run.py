@@ -18,8 +18,8 @@ from niso.errors import InputError
 from niso.experiments.pose import evaluation as pose_evaluation
 from niso.experiments.pose import passing, shared
 from niso.experiments.pose.experiment import Pose
-from niso.experiments.pose.frames import open_sequences
 from niso.experiments.pose.inference import load_reader, predict
+from niso.experiments.pose.sources import open_sequences
 from niso.experiments.pose.trajectories import read
 from niso.experiments.settings import Settings
 from niso.results import RUN_METRICS

@@ -13,9 +13,10 @@ from niso.config import Optimisation
 from niso.errors import InputError
 from niso.experiments.pose import shared
 from niso.experiments.pose.experiment import Pose
-from niso.experiments.pose.frames import Frames, open_shared
+from niso.experiments.pose.frames import Frames
 from niso.experiments.pose.losses import CompositionObjective
 from niso.experiments.pose.pairs import Pairs, draw_pairs, draw_shared, draw_third
+from niso.experiments.pose.rendered import open_shared
 from niso.geometry import se3
 from niso.geometry import trajectories as trajectory
 from niso.methods.method import Method
