@@ -20,6 +20,11 @@ _COMMON = 50
 """Clips that may share a frame and be copies of each other."""
 
 
+_FEW = (
+    "transformations are too few or too unequal to hold out whole ones: those of held-out observations are trained on"
+)
+
+
 class Parts(NamedTuple):
     """Rows of a table to train, validate and test on, in ascending order; and what to know of the split."""
 
@@ -34,8 +39,8 @@ def split(table: Table, validation: float, test: float) -> Parts:
     of it.
 
     Without sources no observation is in two parts, and rows of one transformation (`table.group`) stay together, too,
-    where that leaves enough to be drawn from. With labels, but none of these, parts are drawn evenly over classes where
-    some would else be missing in one.
+    where each part then has two transformations or more. With labels, but none of these, parts are drawn evenly over
+    classes where some would else be missing in one.
 
     Args:
         validation, test: shares of the units, and at most about of the rows; at least one unit each, if possible not
@@ -102,11 +107,14 @@ def _parts(table: Table, validation: float, test: float) -> Parts:
     if table.group is not None:
         joined = _joined(same, table.group)
         if _largest(joined) <= 0.25:
-            return _drawn(joined, validation, test)
+            parts = _drawn(joined, validation, test, least=2)
+            if all(len(np.unique(table.group[part])) > 1 for part in parts[:3]):
+                return parts  # else metrics would be those of one transformation, perhaps of the identity
     joined = _joined(same)
     if _largest(joined) <= 0.25:
         label = None if table.group is not None else table.label
-        return _drawn(joined, validation, test, label, least=2)
+        parts = _drawn(joined, validation, test, label, least=2)
+        return parts if table.group is None else parts._replace(note=_FEW)
     parts = _blocks(rows, validation, test)
     seen = [np.unique(np.concatenate([view[part] for view in same])) for part in parts[:3]]
     train = parts.train[~np.isin(np.stack([view[parts.train] for view in same]), np.union1d(*seen[1:])).any(0)]

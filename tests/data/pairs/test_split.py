@@ -90,6 +90,17 @@ def test_labels_change_no_split_that_has_all_classes_or_that_others_decide(decid
     assert all(np.array_equal(one, other) for one, other in zip(plain[:3], labelled[:3], strict=True))
 
 
+@pytest.mark.parametrize("transformations", [4, 5, 7, 8, 14, 40])
+def test_no_part_has_one_transformation_alone(transformations):
+    random = np.random.default_rng(0)
+    group = random.permutation(np.arange(320) % transformations)
+    x = random.normal(size=(320, 8)).astype(np.float32)
+    parts = split(make_table("DATA", {"x": x, "group": group}, Reading(kind="signals")), 0.1, 0.1)
+    apart = not set(group[parts.test]) & set(group[parts.train])
+    assert all(len(set(group[part])) > 1 for part in parts[:3])
+    assert apart == (transformations >= 8) and ("whole ones" in parts.note) != apart
+
+
 @pytest.mark.parametrize("sizes", [(12, 7, 30), (30, 7, 12), (7, 30, 12), (900, 30, 30, 30, 30)])
 def test_the_largest_clip_is_trained_on(sizes):
     parts, clips = parts_of(sizes, clips=True)
