@@ -139,11 +139,29 @@ def units_of(table: Table, scaling: Scaling) -> str:
 
 
 def other_units(table: Table, rows: np.ndarray) -> str:
-    """That another view has a far larger or smaller range than x, by which it is scaled; empty where none has."""
+    """That another view has a far larger or smaller range than x, by which it is scaled, or a channel of it lies far
+    off; empty where none does."""
     x, *others = ((key, float(np.ptp(_sample(values, rows, 256)))) for key, values in table.views.items())
     for key, width in others:
         if min(width, x[1]) > 0 and not 1 / _APART <= width / x[1] <= _APART:
             return f"the range of {key} is {width / x[1]:.2g} times that of x: give both in the same units"
+    return "" if table.kind == "images" else _far_off(table, rows)
+
+
+def _far_off(table: Table, rows: np.ndarray) -> str:
+    """That a channel of another view lies far from that of x; empty where none does."""
+    x, *others = ((key, _sample(values, rows, 256)) for key, values in table.views.items())
+    axes = tuple(range(x[1].ndim - 1))
+    mean = x[1].mean(axes)
+    reach = np.atleast_1d(np.abs(x[1] - mean).max(axes))
+    for key, values in others:
+        times = np.abs(values - mean).max(axes) / np.where(reach > _rounding(x[1].dtype) * np.abs(mean), reach, np.inf)
+        if times.max() > _APART:
+            channel = int(times.argmax())
+            return (
+                f"channel {channel} of {key} lies up to {times[channel]:.2g} times as far from the mean of x as x "
+                "does: remove what is constant, or give both in the same units"
+            )
     return ""
 
 

@@ -235,6 +235,12 @@ def test_views_in_other_units_are_noticed():
         assert not other_units(table(x=x, tx=tx), rows)
     x[18:] *= 1e4
     assert not other_units(table(x=x, tx=x / 3), rows)
+    x = np.random.default_rng(0).normal([0, 1000], [300, 5], (20, 8, 2))
+    assert other_units(table(x=x, tx=2 * x), rows).startswith("channel 1 of tx lies up to ")
+    for offset in (0, 10):
+        assert not other_units(table(x=x, tx=x + np.array([0, offset])), rows)
+    x[..., 1] = 1000
+    assert not other_units(table(x=x, tx=x + np.array([0, 1])), rows)  # there is nothing to compare with
 
 
 def test_what_counts_as_constant_depends_on_the_type():
