@@ -259,6 +259,18 @@ def test_points_in_space_are_all_seen_once_those_behind_from_behind():
     panels(figures.point_rows(titles, points, across=2))
 
 
+def test_dots_of_a_column_have_one_scale():
+    points, values = np.eye(2), np.array([[1.0, -2], [3, 4]])
+    figure = figures.point_rows([("ψ", values), ("Dψ", 10 * values)], points)
+    limits = [axes.collections[0].get_clim() for axes in figure.axes]
+    assert limits == [(-20, 20), (-40, 40)] * 2
+
+
+def test_the_last_lines_of_each_column_of_eigenfunctions_have_their_axis():
+    axes = panels(figures.eigenfunction_lines(np.eye(8)[:, :6], np.arange(6.0)))
+    assert [panel.xaxis.get_tick_params()["labelbottom"] for panel in axes[:6]] == [False] * 2 + [True] * 4
+
+
 @pytest.mark.parametrize(("values", "title"), [([1.0, 1.1], "1 cluster"), ([1.0, 1.1, 9.0], "2 clusters")])
 def test_clusters_are_counted(values, title):
     (axes,) = panels(figures.cluster_plot(np.array(values)))

@@ -121,7 +121,7 @@ def singular_values(pairs: PairEvaluation | None) -> Iterator[Picture]:
     yield Picture(
         "singular_values",
         f"Singular values of the coefficients a, relative to the first: the mean over {observations:,} held-out "
-        f"observations. {(sizes > 0.1).sum()} of {len(sizes)} are above 0.1. Latents have about as many directions as "
+        f"pairs. {(sizes > 0.1).sum()} of {len(sizes)} are above 0.1. Latents have about as many directions as "
         "values are not small; where that is one, invariants can tell little apart.",
         figures.decay(sizes, curve["x_label"], curve["y_label"]),
     )

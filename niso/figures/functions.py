@@ -53,7 +53,7 @@ def point_rows(
     points: Float[Array, "_points _dimensions"],
     across: int | None = None,
 ) -> Figure:
-    """Functions on points as coloured dots, each scaled to its largest magnitude.
+    """Functions on points as coloured dots, those of a column, or with `across` each, scaled to the largest magnitude.
 
     Points in space are seen from both sides: those of the upper half from above (left), the others from below.
 
@@ -71,16 +71,19 @@ def point_rows(
         count = min(8 // sides, max(len(values) for _, values in rows))
         figure = Figure((1.25 * count * sides + 1.2, 1.25 * len(rows)))
         cells = figure.subplots(len(rows), count, squeeze=False)
-        for line, (title, functions) in zip(cells, rows, strict=True):
-            for axes, function in zip(line, as_numpy(functions), strict=False):
-                _dots(axes, places, function)
+        shown = [as_numpy(functions)[:count] for _, functions in rows]
+        columns = ([functions[place] for functions in shown if place < len(functions)] for place in range(count))
+        limits = [largest(np.stack(column)) for column in columns]
+        for line, (title, _), values in zip(cells, rows, shown, strict=True):
+            for axes, function, limit in zip(line, values, limits, strict=False):
+                _dots(axes, places, function, limit)
             line[0].text(-0.1, 0.5, wrapped(title, 14), transform=line[0].transAxes, ha="right", va="center")
     else:
         across = max(1, across // sides)
         down = math.ceil(len(rows) / across)
         figure = Figure((1.4 * across * sides, 1.5 * down))
         for axes, (title, functions) in zip(figure.subplots(down, across, squeeze=False).flat, rows, strict=False):
-            _dots(axes, places, as_numpy(functions)[0])
+            _dots(axes, places, as_numpy(functions)[0], largest(as_numpy(functions)[0]))
             axes.set_title(title, fontsize=7)
     for axes in figure.axes:
         axes.axis("off")
@@ -100,8 +103,7 @@ def _both_sides(points: np.ndarray) -> np.ndarray:
     return np.stack([np.where(above, x, middle + 1.2 * width - (x - middle)), y], axis=1)
 
 
-def _dots(axes: Axes, places: np.ndarray, function: np.ndarray) -> None:
-    limit = largest(function)
+def _dots(axes: Axes, places: np.ndarray, function: np.ndarray, limit: float) -> None:
     second = places[:, 1] if places.shape[1] > 1 else np.zeros(len(places))
     axes.scatter(
         places[:, 0], second, c=function, cmap=DIVERGING, vmin=-limit, vmax=limit, s=8, edgecolors=GREY, linewidths=0.2
@@ -134,6 +136,8 @@ def eigenfunction_lines(
         axes.set_title(f"λ = {value:.2f}", fontsize=7)
         axes.set(yticks=[], ylim=(-1.1 * largest(function), 1.1 * largest(function)))
         axes.tick_params(labelsize=6)
+    for axes in cells.flat[max(0, len(functions) - across) : len(functions)]:
+        axes.tick_params(labelbottom=True)  # also above a place that is left empty
     return figure
 
 

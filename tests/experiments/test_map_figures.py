@@ -9,5 +9,5 @@ from niso.methods.evaluation import PairEvaluation, singular_values
 def test_the_caption_of_singular_values_counts_what_is_not_small(sizes, above):
     curve = singular_values(torch.diag(torch.tensor(sizes)).expand(2_000, 3, 3))
     (picture,) = map_figures.singular_values(PairEvaluation({}, {}, None, {}, {"singular_values": curve}))
-    assert f"over 2,000 held-out observations. {above} are above 0.1." in picture.caption
+    assert f"over 2,000 held-out pairs. {above} are above 0.1." in picture.caption
     assert picture.figure.axes[0].get_yscale() == "log"

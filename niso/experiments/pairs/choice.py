@@ -91,10 +91,11 @@ def said(chosen: Chosen, data: PairData, points: int, method: str) -> str:
     varied = f"mirrored, turned and recoloured (variation {chosen.variation:g})" if chosen.variation else ""
     words = [
         f"{len(table):,} {what}{classes} ({drawn}), {data.paired}",
-        f"{_NETWORKS[chosen.architecture]}, {points} latent points, {chosen.latent_channels} channels",
+        f"{_NETWORKS[chosen.architecture]}, {counted(points, 'latent point')}, "
+        f"{counted(chosen.latent_channels, 'channel')}",
         f"rank {chosen.rank}",
         f"method {method}{f' in groups of {chosen.group}' if METHODS.find(method).grouped else ''}",
-        f"{chosen.training.steps:,} steps of {chosen.training.batch_size}",
+        f"{counted(chosen.training.steps, 'step')} of {chosen.training.batch_size}",
     ]
     return "; ".join([*words, *filter(None, [varied, data.note, lacking(data)])])
 

@@ -111,9 +111,9 @@ class Pairs(Experiment):
     """Resolved: `wishes` are what the user asked for."""
     name = "pairs"
     summary = (
-        "Observations that something transforms are all that the model is trained on. Its encoder's latents are "
-        "related by isometries of a learned operator: small orthogonal matrices, solved for every pair. Metrics and "
-        "figures are of observations that were held out; the diagnosis says by them what is wrong, and what to do."
+        "The model is trained on observations and their transformed views, and on nothing else. Its encoder's latents "
+        "are related by isometries of a learned operator: small orthogonal matrices, solved for every pair. Metrics "
+        "and figures are of observations that were held out; the diagnosis says by them what is wrong, and what to do."
     )
     config_class = PairsConfig
     presets = PRESETS

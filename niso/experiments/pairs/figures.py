@@ -25,10 +25,15 @@ def transported(result: PairsResult) -> Picture:
     words = f"{caption} {map_figures.rows_of(result.pairs)}"
     if result.shown.points is not None and result.shown.points.shape[1] > 1:
         drawn = figures.point_rows([(title, values[..., 0]) for title, values in rows], result.shown.points)
-        return Picture("observations", f"{words} The first channel is shown.{_sides(result.shown.points)}", drawn)
+        words += (
+            " The first channel is shown: blue above its mean, red below, the observations of a column on one scale."
+        )
+        return Picture("observations", f"{words}{_sides(result.shown.points)}", drawn)
     order, places = _along(result.shown.points)
     rows = [(title, values[:, order]) for title, values in rows]
     words += f" The first {len(COLOURS)} channels are shown." if shape[-1] > len(COLOURS) else ""
+    words += " Each channel, a line of its own colour," if shape[-1] > 1 else " The values"
+    words += f" {'is' if shape[-1] > 1 else 'are'} scaled to mean 0 and deviation 1 over the ψ trained on."
     return Picture("observations", words, figures.signal_rows(rows, places))
 
 
