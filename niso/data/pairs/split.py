@@ -18,8 +18,6 @@ from niso.random import EVALUATION_SEED
 
 _COMMON = 50
 """Clips that may share a frame and be copies of each other."""
-
-
 _FEW = (
     "transformations are too few or too unequal to hold out whole ones: those of held-out observations are trained on"
 )
