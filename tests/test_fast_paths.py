@@ -105,7 +105,7 @@ from torch import nn
 import niso
 from niso.model import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
-from niso.training.progress import Meter
+from niso.training.meter import Meter
 
 CONV = ConvConfig((8, 8), 1, (8,), blocks=1, latent_channels=8, stem_channels=8, patch=2)
 plain = lambda m: torch.linalg.svd(m, full_matrices=False)

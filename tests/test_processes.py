@@ -13,7 +13,8 @@ import pytest
 import torch
 import yaml
 
-from niso.training.run import Run, read_log
+from niso.training.log import read_log
+from niso.training.run import Run
 
 CHECKPOINT = Path("checkpoints", "pretrain.safetensors")
 OPTIONS = "--size 4 --images 3 --pool 50 --evaluation-pairs 2 --accelerator cpu --data-dir".split()

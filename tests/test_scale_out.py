@@ -8,9 +8,10 @@ from torch import nn
 
 from niso.config import Hardware, Optimisation
 from niso.errors import InputError
+from niso.training.log import read_log
 from niso.training.loop import Phase, train
 from niso.training.processes import make_fabric
-from niso.training.run import Run, read_log
+from niso.training.run import Run
 
 OPTIMISATION = Optimisation(steps=6, batch_size=4, learning_rate=0.01, warmup_steps=2)
 

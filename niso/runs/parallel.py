@@ -25,8 +25,9 @@ from niso.experiments.settings import Settings
 from niso.files import in_shell, locked
 from niso.training.environment import command_line
 from niso.training.interruption import SIGNALS
+from niso.training.log import LOG
 from niso.training.progress import bars
-from niso.training.run import LOG, OUTPUT, REPORT, Run, is_run
+from niso.training.run import OUTPUT, REPORT, Run, is_run
 
 COMMAND = (sys.executable, "-m", "niso", "resume", "--")  # and the run's folder, which may begin with a dash
 

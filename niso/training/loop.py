@@ -34,9 +34,11 @@ from niso.training.compilation import (
     wrong_gradient,
 )
 from niso.training.interruption import interruption
+from niso.training.log import Log, every
+from niso.training.meter import Meter
 from niso.training.optimizer import make_optimizer, set_learning_rates, spectra
 from niso.training.processes import largest, mean
-from niso.training.progress import Bar, Log, Meter, every, say, stage
+from niso.training.progress import Bar, say, stage
 from niso.training.run import Run
 from niso.training.times import Times
 

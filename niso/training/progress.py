@@ -1,125 +1,18 @@
-"""Progress of a phase: running means of the loss terms, log.csv, TensorBoard events and a progress bar."""
+"""Progress in a terminal: bars, and lines about what takes long."""
 
 from __future__ import annotations
 
-import csv
-import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import torch
-from torch import Tensor
-
-from niso.training.run import EVENTS, LOG, read_log, write_log
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
-
-
-def _words(value: object) -> str:
-    """What something is, briefly."""
-    if isinstance(value, Mapping):
-        return f"one of {', '.join(map(str, value)) or 'nothing'}"
-    return f"a tensor {tuple(value.shape)}" if isinstance(value, Tensor) else f"{value!r:.60}"
-
-
-class Meter:
-    """Means of loss terms since the last flush. Sums stay on their device, so that adding does not wait for it.
-
-    Attributes:
-        count: steps since then.
-    """
-
-    def __init__(self) -> None:
-        self._sums: dict[str, Tensor] = {}
-        self.count = 0
-
-    def add(self, terms: Any) -> None:
-        """Add the terms of a step, as an objective gives them: perhaps the user's own.
-
-        Raises:
-            TypeError: they are no scalar tensors by name, "loss" among them, or one is named as a column of log.csv.
-        """
-        if not (isinstance(terms, Mapping) and "loss" in terms):
-            raise TypeError(f'an objective gives a mapping with "loss" in it, not {_words(terms)}')
-        for name, term in terms.items():
-            if not (isinstance(term, Tensor) and term.ndim == 0):
-                raise TypeError(f"an objective gives a scalar tensor for each term, not {_words(term)} for {name!r}")
-            if name in Log.FIXED:
-                raise TypeError(f"log.csv has a column {name!r} of its own: give that term of the loss another name")
-            value = term.detach()
-            self._sums[name] = self._sums[name].to(value) + value if name in self._sums else value.clone()
-        self.count += 1
-
-    def go_on(self, count: int, sums: dict[str, float]) -> None:
-        """Take up the sums of so many steps before; they get the precision and the device of what is added."""
-        self.count, self._sums = count, {n: torch.tensor(value, dtype=torch.float64) for n, value in sums.items()}
-
-    def check_finite(self) -> None:
-        """Check all values added since the last flush.
-
-        Raises:
-            FloatingPointError: one is not finite; names its term, the total "loss" only where it is no other.
-        """
-        bad = [name for name, total in self.sums().items() if not math.isfinite(total)]
-        if bad:
-            name = min(bad, key=lambda name: name == "loss")
-            raise FloatingPointError(f"the term {name!r} of the loss is not finite")
-
-    def flush(self) -> dict[str, float]:
-        """Means over the steps added since the last call."""
-        means = {name: total / self.count for name, total in self.sums().items()}
-        self._sums, self.count = {}, 0
-        return means
-
-    def sums(self) -> dict[str, float]:
-        """All sums, in one transfer: the host waits for a GPU once. Terms on the CPU are taken there."""
-        if not self._sums:
-            return {}
-        device = self._sums["loss"].device
-        sums = torch.stack([total.to(device, non_blocking=True) for total in self._sums.values()])
-        return dict(zip(self._sums, sums.tolist(), strict=True))
-
-
-class Log:
-    """log.csv and TensorBoard events of a run; the rows of all phases are in one table.
-
-    Opening it for a phase at a step drops the rows that an interrupted run had written beyond that step.
-    """
-
-    FIXED = ("phase", "step", "learning_rate", "seconds")
-
-    def __init__(self, run: Path, phase: str, start: int) -> None:
-        from torch.utils.tensorboard import SummaryWriter  # slow to import
-
-        self.path, self.phase = run / LOG, phase
-        rows = [row for row in read_log(self.path) if row["phase"] != phase or int(row["step"]) <= start]
-        self.columns = list(rows[0] if rows else self.FIXED)
-        write_log(self.path, self.columns, rows)
-        # a folder for each phase: TensorBoard drops what its events have from `purge_step` on
-        self.events = SummaryWriter(str(run / EVENTS / phase), purge_step=start + 1)
-
-    def write(self, step: int, learning_rate: float, seconds: float, means: dict[str, float]) -> None:
-        """Append a row, with new columns for terms not seen before."""
-        fixed = (self.phase, str(step), f"{learning_rate:.6g}", f"{seconds:.3f}")
-        row = dict(zip(self.FIXED, fixed, strict=True)) | {name: f"{value:.6g}" for name, value in means.items()}
-        if new := [name for name in row if name not in self.columns]:
-            self.columns += new
-            write_log(self.path, self.columns, [*read_log(self.path), row])
-        else:
-            with open(self.path, "a", newline="") as file:
-                csv.DictWriter(file, self.columns).writerow(row)
-        for name, value in {"learning_rate": learning_rate, **means}.items():
-            self.events.add_scalar(f"{self.phase}/{name}", value, step)
-
-    def close(self) -> None:
-        self.events.close()
 
 
 def bars(console: Console, visible: bool = True) -> Progress:
@@ -230,8 +123,3 @@ def preparing(folder: Path, unit: str) -> Iterator[Callable[[str, int, int], Non
 
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
         say(f"{folder} now holds {decimal(size)}")
-
-
-def every(steps: int) -> int:
-    """Interval between the rows of a log that is to have about 400 of them."""
-    return max(1, steps // 400)

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
-import math
 import re
-import shutil
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from niso.config import parse, read_yaml, to_yaml
 from niso.errors import InputError
@@ -24,16 +18,14 @@ from niso.files import (
     locked,
     nan_for_null,
     parse_json,
-    write_atomically,
     write_json,
     write_new,
 )
 from niso.results import Curve, Metric
+from niso.training.log import LOG, Tables, forget, tables
 
 SETTINGS = "config.yaml"
 WEIGHTS = "weights.safetensors"
-LOG = "log.csv"
-EVENTS = "tensorboard"
 REPORT = "report.html"
 OUTPUT = "output.log"
 """What a process that trains one of several runs prints."""
@@ -200,11 +192,7 @@ class Run:
         for file in self.checkpoints:
             if file.stem not in kept:
                 file.unlink()
-        rows = read_log(self.path / LOG)
-        if others := {row["phase"] for row in rows} - set(kept):
-            write_log(self.path / LOG, list(rows[0]), [row for row in rows if row["phase"] not in others])
-            for phase in others:
-                shutil.rmtree(self.path / EVENTS / phase, ignore_errors=True)
+        forget(self.path, kept)
 
     def write(self, part: str, values: Mapping[str, Any]) -> None:
         """Write one of `FILES`, in one step."""
@@ -331,16 +319,9 @@ class Run:
         return list({**captions, **others}.items())
 
     @property
-    def log(self) -> dict[str, dict[str, np.ndarray]]:
-        """log.csv as phase → column → numbers, without columns that have none in it. A missing number is NaN."""
-        phases: dict[str, list[dict[str, str]]] = {}
-        for row in read_log(self.path / LOG):
-            phases.setdefault(row.pop("phase", "") or "training", []).append(row)
-        tables = {}
-        for phase, rows in phases.items():
-            columns = {name: np.array([_number(row[name]) for row in rows]) for name in rows[0]}
-            tables[phase] = {name: values for name, values in columns.items() if not np.isnan(values).all()}
-        return tables
+    def log(self) -> Tables:
+        """What log.csv holds, see `niso.training.log.tables`."""
+        return tables(self.path / LOG)
 
     def _read(self, part: str) -> dict[str, Any]:
         """The content of one of `FILES`, or that part of the record; empty where it is missing."""
@@ -406,26 +387,3 @@ def remove_empty(folder: Path) -> None:
 
 def _not_a_run(path: Path) -> InputError:
     return InputError(f"{path} is not a run folder: {lacks(path, SETTINGS)}")
-
-
-def read_log(path: Path) -> list[dict[str, str]]:
-    """Rows of log.csv; none where there is no such file. A last line that a kill cut short is left out."""
-    lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines(keepends=True) if path.is_file() else []
-    rows = csv.DictReader(line for line in lines if line.endswith("\n"))
-    return [row for row in rows if None not in row and None not in row.values() and row.get("step", "").isdecimal()]
-
-
-def write_log(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, str]]) -> None:
-    """Write log.csv in one step."""
-    content = io.StringIO()
-    writer = csv.DictWriter(content, columns)
-    writer.writeheader()
-    writer.writerows(rows)
-    write_atomically(path, content.getvalue().encode())
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan

@@ -13,7 +13,7 @@ import yaml
 from submitit.local import local
 
 from niso.runs import cluster
-from niso.training.run import read_log
+from niso.training.log import read_log
 
 OPTIONS = "--size 4 --images 3 --pool 50 --batch-size 1 --evaluation-pairs 2 --steps 150 --accelerator cpu".split()
 

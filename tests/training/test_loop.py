@@ -18,9 +18,10 @@ from niso.config import Hardware, Optimisation
 from niso.errors import CheckpointError, InputError, Interrupted, TrainingError
 from niso.spectrum import LearnedSpectrum
 from niso.training import checkpoint
+from niso.training.log import read_log
 from niso.training.loop import Phase, train
 from niso.training.processes import make_fabric
-from niso.training.run import Run, read_log
+from niso.training.run import Run
 from tests.pretended import pretended_gpu, trained_there
 
 STEPS = 12

@@ -11,8 +11,8 @@ from niso.errors import InputError
 from niso.files import locked
 from niso.results import Metric
 from niso.training.environment import environment
-from niso.training.progress import Log
-from niso.training.run import Run, read_log
+from niso.training.log import Log, read_log
+from niso.training.run import Run
 
 
 def test_a_new_run(tmp_path):

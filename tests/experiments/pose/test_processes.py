@@ -9,7 +9,7 @@ import torch
 
 from niso.config import to_yaml
 from niso.training import checkpoint
-from niso.training.run import read_log
+from niso.training.log import read_log
 
 METHODS = ("niso", "vit")
 PROGRAM = """
