@@ -27,8 +27,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 import niso
-from niso.model import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
+from niso.objective import IsometryObjective
 from niso.training.compilation import begin_step, compile_networks, compile_step
 
 TOLERANCE = 2.0

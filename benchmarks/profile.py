@@ -25,8 +25,8 @@ from niso.config import Optimisation
 from niso.data.transformed import related
 from niso.experiments import EXPERIMENTS
 from niso.geometry import ACTIONS
-from niso.model import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
+from niso.objective import IsometryObjective
 from niso.training.memory import keep_freed_memory
 from niso.training.optimizer import make_optimizer, set_learning_rates, spectra
 

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 import niso
-from niso.model import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
+from niso.objective import IsometryObjective
 from niso.training.compilation import compile_networks
 from niso.training.memory import keep_freed_memory
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from niso import losses, metrics, testing
     from niso.config import Optimisation
+    from niso.dropout import SpectralDropout
     from niso.fitted import Fitted
     from niso.fitting import fit
     from niso.functional_map import (
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
     )
     from niso.linalg import inverse_root, logarithm, polar
     from niso.loading import load
-    from niso.model import IsometryObjective, IsometryOutput, NeuralIsometry, SpectralDropout
+    from niso.model import IsometryOutput, NeuralIsometry
     from niso.networks import on_grid
+    from niso.objective import IsometryObjective
     from niso.spectrum import FieldSpectrum, FixedSpectrum, LearnedSpectrum, Spectrum
     from niso.training.optimizer import make_optimizer, set_learning_rates
     from niso.version import __version__ as __version__
@@ -66,6 +68,7 @@ __all__ = [
 
 _HOMES = {
     "config": ("Optimisation",),
+    "dropout": ("SpectralDropout",),
     "fitted": ("Fitted",),
     "fitting": ("fit",),
     "functional_map": (
@@ -79,8 +82,9 @@ _HOMES = {
     ),
     "linalg": ("inverse_root", "logarithm", "polar"),
     "loading": ("load",),
-    "model": ("IsometryObjective", "IsometryOutput", "NeuralIsometry", "SpectralDropout"),
+    "model": ("IsometryOutput", "NeuralIsometry"),
     "networks": ("on_grid",),
+    "objective": ("IsometryObjective",),
     "spectrum": ("FieldSpectrum", "FixedSpectrum", "LearnedSpectrum", "Spectrum"),
     "training.optimizer": ("make_optimizer", "set_learning_rates"),
     "version": ("__version__",),

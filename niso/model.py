@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from niso import losses
@@ -20,9 +20,9 @@ from niso.checks import (
     check_tensor,
     check_tensors,
 )
+from niso.dropout import SpectralDropout
 from niso.functional_map import Mask, cross_covariance, isometric_map_from_covariance
 from niso.linalg import matmul
-from niso.random import batch_rand
 from niso.spectrum import Spectrum
 
 
@@ -53,58 +53,6 @@ class IsometryOutput(NamedTuple):
         if equivariance:  # without weight, its backward pass would be for nothing
             loss = loss + equivariance * terms["equivariance"]
         return loss + multiplicity * terms["multiplicity"]  # with any weight: each parameter gets a gradient
-
-
-class SpectralDropout(nn.Module):
-    """Dropout that orders the spectrum by importance: in training, some examples keep only their first coefficients.
-
-    With the given probability an example loses all coefficients from a random index on, uniform in 2 … rank
-    counted from one (paper §4.2, "Spectral Dropout").
-
-    Args:
-        probability: chance that an example is cut; 0 turns the layer off, the paper takes 0.5.
-
-    Raises:
-        ValueError: a probability outside [0, 1].
-    """
-
-    def __init__(self, probability: float = 0.5) -> None:
-        super().__init__()
-        check_number("dropout probability", probability, most=1.0)
-        self.probability = probability
-
-    def keep(self, batch: int, rank: int, device: torch.device) -> Bool[Tensor, "batch rank 1"]:
-        """Mask of the coefficients that each example keeps."""
-        chosen = batch_rand(batch, device) < self.probability
-        kept = 1 + (batch_rand(batch, device) * (rank - 1)).long()
-        cut = torch.arange(rank, device=device) >= kept[:, None]
-        return ~(cut & chosen[:, None])[..., None]
-
-    def forward(
-        self, a: Float[Tensor, "batch rank channels"], eigenvalues: Float[Tensor, " rank"] | None = None
-    ) -> Float[Tensor, "batch rank channels"]:
-        """Coefficients `a` with zeros where they are dropped.
-
-        Args:
-            a: coefficients.
-            eigenvalues: those of the coefficients, which rank them; needed only where they are not in ascending order.
-
-        Raises:
-            TypeError: not tensors of floating-point numbers.
-            ValueError: shapes that do not fit.
-        """
-        check_tensors(a=(a, "batch rank channels"))
-        if eigenvalues is not None:
-            check_tensors(sizes={"rank": a.shape[1]}, eigenvalues=(eigenvalues, "rank"))
-        if not self.training or self.probability == 0 or a.shape[1] == 1:
-            return a
-        keep = self.keep(a.shape[0], a.shape[1], a.device)
-        if eigenvalues is not None:
-            keep = keep[:, eigenvalues.detach().argsort(stable=True).argsort()]
-        return a * keep
-
-    def extra_repr(self) -> str:
-        return f"probability={self.probability}"
 
 
 class NeuralIsometry(Autoencoding):
@@ -327,78 +275,3 @@ def _shared_covariance(a: Tensor, b: Tensor, group: int, leave_one_out: bool) ->
     if leave_one_out:  # the sum of the others, not the total less its own, which would lose those beside a large one
         counted = counted - torch.eye(group, dtype=members.dtype, device=members.device)
     return matmul(counted, members).view_as(covariance)
-
-
-class IsometryObjective(nn.Module):
-    """A `NeuralIsometry` and the weights of its loss: the objective of pre-training.
-
-    Args:
-        model: the model to be trained.
-        equivariance, multiplicity: α and β of paper eq. 11.
-        multiplicity_decay: factor by which β decays over the end of training, see `niso.losses.decayed`; 1 is the
-            paper's constant β.
-        group, leave_one_out: the group regime, see `NeuralIsometry.forward`.
-        contrastive, vicreg: weights of `niso.losses.contrastive` and `niso.losses.vicreg` between ψ and Tψ; 0, as in
-            the paper, turns them off.
-        eigenvalue_noise: see `NeuralIsometry.forward`; of the first step.
-        eigenvalue_noise_decay: factor that this noise reaches at the end, geometrically over all of the training: what
-            strong noise has unmixed, weak noise makes exact. By default it decays as β does.
-
-    Raises:
-        TypeError: a model that is not a `NeuralIsometry`.
-    """
-
-    def __init__(
-        self,
-        model: NeuralIsometry,
-        equivariance: float,
-        multiplicity: float,
-        multiplicity_decay: float = 1.0,
-        group: int = 1,
-        leave_one_out: bool = True,
-        contrastive: float = 0.0,
-        vicreg: float = 0.0,
-        eigenvalue_noise: float = 0.0,
-        eigenvalue_noise_decay: float | None = None,
-    ) -> None:
-        super().__init__()
-        check_instance("model", model, NeuralIsometry, "niso.NeuralIsometry")
-        self.model = model
-        self.equivariance = equivariance
-        self.multiplicity = multiplicity
-        self.multiplicity_decay = multiplicity_decay
-        self.group = group
-        self.leave_one_out = leave_one_out
-        self.contrastive = contrastive
-        self.vicreg = vicreg
-        self.eigenvalue_noise = eigenvalue_noise
-        self.eigenvalue_noise_decay = eigenvalue_noise_decay
-
-    def multiplicity_at(self, progress: Scalar) -> Scalar:
-        """β after the share `progress` of training, in [0, 1]."""
-        return losses.decayed(self.multiplicity, self.multiplicity_decay, progress)
-
-    def noise_at(self, progress: Scalar) -> Scalar:
-        """Standard deviation of the noise on eigenvalues, likewise."""
-        if self.eigenvalue_noise_decay is None:
-            return losses.decayed(self.eigenvalue_noise, self.multiplicity_decay, progress)
-        return losses.decayed(self.eigenvalue_noise, self.eigenvalue_noise_decay, progress, share=1.0)
-
-    def forward(self, batch: tuple[Tensor, ...], progress: Scalar) -> dict[str, Float[Tensor, ""]]:
-        """Loss terms of a pair (ψ, Tψ) or triplet (ψ, Tψ, T²ψ) of batches; "loss" is their weighted sum.
-
-        Raises:
-            TypeError: one tensor alone, or neither two nor three.
-        """
-        if isinstance(batch, Tensor) or len(batch) not in (2, 3):
-            raise TypeError("a batch must be a pair (x, tx) or a triplet (x, tx, ttx) of tensors")
-        noise = self.noise_at(progress)
-        out = self.model(*batch, group=self.group, leave_one_out=self.leave_one_out, eigenvalue_noise=noise)
-        loss, terms = out.loss(self.equivariance, self.multiplicity_at(progress)), out.losses
-        if self.contrastive:
-            terms["contrastive"] = losses.contrastive(out.latents[0], out.latents[1])
-            loss = loss + self.contrastive * terms["contrastive"]
-        if self.vicreg:
-            terms["vicreg"] = losses.vicreg(out.latents[0], out.latents[1])
-            loss = loss + self.vicreg * terms["vicreg"]
-        return {"loss": loss, **terms}

@@ -27,7 +27,8 @@ from niso.cli.main import main as niso
 from niso.methods import METHODS
 from niso.methods.isometry import Isometry
 from niso.methods.method import Networks
-from niso.model import IsometryObjective, NeuralIsometry
+from niso.model import NeuralIsometry
+from niso.objective import IsometryObjective
 from niso.runs.record import write_record
 from niso.training.run import Run
 

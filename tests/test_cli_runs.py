@@ -246,7 +246,7 @@ def test_a_full_disk_while_saving(refused, niso, small, reopened, weights, tmp_p
 
 def test_a_loss_that_is_not_a_number(refused, niso, unfinished, monkeypatch):
     """Injected into the objective at step 5, then a healthy resumption."""
-    from niso.model import IsometryObjective
+    from niso.objective import IsometryObjective
 
     healthy, calls = IsometryObjective.forward, []
 
@@ -272,7 +272,7 @@ def test_a_loss_that_overflows(refused, small, tmp_path):
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_exits_in_good_order(niso, unfinished, monkeypatch, number, status):
-    from niso.model import IsometryObjective
+    from niso.objective import IsometryObjective
 
     healthy = IsometryObjective.forward
 

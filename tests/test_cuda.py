@@ -15,8 +15,8 @@ from niso.experiments.descriptors.experiment import Descriptors
 from niso.experiments.descriptors.presets import QUICK
 from niso.hub import bundled
 from niso.linalg import newton_schulz
-from niso.model import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
+from niso.objective import IsometryObjective
 from niso.training import checkpoint
 from niso.training.loop import Phase, train
 from niso.training.processes import make_fabric

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 import niso
 from niso.config import Hardware, Optimisation
-from niso.model import IsometryObjective
+from niso.objective import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 from niso.training.run import Run
 from niso.training.loop import Phase, train
@@ -103,7 +103,7 @@ from unittest.mock import patch
 import torch
 from torch import nn
 import niso
-from niso.model import IsometryObjective
+from niso.objective import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 from niso.training.meter import Meter
 

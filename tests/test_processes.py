@@ -78,7 +78,7 @@ from pathlib import Path
 from PIL import Image
 from niso import report
 from niso.cli.main import main
-from niso.model import IsometryObjective
+from niso.objective import IsometryObjective
 from niso.random import process
 from niso.report import pictures
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from niso.model import IsometryObjective
+from niso.objective import IsometryObjective
 from studies.remedies import Average, Centring, GrowingObjective, clip
 
 

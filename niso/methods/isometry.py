@@ -15,7 +15,8 @@ from niso.geometry.domains.domain import Sampling
 from niso.methods.config import ClassifierConfig, GroupConfig, IsometryConfig
 from niso.methods.heads import OF_OPERATORS, operator_head
 from niso.methods.method import Method, Networks
-from niso.model import IsometryObjective, NeuralIsometry
+from niso.model import NeuralIsometry
+from niso.objective import IsometryObjective
 from niso.spectrum import FieldSpectrum, LearnedSpectrum, Spectrum, SpectrumModule
 
 

@@ -13,7 +13,7 @@ import yaml
 
 from niso.experiments.homnist.presets import PRESETS
 from niso.experiments.settings import Settings
-from niso.model import IsometryObjective
+from niso.objective import IsometryObjective
 from niso.runs.parallel import Job, create
 from niso.runs.sweep import _differing
 from niso.training.run import Run

@@ -164,7 +164,7 @@ def test_a_whole_step_with_decompositions_is_no_graph_where_torch_cannot_leave_t
 WHOLE = """
 import torch, niso
 from torch._dynamo.testing import CompileCounter
-from niso.model import IsometryObjective
+from niso.objective import IsometryObjective
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 
 conv = ConvConfig((8, 8), 1, (8, 8), blocks=1, latent_channels=8, stem_channels=8)

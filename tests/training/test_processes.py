@@ -23,7 +23,7 @@ from torch import nn
 import niso
 from niso.config import Hardware, Optimisation
 from niso.errors import InputError, NisoError
-from niso.model import IsometryObjective
+from niso.objective import IsometryObjective
 from niso.random import local_part, process
 from niso.training import interruption
 from niso.training.loop import Phase, train
