@@ -21,7 +21,7 @@ from importlib import import_module
 from threading import current_thread, main_thread
 
 import niso
-from niso.errors import InputError, Interrupted, NisoError, OtherProcessError, nearest, remedy
+from niso.errors import InputError, Interrupted, NisoError, OtherProcessError, first_line, nearest, remedy
 
 # Two idle-spinning threads on a busy machine make small SVDs 100 times slower; it must be set before torch loads.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -65,6 +65,8 @@ Exit status: 0 finished, 2 wrong call or bad input, 3 a part of the input was re
 
 INTERRUPTED = "niso: interrupted; give the command again, or `niso resume` the run that it has begun"
 
+COMPILER = "perhaps its temporary files were removed, or have no room; give the command again, or `niso resume` the run"
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `niso` command."""
@@ -82,9 +84,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"niso: {error}", file=sys.stderr)
         status = 128 + error.number if isinstance(error, Interrupted) else 2
     except (MemoryError, RuntimeError) as error:
-        if not _is_memory(error):
+        if _is_memory(error):
+            problem = "there is not enough memory for this: take smaller networks, grids or batches"
+        elif any(kind.__name__ == "BackendCompilerFailed" for kind in type(error).__mro__):  # of torch, slow to import
+            problem = f"torch's compiler failed ({first_line(error)}): {COMPILER}"
+        else:
             raise
-        print("niso: there is not enough memory for this: take smaller networks, grids or batches", file=sys.stderr)
+        print(f"niso: {problem}", file=sys.stderr)
         status = 2
     except BrokenPipeError:  # of `niso … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

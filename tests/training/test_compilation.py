@@ -1,5 +1,7 @@
 """Compiled code whose gradient is wrong is told from eager code."""
 
+from unittest.mock import Mock
+
 import pytest
 import torch
 from torch import nn
@@ -186,3 +188,14 @@ def test_a_whole_step_is_one_graph_under_autocast(outside):
     It is compiled once for all of training.
     """
     assert outside(WHOLE).split() == ["True", "1"]
+
+
+def test_what_cannot_be_compiled_later_on_is_one_line(niso, monkeypatch):
+    """As where temporary files of torch are removed while a run trains."""
+    from torch._inductor.exc import CppCompileError, InductorError
+
+    error = InductorError(CppCompileError(["g++"], "no such file"), None)
+    monkeypatch.setattr("niso.cli.main._dispatch", Mock(side_effect=error))
+    status, _, err = niso("models")
+    assert status == 2 and err.startswith("niso: torch's compiler failed (CppCompileError") and err.count("\n") == 1
+    assert "`niso resume`" in err
