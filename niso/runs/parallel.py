@@ -24,7 +24,7 @@ from niso.errors import InputError, Interrupted
 from niso.experiments.settings import Settings
 from niso.files import in_shell, locked
 from niso.training.environment import command_line
-from niso.training.interruption import SIGNALS
+from niso.training.interruption import heeded
 from niso.training.log import LOG
 from niso.training.progress import bars
 from niso.training.run import OUTPUT, REPORT, Run, is_run
@@ -95,10 +95,7 @@ def run_side_by_side(jobs: Sequence[Job], count: int, out: Path) -> list[str]:
 def _signals() -> Iterator[list[int]]:
     """While inside, signals that interrupt do not end this process; they are put in the list given."""
     received: list[int] = []
-    numbers = SIGNALS if current_thread() is main_thread() else ()
-    handlers = {number: signal.getsignal(number) for number in numbers}
-    ignored = (signal.SIG_IGN, None)  # None: a library's handler in C, which Python could not put back
-    previous = {number: handler for number, handler in handlers.items() if handler not in ignored}
+    previous = heeded() if current_thread() is main_thread() else {}
     for number in previous:
         signal.signal(number, lambda number, _: received.append(number))
     try:
@@ -183,7 +180,8 @@ class _Task:
     def _problem(self, status: int, start: int) -> str:
         """The last error line of the process, or what ended it."""
         if status < 0:
-            return f"ended by signal {-status} ({signal.strsignal(-status)})"
+            ended = f"ended by signal {-status} ({signal.strsignal(-status)})"
+            return f"{ended}: `niso resume {in_shell(self.job.folder)}` goes on"
         output = (self.job.folder / OUTPUT).read_bytes()[start:].decode(errors="replace")
         lines = output.strip().splitlines() or ["no output"]
         said = [line.removeprefix("niso: ") for line in lines if line.startswith("niso: ")]

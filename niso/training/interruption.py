@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Thread, current_thread, main_thread
+from types import FrameType
 
 ALWAYS = (signal.SIGINT, signal.SIGTERM)
 """Signals that are heeded even where they were ignored before, as SIGINT is in the background of a script."""
@@ -27,14 +28,22 @@ PATIENCE = 30.0
 """Seconds after which a process that has had a signal, and begins no further step, is taken to wait for a dead one."""
 
 
+def heeded() -> dict[int, Callable[[int, FrameType | None], object] | int]:
+    """Of `SIGNALS`, those that interrupt, with their handlers so far.
+
+    SIGHUP stays ignored where it is, as by nohup. A signal that a library handles in C stays with it: Python could not
+    put that back.
+    """
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    return {n: h for n, h in handlers.items() if h is not None and (n in ALWAYS or h is not signal.SIG_IGN)}
+
+
 @contextmanager
 def interruption(last_words: str, others: bool = False) -> Iterator[Callable[[], int]]:
     """While inside, the first of `SIGNALS` does not end the process; the function given tells its number, else 0.
 
     Where the function is not called for two seconds after it, a line says that the signal was heeded.
-    SIGHUP stays ignored where it is, as by nohup. A signal that a library handles in C stays with it: Python could not
-    put that back. A second signal ends the process at once, whatever it is waiting for, with the usual status of
-    128 + its number.
+    A second signal ends the process at once, whatever it is waiting for, with the usual status of 128 + its number.
     Outside of the main thread, where Python takes no signals, nothing happens.
 
     Args:
@@ -46,8 +55,7 @@ def interruption(last_words: str, others: bool = False) -> Iterator[Callable[[],
         yield lambda: 0
         return
     watch = _Watch(last_words, others)
-    handlers = {number: signal.getsignal(number) for number in SIGNALS}
-    previous = {n: h for n, h in handlers.items() if h is not None and (n in ALWAYS or h is not signal.SIG_IGN)}
+    previous = heeded()
     with watch.writer:  # whose end is that of the thread
         for number in previous:
             signal.signal(number, watch.note)

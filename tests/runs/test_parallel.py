@@ -153,7 +153,7 @@ def test_one_that_fails_is_named_and_does_not_stop_the_others(jobs, tmp_path, ca
     assert lines == [
         "seed 0: it went wrong",
         f"seed 2: Traceback (see {tmp_path / 'seed2' / 'output.log'})",
-        "seed 3: ended by signal 9 (Killed)",
+        f"seed 3: ended by signal 9 (Killed): `niso resume {tmp_path / 'seed3'}` goes on",
         f"seed 4: no output (see {tmp_path / 'seed4' / 'output.log'})",
     ]
     assert Run.open(tmp_path / "seed1").finished and not Run.open(tmp_path / "seed0").finished
@@ -250,14 +250,17 @@ def test_a_signal_that_comes_while_a_process_starts_reaches_it(jobs, monkeypatch
 
 
 @pytest.mark.usefixtures("heeded")
-def test_what_a_library_handles_in_c_is_left_to_it(monkeypatch):
+def test_what_a_library_handles_in_c_is_left_to_it_and_ctrl_c_heeded_behind_an_ampersand(monkeypatch):
     getsignal = signal.getsignal
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     before = getsignal(signal.SIGTERM), getsignal(signal.SIGHUP)
     monkeypatch.setattr(signal, "getsignal", lambda n: None if n == signal.SIGTERM else getsignal(n))
     with parallel._signals() as received:
         assert getsignal(signal.SIGTERM) is before[0]
         os.kill(os.getpid(), signal.SIGHUP)
-    assert received == [signal.SIGHUP] and (getsignal(signal.SIGTERM), getsignal(signal.SIGHUP)) == before
+        os.kill(os.getpid(), signal.SIGINT)
+    assert received == [signal.SIGHUP, signal.SIGINT] and getsignal(signal.SIGINT) is signal.SIG_IGN
+    assert (getsignal(signal.SIGTERM), getsignal(signal.SIGHUP)) == before
 
 
 def test_where_nothing_can_begin_the_reason_is_given_once_and_nothing_is_left(jobs, tmp_path):
