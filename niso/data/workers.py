@@ -49,7 +49,9 @@ def unordered(function: Callable[[Item], Result], items: Iterable[Item], workers
 def _in_processes(function: Callable[[Item], Result], items: Iterator[Item], workers: int) -> Iterator[Result]:
     context = multiprocessing.get_context("spawn")  # a fork would copy locks of torch's threads
     workers = min(workers, _MOST) if sys.platform == "win32" else workers
-    with ProcessPoolExecutor(workers, context, _start) as pool:
+    with _silent_tracker():
+        pool = ProcessPoolExecutor(workers, context, _start)
+    with pool:
         pending = set[Future[Result]]()
         try:
             while True:
@@ -65,6 +67,17 @@ def _in_processes(function: Callable[[Item], Result], items: Iterator[Item], wor
             raise InputError(problem) from error
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def _silent_tracker() -> Iterator[None]:
+    """Where the first process is ended by a signal, one of Python's own frees the semaphores: it calls them leaked."""
+    before = sys.warnoptions.copy()
+    sys.warnoptions.append("ignore:resource_tracker")  # which that process is started with
+    try:
+        yield
+    finally:
+        sys.warnoptions[:] = before
 
 
 @contextmanager
