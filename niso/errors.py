@@ -84,6 +84,8 @@ _REMEDIES = {
 
 def remedy(error: OSError) -> str:
     """What to do where the file system refuses."""
+    if error.errno == errno.ENOENT and "temporary directory" in str(error):  # of `tempfile`, which torch asks for one
+        return "free space there, or set TMPDIR to a folder that can be written to"
     return _REMEDIES.get(error.errno or 0, "try another folder")
 
 

@@ -1,6 +1,7 @@
 import errno
 import os
 import signal
+import tempfile
 
 import pytest
 
@@ -49,3 +50,11 @@ def test_interrupted_carries_the_signal():
 def test_each_refusal_of_the_file_system_has_its_own_remedy(number, words):
     assert words in remedy(OSError(number, os.strerror(number)))
     assert "free space" not in remedy(OSError(number, "")) or number in (errno.ENOSPC, errno.EDQUOT)
+
+
+def test_a_full_disk_of_temporary_files_is_not_taken_for_a_missing_folder(monkeypatch):
+    """Python's own error, of which the number says that there is no such file."""
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", list)
+    with pytest.raises(FileNotFoundError) as error:
+        tempfile._get_default_tempdir()
+    assert "set TMPDIR" in remedy(error.value)
