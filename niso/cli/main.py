@@ -63,9 +63,9 @@ experiments: {experiments}
 `niso COMMAND --help` shows what a command does and its main options, `--help-all` every option.
 Exit status: 0 finished, 2 wrong call or bad input, 3 a part of the input was refused (the rest was used)."""
 
-INTERRUPTED = "niso: interrupted; give the command again, or `niso resume` the run that it has begun"
-
-COMPILER = "perhaps its temporary files were removed, or have no room; give the command again, or `niso resume` the run"
+AGAIN = "give the command again, or `niso resume` the run"
+INTERRUPTED = f"niso: interrupted; {AGAIN} that it has begun"
+COMPILER = f"perhaps its temporary files were removed, or have no room; {AGAIN}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -142,7 +142,7 @@ def _is_memory(error: Exception) -> bool:
 def _refusal(error: OSError) -> str:
     """What the file system refused, and what to do."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    again = ", then give the command again, or `niso resume` the run" if full else ""
+    again = f", then {AGAIN}" if full else ""
     places = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
     problem = " ".join(str(error.strerror or error).split())
     return f"{problem}{f' ({places[-1]})' if places else ''}: {remedy(error)}{again}"

@@ -141,21 +141,20 @@ def units_of(table: Table, scaling: Scaling) -> str:
 def other_units(table: Table, rows: np.ndarray) -> str:
     """That another view has a far larger or smaller range than x, by which it is scaled, or a channel of it lies far
     off; empty where none does."""
-    x, *others = ((key, float(np.ptp(_sample(values, rows, 256)))) for key, values in table.views.items())
-    for key, width in others:
-        if min(width, x[1]) > 0 and not 1 / _APART <= width / x[1] <= _APART:
-            return f"the range of {key} is {width / x[1]:.2g} times that of x: give both in the same units"
-    return "" if table.kind == "images" else _far_off(table, rows)
-
-
-def _far_off(table: Table, rows: np.ndarray) -> str:
-    """That a channel of another view lies far from that of x; empty where none does."""
-    x, *others = ((key, _sample(values, rows, 256)) for key, values in table.views.items())
-    axes = tuple(range(x[1].ndim - 1))
-    mean = x[1].mean(axes)
-    reach = np.atleast_1d(np.abs(x[1] - mean).max(axes))
-    for key, values in others:
-        times = np.abs(values - mean).max(axes) / np.where(reach > _rounding(x[1].dtype) * np.abs(mean), reach, np.inf)
+    x, *others = (_sample(values, rows, 256) for values in table.views.values())
+    _, *keys = table.views
+    for key, values in zip(keys, others, strict=True):
+        width, of_x = float(np.ptp(values)), float(np.ptp(x))
+        if min(width, of_x) > 0 and not 1 / _APART <= width / of_x <= _APART:
+            return f"the range of {key} is {width / of_x:.2g} times that of x: give both in the same units"
+    if table.kind == "images":
+        return ""
+    axes = tuple(range(x.ndim - 1))
+    mean = x.mean(axes)
+    reach = np.abs(x - mean).max(axes)
+    varying = reach > _rounding(table.views["x"].dtype) * np.abs(mean)
+    for key, values in zip(keys, others, strict=True):
+        times = np.abs(values - mean).max(axes) / np.where(varying, reach, np.inf)
         if times.max() > _APART:
             channel = int(times.argmax())
             return (
