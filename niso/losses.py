@@ -31,7 +31,9 @@ def _mean_error(error: Tensor, norm: Norm) -> Tensor:
     check_choice("norm", norm, Norm)
     if not error.numel():
         raise ValueError("there are no observations to take a mean over")
-    return (error.abs() if norm == "l1" else error.square()).mean()
+    if norm == "l1" or error.is_complex():  # the square of a complex number is none
+        error = error.abs()
+    return (error if norm == "l1" else error.square()).mean()
 
 
 def _spread(latents: Float[Tensor, "global rank channels"], norm: Norm) -> Float[Tensor, ""]:

@@ -193,6 +193,9 @@ def test_reconstruction_by_hand():
     prediction, target = torch.tensor([[1.0, 2.0]]), torch.tensor([[0.0, 5.0]])
     assert losses.reconstruction(prediction, target).item() == 2
     assert losses.reconstruction(prediction.bfloat16(), target.bfloat16()).dtype == torch.float32
+    spectrum = torch.tensor([3 + 4j, 0j])
+    assert losses.reconstruction(spectrum, torch.zeros(2) + 0j).item() == 2.5
+    assert losses.reconstruction(spectrum, torch.zeros(2) + 0j, norm="l2").item() == 12.5
 
 
 def test_reconstruction_does_not_broadcast():
