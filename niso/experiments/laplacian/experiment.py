@@ -139,7 +139,8 @@ class LaplacianExperiment(Experiment):
         ),
         Metric(
             "frequency_rank_correlation",
-            "Spearman correlation of learned eigenvalues and true frequency energies",
+            "Spearman correlation of learned eigenvalues and the Laplacian's: of each eigenfunction the mean over true "
+            "eigenspaces, weighted by its energy there",
             "higher",
         ),
         Metric("operator_correlation", "Pearson correlation of the entries of Ω and of the true Laplacian", "higher"),

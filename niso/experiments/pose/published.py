@@ -7,7 +7,7 @@ from niso.results import Published
 
 _PAPER = (
     "Mitchel, Taylor and Sitzmann, Neural Isometries, NeurIPS 2024 (§5.3, a subset of CO3Dv2, mean and standard error "
-    "of five runs; equivariance error: appendix)"
+    "of five runs; equivariance error: appendix, which does not say what its ± is)"
 )
 
 

@@ -6,7 +6,7 @@ from niso.results import Published
 
 _PAPER = (
     "Mitchel, Taylor and Sitzmann, Neural Isometries, NeurIPS 2024 (§5.2, mean and standard error of five runs; "
-    "equivariance error: appendix)"
+    "equivariance error: appendix, which does not say what its ± is)"
 )
 
 PUBLISHED = (
