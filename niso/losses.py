@@ -31,7 +31,7 @@ def _mean_error(error: Tensor, norm: Norm) -> Tensor:
     check_choice("norm", norm, Norm)
     if not error.numel():
         raise ValueError("there are no observations to take a mean over")
-    if norm == "l1" or error.is_complex():  # the square of a complex number is none
+    if norm == "l1" or error.is_complex():  # a complex number has a complex square
         error = error.abs()
     return (error if norm == "l1" else error.square()).mean()
 
