@@ -82,9 +82,27 @@ def few_crops():
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def crops_once():
+    """Crops of the same photographs are drawn once: runs of the torus and sphere draw thousands each time."""
+    from niso.data.photographs import crops, word_of
+
+    drawn = dict[tuple[Any, ...], torch.Tensor]()
+
+    def once(images: list[Image.Image], *settings: Any) -> torch.Tensor:
+        which = (*map(word_of, images), *settings)
+        if which not in drawn:
+            drawn[which] = crops(images, *settings)
+        return drawn[which].clone()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("niso.experiments.laplacian.experiment.crops", once)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def seeded():
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)  # torch.manual_seed also looks for GPUs, and formats its caller's stack
 
 
 @pytest.fixture
@@ -309,13 +327,17 @@ def blank_figures(blank_png: bytes) -> Iterator[dict[str, Any]]:
     """Runs keep one blank picture in place of theirs, and pictures have no pixels; see `drawn`."""
     from matplotlib.figure import Figure
 
-    from niso.report import Picture, pictures, save_pictures
+    from niso.report import Picture, page, pictures, save_pictures
+
+    def draw_nothing() -> Picture:
+        return Picture("blank", "Nothing is drawn here.", Figure((1, 1)))
 
     def save_one(_: object, folder: Path) -> None:
-        save_pictures([Picture("blank", "Nothing is drawn here.", Figure((1, 1)))], folder)
+        save_pictures([draw_nothing()], folder)
 
     blank = {
         "niso.report.save_pictures": (save_pictures, save_one),
+        "niso.report.page._training": (page._training, lambda run: [draw_nothing() for _ in run.log]),
         "niso.report.pictures.as_png": (pictures.as_png, lambda _: blank_png),
         "niso.report.pictures.darken": (pictures.darken, lambda _: None),
     }

@@ -114,6 +114,7 @@ def test_numbers_that_rounding_or_a_damaged_log_left():
     assert with_error(0.3, 2.8e-17) == "0.3000" and duration(math.nan) == "nan"
 
 
+@pytest.mark.usefixtures("drawn")
 def test_report_is_one_file_with_everything_in_it(tmp_path):
     run = make_run(
         tmp_path / "run",
@@ -173,6 +174,7 @@ def test_report_is_one_file_with_everything_in_it(tmp_path):
     assert "http://" not in path.read_text() and "https://" not in path.read_text()
 
 
+@pytest.mark.usefixtures("drawn")
 def test_captions_of_training_say_what_terms_are_and_which_axes_are_logarithmic(tmp_path):
     run = make_run(tmp_path / "run", metrics={})
     (run.path / "log.csv").write_text(
