@@ -293,6 +293,14 @@ def test_pairs_that_share_a_transformation_are_trained_on_in_groups():
     assert niso.fit(x, transform="shift", **FEW).settings.method == "niso-group"
 
 
+def test_groups_of_no_given_size_divide_the_batch():
+    x, _ = shifted()
+    few = FEW | {"transform": "shift", "batch_size": 6}
+    assert niso.fit(x, **few).method.group == 3
+    with pytest.raises(InputError, match="a batch of 6 pairs cannot be cut into groups of 4: choose a multiple"):
+        niso.fit(x, **few, group_size=4)
+
+
 def test_a_data_set_of_pairs_and_pictures_that_niso_transforms():
     x, tx = shifted()
     assert niso.fit(torch.utils.data.TensorDataset(torch.from_numpy(x), torch.from_numpy(tx)), **FEW).metrics

@@ -52,6 +52,9 @@ def choose(config: PairsConfig, data: PairData, method: str, own: bool) -> Chose
     optimisation = replace(base.training, **training)
     if "batch_size" not in training:
         optimisation = replace(optimisation, batch_size=-(-optimisation.batch_size // group) * group)
+    if config.group_size is None:  # the largest usual one that divides the batch; where none does, that is refused
+        part = optimisation.batch_size // optimisation.accumulation
+        group = next((size for size in range(group, 1, -1) if part % size == 0), group)
     if "steps" in training:
         optimisation = replace(optimisation, warmup_steps=min(base.training.warmup_steps, optimisation.steps // 5))
     try:

@@ -51,7 +51,7 @@ class PairsConfig(Strict):
     latent_channels: int | None = None
     """Channels d of the latent functions."""
     group_size: int | None = None
-    """Pairs that share one T in the method niso-group."""
+    """Pairs that share one T in the method niso-group; by default a number that divides the batch."""
     norm: Norm | None = None
     """Norm of the losses: mean absolute error (l1) or mean square (l2)."""
     relative_equivariance: float | None = None
