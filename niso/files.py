@@ -20,9 +20,13 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from niso.errors import InputError
+from niso.messages import say
 
 STALE = 3600.0
 """Seconds after which nobody writes a temporary file any more, though its process seems to live: numbers come again."""
+
+PATIENCE = 1.0
+"""Seconds that a process waits for another one's lock without a word."""
 
 CLUTTER = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 """Files that systems put into folders on their own: a folder with these alone is empty."""
@@ -339,14 +343,21 @@ def locked(folder: Path, wait: bool = False) -> Iterator[None]:
     """Keep other processes from working on a folder; a lock ends with its process, however that ends.
 
     Args:
-        wait: until no other process works on it, instead of an error.
+        wait: until no other process works on it, instead of an error; after `PATIENCE`, a line says so.
 
     Raises:
         InputError: another process works on it.
     """
+    lock = FileLock(folder / ".lock")
     try:
-        lock = FileLock(folder / ".lock").acquire(timeout=-1 if wait else 0)
+        held = lock.acquire(timeout=PATIENCE if wait else 0)
     except Timeout as error:
-        raise InputError(f"another process works on {folder}: wait for it, or stop it first") from error
-    with lock:
+        if not wait:
+            raise InputError(f"another process works on {folder}: wait for it, or stop it first") from error
+        from niso.random import process  # torch is slow to import
+
+        if process()[0] == 0:  # of processes that train together, one says so
+            say(f"waiting for another process that works on {folder}, and locks {lock.lock_file}")
+        held = lock.acquire()
+    with held:
         yield

@@ -30,9 +30,9 @@ from niso.experiments.pairs.experiment import OF_OWN, Given, Pairs, PairsResult,
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
 from niso.experiments.settings import Settings, check_known, check_method
 from niso.fitted import Array, Fitted, check_dense
+from niso.messages import quiet
 from niso.runs import runner
 from niso.training.defaults import new_defaults
-from niso.training.progress import quiet
 
 NAME = "the data"
 COMMAND = "niso.fit(…)  # of a program"

@@ -160,8 +160,15 @@ def test_a_locked_folder_is_refused_until_it_is_free(tmp_path: Path) -> None:
         pass
 
 
-def test_waiting_for_a_locked_folder(tmp_path: Path) -> None:
-    order: list[str] = []
+def test_waiting_for_a_locked_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("niso.files.PATIENCE", 0.05)
+    order, heard = list[str](), threading.Event()
+
+    def hear(line: str) -> None:
+        order.append(line)
+        heard.set()
+
+    monkeypatch.setattr("niso.files.say", hear)
 
     def second() -> None:
         with locked(tmp_path, wait=True):
@@ -170,10 +177,11 @@ def test_waiting_for_a_locked_folder(tmp_path: Path) -> None:
     with locked(tmp_path):
         thread = threading.Thread(target=second)
         thread.start()
-        thread.join(0.2)
+        assert heard.wait(60)
         order.append("first")
     thread.join()
-    assert order == ["first", "second"]
+    waiting = f"waiting for another process that works on {tmp_path}, and locks {tmp_path / '.lock'}"
+    assert order == [waiting, "first", "second"]
 
 
 HOLD = """

@@ -12,13 +12,13 @@ from torch import Tensor, nn
 
 from niso.experiments.experiment import Phase
 from niso.linalg import autocasts, without_autocast
+from niso.messages import say
 from niso.methods.config import ClassifierConfig
 from niso.methods.method import Batches, Method
 from niso.networks import ClassificationObjective
 from niso.networks.vector_neurons import inner_products
 from niso.random import local_part, process
 from niso.training.loop import Sampler
-from niso.training.progress import say
 
 ROUNDED = 0.1
 """Rounding error of invariants, relative to their deviation over observations, from which frozen networks run in full

@@ -14,9 +14,9 @@ import yaml
 
 from niso.errors import InputError, Interrupted
 from niso.files import in_shell
+from niso.messages import say
 from niso.runs import runner
 from niso.runs.parallel import Job, create, is_done
-from niso.training.progress import say
 from niso.training.run import is_run
 
 if TYPE_CHECKING:

@@ -24,13 +24,14 @@ from niso.experiments.known import known
 from niso.experiments.saved import REBUILT
 from niso.experiments.settings import Settings
 from niso.files import in_shell, locked, write_atomically
+from niso.messages import say
 from niso.random import step_seed
 from niso.results import Result
 from niso.training import checkpoint
 from niso.training.environment import command_line, environment
 from niso.training.loop import train
 from niso.training.processes import make_fabric, network_precision
-from niso.training.progress import say, stage
+from niso.training.progress import stage
 from niso.training.run import FIGURES, REPORT, SETTINGS, WEIGHTS, Run, setting_of
 from niso.training.speed import choose
 from niso.training.times import Times

@@ -22,6 +22,7 @@ from niso.collective import together
 from niso.config import Hardware, Optimisation
 from niso.errors import CheckpointError, Interrupted, TrainingError
 from niso.files import in_shell
+from niso.messages import say
 from niso.random import check_parts, reseed, step_seed
 from niso.training import checkpoint
 from niso.training.compilation import (
@@ -38,7 +39,7 @@ from niso.training.log import Log, every
 from niso.training.meter import Meter
 from niso.training.optimizer import make_optimizer, set_learning_rates, spectra
 from niso.training.processes import largest, mean
-from niso.training.progress import Bar, say, stage
+from niso.training.progress import Bar, stage
 from niso.training.run import Run
 from niso.training.times import Times
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from niso.messages import is_quiet, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,32 +25,13 @@ def bars(console: Console, visible: bool = True) -> Progress:
     return Progress(*columns, console=console, disable=not (visible and console.is_terminal))
 
 
-_quiet: ContextVar[bool] = ContextVar("quiet", default=False)
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Without bars and other words on stderr."""
-    token = _quiet.set(True)
-    try:
-        yield
-    finally:
-        _quiet.reset(token)
-
-
-def say(line: str) -> None:
-    """Print a line on stderr, unless inside `quiet`."""
-    if not _quiet.get():
-        print(line, file=sys.stderr)
-
-
 class Bar:
     """A progress bar with rate, losses and time left; where nobody watches, a plain line every half minute."""
 
     def __init__(self, phase: str, steps: int, start: int, visible: bool, unit: str = "steps") -> None:
         from rich.console import Console  # slow to import
 
-        visible = visible and not _quiet.get()
+        visible = visible and not is_quiet()
         self.phase, self.steps, self.start, self.unit = phase, steps, start, unit
         self.began = self.printed = time.monotonic()
         self.timed = False
@@ -90,7 +71,7 @@ def stage(name: str, visible: bool = True) -> Iterator[None]:
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
-    shown = visible and console.is_terminal and not _quiet.get()
+    shown = visible and console.is_terminal and not is_quiet()
     columns = TextColumn("{task.description}"), SpinnerColumn(), TimeElapsedColumn()
     with Progress(*columns, console=console, disable=not shown, transient=True) as progress:
         progress.add_task(name, total=None)

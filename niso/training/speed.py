@@ -24,6 +24,7 @@ from niso.config import Hardware, Optimisation, parse
 from niso.data.workers import cores
 from niso.errors import InputError, first_line
 from niso.files import digest, locked, parse_json, write_json
+from niso.messages import say
 from niso.training.compilation import (
     begin_step,
     compile_networks,
@@ -36,7 +37,6 @@ from niso.training.compilation import (
 )
 from niso.training.environment import environment
 from niso.training.mode import in_mode
-from niso.training.progress import say
 
 if TYPE_CHECKING:
     from niso.training.loop import Sampler

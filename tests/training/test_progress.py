@@ -3,7 +3,8 @@ from types import SimpleNamespace
 
 from rich.console import Console
 
-from niso.training.progress import Bar, quiet, stage
+from niso.messages import quiet
+from niso.training.progress import Bar, stage
 
 
 def test_bar_prints_one_plain_line_where_nobody_watches(capsys):

@@ -20,7 +20,8 @@ from niso.experiments.pose.frames import RENDERED, Frames, Source, joined
 from niso.experiments.pose.presets import PoseConfig
 from niso.experiments.pose.rendered import rendered_clips
 from niso.files import digest, locked
-from niso.training.progress import preparing, say
+from niso.messages import say
+from niso.training.progress import preparing
 
 
 def open_sequences(config: PoseConfig, data_dir: Path | None, device: torch.device) -> Frames:
