@@ -186,6 +186,23 @@ def test_captions_of_training_say_what_terms_are_and_which_axes_are_logarithmic(
     assert "Terms" not in second and "Logarithmic" not in second
 
 
+@pytest.mark.parametrize(("content", "damaged", "drawn"), [
+    ("phase,step,loss\nhead,10,1\nhead,2", False, True),
+    ("phase,step,loss\nhead,10,1\n0,2\nhead,20,nan\n", True, True),
+    ("phase,step,loss,accuracy\nhead,10,1.@,\n", True, True),
+    ("phase,loss\nhead,10\n", True, False),
+    ("\0" * 99, True, False),
+    ("", False, False),
+])  # fmt: skip
+def test_a_damaged_log_is_named_and_the_report_made(tmp_path, capsys, content, damaged, drawn):
+    run = make_run(tmp_path / "run", metrics={})
+    (run.path / "log.csv").write_text(content)
+    words = Page(write_report(run, Known())).words
+    assert (f"{run.path / 'log.csv'} is damaged, " in capsys.readouterr().err) == damaged
+    assert ("log.csv is damaged, " in words, "Phase “head”" in words) == (damaged, drawn)
+    assert ("no log.csv to draw" in words) == (not damaged and not drawn)
+
+
 def test_a_lengthened_run_says_so_in_a_sentence(tmp_path):
     run = make_run(tmp_path / "run", metrics={}, changed={"training.steps": [20, 40], "head.steps": [None]})
     settings = {**run.settings, "config": {"training": {"steps": 6000}}}

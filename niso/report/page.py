@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from niso import figures
 from niso.config import flat
 from niso.files import write_atomically
+from niso.messages import say
 from niso.report.groups import described
 from niso.report.html import render
 from niso.report.methods import QUOTED, fitting_note
@@ -47,7 +48,7 @@ class Table(NamedTuple):
 def write_report(run: Run, known: Known) -> Path:
     """Write `report.html` into a run folder: one file, to be read from top to bottom, that loads nothing.
 
-    The report says what an unfinished run lacks. Returns its path.
+    The report says what an unfinished run lacks, and so does a line where log.csv is damaged. Returns its path.
 
     Raises:
         InputError: a JSON file of the run is damaged.
@@ -79,6 +80,8 @@ def write_report(run: Run, known: Known) -> Path:
         lengthened=_lengthened(run),
         config=(run.path / SETTINGS).read_text(encoding="utf-8"),
     )
+    if run.log_damage:
+        say(run.log_damage)
     path = run.path / REPORT
     write_atomically(path, page)
     return path

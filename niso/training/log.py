@@ -8,6 +8,7 @@ import math
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -61,9 +62,15 @@ def every(steps: int) -> int:
 
 def read_log(path: Path) -> list[dict[str, str]]:
     """Rows of log.csv; none where there is no such file. A last line that a kill cut short is left out."""
-    lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines(keepends=True) if path.is_file() else []
-    rows = csv.DictReader(line for line in lines if line.endswith("\n"))
-    return [row for row in rows if None not in row and None not in row.values() and row.get("step", "").isdecimal()]
+    return [row for row in _read(path)[1] if _is_row(row)]
+
+
+def is_damaged(path: Path) -> bool:
+    """Whether log.csv holds what no kill leaves there: a line that is no row, or a word for a number."""
+    columns, rows = _read(path)
+    if "step" not in columns:
+        return path.is_file() and path.stat().st_size > 0
+    return any(not _is_row(row) or _garbled(row) for row in rows)
 
 
 def tables(path: Path) -> Tables:
@@ -85,6 +92,24 @@ def forget(run: Path, kept: Collection[str]) -> None:
         _write(run / LOG, list(rows[0]), [row for row in rows if row["phase"] not in others])
         for phase in others:
             shutil.rmtree(run / EVENTS / phase, ignore_errors=True)
+
+
+def _read(path: Path) -> tuple[Sequence[str], list[dict[Any, Any]]]:
+    """Columns of log.csv, and the cells of each line that ends: None where there are fewer, or as a key of more."""
+    lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines(keepends=True) if path.is_file() else []
+    rows = csv.DictReader(line for line in lines if line.endswith("\n"))
+    return rows.fieldnames or (), list(rows)
+
+
+def _is_row(row: Mapping[Any, Any]) -> bool:
+    """Whether it has a cell for each column, and a step."""
+    return None not in row and None not in row.values() and row.get("step", "").isdecimal()
+
+
+def _garbled(row: Mapping[str, str]) -> bool:
+    """Whether a cell that is to hold a number holds something else."""
+    cells = (text for name, text in row.items() if name != "phase")
+    return any(math.isnan(_number(text)) for text in cells if text not in ("", "nan"))
 
 
 def _write(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, str]]) -> None:

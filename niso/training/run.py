@@ -22,7 +22,7 @@ from niso.files import (
     write_new,
 )
 from niso.results import Curve, Metric
-from niso.training.log import LOG, Tables, forget, tables
+from niso.training.log import LOG, Tables, forget, is_damaged, tables
 
 SETTINGS = "config.yaml"
 WEIGHTS = "weights.safetensors"
@@ -322,6 +322,14 @@ class Run:
     def log(self) -> Tables:
         """What log.csv holds, see `niso.training.log.tables`."""
         return tables(self.path / LOG)
+
+    @property
+    def log_damage(self) -> str:
+        """That log.csv is damaged, and what to do, in one line; empty where it is whole, or is not there."""
+        if not is_damaged(self.path / LOG):
+            return ""
+        again = f"restore it from a copy, then run `niso report {in_shell(self.path)}`"
+        return f"{self.path / LOG} is damaged, and what it cannot tell is missing from the curves of training: {again}"
 
     def _read(self, part: str) -> dict[str, Any]:
         """The content of one of `FILES`, or that part of the record; empty where it is missing."""
