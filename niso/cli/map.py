@@ -84,6 +84,8 @@ class Options(Command):
         for key, names in (("names", x.names), ("applied_names", other.names if other is not None else ())):
             if names:
                 arrays[key] = np.array(names)
+        for picture in pictures:  # else a kill would leave those of an earlier call beside these numbers
+            picture.unlink(missing_ok=True)
         write_arrays(self.out, arrays)
         size = "×".join(map(str, tau.shape[1:]))
         print(f"{counted(len(tau), 'map')} of {size} in {self.out}; ‖τa − b‖² / ‖b‖² is {error.mean():.3g}")

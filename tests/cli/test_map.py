@@ -135,3 +135,18 @@ def test_pictures_of_others_are_not_overwritten(niso, refused, model_folder, mod
     (folder / "m.npz").touch()
     assert "would overwrite" in refused(*words, folder / "m.npz")
     assert (folder / "m-x.png").read_bytes() == before
+
+
+def test_pictures_of_an_earlier_call_do_not_stay_beside_new_numbers(
+    niso, model_folder, model_pictures, tmp_path, monkeypatch
+):
+    one = model_pictures / "a.png"
+    words = ["map", model_folder, one, one, "--apply", one, "-o", tmp_path / "m.npz"]
+    assert niso(*words).status == 0 and (tmp_path / "m-a.png").exists()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("niso.data.pairs.observations.write_pictures", full)
+    assert niso(*words).status == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["m.npz"]
