@@ -18,8 +18,10 @@ from niso.methods.method import Batches, Method
 from niso.networks import ClassificationObjective
 from niso.networks.vector_neurons import inner_products
 from niso.random import local_part, process
+from niso.results import Metric
 from niso.training.loop import Sampler
 
+ACCURACY_CHANCE = Metric("accuracy_chance", "share of the most frequent class among those that accuracies are of")
 ROUNDED = 0.1
 """Rounding error of invariants, relative to their deviation over observations, from which frozen networks run in full
 precision: it is 0.3 where a head loses 9.5 points of accuracy by it, and 0.02 where it loses none."""
@@ -68,6 +70,11 @@ def frozen_phase(
         return features[index], labels[index]
 
     return Phase("head", objective(nn.Identity()), sample, config.head, prepare=encoded)
+
+
+def accuracy_chance(labels: Int[Tensor, " observations"]) -> float:
+    """The accuracy of one answer for all, the most frequent label: what `ACCURACY_CHANCE` is."""
+    return labels.bincount().max().item() / len(labels)
 
 
 @torch.no_grad()

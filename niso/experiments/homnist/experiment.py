@@ -24,7 +24,7 @@ from niso.data.evenly import evenly
 from niso.errors import InputError
 from niso.experiments import partial_views
 from niso.experiments.experiment import PIXELS, Experiment, Own, Phase, check_batch
-from niso.experiments.head import frozen_phase, make_head
+from niso.experiments.head import ACCURACY_CHANCE, accuracy_chance, frozen_phase, make_head
 from niso.experiments.homnist import classification
 from niso.experiments.homnist.classification import Scores
 from niso.experiments.homnist.presets import METHOD_SETTINGS, PRESETS, Architecture, HomnistConfig
@@ -108,6 +108,7 @@ class Homnist(Experiment):
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("accuracy", "share of perturbed test images classified correctly", "higher"),
         Metric("accuracy_clean", "share of unperturbed test digits classified correctly", "higher"),
+        ACCURACY_CHANCE,
         *PAIR_METRICS,
         *LATENT_METRICS,
         INVARIANTS_ROUNDING,
@@ -209,6 +210,7 @@ class Homnist(Experiment):
         metrics = {
             "accuracy": scores.correct.double().mean().item(),
             "accuracy_clean": self.accuracy(test),
+            ACCURACY_CHANCE.key: accuracy_chance(test.labels),
             **pairs.metrics,
             **pairs.latents,
             "test_images": len(scores.correct),

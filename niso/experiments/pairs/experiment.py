@@ -31,7 +31,7 @@ from niso.data.pairs.transforms import composable
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Own, Phase, check_batch
-from niso.experiments.head import frozen_phase, make_head, read_finely
+from niso.experiments.head import ACCURACY_CHANCE, accuracy_chance, frozen_phase, make_head, read_finely
 from niso.experiments.pairs.choice import choose, lacking, said, with_rank
 from niso.experiments.pairs.metrics import METRICS
 from niso.experiments.pairs.networks import check_independence, import_module_class, make_networks
@@ -356,7 +356,7 @@ class Pairs(Experiment):
         }
         found = {name: features for name, batches in sources.items() if (features := features_of(method, batches))}
         labels = found[""].labels
-        values: dict[str, float] = {"accuracy_chance": labels.bincount().max().item() / len(labels)}
+        values: dict[str, float] = {ACCURACY_CHANCE.key: accuracy_chance(labels)}
         if self.head is not None:
             self.head.eval()
             for name in [name for name in found if name != "train"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from niso.experiments.head import ACCURACY_CHANCE
 from niso.methods.evaluation import (
     INVARIANTS_ROUNDING,
     LATENT_METRICS,
@@ -48,7 +49,7 @@ METRICS: tuple[Metric, ...] = (
         )
         for kind, where in SETS.items()
     ),
-    Metric("accuracy_chance", "share of the most frequent class among those that accuracies are of"),
+    ACCURACY_CHANCE,
     *(
         Metric(f"retrieval_{which}{name}", f"{text}, by {of}", "higher")
         for name, of in {**FEATURES, "_raw": "its values"}.items()

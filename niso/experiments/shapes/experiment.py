@@ -24,7 +24,7 @@ from niso.data.shapes.copies import copies_note
 from niso.data.shapes.prepared import open_shapes
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Own, Phase, check_batch
-from niso.experiments.head import frozen_phase, make_head
+from niso.experiments.head import ACCURACY_CHANCE, accuracy_chance, frozen_phase, make_head
 from niso.experiments.shapes.examples import ShapeExample, examples
 from niso.experiments.shapes.maps import ShapeMaps, embedded
 from niso.experiments.shapes.presets import PRESETS, ShapesConfig
@@ -102,6 +102,7 @@ class Shapes(Experiment):
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("accuracy", "share of maps of held-out shapes, all variants, classified correctly", "higher"),
         Metric("accuracy_base", "the same, of the base shapes alone", "higher"),
+        ACCURACY_CHANCE,
         replace(
             RELATIVE_MAP_ERROR,
             text="‖τ′a − b‖² / ‖b‖² with the τ′ of another held-out shape under the same random Möbius transformation "
@@ -275,6 +276,7 @@ class Shapes(Experiment):
         metrics = {
             "accuracy": correct.mean().item(),
             "accuracy_base": correct[:, 0].mean().item(),
+            ACCURACY_CHANCE.key: accuracy_chance(self.shapes.labels[test]),
             **pairs.metrics,
             **pairs.latents,
             **self.evaluate_grid(),

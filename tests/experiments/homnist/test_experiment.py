@@ -96,7 +96,7 @@ def test_the_head_leaves_the_backbone_as_it_is(train_phases, method):
     }
     if experiment.method.mask() is None:
         of_maps -= {metric.key for metric in MASK_METRICS}
-    always = {"accuracy", "accuracy_clean", "reconstruction_error", "test_images"}
+    always = {"accuracy", "accuracy_clean", "accuracy_chance", "reconstruction_error", "test_images"}
     assert result.metrics.keys() == (always if method == "autoencoder" else always | of_maps)
     assert result.metrics["test_images"] == 14
     assert all(value == value and value >= 0 for value in result.metrics.values())
@@ -298,6 +298,7 @@ def test_accuracies_are_of_the_digits_of_their_part():
     experiment.predict = lambda x: torch.ones(len(x), dtype=torch.long)
     metrics = experiment.evaluate().metrics
     accuracies = {name: value for name, value in metrics.items() if name.startswith("accuracy")}
+    assert accuracies.pop("accuracy_chance") == 1
     assert accuracies == {
         f"accuracy{kind}{part}": right for kind in ("", "_clean", "_covered") for part, right in (("", 1), ("_val", 0))
     }

@@ -227,6 +227,7 @@ def test_accuracies_count_all_variants_of_held_out_shapes(folder):
     metrics = experiment.evaluate().metrics
     assert metrics["accuracy"] == pytest.approx(1 - 3 / 30)
     assert metrics["accuracy_base"] == pytest.approx(1 - 1 / 6)
+    assert metrics["accuracy_chance"] == pytest.approx(1 / CLASSES)
 
 
 def test_pairs_are_variants_of_one_training_shape(folder):
