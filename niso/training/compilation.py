@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from niso.errors import first_line
+from niso.messages import say
 
 WRONG = 0.5
 """Relative error of a parameter's gradient from which compiled code may be wrong; that of bfloat16 reaches 0.5."""
@@ -194,3 +197,24 @@ def undo_decoders(objective: nn.Module) -> None:
     for name, module in objective.named_modules():
         if name.rpartition(".")[2] == "decoder":
             module._compiled_call_impl = None
+
+
+def allow_uncompiled(objective: nn.Module) -> None:
+    """Let what is compiled run uncompiled in evaluation from where it cannot be compiled on, and say so: batches of
+    another size are compiled anew, perhaps on a machine without a compiler. In training, that stays an error."""
+    for module in _compiled(objective):
+        if (compiled := module._compiled_call_impl) is not None:  # as `_compiled` says
+            module._compiled_call_impl = partial(_call, module, compiled)
+
+
+def _call(module: nn.Module, compiled: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    from torch._dynamo.exc import BackendCompilerFailed  # slow to import
+
+    try:
+        return compiled(*args, **options)
+    except BackendCompilerFailed as failure:
+        if module.training:
+            raise
+        say(f"torch {torch.__version__} cannot compile the networks here ({first_line(failure)}): they run uncompiled")
+    module._compiled_call_impl = None
+    return module(*args, **options)

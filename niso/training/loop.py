@@ -26,6 +26,7 @@ from niso.messages import say
 from niso.random import check_parts, reseed, step_seed
 from niso.training import checkpoint
 from niso.training.compilation import (
+    allow_uncompiled,
     begin_step,
     compile_networks,
     compile_step,
@@ -109,6 +110,7 @@ def train(
     if training.graphs:  # they are of one size of batch, overwrite what they returned before, and hold memory
         undo_compilation(phase.objective, graphs=True)
     undo_decoders(phase.objective)
+    allow_uncompiled(phase.objective)
     phase.objective.eval()
     return seconds
 

@@ -6,7 +6,14 @@ import pytest
 import torch
 from torch import nn
 
-from niso.training.compilation import WAITING, compile_networks, compile_step, undo_compilation, wrong_gradient
+from niso.training.compilation import (
+    WAITING,
+    allow_uncompiled,
+    compile_networks,
+    compile_step,
+    undo_compilation,
+    wrong_gradient,
+)
 
 
 class Objective(nn.Module):
@@ -199,3 +206,22 @@ def test_what_cannot_be_compiled_later_on_is_one_line(niso, monkeypatch):
     status, _, err = niso("models")
     assert status == 2 and err.startswith("niso: torch's compiler failed (CppCompileError") and err.count("\n") == 1
     assert "`niso resume`" in err
+
+
+def test_what_cannot_be_compiled_in_evaluation_runs_uncompiled(monkeypatch, capsys):
+    """As where a run that was trained elsewhere is evaluated without a compiler; in training, the error is raised."""
+    from torch._inductor.exc import InductorError
+
+    fail = Mock(side_effect=InductorError(RuntimeError("no compiler"), None))
+    monkeypatch.setattr(nn.Module, "compile", lambda module: setattr(module, "_compiled_call_impl", fail))
+    objective, x = Objective(), torch.randn(8, 3)
+    compile_networks(objective)
+    allow_uncompiled(objective)
+    with pytest.raises(InductorError, match="no compiler"):
+        objective(x)
+    objective.eval()
+    expected = objective.encoder._call_impl(x)
+    for _ in range(2):
+        torch.testing.assert_close(objective.encoder(x), expected)
+    assert fail.call_count == 2
+    assert capsys.readouterr().err.count("no compiler): they run uncompiled\n") == 1
