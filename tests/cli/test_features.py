@@ -51,7 +51,8 @@ def test_features_of_the_frames_of_videos(niso, refused, write_video, model_fold
         write_video(tmp_path / f"all/{name}.mp4", count=3 if name == "run/a" else 2)
     (tmp_path / "all/walk/d").mkdir()  # beside videos a clip, as in a run
     Image.new("RGB", (9, 8), "white").save(tmp_path / "all/walk/d/1.png")
-    assert niso("features", model_folder, tmp_path / "all", "-o", tmp_path / "f.npz").status == 0
+    done = niso("features", model_folder, tmp_path / "all", "-o", tmp_path / "f.npz")
+    assert done.status == 0 and "folders of pictures are clips, too (walk/d): to have pictures by" in done.err
     with np.load(tmp_path / "f.npz") as written:
         assert written["names"].tolist()[:4] == [*(f"run/a/00000{n}" for n in range(3)), "run/b/000000"]
         assert written["label"].tolist() == ["run"] * 5 + ["walk"] * 3 and written["names"][7] == "walk/d/000000"

@@ -25,6 +25,7 @@ from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.data.video.footage import find_footage, unread_in
 from niso.errors import InputError, counted, some_of
 from niso.files import files_below, write_atomically
+from niso.messages import say
 
 GREY = np.array([0.299, 0.587, 0.114])
 """Luminance of red, green and blue."""
@@ -102,7 +103,7 @@ def read_observations(
 
 def _frames(path: Path, pictures: list[Path], size: int) -> Observed:
     """The frames of videos and of folders of frames, named CLIP/NUMBER; those of CATEGORY/CLIP have the label
-    CATEGORY, as in a run.
+    CATEGORY, as in a run. A line says which folders are taken for clips.
 
     Raises:
         InputError: a frame cannot be read, or a video or picture is in none of the clips.
@@ -120,6 +121,9 @@ def _frames(path: Path, pictures: list[Path], size: int) -> Observed:
             raise InputError(problem)
         clips.append(frames)
         names += [f"{footage.name}/{number:06}" for number in range(len(frames))]
+    if beside := [footage.name for footage in found if footage.kind != "video"]:
+        told = f"{path} holds videos, so that folders of pictures are clips, too ({some_of(beside)})"
+        say(f"{told}: to have pictures by their names, give these folders alone")
     categories = categories_of([footage.name for footage in found])
     label = np.repeat(categories, [len(frames) for frames in clips]) if categories else None
     return Observed(np.concatenate(clips), tuple(names), label)
