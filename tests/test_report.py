@@ -186,7 +186,8 @@ def test_captions_of_training_say_what_terms_are_and_which_axes_are_logarithmic(
     assert "Terms" not in second and "Logarithmic" not in second
 
 
-@pytest.mark.parametrize(("content", "damaged", "drawn"), [
+@pytest.mark.usefixtures("drawn")
+@pytest.mark.parametrize(("content", "damaged", "curves"), [
     ("phase,step,loss\nhead,10,1\nhead,2", False, True),
     ("phase,step,loss\nhead,10,1\n0,2\nhead,20,nan\n", True, True),
     ("phase,step,loss,accuracy\nhead,10,1.@,\n", True, True),
@@ -194,13 +195,13 @@ def test_captions_of_training_say_what_terms_are_and_which_axes_are_logarithmic(
     ("\0" * 99, True, False),
     ("", False, False),
 ])  # fmt: skip
-def test_a_damaged_log_is_named_and_the_report_made(tmp_path, capsys, content, damaged, drawn):
+def test_a_damaged_log_is_named_and_the_report_made(tmp_path, capsys, content, damaged, curves):
     run = make_run(tmp_path / "run", metrics={})
     (run.path / "log.csv").write_text(content)
     words = Page(write_report(run, Known())).words
     assert (f"{run.path / 'log.csv'} is damaged, " in capsys.readouterr().err) == damaged
-    assert ("log.csv is damaged, " in words, "Phase “head”" in words) == (damaged, drawn)
-    assert ("no log.csv to draw" in words) == (not damaged and not drawn)
+    assert ("log.csv is damaged, " in words, "Phase “head”" in words) == (damaged, curves)
+    assert ("no log.csv to draw" in words) == (not damaged and not curves)
 
 
 def test_a_lengthened_run_says_so_in_a_sentence(tmp_path):
