@@ -238,11 +238,12 @@ def test_float32_under_autocast():
         assert (losses.equivariance(a, b, tau=tau), losses.multiplicity(values)) == plain
 
 
-def test_any_number_of_batch_axes_makes_no_difference():
+def test_completion_depends_neither_on_the_axes_of_a_batch_nor_on_the_size_of_latents():
     torch.manual_seed(0)
     seen, whole = torch.randn(2, 2, 3, 5, 4).unbind()
     flat = losses.completion(seen.flatten(0, 1), whole.flatten(0, 1))
     torch.testing.assert_close(losses.completion(seen, whole), flat)
+    torch.testing.assert_close(losses.completion(100 * seen, 100 * whole), flat)
 
 
 @pytest.mark.parametrize("progress", [float, torch.tensor])
