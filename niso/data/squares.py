@@ -82,7 +82,10 @@ def as_rgb(image: Image.Image) -> Image.Image:
         InputError: it has values that are not of 8 or 16 bits, or several frames, as GIF, WebP, PNG and TIFF may have.
     """
     if image.format != "MPO" and getattr(image, "is_animated", False):  # which is a photograph and its preview
-        raise InputError("it has several frames: save it as a video (.mp4), save its frames as pictures, or remove it")
+        raise InputError(
+            "it has several frames: save it as a video (.mp4), or its frames as pictures, or where they are channels "
+            "all files as arrays (n, C, H, W); or remove it"
+        )
     if image.mode == "F":
         raise InputError("its values are floating-point numbers: save it in 8 bits")
     if image.mode.startswith("I"):  # of which Pillow would clip values above 255

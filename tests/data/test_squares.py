@@ -50,7 +50,7 @@ def test_images_that_cannot_be_used(tmp_path):
     for name, words in (
         ("deep.png", "cannot be used: its grey values .*: save it in 8 bits$"),
         ("float.tif", "cannot be used: its values are floating-point numbers: save it in 8 bits$"),
-        *((name, "cannot be used: it has several frames: save it as a video") for name in films),
+        *((name, "cannot be used: it has several frames: save it as a video .* as arrays") for name in films),
         ("cut.png", "cannot be read .*: repair or remove it"),
         ("text.png", r"cannot be read \(it is not an image\): repair or remove it$"),
         ("gone.png", "is missing"),

@@ -94,17 +94,21 @@ def _has_videos(folder: Path) -> bool:
 
 
 def _check_clips(path: Path, folders: list[Path]) -> None:
-    """InputError where folders look like pairs: pictures of the same names, and names that are those of no clips."""
+    """InputError where folders look like pairs: their names speak of these, or pictures have the same names, which are
+    those of no frames."""
     if len(folders) not in (2, 3):
         return
     first, *others = ({file.stem for file in pictures_in(folder)} for folder in folders)
     speaking = {folder.name.lower() for folder in folders} in _PAIRED
     numbered = any(character.isdigit() for name in first for character in name)
-    if all(names == first for names in others) and (speaking or not numbered):
+    alike = all(names == first for names in others)
+    if speaking or (alike and not numbered):
         listed = " and ".join(f"{folder.name}/" for folder in folders)
+        seen = f"pictures in {listed} have the same names" if alike else f"{listed} are names of pairs"
+        rename = "" if alike else ", and give the pictures of a pair one name"
         raise InputError(
-            f"{path}: pictures in {listed} have the same names: for pairs call the folders a and b (and c); for clips "
-            "call the folders clip1, clip2, … and number the frames; for classes give --transform"
+            f"{path}: {seen}: for pairs call the folders a and b (and c){rename}; for clips call the folders clip1, "
+            "clip2, … and number the frames; for classes give --transform"
         )
 
 

@@ -91,6 +91,12 @@ def check_same_names(folders: Mapping[str, Mapping[str, str]], place: str = "") 
     """
     names = list(folders)
     for other in names[1:]:
+        if not folders[other].keys() & folders[names[0]].keys() and all((folders[other], folders[names[0]])):
+            first = min(folders[other].values())
+            raise InputError(
+                f"{place}no picture in {other}/ has the name of one in {names[0]}/, as {first} has not: give the "
+                "pictures of a pair one name"
+            )
         for here, there in ((other, names[0]), (names[0], other)):
             if lonely := sorted(folders[here].keys() - folders[there].keys()):
                 more = f" (and {len(lonely) - 1} more)" if len(lonely) > 1 else ""

@@ -151,7 +151,8 @@ def test_folders_that_speak_of_pairs_are_no_clips(tmp_path, names):
         find_reader(tmp_path, Reading())
     assert find_reader(tmp_path, TURNED) is PictureReader
     write(tmp_path / names[0] / "0002.png")
-    assert find_reader(tmp_path, Reading()) is ClipReader
+    with pytest.raises(InputError, match=r"names of pairs: for pairs call .*, and give the pictures of a pair one"):
+        find_reader(tmp_path, Reading())
 
 
 @pytest.mark.parametrize("cameras", ["transforms.json", "sparse/0/images.txt"])

@@ -294,6 +294,12 @@ def test_paired_folders_are_matched_by_name(tmp_path):
     (tmp_path / "a" / "lonely.png").write_bytes(b"not a picture")
     with pytest.raises(InputError, match=r"lonely.png cannot be read .*: repair or remove it"):
         read(tmp_path)
+    write(tmp_path / "other" / "a" / "before1.png", 0)
+    write(tmp_path / "other" / "b" / "after1.png", 0)
+    with pytest.raises(
+        InputError, match=r"no picture in b/ has the name of one in a/, as after1\.png has not: give the "
+    ):
+        read(tmp_path / "other")
 
 
 def test_folders_that_are_more_than_a_and_b_are_no_pairs(tmp_path):
