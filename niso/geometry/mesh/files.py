@@ -224,12 +224,12 @@ def _read_ply(content: bytes) -> tuple[Rows, Rows]:
                     columns[element][name].append(take(kind, take(length, 1)[0] if length else 1))
         except (StopIteration, struct.error) as error:
             raise _Truncated(f"it ends inside element {element}, of which {count} rows are announced") from error
-    missing = [name for name in ("vertex", "face") if name not in columns]
-    if missing:
-        raise ValueError(f"it has no element {' and no '.join(missing)}")
+    if "vertex" not in columns:
+        raise ValueError("it has no element vertex")
     if not {"x", "y", "z"} <= columns["vertex"].keys():
         raise ValueError("its vertices have no properties x, y, z")
-    polygons = columns["face"].get("vertex_indices", columns["face"].get("vertex_index"))
+    faces = columns.get("face", {"vertex_indices": []})  # a cloud of points has none
+    polygons = faces.get("vertex_indices", faces.get("vertex_index"))
     if polygons is None:
         raise ValueError("its faces have no property vertex_indices")
     x, y, z = (columns["vertex"][axis] for axis in "xyz")

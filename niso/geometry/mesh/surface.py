@@ -76,8 +76,10 @@ def _array_problem(mesh: Mesh) -> str | None:
         return f"has vertices of shape {vertices.shape}, not (vertices, 3): give a flat one z = 0"
     if faces.ndim != 2 or faces.shape[1] != 3:
         return f"has faces of shape {faces.shape}, not (faces, 3): cut polygons into triangles"
-    if len(vertices) == 0 or len(faces) == 0:
-        return f"is empty: it has {len(vertices)} vertices and {len(faces)} faces"
+    if len(vertices) == 0:
+        return f"is empty: it has 0 vertices and {len(faces)} faces"
+    if len(faces) == 0:
+        return f"is a cloud of {counted(len(vertices), 'point')} without faces: reconstruct its surface first"
     if bad := int((~np.isfinite(vertices)).any(1).sum()):
         return f"has coordinates that are not finite numbers at {counted(bad, 'vertex', 'vertices')}; export it again"
     if (largest := float(np.abs(vertices).max())) > _LARGEST:

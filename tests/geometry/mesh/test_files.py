@@ -269,7 +269,7 @@ BROKEN = {
         ("ply\nformat ascii 1.0\n", "its header has no end"),
         ("ply\nend_header\n", "its header names no format"),
         ("ply\nformat morse 1.0\nend_header\n", "its header has a line 'format morse 1.0'"),
-        ("ply\nformat ascii 1.0\nend_header\n", "no element vertex and no face"),
+        ("ply\nformat ascii 1.0\nend_header\n", "no element vertex"),
         (ply_text().replace("property double z", "property double w"), "no properties x, y, z"),
         (ply_text().replace("vertex_indices", "corners"), "no property vertex_indices"),
     ],
@@ -291,6 +291,13 @@ def test_damaged_files_are_refused(tmp_path, name, content, message):
     with pytest.raises(InputError) as caught:
         read_mesh(written(tmp_path, name, content))
     assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_cloud_of_points_is_no_damaged_mesh(tmp_path):
+    header = "ply\nformat ascii 1.0\nelement vertex 1\n" + "".join(f"property float {axis}\n" for axis in "xyz")
+    for name, content in (("a.ply", f"{header}end_header\n0 0 1\n"), ("a.obj", "v 0 0 1\n")):
+        with pytest.raises(InputError, match="is a cloud of 1 point without faces: reconstruct its surface first"):
+            check(read_mesh(written(tmp_path, name, content)))
 
 
 def test_other_files_are_refused(tmp_path):

@@ -47,7 +47,7 @@ def with_vertex(value: float) -> Mesh:
 SPHERE = meshes.icosphere(1)
 BROKEN = {
     "no vertices": (Mesh(np.zeros((0, 3)), np.zeros((0, 3), dtype=np.int64)), "is empty: it has 0 vertices"),
-    "no faces": (Mesh(SPHERE.vertices, SPHERE.faces[:0]), "is empty: it has 42 vertices and 0 faces"),
+    "no faces": (Mesh(SPHERE.vertices, SPHERE.faces[:0]), "is a cloud of 42 points without faces: reconstruct"),
     "NaN": (with_vertex(np.nan), "not finite numbers at 1 vertex;"),
     "infinite": (with_vertex(np.inf), "not finite numbers at 1 vertex;"),
     "tiny": (Mesh(1e-72 * SPHERE.vertices, SPHERE.faces), "is 2e-72 long, and squares of its areas are no numbers"),
