@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,16 @@ from torch import Tensor
 from niso.data.pairs.geometry import GEOMETRY
 from niso.data.pairs.observations import Observed, read_observations
 from niso.data.pairs.sampling.data import BATCH
-from niso.data.pairs.scaling import BYTES, Scaling, as_tensor, by_channel, rounded_away, scaled, unscaled
+from niso.data.pairs.scaling import (
+    BYTES,
+    Scaling,
+    all_but_channels,
+    as_tensor,
+    by_channel,
+    rounded_away,
+    scaled,
+    unscaled,
+)
 from niso.errors import InputError, counted, remedy
 from niso.experiments.diagnosis import Finding
 from niso.experiments.saved import CONFIG, FORMAT, MODEL, REBUILT, plain_name
@@ -120,6 +129,13 @@ class Fitted:
             self.range = float(low), float(high)
             if not -math.inf < self.range[0] <= self.range[1] < math.inf:
                 raise ValueError(f"its observations lie between {low} and {high}")
+        self.ranges: tuple[tuple[float, float], ...] = ()
+        """Smallest and largest value of each channel; empty where channels have one unit, or that is not known."""
+        if "ranges" in data:
+            lowest, highest = data["ranges"]
+            self.ranges = tuple((float(low), float(high)) for low, high in zip(lowest, highest, strict=True))
+            if len(self.ranges) != len(scale) or not all(-math.inf < a <= b < math.inf for a, b in self.ranges):
+                raise ValueError(f"channels of its observations lie between {lowest} and {highest}")
         method.model.eval()
 
     @property
@@ -235,6 +251,9 @@ class Fitted:
             smallest, largest = (np.nanmin, np.nanmax) if self._hides else (np.min, np.max)
             low, high = float(smallest(read.values)), float(largest(read.values))
             self._check_range(low, high, read.values.dtype.kind == "f")
+            if self.ranges:
+                axes = all_but_channels(read.values.ndim, self._channels_first)
+                self._check_channels(read.values.mean(axes, dtype=np.float64).tolist())
             self._check_precision(read.values)
         except ValueError as error:
             raise InputError(f"{path}: {error}") from error
@@ -364,6 +383,9 @@ class Fitted:
         if seen.numel():
             low, high = (float(value) for value in seen.aminmax())
             self._check_range(low, high, observed.is_floating_point())
+            if self.ranges:
+                axes = all_but_channels(observed.ndim, self._channels_first)
+                self._check_channels(observed.mean(axes, dtype=torch.float64).tolist())
             self._check_precision(x)
         return self._in_units(observed)
 
@@ -409,6 +431,23 @@ class Fitted:
                 f"observations lie between {low:g} and {high:g}, but those trained on between {least:g} and {most:g}: "
                 "bring them to the same units"
             )
+
+    def _check_channels(self, means: Sequence[float]) -> None:
+        """Check that channels, of which one may be far smaller than another, are in the units of those trained on.
+
+        Single values may lie outside of a channel's range; its mean may not by more than half of the range's width.
+
+        Raises:
+            ValueError: one is not.
+        """
+        channels = zip(means, self.ranges, self.scaling.scale, strict=True)
+        for channel, (mean, (least, most), scale) in enumerate(channels):
+            room = (most - least) * OUTSIDE
+            if scale != 1.0 and not least - room <= mean <= most + room:  # 1 is that of a constant one
+                raise ValueError(
+                    f"channel {channel} of the observations has a mean of {mean:g}, but those trained on lie between "
+                    f"{least:g} and {most:g} there: bring it to the same units"
+                )
 
     def _check_precision(self, given: Array) -> None:
         """ValueError where the type of observations rounds away how those trained on vary."""

@@ -158,6 +158,28 @@ def test_observations_in_other_units_are_refused(fitted, finished_once):
             images.encode(wrong)
 
 
+@pytest.mark.parametrize("kind", ["points", "images"])
+def test_a_small_channel_in_other_units_is_refused(tmp_path, kind):
+    """Temperatures beside pressures in pascals, which are far larger."""
+
+    def shaped(values):
+        return values if kind == "points" else values.reshape(40, 4, 4, 2).transpose(0, 3, 1, 2)
+
+    celsius = np.random.default_rng(0).standard_normal((40, 16, 2)) * [10, 800] + [15, 101325]
+    x, tx = shaped(celsius), shaped(celsius[:, ::-1])
+    steps = {"steps": 3, "rank": 4, "batch_size": 4, "evaluation_pairs": 8}
+    model = niso.load(niso.fit(x, tx, kind=kind, progress=False, **steps).save(tmp_path / "model"))
+    spiky = celsius.copy()
+    spiky[0, 0, 0] += 100  # a single value may be far off
+    model.encode(shaped(spiky))
+    for wrong, channel in ((celsius + np.array([273.15, 0]), 0), (celsius / [1, 100], 1)):
+        with pytest.raises(ValueError, match=rf"channel {channel} of the observations has a mean of .* the same units"):
+            model.encode(shaped(wrong))
+        np.save(tmp_path / "x.npy", shaped(wrong))
+        with pytest.raises(InputError, match=rf"x\.npy: channel {channel} of the observations has a mean of"):
+            model.read(tmp_path / "x.npy")
+
+
 def test_networks_of_the_user_must_be_given(tmp_path):
     random = np.random.default_rng(0)
     x = random.standard_normal((40, 16, 2)).astype(np.float32)
@@ -221,6 +243,8 @@ def test_weights_that_are_none_are_refused(fitted, tmp_path, change, message):
         {"scaling": {"offset": [0.0], "scale": [float("inf")]}},
         {"range": [1.0, -1.0]},
         {"range": [float("nan"), 1.0]},
+        {"ranges": [[0.0], [1.0]]},
+        {"ranges": [[0.0, 2.0], [1.0, 1.0]]},
         {"clip": -1.0},
         {"clip": "all"},
     ],

@@ -124,12 +124,22 @@ def _sample(values: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:
     return values[np.sort(chosen)].astype(np.float64)
 
 
-def range_of(table: Table, scaling: Scaling) -> tuple[float, float]:
-    """Smallest and largest value of all views, by which observations in other units are told from these."""
+def ranges_of(table: Table, scaling: Scaling) -> tuple[list[float], list[float]]:
+    """Smallest and largest values of all views, by which observations in other units are told from these: one of each,
+    or one a channel, as in `scaling`."""
     if scaling == BYTES:
-        return 0.0, 255.0
+        return [0.0], [255.0]
+    several = len(scaling.offset) > 1
+    axes = all_but_channels(table.views["x"].ndim, table.kind == "images") if several else None
     parts = [values[start : start + _ROWS] for values in table.views.values() for start in range(0, len(values), _ROWS)]
-    return min(float(part.min()) for part in parts), max(float(part.max()) for part in parts)
+    lowest = np.min([part.min(axes) for part in parts], axis=0)
+    highest = np.max([part.max(axes) for part in parts], axis=0)
+    return np.atleast_1d(lowest).astype(float).tolist(), np.atleast_1d(highest).astype(float).tolist()
+
+
+def all_but_channels(ndim: int, channels_first: bool) -> tuple[int, ...]:
+    """Axes of observations (n, C, …) or (n, …, C) that are not that of channels."""
+    return (0, *range(2, ndim)) if channels_first else tuple(range(ndim - 1))
 
 
 def units_of(table: Table, scaling: Scaling) -> str:

@@ -213,15 +213,21 @@ def check_numbers(name: str, key: str, values: np.ndarray) -> None:
 
 
 def check_finite(name: str, views: Mapping[str, np.ndarray]) -> None:
-    """InputError where a value is NaN or infinite; it names the first row."""
+    """InputError where a value is NaN or infinite; it names the first row, or says that all lack the same values."""
     for key, values in views.items():
         if values.dtype.kind != "f":
             continue
         for start in range(0, len(values), _ROWS):
-            rows = np.isfinite(values[start : start + _ROWS]).reshape(len(values[start : start + _ROWS]), -1).all(1)
-            if not rows.all():
-                row = start + int(np.flatnonzero(~rows)[0])
-                raise InputError(f"{name}: {key}[{row}] holds NaN or infinite values: repair or remove it")
+            finite = np.isfinite(values[start : start + _ROWS]).reshape(len(values[start : start + _ROWS]), -1)
+            if finite.all():
+                continue
+            if finite[0].any() and len(finite) > 1 and (finite == finite[0]).all():  # as over land or sea
+                raise InputError(
+                    f"{name}: {np.sum(~finite[0])} of {finite[0].size} values are NaN or infinite in every observation "
+                    f"of {key}: fill them, or leave their points out: functions (n, N, C) may be of any points"
+                )
+            row = start + int(np.flatnonzero(~finite.all(1))[0])
+            raise InputError(f"{name}: {key}[{row}] holds NaN or infinite values: repair or remove it")
 
 
 def integers(name: str, key: str, values: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:

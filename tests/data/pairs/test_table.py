@@ -15,7 +15,7 @@ from niso.data.pairs.scaling import (
     by_channel,
     extremes_of,
     other_units,
-    range_of,
+    ranges_of,
     scaled,
     scaling_of,
     units_of,
@@ -93,6 +93,7 @@ BAD = {
     "different shapes": ({"x": X, "tx": X[:, :-1]}, "both views must have one shape"),
     "different types": ({"x": X, "tx": X.astype(np.float64)}, "x is of type float32 and tx of float64"),
     "NaN": ({"x": X, "tx": NAN}, r"tx\[7\] holds NaN or infinite values"),
+    "land": ({"x": X, "tx": np.where(np.arange(30)[:, None] < 4, np.nan, X)}, "8 of 60 values are NaN .* in every ob"),
     "infinite": ({"x": NAN * np.inf, "tx": X}, r"x\[0\] holds NaN or infinite"),
     "one class": ({"x": X, "label": np.zeros(N, int)}, "all labels are 0: give two classes or more"),
     "labels of another number": ({"x": X, "label": np.arange(5)}, "give one for each observation"),
@@ -163,7 +164,7 @@ def test_images_are_scaled_to_minus_one_to_one_and_signals_channel_by_channel():
     masks = np.zeros((N, 8, 8), np.uint8)
     masks[0] = 1
     read = table(x=masks)
-    assert scaling_of(read, rows) == ((0.5,), (0.5,)) and range_of(read, scaling_of(read, rows)) == (0, 1)
+    assert scaling_of(read, rows) == ((0.5,), (0.5,)) and ranges_of(read, scaling_of(read, rows)) == ([0], [1])
     counts = table(Reading(kind="signals"), x=np.arange(N * 50, dtype=np.uint8).reshape(N, 50) % 9)
     assert scaling_of(counts, rows) == scaling_of(replace(counts, views={"x": counts.views["x"].astype(int)}), rows)
     low, high = np.zeros((N, 8, 8)), np.ones((N, 8, 8))

@@ -19,7 +19,7 @@ from niso.data.pairs.scaling import (
     bytes_of,
     extremes_of,
     other_units,
-    range_of,
+    ranges_of,
     scaled,
     scaling_of,
     units_of,
@@ -74,7 +74,7 @@ class PairData(ABC):
         self.extremes = extremes_of(table, parts.train, self.scaling)
         units = units_of(table, self.scaling), other_units(table, parts.train)
         self.note = "; ".join(filter(None, [table.note, parts.note, *units, self.extremes]))
-        self.range = range_of(table, self.scaling)
+        self.ranges = ranges_of(table, self.scaling)
         self._resident: dict[str, Tensor] = {}
         if sum(map(bytes_of, table.views.values())) <= memory * 1e9:
             self._resident = {key: as_tensor(values).to(device) for key, values in table.views.items()}
