@@ -253,7 +253,7 @@ class Fitted:
             self._check_range(low, high, read.values.dtype.kind == "f")
             if self.ranges:
                 axes = all_but_channels(read.values.ndim, self._channels_first)
-                self._check_channels(read.values.mean(axes, dtype=np.float64).tolist())
+                self._check_channels(np.nanmean(read.values, axes, dtype=np.float64).tolist())
             self._check_precision(read.values)
         except ValueError as error:
             raise InputError(f"{path}: {error}") from error
@@ -385,7 +385,7 @@ class Fitted:
             self._check_range(low, high, observed.is_floating_point())
             if self.ranges:
                 axes = all_but_channels(observed.ndim, self._channels_first)
-                self._check_channels(observed.mean(axes, dtype=torch.float64).tolist())
+                self._check_channels(observed.nanmean(axes, dtype=torch.float64).tolist())
             self._check_precision(x)
         return self._in_units(observed)
 
