@@ -41,10 +41,10 @@ class Program(nn.Module):
         channels_first = len(fitted.shape) == 3
         shape = (-1, 1, 1) if channels_first else (-1,)
         dtype = precision_of(fitted)
-        offset, scale = (torch.tensor(part, dtype=dtype).reshape(shape) for part in fitted.scaling)
+        offset, scale = (torch.tensor(part, dtype=dtype).reshape(shape) for part in fitted.units.scaling)
         self.register_buffer("offset", offset)
         self.register_buffer("scale", scale)
-        self.clip = fitted.clip
+        self.clip = fitted.units.clip
 
     def encode(self, x: Tensor) -> Tensor:
         """Coefficients of observations in these units."""
@@ -94,13 +94,13 @@ def export(fitted: Fitted, folder: Path, form: Format) -> dict[Path, str]:
     if form == "onnx":
         _check_onnx()
     dtype = precision_of(fitted)
-    if dtype != torch.float64 and rounded_away(fitted.scaling) > LOST:
+    if dtype != torch.float64 and rounded_away(fitted.units.scaling) > LOST:
         raise InputError(
             "values lie so far from 0, beside how much they vary, that the programs' single precision does not hold "
             "them: train on values less their mean"
         )
     generator = torch.Generator().manual_seed(0)
-    offset, scale = (sum(part) / len(part) for part in fitted.scaling)
+    offset, scale = (sum(part) / len(part) for part in fitted.units.scaling)
     x = torch.randn((2, 2, *fitted.shape), generator=generator).to(dtype) * scale + offset
     with torch.no_grad():
         encode = Encode(fitted).to(dtype)

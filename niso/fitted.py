@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -19,16 +18,8 @@ from torch import Tensor
 from niso.data.pairs.geometry import GEOMETRY
 from niso.data.pairs.observations import Observed, read_observations
 from niso.data.pairs.sampling.data import BATCH
-from niso.data.pairs.scaling import (
-    BYTES,
-    Scaling,
-    all_but_channels,
-    as_tensor,
-    by_channel,
-    rounded_away,
-    scaled,
-    unscaled,
-)
+from niso.data.pairs.scaling import as_tensor
+from niso.data.pairs.units import Units
 from niso.errors import InputError, counted, remedy
 from niso.experiments.diagnosis import Finding
 from niso.experiments.saved import CONFIG, FORMAT, MODEL, REBUILT, plain_name
@@ -44,12 +35,6 @@ from niso.training.mode import in_mode
 Array = np.ndarray | Tensor
 A = TypeVar("A", np.ndarray, Tensor)
 """What is given, and so what comes back."""
-OUTSIDE = 0.5
-"""How far observations may lie outside of the range of the data, as a share of its width."""
-EXTREME = 1e15
-"""Of larger scaled values, and of those below its inverse, single precision does not hold sums of squares."""
-PIXELS = (0.0, 255.0)
-"""A range in which floats −1 … 1 are taken for pixels in other units."""
 _UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 """Types that torch can store but not compute with; so are floats of 8 bits."""
 
@@ -106,36 +91,11 @@ class Fitted:
         data = facts["data"]
         self.shape = tuple(int(size) for size in data["shape"])
         """Of one observation."""
-        self._channels_first = data["kind"] == "images"
         self._any_channels = bool(data.get("any_channels"))
         self._geometry = {key: tuple(map(float, data[key])) for key in GEOMETRY if key in data}
-        self._hides = getattr(settings.config, "confidence", "none") == "given"  # NaN are pixels that are not seen
-        self.clip = None if data.get("clip") is None else float(data["clip"])
-        """Scaled values are clipped to ± this; None where they are not."""
-        if self.clip is not None and not self.clip > 0:
-            raise ValueError(f"its scaled observations are clipped at {self.clip}")
-        offset, scale = (tuple(float(value) for value in data["scaling"][part]) for part in Scaling._fields)
-        channels = self.shape[0 if self._channels_first else -1]
-        if len(offset) != len(scale) or len(scale) not in (1, channels):
-            raise ValueError(f"scaling has {len(offset)} offsets and {len(scale)} scales for {channels} channels")
-        if not all(map(math.isfinite, (*offset, *scale))) or min(scale) <= 0:
-            raise ValueError(f"its observations are scaled by {scale}, less {offset}")
-        self.scaling = Scaling(offset, scale)
-        """By which observations become what networks take."""
-        self.range: tuple[float, float] | None = None
-        """Smallest and largest value of the data; None where that is not known, or units change nothing."""
-        if "range" in data:
-            low, high = data["range"]
-            self.range = float(low), float(high)
-            if not -math.inf < self.range[0] <= self.range[1] < math.inf:
-                raise ValueError(f"its observations lie between {low} and {high}")
-        self.ranges: tuple[tuple[float, float], ...] = ()
-        """Smallest and largest value of each channel; empty where channels have one unit, or that is not known."""
-        if "ranges" in data:
-            lowest, highest = data["ranges"]
-            self.ranges = tuple((float(low), float(high)) for low, high in zip(lowest, highest, strict=True))
-            if len(self.ranges) != len(scale) or not all(-math.inf < a <= b < math.inf for a, b in self.ranges):
-                raise ValueError(f"channels of its observations lie between {lowest} and {highest}")
+        hidden = getattr(settings.config, "confidence", "none") == "given"  # NaN are pixels that are not seen
+        self.units = Units.of(data, hidden)
+        """Of observations: how they become what networks take, and which are refused."""
         method.model.eval()
 
     @property
@@ -218,7 +178,7 @@ class Fitted:
         _check_finite("maps", maps)
         observed = self._decoded(maps.to(a.dtype) @ a)
         if other.ndim < observed.ndim:  # as given, without the axis of a single channel
-            observed = observed.squeeze(1 if self._channels_first else -1)
+            observed = observed.squeeze(1 if self.units.channels_first else -1)
         return self._like(other, observed)
 
     def invariants(self, x: A) -> A:
@@ -241,20 +201,15 @@ class Fitted:
         Raises:
             InputError: they cannot be read, or are not what the model takes.
         """
+        units = self.units
         read = read_observations(
-            Path(path), self.shape, self.scaling == BYTES, self._channels_first, self._hides, view, self._geometry
+            Path(path), self.shape, units.bytes, units.channels_first, units.hidden, view, self._geometry
         )
         if not len(read.values):
             raise InputError(f"{path} holds no observations")
         try:
             self._shaped(torch.empty(read.values.shape, device="meta"))
-            smallest, largest = (np.nanmin, np.nanmax) if self._hides else (np.min, np.max)
-            low, high = float(smallest(read.values)), float(largest(read.values))
-            self._check_range(low, high, read.values.dtype.kind == "f")
-            if self.ranges:
-                axes = all_but_channels(read.values.ndim, self._channels_first)
-                self._check_channels(np.nanmean(read.values, axes, dtype=np.float64).tolist())
-            self._check_precision(read.values)
+            units.check(read.values, read.values)
         except ValueError as error:
             raise InputError(f"{path}: {error}") from error
         return read
@@ -264,7 +219,7 @@ class Fitted:
         `label`. The range of the values is that which `read` has checked."""
         chunks = (observed.values[i : i + BATCH] for i in range(0, len(observed.values), BATCH))
         with self._evaluation():
-            parts = [self.method.encode(self._in_units(self._shaped(self._tensor(chunk)))) for chunk in chunks]
+            parts = [self.method.encode(self.units.scaled(self._shaped(self._tensor(chunk)))) for chunk in chunks]
         arrays = {"coefficients": torch.cat([part.cpu() for part in parts]).numpy()}
         if self.method.has_invariants:
             arrays["invariants"] = torch.cat([inner_products(part).cpu() for part in parts]).numpy()
@@ -360,7 +315,7 @@ class Fitted:
         with self._evaluation():
             decoded = torch.cat([self.method.decode(part) for part in a.split(BATCH)])
             decoded = decoded.to(torch.promote_types(decoded.dtype, torch.float32))  # half precision rounds units
-            return by_channel(lambda part: unscaled(part, self.scaling), decoded, self.scaling, self._channels_first)
+            return self.units.unscaled(decoded)
 
     def _solved(self, a: Tensor, b: Tensor) -> Tensor:
         if len(a) != len(b):
@@ -379,21 +334,14 @@ class Fitted:
             TypeError, ValueError: as in `encode`.
         """
         observed = self._shaped(self._tensor(x))
-        seen = observed[~observed.isnan()] if self._hides else observed
-        if seen.numel():
-            low, high = (float(value) for value in seen.aminmax())
-            self._check_range(low, high, observed.is_floating_point())
-            if self.ranges:
-                axes = all_but_channels(observed.ndim, self._channels_first)
-                self._check_channels(observed.nanmean(axes, dtype=torch.float64).tolist())
-            self._check_precision(x)
-        return self._in_units(observed)
+        self.units.check(observed, x)
+        return self.units.scaled(observed)
 
     def _shaped(self, observed: Tensor) -> Tensor:
         """Observations with an axis of channels; ValueError where they have another shape."""
         given = tuple(observed.shape)
         if observed.ndim == len(self.shape):  # without the axis of a single channel
-            observed = observed.unsqueeze(1 if self._channels_first else -1)
+            observed = observed.unsqueeze(1 if self.units.channels_first else -1)
         free = 1 if self._any_channels else 0
         shape = self.shape[: len(self.shape) - free]
         if observed.ndim != len(self.shape) + 1 or tuple(observed.shape[1:])[: len(shape)] != shape:
@@ -402,62 +350,6 @@ class Fitted:
         if not len(observed):
             raise ValueError("give at least one observation")
         return observed
-
-    def _in_units(self, observed: Tensor) -> Tensor:
-        """Observations of order one."""
-        values = by_channel(lambda part: scaled(part, self.scaling), observed, self.scaling, self._channels_first)
-        return values if self.clip is None else values.clamp(-self.clip, self.clip)
-
-    def _check_range(self, low: float, high: float, floats: bool) -> None:
-        """Check that observations are in the units of those trained on.
-
-        Values may lie outside of their range by half of its width. Where no range is known, they may not be `EXTREME`.
-
-        Raises:
-            ValueError: they are not, or are not finite.
-        """
-        if not (math.isfinite(low) and math.isfinite(high)):
-            raise ValueError("observations hold NaN or infinite values: repair or remove them")
-        largest = max(-low, high)
-        if self.range is None and largest and not 1 / EXTREME <= largest / max(self.scaling.scale) <= EXTREME:
-            raise ValueError(f"observations reach {largest:.0e}: bring them to units in which they are of order 1")
-        least, most = self.range or (0.0, 0.0)
-        if least == most:
-            return
-        room = (most - least) * OUTSIDE
-        small = floats and self.range == PIXELS and -1 <= low and high <= 1 and (low, high) != (0, 0)
-        if low < least - room or high > most + room or small:
-            raise ValueError(
-                f"observations lie between {low:g} and {high:g}, but those trained on between {least:g} and {most:g}: "
-                "bring them to the same units"
-            )
-
-    def _check_channels(self, means: Sequence[float]) -> None:
-        """Check that channels, of which one may be far smaller than another, are in the units of those trained on.
-
-        Single values may lie outside of a channel's range; its mean may not by more than half of the range's width.
-
-        Raises:
-            ValueError: one is not.
-        """
-        channels = zip(means, self.ranges, self.scaling.scale, strict=True)
-        for channel, (mean, (least, most), scale) in enumerate(channels):
-            room = (most - least) * OUTSIDE
-            if scale != 1.0 and not least - room <= mean <= most + room:  # 1 is that of a constant one
-                raise ValueError(
-                    f"channel {channel} of the observations has a mean of {mean:g}, but those trained on lie between "
-                    f"{least:g} and {most:g} there: bring it to the same units"
-                )
-
-    def _check_precision(self, given: Array) -> None:
-        """ValueError where the type of observations rounds away how those trained on vary."""
-        if isinstance(given, Tensor):
-            rounding = torch.finfo(given.dtype).eps if given.is_floating_point() else 0.0
-        else:
-            rounding = float(np.finfo(given.dtype).eps) if given.dtype.kind == "f" else 0.0
-        if rounded_away(self.scaling, rounding) > 1:
-            kind = str(given.dtype).removeprefix("torch.")
-            raise ValueError(f"{kind} does not hold how the observations vary: give float64, as those trained on")
 
     def _tensor(self, values: Array) -> Tensor:
         tensor = as_tensor(values) if isinstance(values, np.ndarray) else values

@@ -122,7 +122,7 @@ def test_descriptors_of_surfaces_are_learned_on_the_device(device):
 @pytest.mark.parametrize("name", bundled.names())
 def test_models_that_come_with_niso_compute_on_the_device(name, device):
     model = niso.load(name, device=device)
-    low, high = model.range or (-1.0, 1.0)
+    low, high = model.units.range or (-1.0, 1.0)
     x = low + (high - low) * torch.rand(3, *model.shape)
     for given in (x, x.to(device)):
         a, tau = model.encode(given), model.map(given, given.flip(0))

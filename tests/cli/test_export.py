@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -76,7 +77,7 @@ def test_programs_of_onnx_give_the_same(model_folder, tmp_path, observed):
 def test_programs_scale_each_channel_by_its_own_numbers_and_clip(model_folder, observed):
     """As maps of shapes are."""
     fitted, (x, _) = library.load(model_folder), observed[1]
-    fitted.scaling, fitted.clip = Scaling((50.0, 100.0, 150.0), (20.0, 80.0, 320.0)), 0.5
+    fitted.units = replace(fitted.units, scaling=Scaling((50.0, 100.0, 150.0), (20.0, 80.0, 320.0)), clip=0.5)
     a = Encode(fitted)(torch.from_numpy(x))
     np.testing.assert_allclose(a.numpy(), fitted.encode(x), atol=1e-5)
     np.testing.assert_allclose(Decode(fitted)(a).detach().numpy(), fitted.decode(a.numpy()), atol=1e-3)
@@ -86,7 +87,7 @@ def test_programs_of_double_precision_hold_values_far_from_zero(model_folder):
     """Days since −4712, say, which single precision rounds to quarters."""
     fitted = library.load(model_folder)
     fitted.method.model.double()
-    fitted.scaling, fitted.range = Scaling((2450000.37,), (0.1,)), None
+    fitted.units = replace(fitted.units, scaling=Scaling((2450000.37,), (0.1,)), range=None)
     x = 2450000.37 + 0.1 * np.random.default_rng(0).standard_normal((2, 3, 8, 8))
     a = fitted.encode(x)
     np.testing.assert_allclose(Encode(fitted).double()(torch.from_numpy(x)).numpy(), a, atol=1e-5)
@@ -170,7 +171,7 @@ def test_what_programs_take_has_the_axis_of_channels(tmp_path, monkeypatch, niso
 
 def test_values_too_far_from_zero_for_single_precision_are_refused(model_folder, tmp_path):
     fitted = library.load(model_folder)
-    fitted.scaling = Scaling((1e8,) * 3, (2.0,) * 3)
+    fitted.units = replace(fitted.units, scaling=Scaling((1e8,) * 3, (2.0,) * 3))
     with pytest.raises(InputError, match="train on values less their mean"):
         exporting.export(fitted, tmp_path, "pt2")
     assert not list(tmp_path.iterdir())

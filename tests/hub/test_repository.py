@@ -51,7 +51,7 @@ def test_what_is_pushed_is_loaded_bit_for_bit(library, fitted):
     assert library.calls == [("create", "owner/name", True, True), ("download", "owner/name", "v1")]
     x = np.random.default_rng(1).standard_normal((3, 16, 2))
     np.testing.assert_array_equal(fitted.encode(x), again.encode(x))
-    assert fitted.metrics == again.metrics and again.range == fitted.range
+    assert fitted.metrics == again.metrics and again.units == fitted.units
 
 
 def test_a_folder_in_the_layout_of_the_hub_is_loaded_and_its_card_says_what_it_is(library, fitted, tmp_path):

@@ -1,0 +1,165 @@
+"""The units of observations that a model was trained on: how they become what networks take, and which are refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from niso.data.pairs.scaling import (
+    BYTES,
+    Scaling,
+    all_but_channels,
+    by_channel,
+    rounded_away,
+    scaled,
+    unscaled,
+)
+
+OUTSIDE = 0.5
+"""How far observations may lie outside of the range of the data, as a share of its width."""
+EXTREME = 1e15
+"""Of larger scaled values, and of those below its inverse, single precision does not hold sums of squares."""
+PIXELS = (0.0, 255.0)
+"""A range in which floats −1 … 1 are taken for pixels in other units."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """Of observations (n, C, H, W) where channels are first, else (n, …, C).
+
+    Attributes:
+        scaling: by which observations become what networks take.
+        channels_first: whether the axis of channels is the second, or the last.
+        hidden: whether NaN are pixels that are not seen.
+        clip: scaled values are clipped to ± this; None where they are not.
+        range: smallest and largest value of the data; None where that is not known, or units change nothing.
+        ranges: the same of each channel; empty where channels have one unit, or that is not known.
+    """
+
+    scaling: Scaling
+    channels_first: bool
+    hidden: bool = False
+    clip: float | None = None
+    range: tuple[float, float] | None = None
+    ranges: tuple[tuple[float, float], ...] = ()
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any], hidden: bool) -> Units:
+        """Those that the facts of a run tell.
+
+        Args:
+            data: what the facts say of the data.
+
+        Raises:
+            KeyError, TypeError, ValueError: they do not say it, or numbers that nothing can be scaled by.
+        """
+        channels_first = data["kind"] == "images"
+        channels = int(data["shape"][0 if channels_first else -1])
+        offset, scale = (tuple(float(value) for value in data["scaling"][part]) for part in Scaling._fields)
+        if len(offset) != len(scale) or len(scale) not in (1, channels):
+            raise ValueError(f"scaling has {len(offset)} offsets and {len(scale)} scales for {channels} channels")
+        if not all(map(math.isfinite, (*offset, *scale))) or min(scale) <= 0:
+            raise ValueError(f"its observations are scaled by {scale}, less {offset}")
+        clip = None if data.get("clip") is None else float(data["clip"])
+        if clip is not None and not clip > 0:
+            raise ValueError(f"its scaled observations are clipped at {clip}")
+        whole = _bounds([data["range"]]) if "range" in data else ()
+        ranges = _bounds(list(zip(*data["ranges"], strict=True))) if "ranges" in data else ()
+        if ranges and len(ranges) != len(scale):
+            raise ValueError(f"its observations have {len(scale)} scales and {len(ranges)} ranges")
+        return cls(Scaling(offset, scale), channels_first, hidden, clip, whole[0] if whole else None, ranges)
+
+    @property
+    def bytes(self) -> bool:
+        """Whether observations are pictures with values 0 … 255."""
+        return self.scaling == BYTES
+
+    def scaled(self, observed: Tensor) -> Tensor:
+        """Observations of order one."""
+        values = by_channel(lambda part: scaled(part, self.scaling), observed, self.scaling, self.channels_first)
+        return values if self.clip is None else values.clamp(-self.clip, self.clip)
+
+    def unscaled(self, values: Tensor) -> Tensor:
+        """Observations in their units: the inverse of `scaled`, but for the clip."""
+        return by_channel(lambda part: unscaled(part, self.scaling), values, self.scaling, self.channels_first)
+
+    def check(self, observed: np.ndarray | Tensor, given: np.ndarray | Tensor) -> None:
+        """Check that observations are in these units, and given in a type that holds how they vary.
+
+        Values may lie outside of the range by half of its width, and so may the mean of a channel. Where no range is
+        known, values may not be `EXTREME`.
+
+        Args:
+            observed: with an axis of channels.
+            given: the same as they were given, perhaps in another type.
+
+        Raises:
+            ValueError: they are not, or are not finite.
+        """
+        seen = observed[observed == observed] if self.hidden else observed  # NaN differs from itself
+        if not math.prod(seen.shape):
+            return
+        rounding = _rounding(given)
+        self._check_range(float(seen.min()), float(seen.max()), rounding > 0)
+        if self.ranges:
+            self._check_channels(_means(observed, all_but_channels(observed.ndim, self.channels_first)))
+        if rounded_away(self.scaling, rounding) > 1:
+            kind = str(given.dtype).removeprefix("torch.")
+            raise ValueError(f"{kind} does not hold how the observations vary: give float64, as those trained on")
+
+    def _check_range(self, low: float, high: float, floats: bool) -> None:
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise ValueError("observations hold NaN or infinite values: repair or remove them")
+        largest = max(-low, high)
+        if self.range is None and largest and not 1 / EXTREME <= largest / max(self.scaling.scale) <= EXTREME:
+            raise ValueError(f"observations reach {largest:.0e}: bring them to units in which they are of order 1")
+        least, most = self.range or (0.0, 0.0)
+        if least == most:
+            return
+        room = (most - least) * OUTSIDE
+        small = floats and self.range == PIXELS and -1 <= low and high <= 1 and (low, high) != (0, 0)
+        if low < least - room or high > most + room or small:
+            raise ValueError(
+                f"observations lie between {low:g} and {high:g}, but those trained on between {least:g} and {most:g}: "
+                "bring them to the same units"
+            )
+
+    def _check_channels(self, means: Sequence[float]) -> None:
+        """For a channel may be far smaller than another."""
+        channels = zip(means, self.ranges, self.scaling.scale, strict=True)
+        for channel, (mean, (least, most), scale) in enumerate(channels):
+            room = (most - least) * OUTSIDE
+            if scale != 1.0 and not least - room <= mean <= most + room:  # 1 is that of a constant one
+                raise ValueError(
+                    f"channel {channel} of the observations has a mean of {mean:g}, but those trained on lie between "
+                    f"{least:g} and {most:g} there: bring it to the same units"
+                )
+
+
+def _rounding(values: np.ndarray | Tensor) -> float:
+    """The relative rounding of a type of floating-point numbers; 0 of whole numbers."""
+    if isinstance(values, Tensor):
+        return torch.finfo(values.dtype).eps if values.is_floating_point() else 0.0
+    return float(np.finfo(values.dtype).eps) if values.dtype.kind == "f" else 0.0
+
+
+def _means(values: np.ndarray | Tensor, axes: tuple[int, ...]) -> list[float]:
+    """Over these axes, in double precision."""
+    if isinstance(values, Tensor):
+        return values.mean(axes, dtype=torch.float64).tolist()
+    return values.mean(axes, dtype=np.float64).tolist()
+
+
+def _bounds(pairs: Sequence[Sequence[Any]]) -> tuple[tuple[float, float], ...]:
+    """Smallest and largest values; ValueError where these are no ranges."""
+    bounds = tuple((float(low), float(high)) for low, high in pairs)
+    for low, high in bounds:
+        if not -math.inf < low <= high < math.inf:
+            raise ValueError(f"its observations lie between {low} and {high}")
+    return bounds
