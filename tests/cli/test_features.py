@@ -105,4 +105,9 @@ def test_bad_data_is_refused_in_one_line(refused, model_folder, model_pictures, 
     (tmp_path / "empty/walk.mp4").touch()
     assert "holds videos, but the model was trained on arrays" in refused("features", finished, tmp_path / "empty")
     assert "neither a run folder nor a saved model" in refused("features", tmp_path / "empty", model_pictures)
+    (tmp_path / "empty/walk.mp4").unlink()
+    for name in ("cat_1", "cat_0"):
+        np.save(tmp_path / f"empty/{name}.npy", np.full((2, 16, 9), 0.1))
+    several = "empty has no x, but cat_0, cat_1: name the observations x, or give one of these files"
+    assert several in refused("features", finished, tmp_path / "empty")
     assert not (tmp_path / "f.npz").exists()

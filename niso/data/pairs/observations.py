@@ -149,7 +149,8 @@ def holds(path: Path, view: str) -> bool:
 def _arrays(path: Path, hides: bool, view: str, geometry: Mapping[str, Sequence[float]]) -> Observed:
     arrays = columns_of(path)
     if view not in arrays:
-        raise InputError(f"{path} has no {view}: name the observations {view}")
+        one = ", or give one of these files" if path.is_dir() else ""  # as of a folder of prepared shapes
+        raise InputError(f"{path} has no {view}, but {some_of(sorted(arrays))}: name the observations {view}{one}")
     values = plain(str(path), view, arrays[view])
     check_numbers(str(path), view, values)
     if values.ndim < 2:
