@@ -128,9 +128,9 @@ def test_constant_part_is_all_of_a_constant_and_nothing_of_what_has_no_mean():
     mass = 0.2 + torch.rand(6, dtype=torch.float64)
     root = mass.sqrt()[:, None]
     spectrum = Spectrum(mass, orthogonal(6, 6) / root, torch.arange(6.0))
-    constant = torch.tensor([2.0, -1.0]).double().expand(3, 6, 2)
+    constant = torch.tensor([2.0, -1.0, 0.5]).double().expand(3, 6, 3)
     torch.testing.assert_close(metrics.constant_part(spectrum, constant), spectrum.project(constant))
-    z = torch.randn(3, 6, 2, dtype=torch.float64)
+    z = torch.randn(3, 6, 3, dtype=torch.float64)
     z = z - (mass[:, None] * z).sum(1, keepdim=True) / mass.sum()
     torch.testing.assert_close(metrics.constant_part(spectrum, z + constant), spectrum.project(constant))
 
@@ -141,6 +141,7 @@ def test_matched_spaces_fill_no_space_beyond_its_dimension():
     assert metrics.matched_spaces(energy, torch.tensor([2, 2])).tolist() == [0, 0, 1]
     assert metrics.matched_spaces(energy[:1], torch.tensor([1, 2])).tolist() == [0]
     assert metrics.matched_spaces(energy[:2], torch.tensor([1, 4])).tolist() == [0, 1]  # fewer than dimensions
+    assert metrics.matched_spaces(energy, torch.tensor([0, 3])).tolist() == [1, 1, 1]
     with pytest.raises(ValueError, match="3 eigenfunctions do not fit into subspaces of 2 dimensions"):
         metrics.matched_spaces(energy, torch.tensor([1, 1]))
     with pytest.raises(ValueError, match="must not be negative"):
@@ -157,6 +158,7 @@ def test_clusters_of_eigenvalues():
     assert not metrics.is_cluster(labels, torch.tensor([True, False, False, False, False]))
     assert not metrics.is_cluster(labels, torch.tensor([True, True, False, True, False]))
     assert not metrics.is_cluster(labels, torch.zeros(5, dtype=torch.bool))
+    assert metrics.is_cluster(torch.tensor([0, 1, 1]), torch.tensor([True, False, False]))
 
 
 def test_principal_angles_by_hand(dtype):
@@ -186,6 +188,8 @@ def test_dependent_functions_have_no_angles_and_nothing_else_is_made_up():
     functions = torch.randn(6, 3)
     with pytest.raises(ValueError, match="linearly independent"):
         metrics.principal_angles(torch.ones(6), torch.ones(6, 2), functions)
+    with pytest.raises(ValueError, match="3 functions at 2 points are linearly dependent"):
+        metrics.principal_angles(torch.ones(2), functions[:2], functions[:2])
     with pytest.raises(ValueError, match="must be finite"):
         metrics.clusters(torch.tensor([0.0, math.nan, 3.0]))
     with pytest.raises(ValueError, match="numbered from 0"):
