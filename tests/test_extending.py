@@ -116,12 +116,14 @@ class LeastSquares(Method):
 @dataclass(frozen=True)
 class ToyConfig(MethodConfig):
     width: int = 3
-    training: Optimisation = field(default_factory=lambda: Optimisation(steps=3, batch_size=4, warmup_steps=1))
+
+
+TRAINING = Optimisation(steps=3, batch_size=4, warmup_steps=1)
 
 
 class Toy(Experiment):
     name, summary, figures = "toy", "Bars that are turned.", __name__
-    config_class, presets = ToyConfig, {"quick": ToyConfig(rank=4, evaluation_pairs=8)}
+    config_class, presets = ToyConfig, {"quick": ToyConfig(rank=4, evaluation_pairs=8, training=TRAINING)}
     metrics = PAIR_METRICS
 
     def build(self) -> None:
@@ -297,6 +299,21 @@ def test_errors_of_the_users_own_code_are_not_those_of_the_disk(niso, tmp_path, 
 
     monkeypatch.setattr(Toy, "sample", sample)
     fails(niso, ["--out", tmp_path / "run"], ConnectionError, "the camera does not answer")
+
+
+@dataclass(frozen=True)
+class GroupedConfig(ToyConfig):
+    training: Optimisation = field(default_factory=lambda: TRAINING)  # in a group: its flags have a prefix
+
+
+@pytest.mark.usefixtures("registered", "drawn")
+def test_help_and_hints_name_the_flags_that_an_experiment_has(niso, refused, tmp_path, monkeypatch):
+    assert "--steps 3 " in niso("run", "toy", "--help")[1]
+    assert niso("run", "toy", "--steps", 2, "--out", tmp_path / "run").status == 0
+    monkeypatch.setattr(Toy, "config_class", GroupedConfig)
+    monkeypatch.setattr(Toy, "presets", {"quick": GroupedConfig(rank=4, evaluation_pairs=8)})
+    assert "--training.steps 3 " in niso("run", "toy", "--help")[1]
+    assert "did you mean --training.steps?" in refused("run", "toy", "--steps", 2)
 
 
 class Heir(Toy):

@@ -67,6 +67,11 @@ def named_options(kind: Any, arguments: Sequence[str]) -> dict[str, str]:
     return {fields_of[flag]: flag for flag in flags if flag in fields_of}
 
 
+def flags_of(kind: Any) -> dict[str, str]:
+    """The flag of each field of a dataclass of options, by the field's path, such as "head.steps"."""
+    return {path: flag for flag, path in reversed([*_flags(kind)])}  # of several flags the first
+
+
 def refuse_unread(named: Mapping[str, str], unread: Sequence[Mapping[str, str]]) -> None:
     """Refuse options that would change nothing. Settings of presets and configuration files are not asked about.
 
@@ -112,7 +117,10 @@ def _error_line(event: Any, kind: type, program: str, arguments: Sequence[str]) 
     unknown = next((option for option in given if option.replace("_", "-") not in flags), None)
     if unknown and (name in ("UnrecognizedArgs", "MissingArgs") or (name == "BadValue" and argument.is_positional())):
         group, _, setting = unknown.removeprefix("--").partition(".")
+        ending = f".{group}".replace("_", "-")  # of the same setting in a group
+        grouped = [flag for flag in flags if not setting and flag.endswith(ending)]
         hint = nearest(f"--{setting}" if group in short.UNNAMED else unknown, flags)
+        hint = f"; did you mean {' or '.join(grouped)}?" if grouped else hint
         return f"unknown option {unknown!r}{hint if 'did you mean' in hint else f'; `{program} --help` lists all'}"
     match name:
         case "UnrecognizedArgs":

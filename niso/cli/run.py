@@ -12,7 +12,7 @@ from tyro.conf import arg, create_mutex_group
 from niso.cli import short
 from niso.cli.metrics import print_metrics
 from niso.cli.options import make_launcher
-from niso.cli.parsing import HELP_ALL, named_options, parse, parse_known, refuse_unread
+from niso.cli.parsing import HELP_ALL, flags_of, named_options, parse, parse_known, refuse_unread
 from niso.config import Hardware, read_yaml, require
 from niso.errors import InputError, nearest
 from niso.experiments import EXPERIMENTS
@@ -120,7 +120,7 @@ def parse_run(arguments: list[str]) -> Call:
     file = read_yaml(first.config) if first.config else {}
     given = _before_flags(kind, first.preset, first.config, file, first.method)
     if {"-h", "--help"} & set(rest):
-        print(short.of_experiment(kind, given.preset, given.config))
+        print(short.of_experiment(kind, given.preset, given.config, flags_of(kind.config_class)))
         raise SystemExit(0)
     every = make_options(kind)
     about = short.about(kind)

@@ -58,19 +58,21 @@ def of_run(experiments: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def of_experiment(kind: type[Experiment], preset: str, config: Any) -> str:
+def of_experiment(kind: type[Experiment], preset: str, config: Any, flags: Mapping[str, str]) -> str:
     """Help of one experiment.
 
     Args:
         preset: whose values are shown.
         config: its settings.
+        flags: of the settings, by their paths: {"training.steps": "--steps"}.
     """
-    values = dict(_flags(asdict(config)))
-    shown = {
-        f"--{flag}" + (f" {values[flag]}" if flag in values and values[flag] is not None else ""): text
-        for flag, text in {**COMMON, **kind.main_settings}.items()
-        if flag in values or flag not in OF_SOME
-    }
+    values = dict(_flags(asdict(config), flags))
+    shown = {}
+    for name, text in {**COMMON, **kind.main_settings}.items():
+        # an experiment of one's own may have its settings of training in a group with a prefix
+        flag = next((flag for flag in (f"--{name}", f"--training.{name}") if flag in values), f"--{name}")
+        if flag in values or name not in OF_SOME:
+            shown[flag if values.get(flag) is None else f"{flag} {values[flag]}"] = text
     name = kind.name
     lines = [
         f"usage: niso run {name} [--preset PRESET] [--SETTING VALUE …]",
@@ -81,7 +83,7 @@ def of_experiment(kind: type[Experiment], preset: str, config: Any) -> str:
         *_table("presets", {preset: kind.preset_notes.get(preset, "") for preset in kind.presets}),
         "",
         *textwrap.wrap(f"methods: {', '.join(kind.methods())}", WIDTH, subsequent_indent="  ", break_on_hyphens=False),
-        *_of_methods(kind, preset),
+        *_of_methods(kind, preset, flags),
         "",
         *_table(f"settings that people change, with values of {preset}", shown),
         "",
@@ -134,20 +136,19 @@ def _table(title: str, entries: Mapping[str, str]) -> list[str]:
     return [f"{title}:", *(f"  {entry:<{width}}  {text}".rstrip() for entry, text in entries.items())]
 
 
-def _of_methods(kind: type[Experiment], preset: str) -> list[str]:
+def _of_methods(kind: type[Experiment], preset: str, flags: Mapping[str, str]) -> list[str]:
     """Which methods have settings of their own."""
     methods: dict[str, list[str]] = {}
     for method, values in kind.method_settings.get(preset, {}).items():
-        methods.setdefault(" ".join(f"--{flag} {value}" for flag, value in _flags(values)), []).append(method)
+        methods.setdefault(" ".join(f"{flag} {value}" for flag, value in _flags(values, flags)), []).append(method)
     named = {", ".join(names): flags for flags, names in methods.items()}
     return ["", *_table(f"methods with values of their own in {preset}", named)] * bool(named)
 
 
-def _flags(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Flags and values of nested settings."""
+def _flags(settings: Mapping[str, Any], flags: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+    """Flags and values of nested settings that have a flag."""
     from niso.config import flat  # loads YAML, which the help of most commands need not wait for
 
     for path, value in flat(settings):
-        flag = path.replace("_", "-")
-        group, _, name = flag.partition(".")
-        yield name if group in UNNAMED else flag, value
+        if path in flags:
+            yield flags[path], value

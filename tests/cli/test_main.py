@@ -162,6 +162,7 @@ def test_help_all_shows_the_values_of_the_preset(niso):
         (["evaluate", "a", "b"], "unexpected argument 'b'"),
         (["resume", "--xyzzyx"], "unknown option '--xyzzyx'; `niso resume --help` lists all"),
         (["resume", "a", "--paralel", "2"], "unknown option '--paralel'; did you mean --parallel?"),
+        (["run", "homnist", "--stem-channels", "9"], "'--stem-channels'; did you mean --conv.stem-channels?"),
         (["run", "torus", "--training.steps", "9"], "unknown option '--training.steps'; did you mean --steps?"),
         (["run", "torus", "--training.stepz", "9"], "unknown option '--training.stepz'; did you mean --steps?"),
         (["resume", "-x"], "unknown option '-x'; `niso resume --help` lists all"),
