@@ -101,7 +101,16 @@ def test_bad_data_is_refused_in_one_line(refused, model_folder, model_pictures, 
     )
     assert (tmp_path / "mine.npz").read_bytes() == before
     (tmp_path / "empty").mkdir()
-    assert "holds no observations" in refused("features", model_folder, tmp_path / "empty")
+    assert "holds no observations: give .npy" in refused("features", model_folder, tmp_path / "empty")
+    (tmp_path / "prepared/cat").mkdir(parents=True)
+    (tmp_path / "prepared/parameters.json").touch()
+    assert "give .npy" in refused("features", model_folder, tmp_path / "prepared")  # all shapes were refused
+    (tmp_path / "prepared/walk.frames").touch()
+    assert "give the videos that it was prepared" in refused("features", model_folder, tmp_path / "prepared")
+    (tmp_path / "prepared/cat/a.npy").touch()
+    assert "the file of a shape, such as " in refused("features", model_folder, tmp_path / "prepared")
+    (tmp_path / "cat.obj").touch()
+    assert "prepare meshes by `niso data prepare shapes`" in refused("features", model_folder, tmp_path / "cat.obj")
     (tmp_path / "empty/walk.mp4").touch()
     assert "holds videos, but the model was trained on arrays" in refused("features", finished, tmp_path / "empty")
     assert "neither a run folder nor a saved model" in refused("features", tmp_path / "empty", model_pictures)

@@ -21,6 +21,8 @@ from niso.data.pairs.reading import Reading
 from niso.data.pairs.squares import read_pictures
 from niso.data.pairs.table import check_finite, check_numbers, plain
 from niso.data.photographs import EXTENSIONS, pictures_in
+from niso.data.prepared import PARAMETERS
+from niso.data.shapes.sources import SUFFIXES as MESHES
 from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.data.video.footage import find_footage, unread_in
 from niso.errors import InputError, counted, some_of
@@ -82,9 +84,7 @@ def read_observations(
     files = [path] if path.suffix.lower() in EXTENSIONS else pictures_in(path) if path.is_dir() else []
     videos = files_below(path, VIDEOS) if path.is_dir() else [path] if path.suffix.lower() in VIDEOS else []
     if not (files or videos):
-        raise InputError(
-            f"{path} holds no observations: give {', '.join(ARRAYS)}, a picture, a video, or a folder of either"
-        )
+        raise InputError(f"{path} holds no observations: {_instead(path)}")
     if not (images and of_bytes and shape[0] in (1, 3) and shape[1] == shape[2]):
         takes = " × ".join(map(str, shape))
         what = "videos" if videos else "pictures"
@@ -99,6 +99,18 @@ def read_observations(
         grey = GREY @ read.values.reshape(len(read.values), 3, -1)
         return replace(read, values=grey.round().astype(np.uint8).reshape(-1, *shape))
     return read
+
+
+def _instead(path: Path) -> str:
+    """What to give in place of a path that holds no observations."""
+    if path.suffix.lower() in MESHES or (path.is_dir() and files_below(path, MESHES)):
+        return "prepare meshes by `niso data prepare shapes`, and give the .npy file of a prepared shape"
+    if (path / PARAMETERS).is_file():  # a prepared folder
+        if maps := min(path.glob("*/*.npy"), default=None):
+            return f"give the file of a shape, such as {maps}"
+        if any(path.rglob("*.frames")):
+            return "give the videos that it was prepared from"
+    return f"give {', '.join(ARRAYS)}, a picture, a video, or a folder of either"
 
 
 def _frames(path: Path, pictures: list[Path], size: int) -> Observed:
