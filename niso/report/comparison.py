@@ -62,7 +62,20 @@ class Section:
         versions = "; ".join(filter(None, (group.versions for group in self.groups)))
         told = f"Seeds trained by different commits of the code. {versions}." if versions else ""
         table = self.table
-        return [note for note in (table.same_note, table.sources, methods.fitting_note(table.metrics), told) if note]
+        notes = table.same_note, table.sources, methods.fitting_note(table.metrics), self._architectures, told
+        return [*filter(None, notes)]
+
+    @property
+    def _architectures(self) -> str:
+        """Which runs chose which networks from the data, in words; empty where all have the same."""
+        named: dict[str, list[str]] = {}
+        for group in self.groups:
+            chosen = {str((run.facts.get("chosen") or {}).get("architecture", "")) for run in group.runs} - {""}
+            for architecture in sorted(chosen):
+                named.setdefault(architecture, []).append(group.name)
+        parts = (f"{architecture} ({', '.join(names)})" for architecture, names in named.items())
+        words = f"The networks differ: {'; '.join(parts)}. Give the same --architecture to compare methods alone."
+        return words if len(named) > 1 else ""
 
     @cached_property
     def differences(self) -> list[tuple[Group, Group, dict[str, Estimate]]]:

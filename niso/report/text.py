@@ -22,7 +22,7 @@ def text(shown: MethodsTable, width: int | None = None) -> str:
         body = [[shown.head(key), _estimate(group, key)] for key in shown.metrics]
         quoted = [f"{key} {value}" for key, value in group.published.items() if key in shown.metrics]
         notes = [QUOTED, ", ".join(quoted)] if quoted else []
-        head = f"{group.preset} · {group.method}, seeds {', '.join(map(str, group.seeds))}"
+        head = f"{group.preset} · {group.method}, seed{'s' * (len(group.seeds) > 1)} {', '.join(map(str, group.seeds))}"
         return "\n".join([head, _aligned(body), *_wrapped(notes, width)])
     keys, notes = list(shown.metrics), list[str]()
     turned = False

@@ -483,6 +483,19 @@ def test_the_command_compares_records(niso, refused, tmp_path, monkeypatch):
     assert "cannot read record results/broken.json" in refused("report", "results")
 
 
+def test_networks_that_differ_are_named(tmp_path):
+    """Functions that T moves need no networks for the one method, and another has some: no comparison of methods."""
+    out = tmp_path / "report.html"
+    runs = [record(tmp_path / "records", method=method, accuracy=0.5) for method in ("niso", "nft")]
+    assert "networks differ" not in write_comparison(sections(runs, ask), out).read_text()
+    for run, architecture in zip(runs, ("identity", "conv"), strict=True):
+        content = json.loads(run.path.read_text())
+        content["facts"]["chosen"] = {"architecture": architecture}
+        run.path.write_text(json.dumps(content))
+    page = write_comparison(sections([Run.read(run.path) for run in runs], ask), out).read_text()
+    assert "The networks differ: identity (quick · niso); conv (quick · nft)." in page
+
+
 def test_seeds_of_different_commits_are_named(tmp_path):
     """A mean over versions of the code is shown, and said to be one."""
     folder, out = tmp_path / "records", tmp_path / "report.html"
