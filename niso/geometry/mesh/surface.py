@@ -46,6 +46,8 @@ def check(mesh: Mesh, name: str = "the mesh") -> None:
 def check_surface(mesh: Mesh, name: str = "the mesh") -> None:
     """Check that a mesh is one connected manifold, of any genus, with or without boundary, as a Laplacian needs.
 
+    Boundaries that lie exactly on each other are refused: a Laplacian would take a seam for a cut.
+
     Args:
         name: of the mesh in error messages, e.g. its file.
 
@@ -120,6 +122,10 @@ def _surface_problem(mesh: Mesh, closed: bool) -> str | None:
         )
     if closed and (bad := int((uses == 1).sum())):
         return f"is open: it has {counted(bad, 'boundary edge')}; merge duplicate vertices or fill its holes"
+    rim = np.unique(np.divmod(edges[uses == 1], count))
+    if bad := len(rim) - len(np.unique(mesh.vertices[rim], axis=0)):  # a seam, as of textures: the surface goes on
+        where = counted(bad, "vertex", "vertices")
+        return f"has {where} at its boundary with the coordinates of another; merge duplicate vertices"
     if bad := int(uses.sum()) - len(np.unique(np.stack((edge_of, starts < ends), 1), axis=0)):
         return f"is not consistently oriented: the faces at {counted(bad, 'edge')} turn opposite ways; reorient them"
     adjacency = coo_array((np.ones(len(starts), dtype=np.int8), (starts, ends)), shape=(count, count))

@@ -51,7 +51,18 @@ def test_what_is_no_surface_is_refused():
         check(flat, "flat")
     turned = Mesh(flat.vertices, np.concatenate([flat.faces[:1, ::-1], flat.faces[1:]]))
     two = Mesh(np.concatenate([flat.vertices, flat.vertices + 5]), np.concatenate([flat.faces, flat.faces + 25]))
-    for mesh, message in ((turned, "not consistently oriented"), (two, "2 components; keep one")):
+    ball = icosphere(1)
+    upper = ball.vertices[ball.faces].mean(1)[:, 2] > 0.1
+    halves = [np.unique(ball.faces[part], return_inverse=True) for part in (upper, ~upper)]
+    shifted = np.concatenate([halves[0][1].reshape(-1, 3), halves[1][1].reshape(-1, 3) + len(halves[0][0])])
+    seam = Mesh(ball.vertices[np.concatenate([half[0] for half in halves])], shifted)
+    count = len(seam.vertices) - len(ball.vertices)
+    duplicate = f"has {count} vertices at its boundary with the coordinates of another"
+    for mesh, message in (
+        (turned, "not consistently oriented"),
+        (two, "2 components; keep one"),
+        (seam, duplicate),
+    ):
         with pytest.raises(InputError, match=f"^flat.* {message}|^flat has {message}"):
             fixed_spectrum(mesh, 3, name="flat")
     with pytest.raises(InputError, match=r"^flat: 30 eigenpairs cannot be taken from 25 vertices"):
