@@ -217,16 +217,18 @@ def check_finite(name: str, views: Mapping[str, np.ndarray]) -> None:
     for key, values in views.items():
         if values.dtype.kind != "f":
             continue
-        for start in range(0, len(values), _ROWS):
-            finite = np.isfinite(values[start : start + _ROWS]).reshape(len(values[start : start + _ROWS]), -1)
+        parts = [values[start : start + _ROWS] for start in range(0, len(values), _ROWS)]
+        for number, part in enumerate(parts):
+            finite = np.isfinite(part).reshape(len(part), -1)
             if finite.all():
                 continue
-            if finite[0].any() and len(finite) > 1 and (finite == finite[0]).all():  # as over land or sea
-                raise InputError(
-                    f"{name}: {np.sum(~finite[0])} of {finite[0].size} values are NaN or infinite in every observation "
-                    f"of {key}: fill them, or leave their points out: functions (n, N, C) may be of any points"
+            first = np.isfinite(values[0])
+            if first.any() and len(values) > 1 and all((np.isfinite(other) == first).all() for other in parts):
+                raise InputError(  # as over land or sea
+                    f"{name}: {np.sum(~first)} of {first.size} values are NaN or infinite in every observation of "
+                    f"{key}: fill them, or leave their points out: functions (n, N, C) may be of any points"
                 )
-            row = start + int(np.flatnonzero(~finite.all(1))[0])
+            row = number * _ROWS + int(np.flatnonzero(~finite.all(1))[0])
             raise InputError(f"{name}: {key}[{row}] holds NaN or infinite values: repair or remove it")
 
 

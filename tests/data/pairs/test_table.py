@@ -140,6 +140,17 @@ def test_bad_arrays_are_refused_in_one_line(columns, message):
     assert "\n" not in str(refused.value)
 
 
+def test_all_observations_lack_values_only_where_the_last_does_too(monkeypatch):
+    monkeypatch.setattr("niso.data.pairs.table._ROWS", N // 2)
+    x = X.copy()
+    x[:, :4] = np.nan
+    with pytest.raises(InputError, match="8 of 60 values are NaN"):
+        table(x=x)
+    x[-1] = X[-1]
+    with pytest.raises(InputError, match=r"x\[0\] holds NaN"):
+        table(x=x)
+
+
 def test_matrices_and_arrays_without_masked_values_are_plain_arrays():
     for given in (np.ma.array(X[:, 0]), X[:, 0].view(np.matrix)):
         assert type(table(x=given).views["x"]) is np.ndarray
