@@ -16,6 +16,8 @@ from niso.errors import InputError, counted
 from niso.files import digest
 from niso.random import EVALUATION_SEED
 
+_DRAWS = 20
+"""Times that sources are drawn, where classes are missing in a part."""
 _COMMON = 50
 """Clips that may share a frame and be copies of each other."""
 _FEW = (
@@ -35,6 +37,8 @@ class Parts(NamedTuple):
 def split(table: Table, validation: float, test: float) -> Parts:
     """Rows of each part. Rows of one source, e.g. crops of one picture, are in one part, and so are a clip and copies
     of it.
+
+    Of several draws of sources with labels that is taken in whose parts most classes are.
 
     Without sources no observation is in two parts, and rows of one transformation (`table.group`) stay together, too,
     where each part then has two transformations or more. With labels, but none of these, parts are drawn evenly over
@@ -99,7 +103,7 @@ def _parts(table: Table, validation: float, test: float) -> Parts:
     if table.clip is not None:
         return _clips(_without_copies(table, table.clip), validation, test, table.label)
     if table.source is not None:
-        return _drawn(table.source, validation, test)
+        return _drawn_often(table.source, validation, test, table.label)
     rows = np.arange(len(table))
     same = _equal(table)
     if table.group is not None:
@@ -165,13 +169,37 @@ def _largest(units: np.ndarray) -> float:
     return float(np.unique(units, return_counts=True)[1].max()) / len(units)
 
 
-def _drawn(units: np.ndarray, validation: float, test: float, label: np.ndarray | None = None, least: int = 1) -> Parts:
+def _drawn_often(units: np.ndarray, validation: float, test: float, label: np.ndarray | None) -> Parts:
+    """The first draw of units whose parts have all classes; of `_DRAWS` the first that lacks fewest, where none has."""
+    orders = np.random.default_rng(EVALUATION_SEED)
+    best = _drawn(units, validation, test, orders=orders)
+    if label is None:
+        return best
+
+    def lacking(parts: Parts) -> int:
+        return 3 * len(np.unique(label)) - sum(len(np.unique(label[rows])) for rows in parts[:3])
+
+    for _ in range(_DRAWS - 1):
+        if not lacking(best):
+            break
+        best = min(best, _drawn(units, validation, test, orders=orders), key=lacking)
+    return best
+
+
+def _drawn(
+    units: np.ndarray,
+    validation: float,
+    test: float,
+    label: np.ndarray | None = None,
+    least: int = 1,
+    orders: np.random.Generator | None = None,
+) -> Parts:
     """Parts of units drawn at random; evenly over classes, where there are any and some would else be missing in a
     part. The largest unit, of several the last drawn, is left to train on. Where there are many more units, each part
     has at least `least`."""
     names, first, counts = np.unique(units, return_index=True, return_counts=True)
     sizes = dict(zip(names.tolist(), counts.tolist(), strict=True))
-    order = np.random.default_rng(EVALUATION_SEED).permutation(names).tolist()
+    order = (orders or np.random.default_rng(EVALUATION_SEED)).permutation(names).tolist()
     largest = max(reversed(order), key=sizes.__getitem__)
     fewest = least if len(names) >= 4 * least else 1
 

@@ -75,7 +75,23 @@ def test_few_observations_are_drawn_evenly_over_their_classes(sizes, seed):
     assert all(np.array_equal(one, other) for one, other in zip(parts[:3], again[:3], strict=True))
 
 
-@pytest.mark.parametrize("decides", [None, "group", "source"])
+@pytest.mark.parametrize("rare", [[3, 7, 20], [3, 7]])
+def test_sources_are_drawn_so_that_parts_have_most_classes(rare):
+    source = np.arange(30).repeat(8)
+    x = np.random.default_rng(0).normal(size=(len(source), 8)).astype(np.float32)
+    columns = {"x": x, "source": source, "label": np.where(np.isin(source, rare) & (np.arange(len(x)) % 8 < 2), 1, 0)}
+    parts = split(make_table("DATA", columns, Reading(kind="signals")), 0.2, 0.2)
+    assert sum(1 in columns["label"][rows] for rows in parts[:3]) == len(rare)
+    assert sorted(np.concatenate([np.unique(source[rows]) for rows in parts[:3]])) == list(range(30))
+    columns["label"] = np.arange(len(x)) % 2
+    plain, drawn = (
+        split(make_table("DATA", given, Reading(kind="signals")), 0.2, 0.2)
+        for given in ({"x": x, "source": source}, columns)
+    )
+    assert all(np.array_equal(one, other) for one, other in zip(plain[:3], drawn[:3], strict=True))
+
+
+@pytest.mark.parametrize("decides", [None, "group"])
 def test_labels_change_no_split_that_has_all_classes_or_that_others_decide(decides):
     x = np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)
     columns = {"x": x, **({} if decides is None else {decides: np.arange(40) // 2})}

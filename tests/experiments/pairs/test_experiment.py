@@ -75,7 +75,7 @@ def test_arrays(run, tmp_path):
 
 def test_a_class_without_an_observation_to_train_on_is_named(run, tmp_path):
     label = np.array(["cat", "dog"] * 12)
-    source = np.arange(24)  # which decides what is held out, whatever the labels are
+    source = np.arange(24)  # a class of one source is in one part alone, in the first that was drawn
     with np.load(arrays(tmp_path / "pairs.npz", 16, 2, source=source)) as columns:
         held_out = split(make_table("pairs", dict(columns), Reading()), PairsConfig.validation, PairsConfig.test).test
     label[held_out[0]] = "emu"
