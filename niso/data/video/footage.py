@@ -23,7 +23,7 @@ from niso.files import files_below, holds_run, walk
 
 _MODELS = ("sparse/0", "sparse", "colmap/sparse/0", "")
 """Places of COLMAP's model in the folder that holds `images`."""
-_CAMERAS = re.compile(r"transforms.*\.json|images\.(txt|bin)|poses_bounds\.npy")
+_CAMERAS = re.compile(r"transforms.*\.json|images\.(txt|bin)|poses_bounds\.npy|(groundtruth|poses)\.txt")
 """Files that tools write cameras to."""
 _WHERE = "cameras are read from transforms.json, or COLMAP's sparse/0 or sparse, in the folder that holds the images"
 _PLACES = "videos are looked for down to CATEGORY/NAME, and not beside frames"

@@ -241,6 +241,7 @@ def test_what_is_not_read_is_named(tmp_path):
     (tmp_path / "studio/transforms_train.json").touch()
     images(tmp_path / "split/images")
     (tmp_path / "split/transforms_train.json").touch()
+    (tmp_path / "split/groundtruth.txt").touch()
     images(colmap(tmp_path / "second", "sparse/1") / "masks")
     images(tmp_path / "cups/cup/images")
     images(tmp_path / "cups/bowl/masks/deep")
@@ -264,6 +265,7 @@ def test_what_is_not_read_is_named(tmp_path):
         "cups/cup/images",
         "other.wmv",
         "second/sparse/1/images.txt",
+        "split/groundtruth.txt",
         "split/images/walk.mp4",
         "split/transforms_train.json",
     ]
