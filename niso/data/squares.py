@@ -18,6 +18,8 @@ from torch import Tensor
 
 from niso.errors import InputError
 
+_NUMBERS = "save it in 8 bits, or, where values count, as of depth, all files as arrays (n, C, H, W)"
+
 
 def square(image: Image.Image, size: int) -> Image.Image:
     """The largest centred square of an image in RGB, resized to `size` by `size` pixels."""
@@ -87,7 +89,7 @@ def as_rgb(image: Image.Image) -> Image.Image:
             "all files as arrays (n, C, H, W); or remove it"
         )
     if image.mode == "F":
-        raise InputError("its values are floating-point numbers: save it in 8 bits")
+        raise InputError(f"its values are floating-point numbers: {_NUMBERS}")
     if image.mode.startswith("I"):  # of which Pillow would clip values above 255
         grey = np.asarray(image)
         values = 255 - _in_8_bits(grey) if image.info.get("negative") else _in_8_bits(grey)
@@ -105,7 +107,7 @@ def _in_8_bits(grey: np.ndarray) -> np.ndarray:
     """Grey values of 16 bits; InputError where they are of another range, e.g. of 12 bits, and would be black."""
     low, high = int(grey.min()), int(grey.max())
     if low < 0 or not (1 << 12 <= high < 1 << 16 or high == 0):  # black is black in any range
-        raise InputError(f"its grey values are {low} … {high}, not of full 16 bits: save it in 8 bits")
+        raise InputError(f"its grey values are {low} … {high}, not of full 16 bits: {_NUMBERS}")
     return (grey >> 8).astype(np.uint8)
 
 

@@ -48,8 +48,8 @@ def test_images_that_cannot_be_used(tmp_path):
     (tmp_path / "cut.png").write_bytes((tmp_path / "cut.png").read_bytes()[:60])
     (tmp_path / "text.png").write_text("no image")
     for name, words in (
-        ("deep.png", "cannot be used: its grey values .*: save it in 8 bits$"),
-        ("float.tif", "cannot be used: its values are floating-point numbers: save it in 8 bits$"),
+        ("deep.png", "cannot be used: its grey values .*: save it in 8 bits, or, .* as arrays"),
+        ("float.tif", "cannot be used: its values are floating-point numbers: save it in 8 bits, or, .* as arrays"),
         *((name, "cannot be used: it has several frames: save it as a video .* as arrays") for name in films),
         ("cut.png", "cannot be read .*: repair or remove it"),
         ("text.png", r"cannot be read \(it is not an image\): repair or remove it$"),
