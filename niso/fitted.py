@@ -115,7 +115,8 @@ class Fitted:
         return self._like(x, self._encoded(x))
 
     def decode(self, a: A) -> A:
-        """Observations (n, …) of coefficients (n, k, d), in the units of those trained on.
+        """Observations (n, …) of coefficients (n, k, d), in the units of those trained on, with an axis of channels:
+        (n, 1, H, W) also where images were given as (n, H, W).
 
         They are single precision, or double where that would not hold how they vary: days, for example, that lie far
         from 0.

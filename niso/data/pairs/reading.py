@@ -25,7 +25,7 @@ class Reading(Strict):
     where there are fewer than 1,000 pictures without labels."""
     transform: str | None = None
     """What niso applies to single observations: shift, rotation, affine, homography, colour or elastic of images,
-    shift or warp (in time) of signals."""
+    shift or warp (in time) of signals. Shifts and warps go round: what leaves at one end enters at the other."""
     in_memory: Annotated[bool, tyro.conf.Suppress] = False
     """Whether a program gave the observations, see `niso.fit`: a run folder does not have them."""
     memory: float = 4.0

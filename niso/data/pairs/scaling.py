@@ -49,8 +49,8 @@ _LARGEST, _SMALLEST = float(np.finfo(np.float32).max), float(np.finfo(np.float32
 
 def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
     """How values are scaled: images to −1 … 1, from 0 … 255 where they are pictures in bytes and else from their own
-    range, all channels alike or, where the range of one is far smaller, each by its own; others to mean 0 and deviation
-    1 of each channel.
+    range, all channels alike or, where the range of one is far smaller or apart from another's, each by its own; others
+    to mean 0 and deviation 1 of each channel.
 
     Args:
         rows: to train on; what is scaled depends on no others.
@@ -66,7 +66,8 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
             return BYTES
         widths, whole = highest - lowest, highest.max() - lowest.min()
         varying = widths > _rounding(x.dtype) * np.maximum(abs(lowest), abs(highest))
-        if not (varying & (widths < _UNLIKE * whole)).any():
+        apart = varying.any() and lowest[varying].max() > highest[varying].min()  # as kelvins are from hectopascals
+        if not (apart or (varying & (widths < _UNLIKE * whole)).any()):
             lowest, highest = lowest.min(keepdims=True), highest.max(keepdims=True)
             varying = highest > lowest
         middle, half = (lowest + highest) / 2, (highest - lowest) / 2
@@ -145,7 +146,7 @@ def all_but_channels(ndim: int, channels_first: bool) -> tuple[int, ...]:
 def units_of(table: Table, scaling: Scaling) -> str:
     """That channels of images are scaled by their own ranges; empty where they are not."""
     several = table.kind == "images" and len(scaling.offset) > 1
-    return "channels have ranges of different size: each is scaled by its own" if several else ""
+    return "channels have different ranges: each is scaled by its own" if several else ""
 
 
 def other_units(table: Table, rows: np.ndarray) -> str:

@@ -137,7 +137,7 @@ def kind_of(name: str, x: np.ndarray, reading: Reading, on_points: bool) -> Kind
     if x.ndim not in (2, 3, 4):
         raise InputError(
             f"{name}: x is {shape}: give images (n, C, H, W) or (n, H, W), signals (n, L, C) or (n, L), "
-            "or functions on points (n, N, C)"
+            f"or functions on points (n, N, C){'; of volumes slices, or voxels as points' if x.ndim > 4 else ''}"
         )
     if reading.kind != "auto":
         fitting = {"images": (3, 4), "signals": (2, 3), "points": (2, 3)}[reading.kind]
@@ -206,8 +206,9 @@ def check_numbers(name: str, key: str, values: np.ndarray) -> None:
         raise InputError(f"{name}: {key} holds words: give one array of numbers, and classes as label")
     if values.dtype == object:
         raise InputError(f"{name}: {key} holds Python objects, or misses values: give one array of numbers")
-    if values.dtype.kind not in "uif":
-        raise InputError(f"{name}: {key} is of type {values.dtype}: give integers or floating-point numbers")
+    if values.dtype.kind not in "buif":
+        parts = ", real and imaginary parts as two channels" if values.dtype.kind == "c" else ""
+        raise InputError(f"{name}: {key} is of type {values.dtype}: give integers or floating-point numbers{parts}")
     if not values.size:
         raise InputError(f"{name}: {key} is empty {values.shape}: give some observations")
 

@@ -12,6 +12,7 @@ from niso.data.pairs.arrays import ArrayReader, columns_of
 from niso.data.pairs.find import find_reader
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.scaling import (
+    as_tensor,
     by_channel,
     extremes_of,
     other_units,
@@ -124,8 +125,8 @@ BAD = {
         r"8 observations \(label\[2\], …\) have no label: give one, or leave them out",
     ),
     "masked": ({"x": np.ma.masked_greater(X, 1)}, "some values of x are masked"),
-    "complex": ({"x": X.astype(complex)}, "give integers or floating-point"),
-    "five axes": ({"x": noise(2, 3, 4, 5)}, r"give images \(n, C, H, W\)"),
+    "complex": ({"x": X.astype(complex)}, "floating-point numbers, real and imaginary parts as two channels"),
+    "five axes": ({"x": noise(2, 3, 4, 5)}, r"give images \(n, C, H, W\).*; of volumes slices, or voxels as points"),
     "ttx alone": ({"x": X, "ttx": X}, "no tx"),
     "points of images": ({"x": noise(3, 8, 8), "points": noise(2)}, "x are images, leave points out"),
     "too many points": ({"x": noise(30, 2), "points": noise(2)}, r"not \(30, 2\)"),
@@ -203,6 +204,21 @@ def test_channels_of_images_in_different_units_are_scaled_each_by_its_own_range(
     x[0, 1, 0, 0] = 1e9
     read = table(x=x)
     assert "nearly all values of channel 1 are between" in extremes_of(read, rows, scaling_of(read, rows))
+
+
+def test_channels_of_images_that_lie_apart_are_scaled_each_by_its_own_range():
+    x, rows = np.random.default_rng(0).uniform(250, 310, (N, 2, 24, 24)).round(2), np.arange(N)  # kelvins
+    x[:, 1] += 700  # hectopascals
+    scaling = scaling_of(table(x=x), rows)
+    np.testing.assert_allclose(scaling, ((280, 980), (30, 30)), atol=0.1)
+    x[:, 1] = 1013
+    assert len(scaling_of(table(x=x), rows).scale) == 1
+
+
+def test_masks_of_booleans_are_read():
+    x = noise(8, 8) > 0
+    assert scaling_of(table(x=x), np.arange(N)) == ((0.5,), (0.5,))
+    np.testing.assert_array_equal(as_tensor(table(x=x).views["x"]), x[:, None])
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (6, 1)])
