@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -26,11 +26,17 @@ from niso.spectrum import FixedSpectrum
 Format = Literal["pt2", "onnx"]
 TOLERANCE = 1e-5
 """Largest difference of an ONNX runtime's numbers from torch's, relative to the largest number, or to 1."""
+INSTALL = "pip install onnx 'onnxscript>=0.6' onnxruntime"
 
 
 class Program(nn.Module):
-    """Base of what is exported: a method, and the units of the observations that it was trained on."""
+    """Base of what is exported: a method, and the units of the observations that it was trained on.
 
+    Attributes:
+        gives: name of the output.
+    """
+
+    gives: ClassVar[str]
     offset: Tensor
     scale: Tensor
 
@@ -56,6 +62,8 @@ class Program(nn.Module):
 class Encode(Program):
     """Observations, in the units of those trained on, to coefficients."""
 
+    gives = "a"
+
     def forward(self, x: Tensor) -> Tensor:
         """Coefficients (batch, rank, channels)."""
         return self.encode(x)
@@ -63,6 +71,8 @@ class Encode(Program):
 
 class Decode(Program):
     """Coefficients to observations, in the units of those trained on."""
+
+    gives = "x"
 
     def forward(self, a: Tensor) -> Tensor:
         """Observations (batch, …)."""
@@ -72,6 +82,8 @@ class Decode(Program):
 class Solve(Program):
     """Observations and transformed ones to maps."""
 
+    gives = "tau"
+
     def forward(self, x: Tensor, tx: Tensor) -> Tensor:
         """Maps (batch, rank, rank)."""
         return self.method.solve(self.encode(x), self.encode(tx))
@@ -79,6 +91,8 @@ class Solve(Program):
 
 def export(fitted: Fitted, folder: Path, form: Format) -> dict[Path, str]:
     """Write encode and decode and, as pt2, where the method has maps, map: each a file for batches of any size.
+
+    Where the model takes any number of channels, so do programs. In ONNX what they take and give is x and a.
 
     Returns:
         For each file what its program takes and gives, as "float32 (batch, 32, 1) → (batch, 8, 1)".
@@ -104,22 +118,27 @@ def export(fitted: Fitted, folder: Path, form: Format) -> dict[Path, str]:
     x = torch.randn((2, 2, *fitted.shape), generator=generator).to(dtype) * scale + offset
     with torch.no_grad():
         encode = Encode(fitted).to(dtype)
-        programs: dict[str, tuple[nn.Module, tuple[Tensor, ...]]] = {
+        programs: dict[str, tuple[Program, tuple[Tensor, ...]]] = {
             "encode": (encode, (x[0],)),
             "decode": (Decode(fitted).to(dtype), (encode(x[0]),)),
         }
         if form == "pt2" and fitted.method.has_maps:
             programs["map"] = Solve(fitted).to(dtype), (x[0], x[1])
-        contents = {folder / f"{name}.{form}": _content(name, *parts, form) for name, parts in programs.items()}
-        axes = [f"{_axes(inputs)} → {_axes([module(*inputs)])}" for module, inputs in programs.values()]
+        free = fitted.any_channels
+        contents = {folder / f"{name}.{form}": _content(name, *parts, free, form) for name, parts in programs.items()}
+        axes = [
+            f"{_axes(inputs, free)} → {_axes([module(*inputs)], free and module.gives != 'tau')}"
+            for module, inputs in programs.values()
+        ]
     for path, content in reversed(contents.items()):  # encode last: without it, the rest was not finished
         write_atomically(path, content)
     return {path: f"{str(dtype).removeprefix('torch.')} {own}" for path, own in zip(contents, axes, strict=True)}
 
 
-def _axes(tensors: Iterable[Tensor]) -> str:
-    """Axes of a program's inputs, or of its output."""
-    return ", ".join(f"({', '.join(('batch', *map(str, tensor.shape[1:])))})" for tensor in tensors)
+def _axes(tensors: Iterable[Tensor], free: bool) -> str:
+    """Axes of a program's inputs, or of its output; free: the last has any size."""
+    sizes = (("batch", *map(str, tensor.shape[1:-1]), "channels" if free else tensor.shape[-1]) for tensor in tensors)
+    return ", ".join(f"({', '.join(map(str, own))})" for own in sizes)
 
 
 def precision_of(fitted: Fitted) -> torch.dtype:
@@ -139,35 +158,52 @@ def frozen(method: Method) -> Method:
     return method
 
 
-def _content(name: str, module: nn.Module, inputs: tuple[Tensor, ...], form: Format) -> bytes:
-    batch = {0: torch.export.Dim("batch", min=1)}
+def _content(name: str, module: Program, inputs: tuple[Tensor, ...], free: bool, form: Format) -> bytes:
+    """A program's file, for batches of any size and, where free, any number of channels."""
+    axes = {0: torch.export.Dim("batch", min=1)}
+    if free:
+        axes[inputs[0].ndim - 1] = torch.export.Dim("channels", min=1)
     try:
         with _silent():
-            program = torch.export.export(module.eval(), inputs, dynamic_shapes=tuple(batch for _ in inputs))
+            program = torch.export.export(module.eval(), inputs, dynamic_shapes=tuple(axes for _ in inputs))
             if form == "pt2":
+                for node in program.graph.nodes:
+                    node.meta.pop("stack_trace", None)  # it names folders of this machine
+                program.example_inputs = None  # they may be larger than the weights
                 file = io.BytesIO()
                 torch.export.save(program, file)
                 return file.getvalue()
-            converted = torch.onnx.export(program, inputs, dynamo=True, verbose=False)
+            converted = torch.onnx.export(program, inputs, dynamo=True, verbose=False, output_names=[module.gives])
     except Exception as error:  # exporters raise errors of many kinds
+        cause: BaseException = error
+        while cause.__cause__ is not None:  # what is around it says where in an exporter
+            cause = cause.__cause__
+        problem = first_line(cause)
+        if form == "onnx" and isinstance(cause, ImportError):  # torch needs newer packages
+            raise InputError(f"torch {torch.__version__} and onnxscript do not fit ({problem}): {INSTALL}") from error
         advice = "" if form == "pt2" else ": choose --format pt2"
-        problem = first_line(error.__cause__ or error)
         raise InputError(f"{name} of this model cannot be exported as {form} ({problem}){advice}") from error
     assert converted is not None
     model = converted.model_proto
-    _name_batch(model.graph)
+    _tidy(model.graph)
     content: bytes = model.SerializeToString()
     _check_same(content, name, module, inputs)
     return content
 
 
-def _name_batch(graph: Any) -> None:
-    """Give the batch axis, the first of every input, its name: exporters call it s77 or so."""
-    exported = graph.input[0].type.tensor_type.shape.dim[0].dim_param
+def _tidy(graph: Any) -> None:
+    """Give axes of any size their names, which exporters call s77 or so, and leave out how the graph was made.
+
+    That names folders of this machine.
+    """
+    first, *_, last = graph.input[0].type.tensor_type.shape.dim
+    names = {last.dim_param: "channels", first.dim_param: "batch"}
     for value in (*graph.input, *graph.output, *graph.value_info):
         for axis in value.type.tensor_type.shape.dim:
-            if axis.dim_param == exported:
-                axis.dim_param = "batch"
+            if axis.dim_param:
+                axis.dim_param = names.get(axis.dim_param, axis.dim_param)
+    for part in (graph, *graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        part.ClearField("metadata_props")
 
 
 @contextmanager
@@ -185,7 +221,7 @@ def _silent() -> Iterator[None]:
 
 def _check_onnx() -> None:
     if find_spec("onnxscript") is None:
-        raise InputError("--format onnx needs other packages: pip install onnx onnxscript onnxruntime")
+        raise InputError(f"--format onnx needs other packages: {INSTALL}")
 
 
 def _check_same(content: bytes, name: str, module: nn.Module, inputs: tuple[Tensor, ...]) -> None:

@@ -91,7 +91,8 @@ class Fitted:
         data = facts["data"]
         self.shape = tuple(int(size) for size in data["shape"])
         """Of one observation."""
-        self._any_channels = bool(data.get("any_channels"))
+        self.any_channels = bool(data.get("any_channels"))
+        """Whether observations may have any number of channels, not those of `shape` alone."""
         self._geometry = {key: tuple(map(float, data[key])) for key in GEOMETRY if key in data}
         hidden = getattr(settings.config, "confidence", "none") == "given"  # NaN are pixels that are not seen
         self.units = Units.of(data, hidden)
@@ -131,8 +132,8 @@ class Fitted:
         )
         rank, channels = self._latent_shape
         fits = coefficients.ndim == 3 and coefficients.shape[1] == rank
-        if not (fits and (self._any_channels or coefficients.shape[2] == channels)):
-            expected = f"(n, {rank}, {'any' if self._any_channels else channels})"
+        if not (fits and (self.any_channels or coefficients.shape[2] == channels)):
+            expected = f"(n, {rank}, {'any' if self.any_channels else channels})"
             raise ValueError(f"coefficients must be {expected}, as encode gives them, not {tuple(a.shape)}")
         _check_finite("coefficients", coefficients)
         return self._like(a, self._decoded(coefficients))
@@ -343,7 +344,7 @@ class Fitted:
         given = tuple(observed.shape)
         if observed.ndim == len(self.shape):  # without the axis of a single channel
             observed = observed.unsqueeze(1 if self.units.channels_first else -1)
-        free = 1 if self._any_channels else 0
+        free = 1 if self.any_channels else 0
         shape = self.shape[: len(self.shape) - free]
         if observed.ndim != len(self.shape) + 1 or tuple(observed.shape[1:])[: len(shape)] != shape:
             expected = ", ".join([*map(str, shape), *["any"] * free])

@@ -2,6 +2,7 @@
 
 import importlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import yaml
 from importlinter.cli import lint_imports
 
 import niso
+from niso.export import INSTALL
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -97,6 +99,12 @@ def test_hints_name_the_package_itself(extra):
     source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "niso").rglob("*.py"))
     assert f"pip install '{requirement}'" in source or f"pip install {package}" in source
     assert f"niso[{extra}]" not in source
+
+
+def test_the_hint_of_onnx_names_the_packages_of_its_extra():
+    hint = shlex.split(INSTALL)[2:]
+    for requirement in PYPROJECT["project"]["optional-dependencies"]["onnx"]:
+        assert requirement in hint or requirement.partition(">=")[0] in hint
 
 
 @pytest.fixture(scope="module")

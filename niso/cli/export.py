@@ -19,8 +19,8 @@ class Options(Command):
 
     encode takes observations, as floats in the units of those trained on, with the axis of channels, and gives
     coefficients (n, rank, channels); decode is the way back; map takes observations and transformed ones and gives maps
-    (n, rank, rank). A line for each says what it takes and gives. ONNX has no singular value decomposition, so that map
-    is there as pt2 only; it is read after `import niso.linalg`.
+    (n, rank, rank). A line for each says what it takes and gives, which ONNX runtimes call x and a. ONNX has no
+    singular value decomposition, so that map is there as pt2 only; it is read after `import niso.linalg`.
     """
 
     examples: ClassVar[dict[str, str]] = {

@@ -6,6 +6,7 @@ import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -47,6 +48,8 @@ def test_programs_of_torch_give_the_same(model_folder, tmp_path, observed, refus
         np.testing.assert_allclose(decode(torch.from_numpy(a)).numpy(), fitted.decode(a), atol=1e-3)
         tau = solve(torch.from_numpy(x), torch.from_numpy(tx)).numpy()
         np.testing.assert_allclose(tau, fitted.map(x, tx), atol=1e-4)
+    for path in paths:  # without traces of how they were made, which name folders, and without examples of inputs
+        assert b"export.py" not in path.read_bytes() and torch.export.load(path).example_inputs is None
     imported = re.findall(r"after `(import [a-z.]+)`", f"{Options.__doc__}{GUIDE.read_text(encoding='utf-8')}")
     assert len(imported) == 2 and len(set(imported)) == 1  # all that a process of its own needs, by help and guide
     load = f"{imported[0]}; import torch; torch.export.load({str(tmp_path / 'out' / 'map.pt2')!r})"
@@ -54,6 +57,19 @@ def test_programs_of_torch_give_the_same(model_folder, tmp_path, observed, refus
     assert "holds .pt2 files already" in refused("export", model_folder, "-o", tmp_path / "out")
     words = "programs are written to a folder, leave out .onnx, and give --format onnx"
     assert words in refused("export", model_folder, "-o", tmp_path / "mine.onnx")
+
+
+@pytest.mark.slow
+def test_programs_take_any_number_of_channels_where_the_model_does(finished_once, tmp_path):
+    done = export(finished_once, "-o", tmp_path)
+    fitted = library.load(finished_once)
+    points, _ = fitted.shape
+    assert done.returncode == 0 and f"map.pt2: float32 (batch, {points}, channels), " in done.stdout, done.stderr
+    encode, solve = (torch.export.load(tmp_path / f"{name}.pt2").module() for name in ("encode", "map"))
+    for channels in (1, 300):
+        x, tx = torch.randn(2, 3, points, channels)
+        torch.testing.assert_close(encode(x), fitted.encode(x))
+        torch.testing.assert_close(solve(x, tx), fitted.map(x, tx), atol=1e-4, rtol=0)
 
 
 @pytest.mark.slow
@@ -66,11 +82,14 @@ def test_programs_of_onnx_give_the_same(model_folder, tmp_path, observed):
     encode, decode = (onnxruntime.InferenceSession(tmp_path / f"{name}.onnx") for name in ("encode", "decode"))
     for axes in (*encode.get_inputs(), *encode.get_outputs(), *decode.get_inputs(), *decode.get_outputs()):
         assert axes.shape[0] == "batch" and all(isinstance(size, int) for size in axes.shape[1:])
+    names = [[part.name for part in (*each.get_inputs(), *each.get_outputs())] for each in (encode, decode)]
+    assert names == [["x", "a"], ["a", "x"]]
+    assert not any(b"export.py" in path.read_bytes() for path in tmp_path.iterdir())
     for x, _ in observed:
         a = fitted.encode(x)
-        there = encode.run(None, {encode.get_inputs()[0].name: x})[0]
+        there = encode.run(["a"], {"x": x})[0]
         np.testing.assert_allclose(there, a, atol=1e-5 * max(1, abs(a).max()))
-        back = decode.run(None, {decode.get_inputs()[0].name: a})[0]
+        back = decode.run(["x"], {"a": a})[0]
         np.testing.assert_allclose(back, fitted.decode(a), atol=1e-5 * 255)
 
 
@@ -107,6 +126,33 @@ def test_what_onnxruntime_cannot_run_is_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", Runtime)
     with pytest.raises(InputError, match=r"cannot run encode .*no implementation for Conv.*choose --format pt2"):
         exporting._check_same(b"", "encode", torch.nn.Identity(), ())
+
+
+def test_packages_that_torch_cannot_use_are_named(model_folder, monkeypatch):
+    def exported(*_, **__):
+        raise ImportError("No module named 'onnxscript._framework_apis.torch_9_0'")
+
+    monkeypatch.setattr(torch.export, "export", exported)
+    words = r"do not fit \(No module named .*torch_9_0'\): pip install onnx 'onnxscript>=0.6' onnxruntime$"
+    with pytest.raises(InputError, match=words):
+        exporting._content("encode", Encode(library.load(model_folder)), (torch.zeros(2, 3, 8, 8),), False, "onnx")
+
+
+def test_the_graph_has_names_of_axes_and_no_traces():
+    """As exporters call axes, and a graph that needs no library."""
+
+    def part(*sizes):
+        dims = [SimpleNamespace(dim_param=size if isinstance(size, str) else "") for size in sizes]
+        cleared = list[str]()
+        kind = SimpleNamespace(tensor_type=SimpleNamespace(shape=SimpleNamespace(dim=dims)))
+        return SimpleNamespace(type=kind, dims=dims, cleared=cleared, ClearField=cleared.append)
+
+    x, a, inner, node, graph = part("s77", 16, "s53"), part("s77", 4, "s53"), part("s77", "u0"), part(), part()
+    graph.__dict__.update(input=[x], output=[a], value_info=[inner], node=[node], initializer=[])
+    exporting._tidy(graph)
+    assert [dim.dim_param for dim in a.dims] == ["batch", "", "channels"]
+    assert [dim.dim_param for dim in inner.dims] == ["batch", "u0"]
+    assert all(each.cleared == ["metadata_props"] for each in (x, a, inner, node, graph))
 
 
 def test_the_model_that_is_exported_stays_as_it_is(model_folder):
@@ -181,5 +227,5 @@ def test_what_cannot_be_exported_is_refused(refused, model_folder, tmp_path, mon
     assert "--format: unknown value 'onx'; did you mean onnx" in refused("export", model_folder, "--format", "onx")
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     monkeypatch.chdir(tmp_path)
-    assert "pip install onnx onnxscript onnxruntime" in refused("export", model_folder, "--format", "onnx")
+    assert "pip install onnx 'onnxscript>=0.6' onnxruntime" in refused("export", model_folder, "--format", "onnx")
     assert not list(tmp_path.iterdir())

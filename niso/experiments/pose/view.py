@@ -128,7 +128,7 @@ class Viewer:
         try:
             viser: Any = import_module("viser")
         except ImportError as error:
-            raise InputError("`niso view` needs viser: pip install 'viser>=0.2.11'") from error
+            raise InputError("`niso view` needs viser: pip install 'viser>=0.2.12'") from error
         self.runs = runs
         self._drawn: list[Any] = []
         self._lock = Lock()

@@ -198,5 +198,5 @@ def test_the_command_says_where_the_page_is(run, capsys):
 
 def test_without_viser_its_installation_is_named(run, monkeypatch):
     monkeypatch.setitem(sys.modules, "viser", None)
-    with pytest.raises(InputError, match=r"^`niso view` needs viser: pip install 'viser>=0.2.11'$"):
+    with pytest.raises(InputError, match=r"^`niso view` needs viser: pip install 'viser>=0.2.12'$"):
         parse(view_cli.Options, "niso view", [str(run)])()
