@@ -1,5 +1,6 @@
-"""A sweep that is trained once."""
+"""A sweep that is trained once, and calls in place of processes."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,3 +18,25 @@ def trained_sweep(tmp_path_factory: pytest.TempPathFactory, images: Path) -> Pat
         main(["run", "torus", *OPTIONS, "--data-dir", str(images), "--out", str(out)])
     assert not stop.value.code
     return out
+
+
+class Threaded:
+    """Stands for a process of `niso resume` by a call in this one, in the thread that starts it."""
+
+    def __init__(self, words: Sequence[str], **_: object) -> None:
+        from niso.cli.main import main
+
+        with pytest.raises(SystemExit) as stop:
+            main(list(words[words.index("resume") :]))
+        self.status = int(stop.value.code or 0)
+
+    def wait(self) -> int:
+        return self.status
+
+    poll = wait
+
+
+@pytest.fixture
+def threaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs side by side begin no processes: importing the library anew would take nearly all of their time."""
+    monkeypatch.setattr("niso.runs.parallel.Popen", Threaded)

@@ -15,7 +15,7 @@ from submitit.local import local
 from niso.runs import cluster
 from niso.training.log import read_log
 
-OPTIONS = "--size 4 --images 3 --pool 50 --batch-size 1 --evaluation-pairs 2 --steps 150 --accelerator cpu".split()
+OPTIONS = "--size 4 --images 3 --pool 50 --batch-size 1 --evaluation-pairs 2 --steps 80 --accelerator cpu".split()
 
 
 def wait_for(condition, jobs):
@@ -61,7 +61,7 @@ def test_a_preempted_job_goes_on_where_it_was(niso, images, tmp_path, weights, m
     assert "Caught signal SIGUSR2" in printed
     one, other = weights(tmp_path / "whole"), weights(run)
     assert all(torch.equal(one[name], other[name]) for name in one)
-    assert [int(row["step"]) for row in read_log(run / "log.csv")][-1] == 150
+    assert [int(row["step"]) for row in read_log(run / "log.csv")][-1] == 80
     # finished runs are not submitted again
     status, text, _ = niso("resume", out, "--launcher", "local")
     assert status == 0 and text.startswith("0 of 1 runs submitted")

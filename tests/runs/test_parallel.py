@@ -284,9 +284,9 @@ def test_where_nothing_can_begin_the_reason_is_given_once_and_nothing_is_left(jo
 @pytest.mark.slow
 @pytest.mark.usefixtures("heeded")
 def test_real_processes_interrupted_and_resumed_equal_a_run_by_itself(
-    niso, small, tmp_path, weights, blank_processes, when
+    niso, small, tmp_path, weights, blank_processes, when, request
 ):
-    out, common = tmp_path / "sweep", [*TORUS, *small, "--steps", 200, "--accelerator", "cpu"]
+    out, common = tmp_path / "sweep", [*TORUS, *small, "--steps", 100, "--accelerator", "cpu"]
     when([out / "seed1" / "checkpoints" / "pretrain.safetensors"], lambda: os.kill(os.getpid(), signal.SIGTERM))
     status, printed, err = niso(*common, "--seeds", 2, "--parallel", 2, "--checkpoint-seconds", 0, "--out", out)
     assert (status, printed) == (143, "")
@@ -296,6 +296,7 @@ def test_real_processes_interrupted_and_resumed_equal_a_run_by_itself(
         settings = Run(out / run).settings
         settings["hardware"]["checkpoint_seconds"] = 60.0
         (out / run / "config.yaml").write_text(yaml.safe_dump(settings))
+    request.getfixturevalue("threaded")
     status, printed, _ = niso("resume", out)
     assert status == 0 and printed.startswith("quick · niso, seeds 0, 1\n")
     assert niso(*common, "--seed", 1, "--out", tmp_path / "alone").status == 0

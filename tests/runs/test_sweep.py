@@ -189,7 +189,7 @@ def test_what_was_read_from_a_file_differs_in_nothing(tmp_path):
     assert _differing(job._replace(settings=elsewhere)) == ""
 
 
-def test_side_by_side_a_lengthened_run_goes_on_as_by_itself(niso, sweep, blank_processes):
+def test_side_by_side_a_lengthened_run_goes_on_as_by_itself(niso, sweep, threaded):
     config = sweep / "seed4" / "config.yaml"
     settings = yaml.safe_load(config.read_text())
     settings["config"]["training"]["steps"] = 5
