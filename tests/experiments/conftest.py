@@ -12,6 +12,7 @@ from PIL import Image
 
 import tests.checks  # noqa: F401 (before niso)
 from niso.config import Hardware, overlaid
+from niso.data.digits import homnist
 from niso.data.prepared import PARAMETERS, REFUSED
 from niso.data.shapes.prepared import FORMAT, Surface, write_shape
 from niso.data.video.preparation import Preparation, prepare
@@ -113,6 +114,33 @@ def labelled_pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("pairs") / "pairs.npz"
     np.savez(path, x=x, tx=x[:, :, ::-1], ttx=x, label=label, group=np.arange(40) // 4)
     return path
+
+
+_DRAWN: dict[tuple[object, ...], np.ndarray] = {}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def transformations_once():
+    """Transformations of test digits are drawn once: each run of homNIST tests on the same, a thousand at least."""
+    draw = homnist.GeneratedTestSet.transformations
+
+    def once(self: homnist.GeneratedTestSet, block: int) -> torch.Tensor:
+        which = (self.action, self.seed, self.copies, len(self.images), homnist._BLOCK, block)
+        if which not in _DRAWN:
+            _DRAWN[which] = draw(self, block).numpy()
+        return torch.tensor(_DRAWN[which])  # on the CPU, also for a pretended GPU
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(homnist.GeneratedTestSet, "transformations", once)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_examples():
+    """Heads of poses are oriented by few pairs: as many as in earnest take longer than a tiny training."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("niso.experiments.pose.experiment.EXAMPLES", 16)
+        yield
 
 
 # Tiny runs

@@ -18,11 +18,13 @@ from dataclasses import replace
 from pathlib import Path
 import torch
 from niso.config import Hardware, read_yaml
-from niso.experiments.pose.experiment import Pose
+from niso.experiments.pose import experiment as pose
 from niso.experiments.settings import Settings
 from niso.training.loop import train
 from niso.training.processes import make_fabric
 from niso.training.run import Run
+
+pose.EXAMPLES = 16
 
 def main(folder, devices):
     fabric = make_fabric(Hardware(accelerator="cpu", devices=devices, precision="64-true"))
@@ -30,7 +32,7 @@ def main(folder, devices):
         path = folder / f"{method}.yaml"
         settings = Settings.load(read_yaml(path), path)
         torch.manual_seed(0)
-        experiment = Pose(settings.config, method, 0, settings.data_dir, fabric.device)
+        experiment = pose.Pose(settings.config, method, 0, settings.data_dir, fabric.device)
         run = Run(folder / f"{method}{devices}")
         for phase in experiment.phases():
             train(phase, run, fabric)
