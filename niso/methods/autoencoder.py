@@ -10,8 +10,9 @@ from niso import losses
 from niso.autoencoding import Autoencoding
 from niso.checks import Scalar
 from niso.methods.config import ClassifierConfig
-from niso.methods.heads import plain_head
+from niso.methods.heads import RescaledHead
 from niso.methods.method import Method, Networks
+from niso.networks import MLP
 
 
 class Autoencoder(Autoencoding):
@@ -72,4 +73,4 @@ class Reconstruction(Method):
     def head(
         self, config: ClassifierConfig, examples: Float[Tensor, "batch length channels"], classes: int
     ) -> nn.Module:
-        return plain_head(config, examples, classes)
+        return RescaledHead(MLP(examples.shape[1] * examples.shape[2], classes, config.mlp), examples)

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from niso.methods.config import ClassifierConfig
-from niso.networks import MLP, EigenspaceHead, SpectralHead, VectorNeuronHead
+from niso.networks import EigenspaceHead, SpectralHead
 
 
 class RescaledHead(nn.Module):
@@ -28,13 +28,6 @@ class RescaledHead(nn.Module):
         return self.head(features / self.scale)
 
 
-def invariant_head(
-    config: ClassifierConfig, examples: Float[Tensor, "batch length channels"], classes: int
-) -> nn.Module:
-    """A classifier that is invariant to orthogonal maps of the coefficients: vector neurons."""
-    return RescaledHead(VectorNeuronHead(examples.shape[2], classes, config.vector_neurons), examples)
-
-
 OF_OPERATORS = ("spectral", "eigenspaces")
 """Classifiers for maps that commute with an operator."""
 
@@ -49,8 +42,3 @@ def operator_head(
     heads = {"spectral": (SpectralHead, config.spectral_head), "eigenspaces": (EigenspaceHead, config.eigenspace_head)}
     head, settings = heads[config.classifier]
     return RescaledHead(head(examples.shape[2], classes, eigenvalues, settings), examples)
-
-
-def plain_head(config: ClassifierConfig, examples: Float[Tensor, "batch length channels"], classes: int) -> nn.Module:
-    """A perceptron on all numbers of the latents."""
-    return RescaledHead(MLP(examples.shape[1] * examples.shape[2], classes, config.mlp), examples)

@@ -16,8 +16,8 @@ from niso.autoencoding import Autoencoding
 from niso.geometry.domains.domain import Domain, Sampling, plane
 from niso.methods.completion import CompletionObjective
 from niso.methods.config import ClassifierConfig, Confidence, MethodConfig
-from niso.methods.heads import invariant_head
-from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
+from niso.methods.heads import RescaledHead
+from niso.networks import ConvConfig, ConvDecoder, ConvEncoder, VectorNeuronHead
 from niso.networks.occlusion import RandomOcclusion, SeenPoints, Visibility
 from niso.spectrum import Spectrum
 
@@ -169,8 +169,8 @@ class Method(ABC):
     def head(
         self, config: ClassifierConfig, examples: Float[Tensor, "batch length channels"], classes: int
     ) -> nn.Module:
-        """An untrained classifier of features like these: by default invariant to orthogonal maps of them."""
-        return invariant_head(config, examples, classes)
+        """An untrained classifier of features like these: by default vector neurons, invariant to orthogonal maps."""
+        return RescaledHead(VectorNeuronHead(examples.shape[2], classes, config.vector_neurons), examples)
 
     @property
     def has_invariants(self) -> bool:
