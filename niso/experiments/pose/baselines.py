@@ -32,7 +32,8 @@ def fitted(frames: Frames, members: Int[Tensor, " sequences"]) -> dict[int, Floa
     """
     means = dict[int, Tensor]()
     for skip in SKIPS:
-        motions = [_motions(frames, number, skip) for number in members.tolist()]
+        paths = (frames.posed(number)[:: skip + 1].double() for number in members.tolist())
+        motions = map(trajectory.relative_poses, paths)
         known = [part for part in motions if len(part)]
         if known:
             rotation = torch.stack([se3.rotation(part).mean(0) for part in known]).mean(0)
@@ -60,7 +61,3 @@ def errors(poses: Float[Tensor, "frames 4 4"], motion: Float[Tensor, "4 4"] | No
         for key in ("ate_normalised", "rotation_error_deg", "translation_angle_deg"):
             values[f"fitted_motion_{key}"] = getattr(found, key)
     return values
-
-
-def _motions(frames: Frames, number: int, skip: int) -> Float[Tensor, "_pairs 4 4"]:
-    return trajectory.relative_poses(frames.posed(number)[:: skip + 1].double())

@@ -94,13 +94,13 @@ _METRICS = _NEIGHBOURS + tuple(
 )
 
 
-def _at_all_skips(metrics: Iterable[Metric], key: str = "{}", text: str = "{}") -> tuple[Metric, ...]:
-    """Every metric at every skip; `key` and `text` are templates that its key and text are put into."""
+def _at_all_skips(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
+    """Every metric at every skip."""
     return tuple(
         replace(
             metric,
-            key=f"{key.format(metric.key)}_skip{skip}",
-            text=f"{text.format(metric.text)}; {skip or 'no'} frame{'s' * (skip != 1)} left out between neighbours",
+            key=f"{metric.key}_skip{skip}",
+            text=f"{metric.text}; {skip or 'no'} frame{'s' * (skip != 1)} left out between neighbours",
         )
         for skip in SKIPS
         for metric in metrics
@@ -109,7 +109,11 @@ def _at_all_skips(metrics: Iterable[Metric], key: str = "{}", text: str = "{}") 
 
 METRICS = _at_all_skips(_METRICS)
 VALIDATION_METRICS = _at_all_skips(
-    [metric for metric in _METRICS if metric.key in VALIDATED], "{}_val", "{}, on validation sequences"
+    [
+        replace(metric, key=f"{metric.key}_val", text=f"{metric.text}, on validation sequences")
+        for metric in _METRICS
+        if metric.key in VALIDATED
+    ]
 )
 
 
