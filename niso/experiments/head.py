@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
+from niso.config import SPECTRAL
 from niso.experiments.experiment import Phase
 from niso.linalg import autocasts, without_autocast
 from niso.messages import say
@@ -22,6 +23,8 @@ from niso.results import Metric
 from niso.training.loop import Sampler
 
 ACCURACY_CHANCE = Metric("accuracy_chance", "share of the most frequent class among those that accuracies are of")
+OF_FROZEN = {f"head.{name}": "the head is trained on frozen networks" for name in SPECTRAL}
+"""Settings that the training of a head alone does not read, and why."""
 ROUNDED = 0.1
 """Rounding error of invariants, relative to their deviation over observations, from which frozen networks run in full
 precision: it is 0.3 where a head loses 9.5 points of accuracy by it, and 0.02 where it loses none."""

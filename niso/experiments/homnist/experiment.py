@@ -16,7 +16,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from niso.config import SPECTRAL
 from niso.data.digits import DIGITS, SHIPPED
 from niso.data.digits.homnist import PUBLISHED_DISTRIBUTION, GeneratedTestSet, PerturbedDigits
 from niso.data.digits.mnist import check_digits, signed
@@ -24,7 +23,7 @@ from niso.data.evenly import evenly
 from niso.errors import InputError
 from niso.experiments import partial_views
 from niso.experiments.experiment import PIXELS, Experiment, Own, Phase, check_batch
-from niso.experiments.head import ACCURACY_CHANCE, accuracy_chance, frozen_phase, make_head
+from niso.experiments.head import ACCURACY_CHANCE, OF_FROZEN, accuracy_chance, frozen_phase, make_head
 from niso.experiments.homnist import classification
 from niso.experiments.homnist.classification import Scores
 from niso.experiments.homnist.presets import METHOD_SETTINGS, PRESETS, Architecture, HomnistConfig
@@ -161,7 +160,7 @@ class Homnist(Experiment):
     @classmethod
     def unread(cls, config: HomnistConfig, method: str, data_dir: Path | None) -> dict[str, str]:
         unread = super().unread(config, method, data_dir)
-        unread |= {f"head.{name}": "the head is trained on frozen networks" for name in SPECTRAL}
+        unread |= OF_FROZEN
         unread |= {f"{kind}.image_size": "the digits have a size of their own" for kind in get_args(Architecture)}
         unread |= {f"{kind}.image_channels": "digits have one channel" for kind in get_args(Architecture)}
         unread |= {

@@ -19,12 +19,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from niso.config import SPECTRAL
 from niso.data.shapes.copies import copies_note
 from niso.data.shapes.prepared import open_shapes
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Own, Phase, check_batch
-from niso.experiments.head import ACCURACY_CHANCE, accuracy_chance, frozen_phase, make_head
+from niso.experiments.head import ACCURACY_CHANCE, OF_FROZEN, accuracy_chance, frozen_phase, make_head
 from niso.experiments.shapes.examples import ShapeExample, examples
 from niso.experiments.shapes.maps import ShapeMaps, embedded
 from niso.experiments.shapes.presets import PRESETS, ShapesConfig
@@ -192,7 +191,7 @@ class Shapes(Experiment):
             eigenvalues = ("head.eigenvalue_learning_rate", "head.eigenvalues_frozen")
             unread |= dict.fromkeys(eigenvalues, "eigenvalues are not trained on with the head")
         if config.tuning == "none":
-            unread |= {f"head.{name}": "the head is trained on frozen networks" for name in SPECTRAL}
+            unread |= OF_FROZEN
         if data_dir is not None:
             unread |= dict.fromkeys(("preparation", "vertices"), "the shapes of --data-dir are prepared already")
         return unread | config.heads_unread("classifier" in cls.reads(method))
