@@ -17,12 +17,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from niso.collective import global_batch
-from niso.config import SPECTRAL
 from niso.errors import InputError
 from niso.experiments import partial_views
 from niso.experiments.experiment import PIXELS, Experiment, Own, Phase, check_batch
+from niso.experiments.head import OF_FROZEN
 from niso.experiments.partial_views import PartialViews
-from niso.experiments.pose import baselines, cases, evaluation, passing, shared, trajectories
+from niso.experiments.pose import baselines, cases, evaluation, passing, rooms, trajectories
 from niso.experiments.pose.losses import CompositionObjective, PoseObjective
 from niso.experiments.pose.pairs import draw_pairs
 from niso.experiments.pose.predictors import BASELINES
@@ -114,7 +114,7 @@ class Pose(Experiment):
     }
     metrics: ClassVar[tuple[Metric, ...]] = (
         *evaluation.METRICS,
-        *shared.METRICS,
+        *rooms.METRICS,
         replace(EQUIVARIANCE_ERROR, text=f"{EQUIVARIANCE_ERROR.text}, of random frames of held-out sequences"),
         EQUIVARIANCE_ERROR_CENTRED,
         *LATENT_METRICS,
@@ -155,15 +155,15 @@ class Pose(Experiment):
         else:
             self.predictor = BASELINES.find(self.method_name).build(config).to(self.device)
         group = 1 if self.method is None else self.method.group
-        shared = 0.0 if self.method is None else share(config, self.method_name)
-        check_groups(config, self.method_name, group, shared)
+        share = room_share(config, self.method_name)
+        check_groups(config, self.method_name, group, share)
         self.frames = open_sequences(config, data_dir, self.device)
         self.split = split(self.frames, config, data_dir or "the rendered clips")
-        rooms = open_shared(config, self.device) if shared else None
+        shared = open_shared(config, self.device) if share else None
         self.mark = config.confidence == "given"
         """Whether networks are told what is covered, by NaN."""
         objects = passing.passing(self.frames, self.seed, config.occlusion, self.mark) if config.occlusion else None
-        self.sampling = PairSampling(config, self.seed, self.frames, self.split, objects, rooms, shared, group)
+        self.sampling = PairSampling(config, self.seed, self.frames, self.split, objects, shared, share, group)
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:
@@ -181,19 +181,19 @@ class Pose(Experiment):
     def reads(cls, method: str) -> frozenset[str]:
         if method in BASELINES:
             return BASELINES.find(method).reads
-        shared = {"shared", "shared_clips", "shared_motions", "rooms", "composition"}
-        return super().reads(method) | shared | {"completion", "conv", "mlp", "standardise", "skip", "signed"}
+        of_rooms = {"shared", "shared_clips", "shared_motions", "rooms", "composition"}
+        return super().reads(method) | of_rooms | {"completion", "conv", "mlp", "standardise", "skip", "signed"}
 
     @classmethod
     def unread(cls, config: PoseConfig, method: str, data_dir: Path | None) -> dict[str, str]:
         unread = super().unread(config, method, data_dir)
-        unread |= {f"head.{name}": "the head is trained on frozen networks" for name in SPECTRAL}
+        unread |= OF_FROZEN
         unread |= dict.fromkeys(("conv.image_size", "conv.image_channels"), "it is that of the frames, see --size")
-        shared = method in METHODS and bool(share(config, method))
-        if method in METHODS and not shared:
+        takes_rooms = room_share(config, method) > 0
+        if method in METHODS and not takes_rooms:
             nothing = "--shared is 0, and pre-training takes none of these clips"
             unread |= dict.fromkeys(("shared_clips", "shared_motions", "rooms"), nothing)
-        return unread | sources_unread(config, data_dir, shared) | config.views_unread()
+        return unread | sources_unread(config, data_dir, takes_rooms) | config.views_unread()
 
     def facts(self) -> dict[str, Any]:
         """The split, and what could not be evaluated."""
@@ -268,9 +268,8 @@ class Pose(Experiment):
             pairs = evaluate_pairs(method, self.held_out(config.evaluation_pairs), cases.COUNT)
             metrics |= pairs.metrics | pairs.latents
             if self.data_dir is None or config.rendered or self.sampling.shared is not None:
-                rooms = shared.open_rooms(config, self.device)
-                count, skip = config.evaluation_pairs, config.head_skip
-                metrics |= shared.between_rooms(method, rooms, count, skip, EVALUATION_SEED)
+                held_out, count, skip = rooms.open_rooms(config, self.device), config.evaluation_pairs, config.head_skip
+                metrics |= rooms.between_rooms(method, held_out, count, skip, EVALUATION_SEED)
         curves = {"ate_by_skip": error_curve(metrics), **(pairs.curves if pairs else {})}
         if config.occlusion is not None:
             covered = passing.covering(self.frames, EVALUATION_SEED, partial_views.SHARES[1:], self.mark)
@@ -313,8 +312,10 @@ class Pose(Experiment):
         return in_ascending_order(method, method.solve(a, b))
 
 
-def share(config: PoseConfig, method: str) -> float:
-    """Share of the examples of pre-training in which rooms share motions."""
+def room_share(config: PoseConfig, method: str) -> float:
+    """Share of the examples of pre-training in which rooms share motions; 0 of baselines, which pre-train nothing."""
+    if method not in METHODS:
+        return 0.0
     return float(METHODS.find(method).grouped) if config.shared is None else config.shared
 
 

@@ -10,7 +10,7 @@ import torch
 from niso.config import Optimisation
 from niso.data.video.prepared import PreparedFrames
 from niso.errors import InputError
-from niso.experiments.pose import baselines, cases, passing, shared
+from niso.experiments.pose import baselines, cases, passing, rooms
 from niso.experiments.pose import evaluation as pose_evaluation
 from niso.experiments.pose.experiment import MAP_SKIPS, Pose
 from niso.experiments.pose.frames import Frames
@@ -31,7 +31,7 @@ from niso.results import alarms
 
 DESCRIBED = {metric.key for metric in Pose.metrics}
 VALIDATION = {metric.key for metric in pose_evaluation.VALIDATION_METRICS}
-BETWEEN_ROOMS = {metric.key for metric in shared.METRICS}
+BETWEEN_ROOMS = {metric.key for metric in rooms.METRICS}
 COVERED = {metric.key for metric in passing.METRICS}
 TRAINABLE = [method for method in Pose.methods() if method not in ("dinov2", "beit")]  # need no model of others
 

@@ -16,7 +16,7 @@ from niso.data.video.prepared import RECORD
 from niso.data.video.stream import open_stream
 from niso.errors import InputError
 from niso.experiments.pose import evaluation as pose_evaluation
-from niso.experiments.pose import passing, shared
+from niso.experiments.pose import passing, rooms
 from niso.experiments.pose.experiment import Pose
 from niso.experiments.pose.inference import load_reader, predict
 from niso.experiments.pose.sources import open_sequences
@@ -38,7 +38,7 @@ def head(run: Path) -> dict[str, torch.Tensor]:
 def test_a_run_leaves_metrics_facts_and_a_report(trained):
     run = Run.open(trained)
     assert run.finished and (trained / "report.html").exists()
-    others = {metric.key for metric in (*passing.METRICS, *shared.METRICS)} | {"seconds_completion"}
+    others = {metric.key for metric in (*passing.METRICS, *rooms.METRICS)} | {"seconds_completion"}
     assert run.metrics.keys() == {metric.key for metric in (*Pose.metrics, *RUN_METRICS)} - others
     assert run.facts["test_sequences"] == ["test0", "test1"] and run.facts["validation_sequences"] == ["train0"]
     assert VALIDATION <= run.described.keys()

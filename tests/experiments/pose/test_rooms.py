@@ -11,7 +11,7 @@ from torch import nn
 from niso import losses, metrics
 from niso.config import Optimisation
 from niso.errors import InputError
-from niso.experiments.pose import shared
+from niso.experiments.pose import rooms
 from niso.experiments.pose.experiment import Pose
 from niso.experiments.pose.frames import Frames
 from niso.experiments.pose.losses import CompositionObjective
@@ -107,7 +107,7 @@ def test_clips_that_share_motions_do_so(tiny_pose, mirrored):
     torch.testing.assert_close(motions, motions[:, :1].expand_as(motions), atol=1e-9, rtol=0)
     images = frames.read(pairs.sequence, pairs.first).float().unflatten(0, (-1, 3))
     assert (images[:, 0] - images[:, 1]).abs().mean() > 5
-    for held_out in shared.open_rooms(config, CPU).values():
+    for held_out in rooms.open_rooms(config, CPU).values():
         motions = [trajectory.relative_poses(poses) for poses in held_out.poses]
         for one, other in zip(motions[::2], motions[1::2], strict=True):
             torch.testing.assert_close(one, other, atol=1e-9, rtol=0)
@@ -161,18 +161,18 @@ class Posed(Frames):
 
 
 def test_maps_of_the_motion_alone_have_no_error_between_rooms(tiny_pose):
-    rooms = shared.open_rooms(tiny_pose, CPU)
-    for frames in rooms.values():
+    held_out = rooms.open_rooms(tiny_pose, CPU)
+    for frames in held_out.values():
         frames.__class__ = Posed
-    found = shared.between_rooms(Known(True), rooms, 70, 4, EVALUATION_SEED)
-    assert found.keys() == {metric.key for metric in shared.METRICS}
-    for suffix in (*rooms, "_centred", "_turn_centred"):
+    found = rooms.between_rooms(Known(True), held_out, 70, 4, EVALUATION_SEED)
+    assert found.keys() == {metric.key for metric in rooms.METRICS}
+    for suffix in (*held_out, "_centred", "_turn_centred"):
         assert found[f"relative_map_error{suffix}"] < 1e-20 < 1e-4 < found[f"identity_relative_map_error{suffix}"]
-    for suffix in rooms:  # less is left without what all frames share
+    for suffix in held_out:  # less is left without what all frames share
         whole, centred = (found[f"identity_relative_map_error{suffix}{part}"] for part in ("", "_centred"))
         assert whole < centred
-    assert found == shared.between_rooms(Known(True), rooms, 70, 4, EVALUATION_SEED)
-    constant = shared.between_rooms(Known(False), rooms, 70, 4, EVALUATION_SEED)
+    assert found == rooms.between_rooms(Known(True), held_out, 70, 4, EVALUATION_SEED)
+    constant = rooms.between_rooms(Known(False), held_out, 70, 4, EVALUATION_SEED)
     assert constant["identity_relative_map_error"] == 0 < constant["relative_map_error"]
 
 
@@ -187,9 +187,9 @@ def test_maps_between_rooms_are_solved_from_the_other_room(make, tiny_pose, monk
     method, given, encoded = make().method, [], []
     monkeypatch.setattr(method, "encode", lambda x: encoded.append(x[:, 0]) or x)
     monkeypatch.setattr(method, "solve", lambda a, b: given.append((a, b)) or 2 * torch.eye(8).expand(len(a), 8, 8))
-    frames = shared.open_rooms(tiny_pose, CPU)[""]
+    frames = rooms.open_rooms(tiny_pose, CPU)[""]
     frames.__class__ = Numbered
-    a, b, moved = shared._moved(method, frames, 70, 4, EVALUATION_SEED)
+    a, b, moved = rooms._moved(method, frames, 70, 4, EVALUATION_SEED)
     others = [torch.cat(part) for part in zip(*given, strict=True)]
     for view, other in zip((a, b), others, strict=True):
         assert torch.equal(view[:, 0, 0].int() ^ 1, other[:, 0, 0].int())  # the other room of the motion
