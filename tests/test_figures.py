@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 
 from niso import figures
-from niso.figures import style, themes
+from niso.figures import maps, style, themes
 from niso.figures.curves import COLOURS
 from niso.geometry.domains import equirectangular
 from niso.geometry.mesh.surface import icosphere
@@ -53,9 +53,9 @@ def test_mosaic_has_a_tile_for_every_function(height, width, rank, seed):
 
 
 def test_mosaic_shows_the_first_functions_and_says_so():
-    (axes,) = panels(figures.eigenfunction_mosaic(normal(0, 16, 16), (4, 4), np.ones(16), count=9))
-    assert axes.get_title().endswith("(the first 9 of 16)")
-    assert axes.images[0].get_array().count() == 9 * 16
+    (axes,) = panels(figures.eigenfunction_mosaic(normal(0, 6, 81), (2, 3), np.ones(81)))
+    assert axes.get_title().endswith("(the first 64 of 81)")
+    assert axes.images[0].get_array().count() == 64 * 6
 
 
 def test_mosaic_scales_each_function_and_keeps_its_sign():
@@ -106,7 +106,7 @@ def test_kernel_of_a_shift_invariant_operator_is_its_stencil(height, width, seed
 
 @pytest.mark.slow
 @quick
-@given(blocks=st.lists(st.integers(1, 3), min_size=1, max_size=12), seed=seeds)
+@given(blocks=st.lists(st.integers(1, 20), min_size=1, max_size=6), seed=seeds)
 def test_map_is_ordered_and_its_blocks_outlined(blocks, seed):
     rank = sum(blocks)
     true = np.zeros((rank, rank))
@@ -115,14 +115,14 @@ def test_map_is_ordered_and_its_blocks_outlined(blocks, seed):
     order = np.random.default_rng(seed).permutation(rank)
     tau = np.empty_like(true)
     tau[np.ix_(order, order)] = -true
-    before, after, detail = panels(figures.map_before_after(torch.tensor(tau), torch.tensor(order), blocks, zoom=4))
+    before, after, detail = panels(figures.map_before_after(torch.tensor(tau), torch.tensor(order), blocks))
     np.testing.assert_array_equal(before.images[0].get_array(), np.abs(tau))
     np.testing.assert_array_equal(after.images[0].get_array(), true)
     (outlines,) = [c for c in after.collections if isinstance(c, PatchCollection)]
     assert len(outlines.get_paths()) == len(blocks)
     enlarged = detail.images[0].get_array()
     assert enlarged.shape[0] in np.cumsum(blocks)
-    assert enlarged.shape[0] <= max(4, blocks[0])
+    assert enlarged.shape[0] <= max(maps.ENLARGED, blocks[0])
 
 
 def test_blocks_must_fill_the_map():

@@ -13,6 +13,9 @@ from matplotlib.patches import Rectangle
 
 from niso.figures.style import ORANGE, Array, add_bar, as_numpy, largest, on_grid, panels, show, styled
 
+ENLARGED = 17
+"""Eigenfunctions whose blocks are shown enlarged, at most; the first block in any case."""
+
 
 @styled
 def matrix_pair(
@@ -64,7 +67,6 @@ def map_before_after(
     tau: Float[Array, "rank rank"],
     order: Int[Array, " rank"] | Sequence[int],
     sizes: Sequence[int],
-    zoom: int = 17,
 ) -> Figure:
     """|τ| as learned; with the eigenfunctions ordered so that those of one true subspace stand together, each
     subspace outlined; and an enlargement of the first blocks.
@@ -72,7 +74,6 @@ def map_before_after(
     Args:
         order: indices of the eigenfunctions in the new order.
         sizes: number of eigenfunctions in each block, in the new order.
-        zoom: the enlargement shows the blocks that fit into this many eigenfunctions, at least the first.
 
     Raises:
         ValueError: the sizes do not add up to the rank.
@@ -83,7 +84,7 @@ def map_before_after(
     if ends.size == 0 or ends[-1] != len(magnitude):
         raise ValueError(f"blocks of {sum(sizes)} eigenfunctions do not fill a map of {len(magnitude)}")
     matched = magnitude[np.ix_(indices, indices)]
-    enlarged = int(max([ends[0], *ends[ends <= zoom]]))
+    enlarged = int(max([ends[0], *ends[ends <= ENLARGED]]))
     limit = max(1.0, largest(magnitude))
     figure, (before, after, detail) = panels(10, 3.4, 3, shares=(1, 1, 1.2))
     for axes, values, title in (

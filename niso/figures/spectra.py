@@ -26,6 +26,9 @@ from niso.figures.style import (
     wrapped,
 )
 
+TILES = 64
+"""Functions in a mosaic, at most."""
+
 
 @styled
 def eigenfunction_mosaic(
@@ -33,7 +36,6 @@ def eigenfunction_mosaic(
     grid: tuple[int, int],
     eigenvalues: Float[Array, " rank"],
     harmonics: Float[Array, "points rank"] | None = None,
-    count: int = 64,
 ) -> Figure:
     """The first eigenfunctions as small images, row by row, each scaled to its own largest magnitude.
 
@@ -49,7 +51,7 @@ def eigenfunction_mosaic(
     mosaics = {"learned eigenfunctions": eigenfunctions, "nearest true harmonics": harmonics}
     shown_functions = {title: as_numpy(functions) for title, functions in mosaics.items() if functions is not None}
     rank = eigenfunctions.shape[1]
-    shown = min(rank, count)
+    shown = min(rank, TILES)
     height, width = grid
     columns = min(shown, math.ceil(math.sqrt(shown * max(1, height / width))))  # so many that tall ones fit a page
     rows = math.ceil(shown / columns)

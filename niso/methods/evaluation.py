@@ -231,14 +231,13 @@ def evaluate_pairs(method: Method, batches: Iterable[tuple[Tensor, ...]], shown:
 
 
 @torch.no_grad()
-def repeat_maps(method: Method, batches: Iterable[tuple[Tensor, Tensor, Tensor]], shown: int = SHOWN) -> Repetition:
+def repeat_maps(method: Method, batches: Iterable[tuple[Tensor, Tensor, Tensor]]) -> Repetition:
     """Apply maps twice, and compare with observations that were transformed twice.
 
     A map that represents its transformation does so in any power.
 
     Args:
         batches: observations ψ, Tψ and T²ψ of a method with maps.
-        shown: how many examples are kept, of the first batch.
     """
     method.model.eval()
     twice: list[tuple[Tensor, Tensor]] = []
@@ -250,7 +249,7 @@ def repeat_maps(method: Method, batches: Iterable[tuple[Tensor, Tensor, Tensor]]
         twice.append((moved, c))
         if not views:
             rows = {"ψ": x, "Tψ": tx, "T²ψ": ttx, "D τ² E(ψ)": method.decode(moved)}
-            views = {name: row[:shown].cpu() for name, row in rows.items()}
+            views = {name: row[:SHOWN].cpu() for name, row in rows.items()}
     moved, c = (torch.cat(part) for part in zip(*twice, strict=True))
     errors = {
         "repetition_error": _mean_error(moved, c),

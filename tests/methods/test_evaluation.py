@@ -104,10 +104,10 @@ def test_centred_errors_are_relative_to_what_is_left_of_the_targets():
 
 
 def test_squares_of_planted_maps_are_of_the_transformation_twice():
-    found = repeat_maps(make(), [(x, tx, ttx) for x, tx, _, ttx in moved_twice(3, 9)], shown=2)
+    found = repeat_maps(make(), [(x, tx, ttx) for x, tx, _, ttx in moved_twice(9, 3)])
     assert found.metrics.keys() == {metric.key for metric in REPETITION_METRICS}
     assert all(value == pytest.approx(0, abs=1e-5) for value in found.metrics.values())
-    assert list(found.views) == ["ψ", "Tψ", "T²ψ", "D τ² E(ψ)"] and all(len(view) == 2 for view in found.views.values())
+    assert list(found.views) == ["ψ", "Tψ", "T²ψ", "D τ² E(ψ)"] and all(len(view) == 8 for view in found.views.values())
     torch.testing.assert_close(found.views["D τ² E(ψ)"], found.views["T²ψ"], atol=1e-4, rtol=0)
     once = repeat_maps(make(), [(x, tx, tx) for x, tx, *_ in moved_twice(3, 9)])
     assert once.metrics["repetition_error"] > 0.5
