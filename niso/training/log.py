@@ -55,7 +55,7 @@ class Log:
         self.events.close()
 
 
-def every(steps: int) -> int:
+def row_interval(steps: int) -> int:
     """Interval between the rows of a log that is to have about 400 of them."""
     return max(1, steps // 400)
 

@@ -36,7 +36,7 @@ from niso.training.compilation import (
     wrong_gradient,
 )
 from niso.training.interruption import interruption
-from niso.training.log import Log, every
+from niso.training.log import Log, row_interval
 from niso.training.meter import Meter
 from niso.training.optimizer import make_optimizer, set_learning_rates, spectra
 from niso.training.processes import largest, mean
@@ -158,7 +158,7 @@ class _Training:
         fabric, steps = self.fabric, self.optimisation.steps
         with together():
             log = Log(self.run.path, self.phase, start) if fabric.is_global_zero else None
-        interval, several = every(steps), fabric.world_size > 1
+        interval, several = row_interval(steps), fabric.world_size > 1
         look_every = min(interval, LOOK_EVERY) if fabric.device.type == "cuda" else 1
         last_words = f"the last checkpoint stays: {self.resumption}" if fabric.is_global_zero else ""
         last_saved = time.monotonic()

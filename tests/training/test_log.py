@@ -3,7 +3,7 @@
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from niso.training.log import Log, every, read_log
+from niso.training.log import Log, read_log, row_interval
 
 
 def test_log_rows_and_new_columns(tmp_path):
@@ -74,5 +74,5 @@ def test_no_log_has_no_rows(tmp_path):
 
 
 @pytest.mark.parametrize("steps", [1, 3, 399, 400, 1_000, 1_000_000])
-def test_every_gives_a_log_of_a_few_hundred_rows(steps):
-    assert 1 <= steps // every(steps) <= 800
+def test_the_interval_gives_a_log_of_a_few_hundred_rows(steps):
+    assert 1 <= steps // row_interval(steps) <= 800

@@ -10,11 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from niso.data.pairs.table import Table
+from niso.data.pairs.table import ROWS, Table
 from niso.errors import InputError
 
-_ROWS = 4_096
-"""Rows that are looked at together."""
 _KEPT = (np.uint8, np.int16, np.int32, np.float32, np.float64)
 _WIDE = (torch.int32, torch.int64, torch.float64)
 """Types whose values have more digits than float32 holds."""
@@ -59,7 +57,7 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
         InputError: values are too large to be scaled.
     """
     x = table.views["x"]
-    chosen = _sample(x, rows, _ROWS)
+    chosen = _sample(x, rows, ROWS)
     if table.kind == "images":
         lowest, highest = chosen.min((0, 2, 3)), chosen.max((0, 2, 3))
         if x.dtype == np.uint8 and highest.max() >= _BRIGHT:
@@ -132,7 +130,7 @@ def ranges_of(table: Table, scaling: Scaling) -> tuple[list[float], list[float]]
         return [0.0], [255.0]
     several = len(scaling.offset) > 1
     axes = all_but_channels(table.views["x"].ndim, table.kind == "images") if several else None
-    parts = [values[start : start + _ROWS] for values in table.views.values() for start in range(0, len(values), _ROWS)]
+    parts = [values[start : start + ROWS] for values in table.views.values() for start in range(0, len(values), ROWS)]
     lowest = np.min([part.min(axes) for part in parts], axis=0)
     highest = np.max([part.max(axes) for part in parts], axis=0)
     return np.atleast_1d(lowest).astype(float).tolist(), np.atleast_1d(highest).astype(float).tolist()

@@ -18,7 +18,7 @@ Kind = Literal["images", "signals", "points"]
 VIEWS = ("x", "tx", "ttx")
 FEWEST = 15
 """Examples that can be cut into parts to train, validate and test on, of two or more each."""
-_ROWS = 4_096
+ROWS = 4_096
 """Rows that are looked at together."""
 _MANY_CHANNELS = 16
 _OF_ROWS = ("group", "label", "source")
@@ -218,7 +218,7 @@ def check_finite(name: str, views: Mapping[str, np.ndarray]) -> None:
     for key, values in views.items():
         if values.dtype.kind != "f":
             continue
-        parts = [values[start : start + _ROWS] for start in range(0, len(values), _ROWS)]
+        parts = [values[start : start + ROWS] for start in range(0, len(values), ROWS)]
         for number, part in enumerate(parts):
             finite = np.isfinite(part).reshape(len(part), -1)
             if finite.all():
@@ -229,7 +229,7 @@ def check_finite(name: str, views: Mapping[str, np.ndarray]) -> None:
                     f"{name}: {np.sum(~first)} of {first.size} values are NaN or infinite in every observation of "
                     f"{key}: fill them, or leave their points out: functions (n, N, C) may be of any points"
                 )
-            row = number * _ROWS + int(np.flatnonzero(~finite.all(1))[0])
+            row = number * ROWS + int(np.flatnonzero(~finite.all(1))[0])
             raise InputError(f"{name}: {key}[{row}] holds NaN or infinite values: repair or remove it")
 
 

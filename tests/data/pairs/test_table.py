@@ -142,7 +142,7 @@ def test_bad_arrays_are_refused_in_one_line(columns, message):
 
 
 def test_all_observations_lack_values_only_where_the_last_does_too(monkeypatch):
-    monkeypatch.setattr("niso.data.pairs.table._ROWS", N // 2)
+    monkeypatch.setattr("niso.data.pairs.table.ROWS", N // 2)
     x = X.copy()
     x[:, :4] = np.nan
     with pytest.raises(InputError, match="8 of 60 values are NaN"):
