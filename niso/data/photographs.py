@@ -148,7 +148,7 @@ def passed_over(folder: Path) -> str:
 
 
 def own_pictures(folder: Path) -> list[Path]:
-    """The same without those in folders below."""
+    """The pictures in a folder itself, but hidden ones, in the natural order of their names."""
     shown = (path for path in folder.iterdir() if path.suffix.lower() in EXTENSIONS and not path.name.startswith("."))
     return sorted(filter(Path.is_file, shown), key=lambda path: (natural(path.stem), path.name))
 

@@ -292,10 +292,8 @@ class Shapes(Experiment):
                 evaluate_pairs(self.method, batches).metrics
                 for batches in (sampling.pairs(test, count), sampling.warped(count))
             )
-            metrics["equivariance_error_tuned"] = tuned["equivariance_error"]
-            metrics["equivariance_error_tuned_centred"] = tuned["equivariance_error_centred"]
-            metrics["relative_map_error_tuned"] = warped_tuned["relative_map_error"]
-            metrics["relative_map_error_tuned_centred"] = warped_tuned["relative_map_error_centred"]
+            for name, of in (("equivariance_error", tuned), ("relative_map_error", warped_tuned)):
+                metrics |= {f"{name}_tuned": of[name], f"{name}_tuned_centred": of[f"{name}_centred"]}
         if len(validation):
             validated = self.correct(validation)
             metrics["accuracy_val"] = validated.mean().item()

@@ -52,7 +52,7 @@ class PairData(ABC):
         grouped: whether several examples can share one T.
         scaling: how values become numbers of order one; by the training part.
         extremes: that a few values make all others nearly equal by that, see `extremes_of`; empty where they do not.
-        range: smallest and largest value of all observations, as the user has them.
+        ranges: smallest and largest values of all observations, as the user has them, see `ranges_of`.
         fingerprint: a word for the rows and their parts, see `split.fingerprint`.
 
     Raises:
