@@ -21,7 +21,7 @@ import torch  # isort: skip  # after benchmarks.common, which sets how its threa
 from torch import Tensor
 
 from niso.config import Hardware, Optimisation
-from niso.data.digits.mnist import signed
+from niso.data.squares import signed
 from niso.data.transformed import labelled
 from niso.experiments import partial_views
 from niso.experiments.homnist.experiment import Homnist

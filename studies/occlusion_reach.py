@@ -25,11 +25,11 @@ from torch import Tensor, nn
 
 import niso
 from niso import metrics
-from niso.data.digits.mnist import signed
+from niso.data.squares import signed
 from niso.experiments import partial_views
+from niso.experiments.homnist.classification import occluder
 from niso.experiments.homnist.experiment import Homnist
 from niso.geometry.homographies import Homographies
-from niso.geometry.occluders import draw_occluder
 from niso.methods.method import Method
 
 DIGITS = 250
@@ -62,9 +62,8 @@ def map_errors(
     """Relative errors of the maps from ψ to Tψ, each behind an occluder of its own, on the next digit, a whole one."""
     spectrum, ones = method.spectrum(), Homographies(background=0)
     assert spectrum is not None
-    covered = torch.full((len(x),), share)
-    occluders = [draw_occluder(covered, (x.shape[-2], x.shape[-1]), generator) for _ in range(2)]
-    first, second = seen = [(~occluder.covered).float() for occluder in occluders]
+    occluders = [occluder(x, share, generator) for _ in range(2)]
+    first, second = seen = [(~front.covered).float() for front in occluders]
     true = ones.act(second, ones.inverse(t)), ones.act(first, t)
     both = [first * true[0], second * true[1]]
     next_x = x.roll(-1, 0)
@@ -76,7 +75,7 @@ def map_errors(
     def hidden(shown: Sequence[Tensor]) -> list[Tensor]:
         return [method.encode(view * part + (part - 1)) for view, part in zip((x, tx), shown, strict=True)]
 
-    latents = [method.latents(occluder.over(view)) for occluder, view in zip(occluders, (x, tx), strict=True)]
+    latents = [method.latents(front.over(view)) for front, view in zip(occluders, (x, tx), strict=True)]
     errors = {"all": error(*(spectrum.project(z) for z in latents))}
     for name, shown in (("own", seen), ("both", both)):
         confidence = [shares(part, method.grid) for part in shown]
@@ -111,10 +110,10 @@ def main(options: Reach) -> None:
     assert spectrum is not None
     rows, results, maps = [], [], []
     for share in partial_views.SHARES[1:]:
-        occluder = draw_occluder(torch.full((len(x),), share), (x.shape[-2], x.shape[-1]), generator)
-        hidden = nn.functional.adaptive_avg_pool2d(occluder.covered.float(), method.grid)
+        front = occluder(x, share, generator)
+        hidden = nn.functional.adaptive_avg_pool2d(front.covered.float(), method.grid)
         away = (nn.functional.max_pool2d(hidden, 3, 1, 1) == 0).flatten(1)
-        for name, seen in (("as it is", occluder.over(x)), ("−1", x.masked_fill(occluder.covered, -1))):
+        for name, seen in (("as it is", front.over(x)), ("−1", x.masked_fill(front.covered, -1))):
             latents = method.latents(seen)
             weighted = spectrum.project(latents, (1 - hidden).flatten(1).square())
             errors = (

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from niso.autoencoding import Autoencoding
 from niso.config import Optimisation
 from niso.data.digits import DIGITS
-from niso.data.digits.mnist import Digits, signed
+from niso.data.digits.mnist import Digits
+from niso.data.squares import signed
 from niso.data.transformed import related
 from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Experiment, Phase

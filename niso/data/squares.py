@@ -1,4 +1,4 @@
-"""The largest centred square of an image, resized, as frames are stored."""
+"""The largest centred square of an image, resized, as frames are stored, and pixels as networks take them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import UInt8
+from jaxtyping import Float, UInt8
 from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 from PIL.ExifTags import Base
 from torch import Tensor
@@ -128,6 +128,11 @@ def resized(images: UInt8[Tensor, "images 3 side side"], size: int) -> UInt8[Ten
 def as_tensor(image: Image.Image) -> UInt8[Tensor, "3 height width"]:
     """An image in RGB, 0 … 255."""
     return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
+
+
+def signed(images: UInt8[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Pixels 0 … 255 as float32 in [−1, 1], the range of every network here; black is exactly −1, white exactly 1."""
+    return images.float() / 127.5 - 1
 
 
 def read_square(path: Path, size: int) -> tuple[Image.Image, tuple[int, int]]:

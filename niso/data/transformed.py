@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
-from niso.data.digits.mnist import signed
+from niso.data.squares import signed
 from niso.geometry.action import Transformations, powers
 from niso.random import local_part
 

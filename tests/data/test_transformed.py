@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from niso.data.digits.mnist import pad, signed
+from niso.data.digits.mnist import pad
+from niso.data.squares import signed
 from niso.data.transformed import labelled, related
 from niso.geometry.homographies import Homographies
 

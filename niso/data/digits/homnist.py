@@ -19,7 +19,7 @@ from jaxtyping import Float, Int, Shaped, UInt8
 from torch import Tensor
 
 from niso.data.digits.matlab import read_arrays
-from niso.data.digits.mnist import signed
+from niso.data.squares import signed
 from niso.errors import InputError
 from niso.geometry.action import Transformations
 from niso.geometry.homographies import WalkedHomographies

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from niso.cache import cached
@@ -141,11 +141,6 @@ def _small_digits() -> tuple[Any, Any]:
 def pad(images: UInt8[Tensor, "n side side"], padding: int = PADDING) -> UInt8[Tensor, "n padded padded"]:
     """Images with `padding` black pixels added on each side."""
     return torch.nn.functional.pad(images, (padding,) * 4)
-
-
-def signed(images: UInt8[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """Pixels 0 … 255 as float32 in [−1, 1], the range of every network here; black is exactly −1, white exactly 1."""
-    return images.float() / 127.5 - 1
 
 
 def _local(folder: Path, name: str) -> Path:

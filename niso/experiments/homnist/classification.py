@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from niso.data.digits.homnist import GeneratedTestSet, PerturbedDigits
-from niso.data.digits.mnist import signed
+from niso.data.squares import signed
 from niso.experiments import partial_views
 from niso.experiments.homnist.split import Part
 from niso.geometry.action import Transformations

@@ -18,8 +18,9 @@ from torch import Tensor, nn
 
 from niso.data.digits import DIGITS, SHIPPED
 from niso.data.digits.homnist import PUBLISHED_DISTRIBUTION, GeneratedTestSet, PerturbedDigits
-from niso.data.digits.mnist import check_digits, signed
+from niso.data.digits.mnist import check_digits
 from niso.data.evenly import evenly
+from niso.data.squares import signed
 from niso.errors import InputError
 from niso.experiments import partial_views
 from niso.experiments.experiment import PIXELS, Experiment, Own, Phase, check_batch

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from niso.config import Optimisation
-from niso.data.digits.mnist import signed
 from niso.data.evenly import evenly
+from niso.data.squares import signed
 from niso.data.transformed import labelled, related
 from niso.experiments.homnist.classification import BATCH
 from niso.experiments.homnist.presets import HomnistConfig

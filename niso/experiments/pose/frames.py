@@ -10,7 +10,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from niso.data.evenly import evenly
-from niso.data.squares import resized
+from niso.data.squares import resized, signed
 from niso.data.video.sequences import TEST
 
 RENDERED = "rendered"
@@ -168,7 +168,7 @@ class Frames:
 
     def scaled(self, images: UInt8[Tensor, "batch 3 size size"]) -> Float[Tensor, "batch 3 size size"]:
         """Frames as the input of networks: with values in [−1, 1], on the device."""
-        return images.to(self.device, non_blocking=True).float() / 127.5 - 1
+        return signed(images.to(self.device, non_blocking=True))
 
     def __call__(
         self, sequence: Int[Tensor, " batch"], frame: Int[Tensor, " batch"]

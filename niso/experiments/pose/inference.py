@@ -19,6 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from niso.data.squares import signed
 from niso.data.video.stream import TimedFrame
 from niso.errors import InputError
 from niso.experiments.pose.evaluation import BATCH
@@ -163,7 +164,7 @@ def predict(
     motions: dict[int, list[Tensor]] = {apart: [] for apart in range(1, reach + 1)}
     try:
         for batch in _batches(frames):
-            images = torch.stack([frame.image for frame in batch]).to(reader.device).float() / 127.5 - 1
+            images = signed(torch.stack([frame.image for frame in batch]).to(reader.device))
             with reader.precision():
                 encoded = reader.predictor.features(images)
                 known = 0 if previous is None else len(previous)

@@ -14,7 +14,8 @@ from scipy.linalg import logm
 
 from niso.data.digits import homnist
 from niso.data.digits.homnist import GeneratedTestSet, PerturbedBatch, PerturbedDigits, PublishedTestSet
-from niso.data.digits.mnist import pad, signed
+from niso.data.digits.mnist import pad
+from niso.data.squares import signed
 from niso.errors import InputError
 from niso.geometry import homographies as homography
 from niso.geometry.homographies import Homographies

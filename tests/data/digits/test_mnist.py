@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from niso.data.digits import mnist as module
-from niso.data.digits.mnist import FILES, MIRRORS, Digits, check_digits, embedded, mnist, pad, signed
+from niso.data.digits.mnist import FILES, MIRRORS, Digits, check_digits, embedded, mnist, pad
+from niso.data.squares import signed
 from niso.errors import InputError
 
 TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS = FILES

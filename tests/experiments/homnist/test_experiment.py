@@ -10,8 +10,9 @@ import torch
 
 from niso.config import Hardware, Optimisation, overlaid
 from niso.data.digits.homnist import PUBLISHED_DISTRIBUTION, GeneratedTestSet
-from niso.data.digits.mnist import embedded, pad, signed
+from niso.data.digits.mnist import embedded, pad
 from niso.data.evenly import evenly
+from niso.data.squares import signed
 from niso.experiments.homnist import classification
 from niso.experiments.homnist.classification import BATCH, Scores
 from niso.experiments.homnist.experiment import Homnist
