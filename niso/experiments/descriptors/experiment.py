@@ -81,55 +81,64 @@ class Descriptors(Experiment):
         config = self.config
         if config.spectrum != "field":
             raise InputError("descriptors are no grid: give --spectrum field")
-        parts = [config.train_shapes, config.validation_shapes, config.test_shapes]
+        self.rank = config.rank or 20
         try:
-            made = base_meshes(config.surfaces, sum(parts), config.vertices, self.data_dir)
-            words = {name: digest(*(part.tobytes() for part in mesh)) for name, mesh in made}
-            self.announcement = copies_note(words)
-            shuffled = np.random.default_rng(step_seed(self.seed, 0, "split")).permutation(len(made))
-            sets = np.split(shuffled, np.cumsum(parts)[:-1])
-            settings = {"times": config.times, "energies": config.energies, "rank": config.eigenpairs}
-            self.train, self.validation, self.test = (
-                [
-                    example(made[number][0], made[number][1], int(number), config.strength, bool(which), **settings)
-                    for number in numbers
-                ]
-                for which, numbers in enumerate(sets)
-            )
+            self.train, self.validation, self.test = self._examples()
             values = np.concatenate([part for pair in self.train for part in pair.descriptors])
             self.mean, self.deviation = values.mean(0), np.maximum(values.std(0), 1e-6)
+            self._check_rank()
             pairs = [(pair[0], pair[1]) for pair in map(self.seen, self.train)]
-            points = torch.cat([pair[0].points for pair in pairs])
-            weights = torch.cat([pair[0].weights for pair in pairs]) / len(pairs)
-            self.rank = config.rank or 20
-            every = (*self.train, *self.validation, *self.test)
-            fewest, name = min((len(mesh.vertices), pair.name) for pair in every for mesh in pair.meshes)
-            if fewest <= self.rank:
-                raise InputError(
-                    f"{name} has {fewest} vertices (or its remeshed partner), too few for {self.rank} eigenfunctions: "
-                    "give a smaller --rank, or a finer mesh"
-                )
-            for pair in every:
-                different = min(map(distinct, self.seen(pair)))
-                if different < self.rank:
-                    raise InputError(
-                        f"{pair.name} is so symmetric that its vertices have {different} different descriptors, too "
-                        f"few for {self.rank} eigenfunctions: give a smaller --rank, or leave it out"
-                    )
-            spectrum = FieldSpectrum(
-                points,
-                self.rank,
-                weights,
-                eigenvalues=config.eigenvalues,
-                eigenfunctions=config.eigenfunctions,
-                **asdict(config.field),
-            )
-            sizes = points.shape[1], config.latent_channels
-            encoder, decoder = MLP(*sizes, config.mlp), MLP(*sizes[::-1], config.mlp)
+            self.model = self._untrained([first for first, _ in pairs]).to(self.device)
         except ValueError as error:
             raise InputError(str(error)) from error
-        self.model = PointModel(spectrum, encoder, decoder, config.special, config.damping).to(self.device)
         self.objective = PointObjective(self.model, pairs, config)
+
+    def _examples(self) -> Iterator[list[Example]]:
+        """Surfaces to train, validate and test on, drawn from all, each with its partners."""
+        config = self.config
+        parts = [config.train_shapes, config.validation_shapes, config.test_shapes]
+        made = base_meshes(config.surfaces, sum(parts), config.vertices, self.data_dir)
+        self.announcement = copies_note({name: digest(*(part.tobytes() for part in mesh)) for name, mesh in made})
+        shuffled = np.random.default_rng(step_seed(self.seed, 0, "split")).permutation(len(made))
+        settings = {"times": config.times, "energies": config.energies, "rank": config.eigenpairs}
+        for which, numbers in enumerate(np.split(shuffled, np.cumsum(parts)[:-1])):
+            drawn = [(number, *made[number]) for number in numbers.tolist()]
+            yield [
+                example(name, mesh, number, config.strength, bool(which), **settings) for number, name, mesh in drawn
+            ]
+
+    def _check_rank(self) -> None:
+        """InputError where a surface has too few vertices, or too few that differ, for the eigenfunctions."""
+        every = (*self.train, *self.validation, *self.test)
+        fewest, name = min((len(mesh.vertices), pair.name) for pair in every for mesh in pair.meshes)
+        if fewest <= self.rank:
+            raise InputError(
+                f"{name} has {fewest} vertices (or its remeshed partner), too few for {self.rank} eigenfunctions: "
+                "give a smaller --rank, or a finer mesh"
+            )
+        for pair in every:
+            different = min(map(distinct, self.seen(pair)))
+            if different < self.rank:
+                raise InputError(
+                    f"{pair.name} is so symmetric that its vertices have {different} different descriptors, too "
+                    f"few for {self.rank} eigenfunctions: give a smaller --rank, or leave it out"
+                )
+
+    def _untrained(self, surfaces: Sequence[Seen]) -> PointModel:
+        """The model, whose field is made at the points of these surfaces."""
+        config = self.config
+        points = torch.cat([surface.points for surface in surfaces])
+        spectrum = FieldSpectrum(
+            points,
+            self.rank,
+            torch.cat([surface.weights for surface in surfaces]) / len(surfaces),
+            eigenvalues=config.eigenvalues,
+            eigenfunctions=config.eigenfunctions,
+            **asdict(config.field),
+        )
+        sizes = points.shape[1], config.latent_channels
+        encoder, decoder = MLP(*sizes, config.mlp), MLP(*sizes[::-1], config.mlp)
+        return PointModel(spectrum, encoder, decoder, config.special, config.damping)
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:
