@@ -7,7 +7,7 @@ relative pose of two cameras from nothing but the map τ_Ω between their frames
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,6 +23,7 @@ from niso.experiments.experiment import PIXELS, Experiment, Own, Phase, check_ba
 from niso.experiments.head import OF_FROZEN
 from niso.experiments.partial_views import PartialViews
 from niso.experiments.pose import baselines, cases, evaluation, passing, rooms, trajectories
+from niso.experiments.pose.evaluation import Evaluation
 from niso.experiments.pose.losses import CompositionObjective, PoseObjective
 from niso.experiments.pose.pairs import draw_pairs
 from niso.experiments.pose.predictors import BASELINES
@@ -73,11 +74,11 @@ class PoseResult(Result):
     """
 
     cases: cases.Cases
-    pairs: PairEvaluation | None
-    maps: dict[int, Float[Tensor, "_maps rank rank"]]
-    map_text: str
-    operator: Operator | None
-    partial: PartialViews | None
+    pairs: PairEvaluation | None = None
+    maps: dict[int, Float[Tensor, "_maps rank rank"]] = field(default_factory=dict)
+    map_text: str = ""
+    operator: Operator | None = None
+    partial: PartialViews | None = None
 
 
 class Pose(Experiment):
@@ -253,44 +254,49 @@ class Pose(Experiment):
 
     @torch.no_grad()
     def evaluate(self) -> PoseResult:
-        config = self.config
         self.predictor.eval()
         trivial = baselines.fitted(self.frames, self.split.footage)
         tested, validated = (
             evaluation.evaluate(
-                self.predictor, self.frames, sequences, self.precision, trivial, head_skip=config.head_skip
+                self.predictor, self.frames, sequences, self.precision, trivial, head_skip=self.config.head_skip
             )
             for sequences in (self.split.evaluated, self.split.validated)
         )
-        metrics = tested.metrics | evaluation.validation_metrics(validated.metrics)
-        pairs, method = None, self.method
-        if method is not None:
-            pairs = evaluate_pairs(method, self.held_out(config.evaluation_pairs), cases.COUNT)
-            metrics |= pairs.metrics | pairs.latents
-            if self.data_dir is None or config.rendered or self.sampling.shared is not None:
-                held_out, count, skip = rooms.open_rooms(config, self.device), config.evaluation_pairs, config.head_skip
-                metrics |= rooms.between_rooms(method, held_out, count, skip, EVALUATION_SEED)
-        curves = {"ate_by_skip": error_curve(metrics), **(pairs.curves if pairs else {})}
-        if config.occlusion is not None:
-            covered = passing.covering(self.frames, EVALUATION_SEED, partial_views.SHARES[1:], self.mark)
-            parts = ((tested, self.split.evaluated, ""), (validated, self.split.validated, "_val"))
-            for whole, sequences, suffix in parts:
-                errors = passing.by_covered_share(self.predictor, whole.metrics, covered, sequences, self.precision)
-                metrics |= passing.covered_metrics(errors, suffix)
-                if errors and not suffix:
-                    curves["ate_by_covered_share"] = errors["ate_normalised"]
-                    curves["rotation_error_by_covered_share"] = errors["rotation_error_deg"]
-        return PoseResult(
-            metrics,
+        result = PoseResult(
+            tested.metrics | evaluation.validation_metrics(validated.metrics),
             cases.shown(self.frames, tested),
-            pairs,
-            {} if method is None else {skip: self.maps(method, skip) for skip in MAP_SKIPS},
-            "" if method is None else method.map_text,
-            None if method is None else learned_operator(method),
-            None if method is None else self.partial_views(method),
-            curves=curves,
+            curves={"ate_by_skip": error_curve(tested.metrics)},
             tensors={trajectories.FILE: trajectories.tensors(self.frames, tested.motions)},
         )
+        if self.method is not None:
+            self._add_maps(result, self.method)
+        if self.config.occlusion is not None:
+            self._add_covered(result, tested, validated)
+        return result
+
+    def _add_maps(self, result: PoseResult, method: Method) -> None:
+        """Add what the method makes of pairs of frames to a result."""
+        config = self.config
+        pairs = evaluate_pairs(method, self.held_out(config.evaluation_pairs), cases.COUNT)
+        result.metrics |= pairs.metrics | pairs.latents
+        result.curves |= pairs.curves
+        if self.data_dir is None or config.rendered or self.sampling.shared is not None:
+            held_out, count, skip = rooms.open_rooms(config, self.device), config.evaluation_pairs, config.head_skip
+            result.metrics |= rooms.between_rooms(method, held_out, count, skip, EVALUATION_SEED)
+        result.pairs, result.maps = pairs, {skip: self.maps(method, skip) for skip in MAP_SKIPS}
+        result.map_text, result.operator = method.map_text, learned_operator(method)
+        result.partial = self.partial_views(method)
+
+    def _add_covered(self, result: PoseResult, tested: Evaluation, validated: Evaluation) -> None:
+        """Add errors behind passing objects to a result."""
+        covered = passing.covering(self.frames, EVALUATION_SEED, partial_views.SHARES[1:], self.mark)
+        parts = ((tested, self.split.evaluated, ""), (validated, self.split.validated, "_val"))
+        for whole, sequences, suffix in parts:
+            errors = passing.by_covered_share(self.predictor, whole.metrics, covered, sequences, self.precision)
+            result.metrics |= passing.covered_metrics(errors, suffix)
+            if errors and not suffix:
+                result.curves["ate_by_covered_share"] = errors["ate_normalised"]
+                result.curves["rotation_error_by_covered_share"] = errors["rotation_error_deg"]
 
     def partial_views(self, method: Method) -> PartialViews | None:
         """A few frames of held-out sequences behind passing objects; None where the run is not about occlusion."""
