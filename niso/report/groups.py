@@ -151,9 +151,8 @@ def grouped(runs: Iterable[Run], known: Known) -> list[Group]:
     """Finished runs of each configuration of one experiment, in the order of its presets and methods.
 
     Where a configuration has a seed twice, the second run of it makes a group "repetition 2", together with the other
-    runs of its folder. Records from several folders are
-    variants: the folder's name, with those of the folders around it where two are alike, takes the place of the
-    preset's, or precedes it where the folder has several presets.
+    runs of its folder. Records from several folders are variants: the folder's name, with those of the folders around
+    it where two are alike, takes the place of the preset's, or precedes it where the folder has several presets.
     """
     finished = [run for run in {run.path.resolve(): run for run in runs}.values() if run.finished]
     folders: dict[Path, set[str]] = {}

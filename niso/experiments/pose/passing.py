@@ -34,12 +34,12 @@ MEASURED = {
 }
 """Labels of the metrics that are also measured under occlusion."""
 
-_TEXTS = {metric.key: metric for metric in evaluation.METRICS}
+_WHOLE = {metric.key: metric for metric in evaluation.METRICS}  # with nothing in front
 METRICS = tuple(
     replace(
-        _TEXTS[f"{key}_skip{SKIP}"],
+        _WHOLE[f"{key}_skip{SKIP}"],
         key=f"{key}_covered{suffix}",
-        text=f"{_TEXTS[f'{key}_skip{SKIP}'].text}, and an object passing in front of the camera that covers 10, 20, "
+        text=f"{_WHOLE[f'{key}_skip{SKIP}'].text}, and an object passing in front of the camera that covers 10, 20, "
         f"30 and 40 % of each frame (mean of the four){where}",
     )
     for suffix, where in (("", ""), ("_val", ", on validation sequences"))
