@@ -6,7 +6,9 @@ Run: python -m studies.heads homnist-contrastive --data-dir MNIST
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
@@ -23,8 +25,11 @@ from torch import Tensor
 
 import niso
 from niso.config import Hardware, Optimisation
+from niso.experiments.experiment import Phase
 from niso.experiments.homnist.experiment import Homnist
 from niso.methods.config import Classifier
+from niso.methods.method import Method
+from niso.networks import ClassificationObjective
 from niso.training.loop import train
 from niso.training.processes import make_fabric
 from niso.training.run import Run
@@ -45,6 +50,8 @@ SCHEDULES: dict[Schedule, Callable[[Optimisation], Optimisation]] = {
 """How heads are trained: as the model's settings have it; with a learning rate that falls to the end; and with such a
 rate, on as many examples in an eighth of the steps."""
 
+OfOperator = Literal["frozen", "trained on"]
+
 
 @dataclass(frozen=True)
 class Heads(Named):
@@ -60,6 +67,10 @@ class Heads(Named):
     """Which heads."""
     schedules: tuple[Schedule, ...] = ("the model's",)
     """How each is trained, see `SCHEDULES`."""
+    operators: tuple[OfOperator, ...] = ("frozen",)
+    """Whether Φ and M are trained on with the head, as by the released code; the encoder never is."""
+    test_digits: int | None = None
+    """Test digits; as many as in the model's settings by default."""
     test_copies: int | None = None
     """Homographies of each test digit; as many as in the model's settings by default."""
     precision: str = "bf16-mixed"
@@ -79,28 +90,50 @@ def remembered(encode: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]
     return encoded
 
 
+def features_of(method: Method, of_operators: bool) -> Callable[[Tensor], Tensor]:
+    """What makes features of observations; with others for each operator, latents are what is remembered."""
+    if not of_operators:
+        return remembered(method.head_features)
+    latents, spectrum = remembered(torch.no_grad()(method.latents)), method.model.spectrum
+    return lambda x: spectrum().project(latents(x))
+
+
+def labelled(experiment: Homnist, step: int) -> tuple[Tensor, ...]:
+    """A batch of upright digits with their labels."""
+    return experiment.sampling.labelled(augmented=False)
+
+
 def main(options: Heads) -> None:
     """Train, test, print and write."""
     fitted = niso.load(options.model)
     settings, method = fitted.settings, fitted.method
-    copies = options.test_copies or settings.config.test_copies
-    config = replace(settings.config, evaluation_pairs=100, test_copies=copies)  # pairs do not depend on the head
-    method.head_features = remembered(method.head_features)  # type: ignore[method-assign]  # of this object
+    own = settings.config
+    digits, copies = options.test_digits or own.test_digits, options.test_copies or own.test_copies
+    config = replace(own, evaluation_pairs=100, test_digits=digits, test_copies=copies)  # pairs do not depend on heads
+    features = features_of(method, "trained on" in options.operators)
+    method.head_features = features  # type: ignore[method-assign]  # of this object
+    pretrained = deepcopy(method.model.state_dict())
     hardware = Hardware(accelerator="cpu", precision=options.precision)
     fabric = make_fabric(hardware)
     results = {}
-    for classifier, schedule in product(options.heads, options.schedules):
+    for classifier, schedule, operator in product(options.heads, options.schedules, options.operators):
         torch.manual_seed(0)
+        method.model.load_state_dict(pretrained)
         head = replace(config.head, steps=options.steps or config.head.steps)
         changed = replace(config, classifier=classifier, head=SCHEDULES[schedule](head))
         experiment = Homnist(changed, settings.method, 0, options.data_dir, fabric.device)
         experiment.method = method
         *_, phase = experiment.phases()
+        if operator == "trained on":
+            parts = method.model.spectrum.requires_grad_(), experiment.head, features
+            objective = ClassificationObjective(*parts, frozen=False, smoothing=config.label_smoothing)
+            phase = Phase("head", objective, partial(labelled, experiment), changed.head)
         with TemporaryDirectory() as folder:
             run = Run(Path(folder))
             seconds = train(phase, run, fabric, 0, hardware)
         metrics = experiment.evaluate().metrics
-        label = classifier if len(options.schedules) == 1 else f"{classifier}, {schedule}"
+        several = {schedule: len(options.schedules) > 1, f"Φ and M {operator}": len(options.operators) > 1}
+        label = ", ".join([classifier, *(name for name, shown in several.items() if shown)])
         results[label] = {name: metrics[name] for name in (*METRICS, "test_images")} | {"seconds": seconds}
     rows = [[name, *(result[metric] for metric in METRICS)] for name, result in results.items()]
     table(f"Heads of {head.steps:,} steps on {Path(options.model).name}", ["head", *METRICS], rows)
