@@ -15,6 +15,7 @@ from jaxtyping import Float
 from PIL import Image, ImageOps
 from torch import Tensor
 
+from niso.data.evenly import evenly
 from niso.data.squares import as_rgb, image_file, opened
 from niso.data.video.sequences import natural
 from niso.errors import InputError
@@ -43,6 +44,8 @@ EXTENSIONS = {".png", ".jpg", ".jpeg", ".jfif", ".bmp", ".gif", ".pgm", ".ppm", 
 
 _NOT_READ = {".avif", ".cr2", ".dng", ".heic", ".heif", ".ico", ".jp2", ".nef", ".svg", ".tga"}
 """Of pictures that are passed over."""
+_LOOKED_AT = 100
+"""Pictures of a folder, at most, whose headers tell how many bits grey has."""
 
 
 def photographs(data_dir: Path | None = None) -> tuple[list[Image.Image], list[Image.Image]]:
@@ -138,13 +141,28 @@ def _room() -> float:
         return 8e9
 
 
-def passed_over(folder: Path) -> str:
-    """What a user should know of pictures in a folder and below that are not read; empty where there are none."""
-    found = Counter(path.suffix.lower() for path in files_below(folder, _NOT_READ))
-    if not found:
-        return ""
-    counts = ", ".join(f"{count:,} {suffix}" for suffix, count in sorted(found.items()))
-    return f"pictures of other formats are passed over ({counts}): save them as .png or .jpg"
+def about_pictures(folder: Path) -> str:
+    """What a user should know of pictures in a folder and below: those of other formats are passed over, and of grey of
+    16 bits 8 are kept. Empty where there are none of either."""
+    notes = []
+    if found := Counter(path.suffix.lower() for path in files_below(folder, _NOT_READ)):
+        counts = ", ".join(f"{count:,} {suffix}" for suffix, count in sorted(found.items()))
+        notes.append(f"pictures of other formats are passed over ({counts}): save them as .png or .jpg")
+    files = pictures_in(folder)
+    if any(_has_16_bits(files[number]) for number in evenly(_LOOKED_AT, len(files)).tolist()):
+        notes.append(
+            "grey of 16 bits is read in steps of 256: where values count, as of depth, give arrays (n, 1, H, W)"
+        )
+    return "; ".join(notes)
+
+
+def _has_16_bits(path: Path) -> bool:
+    """Whether a picture is grey of 16 bits, by its header; not where that cannot be read: reading names the file."""
+    try:
+        with image_file(path) as image:
+            return image.mode.startswith("I")
+    except Exception:  # Pillow raises errors of many kinds
+        return False
 
 
 def own_pictures(folder: Path) -> list[Path]:

@@ -11,7 +11,7 @@ from niso.data.pairs.reader import Reader
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.squares import check_memory
 from niso.data.pairs.table import FEWEST, Table
-from niso.data.photographs import EXTENSIONS, own_pictures, passed_over, pictures_in
+from niso.data.photographs import EXTENSIONS, about_pictures, own_pictures, pictures_in
 from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.data.video.footage import Footage, find_footage, unread_in
 from niso.data.video.stream import open_stream
@@ -74,7 +74,7 @@ class ClipReader(Reader):
         files, folder = [path], path.parent
         if path.is_dir():
             files, folder = files_below(path, EXTENSIONS | VIDEOS), path
-            problems += filter(None, [unread_in(path, found), passed_over(path)])
+            problems += filter(None, [unread_in(path, found), about_pictures(path)])
         views, note, clips = {"x": np.concatenate(frames)}, "; ".join(problems), np.array(clip)
         classes = tuple(sorted(set(categories := categories_of(names))))
         label = np.array([classes.index(name) for name in categories])[clips] if classes else None

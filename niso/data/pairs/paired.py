@@ -10,7 +10,7 @@ from niso.data.pairs.reader import Reader
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.squares import check_memory, read_pictures
 from niso.data.pairs.table import FEWEST, VIEWS, Table
-from niso.data.photographs import passed_over, pictures_in
+from niso.data.photographs import about_pictures, pictures_in
 from niso.errors import InputError
 from niso.files import digest_of_files
 
@@ -57,7 +57,7 @@ class PairedReader(Reader):
             for name, folder in folders.items()
         }
         word = digest_of_files([folders[name] / file for name, named in files.items() for file in named.values()], path)
-        return Table(str(path), "images", views, note=passed_over(path), files=word)
+        return Table(str(path), "images", views, note=about_pictures(path), files=word)
 
 
 def _folders(path: Path) -> dict[str, Path]:

@@ -11,7 +11,7 @@ from niso.data.pairs.reader import Reader
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.squares import check_memory, check_usable, read_pictures
 from niso.data.pairs.table import FEWEST, Table
-from niso.data.photographs import crops, open_photograph, passed_over, pictures_in, shipped, size_of, word_of
+from niso.data.photographs import about_pictures, crops, open_photograph, pictures_in, shipped, size_of, word_of
 from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.errors import InputError, counted, some_of
 from niso.files import digest_of_files, files_below
@@ -45,7 +45,7 @@ class PictureReader(Reader):
         few = len(files) < FEW and not classes and np.median([min(size_of(file)) for file in files]) >= 2 * size
         count = (CROPS if few else 0) if reading.crops is None else reading.crops
         label = np.array([classes.index(file.relative_to(path).parts[0]) for file in files]) if classes else None
-        note = "; ".join(filter(None, [_loose(path, files), _videos(path), passed_over(path)]))
+        note = "; ".join(filter(None, [_loose(path, files), _videos(path), about_pictures(path)]))
         if count:
             table = cropped(str(path), files, count, size, reading.memory)
             each = len(table) // len(files)

@@ -17,6 +17,7 @@ from niso.data.pairs.paired import PairedReader
 from niso.data.pairs.pictures import PictureReader
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.split import split
+from niso.data.photographs import about_pictures
 from niso.data.squares import read_square
 from niso.data.video import stream
 from niso.errors import InputError
@@ -42,6 +43,19 @@ def test_pictures_that_are_not_read_are_counted(tmp_path):
     write(*(tmp_path / "pairs" / side / f"{number}.png" for side in "ab" for number in range(16)))
     (tmp_path / "pairs" / "a" / "0.tga").touch()
     assert "(1 .tga)" in PairedReader.read(tmp_path / "pairs", Reading(), 8).note
+
+
+def test_that_grey_of_16_bits_is_rounded_is_said(tmp_path):
+    write(*(tmp_path / "a" / f"{number}.png" for number in range(16)))
+    assert not about_pictures(tmp_path)
+    depth = np.linspace(0, 9_000, 64, dtype=np.uint16).reshape(8, 8)  # in millimetres
+    for folder in ("b", "c"):
+        (tmp_path / folder).mkdir()
+        for number in range(16):
+            Image.fromarray(depth).save(tmp_path / folder / f"{number}.png")
+    words = "grey of 16 bits is read in steps of 256: where values count, as of depth, give arrays (n, 1, H, W)"
+    assert about_pictures(tmp_path / "b") == words
+    assert PairedReader.read(tmp_path, Reading(), 8).note == words
 
 
 def test_what_a_folder_holds_is_said_where_none_of_it_is_read(tmp_path):
