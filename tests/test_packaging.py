@@ -53,6 +53,11 @@ def test_importing_niso_is_light():
     assert HEAVY.isdisjoint(run.stdout.split())
 
 
+def test_trained_models_are_loaded_without_the_compiler_of_torch():
+    program = "import sys, niso.loading; sys.exit('torch._dynamo' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
+
+
 def test_all_names_exist_once():
     assert len(niso.__all__) == len(set(niso.__all__))
     assert all(hasattr(niso, name) for name in niso.__all__)

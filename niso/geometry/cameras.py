@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import roma
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -23,6 +22,8 @@ def from_world_to_camera(
         Poses, NaN for cameras that are not rigid motions; and what is wrong with each of these, by number, as a clause
         for an error message.
     """
+    import roma  # slow, see `se3.exp`
+
     rotations, translations = rotations.double(), translations.double()
     finite = rotations.isfinite().all(-1).all(-1) & translations.isfinite().all(-1)
     matrices = rotations.where(finite[:, None, None], 0)

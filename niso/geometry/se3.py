@@ -6,7 +6,6 @@ are the axes of the camera, and t is its position. For other conventions see `ni
 
 from __future__ import annotations
 
-import roma
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -62,6 +61,8 @@ def exp(twists: Float[Tensor, "*batch 6"]) -> Float[Tensor, "*batch 4 4"]:
 
     R = exp(hat(ω)) and t = Vρ with V = ∫₀¹ exp(s hat(ω)) ds. Differentiable everywhere, at ω = 0, too.
     """
+    import roma  # and with it torch's compiler: a second that trained models are loaded without
+
     rho, omega = twists[..., :3], twists[..., 3:]
     return pose(roma.rotvec_to_rotmat(omega), (_averaged(omega) @ rho[..., None])[..., 0])
 

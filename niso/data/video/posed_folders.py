@@ -11,7 +11,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import roma
 import torch
 
 from niso.data.photographs import EXTENSIONS, own_pictures, pictures_in
@@ -85,6 +84,8 @@ def colmap(model: Path, images: Path, name: str | None = None) -> Sequence:
         raise InputError(f"the images of {model} must be of one size ({listed})")
     numbered = _numbered([images / file for file in rows], [images / file for file in known])
     registered = {file: numbered[images / file] for file in sorted(rows, key=lambda file: numbered[images / file])}
+    import roma  # slow, see `se3.exp`
+
     seven = torch.tensor([rows[file] for file in registered], dtype=torch.float64)
     unit = seven[:, :4] / seven[:, :4].norm(dim=-1, keepdim=True)  # a quaternion 0 becomes NaN, which is named
     poses, problems = from_world_to_camera(roma.unitquat_to_rotmat(roma.quat_wxyz_to_xyzw(unit)), seven[:, 4:])
