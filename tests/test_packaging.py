@@ -53,8 +53,8 @@ def test_importing_niso_is_light():
     assert HEAVY.isdisjoint(run.stdout.split())
 
 
-def test_trained_models_are_loaded_without_the_compiler_of_torch():
-    program = "import sys, niso.loading; sys.exit('torch._dynamo' in sys.modules)"
+def test_trained_models_are_listed_and_loaded_without_the_compiler_of_torch():
+    program = "import sys, niso.loading, niso.experiments.pose.experiment; sys.exit('torch._dynamo' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import roma
 import torch
 from jaxtyping import Float, Int
 from scipy.linalg import solveh_banded
 from torch import Tensor
 
-from niso.geometry import se3
+from niso.geometry import se3, so3
 from niso.geometry.trajectories import compose, relative_poses
 
 ROUNDS = 5
@@ -76,8 +75,8 @@ def _averaged(steps: Mapping[int, Float[Tensor, "_pairs 4 4"]]) -> Float[Tensor,
 
     def turn(weights: Tensor) -> tuple[Tensor, Tensor]:
         columns = _linear(first, second, rotation.mT, torch.zeros_like(rotation), identity, weights)
-        found = roma.special_procrustes(columns.mT)
-        return found, roma.rotmat_geodesic_distance(found[first] @ rotation, found[second])
+        found = so3.special_procrustes(columns.mT)
+        return found, so3.rotmat_geodesic_distance(found[first] @ rotation, found[second])
 
     turned = _reweighted(turn, expected)
     moved = turned[first] @ se3.translation(motion)[..., None]

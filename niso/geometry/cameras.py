@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from niso.geometry import se3
+from niso.geometry import se3, so3
 
 TOLERANCE = 1e-3
 """Largest entry of RᵀR − I of a given rotation; it is then replaced by the nearest rotation."""
@@ -22,8 +22,6 @@ def from_world_to_camera(
         Poses, NaN for cameras that are not rigid motions; and what is wrong with each of these, by number, as a clause
         for an error message.
     """
-    import roma  # slow, see `se3.exp`
-
     rotations, translations = rotations.double(), translations.double()
     finite = rotations.isfinite().all(-1).all(-1) & translations.isfinite().all(-1)
     matrices = rotations.where(finite[:, None, None], 0)
@@ -40,5 +38,5 @@ def from_world_to_camera(
             problems[number] = "its camera is a reflection (determinant −1)"
     poses = torch.full((len(rotations), 4, 4), torch.nan, dtype=torch.float64)
     if good.any():
-        poses[good] = se3.inverse(se3.pose(roma.special_procrustes(rotations[good]), translations[good]))
+        poses[good] = se3.inverse(se3.pose(so3.special_procrustes(rotations[good]), translations[good]))
     return poses.numpy(), problems

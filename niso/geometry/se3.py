@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from niso.geometry import so3
 from niso.linalg import matmul
 
 PARAMETERS = 9
@@ -61,10 +62,8 @@ def exp(twists: Float[Tensor, "*batch 6"]) -> Float[Tensor, "*batch 4 4"]:
 
     R = exp(hat(ω)) and t = Vρ with V = ∫₀¹ exp(s hat(ω)) ds. Differentiable everywhere, at ω = 0, too.
     """
-    import roma  # and with it torch's compiler: a second that trained models are loaded without
-
     rho, omega = twists[..., :3], twists[..., 3:]
-    return pose(roma.rotvec_to_rotmat(omega), (_averaged(omega) @ rho[..., None])[..., 0])
+    return pose(so3.rotvec_to_rotmat(omega), (_averaged(omega) @ rho[..., None])[..., 0])
 
 
 def _averaged(omega: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch 3 3"]:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import roma
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from niso.geometry import se3
+from niso.geometry import se3, so3
 from niso.linalg import matmul
 
 SKIPS = (0, 1, 3, 5, 7, 9)
@@ -152,7 +151,7 @@ def rotation_errors(
     predicted: Float[Tensor, "*batch 4 4"], truth: Float[Tensor, "*batch 4 4"]
 ) -> Float[Tensor, "*batch"]:
     """Angle of the rotation from one rotation to the other, in degrees, 0 to 180."""
-    return roma.rotmat_geodesic_distance(se3.rotation(predicted).double(), se3.rotation(truth).double()).rad2deg()
+    return so3.rotmat_geodesic_distance(se3.rotation(predicted).double(), se3.rotation(truth).double()).rad2deg()
 
 
 def translation_angles(

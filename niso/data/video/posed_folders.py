@@ -18,6 +18,7 @@ from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.data.video.sequences import Sequence, natural
 from niso.errors import InputError
 from niso.files import parse_json
+from niso.geometry import so3
 from niso.geometry.cameras import from_world_to_camera
 from niso.geometry.lenses import Lens, check_pinhole
 
@@ -84,11 +85,9 @@ def colmap(model: Path, images: Path, name: str | None = None) -> Sequence:
         raise InputError(f"the images of {model} must be of one size ({listed})")
     numbered = _numbered([images / file for file in rows], [images / file for file in known])
     registered = {file: numbered[images / file] for file in sorted(rows, key=lambda file: numbered[images / file])}
-    import roma  # slow, see `se3.exp`
-
     seven = torch.tensor([rows[file] for file in registered], dtype=torch.float64)
     unit = seven[:, :4] / seven[:, :4].norm(dim=-1, keepdim=True)  # a quaternion 0 becomes NaN, which is named
-    poses, problems = from_world_to_camera(roma.unitquat_to_rotmat(roma.quat_wxyz_to_xyzw(unit)), seven[:, 4:])
+    poses, problems = from_world_to_camera(so3.unitquat_to_rotmat(so3.quat_wxyz_to_xyzw(unit)), seven[:, 4:])
     paths, numbers = [known[file] for file in registered], list(registered.values())
     name = name or images.resolve().name
     return Sequence(name, paths, numbers, poses, problems=problems, size=sizes[0])

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import roma
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from niso.experiments.pose.frames import Frames
-from niso.geometry import se3
+from niso.geometry import se3, so3
 from niso.geometry import trajectories as trajectory
 from niso.geometry.trajectories import SKIPS
 
@@ -38,7 +37,7 @@ def fitted(frames: Frames, members: Int[Tensor, " sequences"]) -> dict[int, Floa
         if known:
             rotation = torch.stack([se3.rotation(part).mean(0) for part in known]).mean(0)
             directions = [torch.nn.functional.normalize(se3.translation(part), dim=-1).mean(0) for part in known]
-            means[skip] = se3.pose(roma.special_procrustes(rotation), torch.stack(directions).mean(0))
+            means[skip] = se3.pose(so3.special_procrustes(rotation), torch.stack(directions).mean(0))
     return means
 
 

@@ -14,7 +14,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import roma
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -32,7 +31,7 @@ from niso.experiments.pose.presets import PoseConfig
 from niso.experiments.saved import MODEL, is_saved, read_saved
 from niso.experiments.settings import Settings
 from niso.files import in_shell, write_atomically
-from niso.geometry import se3
+from niso.geometry import se3, so3
 from niso.geometry.averaging import averaged
 from niso.methods import METHODS
 from niso.training import checkpoint
@@ -201,7 +200,7 @@ def write_tum(path: Path, predicted: PredictedTrajectory) -> None:
     Raises:
         OSError: the file cannot be written; no part of it is left.
     """
-    quaternions = roma.rotmat_to_unitquat(se3.rotation(predicted.poses))
+    quaternions = so3.rotmat_to_unitquat(se3.rotation(predicted.poses))
     numbers = torch.cat((se3.translation(predicted.poses), quaternions), dim=-1)
     lines = [
         "# Camera-to-world; x right, y down, z forward, relative to the first camera. The scale is arbitrary.",

@@ -11,7 +11,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
-import roma
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -19,7 +18,7 @@ from torch import Tensor
 from niso.errors import InputError
 from niso.experiments.pose.trajectories import IMAGES, Trajectories, read
 from niso.files import in_shell
-from niso.geometry import se3
+from niso.geometry import se3, so3
 from niso.geometry import trajectories as trajectory
 from niso.training.run import Run, run_folders
 
@@ -196,7 +195,7 @@ class Viewer:
         if not self._cameras.value:
             return
         for number, frame in enumerate(cameras):
-            x, y, z, w = roma.rotmat_to_unitquat(se3.rotation(poses[frame])).tolist()
+            x, y, z, w = so3.rotmat_to_unitquat(se3.rotation(poses[frame])).tolist()
             image = None if images is None else images[number].permute(1, 2, 0).numpy()
             frustum = drawing.add_camera_frustum(
                 f"/{name}/camera{frame}",

@@ -1,0 +1,16 @@
+"""Rotations of space: the functions of roma, which is imported with the first of them.
+
+With it comes torch's compiler, which takes a second: trained models are listed, loaded and used without.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(name)
+    import roma
+
+    return getattr(roma, name)
