@@ -141,7 +141,7 @@ def test_a_crash_at_any_step_changes_nothing(run, fabric, tmp_path, at, seconds)
 
 @pytest.mark.parametrize("at", [8, 11])
 def test_a_row_of_the_log_that_had_begun_goes_on(run, fabric, tmp_path, monkeypatch, at):
-    monkeypatch.setattr("niso.training.loop.every", lambda steps: 5)
+    monkeypatch.setattr("niso.training.loop.row_interval", lambda steps: 5)
     with pytest.raises(Crash):
         call(Regression({at: crash}), run, fabric)
     call(Regression(), run, fabric)
@@ -426,7 +426,7 @@ def test_on_a_gpu_networks_are_graphs_while_they_train(run, monkeypatch, accumul
 
 
 def test_on_a_gpu_nothing_is_logged_that_was_not_looked_at(run, monkeypatch):
-    monkeypatch.setattr("niso.training.loop.every", lambda steps: 3)
+    monkeypatch.setattr("niso.training.loop.row_interval", lambda steps: 3)
     monkeypatch.setattr("niso.training.loop.LOOK_EVERY", 2)
     objective = Regression(at={3: lambda _, terms: terms.update(other=torch.tensor(math.nan))})
     with pretended_gpu() as gpu, trained_there():
