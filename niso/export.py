@@ -34,9 +34,11 @@ class Program(nn.Module):
 
     Attributes:
         gives: name of the output.
+        gives_channels: whether channels are the last axis of the output, as of the inputs.
     """
 
     gives: ClassVar[str]
+    gives_channels: ClassVar[bool] = True
     offset: Tensor
     scale: Tensor
 
@@ -83,6 +85,7 @@ class Solve(Program):
     """Observations and transformed ones to maps."""
 
     gives = "tau"
+    gives_channels = False
 
     def forward(self, x: Tensor, tx: Tensor) -> Tensor:
         """Maps (batch, rank, rank)."""
@@ -127,7 +130,7 @@ def export(fitted: Fitted, folder: Path, form: Format) -> dict[Path, str]:
         free = fitted.any_channels
         contents = {folder / f"{name}.{form}": _content(name, *parts, free, form) for name, parts in programs.items()}
         axes = [
-            f"{_axes(inputs, free)} → {_axes([module(*inputs)], free and module.gives != 'tau')}"
+            f"{_axes(inputs, free)} → {_axes([module(*inputs)], free and module.gives_channels)}"
             for module, inputs in programs.values()
         ]
     for path, content in reversed(contents.items()):  # encode last: without it, the rest was not finished

@@ -1,6 +1,6 @@
 """Rotations of space: the functions of roma, which is imported with the first of them.
 
-With it comes torch's compiler, which takes a second: trained models are listed, loaded and used without.
+With it comes torch's compiler, which is slow to import: trained models are listed, loaded and used without.
 """
 
 from __future__ import annotations

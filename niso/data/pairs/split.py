@@ -175,14 +175,18 @@ def _drawn_often(units: np.ndarray, validation: float, test: float, label: np.nd
     best = _drawn(units, validation, test, orders=orders)
     if label is None:
         return best
+    names, classes = np.unique(label, return_inverse=True)
 
-    def lacking(parts: Parts) -> int:
-        return 3 * len(np.unique(label)) - sum(len(np.unique(label[rows])) for rows in parts[:3])
+    def found(parts: Parts) -> int:
+        return sum(len(np.unique(classes[rows])) for rows in parts[:3])
 
+    most = found(best)
     for _ in range(_DRAWS - 1):
-        if not lacking(best):
+        if most == 3 * len(names):
             break
-        best = min(best, _drawn(units, validation, test, orders=orders), key=lacking)
+        drawn = _drawn(units, validation, test, orders=orders)
+        if (has := found(drawn)) > most:
+            best, most = drawn, has
     return best
 
 
