@@ -79,12 +79,14 @@ class Shown(NamedTuple):
 
     Attributes:
         kind: of the observations.
+        alike: whether all channels of images have one scale, as colours have.
         points: coordinates of the points of functions; None where there are none.
         latent_grid: height and width of the latent domain.
         on_domain: whether latent points are the points of the observations.
     """
 
     kind: Kind
+    alike: bool
     points: Float[Tensor, "points dimensions"] | None
     latent_grid: tuple[int, int]
     on_domain: bool
@@ -321,6 +323,7 @@ class Pairs(Experiment):
         points = data.table.points
         shown = Shown(
             data.table.kind,
+            len(data.scaling.offset) == 1,
             None if points is None else torch.from_numpy(points),
             method.grid,
             self.config.architecture in ("identity", "pointwise"),

@@ -20,8 +20,12 @@ def transported(result: PairsResult) -> Picture:
     rows = list(result.pairs.views.items())
     shape = rows[0][1].shape
     if result.shown.kind == "images":
-        caption += " The first channel is shown." if shape[1] not in (1, 3) else ""
-        return map_figures.transported("observations", caption, result.pairs, map_figures.colours)
+        in_colours = shape[1] == 3 and result.shown.alike
+        shown = slice(None) if in_colours else slice(1)
+        caption += "" if in_colours or shape[1] == 1 else " The first channel is shown."
+        return map_figures.transported(
+            "observations", caption, result.pairs, lambda images: map_figures.colours(images[:, shown])
+        )
     words = f"{caption} {map_figures.rows_of(result.pairs)}"
     if result.shown.points is not None and result.shown.points.shape[1] > 1:
         drawn = figures.point_rows([(title, values[..., 0]) for title, values in rows], result.shown.points)

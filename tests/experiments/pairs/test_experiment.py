@@ -206,19 +206,20 @@ def test_signals_are_drawn(tmp_path, niso, drawn):
 
 
 @pytest.mark.parametrize(
-    ("kind", "shape", "words"),
+    ("kind", "shape", "alike", "words"),
     [
-        ("images", (2, 4, 6), "The first channel is shown."),
-        ("images", (3, 4, 6), ""),
-        ("images", (1, 4, 6), ""),
-        ("signals", (5, 9), "The first 8 channels are shown."),
-        ("signals", (5, 8), ""),
+        ("images", (2, 4, 6), True, "The first channel is shown."),
+        ("images", (3, 4, 6), True, ""),
+        ("images", (3, 4, 6), False, "The first channel is shown."),  # as of temperature, pressure and wind
+        ("images", (1, 4, 6), True, ""),
+        ("signals", (5, 9), False, "The first 8 channels are shown."),
+        ("signals", (5, 8), False, ""),
     ],
 )
-def test_captions_say_which_of_many_channels_are_drawn(kind, shape, words):
+def test_captions_say_which_of_many_channels_are_drawn(kind, shape, alike, words):
     views = {"ψ": torch.zeros(2, *shape), "Tψ": torch.ones(2, *shape)}
     pairs = PairEvaluation({}, views, None, {}, {})
-    caption = figures.transported(PairsResult({}, pairs, None, Shown(kind, None, (1, 4), False))).caption
+    caption = figures.transported(PairsResult({}, pairs, None, Shown(kind, alike, None, (1, 4), False))).caption
     assert words in caption and bool(words) == ("shown" in caption)
 
 
@@ -227,7 +228,8 @@ def test_functions_on_points_of_a_line_are_drawn_along_it():
     views = {"ψ": places.expand(2, 9, 1)}
     spectrum = Spectrum(torch.ones(9), torch.cat([places, -places], 1), torch.arange(2.0))
     operator = Operator(spectrum, None, (1, 9), torch.ones(9), spectrum, (1, 9))
-    result = PairsResult({}, PairEvaluation({}, views, None, {}, {}), operator, Shown("points", places, (1, 9), True))
+    shown = Shown("points", False, places, (1, 9), True)
+    result = PairsResult({}, PairEvaluation({}, views, None, {}, {}), operator, shown)
     drawn = [figures.transported(result), *figures.eigenfunctions(result)]
     for picture in drawn:
         line = picture.figure.axes[0].lines[-1]
