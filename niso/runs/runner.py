@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,12 +27,13 @@ from niso.files import in_shell, locked, write_atomically
 from niso.messages import say
 from niso.random import step_seed
 from niso.results import Result
+from niso.runs.facts import meaning, origin, write_facts
 from niso.training import checkpoint
-from niso.training.environment import command_line, environment
+from niso.training.environment import environment
 from niso.training.loop import train
 from niso.training.processes import make_fabric, network_precision
 from niso.training.progress import stage
-from niso.training.run import FIGURES, REPORT, SETTINGS, WEIGHTS, Run, setting_of
+from niso.training.run import FIGURES, REPORT, SETTINGS, WEIGHTS, Run
 from niso.training.speed import choose
 from niso.training.times import Times
 
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
 MAY_CHANGE = re.compile(r"data_dir|config\.evaluation_\w+|.*\.(steps|cosine_steps|accumulation)")
 """Settings that a run may be resumed or evaluated with though they have changed, beside those that its experiment
 names: where its data lies now, what its metrics are computed on, and how long it is trained."""
-PLACE = ("commit", "torch", "hardware", "device", "devices", "precision", "started")
-"""Facts that say where, when and by what a run was trained."""
 Make = Callable[..., Experiment]
 """What makes an experiment of the arguments of its class."""
 
@@ -155,7 +154,7 @@ def _execute(
             objective = execution.train(experiment)
             if not fabric.is_global_zero:
                 return {}
-            checkpoint.save(folder.path / WEIGHTS, experiment.weights(objective), _origin(settings))
+            checkpoint.save(folder.path / WEIGHTS, experiment.weights(objective), origin(settings))
             execution.times.end("data")
             return execution.evaluate(experiment, report)
         except Interrupted:
@@ -193,7 +192,7 @@ class _Execution:
                 lacks = f"{folder.path} has no run.json: whether its data is what it was trained on cannot be seen"
                 warnings.warn(lacks, stacklevel=2)
             if first and self.training and not folder.finished:
-                _write_facts(folder, settings, self.fabric)
+                write_facts(folder, settings, self.fabric)
             torch.manual_seed(step_seed(settings.seed, 0, "initialisation"))
             words = settings.config, settings.method, settings.seed, settings.data_dir, self.fabric.device
             kind = make or EXPERIMENTS.find(settings.experiment)
@@ -219,7 +218,7 @@ class _Execution:
                     folder.forget_phases(seen)  # those to come build on this one
                     if finished and not trained:
                         folder.forget_results()
-                        _write_facts(folder, self.settings, self.fabric)
+                        write_facts(folder, self.settings, self.fabric)
             trained |= reached < steps
             self.times.end("data")
             if self.training and self.settings.hardware.speed == "auto" and "speed" not in folder.facts:
@@ -331,9 +330,9 @@ def _keep(folder: Run, settings: Settings, result: Result, metrics: dict[str, fl
     curves = {name: {key: _as_list(part) for key, part in curve.items()} for name, curve in result.curves.items()}
     folder.write("curves", curves)
     for name, tensors in result.tensors.items():
-        checkpoint.save(folder.path / f"{name}.safetensors", tensors, _origin(settings))
+        checkpoint.save(folder.path / f"{name}.safetensors", tensors, origin(settings))
     facts = {key: value for key, value in folder.facts.items() if key not in ("evaluated", "notes")}
-    facts |= _meaning(settings) | {name: metrics[name] for name in ("seconds", "seconds_wall") if name in metrics}
+    facts |= meaning(settings) | {name: metrics[name] for name in ("seconds", "seconds_wall") if name in metrics}
     findings = EXPERIMENTS.find(settings.experiment).findings(metrics, settings.method)
     notes = [*result.notes, *map(str, findings)]
     facts |= {**took, **({"notes": notes} if notes else {}), "settings": folder.determining}
@@ -373,60 +372,3 @@ def _built_together(phases: Iterator[Phase]) -> Iterator[Phase]:
         if phase is None:
             return
         yield phase
-
-
-def _origin(settings: Settings) -> dict[str, Any]:
-    """What exported weights say of themselves."""
-    return {name: getattr(settings, name) for name in ("experiment", "preset", "method", "seed")}
-
-
-def _write_facts(folder: Run, settings: Settings, fabric: Fabric) -> None:
-    """Write what is known before training; a resumption keeps the command that started the run, and, under "earlier",
-    where it was trained before if that was elsewhere."""
-    facts = folder.facts
-    changed = _changed(folder, facts)
-    here = environment(fabric.device) | {"devices": fabric.world_size, "device": fabric.device.type}
-    here["precision"] = settings.hardware.precision
-    before = {key: facts[key] for key in PLACE if key in facts}
-    moved = any(here[key] != before[key] for key in before if key != "started")
-    new = {
-        **_origin(settings),
-        **here,
-        **({"earlier": [*facts.get("earlier", []), before]} if moved else {}),
-        **({"changed": changed} if changed else {}),
-        "summary": "\n\n".join(_summary(settings)),
-        **_meaning(settings),
-        "command": facts.get("command", command_line()),
-        "settings": folder.determining,
-    }
-    folder.write("facts", {**facts, **new})
-
-
-def _changed(folder: Run, facts: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """The lengths that phases were trained towards before config.yaml asked for others: their schedules were not those
-    of a run that knew its length from the start."""
-    changed = dict[str, list[Any]](facts.get("changed", {}))
-    trained, asked = (dict(flat(values)) for values in (facts.get("settings", {}), folder.determining))
-    for file in folder.checkpoints:
-        for length in ("steps", "cosine_steps"):
-            name = f"{setting_of(file.stem)}.{length}"
-            before, now = (values.get(f"config.{name}") for values in (trained, asked))
-            if trained and before != now:
-                changed[name] = [*changed.get(name, []), before]
-    return changed
-
-
-def _summary(settings: Settings) -> list[str]:
-    """What the experiment does, and what the method is."""
-    kind = EXPERIMENTS.find(settings.experiment)
-    about = kind.about(settings.method)
-    return [kind.summary, *([f"{settings.method}: {about}."] if about else [])]
-
-
-def _meaning(settings: Settings) -> dict[str, Any]:
-    """What the metrics are, and their targets."""
-    metrics = [asdict(metric) for metric in known(settings.experiment).metrics]
-    return {
-        "metrics": {metric.pop("key"): metric for metric in metrics},
-        "targets": EXPERIMENTS.find(settings.experiment).targets.get(settings.preset, {}),
-    }
