@@ -563,6 +563,24 @@ def test_gradients_of_inverse_root_are_symmetric(again, generator):
     torch.testing.assert_close(gradient, torch.autograd.grad((symmetric * inverse_root(g)).sum(), g)[0])
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is:DeprecationWarning")  # torch.func.jvp
+def test_inverse_root_under_torch_func(generator):
+    """Under vmap, in both modes, and twice; also at repeated eigenvalues."""
+    factor, weights = torch.randn(2, 3, 4, 4, generator=generator, dtype=torch.float64)
+    g = factor @ factor.mT + torch.eye(4, dtype=torch.float64)
+    g[0] = positive_definite([2.0, 2.0, 2.0, 1.0])
+
+    def scalar(g):
+        return (inverse_root((g + g.mT) / 2) * weights[0]).sum()
+
+    torch.testing.assert_close(vmap(inverse_root)(g), inverse_root(g))
+    torch.testing.assert_close(vmap(jacfwd(inverse_root))(g), vmap(jacrev(inverse_root))(g))
+    expected = torch.autograd.functional.hessian(scalar, g[0])
+    for nested in (hessian(scalar), jacrev(jacrev(scalar)), jacfwd(jacfwd(scalar))):
+        torch.testing.assert_close(nested(g[0]), expected)
+    torch.testing.assert_close(vmap(hessian(scalar))(g)[0], expected)
+
+
 @pytest.mark.parametrize("scale", [1e-20, 1e18])
 def test_gradients_of_inverse_root_at_any_scale(scale, generator):
     factor, upstream = torch.randn(2, 5, 5, generator=generator)

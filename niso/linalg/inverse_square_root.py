@@ -11,7 +11,7 @@ from torch import Tensor
 from niso.checks import check_tensors
 from niso.linalg.precision import full_precision
 from niso.linalg.svd import LinAlgError, one_thread
-from niso.linalg.sylvester import Sylvester
+from niso.linalg.sylvester import Sylvester, nested_forward_mode, primal
 
 
 @full_precision
@@ -19,7 +19,8 @@ def inverse_root(g: Float[Tensor, "*batch k k"]) -> Float[Tensor, "*batch k k"]:
     """Symmetric inverse square root g^(−1/2) = V Λ^(−1/2) Vᵀ of positive definite g = V Λ Vᵀ.
 
     Its derivative is the exact analytic one, which needs the sums √λᵢ + √λⱼ alone and so is finite at repeated
-    eigenvalues too, where differentiating the eigenvectors divides by λᵢ − λⱼ = 0. Reverse mode, of any order.
+    eigenvalues too, where differentiating the eigenvectors divides by λᵢ − λⱼ = 0. It works under `torch.func` and has
+    derivatives of any order, like `niso.polar`.
 
     Args:
         g: symmetric matrices, any leading batch shape, float32 or float64; only the lower triangle is read, and the
@@ -35,7 +36,7 @@ def inverse_root(g: Float[Tensor, "*batch k k"]) -> Float[Tensor, "*batch k k"]:
             exported programs do not look.
     """
     check_tensors(g=(g, "* k k"))
-    return _InverseRoot.apply(g)[0]
+    return (_InverseRoot if torch.compiler.is_compiling() else _Transformable).apply(g)[0]
 
 
 class _InverseRoot(torch.autograd.Function):
@@ -70,9 +71,39 @@ class _InverseRoot(torch.autograd.Function):
         root, s, vh = ctx.saved_tensors
         grad = (grad + grad.mT) / 2
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            # R dR + dR R = −R² dg R², whose adjoint is built from differentiable operations
-            square = root @ root
-            return -square @ Sylvester.apply(root, grad, s, vh, s.new_zeros(*s.shape[:-1], 1, 1)) @ square
+            return _derivative(grad, root, s, vh)
         rows, columns = s[..., :, None], s[..., None, :]
         weight = rows * columns * (rows * columns / (rows + columns))  # its square alone might overflow
         return -vh.mT @ (vh @ grad @ vh.mT * weight) @ vh
+
+
+class _Transformable(_InverseRoot):
+    """With what torch.func needs, and torch.compile refuses."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, Tensor, Tensor]) -> None:
+        _InverseRoot.setup_context(ctx, inputs, output)
+        ctx.save_for_forward(*output)
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor | None) -> tuple[Tensor | None, None, None]:
+        if tangent is None:
+            return None, None, None
+        with nested_forward_mode():
+            root, s, vh = map(primal, ctx.saved_tensors)
+            return _derivative((tangent + tangent.mT) / 2, root, s, vh), None, None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int], g: Tensor) -> tuple[Any, Any]:
+        return _Transformable.apply(g.movedim(in_dims[0], 0)), (0, 0, 0)
+
+
+def _derivative(
+    direction: Float[Tensor, "*batch k k"],
+    root: Float[Tensor, "*batch k k"],
+    s: Float[Tensor, "*batch k"],
+    vh: Float[Tensor, "*batch k k"],
+) -> Float[Tensor, "*batch k k"]:
+    """dR for the symmetric direction dg, from R dR + dR R = −R² dg R²; it is its own adjoint and differentiable."""
+    square = root @ root
+    return -square @ Sylvester.apply(root, direction, s, vh, s.new_zeros(*s.shape[:-1], 1, 1)) @ square

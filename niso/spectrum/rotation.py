@@ -7,7 +7,6 @@ from typing import Any, Literal
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch._C import _functorch as _C
 
 from niso.linalg import full_precision
 from niso.linalg.products import product
@@ -31,7 +30,8 @@ def _rotated(
     frame: Float[Tensor, "points points"], basis: Float[Tensor, "points rank"]
 ) -> Float[Tensor, "points rank"]:
     # on the CPU only: the host would wait for a GPU's answer; and not where a batch of bases could give several
-    plain = basis.device.type == "cpu" and not torch.compiler.is_compiling() and not _C.is_batchedtensor(basis)
+    transformed = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    plain = basis.device.type == "cpu" and not transformed
     if plain and not basis.any():
         return _CayleyAtZero.apply(frame, basis)
     return _cayley(frame, basis)[0]
@@ -75,8 +75,6 @@ def _cayley(frame: Float[Tensor, "points points"], basis: Float[Tensor, "points 
 
 class _CayleyAtZero(torch.autograd.Function):
     """F cayley(W) where W = 0, as after a retraction: columns of F, and first derivatives as of F (I + W)."""
-
-    generate_vmap_rule = True
 
     @staticmethod
     def forward(frame: Tensor, basis: Tensor) -> Tensor:

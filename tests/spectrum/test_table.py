@@ -5,6 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
+from torch.autograd import forward_ad
 
 import niso
 from niso.spectrum import FieldSpectrum, FixedSpectrum, LearnedSpectrum, Spectrum, rotation
@@ -91,6 +92,11 @@ def test_the_rotation_is_the_cayley_map(points, rank, dtype):
     torch.testing.assert_close(found.double(), expected, **tolerance)
     tangent = torch.func.jvp(lambda b: rotation.rotated(frame, b), (torch.zeros_like(basis),), (basis,))[1]
     torch.testing.assert_close((tangent * g).sum(), (expected * basis).sum())
+    with forward_ad.dual_level():
+        value = rotation.rotated(frame, forward_ad.make_dual(torch.zeros_like(basis), basis))
+        torch.testing.assert_close((forward_ad.unpack_dual(value).tangent * g).sum(), (expected * basis).sum())
+    slopes = torch.func.vmap(torch.func.grad(lambda b: (rotation.rotated(frame, b) * g).sum()))(bases.double())
+    torch.testing.assert_close(slopes[1], expected)
 
 
 def test_zero_parameters_still_give_a_spectrum():
