@@ -19,6 +19,7 @@ from niso.checks import (
     check_shares,
     check_tensor,
     check_tensors,
+    described,
 )
 from niso.dropout import SpectralDropout
 from niso.functional_map import Mask, cross_covariance, isometric_map_from_covariance
@@ -188,11 +189,16 @@ class NeuralIsometry(Autoencoding):
         """Coefficients E_Ω(x) in the eigenbasis (paper eq. 6), the input of equivariant heads.
 
         Raises:
-            TypeError: observations that are no tensor.
-            ValueError: latents that do not fit the spectrum or, on a CPU, a confidence outside [0, 1].
+            TypeError: observations or latents that are no tensor, or a spectrum that is no `Spectrum`.
+            ValueError: latents that do not fit the spectrum and the number of observations or, on a CPU, a confidence
+                outside [0, 1].
         """
         _check_views(x)
         spectrum, z = spectrum or self.spectrum(), self.encoder(x)
+        check_instance("what the spectrum's module gives", spectrum, Spectrum, "niso.Spectrum")
+        # a program may be exported for batches of any size
+        sizes = {} if torch.compiler.is_compiling() else {"batch": x.shape[0]}
+        check_tensors(sizes={**sizes, "points": len(spectrum.mass)}, latents=(z, "batch points channels"))
         if self.confidence:
             check_shares("the confidence, the encoder's last channel,", z[..., -1], "end it with a sigmoid")
             return spectrum.project(z[..., :-1], z[..., -1])
@@ -205,14 +211,19 @@ class NeuralIsometry(Autoencoding):
 
         Raises:
             TypeError: not a tensor of floating-point numbers.
-            ValueError: coefficients that are not (batch, rank, channels).
+            ValueError: coefficients that are not (batch, rank, channels), or a decoder that gives another number of
+                observations.
         """
         spectrum = spectrum or self.spectrum()
         check_tensors(sizes={"rank": len(spectrum.eigenvalues)}, a=(a, "batch rank channels"))
         return self._decode(self.dropout(a, spectrum.eigenvalues), spectrum)
 
     def _decode(self, a: Tensor, spectrum: Spectrum) -> Tensor:
-        return self.decoded(spectrum.unproject(a))
+        x = self.decoded(spectrum.unproject(a))
+        check_tensor("what the decoder gives", x)
+        if not torch.compiler.is_compiling() and x.shape[:1] != a.shape[:1]:
+            raise ValueError(f"the decoder gives {described(x)} for {a.shape[0]} latent functions")
+        return x
 
     def map_between(
         self,

@@ -18,6 +18,7 @@ from niso import losses, metrics, testing
 from niso.geometry.mesh.classical import fixed_spectrum
 from niso.geometry.mesh.sampling import project
 from niso.geometry.mesh.surface import icosphere
+from niso.networks import VectorNeuronHead
 warnings.simplefilter("error")
 a, b, values = torch.randn(3, 8, 4), torch.randn(3, 8, 4), torch.linspace(0, 1, 8)
 tau, array = niso.isometric_map(a, b, values), np.zeros((3, 8, 4), np.float32)
@@ -28,6 +29,15 @@ model = niso.NeuralIsometry(nothing, nothing, learned)
 z = torch.randn(3, 10, 4)
 ball = icosphere(1)
 field = niso.FieldSpectrum(torch.from_numpy(ball.vertices), rank=4)
+
+class Gives(torch.nn.Module):
+    def __init__(self, what):
+        super().__init__()
+        self.what = what
+
+    def forward(self, *inputs):
+        return self.what
+
 answers = {}
 for call in json.load(sys.stdin):
     try:
@@ -145,8 +155,29 @@ WRONG = {
     "model(array, array)": f"x {ARRAY}",
     "model(z, z.numpy())": f"tx {ARRAY}",
     "model(z, z[..., :2])": "observations of one batch must be of one shape, not [(10, 4), (10, 2)]",
-    "model(z[..., 0], z[..., 0])": "latents must be (…, points, channels) with points 10, not (6, 10)",
-    "model(z[:, :9], z[:, :9])": "latents must be (…, points, channels) with points 10, not (6, 9, 4)",
+    "model(z[..., 0], z[..., 0])": "latents must be (batch, points, channels) with batch 6 and points 10, not (6, 10)",
+    "model(z[:, :9], z[:, :9])": (
+        "latents must be (batch, points, channels) with batch 6 and points 10, not (6, 9, 4)"
+    ),
+    "model(z[:, None], z[:, None])": (
+        "latents must be (batch, points, channels) with batch 6 and points 10, not (6, 1, 10, 4)"
+    ),
+    "niso.NeuralIsometry(Gives(z[:1]), nothing, learned)(z, z)": (
+        "latents must be (batch, points, channels) with batch 6 and points 10, not (1, 10, 4)"
+    ),
+    "niso.NeuralIsometry(Gives({}), nothing, learned, confidence=True)(z, z)": (
+        "latents must be a torch.Tensor, not builtins.dict"
+    ),
+    "niso.NeuralIsometry(nothing, Gives({}), learned)(z, z)": (
+        "what the decoder gives must be a torch.Tensor, not builtins.dict"
+    ),
+    "niso.NeuralIsometry(nothing, Gives(z), learned)(z, z)": (
+        "the decoder gives torch.float32 of (3, 10, 4) for 6 latent functions"
+    ),
+    "niso.NeuralIsometry(nothing, nothing, Gives(tuple(s)))(z, z)": (
+        "what the spectrum's module gives must be a niso.Spectrum, not tuple"
+    ),
+    "VectorNeuronHead(4, 2)(a[0])": "a must be (batch, rank, channels), not (8, 4)",
     "model(z.long(), z.long())": "latents must hold floating-point numbers, not torch.int64",
     "model(z, z[:2])": "views of one batch must be equally long, not [3, 2]",
     "model(z[:0], z[:0])": "a batch must hold at least one observation",

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from niso.checks import check_choice
+from niso.checks import check_choice, check_tensors
 from niso.config import Strict, require
 from niso.linalg import without_autocast
 from niso.networks.linear import Linear
@@ -73,6 +73,7 @@ def in_own_precision(forward: Callable[[M, Tensor], Tensor]) -> Callable[[M, Ten
 
     @wraps(forward)
     def wrapped(self: M, a: Tensor) -> Tensor:
+        check_tensors(a=(a, "batch rank channels"))
         with without_autocast(a.device.type):
             return forward(self, a.to(next(self.parameters()).dtype))
 
@@ -142,7 +143,11 @@ class VectorNeuronHead(nn.Module):
 
     Args:
         inputs: channels of the coefficients.
-        classes: number of scores. ValueError where either is below 1.
+        classes: number of scores.
+        config: sizes.
+
+    Raises:
+        ValueError: no input channel or class.
 
     Source: paper §4.4 and appendix "Homography-perturbed MNIST"; Deng et al. 2021. The paper leaves open how many
     vectors the inner products are taken of; m = 64 is the released code's.
