@@ -55,7 +55,10 @@ def _logarithm(matrix: np.ndarray, number: int) -> np.ndarray:
             reversed_ += [place] * bool(form[place, place] < 0)
             place += 1
     if len(reversed_) % 2:
-        raise ValueError(f"logarithm: matrix {number} is a reflection (determinant −1), which has no real logarithm")
+        raise ValueError(
+            f"logarithm: matrix {number} is a reflection (determinant −1), which has no real logarithm: "
+            "solve maps with special=True"
+        )
     for first, second in zip(reversed_[::2], reversed_[1::2], strict=True):  # together a half turn of their plane
         angles[second, first] = np.pi
     skew: np.ndarray = vectors @ (angles - angles.T) @ vectors.T
