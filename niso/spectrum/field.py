@@ -40,7 +40,8 @@ class FieldSpectrum(TrainedSpectrum):
     Call it to get the `Spectrum` at the points that it was made with, and `at` for other points.
 
     Args:
-        points: (N, dimensions) coordinates or any other descriptor of the points, best between −1 and 1.
+        points: (N, dimensions) coordinates or any other descriptor of the points, best between −1 and 1. Where they
+            are in float64, so are the spectrum and what is made with it.
         rank: number k of eigenfunctions, at most N, which is the default.
         weights: (N,) w, positive; 1 by default.
         features: what the networks see of a point, see `PointFeatures`.
@@ -58,7 +59,8 @@ class FieldSpectrum(TrainedSpectrum):
             number of functions that the networks' last layer spans, its inputs + 1; or U that starts out linearly
             dependent on the points, to rounding, as networks over few coordinates do at a high rank.
 
-    Where U becomes linearly dependent on the points, a call raises `torch.linalg.LinAlgError`.
+    Where U becomes linearly dependent on the points, a call raises `torch.linalg.LinAlgError`. torch.compile leaves
+    G^(−1/2) uncompiled, and refuses it with `fullgraph=True`.
     """
 
     places: Tensor
@@ -79,7 +81,8 @@ class FieldSpectrum(TrainedSpectrum):
         eigenfunctions: Eigenfunctions = "polar",
     ) -> None:
         super().__init__(eigenvalues, eigenfunctions)
-        places, weights = _checked(points, weights)
+        _check_points(points)
+        places, weights = _checked(points, weights, values=not points.is_meta)
         rank = len(places) if rank is None else check_count("rank", rank)
         if not 1 <= rank <= len(places):
             raise ValueError(f"rank {rank} must lie between 1 and the number of points, {len(places)}")
@@ -110,7 +113,10 @@ class FieldSpectrum(TrainedSpectrum):
             self.basis = nn.Parameter(torch.zeros(rank, rank))
             if not layers and rank == span:  # U spans all that it ever can, so that the angles alone determine Φ
                 self.functions.requires_grad_(False)
-        self.to(places.device)  # networks and frequencies, too: all of it is drawn on the CPU
+        if not self.eigenvalue_root.is_meta:
+            self.to(places.device)  # networks and frequencies, too: all of it is drawn on the CPU
+        if self.eigenvalue_root.is_meta:  # it waits for a state: there is nothing to look at yet
+            return
         with torch.no_grad():
             mass, u = (part.cpu().double() for part in self._evaluate(self.places, self.weights))
             values = torch.linalg.eigvalsh(u.mT @ (mass[:, None] * u))

@@ -266,14 +266,21 @@ def test_points_in_half_precision_have_the_weights_of_the_field():
 
 
 @pytest.mark.parametrize("eigenfunctions", ["polar", "rotation"])
-def test_a_field_is_made_on_the_device_of_its_points(eigenfunctions, monkeypatch):
-    """On a device whose tensors have no values; what would read one is replaced."""
-    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    monkeypatch.setattr(torch.Tensor, "cpu", lambda tensor: tensor)
-    monkeypatch.setattr(torch.linalg, "eigvalsh", lambda gram: [1.0, 1.0])
+def test_a_field_is_made_on_the_device_of_its_points(eigenfunctions):
+    """On a device whose tensors have no values."""
     points = torch.zeros(30, 3, device="meta")
     field = FieldSpectrum(points, 5, features="fourier", eigenfunctions=eigenfunctions)
     assert {part.device for part in (*field.parameters(), *field.buffers())} == {points.device}
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_field_made_without_values_takes_those_of_a_state(field, inside):
+    points = grid(6)
+    with torch.device("meta"):
+        empty = FieldSpectrum(torch.zeros(36, 2) if inside else points, 7, width=32)
+    assert empty.eigenvalue_root.is_meta
+    empty.load_state_dict(field.state_dict(), assign=True)
+    torch.testing.assert_close(empty(), field(), rtol=0, atol=0)
 
 
 def test_points_that_are_checked_already_are_not_looked_at(field, monkeypatch):
