@@ -85,6 +85,7 @@ class SpectralHead(nn.Module):
         inputs: channels of the coefficients.
         classes: number of scores.
         eigenvalues: (rank,) diagonal of Λ, in any order. The head keeps them as they are now.
+        config: sizes.
 
     Raises:
         ValueError: no input channel, class or eigenvalue.

@@ -26,6 +26,8 @@ class LearnedSpectrum(TrainedSpectrum):
       "rotation" is M^(-1/2) F cayley(W) for an orthonormal frame F and a skew matrix W, whose entries are the basis;
       W starts at 0. Call `retract_` after every optimiser step: it moves the rotation into the frame. Each entry of
       the basis is then the angle between two eigenfunctions at every step, and Adam's moments are those of angles.
+      The frame is a buffer, and a mean of frames is none: a moving average of the weights must copy it, as
+      `AveragedModel` of `torch.optim.swa_utils` does unless `use_buffers=True`.
     - Λ by `eigenvalues`:
       "cumulative" is cumsum(l²); l starts at N(0, 1/rank²), which makes almost all eigenvalues equal;
       "sorted" is sort(l²); l starts at N(0, 1), the published choice for the Laplacian experiments;
