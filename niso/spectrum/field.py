@@ -113,7 +113,7 @@ class FieldSpectrum(TrainedSpectrum):
             self.basis = nn.Parameter(torch.zeros(rank, rank))
             if not layers and rank == span:  # U spans all that it ever can, so that the angles alone determine Φ
                 self.functions.requires_grad_(False)
-        if not self.eigenvalue_root.is_meta:
+        if not self.eigenvalue_root.is_meta:  # as under `torch.device("meta")`
             self.to(places.device)  # networks and frequencies, too: all of it is drawn on the CPU
         if self.eigenvalue_root.is_meta:  # it waits for a state: there is nothing to look at yet
             return
