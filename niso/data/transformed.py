@@ -7,12 +7,17 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from niso.data.squares import signed
-from niso.geometry.action import Transformations, powers
+from niso.geometry.action import Transformations, composed, powers
 from niso.random import local_part
 
 
 def related(
-    images: UInt8[Tensor, "n side side"], size: int, action: Transformations, views: int = 2, group: int = 1
+    images: UInt8[Tensor, "n side side"],
+    size: int,
+    action: Transformations,
+    views: int = 2,
+    group: int = 1,
+    transformed_first: bool = False,
 ) -> tuple[Float[Tensor, "local 1 side side"], ...]:
     """Random images and what T, T² … make of them: pairs (ψ, Tψ), or triplets (ψ, Tψ, T²ψ); this process's part.
 
@@ -25,15 +30,21 @@ def related(
         size: of the batch of all processes.
         views: 2 for pairs, 3 for triplets.
         group: so many consecutive images share one T; 1 gives each its own.
+        transformed_first: whether ψ is an image under a random transformation of its own, in place of the image.
 
     Raises:
         ValueError: size is not a multiple of group, or views or group is less than 1.
+        TypeError: for transformations of transformed images, or for three views, those that cannot be composed.
     """
     if views < 1 or group < 1 or size % group:
         raise ValueError(f"size {size} must be a multiple of group {group}, and views {views} and group positive")
     x = _pick(images, _draw(len(images), size))
     t = local_part(action.sample(size // group)).repeat_interleave(group, dim=0)
-    return x, *(action.act(x, power) for power in powers(action, t, views - 1))
+    later = powers(action, t, views - 1)
+    if not transformed_first:
+        return x, *(action.act(x, power) for power in later)
+    first = local_part(action.sample(size))
+    return action.act(x, first), *(action.act(x, composed(action, power, first)) for power in later)
 
 
 def labelled(

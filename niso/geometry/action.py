@@ -144,6 +144,19 @@ def composes(transformations: Transformations) -> TypeGuard[Action]:
     return hasattr(transformations, "compose")
 
 
+def composed(
+    transformations: Transformations, second: Shaped[Tensor, "batch ..."], first: Shaped[Tensor, "batch ..."]
+) -> Shaped[Tensor, "batch ..."]:
+    """The transformations that act as `first` and then `second`.
+
+    Raises:
+        TypeError: they cannot be composed.
+    """
+    if not composes(transformations):
+        raise TypeError(f"{type(transformations).__name__} cannot be applied twice")
+    return transformations.compose(second, first)
+
+
 def powers(
     transformations: Transformations, t: Shaped[Tensor, "batch ..."], count: int
 ) -> list[Shaped[Tensor, "batch ..."]]:
@@ -154,9 +167,7 @@ def powers(
     """
     found = [t]
     while len(found) < count:
-        if not composes(transformations):
-            raise TypeError(f"{type(transformations).__name__} cannot be applied twice")
-        found.append(transformations.compose(t, found[-1]))
+        found.append(composed(transformations, t, found[-1]))
     return found[:count]
 
 

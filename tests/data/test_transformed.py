@@ -45,6 +45,19 @@ def test_related_images_are_powers_of_one_transformation_of_the_digit(recorded):
         assert view.shape == (6, 1, 16, 16) and view.dtype == torch.float32
 
 
+def test_the_first_view_may_be_transformed_too(recorded):
+    """Each digit by a transformation of its own, and then by the one that its group shares."""
+    images, _ = digits()
+    torch.manual_seed(0)
+    upright, _ = related(images, 6, recorded, group=3)
+    torch.manual_seed(0)
+    psi, t_psi, t2_psi = related(images, 6, recorded, views=3, group=3, transformed_first=True)
+    t, first = recorded.drawn[1:]
+    t = t.repeat_interleave(3, dim=0)
+    for power, view in ((first, psi), (t @ first, t_psi), (t @ t @ first, t2_psi)):
+        torch.testing.assert_close(view, ACTION.act(upright, power), atol=2e-5, rtol=1e-5)
+
+
 def test_views_share_their_beginning_and_seeds_decide():
     images, _ = digits()
     results = []
@@ -71,7 +84,8 @@ def test_the_number_of_processes_changes_nothing(monkeypatch):
 
     def draw(size: int) -> list[torch.Tensor]:
         torch.manual_seed(0)
-        return [*related(images, size, ACTION, views=3, group=2), *labelled(images, labels, size, ACTION)]
+        views = related(images, size, ACTION, views=3, group=2, transformed_first=True)
+        return [*views, *labelled(images, labels, size, ACTION)]
 
     alone = draw(8)
     parts = []

@@ -144,8 +144,9 @@ class Homnist(Experiment):
         check_action(config.action, self.action, torch.zeros(2, 1, train.side, train.side))
         self.test_set = perturbed_test_digits(config, test, self.test_action, self.data_dir)
         self.method = self.make_method(lambda: make_networks(config, train.side))
-        if self.method.views == 3 and not composes(self.action):
-            raise InputError(f"--action {config.action} cannot be applied twice, as {self.method_name} needs it")
+        composing = self.method_name if self.method.views == 3 else "--first-view transformed"
+        if (self.method.views == 3 or config.first_view == "transformed") and not composes(self.action):
+            raise InputError(f"--action {config.action} cannot be applied twice, as {composing} needs it")
         views, group = self.method.views, self.method.group
         self.sampling = DigitSampling(config, self.seed, self.split, self.action, views, group)
         self.head: nn.Module = nn.Identity()

@@ -15,6 +15,7 @@ from niso.methods.config import ClassifierConfig, PartialViewsConfig
 from niso.networks import ConvConfig, VectorNeuronConfig, ViTConfig
 
 Architecture = Literal["conv", "vit"]
+FirstView = Literal["upright", "transformed"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,9 @@ class HomnistConfig(PartialViewsConfig, ClassifierConfig):
     need no download."""
     action: str = "homography"
     """Transformations of images, see `niso.geometry.ACTIONS`."""
+    first_view: FirstView = "upright"
+    """What encoders are trained on beside Tψ: upright digits ψ, or digits that are themselves under random
+    transformations, so that Tψ is under two."""
     architecture: Architecture = "conv"
     """Which encoder and decoder."""
     conv: ConvConfig = field(default_factory=ConvConfig)
@@ -44,7 +48,13 @@ class HomnistConfig(PartialViewsConfig, ClassifierConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self, "validation", most=0.5)
-        for name, known in (("digits", DIGITS), ("action", ACTIONS), ("architecture", get_args(Architecture))):
+        choices = {
+            "digits": DIGITS,
+            "action": ACTIONS,
+            "first_view": get_args(FirstView),
+            "architecture": get_args(Architecture),
+        }
+        for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise ValueError(f"unknown {name} {getattr(self, name)!r}{nearest(getattr(self, name), known)}")
         if self.published and self.action != "homography":

@@ -45,7 +45,8 @@ class DigitSampling:
             optimisation: that of the phase, pre-training by default.
         """
         size = (optimisation or self.config.training).batch_size
-        return related(self.train.images, size, self.action, self.views, self.group)
+        transformed_first = self.config.first_view == "transformed"
+        return related(self.train.images, size, self.action, self.views, self.group, transformed_first)
 
     def labelled(self, augmented: bool) -> tuple[Tensor, Tensor]:
         """Training digits and their classes for the head, behind occluders where the run is about these.

@@ -13,6 +13,7 @@ from niso.data.digits.homnist import PUBLISHED_DISTRIBUTION, GeneratedTestSet
 from niso.data.digits.mnist import embedded, pad
 from niso.data.evenly import evenly
 from niso.data.squares import signed
+from niso.errors import InputError
 from niso.experiments.homnist import classification
 from niso.experiments.homnist.classification import BATCH, Scores
 from niso.experiments.homnist.experiment import Homnist
@@ -326,6 +327,18 @@ def test_methods_are_trained_on_what_they_need():
     for x, *transformed in views.values():
         assert is_padded_digit(x).all()
         assert not any(is_padded_digit(tx).any() for tx in transformed)
+
+
+def test_first_views_are_transformed_on_request():
+    views = make(first_view="transformed").sampling.related(0)
+    assert not any(is_padded_digit(view).any() for view in views)
+
+
+@pytest.mark.parametrize(("method", "changes"), [("niso-triplet", {}), ("niso", {"first_view": "transformed"})])
+def test_what_cannot_be_applied_twice_is_refused(method, changes):
+    needs = "--first-view transformed" if changes else method
+    with pytest.raises(InputError, match=f"--action elastic cannot be applied twice, as {needs} needs it"):
+        make(method, action="elastic", **changes)
 
 
 def test_the_ablations_leave_one_term_out():
