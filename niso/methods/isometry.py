@@ -25,7 +25,8 @@ class Isometry(Method):
 
     map_text = "|τ_Ω|, the eigenfunctions in ascending eigenvalue"
     reads: ClassVar[frozenset[str]] = Method.reads | {
-        *("rank", "spectrum", "field", "eigenvalues", "eigenfunctions", "special", "damping", "spectral_dropout"),
+        *("rank", "spectrum", "start", "field", "eigenvalues", "eigenfunctions"),
+        *("special", "damping", "spectral_dropout"),
         *("classifier", "spectral_head", "eigenspace_head"),
         *("equivariance", "relative_equivariance", "multiplicity", "multiplicity_decay"),
         *("whitened", "eigenvalue_noise", "eigenvalue_noise_decay"),
@@ -180,14 +181,22 @@ def make_spectrum(config: IsometryConfig, networks: Networks) -> SpectrumModule:
         ValueError: the rank exceeds the number of latent points, or what the field's networks span.
     """
     points, rank = networks.points, config.rank or networks.points
-    if config.spectrum == "table":
-        return LearnedSpectrum(points, rank, config.eigenvalues, config.damping, config.eigenfunctions)
-    places, weights = (part.to(torch.get_default_dtype()) for part in networks.domain(*networks.grid))
-    return FieldSpectrum(
-        places,
-        rank,
-        weights,
-        **asdict(config.field),
-        eigenvalues=config.eigenvalues,
-        eigenfunctions=config.eigenfunctions,
-    )
+
+    def field() -> FieldSpectrum:
+        places, weights = (part.to(torch.get_default_dtype()) for part in networks.domain(*networks.grid))
+        return FieldSpectrum(
+            places,
+            rank,
+            weights,
+            **asdict(config.field),
+            eigenvalues=config.eigenvalues,
+            eigenfunctions=config.eigenfunctions,
+        )
+
+    if config.spectrum == "field":
+        return field()
+    table = LearnedSpectrum(points, rank, config.eigenvalues, config.damping, config.eigenfunctions)
+    if config.start == "field":
+        with torch.no_grad():
+            table.start_eigenfunctions_at_(field()().eigenfunctions)
+    return table

@@ -14,6 +14,9 @@ from niso.spectrum.rotation import Eigenfunctions, random_frame, rotated
 from niso.spectrum.spectrum import Spectrum
 from niso.spectrum.trained import TrainedSpectrum
 
+_SIZE = 0.01
+"""Root mean square of the entries of U before training."""
+
 
 class LearnedSpectrum(TrainedSpectrum):
     """A spectrum whose mass, eigenfunctions and eigenvalues are all learned; call it to get a `Spectrum`.
@@ -72,7 +75,7 @@ class LearnedSpectrum(TrainedSpectrum):
             self.register_buffer("frame", random_frame(points))
             self.basis = nn.Parameter(torch.zeros(points, rank))
         else:
-            self.basis = nn.Parameter(0.01 * torch.randn(points, rank))
+            self.basis = nn.Parameter(_SIZE * torch.randn(points, rank))
         self.eigenvalue_root = nn.Parameter(initial_root(eigenvalues, rank))
 
     @property
@@ -90,6 +93,16 @@ class LearnedSpectrum(TrainedSpectrum):
     @torch.no_grad()
     def start_mass_at_(self, mass: Float[Tensor, " points"]) -> None:
         self.mass_root.copy_(mass.sqrt())
+
+    @torch.no_grad()
+    def start_eigenfunctions_at_(self, functions: Float[Tensor, "points rank"]) -> None:
+        """Start M^(1/2) Φ at the orthonormal matrix nearest to these functions, before training."""
+        orthonormal = polar(functions)
+        if self.eigenfunction_kind == "rotation":
+            self.frame.copy_(torch.linalg.qr(torch.cat([orthonormal, self.frame], dim=1))[0])
+            self.frame[:, : self.rank] = orthonormal  # which QR may have reversed
+        else:  # as large as noise, so that a step of the optimiser turns it as far
+            self.basis.copy_(_SIZE * self.points**0.5 * orthonormal)
 
     def roles(self) -> dict[Role, list[nn.Parameter]]:
         return {"eigenfunctions": [self.basis], "eigenvalues": [self.eigenvalue_root], "mass": [self.mass_root]}

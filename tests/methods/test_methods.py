@@ -383,6 +383,16 @@ def test_the_spectrum_has_the_settings_of_the_configuration(spectrum):
         torch.testing.assert_close((made.places, made.weights), tuple(part.float() for part in quadrature_sphere(4, 4)))
 
 
+def test_a_table_may_start_as_smooth_as_a_field():
+    networks = Networks(nn.Identity(), nn.Identity(), (12, 12), 2)
+    start = {
+        start: METHODS.find("niso")(MethodConfig(rank=5, start=start), networks).spectrum().eigenfunctions
+        for start in ("noise", "field")
+    }
+    steps = {name: functions.unflatten(0, (12, 12)).diff(dim=0).square().sum() for name, functions in start.items()}
+    assert steps["field"] < steps["noise"] / 2
+
+
 def test_the_objective_has_the_settings_of_the_configuration():
     settings = {
         **{"multiplicity": 0.3, "multiplicity_decay": 0.7, "eigenvalue_noise": 0.2, "eigenvalue_noise_decay": 0.4},

@@ -136,6 +136,19 @@ def test_eigenvalues_alone_are_those_of_the_spectrum(kind, monkeypatch):
     assert torch.equal(spectrum.eigenvalues_alone(), expected)
 
 
+@pytest.mark.parametrize("eigenfunctions", ["polar", "rotation"])
+@pytest.mark.parametrize(("points", "rank"), [(12, 5), (6, 6), (1, 1)])
+def test_eigenfunctions_start_where_they_are_asked_to(points, rank, eigenfunctions, dtype):
+    functions = torch.randn(points, rank, dtype=dtype)
+    spectrum = LearnedSpectrum(points, rank, eigenfunctions=eigenfunctions).to(dtype)
+    spectrum.start_eigenfunctions_at_(functions)
+    torch.testing.assert_close(spectrum().eigenfunctions, niso.polar(functions), atol=1e-5, rtol=0)
+    if eigenfunctions == "rotation":
+        torch.testing.assert_close(spectrum.frame.mT @ spectrum.frame, torch.eye(points, dtype=dtype))
+    else:
+        assert spectrum.basis.square().mean().sqrt().item() == pytest.approx(0.01)  # as that of noise
+
+
 def test_initial_scales():
     rank = 400
     cumulative, sorted_, shifted = (LearnedSpectrum(500, rank, e) for e in PARAMETRISATIONS)

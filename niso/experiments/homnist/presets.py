@@ -48,13 +48,13 @@ class HomnistConfig(PartialViewsConfig, ClassifierConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self, "validation", most=0.5)
-        choices = {
-            "digits": DIGITS,
-            "action": ACTIONS,
-            "first_view": get_args(FirstView),
-            "architecture": get_args(Architecture),
-        }
-        for name, known in choices.items():
+        views, architectures = get_args(FirstView), get_args(Architecture)
+        for name, known in (
+            ("digits", DIGITS),
+            ("action", ACTIONS),
+            ("first_view", views),
+            ("architecture", architectures),
+        ):
             if getattr(self, name) not in known:
                 raise ValueError(f"unknown {name} {getattr(self, name)!r}{nearest(getattr(self, name), known)}")
         if self.published and self.action != "homography":
