@@ -13,7 +13,7 @@ from niso.networks import EigenspaceHeadConfig, MLPConfig, SpectralHeadConfig, V
 from niso.spectrum import Eigenfunctions, Eigenvalues, Features
 
 Parametrisation = Literal["table", "field"]
-Start = Literal["noise", "field"]
+Start = Literal["noise", "smooth"]
 """How a spectrum is learned: as a number for each point, or as networks over the coordinates of points."""
 
 
@@ -58,8 +58,8 @@ class IsometryConfig(Strict):
     spectrum: Parametrisation = "table"
     """How mass and eigenfunctions are learned: `niso.LearnedSpectrum` or `niso.FieldSpectrum`."""
     start: Start = "noise"
-    """What the eigenfunctions of a table are before training: noise, as published, or smooth functions of the place,
-    those of an untrained field."""
+    """What the eigenfunctions of a table are before training: noise, as published, or the smoothest functions on the
+    latent points, see `niso.spectrum.smooth`."""
     eigenfunctions: Eigenfunctions = "polar"
     """Parametrisation of the eigenfunctions, see `niso.LearnedSpectrum` and `niso.FieldSpectrum`."""
     norm: Norm = "l1"
@@ -98,13 +98,14 @@ class IsometryConfig(Strict):
 
     def spectrum_unread(self) -> dict[str, str]:
         """Settings of the parametrisation of the spectrum that is not taken, and why."""
-        if self.spectrum == "table" and self.start == "noise":
+        if self.spectrum == "table":
             return {"field": "--spectrum is table"}
         unread = {"coordinates": ("frequencies", "scale"), "fourier": (), "periodic": ("scale",)}[self.field.features]
         texts = {f"field.{name}": f"--field.features are {self.field.features}" for name in unread}
+        texts["start"] = "--spectrum is field"
         if not self.field.layers:
             texts |= dict.fromkeys(("field.gain", "field.width"), "--field.layers is 0")
-        return texts if self.spectrum == "table" else texts | {"start": "--spectrum is field"}
+        return texts
 
     def decays_unread(self) -> dict[str, str]:
         """Decays of what is 0 from the start, and why they are not read."""

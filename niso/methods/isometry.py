@@ -18,6 +18,7 @@ from niso.methods.method import Method, Networks
 from niso.model import NeuralIsometry
 from niso.objective import IsometryObjective
 from niso.spectrum import FieldSpectrum, LearnedSpectrum, Spectrum, SpectrumModule
+from niso.spectrum.smooth import smooth_functions
 
 
 class Isometry(Method):
@@ -178,25 +179,21 @@ def make_spectrum(config: IsometryConfig, networks: Networks) -> SpectrumModule:
     """The untrained spectrum that such settings describe.
 
     Raises:
-        ValueError: the rank exceeds the number of latent points, or what the field's networks span.
+        ValueError: the rank exceeds the number of latent points, or what the field's networks span; or these points
+            are too many for a smooth start.
     """
     points, rank = networks.points, config.rank or networks.points
-
-    def field() -> FieldSpectrum:
-        places, weights = (part.to(torch.get_default_dtype()) for part in networks.domain(*networks.grid))
-        return FieldSpectrum(
-            places,
-            rank,
-            weights,
-            **asdict(config.field),
-            eigenvalues=config.eigenvalues,
-            eigenfunctions=config.eigenfunctions,
-        )
-
-    if config.spectrum == "field":
-        return field()
-    table = LearnedSpectrum(points, rank, config.eigenvalues, config.damping, config.eigenfunctions)
-    if config.start == "field":
-        with torch.no_grad():
-            table.start_eigenfunctions_at_(field()().eigenfunctions)
-    return table
+    if config.spectrum == "table":
+        table = LearnedSpectrum(points, rank, config.eigenvalues, config.damping, config.eigenfunctions)
+        if config.start == "smooth":
+            table.start_eigenfunctions_at_(smooth_functions(networks.domain(*networks.grid).points, rank))
+        return table
+    places, weights = (part.to(torch.get_default_dtype()) for part in networks.domain(*networks.grid))
+    return FieldSpectrum(
+        places,
+        rank,
+        weights,
+        **asdict(config.field),
+        eigenvalues=config.eigenvalues,
+        eigenfunctions=config.eigenfunctions,
+    )

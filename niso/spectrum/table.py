@@ -97,7 +97,7 @@ class LearnedSpectrum(TrainedSpectrum):
     @torch.no_grad()
     def start_eigenfunctions_at_(self, functions: Float[Tensor, "points rank"]) -> None:
         """Start M^(1/2) Φ at the orthonormal matrix nearest to these functions, before training."""
-        orthonormal = polar(functions)
+        orthonormal = polar(functions.to(self.basis))
         if self.eigenfunction_kind == "rotation":
             self.frame.copy_(torch.linalg.qr(torch.cat([orthonormal, self.frame], dim=1))[0])
             self.frame[:, : self.rank] = orthonormal  # which QR may have reversed

@@ -1,0 +1,33 @@
+"""The smoothest functions on points: what eigenfunctions of a table may start as."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+MOST = 5_000
+"""Points; a decomposition of all distances between more would take minutes."""
+
+
+def smooth_functions(points: Float[Tensor, "points dimensions"], rank: int) -> Float[Tensor, "points rank"]:
+    """The first eigenfunctions of a graph Laplacian, in ascending eigenvalue, whatever the points' density.
+
+    The weights of its edges are Gaussian, as wide as neighbours are apart (the median). On a grid of a rectangle they
+    are nearly products of cosines, on the sphere spherical harmonics.
+
+    Raises:
+        ValueError: there are more than 5,000 points.
+
+    Source: Coifman and Lafon, "Diffusion maps", 2006 (α = 1).
+    """
+    if len(points) > MOST:
+        raise ValueError(f"a smooth start is for at most {MOST:,} points, not {len(points):,}")
+    distance = torch.cdist(points.double(), points.double())
+    apart = distance.clone().fill_diagonal_(torch.inf).amin(1).median().clamp_min(1e-9)
+    kernel = (-((distance / apart) ** 2) / 2).exp()
+    density = kernel.sum(1)
+    kernel = kernel / (density[:, None] * density)
+    root = kernel.sum(1).rsqrt()
+    vectors = torch.linalg.eigh(root[:, None] * kernel * root).eigenvectors
+    return root[:, None] * vectors.flip(1)[:, :rank]
