@@ -63,6 +63,8 @@ def make_networks(chosen: Chosen, kind: Kind, shape: tuple[int, ...], own: Own |
         )
         return Networks(SignalEncoder(signal), SignalDecoder(signal), (1, signal.points), signal.latent_channels)
     conv = ConvConfig(
+        image_size=grid,
+        image_channels=channels,
         channels=chosen.channels,
         blocks=chosen.blocks,
         latent_channels=chosen.latent_channels,

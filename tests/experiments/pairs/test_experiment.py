@@ -18,9 +18,11 @@ from niso.experiments import head
 from niso.experiments.diagnosis import CHECKS, diagnose
 from niso.experiments.homnist.experiment import Homnist
 from niso.experiments.pairs import figures
-from niso.experiments.pairs.choice import moves_values
+from niso.experiments.pairs.choice import GRID_SIDE, MOST_POINTS, _stride, moves_values
 from niso.experiments.pairs.experiment import Pairs, PairsResult, Shown
+from niso.experiments.pairs.networks import make_networks
 from niso.experiments.pairs.presets import PairsConfig
+from niso.experiments.pairs.recipes import recipe
 from niso.loading import load
 from niso.methods import METHODS
 from niso.methods.evaluation import Operator, PairEvaluation
@@ -485,3 +487,12 @@ def test_networks_of_images(make_tiny, architecture):
     built = make_tiny("pairs", architecture=architecture)
     x = torch.randn(2, 1, 8, 8)
     assert built.method.decode(built.method.encode(x)).shape == x.shape
+
+
+@pytest.mark.parametrize("size", [(128, 128), (80, 176), (320, 320)])
+def test_images_larger_than_homnists_have_networks_that_fit_them(size):
+    stride = _stride(size, GRID_SIDE, "images")
+    chosen = replace(recipe("quick", "conv"), patch=stride, channels=(8,), blocks=1)
+    encoder, decoder, grid, *_ = make_networks(chosen, "images", (2, *size))
+    assert grid[0] * grid[1] <= MOST_POINTS
+    assert decoder(encoder(torch.zeros(1, 2, *size))).shape == (1, 2, *size)
