@@ -116,7 +116,8 @@ def read_frames(footage: Footage, size: int, before: int, memory: float) -> tupl
     """Frames of one clip up to the first that cannot be read, and why it ends there.
 
     Raises:
-        InputError: with those before it, they take more gigabytes of memory than is allowed.
+        InputError: with those before it, they take more gigabytes of memory than is allowed; or a frame is no picture
+            of 8 or 16 bits, where only some frames, such as dark ones, may be refused.
     """
     images, problem, total, own = list[np.ndarray](), "", 0, footage.path / "images"
     room = memory * 1e9 / (3 * size**2) - before
@@ -128,6 +129,9 @@ def read_frames(footage: Footage, size: int, before: int, memory: float) -> tupl
             if len(images) > room + 1:  # they are refused below
                 break
     except InputError as error:
-        problem = str(error)
+        of_file = footage.kind != "video" and error.__cause__  # of which the message does not name the clip
+        problem = f"{footage.name}: {error}" if of_file else str(error)
+        if of_file and isinstance(error.__cause__, InputError):  # it was read, and holds what is not taken
+            raise InputError(problem) from error
     check_memory("frames", before + len(images), size, memory, before + total)
     return np.stack(images) if images else np.empty((0, 3, size, size), np.uint8), problem

@@ -58,6 +58,15 @@ def test_that_grey_of_16_bits_is_rounded_is_said(tmp_path):
     assert PairedReader.read(tmp_path, Reading(), 8).note == words
 
 
+def test_frames_too_dark_for_16_bits_do_not_end_their_clips(tmp_path):
+    for number in range(16):
+        (tmp_path / f"cells{number % 2}").mkdir(exist_ok=True)
+        frame = np.full((8, 8), 3_000 if number == 15 else 30_000, np.uint16)
+        Image.fromarray(frame).save(tmp_path / f"cells{number % 2}" / f"{number:02}.png")
+    with pytest.raises(InputError, match=r"cells1: 15\.png cannot be used: its grey values are 3000 … 3000, .* arrays"):
+        ClipReader.read(tmp_path, Reading(), 8)
+
+
 def test_what_a_folder_holds_is_said_where_none_of_it_is_read(tmp_path):
     for name in ("1.heic", "2.HEIC", "notes.txt"):
         (tmp_path / name).touch()
