@@ -37,6 +37,10 @@ _UNLIKE = 0.05
 """Share of the range of all channels of images below which one of them has another unit."""
 _NARROW = {"images": 0.02, "signals": 0.2, "points": 0.2}
 """Ranges of scaled values, but for a thousandth: where one is narrower, a few extreme values have made it so."""
+_SELDOM = 1e-3
+"""Share of values of which one that is far off is not said to be repeated."""
+_CLASSES = 16
+"""Different values of what may be numbers of classes."""
 _APART = 20
 """Ratio of the ranges of two views from which they have other units."""
 LOST = 1e-3
@@ -94,8 +98,8 @@ def _rounding(dtype: np.dtype) -> float:
 
 
 def extremes_of(table: Table, rows: np.ndarray, scaling: Scaling) -> str:
-    """That few values are so large that all others of a channel, or of images, are scaled to nearly one number; empty
-    where they are not."""
+    """That few values are so large that all others of a channel, or of images, are scaled to nearly one number, or that
+    one value may stand for missing ones; empty where neither is so."""
     if scaling == BYTES:
         return ""
     values = table.views["x"]
@@ -108,13 +112,37 @@ def extremes_of(table: Table, rows: np.ndarray, scaling: Scaling) -> str:
     narrow = high - low > _rounding(values.dtype) * np.maximum(abs(low), abs(high))
     narrow &= high - low < _NARROW[table.kind] * np.array(scaling.scale)
     if not narrow.any():
-        return ""
+        return _missing(table, rows)
     channel = int(np.argmax(narrow))
     where = f" of channel {channel}" if len(narrow) > 1 else ""
     return (
         f"nearly all values{where} are between {low[channel]:.3g} and {high[channel]:.3g}, and a few far off: clip or "
         "remove those"
     )
+
+
+def _missing(table: Table, rows: np.ndarray) -> str:
+    """That the smallest or largest number of a channel occurs often, and is farther from all others than these are from
+    each other, as −9999 is where nothing was measured; empty where none is."""
+    axis = 1 if table.kind == "images" else -1
+    for key, view in table.views.items():
+        x = np.moveaxis(_sample(view, rows, 256), axis, -1).reshape(-1, table.channels)
+        for sign in (1, -1):
+            values = sign * x
+            lowest, highest = values.min(0), values.max(0)
+            same = values == lowest
+            next_one = np.where(same, np.inf, values).min(0)
+            apart = (next_one - lowest > highest - next_one) & (highest > next_one)
+            share = same.mean(0)
+            for channel in np.flatnonzero(apart & (_SELDOM < share) & (share <= 0.5)):
+                others = sign * values[~same[:, channel], channel]
+                if len(np.unique(others[:: max(1, len(others) // 1000)])) > _CLASSES:
+                    return (
+                        f"{100 * share[channel]:.2g} % of channel {channel} of {key} are {sign * lowest[channel]:g}, "
+                        f"far from all else ({others.min():g} … {others.max():g}): if that stands for missing values, "
+                        "fill these, or leave their observations out"
+                    )
+    return ""
 
 
 def _sample(values: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:

@@ -20,6 +20,8 @@ _DRAWS = 20
 """Times that sources are drawn, where classes are missing in a part."""
 _COMMON = 50
 """Clips that may share a frame and be copies of each other."""
+_AGAIN = 0.1
+"""Share of held-out pairs with observations that are trained on, from which a line says so."""
 _FEW = (
     "transformations are too few or too unequal to hold out whole ones: those of held-out observations are trained on"
 )
@@ -38,7 +40,8 @@ def split(table: Table, validation: float, test: float) -> Parts:
     """Rows of each part. Rows of one source, e.g. crops of one picture, are in one part, and so are a clip and copies
     of it.
 
-    Of several draws of sources with labels that is taken in whose parts most classes are.
+    Of several draws of sources with labels that is taken in whose parts most classes are. Where many held-out pairs
+    have observations that are trained on, as of few states of a game, the note says so.
 
     Without sources no observation is in two parts, and rows of one transformation (`table.group`) stay together, too,
     where each part then has two transformations or more. With labels, but none of these, parts are drawn evenly over
@@ -102,10 +105,16 @@ def _bytes(rows: np.ndarray) -> bytes:
 def _parts(table: Table, validation: float, test: float) -> Parts:
     if table.clip is not None:
         return _clips(_without_copies(table, table.clip), validation, test, table.label)
-    if table.source is not None:
-        return _drawn_often(table.source, validation, test, table.label)
-    rows = np.arange(len(table))
     same = _equal(table)
+    if table.source is not None:
+        parts = _drawn_often(table.source, validation, test, table.label)
+        trained = np.concatenate([view[parts.train] for view in same])
+        again = int(np.isin(np.stack([view[parts.test] for view in same]), trained).any(0).sum())
+        if again > _AGAIN * len(parts.test):
+            told = f"{again:,} of {len(parts.test):,} held-out pairs have observations that other sources have, too"
+            parts = parts._replace(note=f"{told}: these are trained on")
+        return parts
+    rows = np.arange(len(table))
     if table.group is not None:
         joined = _joined(same, table.group)
         if _largest(joined) <= 0.25:
@@ -121,7 +130,10 @@ def _parts(table: Table, validation: float, test: float) -> Parts:
     seen = [np.unique(np.concatenate([view[part] for view in same])) for part in parts[:3]]
     train = parts.train[~np.isin(np.stack([view[parts.train] for view in same]), np.union1d(*seen[1:])).any(0)]
     kept = parts.validation[~np.isin(np.stack([view[parts.validation] for view in same]), seen[2]).any(0)]
-    note = "observations occur in many pairs: consecutive rows are held out, and rows that share one are left out"
+    note = (
+        "observations occur in many pairs: consecutive rows are held out, and rows that share one are left out; "
+        "source, such as numbers of episodes, holds out by that alone"
+    )
     return Parts(train, kept, parts.test, note)
 
 

@@ -182,7 +182,9 @@ def _channels_last(shape: tuple[int, ...], asked: bool) -> bool:
     _, height, width, channels = shape
     if channels <= 4:
         return 4 < height and channels < width and (asked or height == width)
-    return asked and channels <= _MANY_CHANNELS and 3 * channels <= min(height, width)
+    if height == width > 4:  # as of many spectral bands: (n, C, H, W) hardly has as many channels as rows
+        return asked and channels != width
+    return asked and channels <= _MANY_CHANNELS and 2 * channels <= min(height, width)
 
 
 def canonical(x: np.ndarray, kind: Kind) -> np.ndarray:

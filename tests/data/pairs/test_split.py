@@ -16,10 +16,10 @@ SHARES = ((0.1, 0.1), (0.2, 0.1), (0.05, 0.3))
 def parts_of(sizes, validation=0.1, test=0.1, clips=False):
     """Parts of units of so many rows each, and the unit of each row."""
     units = np.arange(len(sizes)).repeat(sizes)
-    table = make_table("DATA", {"x": np.zeros((len(units), 8), np.float32), "source": units}, Reading(kind="signals"))
+    x = np.arange(8 * len(units), dtype=np.float32).reshape(-1, 8)  # all differ
+    table = make_table("DATA", {"x": x, "source": units}, Reading(kind="signals"))
     if clips:
-        frames = np.arange(8 * len(units), dtype=np.float32).reshape(-1, 8, 1)  # all differ
-        table = replace(table, views={"x": frames}, source=None, clip=units)
+        table = replace(table, source=None, clip=units)
     return split(table, validation, test), units
 
 
@@ -154,3 +154,14 @@ def test_parts_have_about_their_share_of_the_rows(seed):
 def test_little_to_train_on_is_said():
     parts, _ = parts_of([4] * 10, 0.3, 0.3)
     assert parts.note == "16 of 40 observations are left to train on"
+
+
+def test_held_out_pairs_of_sources_that_share_their_observations_are_counted():
+    state = np.random.default_rng(0).integers(9, size=(40, 11))  # episodes of a game with nine states
+    x = np.eye(9, dtype=np.float32)[state]
+    columns = {"x": x[:, :-1].reshape(-1, 9), "tx": x[:, 1:].reshape(-1, 9), "source": np.arange(40).repeat(10)}
+    told = "40 of 40 held-out pairs have observations that other sources have, too: these are trained on"
+    assert split(make_table("DATA", columns, Reading(kind="signals")), 0.1, 0.1).note == told
+    columns["x"] = np.random.default_rng(0).random((400, 9), np.float32)
+    columns["tx"] = 2 * columns["x"]
+    assert not split(make_table("DATA", columns, Reading(kind="signals")), 0.1, 0.1).note

@@ -59,9 +59,15 @@ def test_a_kind_that_shape_does_not_tell_is_asked_for():
     assert table(Reading(kind="signals"), x=x).shape == (30, 40)
     with pytest.raises(InputError, match="with channels last"):
         table(Reading(kind="images"), x=noise(16, 16, 3))
-    for small in ((8, 3, 3), (2, 16, 16), (16, 16, 8)):
+    for small in ((8, 3, 3), (2, 16, 16), (16, 12, 8), (20, 32, 12)):
         assert table(x=noise(*small)).shape == small
-    for narrow in ((8, 16, 4), (16, 16, 5)):  # with channels last unless a user says otherwise
+    for narrow in (
+        (8, 16, 4),
+        (16, 16, 5),
+        (16, 16, 8),
+        (9, 9, 200),
+        (32, 48, 13),
+    ):  # with channels last unless a user says otherwise
         with pytest.raises(InputError, match=r"with channels last: .* say --kind images"):
             table(x=noise(*narrow))
         assert table(Reading(kind="images"), x=noise(*narrow)).shape == narrow
@@ -252,6 +258,19 @@ def test_one_extreme_value_among_observations_of_any_kind_is_said(shape, dtype):
     assert not extremes_of(read, rows[1:], scaling_of(read, rows[1:]))
     steady = table(x=(0.1 + 1e-9 * x.clip(-3, 3)).astype(dtype))
     assert not extremes_of(steady, rows, scaling_of(steady, rows))
+
+
+@pytest.mark.parametrize("missing", [-9999, 65535])
+def test_a_number_that_may_stand_for_missing_values_is_said(missing):
+    rows, x = np.arange(N), np.random.default_rng(0).integers(1, 6_000, (N, 2, 24, 24)).astype(np.float32)
+    tx = x.copy()
+    tx[:5, 1, :12] = missing
+    for read in (table(x=x, tx=tx), table(Reading(kind="signals"), x=x[:, 0], tx=tx[:, 1])):
+        said = extremes_of(read, rows, scaling_of(read, rows))
+        assert "16 % of channel" in said and f"of tx are {missing}, far from all else (" in said
+    few, classes = np.where(tx == missing, 1, x), np.where(tx == missing, 90, x % 4)
+    for other in (few, classes, np.maximum(x, 5_000)):
+        assert not extremes_of(table(x=other, tx=other), rows, scaling_of(table(x=other), rows))
 
 
 def test_views_in_other_units_are_noticed():
