@@ -59,7 +59,7 @@ class IsometryConfig(Strict):
     """How mass and eigenfunctions are learned: `niso.LearnedSpectrum` or `niso.FieldSpectrum`."""
     start: Start = "noise"
     """What the eigenfunctions of a table are before training: noise, as published, or the smoothest functions on the
-    latent points, see `niso.spectrum.smooth`."""
+    latent points, see `niso.spectrum.smooth_functions`."""
     eigenfunctions: Eigenfunctions = "polar"
     """Parametrisation of the eigenfunctions, see `niso.LearnedSpectrum` and `niso.FieldSpectrum`."""
     norm: Norm = "l1"

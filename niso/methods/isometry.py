@@ -17,8 +17,7 @@ from niso.methods.heads import OF_OPERATORS, operator_head
 from niso.methods.method import Method, Networks
 from niso.model import NeuralIsometry
 from niso.objective import IsometryObjective
-from niso.spectrum import FieldSpectrum, LearnedSpectrum, Spectrum, SpectrumModule
-from niso.spectrum.smooth import smooth_functions
+from niso.spectrum import FieldSpectrum, LearnedSpectrum, Spectrum, SpectrumModule, smooth_functions
 
 
 class Isometry(Method):

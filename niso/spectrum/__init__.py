@@ -6,6 +6,7 @@ from niso.spectrum.field import FieldSpectrum
 from niso.spectrum.fixed import FixedSpectrum
 from niso.spectrum.module import Role, SpectrumModule
 from niso.spectrum.rotation import Eigenfunctions
+from niso.spectrum.smooth import smooth_functions
 from niso.spectrum.spectrum import Spectrum
 from niso.spectrum.table import LearnedSpectrum
 
@@ -19,4 +20,5 @@ __all__ = [
     "Role",
     "Spectrum",
     "SpectrumModule",
+    "smooth_functions",
 ]

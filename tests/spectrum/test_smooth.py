@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from niso.geometry.domains.domain import quadrature_sphere
-from niso.spectrum import smooth
-from niso.spectrum.smooth import smooth_functions
+from niso.spectrum import smooth, smooth_functions
 
 
 def test_on_the_sphere_they_are_harmonics():
