@@ -48,12 +48,11 @@ class HomnistConfig(PartialViewsConfig, ClassifierConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self, "validation", most=0.5)
-        views, architectures = get_args(FirstView), get_args(Architecture)
         for name, known in (
             ("digits", DIGITS),
             ("action", ACTIONS),
-            ("first_view", views),
-            ("architecture", architectures),
+            ("first_view", get_args(FirstView)),
+            ("architecture", get_args(Architecture)),
         ):
             if getattr(self, name) not in known:
                 raise ValueError(f"unknown {name} {getattr(self, name)!r}{nearest(getattr(self, name), known)}")
