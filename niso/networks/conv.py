@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -17,10 +17,8 @@ from niso.config import require
 from niso.networks.images import ImageConfig
 from niso.networks.linear import Linear
 from niso.networks.norm import NORMS, Normalised
+from niso.networks.padding import Padding
 from niso.networks.unpool import Unpool
-
-Padding = Literal["zeros", "longitude"]
-"""What convolutions see beyond the image: zeros, or, left and right, its other side, as on a grid of the sphere."""
 
 LECUN_TRUNCATION = 0.87962566103423978  # standard deviation of a unit normal truncated at ±2
 
@@ -44,7 +42,8 @@ class ConvConfig(ImageConfig):
     """Side of the squares of pixels that the pointwise layers at both ends read and write at once. The paper has 1;
     2 takes the first level to half the resolution, for a quarter of its time."""
     padding: Padding = "zeros"
-    """What convolutions see beyond the image, see `Padding`."""
+    """What convolutions see beyond the image: zeros; circular, its other side; or longitude, that left and right alone,
+    as on a grid of the sphere."""
     normalised: Normalised = "space"
     """What is normalised before every convolution. "space", the paper's, takes colour and contrast from photographs:
     "channels" is for these."""
@@ -122,13 +121,20 @@ class LongitudeConv(nn.Conv2d):
         return super().forward(torch.cat([x[..., -1:], x, x[..., :1]], dim=-1))
 
 
+_CONVOLUTIONS: dict[Padding, Callable[[int, int], nn.Conv2d]] = {
+    "zeros": partial(nn.Conv2d, kernel_size=3, padding=1),
+    "circular": partial(nn.Conv2d, kernel_size=3, padding=1, padding_mode="circular"),
+    "longitude": LongitudeConv,
+}
+
+
 class ResidualBlock(nn.Module):
     """[norm → SiLU → 3×3 convolution] twice, plus a 1×1 convolution of the input (released code)."""
 
     def __init__(self, in_channels: int, out_channels: int, padding: Padding, normalised: Normalised) -> None:
         super().__init__()
         norm = NORMS[normalised]
-        conv = LongitudeConv if padding == "longitude" else partial(nn.Conv2d, kernel_size=3, padding=1)
+        conv = _CONVOLUTIONS[padding]
         self.norm1 = norm(in_channels)
         self.conv1 = conv(in_channels, out_channels)
         self.norm2 = norm(out_channels)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 from jaxtyping import Float
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from niso.checks import check_choice
 from niso.config import Strict, require
 from niso.networks.norm import NORMS, Normalised
+from niso.networks.padding import Padding
 from niso.networks.unpool import Unpool
 
 
@@ -32,6 +34,8 @@ class SignalConfig(Strict):
     """Samples that the pointwise layers at both ends read and write at once."""
     kernel: int = 5
     """Samples that a convolution sees."""
+    padding: Padding = "zeros"
+    """What convolutions see beyond the ends: zeros or, circular, the other end."""
     normalised: Normalised = "space"
     """What is normalised before every convolution. "space" takes the level and the size from signals."""
 
@@ -40,10 +44,15 @@ class SignalConfig(Strict):
         if not self.channels or min(self.channels) < 1:
             raise ValueError(f"channels needs one positive width per level, got {self.channels}")
         check_choice("normalised", self.normalised, Normalised)
+        check_choice("padding", self.padding, Padding)
+        if self.padding == "longitude":
+            raise ValueError("signals have no longitude: padding must be zeros or circular")
         if self.kernel % 2 == 0:
             raise ValueError(f"kernel must be odd, got {self.kernel}")
         if self.length % self.stride:
             raise ValueError(f"signals of {self.length} samples cannot be divided by the stride {self.stride}")
+        if self.padding == "circular" and self.points < self.kernel // 2:
+            raise ValueError(f"a convolution of {self.kernel} samples goes round {self.points} more than once")
 
     @property
     def stride(self) -> int:
@@ -61,12 +70,13 @@ class _Block(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, config: SignalConfig) -> None:
         super().__init__()
-        kernel = config.kernel
+        kernel, mode = config.kernel, "circular" if config.padding == "circular" else "zeros"
+        conv = partial(nn.Conv1d, kernel_size=kernel, padding=kernel // 2, padding_mode=mode)
         self.layers = nn.Sequential(
             NORMS[config.normalised](inputs),
-            nn.Conv1d(inputs, outputs, kernel, padding=kernel // 2),
+            conv(inputs, outputs),
             NORMS[config.normalised](outputs),
-            nn.Conv1d(outputs, outputs, kernel, padding=kernel // 2),
+            conv(outputs, outputs),
         )
         self.skip = nn.Conv1d(inputs, outputs, 1)
 

@@ -79,18 +79,19 @@ def test_patches_are_those_of_torch(memory):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("patch", [1, 2])
-def test_turning_the_sphere_turns_the_latents(dtype, patch):
-    """Rolled in longitude by whole latent columns, images have latents that are rolled, and are decoded rolled."""
-    around = ConvConfig((8, 12), 3, (4, 6), 2, 5, 3, patch, "longitude")
+@pytest.mark.parametrize(("padding", "axes"), [("longitude", (-1,)), ("circular", (-2, -1))])
+def test_images_that_go_round_have_latents_that_do(dtype, patch, padding, axes):
+    """Rolled by whole latent points, images have latents that are rolled, and are decoded rolled."""
+    around = ConvConfig((8, 12), 3, (4, 6), 2, 5, 3, patch, padding)
     image = torch.randn(2, 3, 8, 12, dtype=dtype)
     differences = []
     for config in (around, replace(around, padding="zeros")):
         encoder, decoder = ConvEncoder(config).to(dtype), ConvDecoder(config).to(dtype)
         stride, grid = config.stride, config.grid
-        z, rolled = encoder(image), encoder(image.roll(stride, -1))
-        expected = points_to_grid(z, grid).roll(1, -1)
+        z, rolled = encoder(image), encoder(image.roll([stride] * len(axes), axes))
+        expected = points_to_grid(z, grid).roll([1] * len(axes), axes)
         differences.append((points_to_grid(rolled, grid) - expected).abs().max() / z.abs().max())
-        decoded = decoder(grid_to_points(expected)) - decoder(z).roll(stride, -1)
+        decoded = decoder(grid_to_points(expected)) - decoder(z).roll([stride] * len(axes), axes)
         differences.append(decoded.abs().max() / decoder(z).abs().max())
     assert max(differences[:2]) < (1e-5 if dtype == torch.float32 else 1e-13)
     assert min(differences[2:]) > 1e-3

@@ -21,9 +21,31 @@ def test_signals_become_latents_and_signals_again(normalised):
         SignalDecoder(config)(z[:, 1:])
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_signals_that_go_round_have_latents_that_do(dtype):
+    differences = []
+    for padding in ("circular", "zeros"):
+        config = SignalConfig(24, 2, (4, 6), 1, 5, patch=3, padding=padding)
+        encoder, decoder = SignalEncoder(config).to(dtype), SignalDecoder(config).to(dtype)
+        x = torch.randn(3, 24, 2, dtype=dtype)
+        z = encoder(x)
+        differences += [
+            (encoder(x.roll(config.stride, 1)) - z.roll(1, 1)).abs().max() / z.abs().max(),
+            (decoder(z.roll(1, 1)) - decoder(z).roll(config.stride, 1)).abs().max() / decoder(z).abs().max(),
+        ]
+    assert max(differences[:2]) < (1e-5 if dtype == torch.float32 else 1e-13)
+    assert min(differences[2:]) > 1e-3
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"kernel": 4}, "odd"), ({"length": 25}, "stride"), ({"channels": ()}, "width")],
+    [
+        ({"kernel": 4}, "odd"),
+        ({"length": 25}, "stride"),
+        ({"channels": ()}, "width"),
+        ({"padding": "longitude"}, "no longitude"),
+        ({"padding": "circular", "length": 4, "kernel": 7}, "more than once"),
+    ],
 )
 def test_what_does_not_fit_is_refused(settings, message):
     with pytest.raises(ValueError, match=message):

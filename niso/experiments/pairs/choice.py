@@ -9,10 +9,12 @@ from typing import Any
 import torch
 
 from niso.data.pairs.sampling.data import PairData, Part
+from niso.data.pairs.table import Kind
 from niso.errors import InputError, counted, some_of
 from niso.experiments.pairs.presets import Architecture, PairsConfig
 from niso.experiments.pairs.recipes import Chosen, recipe
 from niso.methods import METHODS
+from niso.networks.padding import Padding
 
 AS_GIVEN = (
     *("norm", "relative_equivariance", "multiplicity", "spectral_dropout", "latent_channels"),
@@ -27,6 +29,8 @@ GRID_SIDE = 9
 """Side of the latent grid of images that is aimed at; homNIST's are 6 and 10."""
 SIGNAL_POINTS = 32
 """Latent points of a signal that are aimed at."""
+AT_EDGES: dict[str, Padding] = {"shift": "circular", "warp": "circular", "mobius": "longitude"}
+"""Padding for transformations that go round."""
 VARIATION = 0.2
 """Of the colours of crops: they are of few pictures."""
 SAME_ENERGY = 0.01
@@ -67,7 +71,7 @@ def choose(config: PairsConfig, data: PairData, method: str, own: bool) -> Chose
         )
     except ValueError as error:  # of the method's own checks
         raise InputError(str(error)) from error
-    return replace(chosen, **_sizes(chosen, data))
+    return replace(chosen, **_sizes(chosen, data), padding=_padding(config, architecture, data.table.kind))
 
 
 def with_rank(chosen: Chosen, rank: int | None, points: int) -> Chosen:
@@ -94,7 +98,7 @@ def said(chosen: Chosen, data: PairData, points: int, method: str) -> str:
     varied = f"mirrored, turned and recoloured (variation {chosen.variation:g})" if chosen.variation else ""
     words = [
         f"{len(table):,} {what}{classes} ({drawn}), {data.paired}",
-        f"{_NETWORKS[chosen.architecture]}, {counted(points, 'latent point')}, "
+        f"{_NETWORKS[chosen.architecture]}{_PADDINGS[chosen.padding]}, {counted(points, 'latent point')}, "
         f"{counted(chosen.latent_channels, 'channel')}",
         f"rank {chosen.rank}",
         f"method {method}{f' in groups of {chosen.group}' if METHODS.find(method).grouped else ''}",
@@ -118,6 +122,11 @@ _PARTS: tuple[tuple[Part, str], ...] = (
     ("validation", "to validate on"),
     ("test", "held out"),
 )
+_PADDINGS: dict[Padding, str] = {
+    "zeros": "",
+    "circular": " that go round",
+    "longitude": " that go round from left to right",
+}
 _NETWORKS = {
     "conv": "convolutions",
     "vit": "a vision transformer",
@@ -144,6 +153,17 @@ def _architecture(config: PairsConfig, data: PairData, method: str, own: bool) -
     if asked == "pointwise" and kind == "images":
         raise InputError("--architecture pointwise does not take images: choose conv or vit")
     return asked
+
+
+def _padding(config: PairsConfig, architecture: Architecture, kind: Kind) -> Padding:
+    """The padding that is asked for, or that of what T does at the edges."""
+    if architecture != "conv":
+        if config.padding is not None:
+            raise InputError(f"--padding is for convolutions, not for {_NETWORKS[architecture]}: leave it out")
+        return "zeros"
+    if config.padding == "longitude" and kind == "signals":
+        raise InputError("--padding longitude is for images: for signals that go round take circular")
+    return config.padding or AT_EDGES.get(config.reading.transform or "", "zeros")
 
 
 def moves_values(data: PairData) -> bool:

@@ -58,7 +58,7 @@ DEFAULT_TRANSFORM = "homography"
 GROUPED = "niso-group"
 OF_READERS = frozenset({"kind", "size", "skip", "crops"})
 """Settings that only some readers heed."""
-OF_OWN = dict.fromkeys(("architecture", "latent_channels"), "the networks are your own")
+OF_OWN = dict.fromkeys(("architecture", "latent_channels", "padding"), "the networks are your own")
 """Settings that are not read where encoder and decoder are the user's own, and why."""
 
 

@@ -59,6 +59,7 @@ def make_networks(chosen: Chosen, kind: Kind, shape: tuple[int, ...], own: Own |
             chosen.blocks,
             chosen.latent_channels,
             chosen.patch,
+            padding=chosen.padding,
             normalised=chosen.normalised,
         )
         return Networks(SignalEncoder(signal), SignalDecoder(signal), (1, signal.points), signal.latent_channels)
@@ -70,6 +71,7 @@ def make_networks(chosen: Chosen, kind: Kind, shape: tuple[int, ...], own: Own |
         latent_channels=chosen.latent_channels,
         stem_channels=chosen.channels[0],
         patch=chosen.patch,
+        padding=chosen.padding,
         normalised=chosen.normalised,
     )
     return Networks.convolutional(conv, grid, channels)

@@ -10,6 +10,7 @@ import tyro
 from niso.config import Optimisation, Strict, require
 from niso.data.pairs.reading import Reading
 from niso.losses import Norm
+from niso.networks.padding import Padding
 
 Effort = Literal["quick", "standard", "large"]
 Architecture = Literal["conv", "vit", "pointwise", "identity", "own"]
@@ -46,6 +47,10 @@ class PairsConfig(Strict):
     (batch, points, channels), or (batch, channels, height, width)."""
     decoder: str | None = None
     """The user's own decoder, module:Class."""
+    padding: Padding | None = None
+    """What convolutions see beyond the edges: zeros; circular, the other side, for observations that go round; or
+    longitude, that left and right alone, for panoramas and longitude-latitude grids. By default circular for
+    --transform shift and warp, which go round, and longitude for mobius; zeros for others."""
     rank: int | None = None
     """Eigenfunctions k."""
     latent_channels: int | None = None

@@ -12,6 +12,7 @@ from niso.experiments.pairs.presets import Architecture, Effort
 from niso.methods import recipes as shared
 from niso.methods.config import ClassifierConfig
 from niso.networks.norm import Normalised
+from niso.networks.padding import Padding
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Chosen(ClassifierConfig):
         blocks: residual or transformer blocks of a level.
         latent_channels: channels d of the latent functions.
         normalised: what networks normalise, see `niso.networks.ConvConfig`.
+        padding: what convolutions see beyond the edges, see there.
         variation: deviation of the colours that single pictures are varied by before T, see
             `niso.data.pairs.variation`; 0 leaves pictures as they are.
     """
@@ -37,6 +39,7 @@ class Chosen(ClassifierConfig):
     blocks: int = 2
     latent_channels: int = 32
     normalised: Normalised = "space"
+    padding: Padding = "zeros"
     variation: float = 0.0
 
 

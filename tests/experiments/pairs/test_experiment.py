@@ -18,7 +18,7 @@ from niso.experiments import head
 from niso.experiments.diagnosis import CHECKS, diagnose
 from niso.experiments.homnist.experiment import Homnist
 from niso.experiments.pairs import figures
-from niso.experiments.pairs.choice import GRID_SIDE, MOST_POINTS, _stride, moves_values
+from niso.experiments.pairs.choice import GRID_SIDE, MOST_POINTS, _stride, choose, moves_values, said
 from niso.experiments.pairs.experiment import Pairs, PairsResult, Shown
 from niso.experiments.pairs.networks import make_networks
 from niso.experiments.pairs.presets import PairsConfig
@@ -370,6 +370,10 @@ def test_what_does_not_fit_is_refused(refused, tmp_path):
     assert "rank 99 exceeds the 16 points" in refused(*words, "--rank", "99")
     assert "set it to 0" in refused(*words, "--variation", "0.2")
     assert "does not take signals" in refused(*words, "--architecture", "vit")
+    assert "for signals that go round take circular" in refused(*words, "--padding", "longitude")
+    assert "not for a perceptron at each point" in refused(
+        *words, "--padding", "circular", "--architecture", "pointwise"
+    )
     assert "go together" in refused(*words, "--encoder", "mine:Encoder")
     assert "does not exist" in refused("run", "pairs", "--data", tmp_path / "nothing")
     assert "evaluation_pairs must be at least 2, got 1" in refused(*words, "--evaluation-pairs", "1")
@@ -383,6 +387,26 @@ def test_what_does_not_fit_is_refused(refused, tmp_path):
     words[3] = tmp_path / "thin.npz"
     assert "these are 1×8: choose shift" in refused(*words, "--transform", "rotation")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("transform", "asked", "padding", "words"),
+    [
+        ("shift", None, "circular", "convolutions that go round, "),
+        ("mobius", None, "longitude", "convolutions that go round from left to right, "),
+        ("shift", "zeros", "zeros", "convolutions, "),
+        ("homography", None, "zeros", "convolutions, "),
+        ("homography", "longitude", "longitude", "convolutions that go round from left to right, "),
+    ],
+)
+def test_convolutions_go_round_where_t_does_and_where_they_are_asked_to(transform, asked, padding, words):
+    reading = Reading(transform=transform)
+    table = make_table("x", {"x": np.random.default_rng(0).random((30, 2, 8, 8))}, reading)
+    data = pair_data(table, transform, 1, 0.1, 0.1, 1.0, torch.device("cpu"))
+    chosen = choose(PairsConfig(padding=asked, reading=reading), data, "niso", own=False)
+    assert chosen.padding == padding and words in said(chosen, data, 16, "niso")
+    encoder, *_ = make_networks(chosen, "images", (2, 8, 8))
+    assert encoder.config.padding == padding
 
 
 NETWORKS = """

@@ -1,0 +1,9 @@
+"""What convolutions see beyond the edges of images and signals."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Padding = Literal["zeros", "circular", "longitude"]
+"""Zeros; the other side, so that shifts which go round shift the latents, too; or the other side left and right alone,
+as on a longitude-latitude grid, and zeros above and below."""
