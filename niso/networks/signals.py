@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import Literal
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -70,7 +71,8 @@ class _Block(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, config: SignalConfig) -> None:
         super().__init__()
-        kernel, mode = config.kernel, "circular" if config.padding == "circular" else "zeros"
+        kernel = config.kernel
+        mode: Literal["zeros", "circular"] = "circular" if config.padding == "circular" else "zeros"
         conv = partial(nn.Conv1d, kernel_size=kernel, padding=kernel // 2, padding_mode=mode)
         self.layers = nn.Sequential(
             NORMS[config.normalised](inputs),
