@@ -46,8 +46,7 @@ class Program(nn.Module):
         super().__init__()
         self.method = frozen(fitted.method)
         self.model = self.method.model  # whose parameters are then the program's
-        channels_first = len(fitted.shape) == 3
-        shape = (-1, 1, 1) if channels_first else (-1,)
+        shape = (-1, *[1] * (len(fitted.shape) - 1)) if fitted.units.channels_first else (-1,)
         dtype = precision_of(fitted)
         offset, scale = (torch.tensor(part, dtype=dtype).reshape(shape) for part in fitted.units.scaling)
         self.register_buffer("offset", offset)

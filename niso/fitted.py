@@ -205,7 +205,7 @@ class Fitted:
         """
         units = self.units
         read = read_observations(
-            Path(path), self.shape, units.bytes, units.channels_first, units.hidden, view, self._geometry
+            Path(path), self.shape, units.bytes, len(self.shape) == 3, units.hidden, view, self._geometry
         )
         if not len(read.values):
             raise InputError(f"{path} holds no observations")

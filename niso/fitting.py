@@ -83,9 +83,9 @@ def fit(
     """Train an encoder whose latents transform by isometries on pairs of observations.
 
     Args:
-        x, tx: observations and transformed ones, arrays or tensors: images (n, C, H, W) or (n, H, W), signals
-            (n, L, C) or (n, L), functions on points (n, N, C). Or x alone, a data set (with `len` and `[]`) of pairs
-            (x, tx) or triplets (x, tx, ttx).
+        x, tx: observations and transformed ones, arrays or tensors: images (n, C, H, W) or (n, H, W), volumes
+            (n, C, D, H, W), signals (n, L, C) or (n, L), functions on points (n, N, C). Or x alone, a data set (with
+            `len` and `[]`) of pairs (x, tx) or triplets (x, tx, ttx).
         ttx: the observations transformed twice, for the methods of triplets.
         group: (n,) number of the transformation of each pair, where several pairs share one: the best there is.
         label: (n,) classes, for metrics of features.
@@ -93,7 +93,7 @@ def fit(
         points: (N, 1, 2 or 3) coordinates of the points of functions, for figures.
         weights: (N,) their areas, which the learned mass starts from.
         transform: instead of `tx`, what niso applies to x: shift, rotation, affine, homography, colour or elastic of
-            images, shift or warp of signals.
+            images, shift or rotation of volumes, shift or warp of signals.
         method: see `niso.methods.METHODS`; by default niso-group where transformations are shared, and niso.
         encoder, decoder: your own modules, trained in place from what they are, and then in evaluation mode; latents
             (batch, points, channels) or (batch, channels, height, width).

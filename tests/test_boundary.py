@@ -192,7 +192,7 @@ WRONG = {
     "niso.SpectralDropout(2)": "dropout probability must lie in [0, 1], got 2",
     "niso.SpectralDropout()(array)": f"a {ARRAY}",
     "niso.SpectralDropout()(a, values[:1])": "eigenvalues must be (rank,) with rank 8, not (1,)",
-    "niso.on_grid(nothing, nothing, 10)": "grid must be (height, width), not 10",
+    "niso.on_grid(nothing, nothing, 10)": "grid must be (height, width) or (depth, height, width), not 10",
     "niso.on_grid(nothing, nothing, (10, 0))": "width must be at least 1, got 0",
     "niso.on_grid(nothing, 1, (10, 10))": "decoder must be a torch.nn.Module, not int",
     "niso.on_grid(nothing, nothing, (4, 2))[0](a)": "latents must be (batch, channels, height, width), not (3, 8, 4)",

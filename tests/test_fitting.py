@@ -574,7 +574,10 @@ def test_progress_is_silent_where_it_is_not_wanted(capsys):
         ({"device": "cuda:1"}, "set CUDA_VISIBLE_DEVICES=1"),
         ({"rank": "many"}, "niso.fit: rank: Input should be a valid integer"),
         ({"head": {"step": 3}}, "niso.fit: unknown setting 'step'; did you mean steps"),
-        ({"kind": "image"}, "niso.fit: reading.kind: Input should be 'auto', 'images', 'signals' or 'points'"),
+        (
+            {"kind": "image"},
+            "niso.fit: reading.kind: Input should be 'auto', 'images', 'volumes', 'signals' or 'points'",
+        ),
         ({"seed": -1}, "seed must be a whole number from 0 on, not -1"),
         ({"skip": 3}, "skip has no effect, leave it out: it is not for a file .npz"),
         ({"reading": {"skip": 3}}, "skip has no effect, leave it out: it is not for a file .npz"),

@@ -131,27 +131,42 @@ def eigenfunctions(operator: Operator | None) -> Iterator[Picture]:
     """Eigenfunctions on the latent grid; nothing where the method learns no operator."""
     if operator is None:
         return
-    spectrum, grid = operator.drawn, operator.drawn_grid
+    functions, grid = _pictured(operator.drawn.eigenfunctions, operator.drawn_grid)
     yield Picture(
         "eigenfunctions",
         f"Learned eigenfunctions on {grid_text(operator)}, in ascending eigenvalue, row by row.",
-        figures.eigenfunction_mosaic(spectrum.eigenfunctions, grid, spectrum.eigenvalues),
+        figures.eigenfunction_mosaic(functions, grid, operator.drawn.eigenvalues),
     )
 
 
 def grid_text(operator: Operator) -> str:
     """What the spectrum is drawn on."""
-    if operator.drawn_grid == operator.grid:
-        return "the latent grid"
-    (height, width), (fine_height, fine_width) = operator.grid, operator.drawn_grid
-    return f"{fine_height}×{fine_width} points, where the latent grid that they were learned on has {height}×{width}"
+    text = "the latent grid"
+    if operator.drawn_grid != operator.grid:
+        latent, drawn = ("×".join(map(str, grid)) for grid in (operator.grid, operator.drawn_grid))
+        text = f"{drawn} points, where the latent grid that they were learned on has {latent}"
+    return f"{text} ({MIDDLE})" if len(operator.grid) == 3 else text
+
+
+MIDDLE = "the slice in the middle of the first axis"
+"""What is drawn of volumes."""
+
+
+def _pictured(
+    functions: Float[Tensor, "points ..."], grid: tuple[int, ...]
+) -> tuple[Float[Tensor, "pixels ..."], tuple[int, int]]:
+    """Functions where a picture shows them, and its height and width."""
+    *depth, height, width = grid
+    if depth:
+        functions = functions.unflatten(0, grid)[depth[0] // 2].flatten(0, 1)
+    return functions, (height, width)
 
 
 def mass(operator: Operator | None) -> Iterator[Picture]:
     """The learned mass; nothing where the method learns no operator."""
     if operator is None:
         return
-    drawn = figures.mass_map(operator.drawn.mass, operator.drawn_grid)
+    drawn = figures.mass_map(*_pictured(operator.drawn.mass, operator.drawn_grid))
     yield Picture("mass", f"Learned mass on {grid_text(operator)}, as its deviation from the mean.", drawn)
 
 

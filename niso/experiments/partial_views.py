@@ -71,7 +71,8 @@ def partial_views(
     method.model.eval()
     given = occluder.over(images, mark)
     confidence = method.confidence(given)
-    visible = nn.functional.adaptive_avg_pool2d(1 - occluder.covered.float(), method.grid)[:, 0]
+    height, width = method.grid
+    visible = nn.functional.adaptive_avg_pool2d(1 - occluder.covered.float(), (height, width))[:, 0]
     return PartialViews(
         images.cpu(),
         occluder.over(images).cpu(),

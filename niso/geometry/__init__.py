@@ -19,6 +19,7 @@ ACTIONS: Registry[type[Transformations]] = Registry(
         "colour": "niso.geometry.colours.ColourMaps",
         "elastic": "niso.geometry.elastic.ElasticWarps",
         "warp": "niso.geometry.warps.TimeWarps",
+        "turn": "niso.geometry.turns.Turns",
         "mobius": "niso.geometry.mobius.MobiusTransformations",
     },
 )

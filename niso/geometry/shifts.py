@@ -1,7 +1,8 @@
-"""Circular shifts of functions on the torus Z_n × Z_n."""
+"""Circular shifts of functions on a torus, of two axes or three."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,13 +17,14 @@ from niso.geometry.action import on_device_of
 class Shifts:
     """Circular shifts of functions on a torus, uniformly distributed; see `niso.geometry.action.Action`.
 
-    The torus is size × size, or size × columns. Observations are (batch, points, channels), in row-major order.
-    Transformations are (batch, 2) integers, any offsets in rows and columns: (Tx)[r, c] = x[r − t₀, c − t₁]. The
-    strength is the length of the shortest equivalent offset, in grid points.
+    The torus is size × size, or size × columns, or size × columns × last. Observations are (batch, points, channels),
+    in row-major order. Transformations are (batch, axes) integers, any offsets along the axes:
+    (Tx)[r, c] = x[r − t₀, c − t₁]. The strength is the length of the shortest equivalent offset, in grid points.
 
     Attributes:
-        size: rows of the grid; 1 where it is a circle.
-        columns: as many as rows by default.
+        size: points along the first axis; 1 where it is a circle.
+        columns: along the second; as many as along the first by default.
+        last: along the third; None where there is none.
 
     Raises:
         ValueError: a size is less than 1; `act` raises it for observations on another grid.
@@ -32,41 +34,43 @@ class Shifts:
 
     size: int
     columns: int | None = None
+    last: int | None = None
 
     def __post_init__(self) -> None:
         if min(self.sides) < 1:
             raise ValueError(f"the size of a torus must be positive, not {min(self.sides)}")
 
     @property
-    def sides(self) -> tuple[int, int]:
-        """Rows and columns of the grid."""
-        return self.size, self.size if self.columns is None else self.columns
+    def sides(self) -> tuple[int, ...]:
+        """Points along each axis of the grid."""
+        columns = self.size if self.columns is None else self.columns
+        return (self.size, columns) if self.last is None else (self.size, columns, self.last)
 
-    def sample(self, count: int, generator: torch.Generator | None = None) -> Int[Tensor, "count 2"]:
-        if self.sides[0] == self.sides[1]:
-            return torch.randint(self.size, (count, 2), generator=generator, device="cpu")
+    def sample(self, count: int, generator: torch.Generator | None = None) -> Int[Tensor, "count axes"]:
+        if len(set(self.sides)) == 1:
+            return torch.randint(self.size, (count, len(self.sides)), generator=generator, device="cpu")
         parts = [torch.randint(side, (count,), generator=generator, device="cpu") for side in self.sides]
         return torch.stack(parts, dim=-1)
 
     def act(
-        self, x: Float[Tensor, "batch points channels"], t: Int[Tensor, "#batch 2"]
+        self, x: Float[Tensor, "batch points channels"], t: Int[Tensor, "#batch axes"]
     ) -> Float[Tensor, "batch points channels"]:
-        height, width = self.sides
-        if x.shape[1] != height * width:
-            raise ValueError(f"{x.shape[1]} points are not a {height}×{width} grid")
+        if x.shape[1] != math.prod(self.sides):
+            raise ValueError(f"{x.shape[1]} points are not a {'×'.join(map(str, self.sides))} grid")
         t = on_device_of(x, t)
-        rows = (torch.arange(height, device=x.device) - t[:, :1]) % height
-        columns = (torch.arange(width, device=x.device) - t[:, 1:]) % width
-        source = rows[:, :, None] * width + columns[:, None, :]
-        return x[torch.arange(len(x), device=x.device)[:, None], source.flatten(1)]  # whole rows: gathering takes long
+        source = torch.zeros(len(t), 1, dtype=torch.long, device=x.device)
+        for axis, side in enumerate(self.sides):
+            places = (torch.arange(side, device=x.device) - t[:, axis, None]) % side
+            source = (source[:, :, None] * side + places[:, None, :]).flatten(1)
+        return x[torch.arange(len(x), device=x.device)[:, None], source]  # whole rows: gathering takes long
 
-    def compose(self, second: Int[Tensor, "batch 2"], first: Int[Tensor, "batch 2"]) -> Int[Tensor, "batch 2"]:
+    def compose(self, second: Int[Tensor, "batch axes"], first: Int[Tensor, "batch axes"]) -> Int[Tensor, "batch axes"]:
         return (first + second) % torch.tensor(self.sides, device=first.device)
 
-    def inverse(self, t: Int[Tensor, "batch 2"]) -> Int[Tensor, "batch 2"]:
+    def inverse(self, t: Int[Tensor, "batch axes"]) -> Int[Tensor, "batch axes"]:
         return -t % torch.tensor(self.sides, device=t.device)
 
-    def strength(self, t: Int[Tensor, "batch 2"]) -> Float[Tensor, " batch"]:
+    def strength(self, t: Int[Tensor, "batch axes"]) -> Float[Tensor, " batch"]:
         sides = torch.tensor(self.sides, device=t.device)
         forward = t % sides
         return forward.minimum(sides - forward).float().norm(dim=-1)

@@ -141,18 +141,18 @@ class Operator(NamedTuple):
     Attributes:
         spectrum: with eigenvalues in ascending order.
         mask: that maps are solved under; None where there is none.
-        grid: height and width of the latent grid.
+        grid: height and width of the latent grid, or the three sides of volumes'.
         areas: given ones of the latent points, of mean 1.
         drawn: the spectrum on the grid that pictures show: finer than the latent one where it is a field.
-        drawn_grid: height and width of that one.
+        drawn_grid: sides of that one.
     """
 
     spectrum: Spectrum
     mask: Float[Tensor, "rank rank"] | None
-    grid: tuple[int, int]
+    grid: tuple[int, ...]
     areas: Float[Tensor, " points"]
     drawn: Spectrum
-    drawn_grid: tuple[int, int]
+    drawn_grid: tuple[int, ...]
 
 
 @torch.no_grad()
@@ -161,9 +161,9 @@ def learned_operator(method: Method) -> Operator | None:
     spectrum, mask = method.spectrum(), method.mask()
     if spectrum is None:
         return None
-    height, width = (FINER * side for side in method.grid)
-    fine = method.spectrum_at(method.domain(height, width))
-    drawn, drawn_grid = (spectrum, method.grid) if fine is None else (fine, (height, width))
+    sides = tuple(FINER * side for side in method.grid)
+    fine = method.spectrum_at(method.domain(*sides))
+    drawn, drawn_grid = (spectrum, method.grid) if fine is None else (fine, sides)
     order = spectrum.eigenvalues.argsort().cpu()
     ordered, drawn = (
         Spectrum(mass, functions[:, order], eigenvalues[order])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -13,7 +14,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from niso.autoencoding import Autoencoding
-from niso.geometry.domains.domain import Domain, Sampling, plane
+from niso.geometry.domains.domain import Domain, Sampling, box
 from niso.methods.completion import CompletionObjective
 from niso.methods.config import ClassifierConfig, Confidence, MethodConfig
 from niso.methods.heads import RescaledHead
@@ -30,7 +31,8 @@ class Networks(NamedTuple):
     Attributes:
         encoder: observations (batch, …) to latent functions (batch, points, channels).
         decoder: the way back.
-        grid: height and width of the latent grid, N = height × width points; (1, N) of what is no image.
+        grid: height and width of the latent grid, N = height × width points; (1, N) of signals and functions on
+            points, (depth, height, width) of volumes.
         channels: number d of latent channels.
         domain: where the points of the latent grid lie.
         confidence: whether the encoder gives another channel, the last: how far each point is trusted, in [0, 1].
@@ -39,16 +41,16 @@ class Networks(NamedTuple):
 
     encoder: nn.Module
     decoder: nn.Module
-    grid: tuple[int, int]
+    grid: tuple[int, ...]
     channels: int
-    domain: Domain = plane
+    domain: Domain = box
     confidence: bool = False
     visibility: nn.Module | None = None
 
     @property
     def points(self) -> int:
         """Number N of latent points."""
-        return self.grid[0] * self.grid[1]
+        return math.prod(self.grid)
 
     @classmethod
     def convolutional(
@@ -56,7 +58,7 @@ class Networks(NamedTuple):
         config: ConvConfig,
         size: tuple[int, int],
         channels: int,
-        domain: Domain = plane,
+        domain: Domain = box,
     ) -> Networks:
         """Convolutional networks for images of this size and so many channels, whatever the configuration says.
 
@@ -120,11 +122,12 @@ class Method(ABC):
     def __init__(self, config: MethodConfig, networks: Networks) -> None:
         self.config = config
         self.grid = networks.grid
-        """Height and width of the latent grid."""
+        """Height and width of the latent grid, see `Networks`."""
         self.domain = networks.domain
         """Where its points lie."""
-        if len(networks.grid) != 2:
-            raise TypeError(f"Networks.grid must be height and width, of a signal (1, points), not {networks.grid}")
+        if len(networks.grid) not in (2, 3):
+            given = f"not {networks.grid}"
+            raise TypeError(f"Networks.grid must be height and width, or (1, points), or three sides, {given}")
         self.model = self.build(networks)
         self._check_parts()
         self.visibility = networks.visibility

@@ -62,18 +62,18 @@ class ConvConfig(ImageConfig):
         return self.patch * 2 ** (len(self.channels) - 1)
 
 
-def grid_to_points(image: Float[Tensor, "batch channel height width"]) -> Float[Tensor, "batch point channel"]:
-    """Images as functions on their pixels, row by row; a view if the image is channels-last."""
-    return image.permute(0, 2, 3, 1).flatten(1, 2)
+def grid_to_points(image: Float[Tensor, "batch channel *grid"]) -> Float[Tensor, "batch point channel"]:
+    """Images or volumes as functions on their points, row by row; a view if channels are last in memory."""
+    return image.movedim(1, -1).flatten(1, -2)
 
 
 def points_to_grid(
-    points: Float[Tensor, "batch point channel"], grid: tuple[int, int]
-) -> Float[Tensor, "batch channel height width"]:
+    points: Float[Tensor, "batch point channel"], grid: tuple[int, ...]
+) -> Float[Tensor, "batch channel *grid"]:
     """Inverse of `grid_to_points`: a channels-last view; ValueError where the points do not fill the grid."""
-    if points.shape[1] != grid[0] * grid[1]:
-        raise ValueError(f"{points.shape[1]} points do not fill a grid of {grid[0]} × {grid[1]}")
-    return points.unflatten(1, grid).permute(0, 3, 1, 2)
+    if points.shape[1] != math.prod(grid):
+        raise ValueError(f"{points.shape[1]} points do not fill a grid of {' × '.join(map(str, grid))}")
+    return points.unflatten(1, grid).movedim(-1, 1)
 
 
 class Pointwise(Linear):

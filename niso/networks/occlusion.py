@@ -106,14 +106,15 @@ class SeenPoints(nn.Module):
 
     Args:
         encoder: images to latent functions on a grid.
-        grid: height and width of that grid.
+        grid: height and width of that grid; ValueError for another number of sides.
         visibility: predicts the logits of seeing each pixel, see `Visibility`; without it unseen pixels are NaN.
     """
 
-    def __init__(self, encoder: nn.Module, grid: tuple[int, int], visibility: nn.Module | None = None) -> None:
+    def __init__(self, encoder: nn.Module, grid: tuple[int, ...], visibility: nn.Module | None = None) -> None:
         super().__init__()
+        height, width = grid
         self.encoder = encoder
-        self.grid = grid
+        self.grid = height, width
         self.visibility = visibility
         self.guess = nn.Parameter(torch.tensor(-2.0))
         """Logit of g."""

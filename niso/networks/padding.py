@@ -1,4 +1,4 @@
-"""What convolutions see beyond the edges of images and signals."""
+"""What convolutions see beyond the edges of images, volumes and signals."""
 
 from __future__ import annotations
 

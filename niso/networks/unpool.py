@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.functional import avg_pool1d, avg_pool2d, interpolate
+from torch.nn.functional import avg_pool1d, avg_pool2d, avg_pool3d, interpolate
 
 
 class _Unpool(torch.autograd.Function):
@@ -28,12 +28,12 @@ class _Unpool(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        pool = avg_pool1d if grad.ndim == 3 else avg_pool2d
+        pool = {3: avg_pool1d, 4: avg_pool2d, 5: avg_pool3d}[grad.ndim]
         return pool(grad, 2) * 2 ** (grad.ndim - 2)
 
 
 class Unpool(nn.Module):
-    """Doubles the sides of images, or the length of signals: each value is repeated along each axis."""
+    """Doubles the sides of images and volumes, or the length of signals: each value is repeated along each axis."""
 
     def forward(self, x: Float[Tensor, "batch channel *space"]) -> Float[Tensor, "batch channel *doubled"]:
         return _Unpool.apply(x)

@@ -48,6 +48,14 @@ def blobs(count: int, size: int = 64) -> Tensor:
     return torch.exp(-20 * ((line[:, None] - row.mT) ** 2 + 0.5 * (line - column) ** 2))[:, None] - 1
 
 
+def blobs_in_volumes(count: int, size: int = 40) -> Tensor:
+    """Likewise in volumes, of different sides."""
+    line = torch.linspace(-1, 1, size, dtype=torch.float64)
+    x, y, z = line, line[2:-2, None], line[4:-4, None, None]
+    a, b, c = 0.1 * normal(3, count, 1, 1, 1).clamp(-2, 2) + 0.1
+    return torch.exp(-12 * ((x - a) ** 2 + 0.5 * (y - b) ** 2 + (z - c) ** 2))[:, None] - 1
+
+
 def on_sphere(count: int, size: int = 32) -> Tensor:
     points = equirectangular.directions(size, 2 * size, "driscoll-healy")
     return (points @ normal(3, count) + (points @ normal(3, count)) ** 2).permute(2, 0, 1)[:, None]
@@ -85,6 +93,10 @@ EXAMPLES = {
     "shift-of-signals": Example(
         make("shift", size=1, columns=99), lambda count: normal(count, 99, 2), torch.zeros(1, 2, dtype=torch.long)
     ),
+    "shift-of-volumes": Example(
+        make("shift", size=4, columns=5, last=6), lambda count: normal(count, 120, 2), torch.zeros(1, 3).long()
+    ),
+    "turn": Example(make("turn"), blobs_in_volumes, EYE, root, interpolation=0.03),
     "mobius": Example(make("mobius"), on_sphere, torch.eye(2, dtype=torch.complex64)[None], interpolation=0.01),
 }
 

@@ -17,6 +17,17 @@ def test_on_grid_is_the_same_network():
     torch.testing.assert_close(decoder(z), second(first(x)))
 
 
+def test_on_a_grid_of_volumes():
+    first, second = nn.Conv3d(2, 5, 1), nn.Conv3d(5, 2, 1)
+    encoder, decoder = niso.on_grid(first, second, (2, 4, 6))
+    x = torch.randn(3, 2, 2, 4, 6)
+    z = encoder(x)
+    torch.testing.assert_close(z[:, 31], first(x)[:, :, 1, 1, 1])  # point 31 = 24 + 6 + 1
+    torch.testing.assert_close(decoder(z), second(first(x)))
+    with pytest.raises(ValueError, match="4 × 2 × 6, not 2 × 4 × 6"):
+        encoder(x.transpose(2, 3))
+
+
 def test_latents_of_another_size_are_refused():
     encoder, _ = niso.on_grid(nn.Identity(), nn.Identity(), (4, 6))
     with pytest.raises(ValueError, match="6 × 4, not 4 × 6"):

@@ -25,7 +25,7 @@ def test_signals_become_latents_and_signals_again(normalised):
 def test_signals_that_go_round_have_latents_that_do(dtype):
     differences = []
     for padding in ("circular", "zeros"):
-        config = SignalConfig(24, 2, (4, 6), 1, 5, patch=3, padding=padding)
+        config = SignalConfig((4, 6), 1, 5, patch=3, padding=padding, length=24, signal_channels=2)
         encoder, decoder = SignalEncoder(config).to(dtype), SignalDecoder(config).to(dtype)
         x = torch.randn(3, 24, 2, dtype=dtype)
         z = encoder(x)
@@ -43,7 +43,7 @@ def test_signals_that_go_round_have_latents_that_do(dtype):
         ({"kernel": 4}, "odd"),
         ({"length": 25}, "stride"),
         ({"channels": ()}, "width"),
-        ({"padding": "longitude"}, "no longitude"),
+        ({"padding": "longitude"}, "only images"),
         ({"padding": "circular", "length": 4, "kernel": 7}, "more than once"),
     ],
 )

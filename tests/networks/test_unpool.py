@@ -9,7 +9,7 @@ from niso.networks.signals import SignalConfig, SignalDecoder
 from niso.networks.unpool import Unpool
 
 
-@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (1, 2, 1, 1), (2, 3, 7)])
+@pytest.mark.parametrize("shape", [(2, 3, 4, 5), (1, 2, 1, 1), (2, 3, 7), (2, 3, 2, 4, 3)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_it_is_torchs(shape, dtype):
     x, y = (torch.randn(shape, dtype=dtype).requires_grad_() for _ in range(2))
@@ -25,7 +25,7 @@ def test_it_is_torchs(shape, dtype):
 
 def test_gradients():
     unpool = Unpool()
-    for shape in ((2, 2, 3, 2), (2, 2, 3)):
+    for shape in ((2, 2, 3, 2), (2, 2, 3), (1, 2, 2, 1, 3)):
         x = torch.randn(shape, dtype=torch.float64, requires_grad=True)
         assert torch.autograd.gradcheck(unpool, x) and torch.autograd.gradgradcheck(unpool, x)
     torch.testing.assert_close(torch.func.vmap(unpool)(x[None]), unpool(x)[None])

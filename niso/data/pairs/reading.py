@@ -14,7 +14,7 @@ from niso.config import Strict, require
 class Reading(Strict):
     """How DATA is read."""
 
-    kind: Literal["auto", "images", "signals", "points"] = "auto"
+    kind: Literal["auto", "images", "volumes", "signals", "points"] = "auto"
     """What arrays hold, where their shape does not tell it."""
     size: int | None = None
     """Height and width that pictures and frames are resized to, in pixels; by default that of the preset."""
@@ -25,7 +25,8 @@ class Reading(Strict):
     where there are fewer than 1,000 pictures without labels."""
     transform: str | None = None
     """What niso applies to single observations: shift, rotation, affine, homography, colour or elastic of images,
-    shift or warp (in time) of signals. Shifts and warps go round: what leaves at one end enters at the other."""
+    shift or rotation of volumes, shift or warp (in time) of signals. Shifts and warps go round: what leaves at one end
+    enters at the other."""
     in_memory: Annotated[bool, tyro.conf.Suppress] = False
     """Whether a program gave the observations, see `niso.fit`: a run folder does not have them."""
     memory: float = 4.0

@@ -35,7 +35,7 @@ _BRIGHT = 32
 """Pictures in bytes have values as large; masks, labels and counts in bytes have not, and are scaled by their own."""
 _UNLIKE = 0.05
 """Share of the range of all channels of images below which one of them has another unit."""
-_NARROW = {"images": 0.02, "signals": 0.2, "points": 0.2}
+_NARROW = {"images": 0.02, "volumes": 0.02, "signals": 0.2, "points": 0.2}
 """Ranges of scaled values, but for a thousandth: where one is narrower, a few extreme values have made it so."""
 _SELDOM = 1e-3
 """Share of values of which one that is far off is not said to be repeated."""
@@ -50,9 +50,9 @@ _LARGEST, _SMALLEST = float(np.finfo(np.float32).max), float(np.finfo(np.float32
 
 
 def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
-    """How values are scaled: images to −1 … 1, from 0 … 255 where they are pictures in bytes and else from their own
-    range, all channels alike or, where the range of one is far smaller or apart from another's, each by its own; others
-    to mean 0 and deviation 1 of each channel.
+    """How values are scaled: images and volumes to −1 … 1, from 0 … 255 where they are pictures in bytes and else from
+    their own range, all channels alike or, where the range of one is far smaller or apart from another's, each by its
+    own; others to mean 0 and deviation 1 of each channel.
 
     Args:
         rows: to train on; what is scaled depends on no others.
@@ -62,8 +62,9 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
     """
     x = table.views["x"]
     chosen = _sample(x, rows, ROWS)
-    if table.kind == "images":
-        lowest, highest = chosen.min((0, 2, 3)), chosen.max((0, 2, 3))
+    if table.channels_first:
+        axes = all_but_channels(chosen.ndim, True)
+        lowest, highest = chosen.min(axes), chosen.max(axes)
         if x.dtype == np.uint8 and highest.max() >= _BRIGHT:
             return BYTES
         widths, whole = highest - lowest, highest.max() - lowest.min()
@@ -75,7 +76,7 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
         middle, half = (lowest + highest) / 2, (highest - lowest) / 2
         scaling = Scaling(tuple(middle.tolist()), tuple(np.where(varying, half, 1.0).tolist()))
     else:
-        axes = tuple(range(chosen.ndim - 1))
+        axes = all_but_channels(chosen.ndim, False)
         lowest, highest = chosen.min(axes), chosen.max(axes)
         with np.errstate(over="ignore", invalid="ignore"):  # which is refused below
             _, power = np.frexp(np.maximum(abs(lowest), abs(highest)))  # squares of what is small would be 0
@@ -104,9 +105,8 @@ def extremes_of(table: Table, rows: np.ndarray, scaling: Scaling) -> str:
         return ""
     values = table.views["x"]
     x = _sample(values, rows, 256)
-    axes: tuple[int, ...] | None = tuple(range(x.ndim - 1))
-    if table.kind == "images":
-        axes = (0, 2, 3) if len(scaling.offset) > 1 else None
+    alike = table.channels_first and len(scaling.offset) == 1
+    axes = None if alike else all_but_channels(x.ndim, table.channels_first)
     low = np.atleast_1d(np.percentile(x, 0.05, axes, method="higher"))  # without the extreme one of few
     high = np.atleast_1d(np.percentile(x, 99.95, axes, method="lower"))
     narrow = high - low > _rounding(values.dtype) * np.maximum(abs(low), abs(high))
@@ -124,7 +124,7 @@ def extremes_of(table: Table, rows: np.ndarray, scaling: Scaling) -> str:
 def _missing(table: Table, rows: np.ndarray) -> str:
     """That the smallest or largest number of a channel occurs often, and is farther from all others than these are from
     each other, as −9999 is where nothing was measured; empty where none is."""
-    axis = 1 if table.kind == "images" else -1
+    axis = 1 if table.channels_first else -1
     for key, view in table.views.items():
         x = np.moveaxis(_sample(view, rows, 256), axis, -1).reshape(-1, table.channels)
         for sign in (1, -1):
@@ -157,7 +157,7 @@ def ranges_of(table: Table, scaling: Scaling) -> tuple[list[float], list[float]]
     if scaling == BYTES:
         return [0.0], [255.0]
     several = len(scaling.offset) > 1
-    axes = all_but_channels(table.views["x"].ndim, table.kind == "images") if several else None
+    axes = all_but_channels(table.views["x"].ndim, table.channels_first) if several else None
     parts = [values[start : start + ROWS] for values in table.views.values() for start in range(0, len(values), ROWS)]
     lowest = np.min([part.min(axes) for part in parts], axis=0)
     highest = np.max([part.max(axes) for part in parts], axis=0)
@@ -171,7 +171,7 @@ def all_but_channels(ndim: int, channels_first: bool) -> tuple[int, ...]:
 
 def units_of(table: Table, scaling: Scaling) -> str:
     """That channels of images are scaled by their own ranges; empty where they are not."""
-    several = table.kind == "images" and len(scaling.offset) > 1
+    several = table.channels_first and len(scaling.offset) > 1
     return "channels have different ranges: each is scaled by its own" if several else ""
 
 
@@ -184,9 +184,9 @@ def other_units(table: Table, rows: np.ndarray) -> str:
         width, of_x = float(np.ptp(values)), float(np.ptp(x))
         if min(width, of_x) > 0 and not 1 / _APART <= width / of_x <= _APART:
             return f"the range of {key} is {width / of_x:.2g} times that of x: give both in the same units"
-    if table.kind == "images":
+    if table.channels_first:
         return ""
-    axes = tuple(range(x.ndim - 1))
+    axes = all_but_channels(x.ndim, False)
     mean = x.mean(axes)
     reach = np.abs(x - mean).max(axes)
     varying = reach > _rounding(table.views["x"].dtype) * np.abs(mean)

@@ -12,8 +12,10 @@ from niso.data.pairs.geometry import GEOMETRY, normalised
 from niso.data.pairs.reading import Reading
 from niso.errors import InputError, counted, nearest
 
-Kind = Literal["images", "signals", "points"]
-"""Observations: images (C, H, W), signals (L, C), functions on points (N, C)."""
+Kind = Literal["images", "volumes", "signals", "points"]
+"""Observations: images (C, H, W), volumes (C, D, H, W), signals (L, C), functions on points (N, C)."""
+CHANNELS_FIRST: frozenset[Kind] = frozenset({"images", "volumes"})
+"""Observations whose first axis is that of channels; of others it is the last."""
 
 VIEWS = ("x", "tx", "ttx")
 FEWEST = 15
@@ -75,7 +77,12 @@ class Table:
     @property
     def channels(self) -> int:
         """Channels of an observation."""
-        return self.shape[0] if self.kind == "images" else self.shape[-1]
+        return self.shape[0 if self.channels_first else -1]
+
+    @property
+    def channels_first(self) -> bool:
+        """Whether the first axis of an observation is that of channels; else it is the last."""
+        return self.kind in CHANNELS_FIRST
 
 
 def make_table(name: str, columns: Mapping[str, Any], reading: Reading) -> Table:
@@ -134,24 +141,36 @@ def make_table(name: str, columns: Mapping[str, Any], reading: Reading) -> Table
 def kind_of(name: str, x: np.ndarray, reading: Reading, on_points: bool) -> Kind:
     """What observations are, by their shape; InputError where that does not tell."""
     shape = " × ".join(map(str, x.shape)) or "a single number"
-    if x.ndim not in (2, 3, 4):
+    if x.ndim not in (2, 3, 4, 5):
         raise InputError(
-            f"{name}: x is {shape}: give images (n, C, H, W) or (n, H, W), signals (n, L, C) or (n, L), "
-            f"or functions on points (n, N, C){'; of volumes slices, or voxels as points' if x.ndim > 4 else ''}"
+            f"{name}: x is {shape}: give images (n, C, H, W) or (n, H, W), volumes (n, C, D, H, W), signals (n, L, C) "
+            "or (n, L), or functions on points (n, N, C)"
         )
     if reading.kind != "auto":
-        fitting = {"images": (3, 4), "signals": (2, 3), "points": (2, 3)}[reading.kind]
+        fitting = {"images": (3, 4), "volumes": (4, 5), "signals": (2, 3), "points": (2, 3)}[reading.kind]
         if x.ndim not in fitting:
             raise InputError(f"{name}: x is {shape}, which are not {reading.kind}: choose another --kind")
-    if x.ndim == 4 and _channels_last(x.shape, asked=reading.kind == "auto"):
+    if x.ndim == 4 and reading.kind != "volumes" and _channels_last(x.shape, asked=reading.kind == "auto"):
         other = "" if _channels_last(x.shape, asked=False) else "; if it is that already, say --kind images"
         raise InputError(
             f"{name}: x is {shape}, with channels last: give (n, C, H, W), in NumPy x.transpose(0, 3, 1, 2){other}"
+        )
+    if x.ndim == 5 and reading.kind == "auto" and x.shape[4] <= 4 < min(x.shape[1:4]):
+        raise InputError(
+            f"{name}: x is {shape}, with channels last: give (n, C, D, H, W), in NumPy x.transpose(0, 4, 1, 2, 3); if "
+            "it is that already, say --kind volumes"
         )
     if reading.kind == "signals" and x.ndim == 3 and x.shape[1] == 1:
         raise InputError(f"{name}: x is {shape}, signals of one sample: give (n, L, C), {_TRANSPOSED}")
     if reading.kind != "auto":
         return reading.kind
+    if x.ndim == 5:
+        return "volumes"
+    if x.ndim == 4 and x.shape[1] > _MANY_CHANNELS and max(x.shape[1:]) <= 2 * min(x.shape[1:]):
+        raise InputError(
+            f"{name}: x is {shape}: are these images of {x.shape[1]} channels or volumes (n, D, H, W)? Say so by "
+            "--kind images or --kind volumes"
+        )
     if x.ndim == 4:
         return "images"
     if on_points:
@@ -189,8 +208,8 @@ def _channels_last(shape: tuple[int, ...], asked: bool) -> bool:
 
 def canonical(x: np.ndarray, kind: Kind) -> np.ndarray:
     """With an axis of channels."""
-    if kind == "images":
-        return x[:, None] if x.ndim == 3 else x
+    if kind in CHANNELS_FIRST:
+        return x[:, None] if x.ndim == (3 if kind == "images" else 4) else x
     return x[..., None] if x.ndim == 2 else x
 
 

@@ -24,15 +24,15 @@ _INTERPOLATED = {"rotation", "affine", "homography", "mobius"}
 
 @dataclass(frozen=True)
 class OnGrid:
-    """An action on functions on a grid (batch, points, channels), applied to images or signals.
+    """An action on functions on a grid (batch, points, channels), applied to images, volumes or signals.
 
     Attributes:
         action: on the points of the grid, row by row.
-        images: observations are images (batch, channels, height, width); otherwise they are signals.
+        channels_first: observations are images or volumes (batch, channels, …); otherwise they are signals.
     """
 
     action: Action
-    images: bool
+    channels_first: bool
 
     @property
     def unit(self) -> str:
@@ -43,7 +43,7 @@ class OnGrid:
         return self.action.sample(count, generator)
 
     def act(self, x: Float[Tensor, "batch ..."], t: Shaped[Tensor, "#batch ..."]) -> Float[Tensor, "batch ..."]:
-        if not self.images:
+        if not self.channels_first:
             return self.action.act(x, t)
         return self.action.act(x.flatten(2).mT, t).mT.unflatten(-1, x.shape[2:])
 
@@ -68,9 +68,13 @@ def make_transformations(name: str, kind: Kind, shape: tuple[int, ...]) -> Trans
     makers: dict[str, dict[Kind, Make]] = {
         "shift": {
             "images": lambda s: OnGrid(Shifts(s[1], s[2]), True),
+            "volumes": lambda s: OnGrid(Shifts(s[1], s[2], s[3]), True),
             "signals": lambda s: OnGrid(Shifts(1, s[0]), False),
         },
-        "rotation": {"images": lambda s: _action("affine", scale=0.0, shear=0.0, shift=0.0, aspect=_aspect(s))},
+        "rotation": {
+            "images": lambda s: _action("affine", scale=0.0, shear=0.0, shift=0.0, aspect=_aspect(s)),
+            "volumes": lambda s: _action("turn"),
+        },
         "affine": {"images": lambda s: _action("affine", aspect=_aspect(s))},
         "homography": {"images": lambda s: _action("homography")},
         "colour": {"images": lambda s: _action("colour", channels=s[0])},
@@ -88,7 +92,7 @@ def make_transformations(name: str, kind: Kind, shape: tuple[int, ...]) -> Trans
         return check_action(name, action, torch.zeros(2, *shape))
     if kind not in makers[name]:
         raise InputError(f"--transform {name} acts on {' and '.join(makers[name])}, and these are {kind}")
-    if name in _INTERPOLATED and min(shape[1:]) < 2:
+    if kind == "images" and name in _INTERPOLATED and min(shape[1:]) < 2:
         sides = "×".join(map(str, shape[1:]))
         raise InputError(
             f"--transform {name} acts on images of 2×2 pixels or more, and these are {sides}: choose shift or colour, "

@@ -20,6 +20,7 @@ from niso.data.pairs.scaling import (
     scaled,
     unscaled,
 )
+from niso.data.pairs.table import CHANNELS_FIRST
 
 OUTSIDE = 0.5
 """How far observations may lie outside of the range of the data, as a share of its width."""
@@ -31,7 +32,7 @@ PIXELS = (0.0, 255.0)
 
 @dataclass(frozen=True)
 class Units:
-    """Of observations (n, C, H, W) where channels are first, else (n, …, C).
+    """Of observations (n, C, …) where channels are first, else (n, …, C).
 
     Attributes:
         scaling: by which observations become what networks take.
@@ -59,7 +60,7 @@ class Units:
         Raises:
             KeyError, TypeError, ValueError: they do not say it, or numbers that nothing can be scaled by.
         """
-        channels_first = data["kind"] == "images"
+        channels_first = data["kind"] in CHANNELS_FIRST
         channels = int(data["shape"][0 if channels_first else -1])
         offset, scale = (tuple(float(value) for value in data["scaling"][part]) for part in Scaling._fields)
         if len(offset) != len(scale) or len(scale) not in (1, channels):

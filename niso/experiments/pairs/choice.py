@@ -21,14 +21,14 @@ AS_GIVEN = (
     *("variation", "contrastive", "vicreg", "nft_epochs", "nft_maps", "head", "evaluation_pairs"),
 )
 """Settings of the user's that replace the recipe's, where they are not None."""
-MOST_POINTS = 400
+MOST_POINTS: dict[Kind, int] = {"images": 400, "signals": 400, "points": 400, "volumes": 512}
 """Points of a latent grid: the cost of a step grows with them."""
 MOST_RANK = 64
 """Eigenfunctions of a domain, where no other rank is asked for: the cost of a step grows with its cube."""
-GRID_SIDE = 9
-"""Side of the latent grid of images that is aimed at; homNIST's are 6 and 10."""
-SIGNAL_POINTS = 32
-"""Latent points of a signal that are aimed at."""
+SIDE: dict[Kind, int] = {"images": 9, "signals": 32, "volumes": 8}
+"""Side of the latent grid that is aimed at; homNIST's are 6 and 10."""
+NARROWER = math.sqrt(3)
+"""Ratio of widths of images and volumes: a convolution sees 27 samples in place of 9, at the same cost of a point."""
 AT_EDGES: dict[str, Padding] = {"shift": "circular", "warp": "circular", "mobius": "longitude"}
 """Padding for transformations that go round."""
 VARIATION = 0.2
@@ -143,15 +143,15 @@ def _architecture(config: PairsConfig, data: PairData, method: str, own: bool) -
         return "own"
     if asked == "auto":
         points = data.table.shape[0]
-        if kind == "images":
+        if data.table.channels_first:
             return "conv"
-        if basis and points <= MOST_POINTS and moves_values(data):
+        if basis and points <= MOST_POINTS[kind] and moves_values(data):
             return "identity"
         return "conv" if kind == "signals" else "pointwise"
     if (asked == "vit" and kind != "images") or (asked == "conv" and kind == "points"):
         raise InputError(f"--architecture {asked} does not take {kind}: choose another")
-    if asked == "pointwise" and kind == "images":
-        raise InputError("--architecture pointwise does not take images: choose conv or vit")
+    if asked == "pointwise" and data.table.channels_first:
+        raise InputError(f"--architecture pointwise does not take {kind}: choose conv")
     return asked
 
 
@@ -161,8 +161,8 @@ def _padding(config: PairsConfig, architecture: Architecture, kind: Kind) -> Pad
         if config.padding is not None:
             raise InputError(f"--padding is for convolutions, not for {_NETWORKS[architecture]}: leave it out")
         return "zeros"
-    if config.padding == "longitude" and kind == "signals":
-        raise InputError("--padding longitude is for images: for signals that go round take circular")
+    if config.padding == "longitude" and kind != "images":
+        raise InputError(f"--padding longitude is for images: for {kind} that go round take circular")
     return config.padding or AT_EDGES.get(config.reading.transform or "", "zeros")
 
 
@@ -185,28 +185,28 @@ def _sizes(chosen: Chosen, data: PairData) -> dict[str, Any]:
         return {"latent_channels": table.channels}
     if table.kind == "points" or chosen.architecture in ("own", "pointwise"):
         return {}
-    sides = table.shape[1:] if table.kind == "images" else table.shape[:1]
-    aim = GRID_SIDE if table.kind == "images" else SIGNAL_POINTS
-    stride = _stride(sides, aim, table.kind)
+    stride = _stride(table.shape[1:] if table.channels_first else table.shape[:1], table.kind)
     if chosen.architecture == "vit":
         return {"patch": stride}
     levels = min(len(chosen.channels), int(math.log2(stride)) + 1)
-    return {"patch": stride // 2 ** (levels - 1), "channels": chosen.channels[-levels:]}
+    widths = chosen.channels[-levels:]
+    if table.kind == "volumes":
+        widths = tuple(8 * max(1, round(width / NARROWER / 8)) for width in widths)
+    return {"patch": stride // 2 ** (levels - 1), "channels": widths}
 
 
-def _stride(sides: tuple[int, ...], aim: int, kind: str) -> int:
+def _stride(sides: tuple[int, ...], kind: Kind) -> int:
     """The stride that divides the sides and makes the latent grid's nearest to the aim."""
+    most = MOST_POINTS[kind]
     coarse = [
-        stride
-        for stride in (1, 2, 4, 8, 16, 32, 64)
-        if math.prod(math.ceil(side / stride) for side in sides) <= MOST_POINTS
+        stride for stride in (1, 2, 4, 8, 16, 32, 64) if math.prod(math.ceil(side / stride) for side in sides) <= most
     ]
     possible = [stride for stride in coarse if all(side % stride == 0 for side in sides)]
     if not possible:
         remedy = f"pad or crop their sides to multiples of {coarse[0]}" if coarse else "make them smaller"
         raise InputError(
-            f"{kind} of {' × '.join(map(str, sides))} cannot be divided into a latent grid of at most {MOST_POINTS} "
+            f"{kind} of {' × '.join(map(str, sides))} cannot be divided into a latent grid of at most {most} "
             f"points: {remedy}, or give your own --encoder and --decoder"
         )
     middle = math.exp(sum(map(math.log, sides)) / len(sides))
-    return min(possible, key=lambda stride: abs(math.log(middle / stride / aim)))
+    return min(possible, key=lambda stride: abs(math.log(middle / stride / SIDE[kind])))

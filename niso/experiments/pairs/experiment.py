@@ -81,14 +81,14 @@ class Shown(NamedTuple):
         kind: of the observations.
         alike: whether all channels of images have one scale, as colours have.
         points: coordinates of the points of functions; None where there are none.
-        latent_grid: height and width of the latent domain.
+        latent_grid: height and width of the latent domain, or the three sides of volumes'.
         on_domain: whether latent points are the points of the observations.
     """
 
     kind: Kind
     alike: bool
     points: Float[Tensor, "points dimensions"] | None
-    latent_grid: tuple[int, int]
+    latent_grid: tuple[int, ...]
     on_domain: bool
 
 

@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from niso import figures
+from niso.data.pairs.table import CHANNELS_FIRST
 from niso.experiments import map_figures
 from niso.experiments.pairs.experiment import PairsResult
 from niso.figures.curves import COLOURS
@@ -19,13 +20,17 @@ def transported(result: PairsResult) -> Picture:
     caption = f"Held-out {result.shown.kind}, and what the method makes of them."
     rows = list(result.pairs.views.items())
     shape = rows[0][1].shape
-    if result.shown.kind == "images":
+    if result.shown.kind in CHANNELS_FIRST:
         in_colours = shape[1] == 3 and result.shown.alike
         shown = slice(None) if in_colours else slice(1)
         caption += "" if in_colours or shape[1] == 1 else " The first channel is shown."
-        return map_figures.transported(
-            "observations", caption, result.pairs, lambda images: map_figures.colours(images[:, shown])
-        )
+        volumes = result.shown.kind == "volumes"
+        caption += f" Of each, {map_figures.MIDDLE}." if volumes else ""
+
+        def pictured(values: Tensor) -> Tensor:
+            return map_figures.colours((values[:, :, shape[2] // 2] if volumes else values)[:, shown])
+
+        return map_figures.transported("observations", caption, result.pairs, pictured)
     words = f"{caption} {map_figures.rows_of(result.pairs)}"
     if result.shown.points is not None and result.shown.points.shape[1] > 1:
         drawn = figures.point_rows([(title, values[..., 0]) for title, values in rows], result.shown.points)

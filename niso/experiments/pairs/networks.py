@@ -8,12 +8,13 @@ import warnings
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from niso.checks import described
-from niso.data.pairs.table import Kind
+from niso.data.pairs.table import CHANNELS_FIRST, Kind
 from niso.errors import InputError
 from niso.experiments.experiment import Own, check_module
 from niso.experiments.pairs.recipes import Chosen
@@ -21,6 +22,7 @@ from niso.methods.method import Networks
 from niso.networks import ConvConfig, MLPConfig, ViTConfig, ViTDecoder, ViTEncoder, on_grid
 from niso.networks.pointwise import PointwiseNetwork
 from niso.networks.signals import SignalConfig, SignalDecoder, SignalEncoder
+from niso.networks.volumes import VolumeConfig, VolumeDecoder, VolumeEncoder
 from niso.random import reseed
 from niso.testing import relative_error
 from niso.training.mode import in_mode
@@ -35,12 +37,13 @@ def make_networks(chosen: Chosen, kind: Kind, shape: tuple[int, ...], own: Own |
     """
     if own is not None:
         return _own(own, shape)
-    channels = shape[0] if kind == "images" else shape[-1]
-    grid = (shape[1], shape[2]) if kind == "images" else (1, shape[0])
+    first = kind in CHANNELS_FIRST
+    channels = shape[0 if first else -1]
+    grid = shape[1:] if first else (1, shape[0])
     match chosen.architecture:
         case "identity":
             unchanged: tuple[nn.Module, nn.Module] = nn.Identity(), nn.Identity()
-            if kind == "images":
+            if first:
                 unchanged = on_grid(*unchanged, grid)
             return Networks(*unchanged, grid, channels)
         case "pointwise":
@@ -49,32 +52,20 @@ def make_networks(chosen: Chosen, kind: Kind, shape: tuple[int, ...], own: Own |
             both = PointwiseNetwork(channels, latent, perceptron), PointwiseNetwork(latent, channels, perceptron)
             return Networks(*both, grid, latent)
         case "vit":
-            vit = ViTConfig(grid, channels, chosen.patch, chosen.channels[-1], chosen.blocks, 4, chosen.latent_channels)
+            size = shape[1], shape[2]
+            vit = ViTConfig(size, channels, chosen.patch, chosen.channels[-1], chosen.blocks, 4, chosen.latent_channels)
             return Networks(ViTEncoder(vit), ViTDecoder(vit), vit.grid, vit.latent_channels)
+    named = ("channels", "blocks", "latent_channels", "patch", "padding", "normalised")
+    settings: dict[str, Any] = {name: getattr(chosen, name) for name in named}
     if kind == "signals":
-        signal = SignalConfig(
-            shape[0],
-            channels,
-            chosen.channels,
-            chosen.blocks,
-            chosen.latent_channels,
-            chosen.patch,
-            padding=chosen.padding,
-            normalised=chosen.normalised,
-        )
+        signal = SignalConfig(length=shape[0], signal_channels=channels, **settings)
         return Networks(SignalEncoder(signal), SignalDecoder(signal), (1, signal.points), signal.latent_channels)
-    conv = ConvConfig(
-        image_size=grid,
-        image_channels=channels,
-        channels=chosen.channels,
-        blocks=chosen.blocks,
-        latent_channels=chosen.latent_channels,
-        stem_channels=chosen.channels[0],
-        patch=chosen.patch,
-        padding=chosen.padding,
-        normalised=chosen.normalised,
-    )
-    return Networks.convolutional(conv, grid, channels)
+    if kind == "volumes":
+        volume = VolumeConfig(size=(shape[1], shape[2], shape[3]), volume_channels=channels, **settings)
+        return Networks(VolumeEncoder(volume), VolumeDecoder(volume), volume.grid, volume.latent_channels)
+    size = shape[1], shape[2]
+    conv = ConvConfig(image_size=size, image_channels=channels, stem_channels=chosen.channels[0], **settings)
+    return Networks.convolutional(conv, size, channels)
 
 
 def import_module_class(name: str) -> nn.Module:
@@ -147,7 +138,7 @@ def _own(own: Own, shape: tuple[int, ...]) -> Networks:
         ) from error
     if z.ndim == 3:
         return Networks(encoder, decoder, (1, z.shape[1]), z.shape[2])
-    grid = (z.shape[2], z.shape[3])
+    grid = tuple(z.shape[2:])
     return Networks(*on_grid(encoder, decoder, grid), grid, z.shape[1])
 
 
@@ -217,7 +208,13 @@ def _latents(own: Own, shape: tuple[int, ...]) -> Tensor:
     if x._version:  # counts what is done in place
         raise InputError("the encoder changes its observations, which metrics need: make its first layer inplace=False")
     expected = "floating-point numbers, (batch, points, channels) or (batch, channels, height, width)"
-    if not isinstance(z, Tensor) or not z.is_floating_point() or z.ndim not in (3, 4) or len(z) != len(x):
+    expected += ", or (batch, channels, depth, height, width)" if len(shape) == 5 else ""
+    if (
+        not isinstance(z, Tensor)
+        or not z.is_floating_point()
+        or not 3 <= z.ndim <= max(4, len(shape))
+        or len(z) != len(x)
+    ):
         raise InputError(f"the encoder's latents must be {expected}, not {described(z)}, for observations {shape}")
     back = decoder(z)
     if not isinstance(back, Tensor) or not back.is_floating_point() or back.shape != x.shape:

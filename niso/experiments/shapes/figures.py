@@ -97,11 +97,12 @@ def eigenfunctions(result: ShapesResult) -> Iterator[Picture]:
     labels = [f"{values[row[0]]:.2f} …\n{values[row[-1]]:.2f}" for row in rows]
     drawn = torch.cat([functions, (mass - mass.mean())[:, None]], 1)
     columns = [("learned eigenfunctions, and mass", drawn)]
+    height, width = result.operator.drawn_grid
     yield Picture(
         "eigenfunctions",
         f"Learned eigenfunctions on {map_figures.grid_text(result.operator)}, drawn on the sphere, in ascending "
         "eigenvalue (left), and the learned mass, less its mean, in the last row.",
-        figures.sphere_rows(columns, result.operator.drawn_grid, [*rows, [rank]], [*labels, "mass"]),
+        figures.sphere_rows(columns, (height, width), [*rows, [rank]], [*labels, "mass"]),
     )
 
 
@@ -110,11 +111,12 @@ def mass(result: ShapesResult) -> Iterator[Picture]:
     if result.operator is None:
         return
     operator = result.operator
+    height, width = operator.grid
     yield Picture(
         "mass",
         "Learned mass, and the areas that cells of the latent grid have on the sphere. Möbius transformations do "
         "not keep areas.",
-        figures.mass_beside(operator.spectrum.mass, operator.areas, operator.grid, ("learned mass", "areas")),
+        figures.mass_beside(operator.spectrum.mass, operator.areas, (height, width), ("learned mass", "areas")),
     )
 
 

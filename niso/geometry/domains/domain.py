@@ -25,15 +25,15 @@ class Sampling(NamedTuple):
     weights: Float[Tensor, " points"]
 
 
-Domain = Callable[[int, int], Sampling]
-"""The height × width grid of a domain, its points in row-major order."""
+Domain = Callable[..., Sampling]
+"""The grid of a domain with so many points along each axis, height × width on a surface, in row-major order."""
 
 
-def plane(height: int, width: int) -> Sampling:
-    """Centres (x, y) of the cells of a grid on a rectangle, whose longer side reaches from −1 to 1."""
-    longer = max(height, width)
-    rows, columns = ((2 * torch.arange(n, dtype=torch.float64) + 1 - n) / longer for n in (height, width))
-    return _sampling(torch.stack(torch.meshgrid(columns, rows, indexing="xy"), dim=-1))
+def box(*sides: int) -> Sampling:
+    """Centres (x, y) of the cells of a height × width grid on a rectangle, or (x, y, z) of a depth × height × width
+    grid in a box, whose longest side reaches from −1 to 1."""
+    axes = [(2 * torch.arange(side, dtype=torch.float64) + 1 - side) / max(sides) for side in sides]
+    return _sampling(torch.stack(torch.meshgrid(*axes, indexing="ij")[::-1], dim=-1))
 
 
 def torus(height: int, width: int) -> Sampling:
@@ -79,7 +79,7 @@ def rastered_sphere(pixels: tuple[int, int], layout: equirectangular.Layout) -> 
     return domain
 
 
-def _sampling(points: Float[Tensor, "height width dimensions"], weights: Tensor | None = None) -> Sampling:
-    flat = points.flatten(0, 1)
+def _sampling(points: Float[Tensor, "*grid dimensions"], weights: Tensor | None = None) -> Sampling:
+    flat = points.flatten(0, -2)
     weights = torch.ones(len(flat), dtype=torch.float64) if weights is None else weights
     return Sampling(flat, weights / weights.mean())

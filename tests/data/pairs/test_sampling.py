@@ -174,6 +174,23 @@ def test_every_transformation_acts_on_images_of_any_shape(name):
     assert isinstance(action, Action) == (name != "elastic")
 
 
+@pytest.mark.parametrize("name", ["shift", "rotation"])
+def test_transformations_act_on_volumes(name):
+    action = make_transformations(name, "volumes", (2, 4, 6, 8))
+    x = torch.rand(4, 2, 4, 6, 8) * 2 - 1
+    t = action.sample(4, torch.Generator().manual_seed(0))
+    moved = action.act(x, t)
+    assert moved.shape == x.shape and not torch.equal(moved, x) and isinstance(action, Action)
+    with pytest.raises(InputError, match="homography acts on images, and these are volumes"):
+        make_transformations("homography", "volumes", (2, 4, 6, 8))
+
+
+def test_shifts_of_volumes_go_round_along_each_axis():
+    x = torch.rand(1, 2, 4, 6, 8)
+    moved = make_transformations("shift", "volumes", (2, 4, 6, 8)).act(x, torch.tensor([[1, 2, 3]]))
+    assert torch.equal(moved, x.roll((1, 2, 3), (2, 3, 4)))
+
+
 def test_rotations_of_wide_images_leave_the_distances_of_pixels():
     turns = make_transformations("rotation", "images", (1, 5, 9)).sample(20, torch.Generator().manual_seed(0))
     half = torch.tensor([2.0, 4.0], dtype=torch.float64)  # pixels from the middle one to the outermost
@@ -208,7 +225,7 @@ def test_pictures_are_varied_before_they_are_transformed():
     assert x.abs().max() <= 1 and len(x.flatten(1).unique(dim=0)) == 64 and not torch.equal(x, tx)
 
 
-@pytest.mark.parametrize("shape", [(8, 2), (3, 8, 8)], ids=["signals", "images"])
+@pytest.mark.parametrize("shape", [(8, 2), (3, 8, 8), (2, 4, 4, 4)], ids=["signals", "images", "volumes"])
 def test_scaling_is_that_of_observations_to_train_on(shape):
     x = np.random.default_rng(0).standard_normal((40, *shape))
     held_out = torch.cat([rows for part, rows in pairs_of(x).rows.items() if part != "train"]).numpy()
@@ -220,7 +237,7 @@ def test_scaling_is_that_of_observations_to_train_on(shape):
     assert pairs_of(x).scaling != before
 
 
-@pytest.mark.parametrize("shape", [(8, 2), (2, 4, 8)], ids=["signals", "images"])
+@pytest.mark.parametrize("shape", [(8, 2), (2, 4, 8), (2, 4, 4, 8)], ids=["signals", "images", "volumes"])
 def test_rounding_of_a_constant_channel_is_not_made_large(shape):
     x = np.random.default_rng(0).random((40, *shape), dtype=np.float32)
     channel = x[:, 1] if len(shape) == 3 else x[..., 1]

@@ -41,6 +41,8 @@ def table(reading=None, **columns):
     [
         ((3, 8, 10), {}, "images", (3, 8, 10)),
         ((8, 8), {}, "images", (1, 8, 8)),
+        ((2, 6, 8, 10), {}, "volumes", (2, 6, 8, 10)),
+        ((3, 4, 4, 4), {}, "volumes", (3, 4, 4, 4)),
         ((30, 2), {}, "signals", (30, 2)),
         ((30,), {}, "signals", (30, 1)),
         ((30, 40), {"points": noise(30, 2)[0]}, "points", (30, 40)),
@@ -59,8 +61,16 @@ def test_a_kind_that_shape_does_not_tell_is_asked_for():
     assert table(Reading(kind="signals"), x=x).shape == (30, 40)
     with pytest.raises(InputError, match="with channels last"):
         table(Reading(kind="images"), x=noise(16, 16, 3))
-    for small in ((8, 3, 3), (2, 16, 16), (16, 12, 8), (20, 32, 12)):
+    for small in ((8, 3, 3), (2, 16, 16), (16, 12, 8), (20, 48, 20)):
         assert table(x=noise(*small)).shape == small
+    with pytest.raises(
+        InputError, match=r"images of 20 channels or volumes \(n, D, H, W\)\? Say so by --kind images or"
+    ):
+        table(x=noise(20, 32, 17))
+    assert table(Reading(kind="images"), x=noise(20, 32, 17)).shape == (20, 32, 17)
+    assert table(Reading(kind="volumes"), x=noise(20, 32, 17)).shape == (1, 20, 32, 17)
+    assert table(Reading(kind="volumes"), x=noise(9, 9, 3)).shape == (1, 9, 9, 3)
+    assert table(Reading(kind="volumes"), x=noise(9, 9, 9, 3)).shape == (9, 9, 9, 3)
     for narrow in (
         (8, 16, 4),
         (16, 16, 5),
@@ -132,7 +142,11 @@ BAD = {
     ),
     "masked": ({"x": np.ma.masked_greater(X, 1)}, "some values of x are masked"),
     "complex": ({"x": X.astype(complex)}, "floating-point numbers, real and imaginary parts as two channels"),
-    "five axes": ({"x": noise(2, 3, 4, 5)}, r"give images \(n, C, H, W\).*; of volumes slices, or voxels as points"),
+    "six axes": ({"x": noise(2, 3, 4, 5, 6)}, r"give images \(n, C, H, W\) .* volumes \(n, C, D, H, W\)"),
+    "volumes with channels last": (
+        {"x": noise(8, 8, 8, 2)},
+        r"give \(n, C, D, H, W\), in NumPy x.transpose\(0, 4, 1, 2, 3\); if it is that already, say --kind volumes",
+    ),
     "ttx alone": ({"x": X, "ttx": X}, "no tx"),
     "points of images": ({"x": noise(3, 8, 8), "points": noise(2)}, "x are images, leave points out"),
     "too many points": ({"x": noise(30, 2), "points": noise(2)}, r"not \(30, 2\)"),

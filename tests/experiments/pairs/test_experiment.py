@@ -18,7 +18,7 @@ from niso.experiments import head
 from niso.experiments.diagnosis import CHECKS, diagnose
 from niso.experiments.homnist.experiment import Homnist
 from niso.experiments.pairs import figures
-from niso.experiments.pairs.choice import GRID_SIDE, MOST_POINTS, _stride, choose, moves_values, said
+from niso.experiments.pairs.choice import MOST_POINTS, _stride, choose, moves_values, said
 from niso.experiments.pairs.experiment import Pairs, PairsResult, Shown
 from niso.experiments.pairs.networks import make_networks
 from niso.experiments.pairs.presets import PairsConfig
@@ -200,6 +200,29 @@ def test_functions_on_points_start_from_their_weights_and_are_drawn(tmp_path, ni
             assert "are not those that the model was trained on, or in another order" in refused(*words)
 
 
+def test_volumes_are_turned_and_drawn_and_used(tmp_path, niso, refused, drawn):
+    x = np.random.default_rng(0).random((24, 8, 12, 8)).astype(np.float32)
+    np.savez(tmp_path / "volumes.npz", x=x)
+    words = ["--data", tmp_path / "volumes.npz", "--kind", "volumes", "--transform", "rotation", *SHORT]
+    status, _, err = niso("run", "pairs", *words, "--group-size", "2", "--out", tmp_path / "run")
+    assert status == 0 and "24 volumes of 1×8×12×8" in err and "convolutions, 96 latent points" in err
+    captions = json.loads((tmp_path / "run" / "figures" / "captions.json").read_text())
+    for name in ("observations", "eigenfunctions", "mass"):
+        assert "the slice in the middle of the first axis" in captions[name]
+    model = load(tmp_path / "run")
+    assert model.shape == (1, 8, 12, 8) and model.transport(x[4:6], model.map(x[:2], x[2:4])).shape == (2, 8, 12, 8)
+    saved = load(model.save(tmp_path / "model"))
+    np.testing.assert_array_equal(saved.encode(x[:3]), model.encode(x[:3]))
+    np.savez(tmp_path / "new.npz", x=x[:5, None])
+    assert niso("features", tmp_path / "run", tmp_path / "new.npz", "--out", tmp_path / "features.npz").status == 0
+    for architecture in ("vit", "pointwise"):
+        message = refused("run", "pairs", *words, "--architecture", architecture, "--out", tmp_path / "other")
+        assert f"{architecture} does not take volumes" in message
+    assert "for volumes that go round take circular" in refused(
+        "run", "pairs", *words, "--padding", "longitude", "--out", tmp_path / "other"
+    )
+
+
 def test_signals_are_drawn(tmp_path, niso, drawn):
     words = ["--data", arrays(tmp_path / "pairs.npz", 16, 2), *SHORT, "--out", tmp_path / "run"]
     assert niso("run", "pairs", *words).status == 0
@@ -214,6 +237,7 @@ def test_signals_are_drawn(tmp_path, niso, drawn):
         ("images", (3, 4, 6), True, ""),
         ("images", (3, 4, 6), False, "The first channel is shown."),  # as of temperature, pressure and wind
         ("images", (1, 4, 6), True, ""),
+        ("volumes", (2, 4, 6, 5), True, "The first channel is shown."),
         ("signals", (5, 9), False, "The first 8 channels are shown."),
         ("signals", (5, 8), False, ""),
     ],
@@ -515,8 +539,8 @@ def test_networks_of_images(make_tiny, architecture):
 
 @pytest.mark.parametrize("size", [(128, 128), (80, 176), (320, 320)])
 def test_images_larger_than_homnists_have_networks_that_fit_them(size):
-    stride = _stride(size, GRID_SIDE, "images")
+    stride = _stride(size, "images")
     chosen = replace(recipe("quick", "conv"), patch=stride, channels=(8,), blocks=1)
     encoder, decoder, grid, *_ = make_networks(chosen, "images", (2, *size))
-    assert grid[0] * grid[1] <= MOST_POINTS
+    assert grid[0] * grid[1] <= MOST_POINTS["images"]
     assert decoder(encoder(torch.zeros(1, 2, *size))).shape == (1, 2, *size)

@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from niso.geometry.domains import equirectangular, sphere
-from niso.geometry.domains.domain import plane, quadrature_sphere, rastered_sphere, torus
+from niso.geometry.domains.domain import box, quadrature_sphere, rastered_sphere, torus
 from niso.geometry.shifts import Shifts
 
 RASTER = rastered_sphere((24, 48), "driscoll-healy")
 
 
-@pytest.mark.parametrize("domain", [plane, torus, quadrature_sphere, RASTER, rastered_sphere((24, 48), "poles")])
+@pytest.mark.parametrize("domain", [box, torus, quadrature_sphere, RASTER, rastered_sphere((24, 48), "poles")])
 def test_weights_have_mean_one(domain):
     points, weights = domain(12, 12)
     assert points.shape[0] == len(weights) == 144 and len(points.unique(dim=0)) == 144
@@ -21,7 +21,7 @@ def test_weights_have_mean_one(domain):
 
 
 def test_the_longer_side_of_a_plane_reaches_from_one_end_to_the_other():
-    x, y = plane(2, 4).points.unflatten(0, (2, 4)).unbind(-1)
+    x, y = box(2, 4).points.unflatten(0, (2, 4)).unbind(-1)
     assert x[0].tolist() == [-0.75, -0.25, 0.25, 0.75] and y[:, 0].tolist() == [-0.25, 0.25]
 
 

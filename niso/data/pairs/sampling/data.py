@@ -174,7 +174,7 @@ class PairData(ABC):
 
     def scaled(self, values: Tensor) -> Float[Tensor, "rows ..."]:
         """Values as a user has them as numbers of order one."""
-        first = self.table.kind == "images"
+        first = self.table.channels_first
         return by_channel(lambda part: scaled(part, self.scaling), values, self.scaling, first)
 
     def draw(self, size: int) -> Int[Tensor, " local"]:
