@@ -166,7 +166,7 @@ def kind_of(name: str, x: np.ndarray, reading: Reading, on_points: bool) -> Kind
         return reading.kind
     if x.ndim == 5:
         return "volumes"
-    if x.ndim == 4 and x.shape[1] > _MANY_CHANNELS and max(x.shape[1:]) <= 2 * min(x.shape[1:]):
+    if x.ndim == 4 and _perhaps_volumes(x.shape):
         raise InputError(
             f"{name}: x is {shape}: are these images of {x.shape[1]} channels or volumes (n, D, H, W)? Say so by "
             "--kind images or --kind volumes"
@@ -194,6 +194,13 @@ def _short(kind: Kind, x: np.ndarray) -> str:
         return ""
     read = f"signals are read as {samples} samples of {channels} channels"
     return f"{read}: if they are {samples} channels of {channels} samples, give them {_TRANSPOSED}"
+
+
+def _perhaps_volumes(shape: tuple[int, ...]) -> bool:
+    """Whether images have about as many channels as rows and columns, as volumes (n, D, H, W) would."""
+    _, channels, *sides = shape
+    cubes = channels > 4 and sides == [channels, channels]
+    return cubes or (channels > _MANY_CHANNELS and max(channels, *sides) <= 2 * min(channels, *sides))
 
 
 def _channels_last(shape: tuple[int, ...], asked: bool) -> bool:
