@@ -15,13 +15,36 @@ from niso.geometry.se3 import hat
 from niso.linalg import matmul
 
 
+class RotationGroup:
+    """The group SO(3), for actions on functions of any kind: all but `act` of `niso.geometry.action.Action`.
+
+    Transformations are (batch, 3, 3) matrices R, drawn in float32 from the uniform (Haar) distribution. The strength is
+    the angle in degrees, 0 to 180.
+    """
+
+    unit: ClassVar[str] = "degrees"
+
+    def sample(self, count: int, generator: torch.Generator | None = None) -> Float[Tensor, "count 3 3"]:
+        return rotation_matrices(torch.randn(count, 4, generator=generator, dtype=torch.float32, device="cpu"))
+
+    def compose(
+        self, second: Float[Tensor, "batch 3 3"], first: Float[Tensor, "batch 3 3"]
+    ) -> Float[Tensor, "batch 3 3"]:
+        return matmul(second, first)
+
+    def inverse(self, t: Float[Tensor, "batch 3 3"]) -> Float[Tensor, "batch 3 3"]:
+        return t.mT
+
+    def strength(self, t: Float[Tensor, "batch 3 3"]) -> Float[Tensor, " batch"]:
+        return sphere.angles(t).rad2deg()
+
+
 @dataclass(frozen=True)
-class Rotations:
+class Rotations(RotationGroup):
     """Rotations of functions on the size × size Driscoll–Healy grid; see `niso.geometry.action.Action`.
 
-    Observations are (batch, size², channels), the grid points in row-major order. Transformations are (batch, 3, 3)
-    matrices R with (Rf)(x) = f(R⁻¹x), drawn in float32 from the uniform (Haar) distribution on SO(3). The strength is
-    the angle in degrees, 0 to 180.
+    Observations are (batch, size², channels), the grid points in row-major order, and (Rf)(x) = f(R⁻¹x). Matrices and
+    their strength are those of `RotationGroup`.
 
     Attributes:
         band: bandwidth of the observations; what they have of other degrees is lost. `sphere.band_limited` limits them.
@@ -32,17 +55,12 @@ class Rotations:
         ValueError: see `sphere.check_grid`; `act` raises it for observations on another grid.
     """
 
-    unit: ClassVar[str] = "degrees"
-
     size: int
     band: int
     exact: bool = True
 
     def __post_init__(self) -> None:
         sphere.check_grid(self.size, self.size, self.band)
-
-    def sample(self, count: int, generator: torch.Generator | None = None) -> Float[Tensor, "count 3 3"]:
-        return rotation_matrices(torch.randn(count, 4, generator=generator, dtype=torch.float32, device="cpu"))
 
     @in_single_precision
     def act(
@@ -58,17 +76,6 @@ class Rotations:
         points = equirectangular.directions(self.size, self.size, "driscoll-healy", x.dtype, x.device)
         images = x.mT.unflatten(-1, (self.size, self.size))
         return equirectangular.sample(images, points @ t[:, None], "driscoll-healy").flatten(2).mT
-
-    def compose(
-        self, second: Float[Tensor, "batch 3 3"], first: Float[Tensor, "batch 3 3"]
-    ) -> Float[Tensor, "batch 3 3"]:
-        return matmul(second, first)
-
-    def inverse(self, t: Float[Tensor, "batch 3 3"]) -> Float[Tensor, "batch 3 3"]:
-        return t.mT
-
-    def strength(self, t: Float[Tensor, "batch 3 3"]) -> Float[Tensor, " batch"]:
-        return sphere.angles(t).rad2deg()
 
 
 def rotation_matrices(quaternions: Float[Tensor, "*batch 4"]) -> Float[Tensor, "*batch 3 3"]:
