@@ -149,6 +149,8 @@ def test_observations_in_other_units_are_refused(fitted, finished_once):
             model.encode(wrong)
         with pytest.raises(ValueError, match="same units"):
             model.map(x, torch.from_numpy(wrong).numpy())
+    with pytest.warns(UserWarning, match=r"and those trained on between -.*: are they in the same units\?"):
+        model.encode(x / 1000)
     images = niso.load(finished_once("homnist"))
     black = np.zeros((1, 1, 24, 24))
     for right in (black, black + 1 / 3 + 2, (black + 1).astype(np.uint8)):  # pixels may be dark

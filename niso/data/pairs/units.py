@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,8 @@ from niso.data.pairs.table import CHANNELS_FIRST
 
 OUTSIDE = 0.5
 """How far observations may lie outside of the range of the data, as a share of its width."""
+NARROW = 0.01
+"""Share of this width below which observations may be in larger units: metres, not millimetres."""
 EXTREME = 1e15
 """Of larger scaled values, and of those below its inverse, single precision does not hold sums of squares."""
 PIXELS = (0.0, 255.0)
@@ -94,7 +97,7 @@ class Units:
         """Check that observations are in these units, and given in a type that holds how they vary.
 
         Values may lie outside of the range by half of its width, and so may the mean of a channel. Where no range is
-        known, values may not be `EXTREME`.
+        known, values may not be `EXTREME`. A warning names values that fill hardly any of the range.
 
         Args:
             observed: with an axis of channels.
@@ -129,6 +132,12 @@ class Units:
             raise ValueError(
                 f"observations lie between {low:g} and {high:g}, but those trained on between {least:g} and {most:g}: "
                 "bring them to the same units"
+            )
+        if 0 < high - low < NARROW * (most - least) and self.range != PIXELS:
+            warnings.warn(
+                f"observations lie between {low:g} and {high:g}, and those trained on between {least:g} and {most:g}: "
+                "are they in the same units?",
+                stacklevel=2,
             )
 
     def _check_channels(self, means: Sequence[float]) -> None:
