@@ -174,6 +174,18 @@ CHECKS = (
         ),
     ),
     Check(
+        "predictions tell observations apart",
+        "predictions are nearly the same for all observations",
+        _ratio("reconstruction_error", "constant_error"),
+        0.9,
+        True,
+        "reconstruction_error / constant_error",
+        (
+            Remedy("train for longer (--steps), with more latent channels or a larger --rank"),
+            LIGHTER,
+        ),
+    ),
+    Check(
         "observations are found by their transformed views",
         "observations are not found by their transformed views: nothing may relate the two",
         _found,

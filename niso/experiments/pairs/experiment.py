@@ -315,6 +315,7 @@ class Pairs(Experiment):
             "training_observations": data.count("train"),
             "held_out_observations": data.count("test"),
             "identity_error": self._identity_error(),
+            "constant_error": self._constant_error(),
             **pairs.latents,
             **self._retrieved("test"),
             **{f"{key}_val": value for key, value in self._retrieved("validation").items() if key == "retrieval_map"},
@@ -345,6 +346,11 @@ class Pairs(Experiment):
     def _identity_error(self) -> float:
         """The error of doing nothing."""
         return torch.cat([(tx - x).abs().flatten(1).mean(1) for x, tx, *_ in self.held_out("test")]).mean().item()
+
+    def _constant_error(self) -> float:
+        """The error of predicting the same for all observations: the median at each place, the best for this error."""
+        median = torch.cat([tx for _, tx, *_ in self.held_out("train")]).median(0).values
+        return torch.cat([(tx - median).abs().flatten(1).mean(1) for _, tx, *_ in self.held_out("test")]).mean().item()
 
     def _retrieved(self, part: Part) -> dict[str, float]:
         """How well observations of a part are found by their transformed views; nothing where frames are alike."""

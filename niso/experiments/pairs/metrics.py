@@ -30,6 +30,7 @@ METRICS: tuple[Metric, ...] = (
         "D(E(Tψ))",
     ),
     Metric("identity_error", "mean absolute difference of ψ and Tψ: the error of doing nothing"),
+    Metric("constant_error", "mean absolute error of the median of Tψ trained on: the error of one prediction for all"),
     *LATENT_METRICS,
     INVARIANTS_ROUNDING,
     *(Metric(f"{metric.key}_val", f"{metric.key} of validation observations", "lower") for metric in PAIR_METRICS),

@@ -308,7 +308,8 @@ def test_metrics_are_of_the_observations_of_their_part(untrained, monkeypatch, p
     of_pairs = {"relative_map_error", "equivariance_error", "reconstruction_error", "retrieval_map"}
     assert validated >= {f"{name}_val" for name in of_pairs}
     if part == "train":
-        assert {"reconstruction_error_train"} <= changed <= {"reconstruction_error_train"} | probed
+        fitted = {"reconstruction_error_train", "constant_error"}  # the constant is that of the part trained on
+        assert fitted <= changed <= fitted | probed
     elif part == "validation":
         assert changed == validated
     else:
@@ -490,6 +491,8 @@ def test_networks_of_the_user_are_imported_from_the_working_directory(run, refus
         ({"latent_rank": 1.01}, "nearly one direction", True),
         ({"reconstruction_error": 0.3, "reconstruction_error_train": 0.1}, "too few pairs", True),
         ({"reconstruction_error": 0.3, "identity_error": 0.3}, "no better than doing nothing", True),
+        ({"reconstruction_error": 0.3, "constant_error": 0.31}, "nearly the same for all observations", True),
+        ({"reconstruction_error": 0.1, "constant_error": 0.31}, "predictions tell observations apart", False),
         ({"latent_spread": float("nan")}, "not finite", True),
         ({"retrieval_map": 0.08, "retrieval_map_raw": 0.12, "retrieval_map_chance": 0.1}, "nothing may relate", True),
         ({"retrieval_map_raw": 0.9, "retrieval_map_chance": 0.1}, "are found by", False),
