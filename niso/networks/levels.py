@@ -63,6 +63,14 @@ class LevelsConfig(Strict):
             raise ValueError(f"a convolution of {self.kernel} samples goes round {fewest} more than once")
 
 
+Convolution = Callable[..., nn.Module]
+_CONVOLUTIONS: dict[int, tuple[Convolution, Convolution, Convolution]] = {
+    1: (nn.Conv1d, nn.ConvTranspose1d, nn.AvgPool1d),
+    3: (nn.Conv3d, nn.ConvTranspose3d, nn.AvgPool3d),
+}
+"""Convolution, its transpose and mean pool along so many axes."""
+
+
 class _Block(nn.Module):
     """[norm → SiLU → convolution] twice, plus a pointwise convolution of the input."""
 
@@ -81,14 +89,6 @@ class _Block(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch inputs *space"]) -> Float[Tensor, "batch outputs *space"]:
         return self.layers(x) + self.skip(x)
-
-
-Convolution = Callable[..., nn.Module]
-_CONVOLUTIONS: dict[int, tuple[Convolution, Convolution, Convolution]] = {
-    1: (nn.Conv1d, nn.ConvTranspose1d, nn.AvgPool1d),
-    3: (nn.Conv3d, nn.ConvTranspose3d, nn.AvgPool3d),
-}
-"""Convolution, its transpose and mean pool along so many axes."""
 
 
 def encoder_levels(config: LevelsConfig, inputs: int, axes: int) -> nn.Sequential:
