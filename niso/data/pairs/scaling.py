@@ -52,7 +52,7 @@ _LARGEST, _SMALLEST = float(np.finfo(np.float32).max), float(np.finfo(np.float32
 def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
     """How values are scaled: images and volumes to −1 … 1, from 0 … 255 where they are pictures in bytes and else from
     their own range, all channels alike or, where the range of one is far smaller or apart from another's, each by its
-    own; others to mean 0 and deviation 1 of each channel.
+    own, where constants become −1; others to mean 0 and deviation 1 of each channel.
 
     Args:
         rows: to train on; what is scaled depends on no others.
@@ -74,6 +74,7 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
             lowest, highest = lowest.min(keepdims=True), highest.max(keepdims=True)
             varying = highest > lowest
         middle, half = (lowest + highest) / 2, (highest - lowest) / 2
+        middle = np.where(varying, middle, lowest + 1)  # constants are −1, as what rotations bring into view
         scaling = Scaling(tuple(middle.tolist()), tuple(np.where(varying, half, 1.0).tolist()))
     else:
         axes = all_but_channels(chosen.ndim, False)

@@ -215,10 +215,10 @@ def test_channels_of_images_in_different_units_are_scaled_each_by_its_own_range(
     x[:, 2] = 7  # constant
     read = table(x=x)
     scaling = scaling_of(read, rows)
-    assert scaling == ((0.5, 2500, 7), (0.5, 1500, 1)) and "each is scaled by its own" in units_of(read, scaling)
+    assert scaling == ((0.5, 2500, 8), (0.5, 1500, 1)) and "each is scaled by its own" in units_of(read, scaling)
     values = torch.from_numpy(x)
     order_one = by_channel(lambda part: scaled(part, scaling), values, scaling, channels_first=True)
-    assert order_one.amin((0, 2, 3)).tolist() == [-1, -1, 0] and order_one.amax((0, 2, 3)).tolist() == [1, 1, 0]
+    assert order_one.amin((0, 2, 3)).tolist() == [-1, -1, -1] and order_one.amax((0, 2, 3)).tolist() == [1, 1, -1]
     back = by_channel(lambda part: unscaled(part, scaling), order_one, scaling, channels_first=True)
     torch.testing.assert_close(back, values.float())
     x[0, 1, 0, 0] = 1e9
