@@ -159,7 +159,10 @@ def _padding(config: PairsConfig, architecture: Architecture, kind: Kind) -> Pad
     """The padding that is asked for, or that of what T does at the edges."""
     if architecture != "conv":
         if config.padding is not None:
-            raise InputError(f"--padding is for convolutions, not for {_NETWORKS[architecture]}: leave it out")
+            networks = _NETWORKS[architecture]
+            problem = f"and here there are {networks}" if architecture == "identity" else f"not for {networks}"
+            other = ", or add --architecture conv" if architecture == "identity" and kind != "points" else ""
+            raise InputError(f"--padding is for convolutions, {problem}: leave it out{other}")
         return "zeros"
     if config.padding == "longitude" and kind != "images":
         raise InputError(f"--padding longitude is for images: for {kind} that go round take circular")

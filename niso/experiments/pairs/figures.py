@@ -25,6 +25,7 @@ def transported(result: PairsResult) -> Picture:
         shown = slice(None) if in_colours else slice(1)
         caption += "" if in_colours or shape[1] == 1 else " The first channel is shown."
         volumes = result.shown.kind == "volumes"
+        caption += " Three channels are shown as red, green and blue." if volumes and in_colours else ""
         caption += f" Of each, {map_figures.MIDDLE}." if volumes else ""
 
         def pictured(values: Tensor) -> Tensor:

@@ -238,6 +238,7 @@ def test_signals_are_drawn(tmp_path, niso, drawn):
         ("images", (3, 4, 6), False, "The first channel is shown."),  # as of temperature, pressure and wind
         ("images", (1, 4, 6), True, ""),
         ("volumes", (2, 4, 6, 5), True, "The first channel is shown."),
+        ("volumes", (3, 4, 6, 5), True, "Three channels are shown as red, green and blue."),  # as of velocities
         ("signals", (5, 9), False, "The first 8 channels are shown."),
         ("signals", (5, 8), False, ""),
     ],
@@ -399,6 +400,8 @@ def test_what_does_not_fit_is_refused(refused, tmp_path):
     assert "not for a perceptron at each point" in refused(
         *words, "--padding", "circular", "--architecture", "pointwise"
     )
+    message = refused(*words, "--padding", "circular", "--architecture", "identity")
+    assert "here there are no networks" in message and "or add --architecture conv" in message
     assert "go together" in refused(*words, "--encoder", "mine:Encoder")
     assert "does not exist" in refused("run", "pairs", "--data", tmp_path / "nothing")
     assert "evaluation_pairs must be at least 2, got 1" in refused(*words, "--evaluation-pairs", "1")
