@@ -10,7 +10,7 @@ from torch import nn
 from niso.config import Optimisation
 from niso.errors import InputError
 from niso.functional_map import isometric_map
-from niso.geometry.domains.domain import quadrature_sphere
+from niso.geometry.domains.domain import box, quadrature_sphere
 from niso.losses import Norm
 from niso.methods import METHODS, methods_of
 from niso.methods.config import ClassifierConfig, MethodConfig
@@ -383,14 +383,24 @@ def test_the_spectrum_has_the_settings_of_the_configuration(spectrum):
         torch.testing.assert_close((made.places, made.weights), tuple(part.float() for part in quadrature_sphere(4, 4)))
 
 
-def test_a_table_may_start_smooth():
-    """As products of cosines, nearly: the eigenfunctions of the Laplacian on a square."""
-    networks = Networks(nn.Identity(), nn.Identity(), (9, 9), 2)
-    found = METHODS.find("niso")(MethodConfig(rank=6, start="smooth"), networks).spectrum().eigenfunctions
-    angles = (torch.arange(9) + 0.5) * torch.pi / 9
-    waves = [(i * angles).cos()[:, None] * (j * angles).cos() for i in range(3) for j in range(3 - i)]
-    expected = torch.linalg.qr(torch.stack(waves, -1).flatten(0, 1)).Q
-    assert torch.linalg.matrix_norm(expected.mT @ found) ** 2 > 0.95 * 6
+@pytest.mark.parametrize(("axes", "largest"), [(2, 4), (3, 3)])
+def test_a_table_may_start_smooth(axes, largest):
+    """As products of cosines, nearly: the eigenfunctions of the Laplacian on a square or a cube."""
+    networks = Networks(nn.Identity(), nn.Identity(), (7,) * axes, 2)
+    waves = torch.cartesian_prod(*[torch.arange(3)] * axes)
+    waves = waves[waves.square().sum(1) <= largest]  # in eigenvalue
+    method = METHODS.find("niso")(MethodConfig(rank=len(waves), start="smooth"), networks)
+    angles = (torch.cartesian_prod(*[torch.arange(7)] * axes) + 0.5) * torch.pi / 7
+    expected = torch.linalg.qr((angles[:, None] * waves).cos().prod(-1)).Q
+    assert torch.linalg.matrix_norm(expected.mT @ method.spectrum().eigenfunctions) ** 2 > 0.95 * len(waves)
+
+
+def test_a_field_is_learned_on_the_grid_of_volumes():
+    networks = Networks(nn.Identity(), nn.Identity(), (2, 3, 4), 2)
+    model = METHODS.find("niso")(MethodConfig(spectrum="field", rank=5), networks).model.spectrum
+    torch.testing.assert_close(model.places, box(2, 3, 4).points.float())
+    functions = model().eigenfunctions
+    assert functions.shape == (24, 5) and torch.linalg.matrix_rank(functions) == 5
 
 
 def test_the_objective_has_the_settings_of_the_configuration():

@@ -20,7 +20,10 @@ def test_weights_have_mean_one(domain):
     assert points.abs().max() <= 1 + 1e-12
 
 
-def test_the_longer_side_of_a_plane_reaches_from_one_end_to_the_other():
+def test_the_longest_side_of_a_box_reaches_from_one_end_to_the_other():
+    x, y, z = box(2, 3, 4).points.unflatten(0, (2, 3, 4)).unbind(-1)  # width, height and depth
+    assert x[0, 0].tolist() == [-0.75, -0.25, 0.25, 0.75]
+    assert (y[0, :, 0].tolist(), z[:, 0, 0].tolist()) == ([-0.5, 0.0, 0.5], [-0.25, 0.25])
     x, y = box(2, 4).points.unflatten(0, (2, 4)).unbind(-1)
     assert x[0].tolist() == [-0.75, -0.25, 0.25, 0.75] and y[:, 0].tolist() == [-0.25, 0.25]
 
