@@ -40,7 +40,7 @@ FLAG = re.compile(r"--([a-z][a-z.-]*[a-z])( (?=\d|\S+ (acts|does|leaves|needs)\b
 """A flag of the command line in a message, with the space before its value where it has one."""
 NOT_ASKED = ("effort", "in_memory")
 """Settings of a run that follow from what else a call gives."""
-ASKED = re.compile(r"say --([a-z]+) ([a-z]+)")
+ASKED = re.compile(r"(say|add) --([a-z]+) ([a-z]+)")
 """A flag that a message asks for, and its value."""
 _ONE_AT_A_TIME = threading.RLock()
 """Of the threads of a program one trains at a time: torch's generators are those of the whole process."""
@@ -52,7 +52,7 @@ def _in_words_of_python() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        text = ASKED.sub(r'say \1="\2"', str(error))
+        text = ASKED.sub(r'\1 \2="\3"', str(error))
         text = FLAG.sub(lambda flag: f"{flag[1].replace('-', '_')}=", text)
         raise InputError(text) from error.__cause__
 

@@ -583,6 +583,8 @@ def test_progress_is_silent_where_it_is_not_wanted(capsys):
         ({"reading": {"skip": 3}}, "skip has no effect, leave it out: it is not for a file .npz"),
         ({"in_memory": False}, "unknown setting 'in_memory'"),
         ({"effort": "large"}, "unknown setting 'effort'"),
+        ({"x": np.zeros((40, 8, 8, 8)), "tx": None}, '8 channels, say kind="images"; .*, say kind="volumes"$'),
+        ({"padding": "circular", "architecture": "identity"}, 'leave it out, or add architecture="conv"$'),
         ({"weights": np.ones(16)}, 'x are signals, say kind="points"$'),
         ({"tx": np.ma.masked_greater(shifted()[1], 1)}, "some values of tx are masked"),
         ({"evaluation_pairs": 1}, "evaluation_pairs must be at least 2, got 1"),

@@ -168,8 +168,8 @@ def kind_of(name: str, x: np.ndarray, reading: Reading, on_points: bool) -> Kind
         return "volumes"
     if x.ndim == 4 and _perhaps_volumes(x.shape):
         raise InputError(
-            f"{name}: x is {shape}: are these images of {x.shape[1]} channels or volumes (n, D, H, W)? Say so by "
-            "--kind images or --kind volumes"
+            f"{name}: x is {shape}: if these are images of {x.shape[1]} channels, say --kind images; if volumes "
+            "(n, D, H, W), say --kind volumes"
         )
     if x.ndim == 4:
         return "images"

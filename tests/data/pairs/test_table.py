@@ -64,7 +64,7 @@ def test_a_kind_that_shape_does_not_tell_is_asked_for():
     for small in ((8, 3, 3), (2, 16, 16), (16, 12, 8), (20, 48, 20)):
         assert table(x=noise(*small)).shape == small
     with pytest.raises(
-        InputError, match=r"images of 20 channels or volumes \(n, D, H, W\)\? Say so by --kind images or"
+        InputError, match=r"images of 20 channels, say --kind images; if volumes \(n, D, H, W\), say --kind volumes"
     ):
         table(x=noise(20, 32, 17))
     assert table(Reading(kind="images"), x=noise(20, 32, 17)).shape == (20, 32, 17)
