@@ -196,7 +196,7 @@ def test_what_a_method_lacks_is_named_before_training():
 
     with pytest.raises(TypeError, match=r"Wrapped\.build must give .* with an `encoder` and a `decoder`"):
         Wrapped(MethodConfig(), networks)
-    with pytest.raises(TypeError, match=r"grid must be height and width, of a signal \(1, points\), not \(12,\)"):
+    with pytest.raises(TypeError, match=r"height and width, or \(1, points\), or three sides, not \(12,\)"):
         LeastSquares(MethodConfig(), networks._replace(grid=(12,)))
     with pytest.raises(TypeError, match="Unsolved lacks `solve`: define it, or say has_maps = False"):
         Unsolved(MethodConfig(), networks)

@@ -162,6 +162,7 @@ def test_commands_of_the_examples_are_understood(document, images, tmp_path, mon
     monkeypatch.chdir(tmp_path)
     x = np.random.default_rng(0).random((40, 8, 8))
     np.savez("ecg.npz", x=x)
+    np.savez("volumes.npz", x=x[:, None, None])
     np.savez("digits.npz", x=x, tx=x, group=np.arange(40) // 4)
     shutil.copytree(images, tmp_path / "clips" / "0")
     found = commands(document)
