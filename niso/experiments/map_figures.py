@@ -15,6 +15,8 @@ from niso.report import Picture
 
 LARGEST = 3.0
 """Entries of unconstrained maps, which may have any size, are cut off at it."""
+MIDDLE = "the slice in the middle of the first axis"
+"""What is drawn of volumes."""
 
 
 def same_transformation(pairs: PairEvaluation, thing: str, transformation: str, count: int = 6) -> Iterator[Picture]:
@@ -146,10 +148,6 @@ def grid_text(operator: Operator) -> str:
         latent, drawn = ("×".join(map(str, grid)) for grid in (operator.grid, operator.drawn_grid))
         text = f"{drawn} points, where the latent grid that they were learned on has {latent}"
     return f"{text} ({MIDDLE})" if len(operator.grid) == 3 else text
-
-
-MIDDLE = "the slice in the middle of the first axis"
-"""What is drawn of volumes."""
 
 
 def _pictured(

@@ -314,8 +314,7 @@ class Pairs(Experiment):
             "reconstruction_error_train": trained["reconstruction_error"],
             "training_observations": data.count("train"),
             "held_out_observations": data.count("test"),
-            "identity_error": self._identity_error(),
-            "constant_error": self._constant_error(),
+            **self._trivial_errors(),
             **pairs.latents,
             **self._retrieved("test"),
             **{f"{key}_val": value for key, value in self._retrieved("validation").items() if key == "retrieval_map"},
@@ -343,14 +342,14 @@ class Pairs(Experiment):
     def _evaluated(self, part: Part) -> PairEvaluation:
         return evaluate_pairs(self.method, self.held_out(part))
 
-    def _identity_error(self) -> float:
-        """The error of doing nothing."""
-        return torch.cat([(tx - x).abs().flatten(1).mean(1) for x, tx, *_ in self.held_out("test")]).mean().item()
-
-    def _constant_error(self) -> float:
-        """The error of predicting the same for all observations: the median at each place, the best for this error."""
+    def _trivial_errors(self) -> dict[str, float]:
+        """The errors of doing nothing, and of one prediction for all: the median at each place, the best for this."""
         median = torch.cat([tx for _, tx, *_ in self.held_out("train")]).median(0).values
-        return torch.cat([(tx - median).abs().flatten(1).mean(1) for _, tx, *_ in self.held_out("test")]).mean().item()
+        errors = [[(tx - of).abs().flatten(1).mean(1) for of in (x, median)] for x, tx, *_ in self.held_out("test")]
+        names = ("identity_error", "constant_error")
+        return {
+            name: torch.cat(parts).mean().item() for name, parts in zip(names, zip(*errors, strict=True), strict=True)
+        }
 
     def _retrieved(self, part: Part) -> dict[str, float]:
         """How well observations of a part are found by their transformed views; nothing where frames are alike."""
