@@ -133,9 +133,9 @@ def fit(
     _refuse_unread(settings, Pairs.unread(config, method, None) | (OF_OWN if own else {}))
     made = list[_Kept]()
 
-    def make(*words: Any) -> Pairs:
+    def make(*words: Any, **before: Any) -> Pairs:
         kind = partial(_Kept, given=Given(table, own))
-        made.append(kind(*words))
+        made.append(kind(*words, **before))
         return made[0]
 
     hardware = Hardware(accelerator=_accelerator(device))

@@ -74,6 +74,8 @@ class Experiment(ABC):
         data_dir: the user's data; None for what niso has itself.
         device: where training computes.
         precision: a context that puts networks in the precision of the run, wherever they are called.
+        chosen: the fact "chosen" of a training that has begun, see `facts`: it goes on with these networks, also where
+            other ones would be chosen today.
     """
 
     name: ClassVar[str]
@@ -119,8 +121,9 @@ class Experiment(ABC):
         data_dir: Path | None,
         device: torch.device,
         precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        chosen: Mapping[str, Any] | None = None,
     ) -> None:
-        self.config, self.method_name, self.seed = config, method, seed
+        self.config, self.method_name, self.seed, self.chosen = config, method, seed, chosen
         self.data_dir, self.device, self.precision = data_dir, device, precision
         self.build()
 

@@ -25,8 +25,9 @@ FACTS = (
     "times",
     "speed",
 )
-WHERE_THERE_ARE = ("earlier", "changed", "evaluated")
-"""Facts of runs that went on elsewhere, were trained towards another length first, or were evaluated again."""
+WHERE_THERE_ARE = ("instructions", "earlier", "changed", "evaluated")
+"""Facts of runs of this version, and of those that went on elsewhere, were trained towards another length first, or
+were evaluated again."""
 
 
 def record_of(run: Run) -> dict[str, Any]:

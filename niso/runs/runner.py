@@ -34,7 +34,7 @@ from niso.training.loop import train
 from niso.training.processes import make_fabric, network_precision
 from niso.training.progress import stage
 from niso.training.run import FIGURES, REPORT, SETTINGS, WEIGHTS, Run
-from niso.training.speed import choose
+from niso.training.speed import choose, half_slower
 from niso.training.times import Times
 
 if TYPE_CHECKING:
@@ -196,7 +196,9 @@ class _Execution:
             torch.manual_seed(step_seed(settings.seed, 0, "initialisation"))
             words = settings.config, settings.method, settings.seed, settings.data_dir, self.fabric.device
             kind = make or EXPERIMENTS.find(settings.experiment)
-            experiment = kind(*words, lambda: network_precision(self.fabric)())  # of the fabric that `train` chooses
+            before = {"chosen": folder.facts["chosen"]} if begun and "chosen" in folder.facts else {}
+            # the precision is that of the fabric that `train` chooses
+            experiment = kind(*words, lambda: network_precision(self.fabric)(), **before)
             if first:
                 _introduce(experiment, folder, self.training, begun)
         return experiment
@@ -219,12 +221,16 @@ class _Execution:
                     if finished and not trained:
                         folder.forget_results()
                         write_facts(folder, self.settings, self.fabric)
+            begins = reached < steps and not trained
             trained |= reached < steps
             self.times.end("data")
             if self.training and self.settings.hardware.speed == "auto" and "speed" not in folder.facts:
                 self.settings, self.fabric = _fastest(folder, self.settings, phase, self.fabric)
                 self.times.end("speed")
             settings = self.settings
+            if begins and (slower := half_slower(phase.objective, settings.hardware, self.fabric)):
+                remedy = f"stop it, and set precision to 32-true in {folder.path / SETTINGS}"
+                say(f"! bfloat16 takes {slower:.0f} times as long as float32 on this CPU → {remedy}")
             seconds = train(phase, folder, self.fabric, settings.seed, settings.hardware, self.times)
             self.cost["steps"] += steps
             self.cost["seconds"] += seconds

@@ -25,6 +25,7 @@ def environment(device: torch.device) -> dict[str, Any]:
         "python": platform.python_version(),
         "hardware": torch.cuda.get_device_name(device) if device.type == "cuda" else _processor(),
         "cores": os.cpu_count(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
         "threads": torch.get_num_threads(),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }

@@ -39,6 +39,8 @@ from niso.training.environment import environment
 from niso.training.mode import in_mode
 
 if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
     from niso.training.loop import Sampler
 
 FEWEST_STEPS = 600
@@ -47,6 +49,10 @@ REPEATS = 2
 """Timed steps of each way, of which the faster counts, after one that is not timed."""
 HOPELESS = 4.0
 """Times of the fastest first step, which is not warm yet, from which a way is given up."""
+SIDE = 256
+"""Of the matrices by which `half_slower` compares."""
+SLOWER = 3.0
+"""Times as long as in float32 from which bfloat16 is called a loss."""
 GAIN = 1.1
 """How much faster than float32, eager, one thread another way must be."""
 COMPILING = {"cpu": 600.0, "cuda": 120.0}
@@ -114,6 +120,33 @@ def choose(
     return replace(hardware, **best._asdict()), facts
 
 
+def half_slower(objective: nn.Module, hardware: Hardware, fabric: Fabric) -> float:
+    """Times as long as in float32 that networks' products take, where bfloat16 is no gain but a loss; 0 elsewhere.
+
+    CPUs that have no arithmetic in bfloat16 take tens of times as long. A run that chose it elsewhere may go on there.
+    """
+    here = fabric.is_global_zero and fabric.device.type == "cpu" and hardware.precision == "bf16-mixed"
+    if not here or not any(True for _ in trained_networks(objective)):
+        return 0.0
+
+    def seconds(dtype: torch.dtype) -> float:
+        factor = torch.ones(SIDE, SIDE, dtype=dtype)
+        times = []
+        for _ in range(1 + REPEATS):
+            began = time.perf_counter()
+            factor @ factor
+            times.append(time.perf_counter() - began)
+        return min(times)
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # several wait for each other where others compute
+    try:
+        ratio = seconds(torch.bfloat16) / seconds(torch.float32)
+    finally:
+        torch.set_num_threads(threads)
+    return ratio if ratio > SLOWER else 0.0
+
+
 def _eager(device: torch.device) -> list[Way]:
     allowed = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     most = min(cores(), int(allowed) if allowed.isdecimal() and int(allowed) else cores())
@@ -143,7 +176,7 @@ class _Trial:
     def key(self, ways: Sequence[Way]) -> str:
         """Of all that times depend on: the machine, versions, networks, what of a loss is computed, and the batch."""
         known = environment(self.device)
-        machine = [known[name] for name in ("niso", "torch", "hardware", "cores")]
+        machine = [known[name] for name in ("niso", "torch", "hardware", "cores", "instructions")]
         shapes = [[name, list(p.shape), str(p.dtype)] for name, p in self.objective.named_parameters()]
         modules = [[type(module).__qualname__, _numbers(module)] for module in self.objective.modules()]
         batch = [[list(tensor.shape), str(tensor.dtype)] for tensor in self.batch]

@@ -9,7 +9,8 @@ from torch import nn
 from niso.cli.run import parse_run
 from niso.config import Hardware, Optimisation
 from niso.training import speed
-from niso.training.speed import Way, choose
+from niso.training.processes import make_fabric
+from niso.training.speed import Way, choose, half_slower
 
 CPU = torch.device("cpu")
 ASKED = Hardware(accelerator="cpu", speed="auto")
@@ -247,3 +248,17 @@ def test_the_command_line(tmp_path):
         assert parse_run(["homnist", *words]).settings.hardware == Hardware(), words
     (tmp_path / "file.yaml").write_text("hardware: {precision: bf16-mixed}")
     assert parse_run(["homnist", "--config", str(tmp_path / "file.yaml")]).settings.hardware.speed == "exact"
+
+
+@pytest.mark.parametrize(("least", "said"), [(0.0, True), (float("inf"), False)])
+def test_half_precision_that_is_a_loss_is_named(least, said, niso, tmp_path, monkeypatch):
+    monkeypatch.setattr(speed, "SLOWER", least)
+    words = ["run", "homnist", "--preset", "quick", "--method", "autoencoder", "--steps", 1, "--head.steps", 1]
+    words += ["--test-digits", 20, "--evaluation-pairs", 2, "--out", tmp_path / "run"]
+    err = niso(*words, "--precision", "bf16-mixed").err
+    assert ("times as long as float32 on this CPU → stop it" in err) == said
+    assert f"{tmp_path / 'run' / 'config.yaml'}" in err or not said
+    fabric = make_fabric(ASKED)
+    assert not half_slower(Objective(), replace(ASKED, precision="32-true"), fabric)
+    assert bool(half_slower(Objective(), replace(ASKED, precision="bf16-mixed"), fabric)) == said
+    assert not half_slower(nn.Identity(), replace(ASKED, precision="bf16-mixed"), fabric)  # nothing is in bfloat16

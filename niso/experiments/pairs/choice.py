@@ -37,19 +37,20 @@ SAME_ENERGY = 0.01
 """Share by which the energy of a channel may change where T only moves values."""
 
 
-def choose(config: PairsConfig, data: PairData, method: str, own: bool) -> Chosen:
+def choose(config: PairsConfig, data: PairData, method: str, own: bool, before: Chosen | None = None) -> Chosen:
     """All settings of a run: the user's, and the recipe's adapted to the data.
 
     Args:
         method: name of the method that is trained.
         own: whether encoder and decoder are the user's own.
+        before: what was chosen when the training began; it stands in place of the recipe.
 
     Raises:
         InputError: no network fits observations of this shape, or a setting does not fit the data.
     """
-    architecture = _architecture(config, data, method, own)
-    base = recipe(config.effort, architecture)
-    given: dict[str, Any] = {"variation": VARIATION if data.table.cropped else 0.0}
+    architecture = _architecture(config, data, method, own) if before is None else before.architecture
+    base = before or recipe(config.effort, architecture)
+    given: dict[str, Any] = {"variation": VARIATION if data.table.cropped else 0.0} if before is None else {}
     given |= {name: value for name in AS_GIVEN if (value := getattr(config, name)) is not None}
     training = {name: value for name, value in vars(config.training).items() if value is not None}
     group = config.group_size or min(base.group, data.usual_group)
@@ -71,6 +72,8 @@ def choose(config: PairsConfig, data: PairData, method: str, own: bool) -> Chose
         )
     except ValueError as error:  # of the method's own checks
         raise InputError(str(error)) from error
+    if before is not None:
+        return chosen
     return replace(chosen, **_sizes(chosen, data), padding=_padding(config, architecture, data.table.kind))
 
 

@@ -145,15 +145,17 @@ class Pairs(Experiment):
         data_dir: Path | None,
         device: torch.device,
         precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        chosen: Mapping[str, Any] | None = None,
         given: Given | None = None,
     ) -> None:
         self.given, self.wishes = given, config
-        super().__init__(config, method, seed, data_dir, device, precision)
+        super().__init__(config, method, seed, data_dir, device, precision, chosen)
 
     def build(self) -> None:
         wishes = self.wishes
         reading = wishes.reading
-        table = self._table(wishes)
+        before = parse(Chosen, self.chosen, Path("chosen")) if self.chosen else None
+        table = self._table(wishes, before or recipe(wishes.effort, "conv"))
         transform = reading.transform
         if transform is None and self.given is None and self.data_dir is None:
             transform = DEFAULT_TRANSFORM
@@ -162,7 +164,7 @@ class Pairs(Experiment):
         )
         self._check_method(table.name)
         own = (self.given and self.given.own) or self._named(wishes)
-        chosen = choose(wishes, self.data, self.method_name, own is not None)
+        chosen = choose(wishes, self.data, self.method_name, own is not None, before)
         try:
             networks = make_networks(chosen, table.kind, table.shape, own)
         except ValueError as error:
@@ -190,12 +192,12 @@ class Pairs(Experiment):
         self.head: nn.Module | None = None
         self.announcement = said(self.config, self.data, networks.points, self.method_name)
 
-    def _table(self, wishes: PairsConfig) -> Table:
+    def _table(self, wishes: PairsConfig, usual: Chosen) -> Table:
         if self.given is not None:
             return self.given.table
         if wishes.reading.in_memory:
             raise InputError("this run was trained by niso.fit on arrays in memory, which it lacks: call niso.fit anew")
-        size = wishes.reading.size or recipe(wishes.effort, "conv").size
+        size = wishes.reading.size or usual.size
         if self.data_dir is None:
             return shipped_photographs(wishes.reading, size)
         return _reader(wishes, self.data_dir).read(self.data_dir, wishes.reading, size)

@@ -1,6 +1,7 @@
 """The user's pairs of every kind, from DATA to a report; networks, methods and settings that fit the data."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,12 +18,12 @@ from niso.data.pairs.table import make_table
 from niso.experiments import head
 from niso.experiments.diagnosis import CHECKS, diagnose
 from niso.experiments.homnist.experiment import Homnist
-from niso.experiments.pairs import figures
+from niso.experiments.pairs import choice, figures
 from niso.experiments.pairs.choice import MOST_POINTS, _stride, choose, moves_values, said
 from niso.experiments.pairs.experiment import Pairs, PairsResult, Shown
 from niso.experiments.pairs.networks import make_networks
 from niso.experiments.pairs.presets import PairsConfig
-from niso.experiments.pairs.recipes import recipe
+from niso.experiments.pairs.recipes import LATENT, RECIPES, recipe
 from niso.loading import load
 from niso.methods import METHODS
 from niso.methods.evaluation import Operator, PairEvaluation
@@ -369,6 +370,24 @@ def test_a_run_resumes_and_is_evaluated_again(run, niso, tmp_path):
     before = json.loads((folder / "metrics.json").read_text())
     assert niso("evaluate", folder).status == 0
     assert json.loads((folder / "metrics.json").read_text()) == before
+
+
+@pytest.mark.parametrize("command", ["resume", "evaluate"])
+def test_a_run_keeps_what_it_chose(command, run, niso, tmp_path, monkeypatch):
+    folder = run(pictures(tmp_path / "pictures"), "--transform", "shift")[2]
+    before = json.loads((folder / "metrics.json").read_text())
+    monkeypatch.setattr(choice, "AT_EDGES", {})  # as if a later version chose other networks, and other losses
+    other = replace(LATENT, norm="l2", channels=(16,), relative_equivariance=0.5)
+    monkeypatch.setitem(RECIPES, "quick", {"latent": other, "domain": other})
+    (folder / "metrics.json").unlink()
+    assert niso(command, folder).status == 0
+    again = json.loads((folder / "metrics.json").read_text())
+    assert all(again[key] == value for key, value in before.items() if not key.startswith("seconds"))
+    shutil.rmtree(folder / "checkpoints")  # nothing has begun: it chooses anew
+    (folder / "metrics.json").unlink()
+    assert niso("resume", folder).status == 0
+    chosen = json.loads((folder / "run.json").read_text())["chosen"]
+    assert chosen["padding"] == "zeros" and chosen["norm"] == "l2" and chosen["channels"] == [16]
 
 
 def test_only_methods_that_the_data_supports(refused, tmp_path):
