@@ -569,6 +569,14 @@ def test_progress_is_silent_where_it_is_not_wanted(capsys):
         ({"rnk": 3}, "unknown setting 'rnk'; did you mean rank"),
         ({"transform": "shift"}, "leave transform= out"),
         ({"x": np.random.rand(40, 8, 8), "tx": None, "transform": "warp"}, "^transform=warp acts on signals"),
+        (
+            {"first_view": "transformed"},
+            "^first_view=transformed needs views that niso makes itself .transform=.: leave",
+        ),
+        (
+            {"x": np.random.rand(40, 16), "tx": None, "transform": "warp", "first_view": "transformed"},
+            "^transform=warp does not compose, as first_view=transformed needs$",
+        ),
         ({"architecture": "vit"}, "^architecture=vit does not take signals"),
         ({"device": "quantum"}, "device must be cpu or cuda"),
         ({"device": "cuda:1"}, "set CUDA_VISIBLE_DEVICES=1"),

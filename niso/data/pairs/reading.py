@@ -27,6 +27,9 @@ class Reading(Strict):
     """What niso applies to single observations: shift, rotation, affine, homography, colour or elastic of images,
     shift or rotation of volumes, shift or warp (in time) of signals. Shifts and warps go round: what leaves at one end
     enters at the other."""
+    first_view: Literal["given", "transformed"] = "given"
+    """With --transform, what ψ of a pair (ψ, Tψ) to train on is: an observation as it is given, or under a random
+    transformation of its own, so that Tψ is under two."""
     in_memory: Annotated[bool, tyro.conf.Suppress] = False
     """Whether a program gave the observations, see `niso.fit`: a run folder does not have them."""
     memory: float = 4.0

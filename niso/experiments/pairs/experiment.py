@@ -160,7 +160,14 @@ class Pairs(Experiment):
         if transform is None and self.given is None and self.data_dir is None:
             transform = DEFAULT_TRANSFORM
         self.data: PairData = pair_data(
-            table, transform, reading.skip, wishes.validation, wishes.test, reading.memory, self.device
+            table,
+            transform,
+            reading.skip,
+            wishes.validation,
+            wishes.test,
+            reading.memory,
+            self.device,
+            reading.first_view == "transformed",
         )
         self._check_method(table.name)
         own = (self.given and self.given.own) or self._named(wishes)

@@ -29,9 +29,9 @@ def signals(count=40, length=8):
     return np.arange(count, dtype=np.float32)[:, None].repeat(length, 1)
 
 
-def paired(transform=None, skip=5, **columns):
+def paired(transform=None, skip=5, transformed_first=False, **columns):
     table = make_table("DATA", columns, Reading(kind="signals"))
-    return pair_data(table, transform, skip, 0.1, 0.1, 1.0, torch.device("cpu"))
+    return pair_data(table, transform, skip, 0.1, 0.1, 1.0, torch.device("cpu"), transformed_first)
 
 
 def numbers(data, view):
@@ -207,6 +207,28 @@ def test_images_of_one_pixel_are_not_turned(shape):
         x = torch.rand(4, *shape) * 2 - 1
         action = make_transformations(name, "images", shape)
         assert action.act(x, action.sample(4)).isfinite().all()
+
+
+def test_first_views_may_be_transformed_too():
+    """Each observation by a transformation of its own, and then by the one that its group shares."""
+    x = np.random.default_rng(0).standard_normal((40, 8, 1)).astype(np.float32)
+    data = paired("shift", x=x, transformed_first=True)
+    assert "also first views" in data.paired
+    given = data.view("x", data.rows["train"])
+    views = data.sample(32, views=3, group=4)
+    begun = [next(by for by in range(8) for x in given if torch.equal(x.roll(by, 0), first)) for first in views[0]]
+    assert len(set(begun)) > 4
+    for start in range(0, 32, 4):
+        first, second, third = (view[start : start + 4] for view in views)
+        shift = next(by for by in range(8) if torch.equal(first.roll(by, 1), second))
+        assert torch.equal(second.roll(shift, 1), third)
+    held_out = data.view("x", data.rows["validation"])
+    for x, *_ in data.pairs("validation", 10, torch.Generator()):
+        assert all((held_out == one).all((1, 2)).any() for one in x)  # metrics are of observations as they are given
+    with pytest.raises(InputError, match="--transform warp does not compose, as --first-view transformed needs"):
+        paired("warp", x=signals(60, 16), transformed_first=True)
+    with pytest.raises(InputError, match="--first-view transformed needs views that niso makes itself"):
+        paired(x=signals(), tx=signals(), transformed_first=True)
 
 
 def test_signals_are_warped_in_groups_and_those_of_one_recording_stay_together():

@@ -12,22 +12,33 @@ from niso.data.pairs.split import split
 from niso.data.pairs.table import Table
 from niso.data.pairs.transforms import make_transformations
 from niso.errors import InputError
+from niso.geometry.action import composes
 
 
 def pair_data(
-    table: Table, transform: str | None, skip: int, validation: float, test: float, memory: float, device: torch.device
+    table: Table,
+    transform: str | None,
+    skip: int,
+    validation: float,
+    test: float,
+    memory: float,
+    device: torch.device,
+    transformed_first: bool = False,
 ) -> PairData:
     """The pairs that a table gives: recorded ones, frames of clips, or those that niso makes itself.
 
     Raises:
-        InputError: the table has single observations and no transformation is named, or one is named in vain; or it
-            cannot be cut into parts or scaled.
+        InputError: the table has single observations and no transformation is named, or one is named in vain; first
+            views are to be under transformations that cannot be composed; or the table cannot be cut into parts or
+            scaled.
     """
     parts = split(table, validation, test)
     if "tx" in table.views or table.clip is not None:
         if transform is not None:
             what = "has tx" if "tx" in table.views else "holds clips"
             raise InputError(f"{table.name} {what}, which is paired as it is: leave --transform out")
+        if transformed_first:
+            raise InputError("--first-view transformed needs views that niso makes itself (--transform): leave it out")
         if table.clip is None:
             return RecordedPairs(table, parts, memory, device)
         return NeighbouringFrames(table, parts, memory, device, skip)
@@ -37,4 +48,6 @@ def pair_data(
             "give pairs (arrays x and tx, folders a/ and b/, or a folder for the frames of each clip)"
         )
     action = make_transformations(transform, table.kind, table.shape)
-    return TransformedObservations(table, parts, memory, device, action, transform)
+    if transformed_first and not composes(action):
+        raise InputError(f"--transform {transform} does not compose, as --first-view transformed needs")
+    return TransformedObservations(table, parts, memory, device, action, transform, transformed_first)

@@ -12,20 +12,33 @@ from niso.data.pairs.sampling.data import BATCH, PairData, Part
 from niso.data.pairs.split import Parts
 from niso.data.pairs.table import Table
 from niso.data.pairs.variation import Variation
-from niso.geometry.action import Transformations, composes, powers
+from niso.geometry.action import Transformations, composed, composes, powers
 from niso.random import local_part
 
 
 class TransformedObservations(PairData):
-    """Single observations, and what niso makes of them by transformations that it draws."""
+    """Single observations, and what niso makes of them by transformations that it draws.
+
+    Args:
+        name: of the transformations.
+        transformed_first: whether first views to train on are under transformations of their own; they must compose.
+    """
 
     grouped = True
 
     def __init__(
-        self, table: Table, parts: Parts, memory: float, device: torch.device, action: Transformations, name: str
+        self,
+        table: Table,
+        parts: Parts,
+        memory: float,
+        device: torch.device,
+        action: Transformations,
+        name: str,
+        transformed_first: bool = False,
     ) -> None:
         super().__init__(table, parts, memory, device)
-        self.action, self.paired = action, f"paired by {name}"
+        self.action, self.transformed_first = action, transformed_first
+        self.paired = f"paired by {name}{', also first views' if transformed_first else ''}"
         self._variation: Variation | None = None
         self.views = 3 if composes(action) else 2
 
@@ -39,7 +52,12 @@ class TransformedObservations(PairData):
         if self._variation is not None:
             x = self._variation.draw(x, size)
         t = local_part(self.action.sample(size // group)).repeat_interleave(group, dim=0)
-        return x, *(self.action.act(x, power) for power in powers(self.action, t, views - 1))
+        later = powers(self.action, t, views - 1)
+        if self.transformed_first:
+            first = local_part(self.action.sample(size))
+            later = [first, *(composed(self.action, power, first) for power in later)]
+            return tuple(self.action.act(x, each) for each in later)
+        return x, *(self.action.act(x, power) for power in later)
 
     def sample_labelled(self, size: int) -> tuple[Float[Tensor, "local ..."], Int[Tensor, " local"]]:
         rows = self.draw(size)
