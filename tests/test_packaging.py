@@ -96,7 +96,7 @@ def test_versions_of_viser_and_rich_fit():
     assert int(pins["viser"].partition(".")[0]) == 1 and int(pins["rich"].partition(".")[0]) < 15
 
 
-@pytest.mark.parametrize("extra", ["video", "view", "vision", "matlab", "hub"])
+@pytest.mark.parametrize("extra", ["video", "view", "vision", "hdf5", "hub"])
 def test_hints_name_the_package_itself(extra):
     """`niso[extra]` can be installed from an index alone; the package of the extra, beside a clone or a wheel, too."""
     (requirement,) = PYPROJECT["project"]["optional-dependencies"][extra]

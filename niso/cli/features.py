@@ -29,8 +29,8 @@ class Options(Command):
 
     run: ModelName
     data: Annotated[Path, Positional, arg(metavar="DATA")]
-    """Observations as the run was trained on: an array file (.npz or .safetensors with x, or .npy), a picture, a video,
-    or a folder of pictures or videos."""
+    """Observations as the run was trained on: an array file (.npz, .safetensors or .h5 with x, or .npy), a picture,
+    a video, or a folder of pictures or videos."""
     out: Annotated[Path, arg(aliases=["-o"])] = Path("features.npz")
     """The .npz file to write."""
 

@@ -31,8 +31,8 @@ class Options(Command):
 
     run: ModelName
     first: Annotated[Path, Positional, arg(metavar="A")]
-    """Observations as the run was trained on: an array file (.npz or .safetensors with x, or .npy), a picture, a video,
-    or a folder of pictures or videos."""
+    """Observations as the run was trained on: an array file (.npz, .safetensors or .h5 with x, or .npy), a picture,
+    a video, or a folder of pictures or videos."""
     second: Annotated[Path, Positional, arg(metavar="B")]
     """The same transformed, as many; of one file with x and tx that is given twice, tx."""
     apply: Path | None = None

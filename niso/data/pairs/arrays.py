@@ -1,4 +1,4 @@
-"""Arrays: an .npz or .safetensors file, or a folder of .npy files. Nothing is unpickled."""
+"""Arrays: an .npz, .safetensors or HDF5 file, or a folder of .npy files. Nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from niso.data.pairs.hdf5 import HDF5, names_in, read_sets
 from niso.data.pairs.reader import Reader
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.table import Table, make_table
 from niso.errors import InputError
 from niso.files import parse_json
 
-ARRAYS = (".npy", ".npz", ".safetensors")
+ARRAYS = (".npy", ".npz", ".safetensors", *HDF5)
 """Endings of array files."""
 _LARGE = 1 << 20
 """Bytes of an array above which it is memory-mapped in an .npz file."""
@@ -27,7 +28,7 @@ _TYPES = {f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "FIU" for si
 class ArrayReader(Reader):
     """Arrays x, tx and, where there are any, ttx, group, label, points and weights."""
 
-    takes = "a file .npz or .safetensors, or a folder of .npy, with x and tx"
+    takes = "a file .npz, .safetensors or .h5, or a folder of .npy, with x and tx"
     reads = frozenset({"kind"})
 
     @classmethod
@@ -49,6 +50,8 @@ class ArrayReader(Reader):
 
                 with safe_open(path, framework="numpy") as file:
                     return set(file.keys())
+            if path.suffix.lower() in HDF5:
+                return names_in(path)
         return {"x"}
 
     @classmethod
@@ -78,6 +81,8 @@ def _columns(path: Path) -> Mapping[str, Any]:
         return {"x": np.load(path, mmap_mode="r", allow_pickle=False)}
     if path.suffix.lower() == ".safetensors":
         return _tensors(path)
+    if path.suffix.lower() in HDF5:
+        return read_sets(path)
     with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
         entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.zip.infolist()}
         large = {
@@ -141,7 +146,7 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except Exception as error:  # NumPy, zipfile and safetensors raise errors of many kinds for damaged files
+    except Exception as error:  # NumPy, zipfile, safetensors and h5py raise errors of many kinds for damaged files
         problem = " ".join(str(error).split())
         if "pickled" in problem and path.is_file() and not _pickled(path):  # what NumPy says of any file
             problem = "it is no NumPy file"
