@@ -135,7 +135,7 @@ def transformations_once():
         yield
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True, scope="session")  # before the runs that files share are trained
 def few_examples():
     """Heads of poses are oriented by few pairs: as many as in earnest take longer than a tiny training."""
     with pytest.MonkeyPatch.context() as patch:
