@@ -267,8 +267,10 @@ def integers(name: str, key: str, values: np.ndarray) -> tuple[np.ndarray, tuple
     Raises:
         InputError: they are neither, or a word is missing.
     """
-    if values.dtype.kind in ("O", "T") and all(isinstance(value, str) for value in values):
-        values = np.array(values.tolist())
+    if values.dtype.kind in ("O", "T"):
+        given = values.tolist()
+        if any(all(isinstance(word, kind) for word in given) for kind in (str, bytes)):  # bytes as of h5py
+            values = np.array(given)
     if values.dtype.kind not in "uibUS":
         raise InputError(f"{name}: {key} is of type {values.dtype}: give whole numbers or words")
     names, numbers = np.unique(values, return_inverse=True)

@@ -8,6 +8,7 @@ import pytest
 
 from niso.data.pairs.arrays import ArrayReader, columns_of
 from niso.data.pairs.reading import Reading
+from niso.data.pairs.table import make_table
 from niso.errors import InputError
 
 N = 20
@@ -38,6 +39,13 @@ def test_data_sets_in_one_piece_are_mapped(tmp_path, kind, block):
     np.testing.assert_array_equal(read["x"], values)
     np.testing.assert_array_equal(read["other"], values[:3])
     assert isinstance(read["x"], np.memmap) or kind == "?"  # which HDF5 stores as an enumeration
+
+
+def test_data_sets_are_arrays_of_a_program(tmp_path):
+    path = write(tmp_path / "pairs.h5", x=X, tx=X[:, ::-1], label=[f"sort {i % 2}" for i in range(N)])
+    with h5py.File(path) as file:
+        table = make_table("the data", dict(file), Reading())  # labels come as bytes
+    assert table.classes == ("sort 0", "sort 1") and table.kind == "signals"
 
 
 def test_other_data_sets_are_read_whole(tmp_path):

@@ -135,6 +135,7 @@ BAD = {
     "objects": ({"x": np.array([{}] * N)}, "Python objects"),
     "words": ({"x": np.array(["a"] * N)}, "give integers or floating-point"),
     "a masked group": ({"x": X, "group": np.ma.masked_equal(np.arange(N) % 4, 2)}, "some values of group are masked"),
+    "labels of words and bytes": ({"x": X, "label": np.array(["a", b"b"] * 8, object)}, "whole numbers or words"),
     "labels of several types": ({"x": X, "label": np.array(["a", None] * 8, object)}, "whole numbers or words"),
     "labels that miss some": (
         {"x": X, "label": np.array(["a", "b", "nan", " "] * 4)},
