@@ -575,7 +575,7 @@ def test_progress_is_silent_where_it_is_not_wanted(capsys):
         ),
         (
             {"x": np.random.rand(40, 16), "tx": None, "transform": "warp", "first_view": "transformed"},
-            "^transform=warp does not compose, as first_view=transformed needs$",
+            "^transform=warp does not compose, as first_view=transformed needs: leave that out$",
         ),
         ({"architecture": "vit"}, "^architecture=vit does not take signals"),
         ({"device": "quantum"}, "device must be cpu or cuda"),

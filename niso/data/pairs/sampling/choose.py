@@ -49,5 +49,5 @@ def pair_data(
         )
     action = make_transformations(transform, table.kind, table.shape)
     if transformed_first and not composes(action):
-        raise InputError(f"--transform {transform} does not compose, as --first-view transformed needs")
+        raise InputError(f"--transform {transform} does not compose, as --first-view transformed needs: leave that out")
     return TransformedObservations(table, parts, memory, device, action, transform, transformed_first)
