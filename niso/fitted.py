@@ -28,6 +28,7 @@ from niso.files import whole_folder, write_atomically
 from niso.hub import SCHEME, repository
 from niso.hub.card import CARD, card
 from niso.methods.method import Method
+from niso.methods.retrieval import AGAIN, scores
 from niso.networks.vector_neurons import inner_products
 from niso.spectrum import Spectrum
 from niso.training.mode import in_mode
@@ -49,6 +50,19 @@ class Head(NamedTuple):
 
     prefix: str
     tensors: Mapping[str, Tensor]
+
+
+class Matches(NamedTuple):
+    """What is nearest to each query, nearest first, see `Fitted.find`.
+
+    Attributes:
+        rows: (queries, count) of the gallery.
+        similarity: (queries, count) cosines, at most 1: of what the best map makes of these rows and the query, in
+            coefficients; of invariants where the method has no maps.
+    """
+
+    rows: Array
+    similarity: Array
 
 
 class Fitted:
@@ -190,9 +204,34 @@ class Fitted:
             TypeError: the method's maps are no isometries, as those of NFT, or it has none.
             ValueError: as in `encode`.
         """
-        if not self.method.has_invariants:
-            raise TypeError(f"{self.settings.method} has no isometries, and so no invariants: take coefficients")
+        self._check_invariants()
         return self._like(x, inner_products(self._encoded(x)))
+
+    def find(self, queries: A, gallery: Array, count: int = 5) -> Matches:
+        """The observations of a gallery (m, …) that transformations, whichever they are, take nearest to each query.
+
+        Invariants of parts of the spectrum say which 20 (`niso.methods.retrieval.AGAIN`), or `count`, come into
+        question; these are then compared by the best map from each to the query.
+
+        Args:
+            queries: (n, …) observations.
+            count: how many to find for each, at most m.
+
+        Raises:
+            TypeError: as in `invariants`.
+            ValueError: as in `encode`, fewer than two observations in the gallery, or a count that is not one of
+                1 … m.
+        """
+        self._check_invariants()
+        b, a = self._encoded(queries), self._encoded(gallery)
+        if len(a) < 2:
+            raise ValueError("the gallery has one observation: give two or more, of which to find the nearest")
+        if not 1 <= count <= len(a):
+            raise ValueError(f"count must be one of 1 … {len(a)}, the observations of the gallery, not {count}")
+        with self._solving():
+            best = [part.topk(count, dim=1) for part in scores(self.method, b, a, max(AGAIN, count))]
+        rows, similarity = (torch.cat([part[place] for part in best]) for place in (1, 0))
+        return Matches(self._like(queries, rows), self._like(queries, similarity))
 
     def read(self, path: str | Path, view: str = "x") -> Observed:
         """Observations for the model: of an array file, a picture, a video, or a folder of either.
@@ -308,6 +347,19 @@ class Fitted:
         with torch.no_grad(), in_mode(self.method.model, False):
             yield
 
+    @contextmanager
+    def _solving(self) -> Iterator[None]:
+        """The same where maps are solved."""
+        try:
+            with self._evaluation():
+                yield
+        except FloatingPointError as error:  # of coefficients that are finite
+            raise ValueError("products of coefficients are too large to solve for a map: scale both down") from error
+
+    def _check_invariants(self) -> None:
+        if not self.method.has_invariants:
+            raise TypeError(f"{self.settings.method} has no isometries, and so no invariants: take coefficients")
+
     def _encoded(self, x: Array) -> Tensor:
         with self._evaluation():
             return torch.cat([self.method.encode(part) for part in self.scaled(x).split(BATCH)])
@@ -323,11 +375,8 @@ class Fitted:
         if len(a) != len(b):
             raise ValueError(f"give as many transformed observations as observations, not {len(b)} and {len(a)}")
         pairs = zip(a.split(BATCH), b.split(BATCH), strict=True)
-        try:
-            with self._evaluation():
-                return torch.cat([self.method.solve(*both) for both in pairs])
-        except FloatingPointError as error:  # of coefficients that are finite
-            raise ValueError("products of coefficients are too large to solve for a map: scale both down") from error
+        with self._solving():
+            return torch.cat([self.method.solve(*both) for both in pairs])
 
     def scaled(self, x: Array) -> Tensor:
         """Observations as the networks take them: of order one, with an axis of channels, on the model's device.

@@ -20,14 +20,10 @@ from torch import Tensor
 import niso
 from benchmarks.common import Named, table, write
 from niso.experiments.pairs.experiment import Pairs
-from niso.experiments.pairs.retrieval import Retrieved, retrieved, similarity
+from niso.experiments.pairs.retrieval import Retrieved, retrieved
 from niso.fitted import Fitted
+from niso.methods.retrieval import AGAIN, invariants, scores, similarity
 from niso.networks.vector_neurons import inner_products
-
-AGAIN = 20
-"""Observations nearest by invariants that are compared by maps."""
-PARTS = 8
-"""Soft parts of the spectrum, whose invariants are taken apart."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +42,6 @@ class Options(Named):
     """The same for ORB."""
 
 
-def parts_of(eigenvalues: Tensor) -> Tensor:
-    """Weights (parts, rank) of coefficients: bumps around the quantiles of the spectrum, two gaps wide."""
-    middles = eigenvalues.quantile(torch.linspace(0, 1, PARTS))
-    width = 2 * eigenvalues.std() / PARTS
-    return torch.exp(-((eigenvalues - middles[:, None]) ** 2) / (4 * width**2))
-
-
 def of_model(fitted: Fitted, x: Tensor, tx: Tensor) -> Iterator[tuple[str, Tensor]]:
     """Scores (queries, gallery) by what a model learned."""
     method, name = fitted.method, fitted.settings.method
@@ -63,17 +52,8 @@ def of_model(fitted: Fitted, x: Tensor, tx: Tensor) -> Iterator[tuple[str, Tenso
             return
         a, b = (torch.cat([method.encode(part) for part in view.split(256)]) for view in (x, tx))
         yield f"{name}, invariants", similarity(*(inner_products(part) for part in (b, a)))
-        spectrum = method.spectrum()
-        weights = torch.ones(1, a.shape[1]) if spectrum is None else parts_of(spectrum.eigenvalues)
-        scores = similarity(*(torch.cat([inner_products(w[:, None] * v) for w in weights], 1) for v in (b, a)))
-        yield f"{name}, invariants of {len(weights)} parts of the spectrum", scores
-        nearest = scores.topk(min(AGAIN, scores.shape[1]), dim=1)
-        again = scores - 10
-        for query, candidates in enumerate(nearest.indices):
-            there, here = a[candidates], b[query].expand(len(candidates), -1, -1)
-            moved = method.solve(there, here) @ there
-            again[query, candidates] = torch.cosine_similarity(moved.flatten(1), here.flatten(1), dim=1)
-        yield f"{name}, the same, then the best map to the nearest {AGAIN}", again
+        yield f"{name}, invariants of parts of the spectrum", similarity(*(invariants(method, part) for part in (b, a)))
+        yield f"{name}, the same, then the best map to the nearest {AGAIN}", torch.cat([*scores(method, b, a)])
 
 
 def of_keypoints(make: Callable[[], object], enlarge: int, x: Tensor, tx: Tensor) -> Tensor:

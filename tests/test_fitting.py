@@ -62,6 +62,25 @@ def test_tensors_in_tensors_out(fitted):
     assert isinstance(model.map(torch.from_numpy(x), torch.from_numpy(tx)), torch.Tensor)
 
 
+def test_what_is_nearest_is_found(fitted):
+    model, x, tx = fitted
+    found = model.find(x[:3], x)
+    assert found.rows.shape == found.similarity.shape == (3, 5) and isinstance(found.rows, np.ndarray)
+    assert found.rows[:, 0].tolist() == [0, 1, 2]  # each by the identity
+    np.testing.assert_allclose(found.similarity[:, 0], 1, atol=1e-4)
+    assert (np.diff(found.similarity) <= 0).all()
+    everything = model.find(torch.from_numpy(tx), x, count=len(x))
+    assert isinstance(everything.rows, torch.Tensor) and everything.similarity.amax() <= 1.001
+    assert (everything.rows.sort(1).values == torch.arange(len(x))).all()
+    for count in (0, len(x) + 1):
+        with pytest.raises(ValueError, match=f"count must be one of 1 … 40, .*, not {count}"):
+            model.find(tx, x, count)
+    with pytest.raises(ValueError, match="the gallery has one observation: give two or more"):
+        model.find(tx, x[:1])
+    with pytest.raises(ValueError, match="as those trained on"):
+        model.find(tx[:, 1:], x)
+
+
 @pytest.mark.parametrize("name", ["encode", "decode", "map", "solve", "transport", "invariants"])
 def test_type_checkers_know_that_arrays_give_arrays_and_tensors_tensors(name):
     given, *_, returned = get_type_hints(inspect.unwrap(getattr(niso.Fitted, name))).values()
@@ -706,6 +725,8 @@ def test_maps_that_are_no_isometries_leave_no_invariants(tmp_path):
     model = niso.fit(x, tx, method="nft", **FEW)
     with pytest.raises(TypeError, match="nft has no isometries"):
         model.invariants(x)
+    with pytest.raises(TypeError, match="nft has no isometries"):
+        model.find(x, tx)
     np.savez(tmp_path / "x.npz", x=x)
     assert sorted(model.features(model.read(tmp_path / "x.npz"))) == ["coefficients"]
     model.method.isometric, model.method.has_maps = True, False  # as where a method of one's own says only the latter

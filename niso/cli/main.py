@@ -34,6 +34,7 @@ COMMANDS = {
     "record": ("RUN…", "keep settings, facts and metrics of finished runs as small JSON files"),
     "features": ("RUN DATA", "write what a trained model makes of observations"),
     "map": ("RUN A B", "solve for the map between observations, and apply it to others"),
+    "find": ("RUN GALLERY QUERIES", "find observations by transformed views of them"),
     "export": ("RUN", "write a trained model as programs for PyTorch or ONNX runtimes"),
     "models": ("[NAME]", "list the trained models that come with niso, or show the card of one"),
     "pose": ("VIDEO", "read a camera's trajectory off a video"),

@@ -48,7 +48,7 @@ class Options(Command):
         import numpy as np
         import torch
 
-        from niso.data.pairs.observations import matched, picture_paths, write_pictures
+        from niso.data.pairs.observations import matched, picture_paths, view_beside, write_pictures
         from niso.files import write_arrays
         from niso.loading import load
         from niso.metrics import equivariance_error
@@ -57,7 +57,7 @@ class Options(Command):
         fitted = load(self.run)
         if not fitted.method.has_maps:
             raise InputError(f"{self.run} was trained by {fitted.settings.method}, which has no maps")
-        x, tx = fitted.read(self.first), fitted.read(self.second, self._view())
+        x, tx = fitted.read(self.first), fitted.read(self.second, view_beside(self.first, self.second))
         other = None if self.apply is None else fitted.read(self.apply)
         if self.apply is None or other is None or len(x.values) == 1:
             x, tx = matched((self.first, x), (self.second, tx))
@@ -92,9 +92,3 @@ class Options(Command):
         if pictures:
             write_pictures(pictures, arrays["applied"])
             print(*pictures, sep="\n")
-
-    def _view(self) -> str:
-        """What is read of B: x, or tx where B is the file of A and has that, too."""
-        from niso.data.pairs.observations import holds
-
-        return "tx" if self.second.samefile(self.first) and holds(self.second, "tx") else "x"

@@ -37,6 +37,7 @@ WRONG = {
     "features nowhere folder": "nowhere is neither a run folder nor a model of niso's",
     "features folder images": "folder is neither a run folder nor a saved model",
     "map RUN images nowhere": "nowhere does not exist: give an array file",
+    "find RUN images nowhere": "nowhere does not exist: give an array file",
     "view nowhere": "nowhere is not a run folder",
     "data shapes empty.txt": "OUT empty.txt is a file, not a folder",
     "data shapes out --originals nowhere": "--originals nowhere does not exist: give a folder of meshes",

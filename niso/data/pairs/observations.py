@@ -158,6 +158,11 @@ def holds(path: Path, view: str) -> bool:
     return ArrayReader.fits(path, Reading()) and view in ArrayReader.names(path, Reading())
 
 
+def view_beside(first: Path, second: Path) -> str:
+    """What is read of the second of two paths: x, or tx where both are one file that has that, too."""
+    return "tx" if second.samefile(first) and holds(second, "tx") else "x"
+
+
 def _arrays(path: Path, hides: bool, view: str, geometry: Mapping[str, Sequence[float]]) -> Observed:
     arrays = columns_of(path)
     if view not in arrays:

@@ -56,6 +56,8 @@ PROBED = 2_000
 DEFAULT_TRANSFORM = "homography"
 """Of the photographs that are used where there is no DATA."""
 GROUPED = "niso-group"
+VALIDATED = ("retrieval_map",)
+"""Metrics of retrieval that validation observations have, too."""
 OF_READERS = frozenset({"kind", "size", "skip", "crops"})
 """Settings that only some readers heed."""
 OF_OWN = dict.fromkeys(("architecture", "latent_channels", "padding"), "the networks are your own")
@@ -326,7 +328,7 @@ class Pairs(Experiment):
             **self._trivial_errors(),
             **pairs.latents,
             **self._retrieved("test"),
-            **{f"{key}_val": value for key, value in self._retrieved("validation").items() if key == "retrieval_map"},
+            **{f"{key}_val": value for key, value in self._retrieved("validation", False).items() if key in VALIDATED},
             **(self._probed() if data.classes else {}),
         }
         points = data.table.points
@@ -360,9 +362,9 @@ class Pairs(Experiment):
             name: torch.cat(parts).mean().item() for name, parts in zip(names, zip(*errors, strict=True), strict=True)
         }
 
-    def _retrieved(self, part: Part) -> dict[str, float]:
+    def _retrieved(self, part: Part, matched: bool = True) -> dict[str, float]:
         """How well observations of a part are found by their transformed views; nothing where frames are alike."""
-        return {} if self.data.table.clip is not None else retrieval(self.method, self.held_out(part))
+        return {} if self.data.table.clip is not None else retrieval(self.method, self.held_out(part), matched)
 
     def _probed(self) -> dict[str, float]:
         """Accuracies of probes and of the head, on observations as they are and transformed."""

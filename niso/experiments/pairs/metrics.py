@@ -20,6 +20,7 @@ RETRIEVAL = {
     "transformed view",
     "first": "share of held-out observations that are the nearest neighbour of their transformed view",
 }
+MATCHED = "invariants of parts of the spectrum, and then the best map to each of the nearest 20, as `niso find` does"
 SETS = {"": "", "_transformed": ", under held-out transformations"}
 
 METRICS: tuple[Metric, ...] = (
@@ -53,7 +54,7 @@ METRICS: tuple[Metric, ...] = (
     ACCURACY_CHANCE,
     *(
         Metric(f"retrieval_{which}{name}", f"{text}, by {of}", "higher")
-        for name, of in {**FEATURES, "_raw": "its values"}.items()
+        for name, of in {**FEATURES, "_raw": "its values", "_matched": MATCHED}.items()
         for which, text in RETRIEVAL.items()
     ),
     Metric("retrieval_map_chance", "retrieval_map of observations in random order"),

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from niso.experiments.pairs.metrics import RETRIEVAL
 from niso.methods.method import Method
+from niso.methods.retrieval import scores, similarity
 from niso.networks.vector_neurons import inner_products
 
 
@@ -24,19 +25,6 @@ class Retrieved(NamedTuple):
 
     mean_average_precision: float
     first: float
-
-
-def similarity(
-    queries: Float[Tensor, "queries features"], gallery: Float[Tensor, "gallery features"]
-) -> Float[Tensor, "queries gallery"]:
-    """Cosines of features, which are centred and scaled by the gallery first; of one alone, less the distance."""
-    mean, deviation = gallery.mean(0), gallery.std(0, correction=0)
-    used = deviation > 1e-6 * gallery.abs().max().clamp_min(1e-30)
-    first, second = (((part - mean) / deviation)[:, used] for part in (queries, gallery))
-    if used.sum() == 1:  # whose cosines are all 1 or −1
-        return -(first - second.mT).abs()  # `torch.cdist` of many rows is less exact
-    first, second = (torch.nn.functional.normalize(part, dim=1) for part in (first, second))
-    return first @ second.mT
 
 
 def retrieved(scores: Float[Tensor, "queries gallery"], right: Int[Tensor, " queries"]) -> Retrieved:
@@ -58,25 +46,31 @@ def chance(gallery: int) -> float:
     return sum(1 / rank for rank in range(1, gallery + 1)) / gallery
 
 
-def retrieval(method: Method, batches: Iterable[tuple[Tensor, ...]]) -> dict[str, float]:
+def retrieval(method: Method, batches: Iterable[tuple[Tensor, ...]], matched: bool = True) -> dict[str, float]:
     """How well observations are found by their transformed views: by their values, their latents and, where maps are
-    isometries, their invariants.
+    isometries, their invariants, and by these and the best maps.
 
     Args:
         batches: of observations ψ and Tψ; whatever follows is not looked at.
+        matched: whether to look by maps, too, which takes longest.
     """
     columns = list[tuple[Tensor, ...]]()
     for x, tx, *_ in batches:
         columns.append((x.flatten(1), tx.flatten(1), method.latents(x).flatten(1), method.latents(tx).flatten(1)))
         if method.has_invariants:
-            columns[-1] += tuple(inner_products(method.encode(view)) for view in (x, tx))
+            columns[-1] += (method.encode(x), method.encode(tx))
     x, tx, *others = (torch.cat(column) for column in zip(*columns, strict=True))
     gallery, right = x.unique(dim=0, return_inverse=True)  # a picture may be there under several T
     first = torch.full((len(gallery),), len(x), device=x.device).scatter_reduce(
         0, right, torch.arange(len(x), device=x.device), "amin"
     )
-    features = {"_raw": (x, tx), "_latents": others[:2], **({"": others[2:]} if method.has_invariants else {})}
-    found = {name: retrieved(similarity(b, a[first]), right) for name, (a, b) in features.items()}
+    features = {"_raw": (x, tx), "_latents": tuple(others[:2])}
+    if method.has_invariants:
+        a, b = others[2:]
+        features[""] = inner_products(a), inner_products(b)
+    found = {name: retrieved(similarity(there, here[first]), right) for name, (here, there) in features.items()}
+    if matched and method.has_invariants and method.has_maps:
+        found["_matched"] = retrieved(torch.cat([*scores(method, b, a[first])]), right)
     return {
         f"retrieval_{which}{name}": value
         for name, of in found.items()

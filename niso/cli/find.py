@@ -1,0 +1,111 @@
+"""`niso find RUN GALLERY QUERIES`: observations that are found by transformed views of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from tyro.conf import Positional, arg
+
+from niso.cli.options import Command, ModelName, check_observed, check_pictures
+from niso.config import require
+from niso.errors import InputError, counted
+from niso.files import check_place
+
+if TYPE_CHECKING:
+    from niso.data.pairs.observations import Observed
+    from niso.fitted import Matches
+
+PRINTED = 20
+"""Queries whose matches are printed."""
+DRAWN = 12
+"""Queries whose matches are drawn."""
+
+
+@dataclass(frozen=True)
+class Options(Command):
+    """Find the observations of a gallery that transformations take nearest to each query, by the model of a finished
+    run.
+
+    They are compared by invariants, which T does not change, and the nearest then by the best map to the query. The
+    .npz file holds `rows` (n, count) of the gallery, nearest first, `similarity` (n, count), at most 1, and
+    `names` and `gallery_names` of pictures. Of pictures, a PNG file beside it shows queries and what was found.
+    """
+
+    examples: ClassVar[dict[str, str]] = {
+        "niso find photographs pictures warped": "pictures by warped ones; found.npz and found.png",
+        "niso find runs/mine x.npz tx.npz --count 1": "the nearest alone",
+    }
+
+    run: ModelName
+    gallery: Annotated[Path, Positional, arg(metavar="GALLERY")]
+    """Observations as the run was trained on: an array file (.npz, .safetensors or .h5 with x, or .npy), a picture,
+    a video, or a folder of pictures or videos."""
+    queries: Annotated[Path, Positional, arg(metavar="QUERIES")]
+    """What to find the nearest of; of one file with x and tx that is given twice, tx."""
+    count: int = 5
+    """How many to find for each query."""
+    out: Annotated[Path, arg(aliases=["-o"])] = Path("found.npz")
+    """The .npz file to write."""
+
+    def __post_init__(self) -> None:
+        require(self, "count", least=1)
+        check_observed(self.run, self.out, self.gallery, self.queries)
+
+    def __call__(self) -> None:
+        import numpy as np
+
+        from niso.data.pairs.observations import view_beside
+        from niso.files import write_arrays
+        from niso.loading import load
+
+        check_place(self.out, "--out", file=True)
+        fitted = load(self.run)
+        gallery = fitted.read(self.gallery)
+        queries = fitted.read(self.queries, view_beside(self.gallery, self.queries))
+        try:
+            found = fitted.find(queries.values, gallery.values, min(self.count, len(gallery.values)))
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{self.run}: {error}") from error
+        drawn = bool(queries.names and gallery.names)
+        picture = self.out.with_suffix(".png")
+        if drawn:
+            check_pictures([picture], self.out, self.gallery, self.queries)
+            picture.unlink(missing_ok=True)  # else a kill would leave that of an earlier call beside these numbers
+        names = {"names": queries.names, "gallery_names": gallery.names}
+        write_arrays(self.out, found._asdict() | {key: np.array(of) for key, of in names.items() if of})
+        _print(queries, gallery, found)
+        looked = f"{counted(len(queries.values), 'query', 'queries')} among {len(gallery.values):,} observations"
+        print(f"{looked} in {self.out}")
+        if drawn:
+            _draw(queries, gallery, found, picture)
+            print(picture)
+
+
+def _print(queries: Observed, gallery: Observed, found: Matches) -> None:
+    """The first queries and what was found, with its similarity."""
+    for query, (rows, similarity) in enumerate(zip(found.rows[:PRINTED], found.similarity, strict=False)):
+        of = [gallery.names[row] if gallery.names else row for row in rows]
+        print(
+            f"{queries.names[query] if queries.names else query}:",
+            ", ".join(f"{name} ({value:.3f})" for name, value in zip(of, similarity, strict=True)),
+        )
+    if len(found.rows) > PRINTED:
+        print(f"… and {len(found.rows) - PRINTED:,} more")
+
+
+def _draw(queries: Observed, gallery: Observed, found: Matches, path: Path) -> None:
+    """Queries, and in each row what was found."""
+    import numpy as np
+
+    from niso.figures import image_rows  # matplotlib is slow to import
+    from niso.files import write_atomically
+    from niso.report.pictures import as_png
+
+    lines = []
+    for query, rows in enumerate(found.rows[:DRAWN]):
+        pictures = np.concatenate([queries.values[query : query + 1], gallery.values[rows]]).transpose(0, 2, 3, 1)
+        colours = np.broadcast_to(pictures, (*pictures.shape[:3], 3)) / np.float32(255)
+        lines.append((queries.names[query], colours))
+    write_atomically(path, as_png(image_rows(lines)))

@@ -1,0 +1,106 @@
+"""Retrieval by invariants of parts of the spectrum, and then by maps."""
+
+from unittest.mock import NonCallableMock
+
+import pytest
+import torch
+
+from niso.functional_map import isometric_map
+from niso.methods.method import Method
+from niso.methods.retrieval import AGAIN, invariants, parts_of, scores, similarity
+from niso.spectrum import Spectrum
+
+RANK, CHANNELS = 12, 4
+
+
+def made(eigenvalues, has_maps=True):
+    """What retrieval knows of a method: exact maps in the eigenspaces."""
+    spectrum = Spectrum(torch.ones(RANK), torch.eye(RANK), eigenvalues)
+    return NonCallableMock(
+        Method,
+        has_maps=has_maps,
+        spectrum=lambda: spectrum,
+        solve=lambda a, b: isometric_map(a, b, eigenvalues),
+    )
+
+
+@pytest.fixture(params=[torch.float32, torch.float64])
+def dtype(request):
+    return request.param
+
+
+@pytest.fixture
+def blocks(dtype):
+    """Eigenvalues in three blocks of four, far apart, and orthogonal maps that mix each block alone."""
+    eigenvalues = torch.tensor([0.0, 20.0, 40.0], dtype=dtype).repeat_interleave(4)
+
+    def moved(a):
+        random = torch.Generator().manual_seed(1)
+        for start in (0, 4, 8):
+            turn = torch.linalg.qr(torch.randn(len(a), 4, 4, dtype=torch.float64, generator=random))[0].to(dtype)
+            a = torch.cat([a[:, :start], turn @ a[:, start : start + 4], a[:, start + 4 :]], dim=1)
+        return a
+
+    return eigenvalues, moved
+
+
+def coefficients(count, dtype):
+    return torch.randn(count, RANK, CHANNELS, dtype=dtype, generator=torch.Generator().manual_seed(0))
+
+
+def test_maps_that_commute_leave_invariants_of_parts_alone(blocks, dtype):
+    eigenvalues, moved = blocks
+    method, a = made(eigenvalues), coefficients(7, dtype)
+    before, after = invariants(method, a), invariants(method, moved(a))
+    torch.testing.assert_close(after, before, atol=1e-4, rtol=1e-4)
+    swapped = a.roll(4, dims=1)  # orthogonal, but it does not commute: all inner products see no difference
+    assert (invariants(method, swapped) - before).abs().max() > 0.1
+    torch.testing.assert_close(swapped.mT @ swapped, a.mT @ a)
+
+
+def test_transformed_observations_are_found(blocks, dtype):
+    eigenvalues, moved = blocks
+    a = coefficients(3 * AGAIN, dtype)
+    found = torch.cat([*scores(made(eigenvalues), moved(a), a)])
+    assert found.shape == (3 * AGAIN, 3 * AGAIN) and found.argmax(1).tolist() == list(range(3 * AGAIN))
+    torch.testing.assert_close(found.amax(1), torch.ones(3 * AGAIN, dtype=dtype), atol=1e-4, rtol=0)
+    assert ((found >= -1.001).sum(1) == AGAIN).all() and (found <= 1.001).all()  # others stand below
+    without = torch.cat([*scores(made(eigenvalues, has_maps=False), moved(a), a)])
+    assert without.argmax(1).tolist() == list(range(3 * AGAIN)) and (without <= 1.001).all()
+    others = found < -1.001
+    torch.testing.assert_close(found[others] + 3, without[others])
+
+
+def test_maps_tell_apart_what_invariants_do_not(dtype):
+    """Maps are signs here: entries of all observations differ in their signs alone."""
+    eigenvalues = 20 * torch.arange(RANK, dtype=dtype)  # maps are signs
+    a = torch.ones(6, RANK, CHANNELS, dtype=dtype)
+    a[:, :, 1:] *= 1 - 2 * torch.randint(2, (6, RANK, CHANNELS - 1), generator=torch.Generator().manual_seed(2)).to(
+        dtype
+    )
+    a = a / a.norm(dim=1, keepdim=True)
+    signs = 1 - 2 * torch.randint(2, (RANK, 1), generator=torch.Generator().manual_seed(3)).to(dtype)
+    found = torch.cat([*scores(made(eigenvalues), signs * a, a)])
+    assert found.argmax(1).tolist() == list(range(6))
+
+
+@pytest.mark.parametrize("eigenvalues", [torch.zeros(RANK), torch.arange(RANK) / 3.0, torch.tensor([1.0])])
+def test_parts_of_any_spectrum_are_finite_and_cover_it(eigenvalues):
+    weights = parts_of(eigenvalues)
+    assert weights.isfinite().all() and weights.shape[1] == len(eigenvalues)
+    assert (weights.amax(0) > 0.3).all() and (weights <= 1).all()
+
+
+@pytest.mark.parametrize("gallery", [2, 5])
+def test_a_small_gallery_or_one_of_equal_observations(gallery, dtype):
+    a = coefficients(1, dtype).expand(gallery, -1, -1)
+    found = torch.cat([*scores(made(torch.arange(RANK, dtype=dtype)), a, a)])
+    assert found.shape == (gallery, gallery) and found.isfinite().all()
+
+
+def test_without_a_spectrum_all_inner_products_are_taken(dtype):
+    a = coefficients(5, dtype)
+    method = made(torch.zeros(RANK, dtype=dtype))
+    method.spectrum = lambda: None
+    assert invariants(method, a).shape == (5, CHANNELS * (CHANNELS + 1) // 2)
+    assert similarity(invariants(method, a), invariants(method, a)).argmax(1).tolist() == list(range(5))
