@@ -28,7 +28,7 @@ from niso.files import whole_folder, write_atomically
 from niso.hub import SCHEME, repository
 from niso.hub.card import CARD, card
 from niso.methods.method import Method
-from niso.methods.retrieval import AGAIN, scores
+from niso.methods.retrieval import CANDIDATES, scores
 from niso.networks.vector_neurons import inner_products
 from niso.spectrum import Spectrum
 from niso.training.mode import in_mode
@@ -207,15 +207,17 @@ class Fitted:
         self._check_invariants()
         return self._like(x, inner_products(self._encoded(x)))
 
-    def find(self, queries: A, gallery: Array, count: int = 5) -> Matches:
+    def find(self, queries: A, gallery: Array, count: int = 5, candidates: int = CANDIDATES) -> Matches:
         """The observations of a gallery (m, …) that transformations, whichever they are, take nearest to each query.
 
-        Invariants of parts of the spectrum say which 20 (`niso.methods.retrieval.AGAIN`), or `count`, come into
-        question; these are then compared by the best map from each to the query.
+        Invariants say which come into question; these candidates are then compared by the best map from each to the
+        query.
 
         Args:
             queries: (n, …) observations.
             count: how many to find for each, at most m.
+            candidates: how many, nearest by invariants, are compared by maps; `count` at least. More take longer, and
+                miss fewer where the gallery is large.
 
         Raises:
             TypeError: as in `invariants`.
@@ -229,7 +231,7 @@ class Fitted:
         if not 1 <= count <= len(a):
             raise ValueError(f"count must be one of 1 … {len(a)}, the observations of the gallery, not {count}")
         with self._solving():
-            best = [part.topk(count, dim=1) for part in scores(self.method, b, a, max(AGAIN, count))]
+            best = [part.topk(count, dim=1) for part in scores(self.method, b, a, max(candidates, count))]
         rows, similarity = (torch.cat([part[place] for part in best]) for place in (1, 0))
         return Matches(self._like(queries, rows), self._like(queries, similarity))
 

@@ -22,8 +22,11 @@ from benchmarks.common import Named, table, write
 from niso.experiments.pairs.experiment import Pairs
 from niso.experiments.pairs.retrieval import Retrieved, retrieved
 from niso.fitted import Fitted
-from niso.methods.retrieval import AGAIN, invariants, scores, similarity
+from niso.methods.retrieval import CANDIDATES, scores, similarity
 from niso.networks.vector_neurons import inner_products
+
+PARTS = 8
+"""Soft parts of the spectrum, whose invariants are taken apart."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,13 @@ class Options(Named):
     """The same for ORB."""
 
 
+def parts_of(eigenvalues: Tensor) -> Tensor:
+    """Weights (parts, rank) of coefficients: bumps around the quantiles of the spectrum, two gaps wide."""
+    middles = eigenvalues.quantile(torch.linspace(0, 1, PARTS))
+    width = 2 * eigenvalues.std() / PARTS
+    return torch.exp(-((eigenvalues - middles[:, None]) ** 2) / (4 * width**2))
+
+
 def of_model(fitted: Fitted, x: Tensor, tx: Tensor) -> Iterator[tuple[str, Tensor]]:
     """Scores (queries, gallery) by what a model learned."""
     method, name = fitted.method, fitted.settings.method
@@ -52,8 +62,11 @@ def of_model(fitted: Fitted, x: Tensor, tx: Tensor) -> Iterator[tuple[str, Tenso
             return
         a, b = (torch.cat([method.encode(part) for part in view.split(256)]) for view in (x, tx))
         yield f"{name}, invariants", similarity(*(inner_products(part) for part in (b, a)))
-        yield f"{name}, invariants of parts of the spectrum", similarity(*(invariants(method, part) for part in (b, a)))
-        yield f"{name}, the same, then the best map to the nearest {AGAIN}", torch.cat([*scores(method, b, a)])
+        if (spectrum := method.spectrum()) is not None:
+            weights = parts_of(spectrum.eigenvalues)[:, :, None]
+            apart = (torch.cat([inner_products(weight * part) for weight in weights], 1) for part in (b, a))
+            yield f"{name}, invariants of {PARTS} parts of the spectrum", similarity(*apart)
+        yield f"{name}, invariants, then the best map from the nearest {CANDIDATES}", torch.cat([*scores(method, b, a)])
 
 
 def of_keypoints(make: Callable[[], object], enlarge: int, x: Tensor, tx: Tensor) -> Tensor:

@@ -69,7 +69,7 @@ def test_what_is_nearest_is_found(fitted):
     assert found.rows[:, 0].tolist() == [0, 1, 2]  # each by the identity
     np.testing.assert_allclose(found.similarity[:, 0], 1, atol=1e-4)
     assert (np.diff(found.similarity) <= 0).all()
-    everything = model.find(torch.from_numpy(tx), x, count=len(x))
+    everything = model.find(torch.from_numpy(tx), x, count=len(x), candidates=1)
     assert isinstance(everything.rows, torch.Tensor) and everything.similarity.amax() <= 1.001
     assert (everything.rows.sort(1).values == torch.arange(len(x))).all()
     for count in (0, len(x) + 1):

@@ -6,7 +6,7 @@ from unittest.mock import NonCallableMock
 import torch
 
 from niso.methods.method import Method
-from niso.methods.retrieval import AGAIN
+from niso.methods.retrieval import CANDIDATES
 from studies import retrieval
 
 
@@ -16,8 +16,8 @@ def test_fewer_observations_than_are_compared_by_maps():
     given = {"latents": lambda x: x, "encode": lambda x: x, "spectrum": lambda: None, "solve": lambda a, b: identity}
     method = NonCallableMock(Method, has_maps=True, **given)
     fitted = SimpleNamespace(method=method, settings=SimpleNamespace(method="own"))
-    x = torch.randn(AGAIN // 4, 4, 3)
+    x = torch.randn(CANDIDATES // 4, 4, 3)
     found = dict(retrieval.of_model(fitted, x, x))
-    assert len(found) == 4
+    assert len(found) == 3
     for scores in found.values():
         assert torch.equal(scores.argmax(1), torch.arange(len(x)))

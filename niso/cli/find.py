@@ -46,11 +46,13 @@ class Options(Command):
     """What to find the nearest of; of one file with x and tx that is given twice, tx."""
     count: int = 5
     """How many to find for each query."""
+    candidates: int = 20
+    """How many, nearest by invariants, are compared by maps; more miss fewer where the gallery is large."""
     out: Annotated[Path, arg(aliases=["-o"])] = Path("found.npz")
     """The .npz file to write."""
 
     def __post_init__(self) -> None:
-        require(self, "count", least=1)
+        require(self, "count", "candidates", least=1)
         check_observed(self.run, self.out, self.gallery, self.queries)
 
     def __call__(self) -> None:
@@ -65,7 +67,8 @@ class Options(Command):
         gallery = fitted.read(self.gallery)
         queries = fitted.read(self.queries, view_beside(self.gallery, self.queries))
         try:
-            found = fitted.find(queries.values, gallery.values, min(self.count, len(gallery.values)))
+            count = min(self.count, len(gallery.values))
+            found = fitted.find(queries.values, gallery.values, count, self.candidates)
         except (TypeError, ValueError) as error:
             raise InputError(f"{self.run}: {error}") from error
         drawn = bool(queries.names and gallery.names)

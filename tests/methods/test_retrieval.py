@@ -1,4 +1,4 @@
-"""Retrieval by invariants of parts of the spectrum, and then by maps."""
+"""Retrieval by invariants, and then by maps."""
 
 from unittest.mock import NonCallableMock
 
@@ -7,19 +7,16 @@ import torch
 
 from niso.functional_map import isometric_map
 from niso.methods.method import Method
-from niso.methods.retrieval import AGAIN, invariants, parts_of, scores, similarity
-from niso.spectrum import Spectrum
+from niso.methods.retrieval import CANDIDATES, scores
 
 RANK, CHANNELS = 12, 4
 
 
 def made(eigenvalues, has_maps=True):
     """What retrieval knows of a method: exact maps in the eigenspaces."""
-    spectrum = Spectrum(torch.ones(RANK), torch.eye(RANK), eigenvalues)
     return NonCallableMock(
         Method,
         has_maps=has_maps,
-        spectrum=lambda: spectrum,
         solve=lambda a, b: isometric_map(a, b, eigenvalues),
     )
 
@@ -48,25 +45,15 @@ def coefficients(count, dtype):
     return torch.randn(count, RANK, CHANNELS, dtype=dtype, generator=torch.Generator().manual_seed(0))
 
 
-def test_maps_that_commute_leave_invariants_of_parts_alone(blocks, dtype):
-    eigenvalues, moved = blocks
-    method, a = made(eigenvalues), coefficients(7, dtype)
-    before, after = invariants(method, a), invariants(method, moved(a))
-    torch.testing.assert_close(after, before, atol=1e-4, rtol=1e-4)
-    swapped = a.roll(4, dims=1)  # orthogonal, but it does not commute: all inner products see no difference
-    assert (invariants(method, swapped) - before).abs().max() > 0.1
-    torch.testing.assert_close(swapped.mT @ swapped, a.mT @ a)
-
-
 def test_transformed_observations_are_found(blocks, dtype):
     eigenvalues, moved = blocks
-    a = coefficients(3 * AGAIN, dtype)
+    a = coefficients(3 * CANDIDATES, dtype)
     found = torch.cat([*scores(made(eigenvalues), moved(a), a)])
-    assert found.shape == (3 * AGAIN, 3 * AGAIN) and found.argmax(1).tolist() == list(range(3 * AGAIN))
-    torch.testing.assert_close(found.amax(1), torch.ones(3 * AGAIN, dtype=dtype), atol=1e-4, rtol=0)
-    assert ((found >= -1.001).sum(1) == AGAIN).all() and (found <= 1.001).all()  # others stand below
+    assert found.shape == (3 * CANDIDATES, 3 * CANDIDATES) and found.argmax(1).tolist() == list(range(3 * CANDIDATES))
+    torch.testing.assert_close(found.amax(1), torch.ones(3 * CANDIDATES, dtype=dtype), atol=1e-4, rtol=0)
+    assert ((found >= -1.001).sum(1) == CANDIDATES).all() and (found <= 1.001).all()  # others stand below
     without = torch.cat([*scores(made(eigenvalues, has_maps=False), moved(a), a)])
-    assert without.argmax(1).tolist() == list(range(3 * AGAIN)) and (without <= 1.001).all()
+    assert without.argmax(1).tolist() == list(range(3 * CANDIDATES)) and (without <= 1.001).all()
     others = found < -1.001
     torch.testing.assert_close(found[others] + 3, without[others])
 
@@ -84,23 +71,8 @@ def test_maps_tell_apart_what_invariants_do_not(dtype):
     assert found.argmax(1).tolist() == list(range(6))
 
 
-@pytest.mark.parametrize("eigenvalues", [torch.zeros(RANK), torch.arange(RANK) / 3.0, torch.tensor([1.0])])
-def test_parts_of_any_spectrum_are_finite_and_cover_it(eigenvalues):
-    weights = parts_of(eigenvalues)
-    assert weights.isfinite().all() and weights.shape[1] == len(eigenvalues)
-    assert (weights.amax(0) > 0.3).all() and (weights <= 1).all()
-
-
 @pytest.mark.parametrize("gallery", [2, 5])
 def test_a_small_gallery_or_one_of_equal_observations(gallery, dtype):
     a = coefficients(1, dtype).expand(gallery, -1, -1)
     found = torch.cat([*scores(made(torch.arange(RANK, dtype=dtype)), a, a)])
     assert found.shape == (gallery, gallery) and found.isfinite().all()
-
-
-def test_without_a_spectrum_all_inner_products_are_taken(dtype):
-    a = coefficients(5, dtype)
-    method = made(torch.zeros(RANK, dtype=dtype))
-    method.spectrum = lambda: None
-    assert invariants(method, a).shape == (5, CHANNELS * (CHANNELS + 1) // 2)
-    assert similarity(invariants(method, a), invariants(method, a)).argmax(1).tolist() == list(range(5))

@@ -20,7 +20,7 @@ RETRIEVAL = {
     "transformed view",
     "first": "share of held-out observations that are the nearest neighbour of their transformed view",
 }
-MATCHED = "invariants of parts of the spectrum, and then the best map to each of the nearest 20, as `niso find` does"
+MATCHED = "invariants, and then the best map from each of the nearest 20, as `niso find` does"
 SETS = {"": "", "_transformed": ", under held-out transformations"}
 
 METRICS: tuple[Metric, ...] = (
