@@ -125,12 +125,13 @@ def test_niso_command_runs(command, images, niso, request, tmp_path, monkeypatch
     needs_run = any(word in command.words for word in ("resume", "evaluate", "report", "record"))
     run = request.getfixturevalue("finished") if needs_run else tmp_path / "run"
     words = shortened(command.words[1:], run, tmp_path)
-    if "--data" in words:
+    if "--data" in words or words[0] == "find":
         random = np.random.default_rng(0)
         np.savez(tmp_path / "pairs.npz", x=random.random((40, 8, 8)), tx=random.random((40, 8, 8)))
         (tmp_path / "pictures").mkdir()
-        for number, pixels in enumerate(random.integers(256, size=(15, 16, 16, 3), dtype=np.uint8)):
+        for number, pixels in enumerate(random.integers(256, size=(15, 32, 32, 3), dtype=np.uint8)):
             Image.fromarray(pixels).save(tmp_path / "pictures" / f"{number}.png")
+        shutil.copytree(tmp_path / "pictures", tmp_path / "warped")
     elif words[:1] == ["run"] and "--help" not in words:  # the shipped photographs take a second each time
         words += ["--data-dir", str(images)]
     monkeypatch.chdir(tmp_path)
