@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from niso.data.pairs.observations import Observed
     from niso.fitted import Matches
 
-PRINTED = 20
-"""Queries whose matches are printed."""
+PRINTED, MATCHES = 20, 5
+"""Queries whose matches are printed, and how many of these."""
 DRAWN = 12
 """Queries whose matches are drawn."""
 
@@ -87,12 +87,12 @@ class Options(Command):
 
 
 def _print(queries: Observed, gallery: Observed, found: Matches) -> None:
-    """The first queries and what was found, with its similarity."""
+    """The first queries and what is nearest to each, with its similarity."""
     for query, (rows, similarity) in enumerate(zip(found.rows[:PRINTED], found.similarity, strict=False)):
-        of = [gallery.names[row] if gallery.names else row for row in rows]
+        of = [gallery.names[row] if gallery.names else row for row in rows[:MATCHES]]
         print(
             f"{queries.names[query] if queries.names else query}:",
-            ", ".join(f"{name} ({value:.3f})" for name, value in zip(of, similarity, strict=True)),
+            ", ".join(f"{name} ({value:.3f})" for name, value in zip(of, similarity[:MATCHES], strict=True)),
         )
     if len(found.rows) > PRINTED:
         print(f"… and {len(found.rows) - PRINTED:,} more")
