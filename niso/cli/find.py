@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 PRINTED, MATCHES = 20, 5
 """Queries whose matches are printed, and how many of these."""
-DRAWN = 12
-"""Queries whose matches are drawn."""
+DRAWN, ACROSS = 12, 8
+"""Queries whose matches are drawn, and how many of these."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,9 @@ def _draw(queries: Observed, gallery: Observed, found: Matches, path: Path) -> N
 
     lines = []
     for query, rows in enumerate(found.rows[:DRAWN]):
-        pictures = np.concatenate([queries.values[query : query + 1], gallery.values[rows]]).transpose(0, 2, 3, 1)
+        pictures = np.concatenate([queries.values[query : query + 1], gallery.values[rows[:ACROSS]]]).transpose(
+            0, 2, 3, 1
+        )
         colours = np.broadcast_to(pictures, (*pictures.shape[:3], 3)) / np.float32(255)
         lines.append((queries.names[query], colours))
     write_atomically(path, as_png(image_rows(lines)))
