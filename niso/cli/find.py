@@ -88,8 +88,8 @@ class Options(Command):
 
 def _print(queries: Observed, gallery: Observed, found: Matches) -> None:
     """The first queries and what is nearest to each, with its similarity."""
-    for query, (rows, similarity) in enumerate(zip(found.rows[:PRINTED], found.similarity, strict=False)):
-        of = [gallery.names[row] if gallery.names else row for row in rows[:MATCHES]]
+    for query, (rows, similarity) in enumerate(zip(found.rows[:PRINTED, :MATCHES], found.similarity, strict=False)):
+        of = [gallery.names[row] if gallery.names else row for row in rows]
         print(
             f"{queries.names[query] if queries.names else query}:",
             ", ".join(f"{name} ({value:.3f})" for name, value in zip(of, similarity[:MATCHES], strict=True)),
