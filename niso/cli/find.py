@@ -107,10 +107,8 @@ def _draw(queries: Observed, gallery: Observed, found: Matches, path: Path) -> N
     from niso.report.pictures import as_png
 
     lines = []
-    for query, rows in enumerate(found.rows[:DRAWN]):
-        pictures = np.concatenate([queries.values[query : query + 1], gallery.values[rows[:ACROSS]]]).transpose(
-            0, 2, 3, 1
-        )
+    for query, rows in enumerate(found.rows[:DRAWN, :ACROSS]):
+        pictures = np.concatenate([queries.values[query : query + 1], gallery.values[rows]]).transpose(0, 2, 3, 1)
         colours = np.broadcast_to(pictures, (*pictures.shape[:3], 3)) / np.float32(255)
         lines.append((queries.names[query], colours))
     write_atomically(path, as_png(image_rows(lines)))
