@@ -228,7 +228,7 @@ class Fitted:
         b, a = self._encoded(queries), self._encoded(gallery)
         if len(a) < 2:
             raise ValueError("the gallery has one observation: give two or more, of which to find the nearest")
-        if not 1 <= count <= len(a):
+        if count not in range(1, len(a) + 1):
             raise ValueError(f"count must be one of 1 … {len(a)}, the observations of the gallery, not {count}")
         with self._solving():
             best = [part.topk(count, dim=1) for part in scores(self.method, b, a, max(candidates, count))]

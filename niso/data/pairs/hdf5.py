@@ -42,7 +42,7 @@ def read_sets(path: Path) -> Mapping[str, Any]:
             if packed := [key for key in _PACKED if key in member.attrs]:
                 remedy = "write the numbers that are meant, without it"
                 raise InputError(f"{path}: {name} has the attribute {packed[0]}, which is not heeded: {remedy}")
-        return {name: _array(path, member, h5py.check_string_dtype(member.dtype)) for name, member in members.items()}
+        return {name: _array(h5py, path, member) for name, member in members.items()}
 
 
 def _h5py(path: Path) -> Any:
@@ -52,10 +52,11 @@ def _h5py(path: Path) -> Any:
         raise InputError(f"{path} is HDF5, which needs h5py: pip install h5py") from error
 
 
-def _array(path: Path, member: Any, words: Any) -> np.ndarray:
-    if words is not None:
+def _array(h5py: Any, path: Path, member: Any) -> np.ndarray:
+    if h5py.check_string_dtype(member.dtype) is not None:
         return np.array(member.asstr()[...], dtype=str)
     start = member.id.get_offset()  # None for data sets in several pieces
-    if start is None or not member.size or member.is_virtual or member.external or member.dtype.kind not in "biuf":
-        return np.asarray(member[...])
+    elsewhere = start is None or not member.size or member.is_virtual or member.external
+    if elsewhere or member.dtype.kind not in "biuf" or member.id.get_type() != h5py.h5t.py_create(member.dtype):
+        return np.asarray(member[...])  # which also converts numbers of types that NumPy lacks
     return np.memmap(path, member.dtype, "r", start, member.shape)

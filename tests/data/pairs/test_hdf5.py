@@ -63,9 +63,15 @@ def test_other_data_sets_are_read_whole(tmp_path):
         file.create_dataset("outside", data=X, external=[(str(tmp_path / "raw"), 0, h5py.h5f.UNLIMITED)])
         file["linked"] = h5py.SoftLink("/chunked")
         file["bytes"] = np.array([b"one", b"two"])
+        half = h5py.h5t.IEEE_F32LE.copy()  # bfloat16, which NumPy lacks
+        half.set_fields(15, 7, 8, 0, 7)
+        half.set_size(2)
+        whole = np.arange(12, dtype=np.float32).reshape(3, 4)
+        h5py.h5d.create(file.id, b"half", half, h5py.h5s.create_simple((3, 4))).write(h5py.h5s.ALL, h5py.h5s.ALL, whole)
     read = columns_of(path)
     for name in ("compressed", "chunked", "virtual", "outside", "linked"):
         np.testing.assert_array_equal(read[name], X)
+    np.testing.assert_array_equal(read["half"], whole)
     assert read["compact"] == 3 and (read["unwritten"] == 7).all() and read["none"].shape == (0, 4)
     assert read["bytes"].tolist() == ["one", "two"]
 
