@@ -6,7 +6,7 @@ solved; that from the right one takes its coefficients to the query's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from jaxtyping import Float
@@ -26,13 +26,22 @@ def similarity(
     queries: Float[Tensor, "queries features"], gallery: Float[Tensor, "gallery features"]
 ) -> Float[Tensor, "queries gallery"]:
     """Cosines of features, which are centred and scaled by the gallery first; of one alone, less the distance."""
+    return _similarity_to(gallery)(queries)
+
+
+def _similarity_to(gallery: Float[Tensor, "gallery features"]) -> Callable[[Tensor], Tensor]:
+    """The same for any queries, so that a large gallery is scaled once."""
     mean, deviation = gallery.mean(0), gallery.std(0, correction=0)
     used = deviation > 1e-6 * gallery.abs().max().clamp_min(1e-30)
-    first, second = (((part - mean) / deviation)[:, used] for part in (queries, gallery))
+
+    def scaled(features: Tensor) -> Tensor:
+        return ((features - mean) / deviation)[:, used]
+
+    known = scaled(gallery)
     if used.sum() == 1:  # whose cosines are all 1 or −1
-        return -(first - second.mT).abs()  # `torch.cdist` of many rows is less exact
-    first, second = (torch.nn.functional.normalize(part, dim=1) for part in (first, second))
-    return first @ second.mT
+        return lambda queries: -(scaled(queries) - known.mT).abs()  # `torch.cdist` of many rows is less exact
+    known = torch.nn.functional.normalize(known, dim=1)
+    return lambda queries: torch.nn.functional.normalize(scaled(queries), dim=1) @ known.mT
 
 
 def scores(
@@ -49,9 +58,9 @@ def scores(
             that the map has transported and the query's; those of all others are below −1. Where the method has no
             maps, scores are those by invariants, at most 1.
     """
-    known, count = inner_products(gallery), min(candidates, len(gallery))
+    near, count = _similarity_to(inner_products(gallery)), min(candidates, len(gallery))
     for part in queries.split(max(1, BATCH // count)):
-        found = similarity(inner_products(part), known)
+        found = near(inner_products(part))
         if method.has_maps:
             nearest = found.topk(count, dim=1).indices
             there, here = gallery[nearest.flatten()], part.repeat_interleave(count, dim=0)
