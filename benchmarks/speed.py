@@ -58,7 +58,7 @@ def measured(case: str, options: SpeedOptions) -> dict[str, Any]:
         keep_freed_memory()
     os.environ["OMP_NUM_THREADS"] = "1"  # of all that it may use, `--speed auto` tries this alone
     speed.REPEATS = options.repeats
-    speed.COMPILING = 0.0 if options.compile else speed.COMPILING
+    speed.COMPILING = dict.fromkeys(speed.COMPILING, 0.0) if options.compile else speed.COMPILING
     device = torch.device(options.device)
     torch.manual_seed(0)
     step = convolutional(*case.split(), device)

@@ -230,7 +230,7 @@ class _Execution:
             settings = self.settings
             if begins and (slower := half_slower(phase.objective, settings.hardware, self.fabric)):
                 remedy = f"stop it, and set precision to 32-true in {folder.path / SETTINGS}"
-                say(f"! bfloat16 takes {slower:.0f} times as long as float32 on this CPU → {remedy}")
+                say(f"! products in bfloat16 take {slower:.0f} times as long as in float32 on this CPU → {remedy}")
             seconds = train(phase, folder, self.fabric, settings.seed, settings.hardware, self.times)
             self.cost["steps"] += steps
             self.cost["seconds"] += seconds

@@ -263,4 +263,4 @@ def test_half_precision_that_is_a_loss_is_named(niso, tmp_path, monkeypatch):
     x = np.random.default_rng(0).random((20, 16, 2))
     np.savez(tmp_path / "x.npz", x=x, tx=-x)
     err = niso("run", "pairs", "--data", tmp_path / "x.npz", *words, "--precision", "bf16-mixed").err
-    assert "times as long as float32 on this CPU → stop it" in err and f"{tmp_path / 'run' / 'config.yaml'}" in err
+    assert "times as long as in float32 on this CPU → stop it" in err and f"{tmp_path / 'run' / 'config.yaml'}" in err
