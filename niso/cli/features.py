@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
-from niso.cli.options import Command, ModelName, check_observed
+from niso.cli.options import OBSERVED, Command, ModelName, check_observed
 from niso.errors import counted
 from niso.files import check_place
 
@@ -28,9 +28,7 @@ class Options(Command):
     }
 
     run: ModelName
-    data: Annotated[Path, Positional, arg(metavar="DATA")]
-    """Observations as the run was trained on: an array file (.npz, .safetensors or .h5 with x, or .npy), a picture,
-    a video, or a folder of pictures or videos."""
+    data: Annotated[Path, Positional, arg(metavar="DATA", help=OBSERVED)]
     out: Annotated[Path, arg(aliases=["-o"])] = Path("features.npz")
     """The .npz file to write."""
 

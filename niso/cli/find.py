@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
-from niso.cli.options import Command, ModelName, check_observed, check_pictures
+from niso.cli.options import OBSERVED, Command, ModelName, check_observed, check_pictures
 from niso.config import require
 from niso.errors import InputError, counted
 from niso.files import check_place
@@ -39,9 +39,7 @@ class Options(Command):
     }
 
     run: ModelName
-    gallery: Annotated[Path, Positional, arg(metavar="GALLERY")]
-    """Observations as the run was trained on: an array file (.npz, .safetensors or .h5 with x, or .npy), a picture,
-    a video, or a folder of pictures or videos."""
+    gallery: Annotated[Path, Positional, arg(metavar="GALLERY", help=OBSERVED)]
     queries: Annotated[Path, Positional, arg(metavar="QUERIES")]
     """What to find the nearest of; of one file with x and tx that is given twice, tx."""
     count: int = 5
@@ -64,13 +62,14 @@ class Options(Command):
 
         check_place(self.out, "--out", file=True)
         fitted = load(self.run)
+        if not fitted.method.has_invariants:
+            raise InputError(f"{self.run} was trained by {fitted.settings.method}, which has no invariants to find by")
         gallery = fitted.read(self.gallery)
+        if len(gallery.values) < 2:
+            raise InputError(f"{self.gallery} holds one observation: give two or more, of which to find the nearest")
         queries = fitted.read(self.queries, view_beside(self.gallery, self.queries))
-        try:
-            count = min(self.count, len(gallery.values))
-            found = fitted.find(queries.values, gallery.values, count, self.candidates)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"{self.run}: {error}") from error
+        count = min(self.count, len(gallery.values))
+        found = fitted.find(queries.values, gallery.values, count, self.candidates)
         drawn = bool(queries.names and gallery.names)
         picture = self.out.with_suffix(".png")
         if drawn:

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
-from niso.cli.options import Command, ModelName, check_observed, check_pictures
+from niso.cli.options import OBSERVED, Command, ModelName, check_observed, check_pictures
 from niso.errors import InputError, counted
 from niso.files import check_place
 
@@ -30,9 +30,7 @@ class Options(Command):
     }
 
     run: ModelName
-    first: Annotated[Path, Positional, arg(metavar="A")]
-    """Observations as the run was trained on: an array file (.npz, .safetensors or .h5 with x, or .npy), a picture,
-    a video, or a folder of pictures or videos."""
+    first: Annotated[Path, Positional, arg(metavar="A", help=OBSERVED)]
     second: Annotated[Path, Positional, arg(metavar="B")]
     """The same transformed, as many; of one file with x and tx that is given twice, tx."""
     apply: Path | None = None

@@ -70,6 +70,12 @@ ModelName = Annotated[
 ]
 """Type of an option: the trained model that a command uses, see `niso.load`."""
 
+OBSERVED = (
+    "Observations as the run was trained on: an array file (.npz, .safetensors or .h5 with x, or .npy), a picture, a "
+    "video, or a folder of pictures or videos."
+)
+"""Help of an option: what a trained model takes, see `niso.Fitted.read`."""
+
 
 def check_run(path: Path) -> None:
     """Refuse a path where nothing is, before what takes seconds to import."""

@@ -39,6 +39,26 @@ def related(
     if views < 1 or group < 1 or size % group:
         raise ValueError(f"size {size} must be a multiple of group {group}, and views {views} and group positive")
     x = _pick(images, _draw(len(images), size))
+    return views_of(x, size, action, views, group, transformed_first)
+
+
+def views_of(
+    x: Float[Tensor, "local ..."],
+    size: int,
+    action: Transformations,
+    views: int = 2,
+    group: int = 1,
+    transformed_first: bool = False,
+) -> tuple[Float[Tensor, "local ..."], ...]:
+    """Observations, and what random T, T² … make of them.
+
+    Args:
+        x: this process's part of a batch.
+        size, action, views, group, transformed_first: as in `related`.
+
+    Raises:
+        TypeError: as in `related`.
+    """
     t = local_part(action.sample(size // group)).repeat_interleave(group, dim=0)
     later = powers(action, t, views - 1)
     if not transformed_first:

@@ -41,7 +41,7 @@ def test_of_a_file_of_pairs_those_transformed_are_looked_for(niso, finished, tmp
 
 def test_wrong_calls(refused, model_folder, model_pictures, tmp_path):
     said = refused("find", model_folder, model_pictures / "a.png", model_pictures, "-o", tmp_path / "f.npz")
-    assert "the gallery has one observation: give two or more" in said
+    assert "a.png holds one observation: give two or more" in said
     assert "count must be at least 1, got 0" in refused(
         "find", model_folder, model_pictures, model_pictures, "--count", 0
     )

@@ -7,7 +7,6 @@ CVPR 2022; every test digit, padded to 40×40, under 32 homographies.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from jaxtyping import Float, Int, Shaped, UInt8
 from torch import Tensor
 
 from niso.data.digits.matlab import read_arrays
+from niso.data.hdf5 import h5py_for
 from niso.data.squares import signed
 from niso.errors import InputError
 from niso.geometry.action import Transformations
@@ -220,11 +220,7 @@ def _open(path: Path) -> list[Any]:
         with path.open("rb") as start:
             head = start.read(520)
         if b"\x89HDF\r\n\x1a\n" in (head[:8], head[512:]):
-            try:
-                h5py: Any = importlib.import_module("h5py")  # optional
-            except ImportError as error:
-                raise InputError(f"{path} is MATLAB 7.3 (HDF5), which needs h5py: pip install h5py") from error
-            file = h5py.File(path, "r")  # stays open as long as its data sets do
+            file = h5py_for(path).File(path, "r")  # stays open as long as its data sets do
             content = {key: file[key] for key in keys if key in file}
         elif head.startswith(b"MATLAB 5.0"):
             content = read_arrays(path, keys)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from niso.data.hdf5 import h5py_for
 from niso.errors import InputError
 
 HDF5 = (".h5", ".hdf5")
@@ -23,7 +23,7 @@ def names_in(path: Path) -> set[str]:
     Raises:
         InputError: h5py is missing.
     """
-    with _h5py(path).File(path, "r") as file:
+    with h5py_for(path).File(path, "r") as file:
         return set(file)
 
 
@@ -33,7 +33,7 @@ def read_sets(path: Path) -> Mapping[str, Any]:
     Raises:
         InputError: h5py is missing, something at the top is no data set, or numbers are packed.
     """
-    h5py = _h5py(path)
+    h5py = h5py_for(path)
     with h5py.File(path, "r") as file:
         members = {name: file[name] for name in file}
         for name, member in members.items():
@@ -43,13 +43,6 @@ def read_sets(path: Path) -> Mapping[str, Any]:
                 remedy = "write the numbers that are meant, without it"
                 raise InputError(f"{path}: {name} has the attribute {packed[0]}, which is not heeded: {remedy}")
         return {name: _array(h5py, path, member) for name, member in members.items()}
-
-
-def _h5py(path: Path) -> Any:
-    try:
-        return importlib.import_module("h5py")
-    except ImportError as error:
-        raise InputError(f"{path} is HDF5, which needs h5py: pip install h5py") from error
 
 
 def _array(h5py: Any, path: Path, member: Any) -> np.ndarray:

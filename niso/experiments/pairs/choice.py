@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import torch
 
+from niso.config import Optimisation
 from niso.data.pairs.sampling.data import PairData, Part
 from niso.data.pairs.table import Kind
 from niso.errors import InputError, counted, some_of
@@ -37,31 +39,27 @@ SAME_ENERGY = 0.01
 """Share by which the energy of a channel may change where T only moves values."""
 
 
-def choose(config: PairsConfig, data: PairData, method: str, own: bool, before: Chosen | None = None) -> Chosen:
+def choose(config: PairsConfig, data: PairData, method: str, own: bool) -> Chosen:
     """All settings of a run: the user's, and the recipe's adapted to the data.
 
     Args:
         method: name of the method that is trained.
         own: whether encoder and decoder are the user's own.
-        before: what was chosen when the training began; it stands in place of the recipe.
 
     Raises:
         InputError: no network fits observations of this shape, or a setting does not fit the data.
     """
-    architecture = _architecture(config, data, method, own) if before is None else before.architecture
-    base = before or recipe(config.effort, architecture)
-    given: dict[str, Any] = {"variation": VARIATION if data.table.cropped else 0.0} if before is None else {}
-    given |= {name: value for name in AS_GIVEN if (value := getattr(config, name)) is not None}
-    training = {name: value for name, value in vars(config.training).items() if value is not None}
+    architecture = _architecture(config, data, method, own)
+    base = recipe(config.effort, architecture)
+    given = {"variation": VARIATION if data.table.cropped else 0.0} | _given(config, AS_GIVEN)
+    training = _given(config.training)
     group = config.group_size or min(base.group, data.usual_group)
-    optimisation = replace(base.training, **training)
+    optimisation = _of_length(base.training, training)
     if "batch_size" not in training:
         optimisation = replace(optimisation, batch_size=-(-optimisation.batch_size // group) * group)
     if config.group_size is None:  # the largest usual one that divides the batch; where none does, that is refused
         part = optimisation.batch_size // optimisation.accumulation
         group = next((size for size in range(group, 1, -1) if part % size == 0), group)
-    if "steps" in training:
-        optimisation = replace(optimisation, warmup_steps=min(base.training.warmup_steps, optimisation.steps // 5))
     try:
         chosen = replace(
             base,
@@ -72,9 +70,26 @@ def choose(config: PairsConfig, data: PairData, method: str, own: bool, before: 
         )
     except ValueError as error:  # of the method's own checks
         raise InputError(str(error)) from error
-    if before is not None:
-        return chosen
     return replace(chosen, **_sizes(chosen, data), padding=_padding(config, architecture, data.table.kind))
+
+
+def keep(before: Chosen, config: PairsConfig) -> Chosen:
+    """What a run chose when its training began, with what may be asked for since then: above all, another length."""
+    training = _of_length(before.training, _given(config.training))
+    return replace(before, **_given(config, AS_GIVEN), training=training)
+
+
+def _given(settings: object, names: Iterable[str] | None = None) -> dict[str, Any]:
+    """Settings that are not None, by name: of all, or of some."""
+    return {name: value for name in names or vars(settings) if (value := getattr(settings, name)) is not None}
+
+
+def _of_length(usual: Optimisation, training: Mapping[str, Any]) -> Optimisation:
+    """An optimisation with the settings that are asked for; with other steps, at most a fifth of them warm up."""
+    optimisation = replace(usual, **training)
+    if "steps" not in training:
+        return optimisation
+    return replace(optimisation, warmup_steps=min(usual.warmup_steps, optimisation.steps // 5))
 
 
 def with_rank(chosen: Chosen, rank: int | None, points: int) -> Chosen:

@@ -32,8 +32,8 @@ from niso.data.pairs.variation import Variation
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Own, Phase, check_batch
 from niso.experiments.head import ACCURACY_CHANCE, accuracy_chance, frozen_phase, make_head, read_finely
-from niso.experiments.pairs.choice import choose, lacking, said, with_rank
-from niso.experiments.pairs.metrics import METRICS
+from niso.experiments.pairs.choice import choose, keep, lacking, said, with_rank
+from niso.experiments.pairs.metrics import METRICS, VALIDATED
 from niso.experiments.pairs.networks import check_independence, import_module_class, make_networks
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
 from niso.experiments.pairs.probes import features_of, probes
@@ -56,8 +56,6 @@ PROBED = 2_000
 DEFAULT_TRANSFORM = "homography"
 """Of the photographs that are used where there is no DATA."""
 GROUPED = "niso-group"
-VALIDATED = ("retrieval_map",)
-"""Metrics of retrieval that validation observations have, too."""
 OF_READERS = frozenset({"kind", "size", "skip", "crops"})
 """Settings that only some readers heed."""
 OF_OWN = dict.fromkeys(("architecture", "latent_channels", "padding"), "the networks are your own")
@@ -173,7 +171,7 @@ class Pairs(Experiment):
         )
         self._check_method(table.name)
         own = (self.given and self.given.own) or self._named(wishes)
-        chosen = choose(wishes, self.data, self.method_name, own is not None, before)
+        chosen = keep(before, wishes) if before else choose(wishes, self.data, self.method_name, own is not None)
         try:
             networks = make_networks(chosen, table.kind, table.shape, own)
         except ValueError as error:
@@ -328,7 +326,7 @@ class Pairs(Experiment):
             **self._trivial_errors(),
             **pairs.latents,
             **self._retrieved("test"),
-            **{f"{key}_val": value for key, value in self._retrieved("validation", False).items() if key in VALIDATED},
+            **{f"{key}_val": value for key, value in self._retrieved("validation").items() if key in VALIDATED},
             **(self._probed() if data.classes else {}),
         }
         points = data.table.points
@@ -362,9 +360,9 @@ class Pairs(Experiment):
             name: torch.cat(parts).mean().item() for name, parts in zip(names, zip(*errors, strict=True), strict=True)
         }
 
-    def _retrieved(self, part: Part, matched: bool = True) -> dict[str, float]:
+    def _retrieved(self, part: Part) -> dict[str, float]:
         """How well observations of a part are found by their transformed views; nothing where frames are alike."""
-        return {} if self.data.table.clip is not None else retrieval(self.method, self.held_out(part), matched)
+        return {} if self.data.table.clip is not None else retrieval(self.method, self.held_out(part))
 
     def _probed(self) -> dict[str, float]:
         """Accuracies of probes and of the head, on observations as they are and transformed."""

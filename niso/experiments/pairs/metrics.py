@@ -21,6 +21,8 @@ RETRIEVAL = {
     "first": "share of held-out observations that are the nearest neighbour of their transformed view",
 }
 MATCHED = "invariants, and then the best map from each of the nearest 20, as `niso find` does"
+VALIDATED = ("retrieval_map", "retrieval_map_matched")
+"""Metrics of retrieval that validation observations have, too."""
 SETS = {"": "", "_transformed": ", under held-out transformations"}
 
 METRICS: tuple[Metric, ...] = (
@@ -58,7 +60,7 @@ METRICS: tuple[Metric, ...] = (
         for which, text in RETRIEVAL.items()
     ),
     Metric("retrieval_map_chance", "retrieval_map of observations in random order"),
-    Metric("retrieval_map_val", "retrieval_map of validation observations", "higher"),
+    *(Metric(f"{key}_val", f"{key} of validation observations", "higher") for key in VALIDATED),
     Metric("training_observations", "observations, or pairs, to train on"),
     Metric("held_out_observations", "observations, or pairs, that were held out"),
 )

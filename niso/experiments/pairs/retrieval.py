@@ -46,13 +46,12 @@ def chance(gallery: int) -> float:
     return sum(1 / rank for rank in range(1, gallery + 1)) / gallery
 
 
-def retrieval(method: Method, batches: Iterable[tuple[Tensor, ...]], matched: bool = True) -> dict[str, float]:
+def retrieval(method: Method, batches: Iterable[tuple[Tensor, ...]]) -> dict[str, float]:
     """How well observations are found by their transformed views: by their values, their latents and, where maps are
     isometries, their invariants, and by these and the best maps.
 
     Args:
         batches: of observations ψ and Tψ; whatever follows is not looked at.
-        matched: whether to look by maps, too, which takes longest.
     """
     columns = list[tuple[Tensor, ...]]()
     for x, tx, *_ in batches:
@@ -69,7 +68,7 @@ def retrieval(method: Method, batches: Iterable[tuple[Tensor, ...]], matched: bo
         a, b = others[2:]
         features[""] = inner_products(a), inner_products(b)
     found = {name: retrieved(similarity(there, here[first]), right) for name, (here, there) in features.items()}
-    if matched and method.has_invariants and method.has_maps:
+    if method.has_invariants and method.has_maps:
         found["_matched"] = retrieved(torch.cat([*scores(method, b, a[first])]), right)
     return {
         f"retrieval_{which}{name}": value

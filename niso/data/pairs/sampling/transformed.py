@@ -12,7 +12,8 @@ from niso.data.pairs.sampling.data import BATCH, PairData, Part
 from niso.data.pairs.split import Parts
 from niso.data.pairs.table import Table
 from niso.data.pairs.variation import Variation
-from niso.geometry.action import Transformations, composed, composes, powers
+from niso.data.transformed import views_of
+from niso.geometry.action import Transformations, composes
 from niso.random import local_part
 
 
@@ -51,13 +52,7 @@ class TransformedObservations(PairData):
         x = self.view("x", self.draw(size))
         if self._variation is not None:
             x = self._variation.draw(x, size)
-        t = local_part(self.action.sample(size // group)).repeat_interleave(group, dim=0)
-        later = powers(self.action, t, views - 1)
-        if self.transformed_first:
-            first = local_part(self.action.sample(size))
-            later = [first, *(composed(self.action, power, first) for power in later)]
-            return tuple(self.action.act(x, each) for each in later)
-        return x, *(self.action.act(x, power) for power in later)
+        return views_of(x, size, self.action, views, group, self.transformed_first)
 
     def sample_labelled(self, size: int) -> tuple[Float[Tensor, "local ..."], Int[Tensor, " local"]]:
         rows = self.draw(size)
