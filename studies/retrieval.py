@@ -39,6 +39,8 @@ class Options(Named):
     """Observations that are looked for: settings are chosen by those that validate."""
     count: int = 512
     """Transformed observations, at most."""
+    candidates: tuple[int, ...] = (CANDIDATES,)
+    """How many, nearest by invariants, are compared by maps."""
     sift: int = 2
     """Factor by which pictures are enlarged before SIFT looks for keypoints; of 1, 2 and 4 the best on validation."""
     orb: int = 4
@@ -52,7 +54,7 @@ def parts_of(eigenvalues: Tensor) -> Tensor:
     return torch.exp(-((eigenvalues - middles[:, None]) ** 2) / (4 * width**2))
 
 
-def of_model(fitted: Fitted, x: Tensor, tx: Tensor) -> Iterator[tuple[str, Tensor]]:
+def of_model(fitted: Fitted, x: Tensor, tx: Tensor, candidates: tuple[int, ...]) -> Iterator[tuple[str, Tensor]]:
     """Scores (queries, gallery) by what a model learned."""
     method, name = fitted.method, fitted.settings.method
     with torch.no_grad():
@@ -66,7 +68,9 @@ def of_model(fitted: Fitted, x: Tensor, tx: Tensor) -> Iterator[tuple[str, Tenso
             weights = parts_of(spectrum.eigenvalues)[:, :, None]
             apart = (torch.cat([inner_products(weight * part) for weight in weights], 1) for part in (b, a))
             yield f"{name}, invariants of {PARTS} parts of the spectrum", similarity(*apart)
-        yield f"{name}, invariants, then the best map from the nearest {CANDIDATES}", torch.cat([*scores(method, b, a)])
+        for count in candidates:
+            found = torch.cat([*scores(method, b, a, count)])
+            yield f"{name}, invariants, then the best map from the nearest {count}", found
 
 
 def of_keypoints(make: Callable[[], object], enlarge: int, x: Tensor, tx: Tensor) -> Tensor:
@@ -125,7 +129,7 @@ def main(options: Options) -> None:
     x, right = x.unique(dim=0, return_inverse=True)
     found: dict[str, Retrieved] = {}
     for fitted in models:
-        found |= {name: retrieved(scores, right) for name, scores in of_model(fitted, x, tx)}
+        found |= {name: retrieved(scores, right) for name, scores in of_model(fitted, x, tx, options.candidates)}
     means = others(experiment.data.table.kind, options, x, tx)
     found |= {name: retrieved(scores, right) for name, scores in means}
     title = f"{len(tx)} transformed {experiment.data.table.kind} ({options.part}), looked for among {len(x)}"

@@ -17,7 +17,7 @@ def test_fewer_observations_than_are_compared_by_maps():
     method = NonCallableMock(Method, has_maps=True, **given)
     fitted = SimpleNamespace(method=method, settings=SimpleNamespace(method="own"))
     x = torch.randn(CANDIDATES // 4, 4, 3)
-    found = dict(retrieval.of_model(fitted, x, x))
+    found = dict(retrieval.of_model(fitted, x, x, (CANDIDATES,)))
     assert len(found) == 3
     for scores in found.values():
         assert torch.equal(scores.argmax(1), torch.arange(len(x)))
