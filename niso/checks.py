@@ -110,7 +110,7 @@ def check_choice(name: str, value: object, choices: object) -> None:
 
 
 def check_number(name: str, value: Scalar, positive: bool = False, most: float | None = None) -> None:
-    """Check that a number is at least 0, or greater than 0, and at most `most`; not one that a GPU holds.
+    """Check that a number is at least 0, or greater than 0, and at most `most`. One on a GPU is not looked at.
 
     Raises:
         TypeError: not a number.

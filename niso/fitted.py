@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import save as serialize
 from torch import Tensor
 
+from niso.checks import check_count
 from niso.data.pairs.geometry import GEOMETRY
 from niso.data.pairs.observations import Observed, read_observations
 from niso.data.pairs.sampling.data import BATCH
@@ -58,7 +59,7 @@ class Matches(NamedTuple):
     Attributes:
         rows: (queries, count) of the gallery.
         similarity: (queries, count) cosines, at most 1: of what the best map makes of these rows and the query, in
-            coefficients; of invariants where the method has no maps.
+            coefficients.
     """
 
     rows: Array
@@ -220,16 +221,17 @@ class Fitted:
                 miss fewer where the gallery is large.
 
         Raises:
-            TypeError: as in `invariants`.
+            TypeError: as in `invariants`, or a count that is not a whole number.
             ValueError: as in `encode`, fewer than two observations in the gallery, or a count that is not one of
                 1 … m.
         """
         self._check_invariants()
+        count, candidates = check_count("count", count), check_count("candidates", candidates)
         b, a = self._encoded(queries), self._encoded(gallery)
         if len(a) < 2:
             raise ValueError("the gallery has one observation: give two or more, of which to find the nearest")
-        if count not in range(1, len(a) + 1):
-            raise ValueError(f"count must be one of 1 … {len(a)}, the observations of the gallery, not {count}")
+        if count > len(a):
+            raise ValueError(f"count must be at most {len(a)}, the observations of the gallery, not {count}")
         with self._solving():
             best = [part.topk(count, dim=1) for part in scores(self.method, b, a, max(candidates, count))]
         rows, similarity = (torch.cat([part[place] for part in best]) for place in (1, 0))
@@ -438,6 +440,8 @@ def _check_finite(what: str, values: Tensor) -> None:
 
 
 def _halved(tensor: Tensor) -> Tensor:
-    """In half precision, where that can hold the values."""
-    half = tensor.half() if tensor.is_floating_point() else tensor
-    return half if half.isfinite().all() else tensor
+    """In half precision, where that can hold the values: the largest must lie in its range."""
+    if not tensor.is_floating_point() or not tensor.numel():
+        return tensor
+    largest, half = tensor.abs().max(), torch.finfo(torch.half)
+    return tensor.half() if largest == 0 or half.smallest_normal <= largest <= half.max else tensor

@@ -164,7 +164,7 @@ def exact_isometric_map(
     check_tensors(covariance=(covariance, "* rank rank"), eigenvalues=(eigenvalues, "rank"))
     check_number("tolerance", tolerance)
     if not (torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()):  # polar sees blocks alone
-        check_finite(covariance)
+        check_finite(covariance, "exact_isometric_map")
     tau = torch.zeros_like(covariance)
     for indices in eigenvalue_blocks(eigenvalues, tolerance):
         block = covariance[..., indices[:, :, None], indices[:, None, :]]  # (*batch, blocks of this size, m, m)

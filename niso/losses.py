@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
-from niso.checks import Scalar, check_choice, check_number, check_tensor, check_tensors
+from niso.checks import Scalar, check_choice, check_number, check_tensor, check_tensors, described
 from niso.collective import global_batch
 from niso.functional_map import multiplicity_mask
 from niso.linalg import full_precision, matmul
@@ -30,7 +30,7 @@ least spread of latents, relative to their size, that a relative loss divides by
 def _mean_error(error: Tensor, norm: Norm) -> Tensor:
     check_choice("norm", norm, Norm)
     if not error.numel():
-        raise ValueError("there are no observations to take a mean over")
+        raise ValueError(f"there is nothing to take a mean over: {tuple(error.shape)} is empty")
     if norm == "l1" or error.is_complex():  # a complex number has a complex square
         error = error.abs()
     return (error if norm == "l1" else error.square()).mean()
@@ -156,11 +156,13 @@ def reconstruction(
         The loss, a scalar.
 
     Raises:
-        TypeError: not tensors.
+        TypeError: not tensors, or a prediction that holds no floating-point or complex numbers.
         ValueError: the shapes differ (they would broadcast), or the norm is unknown.
     """
     check_tensor("prediction", prediction)
     check_tensor("target", target)
+    if not (prediction.is_floating_point() or prediction.is_complex()) or target.dtype == torch.bool:
+        raise TypeError(f"prediction and target must hold floating-point numbers, not {described(prediction)}")
     if prediction.shape != target.shape:
         raise ValueError(f"prediction {tuple(prediction.shape)} and target {tuple(target.shape)} differ in shape")
     return _mean_error(prediction - target, norm)
@@ -290,7 +292,15 @@ def visibility(logits: Float[Tensor, "*batch"], seen: Bool[Tensor, "*batch"]) ->
 
     Returns:
         The loss, a scalar.
+
+    Raises:
+        TypeError: not tensors of floating-point numbers and booleans.
+        ValueError: the shapes differ, or are empty.
     """
+    check_tensor("logits", logits, "floating-point numbers")
+    check_tensor("seen", seen, "booleans")
+    if logits.shape != seen.shape or not seen.numel():
+        raise ValueError(f"logits and seen must be of one shape, not {tuple(logits.shape)} and {tuple(seen.shape)}")
     return torch.nn.functional.binary_cross_entropy_with_logits(logits, seen.to(logits.dtype))
 
 
@@ -312,12 +322,13 @@ def composition(
 
     Raises:
         TypeError: not tensors of floating-point numbers.
-        ValueError: shapes that do not fit.
+        ValueError: shapes that do not fit, or no maps.
 
     Source: not in the paper.
     """
     check_tensors(map_ab=(map_ab, "* k k"), map_bc=(map_bc, "* k k"), map_ac=(map_ac, "* k k"))
-    return (map_ac - matmul(map_bc, map_ab)).square().sum(-1).mean()
+    error = map_ac - matmul(map_bc, map_ab)
+    return error.shape[-1] * _mean_error(error, "l2")
 
 
 def decayed(weight: float, factor: float, progress: Scalar, share: float = 0.3) -> Scalar:

@@ -49,8 +49,8 @@ def transport_error(
 
 def _relative(error: Float[Tensor, "*batch n m"], target: Float[Tensor, "*batch n m"]) -> Float[Tensor, " *batch"]:
     """‖error‖² / ‖target‖² of any size: first, both are divided by a power of two, which rounds nothing."""
-    largest = target.detach().abs().amax((-2, -1), keepdim=True).clamp_min(torch.finfo(target.dtype).tiny)
-    scale = largest / torch.frexp(largest).mantissa  # squares might under- or overflow
+    largest = target.detach().abs().amax((-2, -1), keepdim=True).clamp_min(4 * torch.finfo(target.dtype).tiny)
+    scale = largest / 2 / torch.frexp(largest).mantissa  # squares might under- or overflow
     return (error / scale).square().sum((-2, -1)) / (target / scale).square().sum((-2, -1))
 
 
@@ -256,12 +256,12 @@ def matched_spaces(energy: Float[Tensor, "rank spaces"], dimensions: Int[Tensor,
     check_tensors("integers", {"spaces": energy.shape[1]}, dimensions=(dimensions, "spaces"))
     if (dimensions < 0).any():
         raise ValueError(f"dimensions must not be negative, got {dimensions.tolist()}")
-    energy, dimensions = energy.detach().double().cpu(), dimensions.cpu()
+    device, energy, dimensions = energy.device, energy.detach().double().cpu(), dimensions.cpu()
     places = torch.arange(len(dimensions), device="cpu").repeat_interleave(dimensions)
     if len(energy) > len(places):
         raise ValueError(f"{len(energy)} eigenfunctions do not fit into subspaces of {len(places)} dimensions")
     _, place = linear_sum_assignment(energy[:, places].numpy(), maximize=True)
-    return places[torch.from_numpy(place)]
+    return places[torch.from_numpy(place)].to(device)
 
 
 def clusters(eigenvalues: Float[Tensor, " rank"], gap: float = math.log(2)) -> Int[Tensor, " rank"]:
@@ -355,6 +355,6 @@ def _orthonormal(functions: Float[Tensor, "points some"]) -> Float[Tensor, "poin
         raise ValueError(f"{functions.shape[1]} functions at {functions.shape[0]} points are linearly dependent")
     q, r = torch.linalg.qr(functions)
     sizes = r.diagonal().abs()
-    if (sizes <= 1e-10 * functions.norm(dim=0)).any():  # a direction of rounding errors
-        raise ValueError("functions must be linearly independent")
+    if not (sizes > 1e-10 * functions.norm(dim=0)).all():  # a direction of rounding errors, or NaN
+        raise ValueError("functions must be finite and linearly independent")
     return q

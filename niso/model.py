@@ -200,6 +200,8 @@ class NeuralIsometry(Autoencoding):
         sizes = {} if torch.compiler.is_compiling() else {"batch": x.shape[0]}
         check_tensors(sizes={**sizes, "points": len(spectrum.mass)}, latents=(z, "batch points channels"))
         if self.confidence:
+            if z.shape[-1] < 2:
+                raise ValueError("with confidence the encoder must give two channels or more, the last the confidence")
             check_shares("the confidence, the encoder's last channel,", z[..., -1], "end it with a sigmoid")
             return spectrum.project(z[..., :-1], z[..., -1])
         return spectrum.project(z)
@@ -263,6 +265,8 @@ class NeuralIsometry(Autoencoding):
 def _check_views(*views: Tensor) -> None:
     for name, view in zip(("x", "tx", "ttx"), views, strict=False):
         check_tensor(name, view)
+        if not view.ndim:
+            raise ValueError(f"{name} must be a batch of observations, not one number")
     first, *others = [tuple(view.shape[1:]) for view in views]
     if any(other != first for other in others):
         raise ValueError(f"observations of one batch must be of one shape, not {[first, *others]}")

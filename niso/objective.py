@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from niso import losses
-from niso.checks import Scalar, check_instance
+from niso.checks import Scalar, check_count, check_instance, check_number
 from niso.model import NeuralIsometry
 
 
@@ -26,7 +26,8 @@ class IsometryObjective(nn.Module):
             strong noise has unmixed, weak noise makes exact. By default it decays as β does.
 
     Raises:
-        TypeError: a model that is not a `NeuralIsometry`.
+        TypeError: a model that is not a `NeuralIsometry`, or weights that are no numbers.
+        ValueError: a negative weight or factor, or a group of fewer than one.
     """
 
     def __init__(
@@ -44,11 +45,21 @@ class IsometryObjective(nn.Module):
     ) -> None:
         super().__init__()
         check_instance("model", model, NeuralIsometry, "niso.NeuralIsometry")
+        for name, weight in {
+            "equivariance": equivariance,
+            "multiplicity": multiplicity,
+            "multiplicity_decay": multiplicity_decay,
+            "contrastive": contrastive,
+            "vicreg": vicreg,
+            "eigenvalue_noise": eigenvalue_noise,
+            "eigenvalue_noise_decay": eigenvalue_noise_decay or 0.0,
+        }.items():
+            check_number(name, weight)
         self.model = model
         self.equivariance = equivariance
         self.multiplicity = multiplicity
         self.multiplicity_decay = multiplicity_decay
-        self.group = group
+        self.group = check_count("group", group)
         self.leave_one_out = leave_one_out
         self.contrastive = contrastive
         self.vicreg = vicreg

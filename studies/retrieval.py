@@ -60,7 +60,7 @@ def of_model(fitted: Fitted, x: Tensor, tx: Tensor, candidates: tuple[int, ...])
     with torch.no_grad():
         latents = [torch.cat([method.latents(part).flatten(1) for part in view.split(256)]) for view in (tx, x)]
         yield f"{name}, latents", similarity(*latents)
-        if not method.has_maps:
+        if not method.has_invariants:
             return
         a, b = (torch.cat([method.encode(part) for part in view.split(256)]) for view in (x, tx))
         yield f"{name}, invariants", similarity(*(inner_products(part) for part in (b, a)))

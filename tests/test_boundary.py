@@ -56,6 +56,22 @@ WRONG = {
     ),
     "field.at(torch.rand(3))": "points must be (points, dimensions) floating-point numbers, not (3,) of torch.float32",
     "niso.IsometryObjective(nothing, 0.5, 0.1)": "model must be a niso.NeuralIsometry, not Identity",
+    "niso.IsometryObjective(model, 'a', 0.1)": "equivariance must be a number, not 'a'",
+    "niso.IsometryObjective(model, 0.5, 0.1, contrastive=-1)": "contrastive must not be negative, got -1",
+    "niso.IsometryObjective(model, 0.5, 0.1, group=2.5)": "group must be a whole number, not 2.5",
+    "learned.start_mass_at_(torch.ones(1))": "mass must be (points,) with points 10, not (1,)",
+    "learned.start_mass_at_(-mass)": "a mass must be positive and finite at every point",
+    "learned.start_eigenfunctions_at_(phi[:, :5])": (
+        "functions must be (points, rank) with points 10 and rank 8, not (10, 5)"
+    ),
+    "niso.FieldSpectrum(torch.rand(30, 2), 4, width=4.5)": "width must be a whole number, not 4.5",
+    "niso.FieldSpectrum(torch.rand(30, 2), 4, features='fourier', frequencies=4.5)": (
+        "frequencies must be a whole number, not 4.5"
+    ),
+    "niso.NeuralIsometry(nothing, nothing, learned, confidence=True).encode(z[..., :1])": (
+        "with confidence the encoder must give two channels or more, the last the confidence"
+    ),
+    "model(torch.tensor(1.0), torch.tensor(1.0))": "x must be a batch of observations, not one number",
     "niso.IsometryObjective(model, 0.5, 0.1)(z, 0.0)": (
         "a batch must be a pair (x, tx) or a triplet (x, tx, ttx) of tensors"
     ),
@@ -207,6 +223,14 @@ WRONG = {
         "forward must be (…, rank, channels) with rank 8 and channels 4 as in a, not (3, 5, 4)"
     ),
     "losses.reconstruction(array, array)": f"prediction {ARRAY}",
+    "losses.reconstruction(a.long(), b.long())": (
+        "prediction and target must hold floating-point numbers, not torch.int64 of (3, 8, 4)"
+    ),
+    "losses.reconstruction(a[:0], b[:0])": "there is nothing to take a mean over: (0, 8, 4) is empty",
+    "losses.visibility(a, 3)": "seen must be a torch.Tensor, not builtins.int",
+    "losses.visibility(a, b[:1] > 0)": "logits and seen must be of one shape, not (3, 8, 4) and (1, 8, 4)",
+    "losses.composition(tau[:0], tau[:0], tau[:0])": "there is nothing to take a mean over: (0, 8, 8) is empty",
+    "metrics.principal_angles(mass, phi * float('nan'), phi)": "functions must be finite and linearly independent",
     "losses.contrastive(a, b, temperature=0)": "temperature must be positive, got 0",
     "losses.contrastive(a, b[:2])": (
         "b must be (batch, rank, channels) with batch 3 and rank 8 and channels 4 as in a, not (2, 8, 4)"
@@ -239,7 +263,7 @@ WRONG = {
     "metrics.eigenspace_energy(mass, phi, phi, torch.rand(8))": "true_spaces must hold integers, not torch.float32",
     "metrics.eigenspace_energy(0 * mass, phi, phi, torch.arange(8))": "a mass must be positive at every point",
     "metrics.eigenspace_energy(mass, phi, phi[:, [0, 0]], torch.zeros(2).long())": (
-        "functions must be linearly independent"
+        "functions must be finite and linearly independent"
     ),
     "metrics.eigenspace_energy(mass, phi, phi[:, :0], torch.arange(0))": (
         "there are no true functions: give at least one"

@@ -23,6 +23,12 @@ def test_equivariance_error_by_hand(dtype):
     torch.testing.assert_close(centred, torch.tensor([4 / 2, 16 / 16], dtype=dtype))
 
 
+@pytest.mark.parametrize("size", [1e-36, 3e38])
+def test_errors_of_the_smallest_and_the_largest_numbers(size):
+    b = size * torch.tensor([[[1.0], [0.5]]])
+    torch.testing.assert_close(metrics.transport_error(0.5 * b, b), torch.tensor([0.25]))
+
+
 def test_centred_error_ignores_a_constant_offset_that_the_plain_one_hides_behind():
     tau = torch.eye(3, dtype=torch.float64).expand(4, 3, 3)
     a, b = torch.randn(2, 4, 3, 2, dtype=torch.float64)

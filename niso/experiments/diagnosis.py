@@ -258,8 +258,7 @@ CHECKS = (
         True,
         "share of the mean in aᵀa",
         (
-            Remedy("train in groups (niso-group)", GROUPS | OF_INVARIANTS),
-            Remedy("train niso-vicreg, whose invariants must vary", OF_INVARIANTS),
+            Remedy("train niso-vicreg, or in groups niso-group-vicreg, whose invariants must vary", OF_INVARIANTS),
             Remedy("a larger --vicreg", needs="vicreg"),
             Remedy("a larger --contrastive", needs="contrastive"),
             LIGHTER,

@@ -55,23 +55,24 @@ def averaged(motions: Mapping[int, Float[Tensor, "_pairs 4 4"]]) -> Float[Tensor
     if not all(part.isfinite().all() for part in steps.values()):
         raise ValueError("a motion is not finite")
     if set(steps) <= {1}:
-        return compose(steps.get(1, torch.empty(0, 4, 4, dtype=torch.float64)))
+        return compose(steps.get(1, torch.empty(0, 4, 4, dtype=torch.float64, device="cpu")))
     last = len(steps[1])
     if last < WINDOW + 2 * MARGIN:
         return _averaged(steps)
     parts = list[Tensor]()
     for start in range(0, last, WINDOW):
         low, high = max(start - MARGIN, 0), min(start + WINDOW + MARGIN, last)
-        window = _averaged({apart: part[low : high + 1 - apart] for apart, part in steps.items()})
+        within = {apart: part[low : max(low, high + 1 - apart)] for apart, part in steps.items()}
+        window = _averaged({apart: part for apart, part in within.items() if len(part)})
         parts.append(relative_poses(window)[start - low :][:WINDOW])
     return compose(torch.cat(parts))
 
 
 def _averaged(steps: Mapping[int, Float[Tensor, "_pairs 4 4"]]) -> Float[Tensor, "frames 4 4"]:
-    first = torch.cat([torch.arange(len(part)) for part in steps.values()])
-    apart = torch.cat([torch.full((len(part),), apart) for apart, part in steps.items()])
+    first = torch.cat([torch.arange(len(part), device="cpu") for part in steps.values()])
+    apart = torch.cat([torch.full((len(part),), apart, device="cpu") for apart, part in steps.items()])
     second, expected, motion = first + apart, apart.double() ** GROWTH, torch.cat(list(steps.values()))
-    rotation, identity = se3.rotation(motion), torch.eye(3, dtype=motion.dtype)
+    rotation, identity = se3.rotation(motion), torch.eye(3, dtype=motion.dtype, device="cpu")
 
     def turn(weights: Tensor) -> tuple[Tensor, Tensor]:
         columns = _linear(first, second, rotation.mT, torch.zeros_like(rotation), identity, weights)
@@ -117,7 +118,7 @@ def _linear(
     normal = start.new_zeros(frames, reach + 1, rows, rows)  # equations: the block of row i + j and column i at i, j
     normal[first, second - first] = -weighted
     normal[:, 0].index_add_(0, first, weighted.mT @ transport)
-    normal[:, 0].index_add_(0, second, weight * torch.eye(rows, dtype=start.dtype))
+    normal[:, 0].index_add_(0, second, weight * torch.eye(rows, dtype=start.dtype, device="cpu"))
     right = start.new_zeros(frames, *start.shape)
     right.index_add_(0, first, -weighted.mT @ offset).index_add_(0, second, weight * offset)
     right[1 : reach + 1] -= normal[0, 1:] @ start

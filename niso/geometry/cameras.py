@@ -25,7 +25,9 @@ def from_world_to_camera(
     rotations, translations = rotations.double(), translations.double()
     finite = rotations.isfinite().all(-1).all(-1) & translations.isfinite().all(-1)
     matrices = rotations.where(finite[:, None, None], 0)
-    distance = (matrices.mT @ matrices - torch.eye(3, dtype=rotations.dtype)).abs().amax((-2, -1))
+    distance = (
+        (matrices.mT @ matrices - torch.eye(3, dtype=rotations.dtype, device=rotations.device)).abs().amax((-2, -1))
+    )
     reflected = torch.linalg.det(matrices) < 0
     good = finite & (distance <= TOLERANCE) & ~reflected
     problems = dict[int, str]()
@@ -36,7 +38,7 @@ def from_world_to_camera(
             problems[number] = f"its camera is not a rotation (RᵀR differs from I by {float(distance[number]):.2g})"
         else:
             problems[number] = "its camera is a reflection (determinant −1)"
-    poses = torch.full((len(rotations), 4, 4), torch.nan, dtype=torch.float64)
+    poses = torch.full((len(rotations), 4, 4), torch.nan, dtype=torch.float64, device=rotations.device)
     if good.any():
         poses[good] = se3.inverse(se3.pose(so3.special_procrustes(rotations[good]), translations[good]))
     return poses.numpy(), problems

@@ -64,7 +64,7 @@ def draw_occluder(
     relative_height = low ** uniform()
     tall, wide = (relative_height * height).round(), (low / relative_height * width).round()
     top, left = (uniform() * (height - tall + 1)).floor(), (uniform() * (width - wide + 1)).floor()
-    rows, columns = torch.arange(height), torch.arange(width)
+    rows, columns = (torch.arange(side, device="cpu") for side in (height, width))
     in_rows = (rows >= top[:, None]) & (rows < (top + tall)[:, None])
     in_columns = (columns >= left[:, None]) & (columns < (left + wide)[:, None])
     rectangle = in_rows[:, :, None] & in_columns[:, None, :]
@@ -150,7 +150,7 @@ def draw_passing(count: int, channels: int = 3, generator: torch.Generator | Non
         return least + (most - least) * torch.rand(count, *shape, generator=generator, device="cpu")
 
     heading, speed = uniform(0, 2 * math.pi), uniform(math.log(SLOWEST), math.log(FASTEST)).exp()
-    waves = torch.tensor(WAVES)[:, None]
+    waves = torch.tensor(WAVES, device="cpu")[:, None]
     colour, contrast = uniform(-1, 1, channels, 1, 1), uniform(0, 1, 1, 1, 1)
     return PassingObjects(
         start=uniform(0, 2, 2),

@@ -71,9 +71,9 @@ def mipmaps(images: Float[Tensor, "textures side side 3"]) -> Textures:
     levels = [images.permute(0, 3, 1, 2)]
     while levels[-1].shape[-1] > 4:
         levels.append(torch.nn.functional.avg_pool2d(levels[-1], 2))
-    sides = torch.tensor([level.shape[-1] for level in levels])
+    sides = torch.tensor([level.shape[-1] for level in levels], device=images.device)
     areas = sides.square()
-    starts = (areas.cumsum(0) - areas) + areas.sum() * torch.arange(len(images))[:, None]
+    starts = (areas.cumsum(0) - areas) + areas.sum() * torch.arange(len(images), device=images.device)[:, None]
     texels = torch.cat([level.flatten(2) for level in levels], dim=-1)  # (textures, 3, all levels)
     return Textures(texels.permute(0, 2, 1).reshape(-1, 3).contiguous(), starts, sides)
 

@@ -60,7 +60,9 @@ def compose(motions: Float[Tensor, "*batch pairs 4 4"]) -> Float[Tensor, "*batch
 
 def straight_line(frames: int) -> Float[Tensor, "frames 3"]:
     """The constant-motion path: equal steps straight ahead, the prediction of a model that has learned nothing."""
-    return torch.arange(frames)[:, None] * torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
+    return torch.arange(frames, device="cpu")[:, None] * torch.tensor(
+        [0.0, 0.0, 1.0], dtype=torch.float64, device="cpu"
+    )
 
 
 def aligned(

@@ -20,7 +20,7 @@ def robust_svd(m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return _svd_one_by_one(m)
 
 
-def check_finite(m: Tensor) -> None:
+def check_finite(m: Tensor, where: str = "polar") -> None:
     """Check that matrices are finite.
 
     Raises:
@@ -29,7 +29,7 @@ def check_finite(m: Tensor) -> None:
     flat = m.reshape(-1, *m.shape[-2:])
     bad = (~flat.isfinite().all(-1).all(-1)).nonzero().flatten().tolist()
     if bad:
-        raise FloatingPointError(f"polar: matrices {bad} of {len(flat)} hold NaN or infinite entries")
+        raise FloatingPointError(f"{where}: matrices {bad} of {len(flat)} hold NaN or infinite entries")
 
 
 def _svd_one_by_one(m: Tensor) -> tuple[Tensor, Tensor, Tensor]:

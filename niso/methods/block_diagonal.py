@@ -61,12 +61,12 @@ def block_diagonalise(
 @torch.enable_grad()
 def _fit(maps: Tensor, epochs: int, generator: torch.Generator) -> Tensor:
     """The best basis after an epoch of one descent from a random orthogonal matrix."""
-    start = torch.randn(maps.shape[1:], generator=generator, dtype=torch.float64)
+    start = torch.randn(maps.shape[1:], generator=generator, dtype=torch.float64, device="cpu")
     basis = torch.linalg.qr(start)[0].to(maps).requires_grad_()
     optimizer = torch.optim.Adam([basis], lr=LEARNING_RATE)
     best, best_loss = basis.detach().clone(), float("inf")
     for _ in range(epochs):
-        for index in torch.randperm(len(maps), generator=generator).split(BATCH):
+        for index in torch.randperm(len(maps), generator=generator, device="cpu").split(BATCH):
             optimizer.zero_grad()
             block_diagonal_loss(maps[index.to(maps.device)], basis).backward()
             optimizer.step()

@@ -49,9 +49,9 @@ class CompletionObjective(nn.Module):
         with torch.no_grad():
             target = self.whole.encode(views)
         occluder = self.occlusion.occluder(views)
-        seen = occluder.over(views, self.occlusion.mark)
-        predicted = self.model.encode(seen)
+        covered = occluder.over(views, self.occlusion.mark)
+        predicted = self.model.encode(covered)
         terms = {"completion": losses.completion(predicted, target, self.norm)}
         if self.visibility is not None:
-            terms["visibility"] = losses.visibility(self.visibility(seen), ~occluder.covered)
+            terms["visibility"] = losses.visibility(self.visibility(covered), ~occluder.covered)
         return {"loss": torch.stack(list(terms.values())).sum(), **terms}

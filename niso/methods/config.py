@@ -13,8 +13,9 @@ from niso.networks import EigenspaceHeadConfig, MLPConfig, SpectralHeadConfig, V
 from niso.spectrum import Eigenfunctions, Eigenvalues, Features
 
 Parametrisation = Literal["table", "field"]
-Start = Literal["noise", "smooth"]
 """How a spectrum is learned: as a number for each point, or as networks over the coordinates of points."""
+Start = Literal["noise", "smooth"]
+"""What eigenfunctions of a table start as: random functions, or the smoothest ones on the latent grid."""
 
 
 @dataclass(frozen=True)

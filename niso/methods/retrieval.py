@@ -25,7 +25,7 @@ BATCH = 512
 def similarity(
     queries: Float[Tensor, "queries features"], gallery: Float[Tensor, "gallery features"]
 ) -> Float[Tensor, "queries gallery"]:
-    """Cosines of features, which are centred and scaled by the gallery first; of one alone, less the distance."""
+    """Cosines of features, centred and scaled by the gallery first; if one alone varies, minus the distance."""
     return _similarity_to(gallery)(queries)
 
 
@@ -55,16 +55,20 @@ def scores(
     Args:
         queries, gallery: coefficients.
         candidates: how many, nearest by invariants, are compared by maps. Their scores are cosines, of coefficients
-            that the map has transported and the query's; those of all others are below −1. Where the method has no
-            maps, scores are those by invariants, at most 1.
+            that the map has transported and the query's; those of all others are below −1.
     """
     near, count = _similarity_to(inner_products(gallery)), min(candidates, len(gallery))
     for part in queries.split(max(1, BATCH // count)):
         found = near(inner_products(part))
-        if method.has_maps:
-            nearest = found.topk(count, dim=1).indices
-            there, here = gallery[nearest.flatten()], part.repeat_interleave(count, dim=0)
-            moved = method.solve(there, here) @ there
-            cosines = torch.cosine_similarity(moved.flatten(1), here.flatten(1), dim=1).view(nearest.shape)
-            found = (found - 3).scatter(1, nearest, cosines.to(found.dtype))
-        yield found
+        nearest = found.topk(count, dim=1).indices
+        there, here = gallery[nearest.flatten()], part.repeat_interleave(count, dim=0)
+        moved = method.solve(there, here) @ there
+        cosines = (_direction(moved) * _direction(here)).sum(1).view(nearest.shape)
+        yield (found - 3).scatter(1, nearest, cosines.to(found.dtype))
+
+
+def _direction(coefficients: Float[Tensor, "some rank channels"]) -> Float[Tensor, "some entries"]:
+    """Entries divided by their norm, however small it is."""
+    flat = coefficients.flatten(1)
+    flat = flat / flat.abs().amax(1, keepdim=True).clamp_min(torch.finfo(flat.dtype).tiny)
+    return torch.nn.functional.normalize(flat, dim=1)

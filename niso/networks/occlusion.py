@@ -51,7 +51,7 @@ class RandomOcclusion:
     def _occluder(self, x: Float[Tensor, "batch channels height width"]) -> Occluder:
         rank, world = process()
         count = math.ceil(len(x) / self.views)
-        place = torch.arange(len(x))
+        place = torch.arange(len(x), device="cpu")
         return self._draw(x, count * world, rank * count + place % count, place // count)
 
     def _draw(

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from niso.checks import check_choice
+from niso.checks import check_choice, check_count
 from niso.linalg import full_precision
 
 Features = Literal["coordinates", "fourier", "periodic"]
@@ -30,6 +30,7 @@ class PointFeatures(nn.Module):
       every axis. Of a frequency and its opposite only one is taken.
 
     Raises:
+        TypeError: frequencies that are no whole number.
         ValueError: an unknown kind, a number that is not positive, or periodic features of more than 10 coordinates.
 
     Source: Rahimi, Recht, "Random features for large-scale kernel machines", 2007; Tancik et al., "Fourier features
@@ -41,8 +42,10 @@ class PointFeatures(nn.Module):
     def __init__(self, kind: Features, dimensions: int, frequencies: int = 48, scale: float = 1.5) -> None:
         super().__init__()
         check_choice("features", kind, Features)
-        if kind != "coordinates" and (frequencies < 1 or not 0 < scale < math.inf):
-            raise ValueError(f"frequencies and their scale must be positive, got {frequencies} and {scale}")
+        if kind != "coordinates":
+            frequencies = check_count("frequencies", frequencies)
+            if not 0 < scale < math.inf:
+                raise ValueError(f"the scale of frequencies must be positive, got {scale}")
         self.kind, self.dimensions = kind, dimensions
         if kind == "fourier":
             drawn = scale * torch.randn(frequencies, dimensions)

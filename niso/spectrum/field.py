@@ -55,6 +55,7 @@ class FieldSpectrum(TrainedSpectrum):
         eigenfunctions: parametrisation of Φ.
 
     Raises:
+        TypeError: points or weights that are no tensors, or sizes that are no numbers.
         ValueError: points, weights or sizes that are no such thing; a rank above the number of points, or above the
             number of functions that the networks' last layer spans, its inputs + 1; or U that starts out linearly
             dependent on the points, to rounding, as networks over few coordinates do at a high rank.
@@ -88,8 +89,9 @@ class FieldSpectrum(TrainedSpectrum):
             raise ValueError(f"rank {rank} must lie between 1 and the number of points, {len(places)}")
         if not 0 < gain < math.inf:
             raise ValueError(f"gain must be positive, got {gain}")
-        if width < 1 or layers < 0:
-            raise ValueError(f"a field's width must be positive and its layers not negative, got {width} and {layers}")
+        width = check_count("width", width)
+        if layers < 0:
+            raise ValueError(f"layers must not be negative, got {layers}")
         self.register_buffer("places", places.detach().clone())
         self.register_buffer("weights", weights.detach().clone())
         dimensions = places.shape[1]
@@ -132,7 +134,7 @@ class FieldSpectrum(TrainedSpectrum):
 
     def forward(self) -> Spectrum:
         mass, functions = self._evaluate(self.places, self.weights)
-        return Spectrum(mass, self._rotated(_orthonormal(functions, mass)), self.eigenvalues_alone())
+        return self._spectrum(mass, _orthonormal(functions, mass))
 
     def at(
         self,
@@ -172,7 +174,7 @@ class FieldSpectrum(TrainedSpectrum):
         places, weights = places.to(self.places), weights.to(self.weights)
         mass, functions = self._evaluate(places, weights)
         own = (functions, mass) if orthonormal else self._evaluate(self.places, self.weights)[::-1]
-        return Spectrum(mass, self._rotated(_orthonormal(functions, mass, *own)), self.eigenvalues_alone())
+        return self._spectrum(mass, _orthonormal(functions, mass, *own))
 
     def roles(self) -> dict[Role, list[nn.Parameter]]:
         functions = [self.basis] if self.eigenfunction_kind == "rotation" else list(self.functions.parameters())
@@ -182,10 +184,10 @@ class FieldSpectrum(TrainedSpectrum):
             "mass": list(self.density.parameters()),
         }
 
-    def _rotated(self, functions: Float[Tensor, "points rank"]) -> Float[Tensor, "points rank"]:
-        if self.eigenfunction_kind == "polar":
-            return functions
-        return matmul(functions, rotated(self.frame, self.basis))
+    def _spectrum(self, mass: Float[Tensor, " points"], functions: Float[Tensor, "points rank"]) -> Spectrum:
+        if self.eigenfunction_kind == "rotation":
+            functions = matmul(functions, rotated(self.frame, self.basis))
+        return Spectrum(mass, functions, self.eigenvalues_alone().to(mass.dtype))
 
     def _evaluate(
         self, places: Float[Tensor, "points dimensions"], weights: Float[Tensor, " points"]

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from niso.checks import check_count, check_number
+from niso.checks import check_count, check_number, check_tensors
 from niso.linalg import full_precision, polar
 from niso.spectrum.eigenvalues import Eigenvalues, initial_root
 from niso.spectrum.module import Role
@@ -92,17 +92,33 @@ class LearnedSpectrum(TrainedSpectrum):
 
     @torch.no_grad()
     def start_mass_at_(self, mass: Float[Tensor, " points"]) -> None:
+        """Start M at this mass, before training; eigenfunctions that have a start of their own follow.
+
+        Raises:
+            TypeError: not a tensor of floating-point numbers.
+            ValueError: another number of points, or a mass that is not positive and finite.
+        """
+        check_tensors(sizes={"points": self.points}, mass=(mass, "points"))
+        if not bool(((mass > 0) & mass.isfinite()).all()):
+            raise ValueError("a mass must be positive and finite at every point")
         self.mass_root.copy_(mass.sqrt())
 
     @torch.no_grad()
     def start_eigenfunctions_at_(self, functions: Float[Tensor, "points rank"]) -> None:
-        """Start M^(1/2) Φ at the orthonormal matrix nearest to these functions, before training."""
-        orthonormal = polar(functions.to(self.basis))
+        """Start Φ at the M-orthonormal functions nearest to these, which they span, before training.
+
+        Raises:
+            TypeError: not a tensor of floating-point numbers.
+            ValueError: another number of points or functions.
+        """
+        check_tensors(sizes={"points": self.points, "rank": self.rank}, functions=(functions, "points rank"))
+        root = _mass(self.mass_root)[1]
+        orthonormal = polar(root * functions.to(root))
         if self.eigenfunction_kind == "rotation":
-            self.frame.copy_(torch.linalg.qr(torch.cat([orthonormal, self.frame], dim=1))[0])
+            self.frame.copy_(torch.linalg.qr(torch.cat([orthonormal, self.frame.to(root)], dim=1))[0])
             self.frame[:, : self.rank] = orthonormal  # which QR may have reversed
         else:  # as large as noise, so that a step of the optimiser turns it as far
-            self.basis.copy_(_SIZE * self.points**0.5 * orthonormal)
+            self.basis.copy_(_SIZE * self.points**0.5 * orthonormal / root)
 
     def roles(self) -> dict[Role, list[nn.Parameter]]:
         return {"eigenfunctions": [self.basis], "eigenvalues": [self.eigenvalue_root], "mass": [self.mass_root]}

@@ -100,6 +100,13 @@ def test_the_end_of_a_long_trajectory_is_as_good_as_its_beginning(generator):
     assert (off[0] < off[1]).all()
 
 
+def test_frames_further_apart_than_is_solved_for_at_once_change_nothing(generator):
+    path = trajectory.compose(se3.exp(0.1 * torch.randn(1_400, 6, generator=generator, dtype=torch.float64)))
+    steps = motions(path, 2)
+    far = steps | {1150: se3.inverse(path[:-1150]) @ path[1150:]}
+    torch.testing.assert_close(averaged(far), averaged(steps))
+
+
 def test_neighbours_are_needed_and_numbers(poses):
     steps = motions(poses, 3)
     with pytest.raises(ValueError, match="between neighbours are needed"):

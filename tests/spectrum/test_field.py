@@ -232,11 +232,12 @@ def test_wrong_arguments(field):
         ({"rank": 10}, "rank 10 must lie between 1 and the number of points, 9"),
         ({"rank": 6, "width": 4}, "span at most 5 functions, not 6: widen them"),
         ({"rank": 8, "layers": 0}, "span at most 3 functions, not 8: take more frequencies"),
-        ({"layers": -1}, "its layers not negative"),
+        ({"layers": -1}, "layers must not be negative"),
         ({"points": points / 1e4}, "linearly dependent on its 9 points, to rounding: take a larger gain"),
         ({"weights": torch.zeros(9)}, "weights must be positive and finite"),
         ({"weights": torch.ones(8)}, "weights"),
-        ({"features": "fourier", "frequencies": 0}, "frequencies and their scale must be positive"),
+        ({"features": "fourier", "frequencies": 0}, "frequencies must be at least 1"),
+        ({"features": "fourier", "scale": 0.0}, "the scale of frequencies must be positive"),
     ]:
         with pytest.raises((ValueError, TypeCheckError), match=message):
             FieldSpectrum(**{"points": points, **arguments})

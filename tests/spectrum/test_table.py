@@ -149,6 +149,20 @@ def test_eigenfunctions_start_where_they_are_asked_to(points, rank, eigenfunctio
         assert spectrum.basis.square().mean().sqrt().item() == pytest.approx(0.01)  # as that of noise
 
 
+@pytest.mark.parametrize("eigenfunctions", ["polar", "rotation"])
+def test_eigenfunctions_start_with_a_mass(eigenfunctions, dtype):
+    """They are M-orthonormal, and span what they are asked to."""
+    functions, mass = torch.randn(9, 4, dtype=dtype), torch.linspace(0.2, 3, 9, dtype=dtype)
+    spectrum = LearnedSpectrum(9, 4, eigenfunctions=eigenfunctions).to(dtype)
+    spectrum.start_mass_at_(mass)
+    spectrum.start_eigenfunctions_at_(functions)
+    found = spectrum()
+    torch.testing.assert_close(found.mass, mass, atol=1e-6, rtol=1e-6)
+    assert niso.metrics.principal_angles(mass, found.eigenfunctions, functions).max() < 1e-3
+    root = mass.sqrt()[:, None]
+    torch.testing.assert_close(root * found.eigenfunctions, niso.polar(root * functions), atol=1e-5, rtol=0)
+
+
 def test_initial_scales():
     rank = 400
     cumulative, sorted_, shifted = (LearnedSpectrum(500, rank, e) for e in PARAMETRISATIONS)

@@ -64,11 +64,12 @@ def retrieval(method: Method, batches: Iterable[tuple[Tensor, ...]]) -> dict[str
         0, right, torch.arange(len(x), device=x.device), "amin"
     )
     features = {"_raw": (x, tx), "_latents": tuple(others[:2])}
-    if method.has_invariants:
-        a, b = others[2:]
-        features[""] = inner_products(a), inner_products(b)
+    coefficients = others[2:]
+    if coefficients:
+        features[""] = tuple(inner_products(part) for part in coefficients)
     found = {name: retrieved(similarity(there, here[first]), right) for name, (here, there) in features.items()}
-    if method.has_invariants and method.has_maps:
+    if coefficients:
+        a, b = coefficients
         found["_matched"] = retrieved(torch.cat([*scores(method, b, a[first])]), right)
     return {
         f"retrieval_{which}{name}": value

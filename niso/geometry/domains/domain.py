@@ -32,13 +32,13 @@ Domain = Callable[..., Sampling]
 def box(*sides: int) -> Sampling:
     """Centres (x, y) of the cells of a height × width grid on a rectangle, or (x, y, z) of a depth × height × width
     grid in a box, whose longest side reaches from −1 to 1."""
-    axes = [(2 * torch.arange(side, dtype=torch.float64) + 1 - side) / max(sides) for side in sides]
+    axes = [(2 * torch.arange(side, dtype=torch.float64, device="cpu") + 1 - side) / max(sides) for side in sides]
     return _sampling(torch.stack(torch.meshgrid(*axes, indexing="ij")[::-1], dim=-1))
 
 
 def torus(height: int, width: int) -> Sampling:
     """Places (x, y) on a torus of period 2 along both axes, from −1 on."""
-    rows, columns = (2 * torch.arange(n, dtype=torch.float64) / n - 1 for n in (height, width))
+    rows, columns = (2 * torch.arange(n, dtype=torch.float64, device="cpu") / n - 1 for n in (height, width))
     return _sampling(torch.stack(torch.meshgrid(columns, rows, indexing="xy"), dim=-1))
 
 
@@ -64,8 +64,8 @@ def rastered_sphere(pixels: tuple[int, int], layout: equirectangular.Layout) -> 
     def domain(height: int, width: int) -> Sampling:
         tall, wide = pixels
         rows, columns = (
-            torch.arange(cells + 1, dtype=torch.float64) * pixels / cells - 0.5
-            for cells, pixels in ((height, tall), (width, wide))
+            torch.arange(cells + 1, dtype=torch.float64, device="cpu") * side / cells - 0.5
+            for cells, side in ((height, tall), (width, wide))
         )
         theta = equirectangular.between(rows, tall, layout, "colatitude").clamp(0, math.pi)
         phi = equirectangular.between(columns, wide, layout, "longitude")
@@ -81,5 +81,5 @@ def rastered_sphere(pixels: tuple[int, int], layout: equirectangular.Layout) -> 
 
 def _sampling(points: Float[Tensor, "*grid dimensions"], weights: Tensor | None = None) -> Sampling:
     flat = points.flatten(0, -2)
-    weights = torch.ones(len(flat), dtype=torch.float64) if weights is None else weights
+    weights = torch.ones(len(flat), dtype=torch.float64, device="cpu") if weights is None else weights
     return Sampling(flat, weights / weights.mean())

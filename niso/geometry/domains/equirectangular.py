@@ -23,12 +23,12 @@ Layout = Literal["driscoll-healy", "poles"]
 
 def colatitudes(height: int, layout: Layout) -> Float[Tensor, " height"]:
     """θ of the rows, in radians, in float64."""
-    return between(torch.arange(height, dtype=torch.float64), height, layout, "colatitude")
+    return between(torch.arange(height, dtype=torch.float64, device="cpu"), height, layout, "colatitude")
 
 
 def longitudes(width: int, layout: Layout) -> Float[Tensor, " width"]:
     """φ of the columns, in radians, in float64."""
-    return between(torch.arange(width, dtype=torch.float64), width, layout, "longitude")
+    return between(torch.arange(width, dtype=torch.float64, device="cpu"), width, layout, "longitude")
 
 
 def between(
@@ -47,7 +47,7 @@ def directions(
     width: int,
     layout: Layout,
     dtype: torch.dtype = torch.float64,
-    device: torch.device | str | None = None,
+    device: torch.device | str = "cpu",
 ) -> Float[Tensor, "height width 3"]:
     """Unit vectors (x, y, z) of all grid points, z towards the north pole; kept in a cache, so do not change them."""
     return unit_vectors(colatitudes(height, layout), longitudes(width, layout)).to(device, dtype)

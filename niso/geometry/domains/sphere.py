@@ -82,14 +82,14 @@ def quadrature_weights(size: int) -> Float[Tensor, " points"]:
     """
     check_grid(size, size, 1)
     colatitude = equirectangular.colatitudes(size, "driscoll-healy")
-    odd = 2 * torch.arange(size // 2, dtype=torch.float64) + 1
+    odd = 2 * torch.arange(size // 2, dtype=torch.float64, device="cpu") + 1
     ring = colatitude.sin() * ((odd * colatitude[:, None]).sin() / odd).sum(-1)
     return (8 * math.pi / size**2 * ring).repeat_interleave(size)
 
 
 def degrees(bandwidth: int) -> Int[Tensor, " coefficients"]:
     """Degree ℓ of each coefficient."""
-    ells = torch.arange(bandwidth)
+    ells = torch.arange(bandwidth, device="cpu")
     return ells.repeat_interleave(2 * ells + 1)
 
 
@@ -183,7 +183,7 @@ def _recursion(bandwidth: int, dtype: torch.dtype, device: torch.device) -> tupl
 def _valid(bandwidth: int, device: torch.device) -> Int[Tensor, " coefficients"]:
     """Indices of the entries −ℓ ≤ m ≤ ℓ in a flattened table of rows ℓ < B and columns −B < m < B."""
     ells = degrees(bandwidth)
-    m = torch.arange(bandwidth**2) - ells * (ells + 1)
+    m = torch.arange(bandwidth**2, device="cpu") - ells * (ells + 1)
     return (ells * (2 * bandwidth - 1) + m + bandwidth - 1).to(device)
 
 
@@ -195,7 +195,7 @@ def _projection(bandwidth: int, dtype: torch.dtype, device: torch.device) -> tup
     heights, weights = np.polynomial.legendre.leggauss(bandwidth)
     z = torch.from_numpy(heights)[:, None]
     turns = 2 * bandwidth - 1
-    longitude = 2 * math.pi / turns * torch.arange(turns, dtype=torch.float64)
+    longitude = 2 * math.pi / turns * torch.arange(turns, dtype=torch.float64, device="cpu")
     radius = (1 - z.square()).sqrt()
     nodes = torch.stack((radius * longitude.cos(), radius * longitude.sin(), z.expand(-1, turns)), dim=-1).flatten(0, 1)
     weight = torch.from_numpy(weights).repeat_interleave(turns) * (2 * math.pi / turns)

@@ -14,7 +14,7 @@ def fibonacci(count: int) -> Sampling:
 
     Source: González, "Measurement of areas on a sphere using Fibonacci and latitude–longitude lattices", 2010.
     """
-    index = torch.arange(count, dtype=torch.float64)
+    index = torch.arange(count, dtype=torch.float64, device="cpu")
     z = 1 - (2 * index + 1) / count
     turn = index * math.pi * (3 - math.sqrt(5))
     radius = (1 - z.square()).sqrt()
@@ -26,6 +26,8 @@ def random(count: int, seed: int) -> Sampling:
     from scipy.spatial import SphericalVoronoi  # slow to import
 
     generator = torch.Generator().manual_seed(seed)
-    points = torch.nn.functional.normalize(torch.randn(count, 3, generator=generator, dtype=torch.float64), dim=-1)
+    points = torch.nn.functional.normalize(
+        torch.randn(count, 3, generator=generator, dtype=torch.float64, device="cpu"), dim=-1
+    )
     areas = torch.from_numpy(SphericalVoronoi(points.numpy()).calculate_areas())
     return Sampling(points, areas / areas.mean())

@@ -40,7 +40,7 @@ def harmonics(size: int, bandwidth: int | None = None) -> Harmonics:
         raise ValueError(
             f"bandwidth {bandwidth} does not fit the {size}×{size} torus: it must be from 1 to {size // 2}"
         )
-    grid = torch.arange(size, dtype=torch.float64)
+    grid = torch.arange(size, dtype=torch.float64, device="cpu")
     whole = range(size) if bandwidth is None else range(-bandwidth + 1, bandwidth)
     values = {(a % size, b % size): _eigenvalue(a, b, size) for a in whole for b in whole}
     planes = sorted(
@@ -57,9 +57,9 @@ def harmonics(size: int, bandwidth: int | None = None) -> Harmonics:
             frequencies.append((a, b))
     return Harmonics(
         torch.stack(functions, dim=1),
-        torch.tensor(spaces),
-        torch.tensor(eigenvalues, dtype=torch.float64),
-        torch.tensor(frequencies),
+        torch.tensor(spaces, device="cpu"),
+        torch.tensor(eigenvalues, dtype=torch.float64, device="cpu"),
+        torch.tensor(frequencies, device="cpu"),
     )
 
 
@@ -86,9 +86,12 @@ def band_limited(z: Float[Tensor, "*batch points channels"], bandwidth: int) -> 
     """Functions on a square grid of the torus, projected onto the frequencies below a bandwidth.
 
     Raises:
-        ValueError: see `harmonics`.
+        ValueError: points that are no square, or as in `harmonics`.
     """
-    functions = harmonics(math.isqrt(z.shape[-2]), bandwidth).functions.to(z)
+    size = math.isqrt(z.shape[-2])
+    if size * size != z.shape[-2]:
+        raise ValueError(f"{z.shape[-2]} points are not a square grid of the torus")
+    functions = harmonics(size, bandwidth).functions.to(z)
     return functions @ (functions.mT @ z)
 
 
@@ -98,8 +101,8 @@ def laplacian(size: int) -> Float[Tensor, "points points"]:
     stencil |= {offset: -0.5 for offset in ((0, 1), (1, 0), (0, -1), (-1, 0))}
     stencil |= {offset: -0.25 for offset in ((1, 1), (1, -1), (-1, 1), (-1, -1))}
     points = size * size
-    identity = torch.eye(points, dtype=torch.float64).unflatten(0, (size, size))
+    identity = torch.eye(points, dtype=torch.float64, device="cpu").unflatten(0, (size, size))
     return sum(
         (weight * identity.roll(offset, dims=(0, 1)).flatten(0, 1) for offset, weight in stencil.items()),
-        start=torch.zeros(points, points, dtype=torch.float64),
+        start=torch.zeros(points, points, dtype=torch.float64, device="cpu"),
     )
