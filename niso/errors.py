@@ -89,6 +89,14 @@ def remedy(error: OSError) -> str:
     return _REMEDIES.get(error.errno or 0, "try another folder")
 
 
+def unreadable(error: Exception, remedy: str, reason: str = "") -> str:
+    """Why a file cannot be read, by default in the error's own words, and what to do: `remedy`, unless it may not be
+    read at all."""
+    if isinstance(error, PermissionError):
+        return f"({error.strerror}): permit it"
+    return f"({reason or ' '.join(str(error).split())}): {remedy}"
+
+
 def first_line(error: BaseException) -> str:
     """The first line of what another library says, without a full stop; the kind of error where it says nothing."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__).strip().rstrip(".")

@@ -327,15 +327,17 @@ def check_place(path: Path, option: str, file: bool = False) -> None:
         file: whether a file is to be there, not a folder.
 
     Raises:
-        InputError: a folder is where a file is to be, or a file where a folder is.
+        InputError: a folder is where a file is to be, or a file where a folder is, or it may not be written.
     """
     if file and path.is_dir():
         raise InputError(f"{option} {path} is a folder: give the name of a file")
     folder = path.parent if file else path
-    for place in (folder, *folder.parents):
-        if place.exists() and not place.is_dir():
-            given = path if place == path else f"{path} is in {place}, which"
-            raise InputError(f"{option} {given} is a file, not a folder: choose another {option}")
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not there.is_dir():
+        given = path if there == path else f"{path} is in {there}, which"
+        raise InputError(f"{option} {given} is a file, not a folder: choose another {option}")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"{option} {path} cannot be written: permit it in {there}, or choose another {option}")
 
 
 @contextmanager

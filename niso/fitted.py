@@ -287,7 +287,7 @@ class Fitted:
         Raises:
             InputError: the folder holds files, or cannot be written.
         """
-        folder, settings = Path(path), without_places(self.settings.dump())
+        folder, settings = Path(path).expanduser(), without_places(self.settings.dump())
         config = {
             "format": FORMAT,
             **{key: value for key, value in settings.items() if key not in ("data_dir", "hardware")},

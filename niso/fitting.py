@@ -24,9 +24,9 @@ from torch import Tensor, nn
 
 from niso.config import Hardware, parse
 from niso.data.pairs.table import make_table
-from niso.errors import InputError, Interrupted, nearest
+from niso.errors import InputError, Interrupted, first_line, nearest
 from niso.experiments.experiment import Own
-from niso.experiments.pairs.experiment import OF_OWN, Given, Pairs, PairsResult, default_for
+from niso.experiments.pairs.experiment import NO_LABELS, OF_OWN, Given, Pairs, PairsResult, default_for
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
 from niso.experiments.settings import Settings, check_known, check_method
 from niso.fitted import Array, Fitted, check_dense
@@ -104,7 +104,8 @@ def fit(
         progress: show a bar on stderr, and what was chosen.
         seed: of everything random. The state of torch's generators is left alone, and so are its defaults, which
             change nothing. Calls from several threads train one after another.
-        out: run folder to keep, with report and figures; by default one that is removed.
+        out: run folder to keep, with report and figures; by default one that is removed. Where a call was interrupted,
+            the same call goes on.
         **settings: other settings of `niso run pairs`, e.g. rank=16.
 
     Returns:
@@ -130,7 +131,8 @@ def fit(
     if method is None:
         method = default_for(arrays.keys())
     check_method(method, Pairs.methods())
-    _refuse_unread(settings, Pairs.unread(config, method, None) | (OF_OWN if own else {}))
+    unread = Pairs.unread(config, method, None) | (OF_OWN if own else {})
+    _refuse_unread(settings, unread if "label" in arrays else unread | {"head": NO_LABELS})
     made = list[_Kept]()
 
     def make(*words: Any, **before: Any) -> Pairs:
@@ -153,7 +155,7 @@ def fit(
     experiment = made[0]
     assert experiment.result is not None
     experiment.method.precision = nullcontext  # that of the run, of single precision too, cannot be pickled
-    run = None if out is None else Path(out)
+    run = None if out is None else folder
     return Fitted(
         experiment.method,
         all_settings,
@@ -241,7 +243,7 @@ def _arrays(x: Any, tx: Array | None) -> dict[str, np.ndarray]:
     try:
         views = [np.stack([_numpy(view) for view in column]) for column in zip(*items, strict=True)]
     except ValueError as error:
-        raise InputError(f"items of a data set must be alike: {error}") from error
+        raise InputError(f"items of a data set must be alike, not of several lengths or shapes: {error}") from error
     return dict(zip(("x", "tx", "ttx"), views, strict=False))
 
 
@@ -263,7 +265,7 @@ def _numpy(values: Any) -> np.ndarray:
     try:
         array = np.asanyarray(values)
     except ValueError as error:
-        raise InputError(f"arrays must be alike: {error}: bring them to one shape") from error
+        raise InputError(f"arrays must be alike: bring them to one shape ({first_line(error)})") from error
     if array.dtype == object and all(isinstance(value, Real) for value in array.flat):
         return np.array(array.tolist())  # columns of pandas that may hold missing values, and do not
     return array
@@ -288,7 +290,7 @@ def _accelerator(device: str | torch.device | None) -> Any:
 def _folder(out: str | Path | None) -> Iterator[Path]:
     """The run folder: a temporary one where none is asked for."""
     if out is not None:
-        yield Path(out)
+        yield Path(out).expanduser()
         return
     with tempfile.TemporaryDirectory(prefix="niso-", ignore_cleanup_errors=True) as folder:
         yield Path(folder) / "run"

@@ -78,7 +78,7 @@ def model_folder(path: str | Path) -> Path:
         return repository.download(str(path))
     if not str(path):
         raise InputError("no model is named: give a run folder, or the name of a model that comes with niso")
-    place = Path(path)
+    place = Path(path).expanduser()
     folder = place.parent if place.is_file() and place.name in (WEIGHTS, MODEL, CONFIG) else place
     if is_run(folder) or is_saved(folder):
         return folder

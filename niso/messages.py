@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from contextvars import ContextVar
+from typing import IO, Any, cast
 
 _quiet: ContextVar[bool] = ContextVar("quiet", default=False)
 
@@ -29,3 +31,42 @@ def say(line: str) -> None:
     """Print a line on stderr, unless inside `quiet`."""
     if not is_quiet():
         print(line, file=sys.stderr)
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """While inside, no work ends because nobody can read stderr any more: a pipe without a reader, a full disk."""
+    if sys.stderr is None:  # closed
+        yield
+        return
+    with redirect_stderr(cast(IO[str], _Unheard(sys.stderr))):
+        yield
+
+
+class _Unheard:
+    """A stream that loses words where they cannot be written."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> int:
+        try:
+            self.stream.write(text)
+        except OSError:
+            self._lost()
+        return len(text)
+
+    def flush(self) -> None:
+        try:
+            self.stream.flush()
+        except OSError:
+            self._lost()
+
+    def _lost(self) -> None:
+        """From now on words go nowhere, also those that still wait to be written."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.stream.fileno())
+        os.close(nowhere)

@@ -5,7 +5,7 @@ import tempfile
 
 import pytest
 
-from niso.errors import Interrupted, NisoError, nearest, remedy
+from niso.errors import Interrupted, NisoError, nearest, remedy, unreadable
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,9 @@ def test_a_full_disk_of_temporary_files_is_not_taken_for_a_missing_folder(monkey
     with pytest.raises(FileNotFoundError) as error:
         tempfile._get_default_tempdir()
     assert "set TMPDIR" in remedy(error.value)
+
+
+def test_a_file_that_may_not_be_read_is_not_damaged():
+    refused = PermissionError(errno.EACCES, "Permission denied", "a.png")
+    assert unreadable(refused, "repair it") == "(Permission denied): permit it"
+    assert unreadable(ValueError("not a\nzip file"), "repair it") == "(not a zip file): repair it"

@@ -13,7 +13,17 @@ from pathlib import Path
 import pytest
 
 from niso.errors import InputError
-from niso.files import CLUTTER, digest, files_below, locked, replacing, whole_folder, write_atomically, write_new
+from niso.files import (
+    CLUTTER,
+    check_place,
+    digest,
+    files_below,
+    locked,
+    replacing,
+    whole_folder,
+    write_atomically,
+    write_new,
+)
 
 
 def test_a_file_is_replaced_and_its_folders_are_made(tmp_path: Path) -> None:
@@ -239,3 +249,10 @@ def test_pictures_of_runs_are_no_data(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     assert files_below(tmp_path, {".png"}) == [tmp_path / "cat/1.png"]
+
+
+def test_a_place_that_may_not_be_written_is_refused_before_the_work(tmp_path, monkeypatch):
+    check_place(tmp_path / "new/f.npz", "--out", file=True)
+    monkeypatch.setattr("niso.files.os.access", lambda path, mode: path != tmp_path)
+    with pytest.raises(InputError, match=f"--out .*f.npz cannot be written: permit it in {tmp_path}, or choose"):
+        check_place(tmp_path / "new/f.npz", "--out", file=True)

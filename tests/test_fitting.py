@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -24,6 +25,7 @@ from niso.experiments.experiment import Own
 from niso.experiments.pairs.networks import check_independence
 from niso.export import export
 from niso.fitting import _accelerator, _left_alone
+from niso.runs import runner
 from studies import fit as study
 
 FEW = {"steps": 3, "rank": 4, "batch_size": 4, "evaluation_pairs": 16, "progress": False}
@@ -545,6 +547,35 @@ def test_an_interrupted_fit_says_nothing_of_a_folder_that_is_gone(fitted, monkey
     with pytest.raises(KeyboardInterrupt) as stopped:
         niso.fit(*fitted[1:], **FEW)
     assert stopped.value.__suppress_context__ and not str(stopped.value)
+
+
+def test_the_same_call_goes_on_with_what_was_interrupted(fitted, monkeypatch, tmp_path):
+    from niso.objective import IsometryObjective
+
+    healthy, calls = IsometryObjective.forward, []
+
+    def interrupting(self, batch, progress):
+        calls.append(progress)
+        if len(calls) == 2:
+            signal.raise_signal(signal.SIGINT)
+        return healthy(self, batch, progress)
+
+    _, x, tx = fitted
+    monkeypatch.setattr(IsometryObjective, "forward", interrupting)
+    with pytest.raises(Interrupted, match=r"saved at step 2 of 5; the same call of niso\.fit goes on"):
+        niso.fit(x, tx, **FEW | {"steps": 5}, out=tmp_path / "run")
+    with pytest.raises(InputError, match="arrays in memory, which are not here: the same call"):
+        runner.resume(tmp_path / "run")
+    with pytest.raises(InputError, match=r"training\.steps is 5, not 6: give the same"):
+        niso.fit(x, tx, **FEW | {"steps": 6}, out=tmp_path / "run")
+    with pytest.raises(InputError, match="changed"):
+        niso.fit(2 * x, tx, **FEW | {"steps": 5}, out=tmp_path / "run")
+    again = niso.fit(x, tx, **FEW | {"steps": 5}, out=tmp_path / "run")
+    assert len(calls) == 5 and again.metrics["steps"] == 5
+    whole = niso.fit(x, tx, **FEW | {"steps": 5})
+    np.testing.assert_array_equal(again.encode(x), whole.encode(x))
+    with pytest.raises(InputError, match="already holds a finished run"):
+        niso.fit(x, tx, **FEW | {"steps": 5}, out=tmp_path / "run")
 
 
 def test_pairs_that_nothing_relates_are_named():

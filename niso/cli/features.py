@@ -33,7 +33,7 @@ class Options(Command):
     """The .npz file to write."""
 
     def __post_init__(self) -> None:
-        check_observed(self.run, self.out, self.data)
+        check_observed(self.run, self.out, "coefficients", self.data)
 
     def __call__(self) -> None:
         from niso.files import write_arrays

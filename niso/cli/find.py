@@ -51,7 +51,7 @@ class Options(Command):
 
     def __post_init__(self) -> None:
         require(self, "count", "candidates", least=1)
-        check_observed(self.run, self.out, self.gallery, self.queries)
+        check_observed(self.run, self.out, "rows", self.gallery, self.queries)
 
     def __call__(self) -> None:
         import numpy as np

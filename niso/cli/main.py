@@ -10,18 +10,20 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import shlex
 import signal
 import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from threading import current_thread, main_thread
 
 import niso
 from niso.errors import InputError, Interrupted, NisoError, OtherProcessError, first_line, nearest, remedy
+from niso.messages import unheard
 
 # Two idle-spinning threads on a busy machine make small SVDs 100 times slower; it must be set before torch loads.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -62,10 +64,13 @@ commands:
 
 experiments: {experiments}
 `niso COMMAND --help` shows what a command does and its main options, `--help-all` every option.
-Exit status: 0 finished, 2 wrong call or bad input, 3 a part of the input was refused (the rest was used)."""
+Exit status: 0 finished, 2 wrong call or bad input, 3 a part of the input was refused (of pose and data prepare,
+which use the rest)."""
 
 AGAIN = "give the command again, or `niso resume` the run"
 INTERRUPTED = f"niso: interrupted; {AGAIN} that it has begun"
+HOME = re.compile(r"^(--[\w.-]+=|)(~(?=/|$))")
+"""A user's folder, where the shell has left it: in quotation marks, and after an option's =."""
 COMPILER = f"perhaps its temporary files were removed, or have no room; {AGAIN}"
 
 
@@ -73,17 +78,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `niso` command."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # as stderr: some terminals and pipes cannot show ‖τ‖ or …
+    with unheard():
+        status = _status(list(sys.argv[1:] if arguments is None else arguments))
+    sys.exit(status)
+
+
+def _status(arguments: list[str]) -> int:
+    """The exit status of a call, of which a line says what went wrong, if anything did."""
     try:
         with warnings.catch_warnings(), _last_words():
             warnings.showwarning = _warn
             # torch's compiler advises to round products of float32 matrices, as niso does not
             warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")
-            status = _dispatch(list(sys.argv[1:] if arguments is None else arguments))
+            return _dispatch(arguments)
     except OtherProcessError:
-        status = 2
+        pass
     except NisoError as error:
         print(f"niso: {error}", file=sys.stderr)
-        status = 128 + error.number if isinstance(error, Interrupted) else 2
+        return 128 + error.number if isinstance(error, Interrupted) else 2
     except (MemoryError, RuntimeError) as error:
         if _is_memory(error):
             problem = "there is not enough memory for this: take smaller networks, grids or batches"
@@ -92,23 +104,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         else:
             raise
         print(f"niso: {problem}", file=sys.stderr)
-        status = 2
     except BrokenPipeError:  # of `niso … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 128 + getattr(signal, "SIGPIPE", 13)  # Windows has no such signal
+        return 128 + getattr(signal, "SIGPIPE", 13)  # Windows has no such signal
     except UnicodeEncodeError as error:
         name = error.object[max(0, error.start - 60) : error.end + 60].encode(errors="backslashreplace").decode()
         print(f"niso: {name!r} holds bytes that are no text: rename the file or folder", file=sys.stderr)
-        status = 2
     except OSError as error:
         if error.errno is None or isinstance(error, ConnectionError):
             raise  # not of the file system: perhaps of a user's own code
-        print(f"niso: {_refusal(error)}", file=sys.stderr)
-        status = 2
+        print(f"niso: {_refusal(error, arguments)}", file=sys.stderr)
     except KeyboardInterrupt:
         print(INTERRUPTED, file=sys.stderr)
-        status = 128 + signal.SIGINT
-    sys.exit(status)
+        return 128 + signal.SIGINT
+    return 2
 
 
 @contextmanager
@@ -123,7 +132,8 @@ def _last_words() -> Iterator[None]:
 
     def end(number: int, _: object) -> None:
         below = "\n\x1b[?25h" if sys.stderr.isatty() else ""  # a progress bar, which hides the cursor
-        os.write(2, f"{below}{INTERRUPTED}\n".encode())
+        with suppress(OSError):
+            os.write(2, f"{below}{INTERRUPTED}\n".encode())
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)
 
@@ -140,10 +150,10 @@ def _is_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 
-def _refusal(error: OSError) -> str:
+def _refusal(error: OSError, arguments: Sequence[str]) -> str:
     """What the file system refused, and what to do."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    again = f", then {AGAIN}" if full else ""
+    again = f", then {AGAIN if arguments[:1] == ['run'] else 'give the command again'}" if full else ""
     places = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
     problem = " ".join(str(error.strerror or error).split())
     return f"{problem}{f' ({places[-1]})' if places else ''}: {remedy(error)}{again}"
@@ -156,6 +166,7 @@ def _warn(message: Warning | str, *_: object, **__: object) -> None:
 
 def _dispatch(arguments: list[str]) -> int:
     began = time.monotonic()  # before what is slow to import
+    arguments = [HOME.sub(_expanded, word) for word in arguments]
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
     if any(not word or (word.startswith("--") and word.endswith("=")) for word in arguments):  # "" would be this folder
@@ -187,6 +198,10 @@ def _dispatch(arguments: list[str]) -> int:
         return 0
     known = [*choices, *([] if group else ["--version", "--help"])]
     raise InputError(f"unknown command '{group}{arguments[0]}'{nearest(arguments[0], known)}")
+
+
+def _expanded(found: re.Match[str]) -> str:
+    return f"{found[1]}{os.path.expanduser(found[2])}"
 
 
 def _help(group: str) -> str:

@@ -40,7 +40,7 @@ class Options(Command):
     """The .npz file to write."""
 
     def __post_init__(self) -> None:
-        check_observed(self.run, self.out, self.first, self.second, self.apply)
+        check_observed(self.run, self.out, "tau", self.first, self.second, self.apply)
 
     def __call__(self) -> None:
         import numpy as np

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from zipfile import BadZipFile, ZipFile
 
 from tyro.conf import Positional, arg
 
@@ -92,8 +93,9 @@ def check_model(name: str) -> None:
         raise ValueError(f"{name} is neither a run folder nor a model of niso's{nearest(name, names)}")
 
 
-def check_observed(run: str, out: Path, *data: Path | None) -> None:
-    """Refuse a model or observations that are not there, and a file to write that is no .npz file or is read."""
+def check_observed(run: str, out: Path, holds: str, *data: Path | None) -> None:
+    """Refuse a model or observations that are not there, and a file to write that is no .npz file, is read, or is
+    there without the array `holds` that the command writes: another's."""
     check_model(run)
     for path in data:
         if path is not None and not path.exists():
@@ -102,6 +104,17 @@ def check_observed(run: str, out: Path, *data: Path | None) -> None:
         raise ValueError(f"--out must name an .npz file, not {out}")
     if out.exists() and any(path is not None and out.samefile(path) for path in data):
         raise ValueError(f"--out {out} would overwrite what is read: choose another file")
+    if out.is_file() and holds not in _arrays_of(out):
+        raise ValueError(f"--out {out} is there, and is no file of this command: choose another, or remove it")
+
+
+def _arrays_of(path: Path) -> list[str]:
+    """Names of the arrays of an .npz file; none where it is damaged."""
+    try:
+        with ZipFile(path) as file:
+            return [name.removesuffix(".npy") for name in file.namelist()]
+    except BadZipFile:
+        return []
 
 
 def check_pictures(pictures: Iterable[Path], out: Path, *data: Path | None) -> None:

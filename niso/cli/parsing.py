@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import fields, is_dataclass
@@ -18,6 +20,8 @@ from niso.cli.options import Command
 from niso.errors import InputError, nearest
 
 C = TypeVar("C")
+NARROWEST = 40
+"""Columns of a terminal."""
 HELP_ALL = "--help-all"
 """Prints all settings where `--help` shows those that people change."""
 
@@ -101,6 +105,8 @@ def _call_tyro(kind: type, program: str, arguments: Sequence[str], **settings: A
     # tyro gives its errors as data only through this hook, which is not public. Without it, or for an error that
     # `_error_line` does not know, tyro prints a message of several lines and exits with status 2.
     hook = getattr(getattr(tyro, "_errors", None), "on_parse_error", nullcontext)
+    if shutil.get_terminal_size().columns < NARROWEST:  # in a few columns tyro's help never ends
+        os.environ["COLUMNS"] = str(NARROWEST)
     try:
         with hook(refuse):
             return tyro.cli(kind, args=arguments, prog=program, **settings)

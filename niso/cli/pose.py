@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, arg
 
-from niso.cli.options import PARTLY, Command, check_model
+from niso.cli.options import PARTLY, Command, check_model, check_pictures
 from niso.config import require
 from niso.errors import InputError, counted
 from niso.files import check_place
@@ -73,6 +73,8 @@ class Options(Command):
         out = self.out or Path("poses") / Path(stream.name).name
         if (out / TRAJECTORY).exists():
             raise InputError(f"{out / TRAJECTORY} is there already: choose another folder by --out")
+        check_pictures([out / PICTURE], out / TRAJECTORY, self.video)
+        check_place(out, "--out")
         if self.checkpoint is None:
             print(f"by the model {BUNDLED} that comes with niso. {bundled.find(BUNDLED).about}", file=sys.stderr)
         with Bar("pose", stream.total, 0, visible=True, unit="frames") as bar:
@@ -80,8 +82,12 @@ class Options(Command):
             predicted = predict(reader, stream.frames, lambda count: bar.show(count, {}), reach)
         if self.skip > reader.head_skip:
             print(f"the run was trained on at most {counted(reader.head_skip, 'frame')} left out", file=sys.stderr)
-        write_tum(out / TRAJECTORY, predicted)
-        write_picture(out / PICTURE, predicted)
+        try:
+            write_picture(out / PICTURE, predicted)
+            write_tum(out / TRAJECTORY, predicted)
+        except BaseException:  # the same call is to work once the disk has room
+            (out / PICTURE).unlink(missing_ok=True)
+            raise
         print(f"{len(predicted.times)} poses in {out / TRAJECTORY}, drawn in {out / PICTURE}; their scale is arbitrary")
         if predicted.equal:
             neighbours = f"{predicted.equal} of {counted(len(predicted.times) - 1, 'pair')} of neighbouring frames"

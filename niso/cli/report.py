@@ -37,6 +37,8 @@ class Options(Runs):
         if self.out is not None:
             if len(self.runs) == 1 and is_run(self.runs[0]):
                 raise InputError(f"--out has no effect, leave it out: the report of one run is {self.runs[0]}/{REPORT}")
+            if self.out.name == REPORT and is_run(self.out.parent):
+                raise InputError(f"--out {self.out} is the report of a run: choose another file")
             check_place(self.out, "--out", file=True)
             if self.out.suffix.lower() not in (".html", ".htm"):
                 raise InputError(f"--out {self.out}: a comparison is a web page, name it *.html")

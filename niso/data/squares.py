@@ -16,7 +16,7 @@ from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 from PIL.ExifTags import Base
 from torch import Tensor
 
-from niso.errors import InputError
+from niso.errors import InputError, unreadable
 
 _NUMBERS = "save it in 8 bits, or, where values count, as of depth, all files as arrays (n, C, H, W)"
 
@@ -66,9 +66,8 @@ def opened(path: Path, called: str) -> Iterator[Image.Image]:
     except InputError as error:
         raise InputError(f"{called} cannot be used: {error}") from error
     except Exception as error:  # Pillow raises errors of many kinds for damaged files
-        unknown = isinstance(error, UnidentifiedImageError)
-        reason = "it is not an image" if unknown else " ".join(str(error).split())
-        raise InputError(f"{called} cannot be read ({reason}): repair or remove it") from error
+        reason = "it is not an image" if isinstance(error, UnidentifiedImageError) else ""
+        raise InputError(f"{called} cannot be read {unreadable(error, 'repair or remove it', reason)}") from error
 
 
 def _too_large(error: Image.DecompressionBombError) -> str:

@@ -33,7 +33,7 @@ from niso.training.environment import environment
 from niso.training.loop import train
 from niso.training.processes import make_fabric, network_precision
 from niso.training.progress import stage
-from niso.training.run import FIGURES, REPORT, SETTINGS, WEIGHTS, Run
+from niso.training.run import FIGURES, REPORT, SETTINGS, WEIGHTS, Run, is_run
 from niso.training.speed import choose, half_slower
 from niso.training.times import Times
 
@@ -64,12 +64,17 @@ def run(
         make: makes the experiment; by default its class.
         tune: see `make_fabric`.
         report: draw figures and write the report.
-        command: the call that made the run, for its record; by default that of this program.
+        command: the call that made the run, for its record; by default that of this program. Where an unfinished run
+            of the same call is in the folder, it goes on.
 
     Raises:
         NisoError: see `Run.create` and `train`.
     """
     began = time.monotonic() if began is None else began
+    if command and is_run(out):
+        old = Run.open(out)
+        if not old.finished and old.facts.get("command") == command:
+            return _execute(old, _same(old, settings), make_fabric(settings.hardware, tune=tune), began, make, report)
     fabric = make_fabric(settings.hardware, lambda: Run.create(out, settings.dump()), tune)
     started = Run.open(out)
     if command and fabric.is_global_zero:
@@ -98,6 +103,20 @@ def resume(path: Path, began: float | None = None) -> dict[str, float]:
         return old.metrics
     settings = _load(old)
     return _execute(old, settings, make_fabric(settings.hardware), began)
+
+
+def _same(old: Run, asked: Settings) -> Settings:
+    """Settings of a run; InputError where a call asks for others."""
+    settings = _load(old)
+    before, now = dict(flat(settings.dump())), dict(flat(asked.dump()))
+    for name in sorted(before.keys() | now.keys()):
+        if not name.startswith("hardware.") and before.get(name) != now.get(name):
+            was, given = (json.dumps(values.get(name), default=str) for values in (before, now))
+            raise InputError(
+                f"{old.path} holds an unfinished run in which {name.removeprefix('config.')} is {was}, not {given}: "
+                "give the same, choose another folder, or remove it first"
+            )
+    return settings
 
 
 def evaluate(path: Path) -> dict[str, float]:

@@ -50,6 +50,8 @@ def load(
     """
     if not path.is_file():
         raise CheckpointError(f"there is no checkpoint {path}")
+    with open(path, "rb"):  # of a file that may not be read safetensors says that it is not there
+        pass
     try:
         with safe_open(path, framework="pt") as file:
             facts = parse_json((file.metadata() or {})["facts"])

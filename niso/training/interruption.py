@@ -8,7 +8,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Thread, current_thread, main_thread
 from types import FrameType
 
@@ -116,4 +116,5 @@ class _Watch(Thread):
         """Write a line, below a progress bar, which hides the cursor until its end."""
         if self.last_words:
             below = "\n" + "\x1b[?25h" * end if sys.stderr.isatty() else ""
-            os.write(2, f"{below}niso: {line}\n".encode())
+            with suppress(OSError):  # nobody reads it any more
+                os.write(2, f"{below}niso: {line}\n".encode())

@@ -21,7 +21,6 @@ from niso.checks import Scalar
 from niso.collective import together
 from niso.config import Hardware, Optimisation
 from niso.errors import CheckpointError, Interrupted, TrainingError
-from niso.files import in_shell
 from niso.messages import say
 from niso.random import check_parts, reseed, step_seed
 from niso.training import checkpoint
@@ -125,7 +124,7 @@ class _Training:
         with together():
             check_parts(self.optimisation.batch_size, self.optimisation.accumulation)
         self.path, self.meter = run.checkpoint(phase.name), Meter()
-        self.resumption = f"`niso resume {in_shell(run.path)}` goes on"
+        self.resumption = f"{run.continuation} goes on"
         self.optimizer = make_optimizer(self.objective, self.optimisation)
         self.compiled = hardware.compile or hardware.whole_step
         if self.compiled and fabric.world_size > 1:

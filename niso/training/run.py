@@ -79,9 +79,7 @@ class Run:
             if (path / ".lock").exists():
                 with locked(path):
                     pass
-            raise InputError(
-                f"{path} holds an unfinished run: continue it by `niso resume {in_shell(path)}`, or remove it first"
-            )
+            raise InputError(f"{path} holds an unfinished run: continue it by {run.continuation}, or remove it first")
         write_new(path, SETTINGS, to_yaml(settings))
         return run
 
@@ -252,7 +250,13 @@ class Run:
             phase, columns = list(log.items())[-1]
             steps = self.steps_of(phase)
             reached = f"{phase} stands at step {int(columns['step'][-1])}" + (f" of {steps}" if steps else "")
-        return f"{self.path} is not finished: {reached}; `niso resume {in_shell(self.path)}` goes on"
+        return f"{self.path} is not finished: {reached}; {self.continuation} goes on"
+
+    @property
+    def continuation(self) -> str:
+        """The call that goes on with a run that is not finished: a program's own, where it gave the data."""
+        of_program = str(self.facts.get("command", "")).startswith("niso.fit")
+        return "the same call of niso.fit" if of_program else f"`niso resume {in_shell(self.path)}`"
 
     @property
     def facts(self) -> dict[str, Any]:

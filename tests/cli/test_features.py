@@ -100,6 +100,13 @@ def test_bad_data_is_refused_in_one_line(refused, model_folder, model_pictures, 
         "features", model_folder, tmp_path / "mine.npz", "-o", tmp_path / "mine.npz"
     )
     assert (tmp_path / "mine.npz").read_bytes() == before
+    np.save(tmp_path / "x.npy", np.full((2, 3, 8, 8), 9.0))
+    (tmp_path / "damaged.npz").write_bytes(b"PK")
+    for name in ("mine.npz", "damaged.npz"):
+        said = refused("features", model_folder, tmp_path / "x.npy", "-o", tmp_path / name)
+        assert f"{name} is there, and is no file of this command: choose another, or remove it" in said
+    assert (tmp_path / "mine.npz").read_bytes() == before
+    assert "a mask is no picture" in answer(np.ones((2, 3, 8, 8), bool))
     (tmp_path / "empty").mkdir()
     assert "holds no observations: give .npy" in refused("features", model_folder, tmp_path / "empty")
     (tmp_path / "prepared/cat").mkdir(parents=True)

@@ -512,6 +512,21 @@ def test_a_reader_that_has_gone_ends_it_in_silence(monkeypatch, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize("words", ["features ~/run x.npy", "features run x.npy --out=~/f.npz", "report ~"])
+def test_the_users_folder_is_found_where_the_shell_has_left_it(monkeypatch, words, tmp_path, niso):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    called = Mock(return_value=Mock(return_value=0))
+    monkeypatch.setattr("niso.cli.parsing.parse_command", called)
+    assert niso(*words.split()).status == 0
+    (_, _, given), _ = called.call_args
+    assert given == words.replace("~", str(tmp_path / "home")).split()[1:]
+
+
+def test_help_in_a_narrow_terminal_comes_to_an_end(niso, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "1")
+    assert "niso features" in niso("features", "--help-all").out
+
+
 @pytest.mark.parametrize(
     "error", [RuntimeError("a fault"), OSError("not of the file system"), ConnectionResetError(errno.ECONNRESET, "x")]
 )

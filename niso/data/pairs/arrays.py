@@ -14,7 +14,7 @@ from niso.data.pairs.hdf5 import HDF5, names_in, read_sets
 from niso.data.pairs.reader import Reader
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.table import Table, make_table
-from niso.errors import InputError
+from niso.errors import InputError, unreadable
 from niso.files import parse_json
 
 ARRAYS = (".npy", ".npz", ".safetensors", *HDF5)
@@ -156,7 +156,7 @@ def _reading(path: Path) -> Iterator[None]:
                 f"{path} holds Python objects{where and f' in {where}'}, which are never unpickled: save arrays of "
                 "numbers, np.savez(path, x=…), and words as label.astype(str)"
             ) from error
-        raise InputError(f"{path} cannot be read ({problem}): save it again") from error
+        raise InputError(f"{path} cannot be read {unreadable(error, 'save it again', problem)}") from error
 
 
 def _pickled(path: Path) -> bool:

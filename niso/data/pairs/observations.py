@@ -25,7 +25,7 @@ from niso.data.prepared import PARAMETERS
 from niso.data.shapes.sources import SUFFIXES as MESHES
 from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.data.video.footage import find_footage, unread_in
-from niso.errors import InputError, counted, some_of
+from niso.errors import InputError, some_of
 from niso.files import files_below, write_atomically
 from niso.messages import say
 
@@ -90,7 +90,7 @@ def read_observations(
         what = "videos" if videos else "pictures"
         raise InputError(f"{path} holds {what}, but the model was trained on arrays of {takes}: give such arrays")
     if videos:
-        read = _frames(path, files, shape[1])
+        read = _frames(path, shape[1])
     else:
         folder = path if path.is_dir() else path.parent
         names = tuple(file.relative_to(folder).as_posix() for file in files)
@@ -113,7 +113,7 @@ def _instead(path: Path) -> str:
     return f"give {', '.join(ARRAYS)}, a picture, a video, or a folder of either"
 
 
-def _frames(path: Path, pictures: list[Path], size: int) -> Observed:
+def _frames(path: Path, size: int) -> Observed:
     """The frames of videos and of folders of frames, named CLIP/NUMBER; those of CATEGORY/CLIP have the label
     CATEGORY, as in a run. A line says which folders are taken for clips.
 
@@ -124,9 +124,7 @@ def _frames(path: Path, pictures: list[Path], size: int) -> Observed:
     found = find_footage(path)
     if left := unread_in(path, found):
         raise InputError(f"{path}: {left}")
-    folders = {footage.path for footage in found}
-    if stray := [str(file.relative_to(path)) for file in pictures if folders.isdisjoint(file.parents)]:
-        raise InputError(f"{path}: {counted(len(stray), 'picture')} in no clip ({some_of(stray)}): move them elsewhere")
+
     for footage in found:
         frames, problem = read_frames(footage, size, 0, math.inf)
         if problem:

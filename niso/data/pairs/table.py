@@ -267,8 +267,10 @@ def integers(name: str, key: str, values: np.ndarray) -> tuple[np.ndarray, tuple
     Raises:
         InputError: they are neither, or a word is missing.
     """
-    if values.dtype.kind in ("O", "T"):
+    if values.dtype.kind in ("O", "T", "f"):
         given = values.tolist()
+        if absent := [row for row, word in enumerate(given) if word is None or str(word).strip() in _MISSING]:
+            raise _absent(name, key, absent)
         if any(all(isinstance(word, kind) for word in given) for kind in (str, bytes)):  # bytes as of h5py
             values = np.array(given)
     if values.dtype.kind not in "uibUS":
@@ -276,10 +278,13 @@ def integers(name: str, key: str, values: np.ndarray) -> tuple[np.ndarray, tuple
     names, numbers = np.unique(values, return_inverse=True)
     words = tuple(n.decode(errors="backslashreplace") if isinstance(n, bytes) else str(n) for n in names.tolist())
     if missing := [number for number, word in enumerate(words) if word.strip() in _MISSING]:
-        rows = np.flatnonzero(np.isin(numbers, missing))
-        count = counted(len(rows), "observation")
-        raise InputError(f"{name}: {count} ({key}[{rows[0]}], …) have no {key}: give one, or leave them out")
+        raise _absent(name, key, np.flatnonzero(np.isin(numbers, missing)).tolist())
     return numbers.astype(np.int64), words
+
+
+def _absent(name: str, key: str, rows: list[int]) -> InputError:
+    count = counted(len(rows), "observation")
+    return InputError(f"{name}: {count} ({key}[{rows[0]}], …) have no {key}: give one, or leave them out")
 
 
 def _geometry(name: str, key: str, arrays: Mapping[str, np.ndarray], x: np.ndarray, kind: Kind) -> np.ndarray | None:
@@ -288,7 +293,7 @@ def _geometry(name: str, key: str, arrays: Mapping[str, np.ndarray], x: np.ndarr
         return None
     values, count = arrays[key], x.shape[1]
     check_numbers(name, key, values)
-    wanted = f"({count}, 2) or ({count}, 3)" if key == "points" else f"({count},)"
+    wanted = f"({count}, 1), ({count}, 2) or ({count}, 3)" if key == "points" else f"({count},)"
     fits = values.shape == (count,) if key == "weights" else values.shape in ((count, 1), (count, 2), (count, 3))
     if kind != "points" or not fits:
         remedy = "say --kind points" if arrays["x"].ndim < 4 else f"leave {key} out"

@@ -110,6 +110,8 @@ class Units:
         if not math.prod(seen.shape):
             return
         rounding = _rounding(given)
+        if self.bytes and str(given.dtype).endswith("bool"):
+            raise ValueError("a mask is no picture with values 0 … 255, as those trained on")
         self._check_range(float(seen.min()), float(seen.max()), rounding > 0)
         if self.ranges:
             self._check_channels(_means(observed, all_but_channels(observed.ndim, self.channels_first)))

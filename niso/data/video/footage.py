@@ -129,11 +129,17 @@ def overlooked(source: Path, videos: list[Footage]) -> list[str]:
 
 
 def unread_in(source: Path, videos: list[Footage]) -> str:
-    """Which video files in a folder, at any depth, are none of these, in words; empty where all are."""
+    """Which video files in a folder, at any depth, are none of these, and which pictures are in none, in words; empty
+    where all are."""
+    if not source.is_dir():
+        return ""
     read = {video.path for video in videos}
-    files = files_below(source, VIDEO_EXTENSIONS) if source.is_dir() else []
-    left = [str(file.relative_to(source)) for file in files if file not in read]
-    return f"{counted(len(left), 'video')} not read ({some_of(left)}): {_PLACES}" if left else ""
+    left = [str(file.relative_to(source)) for file in files_below(source, VIDEO_EXTENSIONS) if file not in read]
+    if left:
+        return f"{counted(len(left), 'video')} not read ({some_of(left)}): {_PLACES}"
+    pictures = files_below(source, EXTENSIONS)
+    stray = [str(file.relative_to(source)) for file in pictures if read.isdisjoint(file.parents)]
+    return f"{counted(len(stray), 'picture')} in no clip ({some_of(stray)}): move them elsewhere" if stray else ""
 
 
 def draw(videos: list[Footage], held_out: float, test: Iterable[str] = (), seed: int = 0) -> Draw:

@@ -58,6 +58,8 @@ DEFAULT_TRANSFORM = "homography"
 GROUPED = "niso-group"
 OF_READERS = frozenset({"kind", "size", "skip", "crops"})
 """Settings that only some readers heed."""
+NO_LABELS = "there are no labels"
+"""Why a head is not trained."""
 OF_OWN = dict.fromkeys(("architecture", "latent_channels", "padding"), "the networks are your own")
 """Settings that are not read where encoder and decoder are the user's own, and why."""
 
@@ -203,7 +205,10 @@ class Pairs(Experiment):
         if self.given is not None:
             return self.given.table
         if wishes.reading.in_memory:
-            raise InputError("this run was trained by niso.fit on arrays in memory, which it lacks: call niso.fit anew")
+            raise InputError(
+                "this run is of niso.fit on arrays in memory, which are not here: the same call of niso.fit goes on "
+                "with it where it is not finished"
+            )
         size = wishes.reading.size or usual.size
         if self.data_dir is None:
             return shipped_photographs(wishes.reading, size)
@@ -234,6 +239,8 @@ class Pairs(Experiment):
         reader = _reader(config, data_dir)
         for name in OF_READERS - reader.reads:
             unread[f"reading.{name}"] = f"it is not for {reader.takes}"
+        if not config.reading.in_memory and "label" not in _names(config, data_dir):
+            unread["head"] = NO_LABELS
         if config.architecture == "identity":
             unread["latent_channels"] = "--architecture identity has the channels of the observations"
         return unread | (OF_OWN if config.encoder else {})

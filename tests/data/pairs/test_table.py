@@ -136,7 +136,10 @@ BAD = {
     "words": ({"x": np.array(["a"] * N)}, "give integers or floating-point"),
     "a masked group": ({"x": X, "group": np.ma.masked_equal(np.arange(N) % 4, 2)}, "some values of group are masked"),
     "labels of words and bytes": ({"x": X, "label": np.array(["a", b"b"] * 8, object)}, "whole numbers or words"),
-    "labels of several types": ({"x": X, "label": np.array(["a", None] * 8, object)}, "whole numbers or words"),
+    "labels of several types": ({"x": X, "label": np.array(["a", 3] * 8, object)}, "whole numbers or words"),
+    "labels of words and None": ({"x": X, "label": np.array(["a", None] * 8, object)}, r"8 .*label\[1\].* no label"),
+    "labels of numbers and NaN": ({"x": X, "label": np.array([1, 2, np.nan, 3] * 4)}, r"4 .*label\[2\].* no label"),
+    "a group of numbers and NA": ({"x": X, "group": np.array([1, "<NA>"] * 8, object)}, "8 .* no group: give one"),
     "labels that miss some": (
         {"x": X, "label": np.array(["a", "b", "nan", " "] * 4)},
         r"8 observations \(label\[2\], …\) have no label: give one, or leave them out",
@@ -150,7 +153,7 @@ BAD = {
     ),
     "ttx alone": ({"x": X, "ttx": X}, "no tx"),
     "points of images": ({"x": noise(3, 8, 8), "points": noise(2)}, "x are images, leave points out"),
-    "too many points": ({"x": noise(30, 2), "points": noise(2)}, r"not \(30, 2\)"),
+    "too many points": ({"x": noise(30, 2), "points": noise(2)}, r"not \(30, 1\), \(30, 2\) or \(30, 3\)"),
     "weights that vanish": ({"x": X, "points": noise(30, 2)[0], "weights": np.zeros(30)}, "finite and positive"),
 }
 

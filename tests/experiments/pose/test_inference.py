@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -221,6 +222,23 @@ def test_a_video_file(pose, make_run, write_video, tmp_path):
     with Image.open(tmp_path / "out/trajectory.png") as picture:
         assert picture.size[0] > 100
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["trajectory.png", "trajectory.txt"]
+
+
+def test_a_picture_is_not_put_among_the_frames_and_a_full_disk_leaves_none(pose, make_run, tmp_path, monkeypatch):
+    run, frames = make_run(), images(tmp_path / "walk", 4)
+    before = sorted(frames.iterdir())
+    status, _, err = pose(frames, "--checkpoint", run, "-o", frames)
+    assert status == 2 and "would write pictures into" in err and sorted(frames.iterdir()) == before
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("niso.experiments.pose.inference.write_tum", full)
+    with pytest.raises(OSError, match="No space left"):
+        pose(frames, "--checkpoint", run, "-o", tmp_path / "out")
+    assert not list((tmp_path / "out").glob("*.png"))
+    monkeypatch.undo()
+    assert pose(frames, "--checkpoint", run, "-o", tmp_path / "out")[0] == 0
 
 
 def test_a_folder_of_frames_and_a_prepared_one(pose, make_run, prepared_frames, tmp_path, monkeypatch):
