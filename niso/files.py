@@ -332,7 +332,7 @@ def check_place(path: Path, option: str, file: bool = False) -> None:
     if file and path.is_dir():
         raise InputError(f"{option} {path} is a folder: give the name of a file")
     folder = path.parent if file else path
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    there = next(place for place in (folder, *folder.parents) if place.exists())
     if not there.is_dir():
         given = path if there == path else f"{path} is in {there}, which"
         raise InputError(f"{option} {given} is a file, not a folder: choose another {option}")

@@ -26,7 +26,7 @@ from niso.config import Hardware, parse
 from niso.data.pairs.table import make_table
 from niso.errors import InputError, Interrupted, first_line, nearest
 from niso.experiments.experiment import Own
-from niso.experiments.pairs.experiment import NO_LABELS, OF_OWN, Given, Pairs, PairsResult, default_for
+from niso.experiments.pairs.experiment import OF_OWN, Given, Pairs, PairsResult, default_for
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
 from niso.experiments.settings import Settings, check_known, check_method
 from niso.fitted import Array, Fitted, check_dense
@@ -131,8 +131,7 @@ def fit(
     if method is None:
         method = default_for(arrays.keys())
     check_method(method, Pairs.methods())
-    unread = Pairs.unread(config, method, None) | (OF_OWN if own else {})
-    _refuse_unread(settings, unread if "label" in arrays else unread | {"head": NO_LABELS})
+    _refuse_unread(settings, Pairs.unread(config, method, None) | (OF_OWN if own else {}))
     made = list[_Kept]()
 
     def make(*words: Any, **before: Any) -> Pairs:

@@ -44,7 +44,7 @@ def isometric_map(
 
     Args:
         a, b: coefficients ΦᵀM E(ψ) and ΦᵀM E(Tψ) in the eigenbasis.
-        eigenvalues: diagonal of Λ, in any order; not read where `mask` is None.
+        eigenvalues: diagonal of Λ, in any order; their values are not read where `mask` is None.
         special: rotations only, det τ = +1; "exact" applies it to every block.
         damping: damping of the derivative, see `niso.polar`.
         mask: which maps are admitted, see above.

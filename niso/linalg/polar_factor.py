@@ -28,7 +28,7 @@ def polar(m: Float[Tensor, "*batch n k"], special: bool = False, damping: float 
     Derivatives of any order and in both modes are supported (`create_graph=True`, `torch.func`, forward mode), as is
     `torch.func.vmap`. Compiled and exported programs have first derivatives in reverse mode; what torch.compile meets
     inside a transformation of `torch.func` it leaves uncompiled. Compiled for a GPU, the factor of more than 32 columns
-    in float32 is by matrix products alone (`niso.linalg.newton_schulz`).
+    in float32 is by matrix products alone (`niso.linalg.newton_schulz`), and of matrices that hold NaN it is NaN.
 
     Args:
         m: matrices, any leading batch shape, float32 or float64 (half precision is raised to float32).

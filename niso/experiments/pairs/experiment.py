@@ -58,8 +58,6 @@ DEFAULT_TRANSFORM = "homography"
 GROUPED = "niso-group"
 OF_READERS = frozenset({"kind", "size", "skip", "crops"})
 """Settings that only some readers heed."""
-NO_LABELS = "there are no labels"
-"""Why a head is not trained."""
 OF_OWN = dict.fromkeys(("architecture", "latent_channels", "padding"), "the networks are your own")
 """Settings that are not read where encoder and decoder are the user's own, and why."""
 
@@ -239,8 +237,6 @@ class Pairs(Experiment):
         reader = _reader(config, data_dir)
         for name in OF_READERS - reader.reads:
             unread[f"reading.{name}"] = f"it is not for {reader.takes}"
-        if not config.reading.in_memory and "label" not in _names(config, data_dir):
-            unread["head"] = NO_LABELS
         if config.architecture == "identity":
             unread["latent_channels"] = "--architecture identity has the channels of the observations"
         return unread | (OF_OWN if config.encoder else {})
