@@ -97,7 +97,7 @@ def model_folder(path: str | Path) -> Path:
 def _of_run(run: Run, own: Own | None, device: torch.device) -> Fitted:
     settings = Settings.of(run)
     if not (run.finished and (run.path / WEIGHTS).is_file()):
-        raise InputError(f"{run.path} is not trained to its end: finish it by `niso resume {in_shell(run.path)}`")
+        raise InputError(f"{run.path} is not trained to its end: finish it by {run.continuation}")
     _check_method(run.path, settings)
     anew = f"`niso evaluate {in_shell(run.path)}` writes {WEIGHTS} anew from the checkpoints"
     weights = run.path / WEIGHTS

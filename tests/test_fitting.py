@@ -564,6 +564,8 @@ def test_the_same_call_goes_on_with_what_was_interrupted(fitted, monkeypatch, tm
     monkeypatch.setattr(IsometryObjective, "forward", interrupting)
     with pytest.raises(Interrupted, match=r"saved at step 2 of 5; the same call of niso\.fit goes on"):
         niso.fit(x, tx, **FEW | {"steps": 5}, out=tmp_path / "run")
+    with pytest.raises(InputError, match=r"not trained to its end: finish it by the same call of niso\.fit"):
+        niso.load(tmp_path / "run")
     with pytest.raises(InputError, match="arrays in memory, which are not here: the same call"):
         runner.resume(tmp_path / "run")
     with pytest.raises(InputError, match=r"training\.steps is 5, not 6: give the same"):

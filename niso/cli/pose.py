@@ -15,6 +15,8 @@ from niso.errors import InputError, counted
 from niso.files import check_place
 
 TRAJECTORY, PICTURE = "trajectory.txt", "trajectory.png"
+POSES = Path("poses")
+"""Where folders of trajectories are by default."""
 BUNDLED = "pose"
 """The model that is used where none is named."""
 
@@ -65,16 +67,14 @@ class Options(Command):
         from niso.loading import model_folder
         from niso.training.progress import Bar
 
-        if self.out is not None:
-            check_place(self.out, "--out")
+        check_place(self.out or POSES, "--out")
         folder = bundled.find(BUNDLED).folder if self.checkpoint is None else model_folder(self.checkpoint)
         reader = load_reader(folder, tune=True)
         stream = open_stream(self.video, reader.size, self.skip + 1, self.sequence)
-        out = self.out or Path("poses") / Path(stream.name).name
+        out = self.out or POSES / Path(stream.name).name
         if (out / TRAJECTORY).exists():
             raise InputError(f"{out / TRAJECTORY} is there already: choose another folder by --out")
         check_pictures([out / PICTURE], out / TRAJECTORY, self.video)
-        check_place(out, "--out")
         if self.checkpoint is None:
             print(f"by the model {BUNDLED} that comes with niso. {bundled.find(BUNDLED).about}", file=sys.stderr)
         with Bar("pose", stream.total, 0, visible=True, unit="frames") as bar:

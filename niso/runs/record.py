@@ -39,7 +39,7 @@ def record_of(run: Run) -> dict[str, Any]:
     if run.record is not None:
         raise InputError(f"{run.path} is not a run folder: it is a record")
     if not run.finished:
-        raise InputError(f"{run.path} is not finished: `niso resume {in_shell(run.path)}` first, then record it")
+        raise InputError(f"{run.path} is not finished: {run.continuation} first, then record it")
     if not run.up_to_date:
         raise InputError(
             f"{run.path}: {CHANGED}: undo that, or `niso resume {in_shell(run.path)}` where it asks for more steps"

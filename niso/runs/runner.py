@@ -23,7 +23,7 @@ from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.known import known
 from niso.experiments.saved import REBUILT
 from niso.experiments.settings import Settings
-from niso.files import in_shell, locked, write_atomically
+from niso.files import locked, write_atomically
 from niso.messages import say
 from niso.random import step_seed
 from niso.results import Result
@@ -339,7 +339,7 @@ def _reached(folder: Run, phase: Phase, training: bool) -> tuple[int, float]:
         facts = checkpoint.open_phase(path, phase.objective, phase.optimisation)[1]
         reached, seconds = facts["step"], facts["seconds"]
     if reached < steps and not training:
-        remedy = f"finish it by `niso resume {in_shell(folder.path)}`"
+        remedy = f"finish it by {folder.continuation}"
         raise InputError(f"{folder.path}: phase {phase.name} stands at step {reached} of {steps}: {remedy}")
     return reached, seconds
 

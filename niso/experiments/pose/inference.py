@@ -112,7 +112,7 @@ def _of_run(run: Run) -> tuple[Settings, Path, dict[str, Tensor]]:
     _check_kind(run.path, settings)
     weights = run.path / WEIGHTS
     if not weights.is_file():
-        raise InputError(f"{run.path} is not trained to its end: finish it by `niso resume {in_shell(run.path)}`")
+        raise InputError(f"{run.path} is not trained to its end: finish it by {run.continuation}")
     remedy = f"`niso evaluate {in_shell(run.path)}` writes it anew from the checkpoints"
     return settings, weights, checkpoint.load(weights, remedy)[0]
 

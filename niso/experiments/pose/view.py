@@ -17,7 +17,6 @@ from torch import Tensor
 
 from niso.errors import InputError
 from niso.experiments.pose.trajectories import IMAGES, Trajectories, read
-from niso.files import in_shell
 from niso.geometry import se3, so3
 from niso.geometry import trajectories as trajectory
 from niso.training.run import Run, run_folders
@@ -219,5 +218,5 @@ def _title(run: Run) -> str:
     if settings.get("experiment") != "pose":
         raise InputError(f"{run.path} is a run of {settings.get('experiment')}: `niso view` shows runs of pose")
     if not run.finished:
-        raise InputError(f"{run.path} is not finished: `niso resume {in_shell(run.path)}` goes on with it")
+        raise InputError(f"{run.path} is not finished: {run.continuation} goes on with it")
     return f"{settings.get('preset')} · {settings.get('method')} · seed {settings.get('seed')}"
