@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import re
 from collections.abc import Iterable, Sequence
 
 LONGEST = 1000
@@ -46,6 +47,18 @@ class Interrupted(NisoError):
 
 class OtherProcessError(NisoError):
     """Another process of the same run failed, and is the one that says why."""
+
+
+_ASKED = re.compile(r"(say|add|give) --([a-z]+) ([a-z0-9]+)\b(?!-)")
+"""A flag that a message asks for, and its value."""
+_FLAG = re.compile(r"--([a-z][a-z.-]*[a-z])( (?=\d|\S+ (acts|does|leaves|needs)\b))?")
+"""A flag of the command line in a message, with the space before its value where it has one."""
+
+
+def in_words_of_python(text: str) -> str:
+    """A text that names arguments where it names flags of the command line: `transform=`, not `--transform`."""
+    text = _ASKED.sub(r'\1 \2="\3"', text)
+    return _FLAG.sub(lambda flag: f"{flag[1].replace('-', '_')}=", text)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

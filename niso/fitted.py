@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import torch
 from safetensors.torch import save as serialize
-from torch import Tensor
+from torch import Tensor, nn
 
 from niso.checks import check_count
 from niso.data.pairs.geometry import GEOMETRY
@@ -21,7 +21,7 @@ from niso.data.pairs.observations import Observed, read_observations
 from niso.data.pairs.sampling.data import BATCH
 from niso.data.pairs.scaling import as_tensor
 from niso.data.pairs.units import Units
-from niso.errors import InputError, counted, remedy
+from niso.errors import InputError, counted, in_words_of_python, remedy
 from niso.experiments.diagnosis import Finding
 from niso.experiments.saved import CONFIG, FORMAT, MODEL, REBUILT, plain_name
 from niso.experiments.settings import Settings, without_places
@@ -42,7 +42,7 @@ _UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 
 
 class Head(NamedTuple):
-    """Weights beside those of a method's model, such as a predictor's on top of it.
+    """Weights beside those of a method's model: those of a classifier, or a predictor, on top of it.
 
     Attributes:
         prefix: of the names of the model's own weights where these are held together.
@@ -76,6 +76,7 @@ class Fitted:
 
     Args:
         head: weights of what was trained on top of the model and is saved with it.
+        classifier: of features of the method, where one was trained on these as they are.
 
     Attributes:
         method: the trained method; `method.model` is the module, e.g. a `niso.NeuralIsometry`.
@@ -98,16 +99,21 @@ class Fitted:
         diagnosis: tuple[Finding, ...],
         run: Path | None,
         head: Head | None = None,
+        classifier: nn.Module | None = None,
     ) -> None:
         self.method, self.settings, self.metrics = method, settings, dict(metrics)
-        self.diagnosis, self.run = diagnosis, run
+        self.diagnosis = tuple(finding._replace(remedy=in_words_of_python(finding.remedy)) for finding in diagnosis)
+        self.run = run
         self._head = Head("", {}) if head is None else head
+        self._classifier = classifier
         self.facts = {key: facts[key] for key in REBUILT if key in facts}
         data = facts["data"]
         self.shape = tuple(int(size) for size in data["shape"])
         """Of one observation."""
         self.any_channels = bool(data.get("any_channels"))
         """Whether observations may have any number of channels, not those of `shape` alone."""
+        self.classes: tuple[str | int, ...] = () if classifier is None else tuple(data["classes"])
+        """Labels that the classifier tells apart, as they were given; empty where there is none."""
         self._geometry = {key: tuple(map(float, data[key])) for key in GEOMETRY if key in data}
         hidden = getattr(settings.config, "confidence", "none") == "given"  # NaN are pixels that are not seen
         self.units = Units.of(data, hidden)
@@ -153,17 +159,24 @@ class Fitted:
         _check_finite("coefficients", coefficients)
         return self._like(a, self._decoded(coefficients))
 
-    def map(self, x: A, tx: Array) -> A:
+    def map(self, x: A, tx: Array, shared: bool = False) -> A:
         """Maps τ (n, k, k) from observations to transformed ones: τ a ≈ b.
+
+        Args:
+            shared: whether all pairs share one T: then it is one map (1, k, k), solved from all of them together, which
+                knows more of T than that of any pair.
 
         Raises:
             TypeError: the method has no maps, or as in `encode`.
             ValueError: as in `encode`, or another number of the one than of the other.
         """
-        return self._like(x, self._solved(self._encoded(x), self._encoded(tx)))
+        return self._like(x, self._solved(self._encoded(x), self._encoded(tx), shared))
 
-    def solve(self, a: A, b: Array) -> A:
+    def solve(self, a: A, b: Array, shared: bool = False) -> A:
         """The same maps from the coefficients (n, k, d) of both, as `encode` gives them.
+
+        Args:
+            shared: as in `map`.
 
         Raises:
             TypeError: the method has no maps.
@@ -177,10 +190,13 @@ class Fitted:
                     f"coefficients must be (n, {rank}, d), as encode gives them, not {tuple(coefficients.shape)}"
                 )
             _check_finite("coefficients", coefficients)
-        return self._like(a, self._solved(*both))
+        return self._like(a, self._solved(*both, shared))
 
     def transport(self, other: A, tau: Array) -> A:
         """Other observations (n, …) as they would look transformed: D(τ E(other)), in the shape given.
+
+        They are single precision, and may leave the range of what was given: clip pictures to 0 … 255 before these
+        become bytes.
 
         Args:
             tau: (n, k, k) maps, a map for each, or (1, k, k), one for all.
@@ -207,6 +223,31 @@ class Fitted:
         """
         self._check_invariants()
         return self._like(x, inner_products(self._encoded(x)))
+
+    def probabilities(self, x: A) -> A:
+        """Probabilities (n, classes) of the labels `classes`, by the classifier that was trained on the features.
+
+        Raises:
+            TypeError: there is no classifier, or as in `encode`.
+            ValueError: as in `encode`.
+        """
+        if self._classifier is None:
+            raise TypeError(
+                "this model has no classifier: niso.fit(…, label=…), or a run on observations with labels, trains one"
+            )
+        scaled = self.scaled(x)
+        classifier = self._classifier.to(scaled.device)
+        with self._evaluation(), in_mode(classifier, False):
+            parts = [classifier(self.method.head_features(part)).softmax(-1) for part in scaled.split(BATCH)]
+        return self._like(x, torch.cat(parts))
+
+    def predict(self, x: A) -> np.ndarray:
+        """Labels (n,) of observations, as labels were given: the most probable of `classes`.
+
+        Raises:
+            TypeError, ValueError: as in `probabilities`.
+        """
+        return np.array(self.classes)[torch.as_tensor(self.probabilities(x)).argmax(-1).cpu().numpy()]
 
     def find(self, queries: A, gallery: Array, count: int = 5, candidates: int = CANDIDATES) -> Matches:
         """The observations of a gallery (m, …) that transformations, whichever they are, take nearest to each query.
@@ -261,7 +302,13 @@ class Fitted:
 
     def features(self, observed: Observed) -> dict[str, np.ndarray]:
         """Arrays by name: `coefficients`, `invariants` where the method's maps are isometries, `eigenvalues`, `names`,
-        `label`. The range of the values is that which `read` has checked."""
+        `label`, of what `read` gives, which has checked the range of the values.
+
+        Raises:
+            TypeError: something else is given.
+        """
+        if not isinstance(observed, Observed):
+            raise TypeError("give what Fitted.read gives; of arrays take encode and invariants")
         chunks = (observed.values[i : i + BATCH] for i in range(0, len(observed.values), BATCH))
         with self._evaluation():
             parts = [self.method.encode(self.units.scaled(self._shaped(self._tensor(chunk)))) for chunk in chunks]
@@ -375,9 +422,11 @@ class Fitted:
             decoded = decoded.to(torch.promote_types(decoded.dtype, torch.float32))  # half precision rounds units
             return self.units.unscaled(decoded)
 
-    def _solved(self, a: Tensor, b: Tensor) -> Tensor:
+    def _solved(self, a: Tensor, b: Tensor, shared: bool) -> Tensor:
         if len(a) != len(b):
             raise ValueError(f"give as many transformed observations as observations, not {len(b)} and {len(a)}")
+        if shared:  # channels of all observations, of one
+            a, b = (coefficients.movedim(0, 1).flatten(1)[None] for coefficients in (a, b))
         pairs = zip(a.split(BATCH), b.split(BATCH), strict=True)
         with self._solving():
             return torch.cat([self.method.solve(*both) for both in pairs])

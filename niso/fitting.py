@@ -5,7 +5,6 @@ It trains by the same experiment, recipes and loop as `niso run pairs`.
 
 from __future__ import annotations
 
-import re
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -24,40 +23,48 @@ from torch import Tensor, nn
 
 from niso.config import Hardware, parse
 from niso.data.pairs.table import make_table
-from niso.errors import InputError, Interrupted, first_line, nearest
+from niso.errors import InputError, Interrupted, first_line, in_words_of_python, nearest
 from niso.experiments.experiment import Own
+from niso.experiments.head import HELD
 from niso.experiments.pairs.experiment import OF_OWN, Given, Pairs, PairsResult, default_for
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
 from niso.experiments.settings import Settings, check_known, check_method
-from niso.fitted import Array, Fitted, check_dense
+from niso.fitted import Array, Fitted, Head, check_dense
 from niso.messages import quiet
 from niso.runs import runner
 from niso.training.defaults import new_defaults
 
 NAME = "the data"
 COMMAND = "niso.fit(…)  # of a program"
-FLAG = re.compile(r"--([a-z][a-z.-]*[a-z])( (?=\d|\S+ (acts|does|leaves|needs)\b))?")
-"""A flag of the command line in a message, with the space before its value where it has one."""
+
+USUAL = {
+    "epochs": "steps",
+    "max_steps": "steps",
+    "lr": "learning_rate",
+    "batch": "batch_size",
+    "channels": "latent_channels",
+    "k": "rank",
+    "y": "label",
+    "labels": "label",
+}
+"""Other names of settings, as other libraries call them."""
 NOT_ASKED = ("effort", "in_memory")
 """Settings of a run that follow from what else a call gives."""
-ASKED = re.compile(r"(say|add) --([a-z]+) ([a-z]+)")
-"""A flag that a message asks for, and its value."""
+
 _ONE_AT_A_TIME = threading.RLock()
 """Of the threads of a program one trains at a time: torch's generators are those of the whole process."""
 
 
 @contextmanager
-def _in_words_of_python() -> Iterator[None]:
-    """Messages name arguments where those of the command line name flags: `transform=`, not `--transform`."""
+def _naming_arguments() -> Iterator[None]:
+    """Messages name arguments where those of the command line name flags."""
     try:
         yield
     except InputError as error:
-        text = ASKED.sub(r'\1 \2="\3"', str(error))
-        text = FLAG.sub(lambda flag: f"{flag[1].replace('-', '_')}=", text)
-        raise InputError(text) from error.__cause__
+        raise InputError(in_words_of_python(str(error))) from error.__cause__
 
 
-@_in_words_of_python()
+@_naming_arguments()
 def fit(
     x: Any,
     tx: Array | None = None,
@@ -88,7 +95,7 @@ def fit(
             `len` and `[]`) of pairs (x, tx) or triplets (x, tx, ttx).
         ttx: the observations transformed twice, for the methods of triplets.
         group: (n,) number of the transformation of each pair, where several pairs share one: the best there is.
-        label: (n,) classes, for metrics of features.
+        label: (n,) classes, for metrics of features, and for a classifier of them, see `Fitted.predict`.
         source: (n,) number of the recording or picture that each is a part of: those of one are held out together.
         points: (N, 1, 2 or 3) coordinates of the points of functions, for figures.
         weights: (N,) their areas, which the learned mass starts from.
@@ -120,7 +127,7 @@ def fit(
         raise InputError(f"seed must be a whole number from 0 on, not {seed!r}")
     given = {name: value for name, value in (("transform", transform), ("steps", steps)) if value is not None}
     config = _config(PRESETS[preset], {**settings, **given})
-    arrays = _arrays(x, tx)
+    arrays = _arrays(x, tx, transform is not None)
     others = {"ttx": ttx, "group": group, "label": label, "source": source, "points": points, "weights": weights}
     for name, values in others.items():
         if values is not None:
@@ -154,7 +161,8 @@ def fit(
     experiment = made[0]
     assert experiment.result is not None
     experiment.method.precision = nullcontext  # that of the run, of single precision too, cannot be pickled
-    run = None if out is None else folder
+    run, classifier = None if out is None else folder, experiment.head
+    held = {} if classifier is None else {f"{HELD}{name}": tensor for name, tensor in classifier.state_dict().items()}
     return Fitted(
         experiment.method,
         all_settings,
@@ -162,6 +170,8 @@ def fit(
         metrics,
         experiment.findings(metrics, experiment.method_name),
         run,
+        Head("backbone.", held) if held else None,
+        classifier,
     )
 
 
@@ -185,9 +195,15 @@ def _config(preset: PairsConfig, settings: Mapping[str, Any]) -> PairsConfig:
     values["reading"]["in_memory"] = True
     parts = values, values["training"], values["reading"]
     places = {name: part for part in parts for name in part if name not in NOT_ASKED}
+    for part in ("training", "reading"):
+        inner = settings.get(part)
+        if isinstance(inner, Mapping) and (twice := settings.keys() & inner.keys() & values[part].keys()):
+            name = min(twice)
+            raise InputError(f"{name} is given twice, by itself and in {part}: give it once")
     for name, value in settings.items():
         if name not in places:
-            raise InputError(f"unknown setting {name!r}{nearest(name, places)}")
+            other = USUAL.get(name)
+            raise InputError(f"unknown setting {name!r}{f': it is {other}' if other else nearest(name, places)}")
         if isinstance(places[name][name], dict) and isinstance(value, Mapping):
             places[name][name].update(value)  # in place: another setting may be one of it
         else:
@@ -204,8 +220,11 @@ def _refuse_unread(named: Mapping[str, Any], unread: Mapping[str, str]) -> None:
             raise InputError(f"{name} has no effect, leave it out: {reasons[name]}")
 
 
-def _arrays(x: Any, tx: Array | None) -> dict[str, np.ndarray]:
+def _arrays(x: Any, tx: Array | None, single: bool) -> dict[str, np.ndarray]:
     """Observations by name, of arrays or of a data set of pairs.
+
+    Args:
+        single: whether items are single observations, which niso transforms itself.
 
     Raises:
         InputError: items of a data set are not pairs or triplets of one shape.
@@ -218,7 +237,10 @@ def _arrays(x: Any, tx: Array | None) -> dict[str, np.ndarray]:
             "and folders of pictures and clips, and niso.load its run"
         )
     if not (hasattr(x, "__len__") and hasattr(x, "__getitem__")):
-        raise InputError(f"x must be an array, a tensor or a data set of pairs, not {type(x).__name__}")
+        batches = ": give its data set, x.dataset" if hasattr(x, "dataset") else ""
+        raise InputError(f"x must be an array, a tensor or a data set of pairs, not {type(x).__name__}{batches}")
+    if hasattr(x, "toarray"):  # of SciPy
+        raise InputError("a sparse array is not read: give its toarray()")
     if tx is not None:
         return {"x": _numpy(x), "tx": _numpy(tx)}
     if hasattr(x, "__array__"):  # of NumPy, a tensor, a table of pandas, or an array of xarray or HDF5
@@ -229,6 +251,8 @@ def _arrays(x: Any, tx: Array | None) -> dict[str, np.ndarray]:
             "x is a list of pictures: give one array, numpy.stack([picture.convert('RGB').resize((64, 64)) for picture "
             "in x]).transpose(0, 3, 1, 2), or their folder to `niso run pairs`"
         )
+    if single and items and all(np.ndim(_numpy(item)) == np.ndim(_numpy(items[0])) > 0 for item in items):
+        return {"x": _numpy(items)}
     if not items or not all(isinstance(item, tuple | list) and len(item) in (2, 3) for item in items):
         raise InputError(
             "items of a data set must be pairs (x, tx) or triplets (x, tx, ttx); of single observations give an array, "

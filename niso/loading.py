@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from niso.errors import CheckpointError, InputError, first_line, nearest
 from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Own
+from niso.experiments.head import trained_head
 from niso.experiments.saved import CONFIG, MODEL, is_saved, plain_name, read_saved
 from niso.experiments.settings import Settings
 from niso.files import in_shell
@@ -135,12 +136,17 @@ def _built(
         if own is not None and not facts["data"].get("own_networks"):
             raise InputError(f"{source} was not trained with networks of your own: leave encoder and decoder out")
         with torch.random.fork_rng(devices=[]), new_defaults():  # untrained weights are drawn on the CPU
-            method = METHODS.find(settings.method)(*kind.rebuild(settings.config, facts, own))
+            config, networks = kind.rebuild(settings.config, facts, own)
+            method = METHODS.find(settings.method)(config, networks)
         changed = "settings that describe it were changed: restore them from a copy"
         remedy = changed if own is None else "give the encoder and decoder that it was trained with"
         head = _restore(weights, tensors, method, remedy)
         method.model.to(device)
-        return Fitted(method, settings, facts, metrics, kind.findings(metrics, settings.method), run, head)
+        with torch.random.fork_rng(devices=[]), new_defaults():
+            data = facts["data"]
+            classifier = trained_head(method, config, tuple(data["shape"]), len(data.get("classes", ())), head.tensors)
+        findings = kind.findings(metrics, settings.method)
+        return Fitted(method, settings, facts, metrics, findings, run, head, classifier)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         problem = " ".join(str(error).split())
         raise InputError(f"{source} does not say how its model is built ({problem}): train it again") from error

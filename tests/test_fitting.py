@@ -15,13 +15,17 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from scipy.sparse import csr_matrix
 from torch import nn
+from torch.utils.data import DataLoader
 
 import niso
 from niso.config import Hardware
 from niso.data.pairs.scaling import Scaling
 from niso.errors import CheckpointError, InputError, Interrupted
+from niso.experiments.diagnosis import Finding
 from niso.experiments.experiment import Own
+from niso.experiments.pairs.experiment import default_for
 from niso.experiments.pairs.networks import check_independence
 from niso.export import export
 from niso.fitting import _accelerator, _left_alone
@@ -83,7 +87,54 @@ def test_what_is_nearest_is_found(fitted):
         model.find(tx[:, 1:], x)
 
 
-@pytest.mark.parametrize("name", ["encode", "decode", "map", "solve", "transport", "invariants"])
+def test_pairs_that_share_a_transformation_have_one_map(fitted):
+    model, x, _ = fitted
+    tx = np.roll(x, 3, 1)
+    tau = model.map(x, tx, shared=True)
+    assert tau.shape == (1, 4, 4)
+    np.testing.assert_allclose(tau, model.solve(*map(model.encode, (x, tx)), shared=True))
+    own, b = model.map(x, tx), model.encode(tx)
+
+    def error(maps):
+        return np.square(maps @ model.encode(x) - b).sum()
+
+    assert error(own) < error(tau) < error(own[:1])  # each fits its own pair; of single ones none is the best for all
+    np.testing.assert_allclose(model.map(x[:1], tx[:1], shared=True), own[:1], atol=1e-5)
+
+
+LABELS = {
+    "words": np.array(["cat", "dog", "owl", "rat"])[np.arange(40) % 4],
+    "numbers": np.arange(40) % 4 * 3 + 2,
+    "whole floats": np.arange(40) % 4 - 1.0,
+    "two": np.arange(40) % 2 == 0,
+}
+
+
+@pytest.mark.parametrize("label", LABELS.values(), ids=LABELS)
+def test_classes_are_predicted_as_labels_were_given(label, tmp_path):
+    x = np.eye(4, 16)[np.unique(label, return_inverse=True)[1]][..., None] * np.ones(2) + 0.1 * shifted()[0]
+    x = x * np.linspace(1, 2, 4)[np.unique(label, return_inverse=True)[1], None, None]  # energies that tell classes
+    model = niso.fit(x, np.roll(x, 1, 1), label=label, head={"steps": 60}, out=tmp_path / "run", **FEW)
+    assert model.classes == tuple(np.unique(label).tolist())
+    probable, predicted = model.probabilities(x), model.predict(x)
+    np.testing.assert_allclose(probable.sum(1), 1, atol=1e-5)
+    assert (predicted == np.unique(label)[probable.argmax(1)]).all()
+    assert (predicted == label).mean() > 1.5 / len(model.classes)
+    np.testing.assert_array_equal(model.predict(torch.from_numpy(x)), predicted)
+    assert model.probabilities(torch.from_numpy(x[:1])).shape == (1, len(model.classes))
+    for loaded in (niso.load(tmp_path / "run"), niso.load(model.save(tmp_path / "saved"))):
+        assert loaded.classes == model.classes
+        np.testing.assert_array_equal(loaded.probabilities(x), probable)
+
+
+def test_without_labels_nothing_is_predicted(fitted):
+    assert fitted[0].classes == ()
+    for use in (fitted[0].predict, fitted[0].probabilities):
+        with pytest.raises(TypeError, match="this model has no classifier"):
+            use(fitted[1])
+
+
+@pytest.mark.parametrize("name", ["encode", "decode", "map", "solve", "transport", "invariants", "probabilities"])
 def test_type_checkers_know_that_arrays_give_arrays_and_tensors_tensors(name):
     given, *_, returned = get_type_hints(inspect.unwrap(getattr(niso.Fitted, name))).values()
     assert given is returned and given.__constraints__ == (np.ndarray, torch.Tensor)
@@ -669,6 +720,19 @@ def test_progress_is_silent_where_it_is_not_wanted(capsys):
         ({"x": torch.zeros(40, 16, 2).to(torch.float8_e5m2)}, "tensors of type torch.float8_e5m2 are not read: give"),
         ({"x": torch.zeros(40, 16, 2, dtype=torch.complex64).conj()}, "x is of type complex64: give integers"),
         ({"label": np.ma.masked_equal(np.arange(40) % 3, 0)}, "some values of label are masked"),
+        ({"label": np.arange(40) % 3 + 0.5}, "label is of type float64: give whole numbers or words"),
+        ({"x": csr_matrix(np.eye(16))}, r"a sparse array is not read: give its toarray\(\)"),
+        (
+            {"x": DataLoader([(1, 2)]), "tx": None},
+            r"a data set of pairs, not DataLoader: give its data set, x\.dataset",
+        ),
+        ({"epochs": 3}, "unknown setting 'epochs': it is steps"),
+        ({"training": {"steps": 4}}, "steps is given twice, by itself and in training: give it once"),
+        (
+            {"tx": None, "transform": "shift", "group": np.arange(40) % 4},
+            "group numbers the transformations of recorded pairs, .*: leave it out; source",
+        ),
+        ({"latent_channels": 8}, "latent_channels= is of networks, .*: leave it out, or give architecture="),
     ],
 )
 def test_what_cannot_be_fitted_is_said_in_one_line(changes, message):
@@ -676,6 +740,43 @@ def test_what_cannot_be_fitted_is_said_in_one_line(changes, message):
     with pytest.raises(InputError, match=message) as refused:
         niso.fit(**{"x": x, "tx": tx, **FEW, **changes})
     assert "\n" not in str(refused.value)
+
+
+def test_single_observations_may_be_a_list_or_a_data_set():
+    x = list(shifted()[0])
+    settings = {"transform": "shift", **FEW}
+    expected = niso.fit(np.stack(x), **settings).metrics
+    for given in (x, [torch.from_numpy(one) for one in x]):
+        found = niso.fit(given, **settings).metrics
+        assert all(found[key] == value for key, value in expected.items() if not key.startswith("seconds"))
+
+
+def test_triplets_are_the_default_where_they_are_given():
+    x, tx = shifted()
+    assert niso.fit(x, tx, ttx=x, **FEW).settings.method == "niso-triplet"
+    assert default_for({"x", "tx"}) == default_for({"x", "clip"}) == "niso"
+    assert default_for({"x", "tx", "ttx", "group"}) == default_for({"x"}) == "niso-group"
+
+
+def test_weights_of_other_points_are_named(capsys):
+    x, tx = shifted()
+    settings = {"kind": "points", "weights": np.linspace(1, 2, 16), **FEW} | {"progress": True}
+    niso.fit(x, tx, **settings)
+    assert "weights are not read" not in capsys.readouterr().err
+    niso.fit(x, tx, method="niso-no-basis", **{key: value for key, value in settings.items() if key != "rank"})
+    assert "weights are not read: no operator is learned on the points" in capsys.readouterr().err
+
+
+def test_volumes_in_bytes_are_scaled_by_their_own_range():
+    x = np.random.default_rng(0).integers(0, 100, (16, 1, 8, 8, 8)).astype(np.uint8)
+    units = niso.fit(x, transform="shift", **FEW).units
+    assert units.scaling.scale == (49.5,) and not units.bytes
+
+
+def test_a_diagnosis_names_arguments(fitted):
+    finding = Finding("a", True, "b 1 (not ≤ 0)", "a smaller --rank, or add --norm l2; train for longer (--steps)")
+    model = niso.Fitted(fitted[0].method, fitted[0].settings, fitted[0].facts, {}, (finding,), None)
+    assert model.diagnosis[0].remedy == 'a smaller rank=, or add norm="l2"; train for longer (steps=)'
 
 
 def test_other_observations_are_refused(fitted):

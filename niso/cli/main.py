@@ -37,6 +37,7 @@ COMMANDS = {
     "features": ("RUN DATA", "write what a trained model makes of observations"),
     "map": ("RUN A B", "solve for the map between observations, and apply it to others"),
     "find": ("RUN GALLERY QUERIES", "find observations by transformed views of them"),
+    "predict": ("RUN DATA", "classify observations by a run whose data had labels"),
     "export": ("RUN", "write a trained model as programs for PyTorch or ONNX runtimes"),
     "models": ("[NAME]", "list the trained models that come with niso, or show the card of one"),
     "pose": ("VIDEO", "read a camera's trajectory off a video"),
@@ -184,6 +185,8 @@ def _dispatch(arguments: list[str]) -> int:
     if not arguments:
         print(_help(""), file=sys.stderr)
         return 2
+    if arguments[0] == "--version" and len(arguments) > 1:
+        raise InputError(f"--version takes nothing: leave {arguments[1]!r} out")
     if arguments[0] == "--version":
         print(f"niso {niso.__version__}")
         return 0

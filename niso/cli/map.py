@@ -17,9 +17,9 @@ from niso.files import check_place
 class Options(Command):
     """Solve for the map τ from A to B, by the model of a finished run, and apply it to C.
 
-    The .npz file holds `tau` (n, rank, rank), a map for each pair, the `eigenvalues` of the operator where there is
-    one, `error` (n,), ‖τa − b‖² / ‖b‖², and `applied`, C as it would look transformed. Pictures of C are also written
-    as PNG files beside it. `names` and `applied_names` are those of the pictures of A and C.
+    The .npz file holds `tau` (n, rank, rank), a map for each pair or one for all, the `eigenvalues` of the operator
+    where there is one, `error` (n,), ‖τa − b‖² / ‖b‖², and `applied`, C as it would look transformed. Pictures of C are
+    also written as PNG files beside it. `names` and `applied_names` are those of the pictures of A and C.
 
     Arrays go together row by row; folders of pictures by their names without extension, which must be the same in both.
     """
@@ -34,8 +34,10 @@ class Options(Command):
     second: Annotated[Path, Positional, arg(metavar="B")]
     """The same transformed, as many; of one file with x and tx that is given twice, tx."""
     apply: Path | None = None
-    """C, observations to transform: any number with a single map, or one for each map, in a folder with the names of
-    A's."""
+    """C, observations to transform: any number with a single map or a shared one, or one for each map, in a folder with
+    the names of A's."""
+    shared: bool = False
+    """One map for all pairs, which share one T: it knows more of T than that of any pair."""
     out: Annotated[Path, arg(aliases=["-o"])] = Path("map.npz")
     """The .npz file to write."""
 
@@ -57,22 +59,22 @@ class Options(Command):
             raise InputError(f"{self.run} was trained by {fitted.settings.method}, which has no maps")
         x, tx = fitted.read(self.first), fitted.read(self.second, view_beside(self.first, self.second))
         other = None if self.apply is None else fitted.read(self.apply)
-        if self.apply is None or other is None or len(x.values) == 1:
+        if self.apply is None or other is None or self.shared or len(x.values) == 1:
             x, tx = matched((self.first, x), (self.second, tx))
         else:
             x, tx, other = matched((self.first, x), (self.second, tx), (self.apply, other))
         if len(x.values) != len(tx.values):
             numbers = f"{counted(len(x.values), 'observation')} and {self.second} {len(tx.values)}"
             raise InputError(f"{self.first} has {numbers}: give as many of both")
-        if other is not None and len(x.values) not in (1, len(other.values)):
+        if other is not None and not self.shared and len(x.values) not in (1, len(other.values)):
             raise InputError(
                 f"{self.apply} has {counted(len(other.values), 'observation')} for {len(x.values)} maps: give one for "
-                "each, or a single pair A and B"
+                "each, a single pair A and B, or --shared"
             )
         pictures = picture_paths(self.out.with_suffix(""), other.names) if other is not None and other.names else []
         check_pictures(pictures, self.out, self.first, self.second, self.apply)
         a, b = fitted.encode(x.values), fitted.encode(tx.values)
-        tau = fitted.solve(a, b)
+        tau = fitted.solve(a, b, self.shared)
         error = equivariance_error(torch.from_numpy(a), torch.from_numpy(b), tau=torch.from_numpy(tau)).numpy()
         arrays = {"tau": tau, "error": error}
         if (spectrum := fitted.spectrum) is not None:

@@ -181,7 +181,7 @@ CHECKS = (
         True,
         "reconstruction_error / constant_error",
         (
-            Remedy("--norm l2, where most values of an observation are alike"),
+            Remedy("add --norm l2, where most values of an observation are alike"),
             Remedy("train for longer (--steps), with more latent channels or a larger --rank"),
             LIGHTER,
         ),

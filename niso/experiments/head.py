@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, partial
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from niso.config import SPECTRAL
+from niso.errors import first_line
 from niso.experiments.experiment import Phase
 from niso.linalg import autocasts, without_autocast
 from niso.messages import say
@@ -25,6 +27,8 @@ from niso.training.loop import Sampler
 ACCURACY_CHANCE = Metric("accuracy_chance", "share of the most frequent class among those that accuracies are of")
 OF_FROZEN = {f"head.{name}": "the head is trained on frozen networks" for name in SPECTRAL}
 """Settings that the training of a head alone does not read, and why."""
+HELD = "head."
+"""Beginning of the names of a head's weights, where they are held together with those of its backbone."""
 ROUNDED = 0.1
 """Rounding error of invariants, relative to their deviation over observations, from which frozen networks run in full
 precision: it is 0.3 where a head loses 9.5 points of accuracy by it, and 0.02 where it loses none."""
@@ -35,6 +39,32 @@ def make_head(method: Method, config: ClassifierConfig, x: Shaped[Tensor, "batch
     """An untrained classifier of what a method makes of observations like these, where they are."""
     method.model.eval()
     return method.head(config, method.head_features(x), classes).to(x.device)
+
+
+def trained_head(
+    method: Method, config: Any, shape: tuple[int, ...], classes: int, tensors: Mapping[str, Tensor]
+) -> nn.Module | None:
+    """The classifier that has these weights, in evaluation mode; None where they are of none.
+
+    Args:
+        method: trained.
+        config: settings of the run.
+        shape: of one observation.
+        tensors: weights of a run beside those of its method's model.
+
+    Raises:
+        ValueError: they are of another classifier.
+    """
+    held = {name.removeprefix(HELD): tensor for name, tensor in tensors.items() if name.startswith(HELD)}
+    if not (held and classes):
+        return None
+    x = torch.zeros(2, *shape, device=next(method.model.parameters()).device)
+    head = make_head(method, config, x, classes)
+    try:
+        head.load_state_dict(held)
+    except RuntimeError as error:
+        raise ValueError(f"its classifier has other weights: {first_line(error)}") from error
+    return head.requires_grad_(False).eval()
 
 
 def frozen_phase(

@@ -65,7 +65,7 @@ def scaling_of(table: Table, rows: np.ndarray) -> Scaling:
     if table.channels_first:
         axes = all_but_channels(chosen.ndim, True)
         lowest, highest = chosen.min(axes), chosen.max(axes)
-        if x.dtype == np.uint8 and highest.max() >= _BRIGHT:
+        if table.kind == "images" and x.dtype == np.uint8 and highest.max() >= _BRIGHT:
             return BYTES
         widths, whole = highest - lowest, highest.max() - lowest.min()
         varying = widths > _rounding(x.dtype) * np.maximum(abs(lowest), abs(highest))

@@ -89,7 +89,7 @@ def content(table: Table) -> str:
         return table.files
     views = (digest(_bytes(rows)).encode() for view in table.views.values() for rows in _blocks_of(view))
     places = (_bytes(values) for values in (table.points, table.weights) if values is not None)
-    return digest(*views, *(name.encode() for name in table.classes), *places)
+    return digest(*views, *(str(name).encode() for name in table.classes), *places)
 
 
 def _blocks_of(view: np.ndarray) -> Iterator[np.ndarray]:

@@ -40,7 +40,7 @@ class Table:
             memory-mapped, see `Kind`.
         group: (rows,) number of the transformation of each row; None where every row has its own.
         label: (rows,) class of each row; None where there are none.
-        classes: names of the classes.
+        classes: labels of the classes, words or numbers, as they were given.
         clip: (rows,) number of the clip that each row is the next frame of; None where rows are not frames.
         source: (rows,) number of what each row is a part of, a picture or a recording; None where rows are of their
             own. Rows of one are in one part.
@@ -57,7 +57,7 @@ class Table:
     views: dict[str, np.ndarray]
     group: np.ndarray | None = None
     label: np.ndarray | None = None
-    classes: tuple[str, ...] = ()
+    classes: tuple[str | int, ...] = ()
     clip: np.ndarray | None = None
     source: np.ndarray | None = None
     points: np.ndarray | None = None
@@ -261,8 +261,9 @@ def check_finite(name: str, views: Mapping[str, np.ndarray]) -> None:
             raise InputError(f"{name}: {key}[{row}] holds NaN or infinite values: repair or remove it")
 
 
-def integers(name: str, key: str, values: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Numbers 0, 1, … of groups or classes, and their names; from integers or words, which may be Python objects.
+def integers(name: str, key: str, values: np.ndarray) -> tuple[np.ndarray, tuple[str | int, ...]]:
+    """Numbers 0, 1, … of groups or classes, and what these are; from whole numbers or words, which may be Python
+    objects.
 
     Raises:
         InputError: they are neither, or a word is missing.
@@ -273,11 +274,13 @@ def integers(name: str, key: str, values: np.ndarray) -> tuple[np.ndarray, tuple
             raise _absent(name, key, absent)
         if any(all(isinstance(word, kind) for word in given) for kind in (str, bytes)):  # bytes as of h5py
             values = np.array(given)
+    if values.dtype.kind == "f" and (np.abs(values) < 2**53).all() and (values == np.floor(values)).all():
+        values = values.astype(np.int64)  # as of columns that had missing values once
     if values.dtype.kind not in "uibUS":
         raise InputError(f"{name}: {key} is of type {values.dtype}: give whole numbers or words")
     names, numbers = np.unique(values, return_inverse=True)
-    words = tuple(n.decode(errors="backslashreplace") if isinstance(n, bytes) else str(n) for n in names.tolist())
-    if missing := [number for number, word in enumerate(words) if word.strip() in _MISSING]:
+    words = tuple(n.decode(errors="backslashreplace") if isinstance(n, bytes) else n for n in names.tolist())
+    if missing := [number for number, word in enumerate(words) if str(word).strip() in _MISSING]:
         raise _absent(name, key, np.flatnonzero(np.isin(numbers, missing)).tolist())
     return numbers.astype(np.int64), words
 

@@ -176,14 +176,20 @@ class Homnist(Experiment):
         return unread | config.heads_unread("classifier" in cls.reads(method)) | config.views_unread()
 
     def facts(self) -> dict[str, Any]:
-        side = self.split.train.side
-        return {"data": {"name": self.config.digits, "kind": "images", "shape": [1, side, side], **PIXELS}}
+        side, classes = self.split.train.side, list(range(self.classes))
+        data = {"name": self.config.digits, "kind": "images", "shape": [1, side, side], "classes": classes}
+        return {"data": {**data, **PIXELS}}
 
     @classmethod
     def rebuild(
         cls, config: HomnistConfig, facts: Mapping[str, Any], own: Own | None = None
     ) -> tuple[HomnistConfig, Networks]:
         return config, make_networks(config, facts["data"]["shape"][-1])
+
+    @property
+    def classes(self) -> int:
+        """Number of classes of digits."""
+        return int(self.split.train.labels.max()) + 1
 
     # Training
 
@@ -194,8 +200,8 @@ class Homnist(Experiment):
         if occlusion := make_occlusion(config, method.views):
             objective, optimisation = method.completion(occlusion), config.completion
             yield Phase("completion", objective, lambda step: sampling.related(step, optimisation), optimisation)
-        first, classes = next(sampling.examples())[0], int(self.split.train.labels.max()) + 1
-        self.head = make_head(method, config, first, classes)
+        first = next(sampling.examples())[0]
+        self.head = make_head(method, config, first, self.classes)
         once = not config.occlusion and config.head.steps * config.head.batch_size >= len(self.split.train.labels)
         augmented, examples = method.augmented_head, sampling.examples if once else None
         yield frozen_phase(method, self.head, config, first, lambda step: sampling.labelled(augmented), examples)

@@ -70,7 +70,8 @@ def choose(config: PairsConfig, data: PairData, method: str, own: bool) -> Chose
         )
     except ValueError as error:  # of the method's own checks
         raise InputError(str(error)) from error
-    return replace(chosen, **_sizes(chosen, data), padding=_padding(config, architecture, data.table.kind))
+    wished = None if config.architecture == "identity" else config.latent_channels
+    return replace(chosen, **_sizes(chosen, data, wished), padding=_padding(config, architecture, data.table.kind))
 
 
 def keep(before: Chosen, config: PairsConfig) -> Chosen:
@@ -112,7 +113,7 @@ def said(chosen: Chosen, data: PairData, points: int, method: str) -> str:
     if table.kind == "points":
         what = f"functions of {counted(table.channels, 'channel')} on {counted(table.shape[0], 'point')}"
     drawn = ", ".join(f"{data.count(part)} {word}" for part, word in _PARTS)
-    classes = f" in {len(table.classes)} classes ({some_of(table.classes)})" if table.classes else ""
+    classes = f" in {len(table.classes)} classes ({some_of(list(map(str, table.classes)))})" if table.classes else ""
     varied = f"mirrored, turned and recoloured (variation {chosen.variation:g})" if chosen.variation else ""
     words = [
         f"{len(table):,} {what}{classes} ({drawn}), {data.paired}",
@@ -199,10 +200,15 @@ def moves_values(data: PairData) -> bool:
     return same >= 0.99 * total
 
 
-def _sizes(chosen: Chosen, data: PairData) -> dict[str, Any]:
-    """Patch, levels and latent channels that fit the observations."""
+def _sizes(chosen: Chosen, data: PairData, wished: int | None) -> dict[str, Any]:
+    """Patch, levels and latent channels that fit the observations; `wished` are channels that were asked for."""
     table = data.table
     if chosen.architecture == "identity":
+        if wished not in (None, table.channels):
+            raise InputError(
+                "--latent-channels is of networks, and observations like these have none by default, but the channels "
+                "that they have: leave it out, or give --architecture"
+            )
         return {"latent_channels": table.channels}
     if table.kind == "points" or chosen.architecture in ("own", "pointwise"):
         return {}

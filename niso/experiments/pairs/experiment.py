@@ -186,9 +186,12 @@ class Pairs(Experiment):
         if self.config.variation:
             self.data.vary(Variation(self.config.variation))
         if table.weights is not None:
-            for spectrum in spectra(self.method.model):
-                if spectrum.points == len(table.weights):  # the latent domain is that of the data
-                    spectrum.start_mass_at_(torch.from_numpy(table.weights))
+            on_data = [spectrum for spectrum in spectra(self.method.model) if spectrum.points == len(table.weights)]
+            for spectrum in on_data:
+                spectrum.start_mass_at_(torch.from_numpy(table.weights))
+            if not on_data:
+                unread = "weights are not read: no operator is learned on the points of the data"
+                self.data.note = "; ".join(filter(None, [self.data.note, unread]))
         if self.method.group > (most := self.data.largest_group):
             raise InputError(
                 f"no T is shared by {self.method.group} pairs to train on, at most by {most}: lower --group-size"
@@ -388,8 +391,11 @@ class Pairs(Experiment):
 
 
 def default_for(names: Set[str]) -> str:
-    """The method for data with these parts, see `Reader.names`: groups, where T can be shared, are by far the best."""
-    return "niso" if names & {"tx", "clip"} and "group" not in names else GROUPED
+    """The method for data with these parts, see `Reader.names`: groups, where T can be shared, are by far the best, and
+    triplets are better than pairs."""
+    if "group" in names or not names & {"tx", "clip"}:
+        return GROUPED
+    return "niso-triplet" if "ttx" in names else "niso"
 
 
 def _reader(config: PairsConfig, data_dir: Path | None) -> type[Reader]:

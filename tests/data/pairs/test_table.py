@@ -363,7 +363,7 @@ def test_files_of_every_format_give_the_same(stored):
     read = reader.read(path, reading, 32)
     np.testing.assert_array_equal(read.views["x"], columns["x"])
     np.testing.assert_array_equal(read.views["tx"], columns["tx"])
-    assert read.classes == ("0", "1", "2")
+    assert read.classes == (0, 1, 2)
     mapped = isinstance(read.views["x"].base, np.memmap) or isinstance(read.views["x"], np.memmap)
     assert mapped == (path.name != "pairs.compressed.npz")
 

@@ -32,8 +32,14 @@ def pair_data(
             views are to be under transformations that cannot be composed; or the table cannot be cut into parts or
             scaled.
     """
+    recorded = "tx" in table.views or table.clip is not None
+    if table.group is not None and not recorded:
+        raise InputError(
+            f"{table.name}: group numbers the transformations of recorded pairs, and niso draws those of x itself: "
+            "leave it out; source numbers what observations are parts of"
+        )
     parts = split(table, validation, test)
-    if "tx" in table.views or table.clip is not None:
+    if recorded:
         if transform is not None:
             what = "has tx" if "tx" in table.views else "holds clips"
             raise InputError(f"{table.name} {what}, which is paired as it is: leave --transform out")

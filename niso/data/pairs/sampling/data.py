@@ -134,7 +134,7 @@ class PairData(ABC):
         if self.table.label is None:
             return ()
         there = set(self.table.label[self.rows[part].numpy()].tolist())
-        return tuple(name for number, name in enumerate(self.table.classes) if number not in there)
+        return tuple(str(name) for number, name in enumerate(self.table.classes) if number not in there)
 
     def count(self, part: Part) -> int:
         """Rows of a part."""

@@ -1,0 +1,77 @@
+"""`niso predict RUN DATA`: the classes of observations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from tyro.conf import Positional, arg
+
+from niso.cli.options import OBSERVED, Command, ModelName, check_observed
+from niso.errors import InputError, counted
+from niso.files import check_place
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from niso.data.pairs.observations import Observed
+
+PRINTED = 20
+"""Observations whose class is printed."""
+
+
+@dataclass(frozen=True)
+class Options(Command):
+    """Classify observations by the model of a finished run whose data had labels.
+
+    The .npz file holds `predicted` (n,), the most probable label of each, `probabilities` (n, classes) and `classes`,
+    the labels that these are of; `names` of pictures, and of frames, CLIP/NUMBER; `label`, where DATA has it or is
+    pictures or videos in folders of classes. Then the share that is predicted right is printed, too.
+    """
+
+    examples: ClassVar[dict[str, str]] = {
+        "niso predict runs/mine pictures": "a folder of pictures",
+        "niso predict runs/mine x.npz -o mine.npz": "an array file",
+    }
+
+    run: ModelName
+    data: Annotated[Path, Positional, arg(metavar="DATA", help=OBSERVED)]
+    out: Annotated[Path, arg(aliases=["-o"])] = Path("predicted.npz")
+    """The .npz file to write."""
+
+    def __post_init__(self) -> None:
+        check_observed(self.run, self.out, "predicted", self.data)
+
+    def __call__(self) -> None:
+        import numpy as np
+
+        from niso.files import write_arrays
+        from niso.loading import load
+
+        check_place(self.out, "--out", file=True)
+        fitted = load(self.run)
+        if not fitted.classes:
+            raise InputError(f"{self.run} has no classifier: train on observations with labels, or give another run")
+        observed = fitted.read(self.data)
+        probabilities = fitted.probabilities(np.asarray(observed.values))
+        classes = np.array(fitted.classes)
+        arrays = {"predicted": classes[probabilities.argmax(1)], "probabilities": probabilities, "classes": classes}
+        if observed.names:
+            arrays["names"] = np.array(observed.names)
+        if observed.label is not None:
+            arrays["label"] = observed.label
+        write_arrays(self.out, arrays)
+        _print(observed, arrays["predicted"], probabilities)
+        print(f"{counted(len(probabilities), 'observation')} in {self.out}")
+
+
+def _print(observed: Observed, predicted: np.ndarray, probabilities: np.ndarray) -> None:
+    """The classes of the first observations, and how many are right where that is known."""
+    for row, (label, most) in enumerate(zip(predicted[:PRINTED], probabilities.max(1), strict=False)):
+        print(f"{observed.names[row] if observed.names else row}: {label} ({most:.3f})")
+    if len(predicted) > PRINTED:
+        print(f"… and {len(predicted) - PRINTED:,} more")
+    if observed.label is not None:
+        right = sum(str(label) == str(given) for label, given in zip(predicted, observed.label, strict=True))
+        print(f"{right / len(predicted):.1%} are of the class that DATA gives")

@@ -1,0 +1,62 @@
+"""`niso predict`: classes of pictures and arrays, in an .npz file."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import niso as library
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """Dark and bright pictures in folders of classes."""
+    folder, generator = tmp_path_factory.mktemp("classes"), np.random.default_rng(0)
+    for name, least in (("dark", 0), ("bright", 180)):
+        (folder / name).mkdir()
+        for number in range(12):
+            pixels = generator.integers(least, least + 75, size=(8, 8, 3)).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / name / f"{number:02}.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(pictures, tmp_path_factory):
+    files = sorted(pictures.glob("*/*.png"))
+    x = np.stack([np.array(Image.open(file)).transpose(2, 0, 1) for file in files])
+    few = {"steps": 3, "rank": 4, "batch_size": 4, "latent_channels": 4, "evaluation_pairs": 8, "progress": False}
+    label = np.array([file.parent.name for file in files])
+    fitted = library.fit(x, transform="rotation", label=label, head={"steps": 60}, **few)
+    return fitted.save(tmp_path_factory.mktemp("model") / "model")
+
+
+def test_pictures_are_classified(niso, model, pictures, tmp_path):
+    out = tmp_path / "predicted.npz"
+    done = niso("predict", model, pictures, "-o", out)
+    assert done.status == 0 and done.err == ""
+    fitted = library.load(model)
+    observed = fitted.read(pictures)
+    with np.load(out) as written:
+        assert written["classes"].tolist() == ["bright", "dark"]
+        np.testing.assert_array_equal(written["probabilities"], fitted.probabilities(observed.values))
+        np.testing.assert_array_equal(written["predicted"], fitted.predict(observed.values))
+        assert written["names"].tolist() == list(observed.names)
+        right = (written["predicted"] == written["label"]).mean()
+    assert right > 0.8
+    assert done.out.startswith("bright/00.png: bright (") and "… and 4 more\n" in done.out
+    assert f"{right:.1%} are of the class that DATA gives\n24 observations in {out}" in done.out
+
+
+def test_arrays_without_labels_are_classified(niso, model, tmp_path):
+    np.save(tmp_path / "x.npy", np.full((2, 3, 8, 8), 200, np.uint8))
+    done = niso("predict", model, tmp_path / "x.npy", "-o", tmp_path / "p.npz")
+    assert done.status == 0 and done.out.startswith("0: ") and "DATA gives" not in done.out
+    with np.load(tmp_path / "p.npz") as written:
+        assert not {"names", "label"} & set(written)
+
+
+def test_wrong_calls(refused, model, model_folder, model_pictures, tmp_path):
+    assert "has no classifier: train on observations with labels" in refused("predict", model_folder, model_pictures)
+    assert "--out must name an .npz file" in refused("predict", model, model_pictures, "-o", "p.csv")
+    np.savez(tmp_path / "mine.npz", x=np.ones(3))
+    said = refused("predict", model, model_pictures, "-o", tmp_path / "mine.npz")
+    assert "is there, and is no file of this command" in said
