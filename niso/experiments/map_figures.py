@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -114,16 +115,18 @@ def mask(operator: Operator | None, maps: Maps | None, pairs: str) -> Iterator[P
     )
 
 
-def singular_values(pairs: PairEvaluation | None) -> Iterator[Picture]:
-    """Singular values of the coefficients; nothing where there are no maps, or there is one value."""
+def singular_values(pairs: PairEvaluation | None, observations: float = math.inf) -> Iterator[Picture]:
+    """Singular values of the coefficients; nothing where there are no maps, or there is one value. Where pairs are made
+    of fewer `observations`, the caption says so."""
     curve = pairs.curves.get("singular_values") if pairs else None
     if curve is None or len(curve["x"]) == 1:
         return
-    sizes, observations = np.array(curve["y"]), curve["count"][0]
+    sizes, count = np.array(curve["y"]), curve["count"][0]
+    of = f" of {observations:,.0f} observations" if observations < count else ""
     yield Picture(
         "singular_values",
-        f"Singular values of the coefficients a, relative to the first: the mean over {observations:,} held-out "
-        f"pairs. {(sizes > 0.1).sum()} of {len(sizes)} are above 0.1. Latents have about as many directions as "
+        f"Singular values of the coefficients a, relative to the first: the mean over {count:,} held-out "
+        f"pairs{of}. {(sizes > 0.1).sum()} of {len(sizes)} are above 0.1. Latents have about as many directions as "
         "values are not small; where that is one, invariants can tell little apart.",
         figures.decay(sizes, curve["x_label"], curve["y_label"]),
     )

@@ -26,7 +26,7 @@ RELATIVE_MAP_ERROR = Metric(
 )
 RELATIVE_MAP_ERROR_CENTRED = Metric(
     "relative_map_error_centred",
-    "the same, relative to what is left of b without the mean over all pairs: above 1, a map is worse than that mean",
+    "the same, relative to what is left of b without the mean over all pairs: about 1 for a prediction of that mean",
     "lower",
 )
 EQUIVARIANCE_ERROR = Metric(
@@ -55,8 +55,8 @@ LATENT_METRICS = (
     Metric("invariants_common", "share of the mean in aᵀa: 1 where it is the same for all observations", "lower"),
     Metric(
         "invariants_rank",
-        "effective number of directions, (tr C)² / tr C² of the covariance C, in which aᵀa / ‖aᵀa‖ varies; of one "
-        "channel, aᵀa itself",
+        "effective number of directions, (tr C)² / tr C² of the covariance C, in which aᵀa / ‖aᵀa‖ varies, at most "
+        "n − 1 of n held-out observations; of one channel, aᵀa itself",
         "higher",
     ),
     *MASK_METRICS,
@@ -108,7 +108,7 @@ class PairEvaluation(NamedTuple):
     """What a method makes of held-out pairs.
 
     Attributes:
-        metrics: means over all pairs, see `PAIR_METRICS`.
+        metrics: means over all pairs, the relative map error over those with others, see `PAIR_METRICS`.
         views: observations and predictions of the pairs that are kept, by name, in the order of a figure's rows.
         maps: their maps; None where the method has none.
         latents: what the coefficients of the first views and the operator are like, see `LATENT_METRICS`; without maps
@@ -178,16 +178,20 @@ def evaluate_pairs(method: Method, batches: Iterable[tuple[Tensor, ...]], shown:
     """Solve the maps of held-out pairs, and compare what they predict.
 
     Args:
-        batches: observations ψ and Tψ and, for the relative map error, others ψ′ and Tψ′ under the same T.
-        shown: how many pairs are kept, the first ones.
+        batches: observations ψ and Tψ and, for the relative map error, others ψ′ and Tψ′ under the same T. Some may
+            have others, and some not.
+        shown: how many pairs are kept at most: the first ones of those that have others, or have none, as the first.
     """
     method.model.eval()
     errors: list[Tensor] = []
     coefficients: list[tuple[Tensor, ...]] = []
+    by_others: list[tuple[Tensor, Tensor]] = []
     maps: list[list[Tensor]] = []
     views: list[dict[str, Tensor]] = []
-    kept_so_far = 0
+    kept_so_far, first = 0, None
     for x, tx, *others in batches:
+        first = len(others) if first is None else first
+        keeps = kept_so_far < shown and len(others) == first
         b = method.encode(tx)
         rows = {"ψ": x, "Tψ": tx}
         if method.has_maps:
@@ -198,8 +202,9 @@ def evaluate_pairs(method: Method, batches: Iterable[tuple[Tensor, ...]], shown:
                 raise TypeError(f"{name} must give maps {shape} of coefficients {(*a.shape,)}, not {(*taus[0].shape,)}")
             moved = [tau @ a for tau in taus]
             predicted = method.decode(moved[0])
-            coefficients.append((a, b, *moved))  # not the maps: all of them may not fit into memory
-            if kept_so_far < shown:
+            coefficients.append((a, b, moved[0]))  # not the maps: all of them may not fit into memory
+            by_others += [(other, b) for other in moved[1:]]
+            if keeps:
                 maps.append(taus)
                 rows |= {"D E(ψ)": method.decode(a), "D τ E(ψ)": predicted}
                 if others:
@@ -208,7 +213,7 @@ def evaluate_pairs(method: Method, batches: Iterable[tuple[Tensor, ...]], shown:
             predicted = method.decode(b)
             rows |= {"D E(Tψ)": predicted}
         errors.append((predicted - tx).abs().flatten(1).mean(1))
-        if kept_so_far < shown:
+        if keeps:
             views.append(rows)
             kept_so_far += len(x)
     means = {"reconstruction_error": torch.cat(errors).mean().item()}
@@ -217,14 +222,13 @@ def evaluate_pairs(method: Method, batches: Iterable[tuple[Tensor, ...]], shown:
     latents = {} if rounding is None else {INVARIANTS_ROUNDING.key: rounding}
     if not coefficients:
         return PairEvaluation(means, kept, None, latents, {})
-    a, b, own, *other = (torch.cat(part) for part in zip(*coefficients, strict=True))
-    common = b.mean(0, keepdim=True)
-    errors_of = {"equivariance_error": own} | ({"relative_map_error": other[0]} if other else {})
-    for name, moved_by in errors_of.items():
-        means[name] = _mean_error(moved_by, b)
-        means[f"{name}_centred"] = _mean_error(moved_by, b, common)
+    a, b, own = (torch.cat(part) for part in zip(*coefficients, strict=True))
+    means |= mean_errors("equivariance_error", own, b)
+    if by_others:
+        carried, targets = (torch.cat(part) for part in zip(*by_others, strict=True))
+        means |= mean_errors("relative_map_error", carried, targets, b)
     ordered = [in_ascending_order(method, torch.cat(taus)[:shown]) for taus in zip(*maps, strict=True)]
-    own_maps, other_maps = ordered[0], ordered[1] if other else None
+    own_maps, other_maps = ordered[0], ordered[1] if first else None
     shown_maps = Maps(own_maps, other_maps, method.map_text)
     latents |= latent_metrics(a) | _mask_metrics(method)
     return PairEvaluation(means, kept, shown_maps, latents, {"singular_values": singular_values(a)})
@@ -251,22 +255,32 @@ def repeat_maps(method: Method, batches: Iterable[tuple[Tensor, Tensor, Tensor]]
             rows = {"ψ": x, "Tψ": tx, "T²ψ": ttx, "D τ² E(ψ)": method.decode(moved)}
             views = {name: row[:SHOWN].cpu() for name, row in rows.items()}
     moved, c = (torch.cat(part) for part in zip(*twice, strict=True))
-    errors = {
-        "repetition_error": _mean_error(moved, c),
-        "repetition_error_centred": _mean_error(moved, c, c.mean(0, keepdim=True)),
-    }
-    return Repetition(errors, views)
+    return Repetition(mean_errors("repetition_error", moved, c), views)
 
 
-def _mean_error(
+def mean_errors(
+    name: str,
     moved: Float[Tensor, "pairs rank channels"],
     b: Float[Tensor, "pairs rank channels"],
-    common: Float[Tensor, "1 rank channels"] | None = None,
-) -> float:
-    """Mean of `transport_error` over pairs; but for those that have no b, as blank observations without a network, of
-    which no error is a share."""
-    seen = (b != 0).flatten(1).any(1)
-    return metrics.transport_error(moved[seen], b[seen], common).mean().item()
+    everything: Float[Tensor, "observations rank channels"] | None = None,
+) -> dict[str, float]:
+    """Means of `transport_error` over pairs, by its name, and of the centred one, by that and `_centred`.
+
+    The mean over n observations leaves (n − 1)/n of their variance, for which centred errors make up: a prediction of
+    the true mean has about 1, however few there are. Of one observation there is no centred error. Pairs without b, as
+    blank observations without a network, do not count: no error is a share of nothing.
+
+    Args:
+        moved, b: coefficients that maps predict, and those of the transformed observations.
+        everything: what the mean is over; by default b.
+    """
+    everything = b if everything is None else everything
+    count, seen = len(everything), (b != 0).flatten(1).any(1)
+    errors = {name: metrics.transport_error(moved[seen], b[seen])}
+    if count > 1:
+        centred = metrics.transport_error(moved[seen], b[seen], everything.mean(0, keepdim=True))
+        errors[f"{name}_centred"] = (count - 1) / count * centred
+    return {key: error.double().mean().item() for key, error in errors.items()}
 
 
 def latent_metrics(a: Float[Tensor, "observations rank channels"]) -> dict[str, float]:

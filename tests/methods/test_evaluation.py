@@ -16,6 +16,7 @@ from niso.methods.evaluation import (
     in_ascending_order,
     latent_metrics,
     learned_operator,
+    mean_errors,
     repeat_maps,
     singular_values,
 )
@@ -98,9 +99,38 @@ def test_centred_errors_are_relative_to_what_is_left_of_the_targets():
         (repeat_maps(method, [(x, tx, ttx)]).metrics, "repetition_error_centred", tau @ tau @ a, c),
     ):
         errors = (moved - target).square().sum((1, 2)) / (target - target.mean(0)).square().sum((1, 2))
-        assert metrics[key] == pytest.approx(errors.mean().item(), rel=1e-4)
+        assert metrics[key] == pytest.approx(15 / 16 * errors.mean().item(), rel=1e-4)
     error = (method.decode(tau @ a) - tx).abs().mean().item()
     assert evaluate_pairs(method, [(x, tx)]).metrics["reconstruction_error"] == pytest.approx(error, rel=1e-4)
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 10])
+def test_a_prediction_of_the_true_mean_has_a_centred_error_of_one(count, dtype):
+    draws = torch.randn(100, count, POINTS, CHANNELS, generator=torch.Generator().manual_seed(0), dtype=dtype)
+    errors = [mean_errors("error", torch.full_like(b, 3.0), b + 3)["error_centred"] for b in draws]
+    assert sum(errors) / len(errors) == pytest.approx(1, abs=0.03)
+
+
+def test_one_observation_has_no_centred_error(dtype):
+    b = torch.ones(1, POINTS, CHANNELS, dtype=dtype)
+    assert mean_errors("error", 2 * b, b) == {"error": 1.0}
+    assert "equivariance_error_centred" not in evaluate_pairs(make(), batches(1)).metrics
+
+
+def test_pairs_with_others_and_without_are_measured_together():
+    (x, tx, y, ty), *_ = batches(9, wrong=True)
+    tx = tx + 0.3 * torch.randn_like(tx)
+    parts = [(x[:3], tx[:3], y[:3], ty[:3]), (x[3:], tx[3:])]
+    mixed = evaluate_pairs(make(), parts)
+    whole, some = (evaluate_pairs(make(), [views]).metrics for views in ((x, tx), parts[0]))
+    for key in ("reconstruction_error", "equivariance_error", "equivariance_error_centred"):
+        assert mixed.metrics[key] == pytest.approx(whole[key], rel=1e-4)
+    assert mixed.metrics["relative_map_error"] == pytest.approx(some["relative_map_error"], rel=1e-4)
+    assert mixed.metrics["relative_map_error_centred"] > 0.5
+    assert {len(view) for view in mixed.views.values()} == {len(mixed.maps.own)} == {len(mixed.maps.other)} == {3}
+    alone_first = evaluate_pairs(make(), parts[::-1])
+    assert alone_first.metrics == pytest.approx(mixed.metrics, rel=1e-4)
+    assert {len(view) for view in alone_first.views.values()} == {6} and alone_first.maps.other is None
 
 
 def test_squares_of_planted_maps_are_of_the_transformation_twice():

@@ -22,9 +22,8 @@ _COMMON = 50
 """Clips that may share a frame and be copies of each other."""
 _AGAIN = 0.1
 """Share of held-out pairs with observations that are trained on, from which a line says so."""
-_FEW = (
-    "transformations are too few or too unequal to hold out whole ones: those of held-out observations are trained on"
-)
+_TRAINED = "those of held-out observations are trained on"
+_FEW = f"transformations are too few or too unequal to hold out whole ones: {_TRAINED}"
 
 
 class Parts(NamedTuple):
@@ -36,12 +35,13 @@ class Parts(NamedTuple):
     note: str = ""
 
 
-def split(table: Table, validation: float, test: float) -> Parts:
+def split(table: Table, validation: float, test: float, gap: int = 0) -> Parts:
     """Rows of each part. Rows of one source, e.g. crops of one picture, are in one part, and so are a clip and copies
     of it.
 
     Of several draws of sources with labels that is taken in whose parts most classes are. Where many held-out pairs
-    have observations that are trained on, as of few states of a game, the note says so.
+    have observations that are trained on, as of few states of a game, or most held-out transformations are, the note
+    says so.
 
     Without sources no observation is in two parts, and rows of one transformation (`table.group`) stay together, too,
     where each part then has two transformations or more. With labels, but none of these, parts are drawn evenly over
@@ -50,11 +50,13 @@ def split(table: Table, validation: float, test: float) -> Parts:
     Args:
         validation, test: shares of the units, and at most about of the rows; at least one unit each, if possible not
             the largest.
+        gap: frames left out between the stretches of a clip that is cut, as neighbours are alike; at most a quarter of
+            those to train on.
 
     Raises:
         InputError: a part would have fewer than two rows: maps are tested on another one's.
     """
-    parts = _parts(table, validation, test)
+    parts = _parts(table, validation, test, gap)
     for rows, what in zip(parts[:3], ("train on", "validate on", "hold out"), strict=True):
         if len(rows) < 2:
             problem, more = f"are left to {what} that occur in no other part", "more that differ"
@@ -102,18 +104,23 @@ def _bytes(rows: np.ndarray) -> bytes:
     return np.ascontiguousarray(rows).tobytes()
 
 
-def _parts(table: Table, validation: float, test: float) -> Parts:
+def _parts(table: Table, validation: float, test: float, gap: int) -> Parts:
     if table.clip is not None:
-        return _clips(_without_copies(table, table.clip), validation, test, table.label)
+        return _clips(_without_copies(table, table.clip), validation, test, table.label, gap)
     same = _equal(table)
     if table.source is not None:
         parts = _drawn_often(table.source, validation, test, table.label)
         trained = np.concatenate([view[parts.train] for view in same])
         again = int(np.isin(np.stack([view[parts.test] for view in same]), trained).any(0).sum())
+        notes = []
         if again > _AGAIN * len(parts.test):
             told = f"{again:,} of {len(parts.test):,} held-out pairs have observations that other sources have, too"
-            parts = parts._replace(note=f"{told}: these are trained on")
-        return parts
+            notes.append(f"{told}: these are trained on")
+        if table.group is not None:
+            held_out = np.unique(table.group[parts.test])
+            if 2 * np.isin(held_out, table.group[parts.train]).sum() > len(held_out):
+                notes.append(f"sources share transformations: {_TRAINED}")
+        return parts._replace(note="; ".join(notes))
     rows = np.arange(len(table))
     if table.group is not None:
         joined = _joined(same, table.group)
@@ -268,11 +275,19 @@ def _blocks(rows: np.ndarray, validation: float, test: float) -> Parts:
     return Parts(train, validated, tested)
 
 
-def _clips(clip: np.ndarray, validation: float, test: float, label: np.ndarray | None) -> Parts:
+def _clips(clip: np.ndarray, validation: float, test: float, label: np.ndarray | None, gap: int) -> Parts:
     """Whole clips, of labelled ones as many as there are classes or more; of fewer than three clips, consecutive
-    stretches of each."""
+    stretches of each, with a gap between them."""
     if len(np.unique(clip)) >= 3:
         return _drawn(clip, validation, test, label, least=1 if label is None else len(np.unique(label)))
-    stretches = [_blocks(np.flatnonzero(clip == number), validation, test)[:3] for number in np.unique(clip)]
+    stretches = []
+    for number in np.unique(clip):
+        frames = np.flatnonzero(clip == number)
+        train, validated, tested, _ = _blocks(frames, validation, test)
+        left_out = min(gap, len(train) // 4)
+        end, start = len(train) - 2 * left_out, len(train) - left_out
+        stretches.append((frames[:end], frames[start : start + len(validated)], tested))
     train, validated, tested = (np.concatenate(part) for part in zip(*stretches, strict=True))
-    return Parts(train, validated, tested, "there are fewer than three clips: the last stretch of each is held out")
+    note = "there are fewer than three clips: the last stretch of each is held out"
+    between = f", and at most {counted(gap, 'frame')} between stretches left out" if gap else ""
+    return Parts(train, validated, tested, note + between)

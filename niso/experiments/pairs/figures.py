@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from jaxtyping import Float, Int
@@ -103,7 +104,7 @@ def spectrum(result: PairsResult) -> Iterator[Picture]:
 FIGURES = (
     transported,
     lambda result: map_figures.same_transformation(result.pairs, "observation", "transformation"),
-    lambda result: map_figures.singular_values(result.pairs),
+    lambda result: map_figures.singular_values(result.pairs, result.metrics.get("held_out_observations", math.inf)),
     eigenfunctions,
     spectrum,
     lambda result: map_figures.mask(result.operator, result.pairs.maps, "a few transformations"),

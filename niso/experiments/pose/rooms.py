@@ -7,14 +7,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from niso import metrics
 from niso.data.video.clips import Motion
 from niso.experiments.pose.evaluation import BATCH
 from niso.experiments.pose.frames import Frames
 from niso.experiments.pose.pairs import draw_shared
 from niso.experiments.pose.presets import PoseConfig
 from niso.experiments.pose.rendered import SHARED_VIEWS, open_held_out_shared
-from niso.methods.evaluation import RELATIVE_MAP_ERROR, RELATIVE_MAP_ERROR_CENTRED
+from niso.methods.evaluation import RELATIVE_MAP_ERROR, RELATIVE_MAP_ERROR_CENTRED, mean_errors
 from niso.methods.method import Method
 from niso.results import Metric
 
@@ -65,10 +64,8 @@ def between_rooms(method: Method, rooms: Rooms, count: int, skip: int, seed: int
     found = dict[str, float]()
     for suffix, frames in rooms.items():
         a, b, moved = _moved(method, frames, count, skip, seed)
-        for centred, common in (("", None), ("_centred", b.mean(0, keepdim=True))):
-            for identity, predicted in (("", moved), ("identity_", a)):
-                error = metrics.transport_error(predicted, b, common).double().mean().item()
-                found[f"{identity}relative_map_error{suffix}{centred}"] = error
+        for identity, predicted in (("", moved), ("identity_", a)):
+            found |= mean_errors(f"{identity}relative_map_error{suffix}", predicted, b)
     return found
 
 

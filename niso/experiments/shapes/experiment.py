@@ -19,6 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from niso.data.evenly import evenly
 from niso.data.shapes.copies import copies_note
 from niso.data.shapes.prepared import open_shapes
 from niso.errors import InputError
@@ -236,8 +237,8 @@ class Shapes(Experiment):
         if config.tuning != "none":  # else nothing more is trained on
             self.pretrained = copy.copy(method)
             self.pretrained.model = copy.deepcopy(method.model).requires_grad_(False).eval()
-        first = self.split.train[:BATCH]
-        base = self.maps(first, torch.zeros_like(first))
+        some = self.split.train[evenly(BATCH, len(self.split.train))]  # in the order of classes
+        base = self.maps(some, torch.zeros_like(some))
         self.head = make_head(method, config, base, len(self.shapes.classes))
         if config.tuning == "labels":
             train_features_only(method, base[:2])
@@ -285,15 +286,14 @@ class Shapes(Experiment):
             "test_maps": correct.numel(),
         }
         if method.has_maps:
-            for name in ("relative_map_error", "relative_map_error_centred"):
-                metrics[name] = warped.metrics[name]
+            metrics |= {key: value for key, value in warped.metrics.items() if key.startswith("relative_map_error")}
         if method.has_maps and self.config.tuning != "none":
             tuned, warped_tuned = (
                 evaluate_pairs(self.method, batches).metrics
                 for batches in (sampling.pairs(test, count), sampling.warped(count))
             )
             for name, of in (("equivariance_error", tuned), ("relative_map_error", warped_tuned)):
-                metrics |= {f"{name}_tuned": of[name], f"{name}_tuned_centred": of[f"{name}_centred"]}
+                metrics |= {key.replace(name, f"{name}_tuned"): of[key] for key in of if key.startswith(name)}
         if len(validation):
             validated = self.correct(validation)
             metrics["accuracy_val"] = validated.mean().item()

@@ -11,6 +11,7 @@ from jaxtyping import Float, Float16, Int
 from torch import Tensor
 
 from niso.cache import cached
+from niso.data.evenly import evenly
 from niso.data.shapes.embedded import KIND, embedded_shapes
 from niso.data.shapes.family import PLANS
 from niso.data.shapes.prepared import PreparedShapes, flat_channels, resolved_by_float16, statistics
@@ -109,8 +110,8 @@ class ShapeMaps:
         return ((maps - self.mean) / self.range).clamp(-1, 1)
 
     def extremes(self, members: Int[Tensor, " members"]) -> tuple[float, float]:
-        """Smallest and largest value, before scaling, of the base maps of these shapes, or of the first of them."""
-        few = members[:SOME]
+        """Smallest and largest value, before scaling, of the base maps of these shapes, or of some spread over them."""
+        few = members[evenly(SOME, len(members))]
         low, high = self.read(few, torch.zeros_like(few)).float().aminmax()
         return low.item(), high.item()
 

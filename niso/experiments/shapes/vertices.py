@@ -1,8 +1,9 @@
 """A field read at the vertices of meshes instead of a raster: how far coefficients and maps depend on which mesh.
 
 Functions are the signatures that networks see. They are known at the vertices of a held-out shape, and in its raster. A
-pair is these functions and the same ones after a random Möbius transformation of the sphere, by which vertices move
-and a raster is made anew; its map τ is solved from coefficients alone.
+pair is these functions and the same ones after a Möbius transformation of the sphere, by which vertices move and a
+raster is made anew; its map τ is solved from coefficients alone. It is one transformation for all shapes and runs,
+drawn once with strength 1.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from niso.geometry.domains.domain import Sampling, rastered_sphere
 from niso.geometry.mesh import remeshing
 from niso.geometry.mesh import spectrum as mesh_spectrum
 from niso.geometry.mesh.raster import rasterise
-from niso.geometry.mesh.sampling import LARGEST, MeshSampling, at_vertices, carried, within_faces
+from niso.geometry.mesh.sampling import LARGEST, MeshSampling, at_vertices, carried, unit, within_faces
 from niso.geometry.mesh.surface import Mesh, unit_area
 from niso.methods.method import Method
 from niso.random import EVALUATION_SEED
@@ -50,8 +51,8 @@ _OF_MESHES = [
     for metric in (
         Metric(
             f"coefficient_error_{name}",
-            f"‖a′ − a‖ / ‖a‖ of the same signatures on a mesh and on {text}, before and after a random Möbius "
-            "transformation together (mean over held-out shapes; fields alone)",
+            f"‖a′ − a‖ / ‖a‖ of the same signatures on a mesh and on {text}, before and after a fixed Möbius "
+            "transformation of strength 1 together (mean over held-out shapes; fields alone)",
             "lower",
         ),
         Metric(f"map_difference_{name}", "‖τ′ − τ‖ / ‖τ‖ of the maps of that transformation, likewise", "lower"),
@@ -117,7 +118,7 @@ class VertexReading:
             pairs = mesh_spectrum.eigenpairs(mesh_spectrum.laplacian(of), min(eigenpairs, len(of.vertices) - 1))
             return self._scaled(mesh_spectrum.heat_kernel_signature(pairs, times) - 1)
 
-        whole = Placed(_unit(surface.directions), mesh.faces, signature(mesh))
+        whole = Placed(unit(surface.directions.astype(np.float64)), mesh.faces, signature(mesh))
         finer = remeshing.subdivided(mesh)
         coarse = remeshing.decimated(finer.mesh, len(mesh.faces) / len(finer.mesh.faces))
         others = {
@@ -145,13 +146,13 @@ class VertexReading:
         return errors
 
     def _carried(self, whole: Placed, other: remeshing.Remeshed) -> Placed:
-        directions, faces = _unit(other.carry @ whole.directions), other.mesh.faces
+        directions, faces = unit(other.carry @ whole.directions), other.mesh.faces
         return Placed(directions, faces, carried(*whole, directions, faces))
 
     def _pair(self, part: Placed, read: Callable[[Placed], Tensor]) -> tuple[Tensor, Tensor]:
         """Coefficients before and after the transformation, and the map between them."""
         moved = mobius.act(self.transformation, torch.from_numpy(part.directions)).numpy()
-        a, b = read(part), read(part._replace(directions=_unit(moved)))
+        a, b = read(part), read(part._replace(directions=unit(moved)))
         return torch.stack([a, b]), self.method.solve(a[None], b[None])
 
     def _on_mesh(self, part: Placed) -> Tensor:
@@ -191,8 +192,3 @@ def _times(shapes: PreparedShapes) -> tuple[int, Float[np.ndarray, " times"]]:
 
 def _relative(a: Tensor, b: Tensor) -> float:
     return ((a - b).norm() / b.norm()).item()
-
-
-def _unit(vectors: Float[np.ndarray, "vertices 3"]) -> Float[np.ndarray, "vertices 3"]:
-    vectors = vectors.astype(np.float64)
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)

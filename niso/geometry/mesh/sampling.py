@@ -154,9 +154,9 @@ def within_faces(
         chosen = faces[depths == depth]
         parts = _quarters(depth)  # (parts, 3 corners, 3 weights)
         cut = np.einsum("pck,fkx->fpcx", parts, directions[chosen]).reshape(-1, 3, 3)
-        cut = _unit(cut)
+        cut = unit(cut)
         middles = np.broadcast_to(parts.mean(1), (len(chosen), len(parts), 3))
-        points.append(_unit(np.einsum("fpk,fkx->fpx", middles, directions[chosen]).reshape(-1, 3)))
+        points.append(unit(np.einsum("fpk,fkx->fpx", middles, directions[chosen]).reshape(-1, 3)))
         areas.append(spherical_areas(cut))
         count = len(chosen) * len(parts)
         rows.append(np.repeat(np.arange(start, start + count), 3))
@@ -189,10 +189,11 @@ def _quarters(depth: int) -> Float[np.ndarray, "parts 3 3"]:
     return parts
 
 
-def _unit(vectors: Float[np.ndarray, "*shape 3"]) -> Float[np.ndarray, "*shape 3"]:
+def unit(vectors: Float[np.ndarray, "*shape 3"]) -> Float[np.ndarray, "*shape 3"]:
+    """Vectors of length 1 in these directions; 0 where they are 0."""
     return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-300)
 
 
 def _sampling(points: Float[np.ndarray, "points 3"], areas: Float[np.ndarray, " points"]) -> Sampling:
     weights = np.maximum(areas / areas.mean(), _NOTHING)
-    return Sampling(torch.from_numpy(_unit(points)), torch.from_numpy(weights))
+    return Sampling(torch.from_numpy(unit(points)), torch.from_numpy(weights))

@@ -1,6 +1,6 @@
 """No observation is in two parts; pairs, groups and clips are what they say; the readers of folders."""
 
-from itertools import chain, combinations
+from itertools import chain, combinations, pairwise
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from niso.data.pairs.reading import Reading
 from niso.data.pairs.sampling.choose import pair_data
 from niso.data.pairs.sampling.data import PARTS
 from niso.data.pairs.sampling.frames import NeighbouringFrames
+from niso.data.pairs.sampling.recorded import RecordedPairs
 from niso.data.pairs.scaling import as_tensor, bytes_of, scaled, unscaled
 from niso.data.pairs.split import Parts, content, split
 from niso.data.pairs.table import make_table
@@ -105,8 +106,47 @@ def test_one_group_may_be_much_larger_than_the_others():
     x, _ = data.sample(400, group=2)
     drawn = [{group[member] for member in members} for members in torch.tensor(numbers(data, x)).view(-1, 2).tolist()]
     assert all(len(names) == 1 for names in drawn) and 200 < sum(names == {0} for names in drawn) * 2
-    for x, _, other, _ in data.pairs("train", 10_000, torch.Generator()):
-        assert all(group[a] == group[b] and a != b for a, b in zip(numbers(data, x), numbers(data, other), strict=True))
+    for x, _, *others in data.pairs("train", 10_000, torch.Generator()):
+        for other in others[:1]:
+            pairs = zip(numbers(data, x), numbers(data, other), strict=True)
+            assert all(group[a] == group[b] and a != b for a, b in pairs)
+
+
+def trained(x, group):
+    """Recorded pairs of which the numbers in `group` say which share a T, nearly all of them to train on."""
+    table = make_table("DATA", {"x": x, "tx": x + 100, "group": group}, Reading(kind="signals"))
+    rows = np.arange(len(x))
+    return RecordedPairs(table, Parts(rows[:-4], rows[-4:-2], rows[-2:]), 1.0, torch.device("cpu"))
+
+
+@pytest.mark.parametrize(("sharing", "drawn"), [(2, [10, 10]), (8, [16, 4])])
+def test_pairs_that_share_no_transformation_are_measured_too(sharing, drawn):
+    number = np.arange(204)
+    group = np.where(number % 10 < sharing, number // 10, 100 + number)  # so many of ten share one
+    data = trained(signals(204), group)
+    first, second = data.pairs("train", 200, torch.Generator())
+    assert (len(first), len(second)) == (4, 2)
+    assert sorted(numbers(data, first[0]) + numbers(data, second[0])) == list(range(200))
+    pairs = zip(numbers(data, first[0]), numbers(data, first[2]), strict=True)
+    assert all(group[a] == group[b] and a != b for a, b in pairs)
+    assert [len(x) for x, *_ in data.pairs("train", 20, torch.Generator())] == drawn
+
+
+def test_the_other_pair_is_no_copy_where_there_is_one_that_is_not():
+    number = np.arange(64)
+    x = signals(64)[np.where(number % 6 < 3, number // 6 * 6, number)]  # three copies and three others of a T
+    x[:6] = x[0]  # copies alone
+    data = trained(x, number // 6)
+    first, second = data.pairs("train", 100, torch.Generator())
+    assert (len(first), len(second)) == (4, 2) and len(first[0]) == 54
+    assert (first[0] != first[2]).flatten(1).any(1).all() and not second[0].diff(dim=0).any()
+
+
+def test_large_groups_are_drawn_evenly_and_without_repetition():
+    data = paired(x=signals(3_000), tx=signals(3_000) + 100, group=np.arange(3_000) % 4)
+    drawn = torch.cat([torch.tensor(numbers(data, data.sample(400, group=4)[0])) for _ in range(20)]).view(-1, 4)
+    assert all(len(set(members)) == 4 for members in drawn.tolist())
+    assert len(drawn.unique()) > 0.9 * data.count("train") and (drawn % 4 == drawn[:, :1] % 4).all()
 
 
 def test_a_group_that_all_pairs_share_is_named():
@@ -374,13 +414,15 @@ def test_one_clip_is_cut_into_stretches(tmp_path):
     for frame in range(40):
         write(tmp_path / "clip" / f"{frame}.png", frame)
     data = pair_data(read(tmp_path), None, 3, 0.1, 0.1, 1.0, torch.device("cpu"))
-    assert "fewer than three clips" in data.note
+    assert "fewer than three clips" in data.note and "at most 3 frames between stretches left out" in data.note
     seen = []
     for part in PARTS:
         pairs = list(data.pairs(part, 200, torch.Generator().manual_seed(0)))
         views = [unscaled(view[:, 0, 0, 0], data.scaling) for batch in pairs for view in batch]
         seen.append(torch.cat(views).round().tolist())
     assert_apart(*seen)
+    for earlier, later in pairwise(seen):
+        assert min(later) - max(earlier) > 3
 
 
 def test_frames_are_not_paired_across_those_of_another_part(tmp_path):

@@ -165,3 +165,26 @@ def test_held_out_pairs_of_sources_that_share_their_observations_are_counted():
     columns["x"] = np.random.default_rng(0).random((400, 9), np.float32)
     columns["tx"] = 2 * columns["x"]
     assert not split(make_table("DATA", columns, Reading(kind="signals")), 0.1, 0.1).note
+
+
+@pytest.mark.parametrize("count", [15, 16, 40])
+@pytest.mark.parametrize("clips", [1, 2])
+def test_frames_between_the_stretches_of_a_clip_are_left_out(count, clips):
+    x = np.arange(8.0 * count * clips, dtype=np.float32).reshape(-1, 8)
+    table = replace(make_table("DATA", {"x": x}, Reading(kind="signals")), clip=np.arange(clips).repeat(count))
+    whole, cut = (split(table, 0.2, 0.2, gap) for gap in (0, 5))
+    assert [len(part) for part in cut[1:3]] == [len(part) for part in whole[1:3]]
+    assert len(cut.train) >= len(whole.train) / 2
+    for clip in range(clips):
+        train, validation, test = (part[part // count == clip] for part in cut[:3])
+        gap = min(5, len(whole.train) // clips // 4)
+        assert validation.min() - train.max() == test.min() - validation.max() == gap + 1
+
+
+def test_transformations_that_sources_share_are_named():
+    x, number = np.random.default_rng(0).normal(size=(60, 8)).astype(np.float32), np.arange(60)
+    columns = {"x": x, "tx": -x, "source": number // 6, "group": number % 6}
+    note = split(make_table("DATA", columns, Reading(kind="signals")), 0.1, 0.1).note
+    assert note == "sources share transformations: those of held-out observations are trained on"
+    columns["group"] = number // 2
+    assert not split(make_table("DATA", columns, Reading(kind="signals")), 0.1, 0.1).note

@@ -503,6 +503,13 @@ def test_channels_are_clipped_and_scaled_by_the_training_shapes(folder):
     assert scaled.min() == -1 and scaled.max() == 1
 
 
+def test_extremes_are_of_shapes_from_the_first_to_the_last(folder, monkeypatch):
+    monkeypatch.setattr("niso.experiments.shapes.maps.SOME", 2)
+    maps, members = make(folder).maps, torch.arange(6)
+    some = maps.read(torch.tensor([0, 3]), torch.zeros(2, dtype=torch.long)).float()
+    assert maps.extremes(members) == (some.min().item(), some.max().item())
+
+
 def test_maps_on_the_disk_are_the_same_as_in_memory(folder):
     views = []
     for memory in (1.0, 0.0):

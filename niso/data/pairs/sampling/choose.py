@@ -38,7 +38,7 @@ def pair_data(
             f"{table.name}: group numbers the transformations of recorded pairs, and niso draws those of x itself: "
             "leave it out; source numbers what observations are parts of"
         )
-    parts = split(table, validation, test)
+    parts = split(table, validation, test, gap=skip)
     if recorded:
         if transform is not None:
             what = "has tx" if "tx" in table.views else "holds clips"

@@ -94,7 +94,8 @@ class PairData(ABC):
     def pairs(
         self, part: Part, count: int, generator: torch.Generator
     ) -> Iterator[tuple[Float[Tensor, "batch ..."], ...]]:
-        """Batches of at most `count` pairs of a part, each followed by another pair under the same T where any are."""
+        """Batches of at most `count` pairs of a part: first those that have another pair under the same T, each
+        followed by that, and then those that have none."""
 
     def examples(self, part: Part, count: int) -> Iterator[tuple[Float[Tensor, "batch ..."], Int[Tensor, " batch"]]]:
         """Batches of at most `count` labelled observations as they are."""

@@ -16,6 +16,9 @@ from niso.data.pairs.split import Parts
 from niso.data.pairs.table import Table
 from niso.random import batch_rand, local_part
 
+NEAREST = 8
+"""Rows of a group among which one is looked for whose observation is not the same, as copies' are."""
+
 
 class RecordedPairs(PairData):
     """Pairs or triplets as the user has them, perhaps with the number of the T that each has."""
@@ -58,25 +61,39 @@ class RecordedPairs(PairData):
         chosen = fitting[local_part(torch.multinomial(sizes[fitting].double(), size // group, replacement=True))]
         order = local_part(torch.rand(size // group, int(sizes.max())))
         order[torch.arange(order.shape[1]) >= sizes[chosen][:, None]] = 2.0
-        return ordered[start[chosen][:, None] + order.argsort(1)[:, :group]].flatten()
+        return ordered[start[chosen][:, None] + order.topk(group, largest=False).indices].flatten()
 
     def pairs(
         self, part: Part, count: int, generator: torch.Generator
     ) -> Iterator[tuple[Float[Tensor, "batch ..."], ...]]:
-        drawn = self._with_partner(part, count)
-        for batch in zip(*(part.split(BATCH) for part in drawn), strict=True):
-            yield tuple(self.view(name, rows) for rows in batch for name in ("x", "tx"))
+        rows, others = self._with_partner(part, count)
+        alone = others < 0
+        for drawn in ((rows[~alone], others[~alone]), (rows[alone],)):
+            for batch in zip(*(part.split(BATCH) for part in drawn if len(part)), strict=True):
+                yield tuple(self.view(name, rows) for rows in batch for name in ("x", "tx"))
 
-    def _with_partner(self, part: Part, count: int) -> tuple[Int[Tensor, " rows"], ...]:
-        """Rows of a part, and for each another one of its group; those without are left out unless all are."""
+    def _with_partner(self, part: Part, count: int) -> tuple[Int[Tensor, " rows"], Int[Tensor, " rows"]]:
+        """At most `count` rows of a part, and for each another one of its group whose x is another, of the `NEAREST`
+        before it; −1 where there is none. At least half of the rows are of groups of several, if there are so many.
+        """
         ordered, start, sizes = self._groups[part]
-        if not (sizes > 1).any():
-            return (self.spread(part, count),)
         start, sizes = start.repeat_interleave(sizes), sizes.repeat_interleave(sizes)
-        before = start + (torch.arange(len(ordered)) - start - 1) % sizes
-        rows, others = ordered[sizes > 1], ordered[before][sizes > 1]
-        chosen = evenly(count, len(rows))
-        return rows[chosen], others[chosen]
+        shared = sizes > 1
+        grouped, single = shared.nonzero()[:, 0], ordered[~shared].sort().values
+        share = round(count * len(grouped) / len(ordered))
+        grouped = grouped[evenly(max(count // 2, share), len(grouped))]
+        single = single[evenly(count - len(grouped), len(single))]
+        rows, start, sizes = ordered[grouped], start[grouped], sizes[grouped]
+        others = torch.full_like(rows, -1)
+        for step in range(1, NEAREST + 1):
+            left = ((others < 0) & (step < sizes)).nonzero()[:, 0]
+            if not len(left):
+                break
+            candidates = ordered[start[left] + (grouped[left] - start[left] - step) % sizes[left]]
+            pairs = zip(rows[left].split(BATCH), candidates.split(BATCH), strict=True)
+            differ = [(self.view("x", row) != self.view("x", other)).flatten(1).any(1).cpu() for row, other in pairs]
+            others[left] = candidates.where(torch.cat(differ), -1)
+        return torch.cat((rows, single)), torch.cat((others, torch.full_like(single, -1)))
 
     def transformed(
         self, part: Part, count: int, generator: torch.Generator
