@@ -25,8 +25,6 @@ WINDOW, MARGIN = 1_000, 100
 """Steps of a window of long trajectories, and further ones on either side of it that are averaged with them. Where
 relative poses contradict each other, X shrinks from frame to frame, after many below the smallest number there is."""
 
-_TINY = 1e-12
-
 
 def averaged(motions: Mapping[int, Float[Tensor, "_pairs 4 4"]]) -> Float[Tensor, "frames 4 4"]:
     """The trajectory that agrees best with relative poses, some of which may be far off: those of neighbours where
@@ -98,8 +96,8 @@ def _reweighted(
     for _ in range(ROUNDS):
         found, residuals = solve(weights)
         relative = residuals / expected
-        scale = relative.median().maximum(LEAST * relative.square().mean().sqrt()).clamp_min(_TINY)
-        outlying = relative / scale
+        scale = relative.median().maximum(LEAST * relative.square().mean().sqrt())
+        outlying = relative / scale.clamp_min(torch.finfo(scale.dtype).tiny)  # where all are 0
         weights = (expected.square() * (1 + outlying.square())).reciprocal()
     return found
 

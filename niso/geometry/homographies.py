@@ -61,7 +61,7 @@ class Homographies:
         Args:
             t: matrices that act on (row, column, 1), see the module. A positive factor makes no difference. A negative
                 one puts everything behind the horizon, as does a singular or infinite matrix. The condition number may
-                be up to 1e5.
+                be up to 1e4: beyond, float32 may lose the sign of the determinant.
 
         Raises:
             ValueError: an image has fewer than 2 rows or columns.

@@ -47,7 +47,8 @@ def draw_occluder(
     """A rectangle or a blob, half of each, for every image, drawn on the CPU; grey or textured, half of each.
 
     Args:
-        share: of each image's pixels that is covered, in [0, 1]; a rectangle meets it to a row and a column.
+        share: of each image's pixels that is covered, in [0, 1]; a rectangle meets it to a row and a column, and has at
+            least one pixel where it is not 0.
         size: height and width of the images in pixels.
     """
     batch, (height, width) = len(share), size
@@ -63,6 +64,8 @@ def draw_occluder(
     low = share.clamp_min(1e-6)
     relative_height = low ** uniform()
     tall, wide = (relative_height * height).round(), (low / relative_height * width).round()
+    area = (low * height * width).round()  # a single row or column has it where the other side would be 0
+    tall, wide = tall.where(wide > 0, area).clamp_min(1), wide.where(tall > 0, area).clamp_min(1)
     top, left = (uniform() * (height - tall + 1)).floor(), (uniform() * (width - wide + 1)).floor()
     rows, columns = (torch.arange(side, device="cpu") for side in (height, width))
     in_rows = (rows >= top[:, None]) & (rows < (top + tall)[:, None])

@@ -60,11 +60,12 @@ def test_averages_are_better_than_neighbours_and_ignore_what_is_far_off(poses, g
     assert (torch.linalg.det(se3.rotation(found)) > 0).all()
 
 
-def test_the_scale_of_translations_makes_no_difference(poses, generator):
+@pytest.mark.parametrize("scale", [7.0, 1e-14, 1e14])
+def test_the_scale_of_translations_makes_no_difference(poses, generator, scale):
     steps = shaken(motions(poses, 4), 0.02, generator)
-    larger = {apart: se3.pose(se3.rotation(part), 7 * se3.translation(part)) for apart, part in steps.items()}
+    larger = {apart: se3.pose(se3.rotation(part), scale * se3.translation(part)) for apart, part in steps.items()}
     one, other = averaged(steps), averaged(larger)
-    torch.testing.assert_close(7 * se3.translation(one), se3.translation(other))
+    torch.testing.assert_close(se3.translation(one), se3.translation(other) / scale)
 
 
 @pytest.mark.parametrize("most", [5, 8])

@@ -22,6 +22,12 @@ def test_occluders_cover_their_share(height, width, share, batch):
         assert not covered.any()
 
 
+def test_a_small_share_is_one_pixel_or_more():
+    covered, _ = draw_occluder(torch.full((200,), 0.004), (16, 16), torch.Generator().manual_seed(0))
+    pixels = covered.flatten(1).sum(1)
+    assert pixels.min() >= 1 and pixels.max() <= 2
+
+
 def test_occluders_are_rectangles_and_blobs_grey_and_textured():
     covered, texture = draw_occluder(torch.full((64,), 0.2), (40, 40), torch.Generator().manual_seed(0))
     box = [c[0].nonzero() for c in covered]

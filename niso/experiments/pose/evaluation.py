@@ -40,7 +40,8 @@ VALIDATED = (*AVERAGED, *(f"{key}_averaged" for key in AVERAGED))
 _NEIGHBOURS = (
     Metric(
         "ate_normalised",
-        "√(3n) times the paper's error: 0 for an exact prediction, 1 for a camera predicted to stand still",
+        "√(3n) times the paper's error, smaller on short paths (of few frames): 0 for an exact prediction, 1 for a "
+        "camera predicted to stand still",
         "lower",
     ),
     Metric("constant_motion_ate_normalised", "the same for a straight line at constant speed on the same sequences"),
@@ -54,7 +55,8 @@ _NEIGHBOURS = (
     Metric("constant_motion_ate", "the same for a straight line at constant speed"),
     Metric(
         "ate_sim3",
-        "root mean square distance of positions after the best similarity, in the data's unit of length",
+        "root mean square distance of positions after the best similarity, in the data's unit of length (where "
+        "sequences have units of their own, the largest numbers dominate the mean)",
         "lower",
     ),
     Metric("constant_motion_ate_sim3", "the same for a straight line at constant speed"),

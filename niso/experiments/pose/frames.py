@@ -109,10 +109,19 @@ class Frames:
         return poses
 
     def spread(self, members: Int[Tensor, " sequences"], share: float) -> Int[Tensor, " chosen"]:
-        """A share of these sequences, at even distances and without mirrored ones: at least one of `FEW` or more."""
+        """A share of these sequences, at even distances and without mirrored ones: at least one of `FEW` or more.
+
+        Where the distances fit the turns that categories take (the first part of names), so that a category would lack,
+        they are of sequences in the order of categories, if there are enough for all.
+        """
         members = members[~self.mirrored[members]]
         least = 1 if share and len(members) >= FEW else 0
-        return members[evenly(max(least, round(share * len(members))), len(members))]
+        chosen = evenly(max(least, round(share * len(members))), len(members))
+        category = [self.names[number].partition("/")[0] for number in members.tolist()]
+        if len({category[place] for place in chosen.tolist()}) < len(set(category)) <= len(chosen):
+            order = torch.tensor(sorted(range(len(members)), key=category.__getitem__))
+            chosen = order[chosen].sort().values
+        return members[chosen]
 
     def footage(self, members: Int[Tensor, " sequences"]) -> Int[Tensor, " kept"]:
         """Those of these sequences that are not mirrored, and no rendered clips unless all are."""

@@ -34,6 +34,7 @@ _PLY_CODES = {
     **{"int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I"},
     **{"float32": "f", "float64": "d"},
 }
+_PLY_END = re.compile(rb"[\r\n][ \t]*end_header[ \t]*(?:\r*\n|\r|\Z)")  # a line of its own: comments may name it
 _PLY_ORDERS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
 
 
@@ -207,13 +208,13 @@ def _read_obj(content: bytes) -> tuple[Rows, Rows]:
 
 def _read_ply(content: bytes) -> tuple[Rows, Rows]:
     """A header lists elements and their properties; rows in text or binary follow (paulbourke.net/dataformats/ply)."""
-    head, end, body = content.partition(b"end_header")
     if not content.startswith(b"ply"):
         raise ValueError("it does not begin with ply")
-    if not end:
+    end = _PLY_END.search(content)
+    if end is None:
         raise _Truncated("its header has no end")
-    order, elements = _ply_header(head)
-    body = body.lstrip(b"\r").removeprefix(b"\n")
+    order, elements = _ply_header(content[: end.start()])
+    body = content[end.end() :]
     take = _binary_values(body, order) if order else _text_values(body)
     columns: dict[str, dict[str, Rows]] = {}
     for element, count, properties in elements:

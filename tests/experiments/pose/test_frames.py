@@ -236,6 +236,21 @@ def test_shares_of_sequences_are_spread_and_exclude_their_mirrored_copies():
     assert frames.spread(members[:5], 0.05).tolist() == [0] and not len(frames.spread(members[:4], 0.05))
 
 
+@pytest.mark.parametrize("share", [0.125, 0.25, 0.5])
+def test_shares_are_of_all_categories_where_there_are_enough(share):
+    def frames(*categories):
+        names = [f"{categories[number % len(categories)]}/{number}" for number in range(32)]
+        source = Source(names, ["train"] * 32, [2] * 32, [None] * 32, lambda s, f: torch.zeros(2, 3, 4, 4).byte())
+        return Frames(source, 4, 0.0, CPU)
+
+    alternate = frames("orbit", "walk")
+    chosen = alternate.spread(alternate.members("train"), share).tolist()
+    assert len(set(chosen)) == len(chosen) == 32 * share and chosen == sorted(chosen)
+    assert sum(number % 2 for number in chosen) == len(chosen) / 2
+    for others in (frames("orbit"), frames(*map(str, range(32)))):  # one category, and too many
+        assert others.spread(others.members("train"), share).tolist() == list(range(0, 32, round(1 / share)))
+
+
 def test_footage_is_neither_mirrored_nor_rendered_where_there_is_other():
     names = [f"s{number}" for number in range(4)]
     read = lambda s, f: torch.zeros(2, 3, 4, 4).byte()  # noqa: E731

@@ -29,7 +29,7 @@ def obj(mesh: Mesh = SPHERE) -> str:
 def ply_header(kind: str, coordinate: str = "double", extra: str = "") -> str:
     axes = "".join(f"property {coordinate} {axis}\n" for axis in "xyz")
     return (
-        f"ply\nformat {kind} 1.0\ncomment made by hand\nelement vertex {COUNT}\n{axes}{extra}"
+        f"ply\nformat {kind} 1.0\ncomment made by hand, up to end_header\nelement vertex {COUNT}\n{axes}{extra}"
         f"element face {FACES}\nproperty list uchar int vertex_indices\nend_header\n"
     )
 
