@@ -19,14 +19,15 @@ class Reading(Strict):
     size: int | None = None
     """Height and width that pictures and frames are resized to, in pixels; by default that of the preset."""
     skip: int = 5
-    """Frames of a clip that are paired are at most so many apart."""
+    """Frames of a clip that are paired are at most so many apart: 1 pairs neighbours. (`niso run pose` counts the
+    frames left out between the two instead.)"""
     crops: int | None = None
     """Random square crops that single pictures are cut into, in all; 0 takes each picture whole. By default 10,000
     where there are fewer than 1,000 pictures without labels."""
     transform: str | None = None
-    """What niso applies to single observations: shift, rotation, affine, homography, colour or elastic of images,
-    shift or rotation of volumes, shift or warp (in time) of signals. Shifts and warps go round: what leaves at one end
-    enters at the other."""
+    """What niso applies to single observations: shift, rotation, affine, homography, colour, elastic or (on
+    longitude-latitude grids) mobius of images, shift or rotation of volumes, shift or warp (in time) of signals. Shifts
+    and warps go round: what leaves at one end enters at the other."""
     first_view: Literal["given", "transformed"] = "given"
     """With --transform, what ψ of a pair (ψ, Tψ) to train on is: an observation as it is given, or under a random
     transformation of its own, so that Tψ is under two."""

@@ -25,7 +25,7 @@ def orbit(frames: int, generator: np.random.Generator) -> Float[Tensor, "frames 
 
 
 def walk(frames: int, generator: np.random.Generator) -> Float[Tensor, "frames 4 4"]:
-    """A hand-held camera that is carried through the room, 3 to 6 cm a frame, and looks about."""
+    """A hand-held camera that is carried through the room, about 2.5 to 7 cm a frame, and looks about."""
     sense = generator.choice((-1, 1))
     radius = generator.uniform(1.3, 1.8) + 0.2 * _wander(frames, generator, slowest=120.0)
     rate = sense * generator.uniform(0.02, 0.05) / radius * (1 + 0.3 * _wander(frames, generator))

@@ -126,8 +126,16 @@ class LaplacianExperiment(Experiment):
             "higher",
         ),
         Metric("map_block_energy_chance", "the same for a random partition of the same sizes"),
-        replace(RELATIVE_MAP_ERROR, text="‖τ′a − b‖² / ‖b‖² with the τ′ of other crops under the same motion (mean)"),
-        Metric("relative_map_error_one", "the same with the τ′ of one other crop, of three channels", "lower"),
+        replace(
+            RELATIVE_MAP_ERROR,
+            text="‖τ′a − b‖² / ‖b‖² with the τ′ of other crops under the same motion, drawn from the same pool: a few "
+            "may be the same (mean)",
+        ),
+        Metric(
+            "relative_map_error_one",
+            "the same with the τ′ of one other crop, of three channels (equal ones where photographs are grey)",
+            "lower",
+        ),
         Metric(
             "relative_map_error_one_free",
             "the same with any orthogonal τ′, without the operator, that is 0 on what the three channels do not show",
