@@ -104,7 +104,9 @@ def spectrum(result: PairsResult) -> Iterator[Picture]:
 FIGURES = (
     transported,
     lambda result: map_figures.same_transformation(result.pairs, "observation", "transformation"),
-    lambda result: map_figures.singular_values(result.pairs, result.metrics.get("held_out_observations", math.inf)),
+    lambda result: map_figures.singular_values(
+        result.pairs, float(result.metrics.get("held_out_observations", math.inf))
+    ),
     eigenfunctions,
     spectrum,
     lambda result: map_figures.mask(result.operator, result.pairs.maps, "a few transformations"),
