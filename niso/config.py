@@ -6,6 +6,7 @@ import math
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
+from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, get_args, get_type_hints
 
@@ -43,6 +44,7 @@ class Optimisation(Strict):
     """How one phase is optimised: AdamW with a linear warm-up and a cosine decay of the learning rate.
 
     Raises:
+        TypeError: a setting that is not a number, or not a whole one where it counts something.
         ValueError: a setting that is negative, not finite, or zero where it must be positive.
     """
 
@@ -53,7 +55,7 @@ class Optimisation(Strict):
     learning_rate: float = 5e-4
     """Learning rate after the warm-up."""
     final_learning_rate: float = 5e-5
-    """Learning rate at the end of the cosine."""
+    """Learning rate at the end of the cosine; `learning_rate` where that is less, so that the rate never rises."""
     warmup_steps: int = 2_000
     """Steps of linear warm-up from 0, at most half of all steps."""
     cosine_steps: int | None = None
@@ -78,20 +80,29 @@ class Optimisation(Strict):
     part draws its own dropout."""
 
     def __post_init__(self) -> None:
-        require(self, "steps", "batch_size", "accumulation", "learning_rate", "cosine_steps", positive=True)
-        require(self, "final_learning_rate", "warmup_steps", "weight_decay", "eigenfunction_eps")
+        require(self, "steps", "batch_size", "accumulation", "cosine_steps", positive=True, whole=True)
+        require(self, "warmup_steps", whole=True)
+        require(self, "learning_rate", positive=True)
+        require(self, "final_learning_rate", "weight_decay", "eigenfunction_eps")
         require(self, "eigenfunction_learning_rate", "eigenvalue_learning_rate", "mass_learning_rate")
         require(self, "eigenfunction_beta2", "eigenvalues_frozen", most=1.0)
         if self.eigenfunction_beta2 == 1:  # second moments would stay empty
             raise ValueError("eigenfunction_beta2 must be less than 1, got 1")
 
     def rate_at(self, step: int) -> float:
-        """Learning rate of a step, counted from 0."""
+        """Learning rate of a step, counted from 0.
+
+        Raises:
+            ValueError: a step below 0.
+        """
+        if step < 0:
+            raise ValueError(f"steps are counted from 0, got {step}")
         warmup = min(self.warmup_steps, self.steps // 2)
         if step < warmup:
             return self.learning_rate * (step + 1) / warmup
         fraction = min(1.0, (step - warmup) / max(1, (self.cosine_steps or self.steps) - warmup))
-        low, high = self.final_learning_rate, self.learning_rate
+        high = self.learning_rate
+        low = min(self.final_learning_rate, high)
         return low + (high - low) * (1 + math.cos(math.pi * fraction)) / 2
 
 
@@ -150,15 +161,21 @@ def overlaid(config: Any, changes: Mapping[str, Any]) -> Any:
     return replace(config, **nested)
 
 
-def require(config: object, *names: str, positive: bool = False, least: int = 0, most: float = math.inf) -> None:
+def require(
+    config: object, *names: str, positive: bool = False, least: int = 0, most: float = math.inf, whole: bool = False
+) -> None:
     """Check that settings are numbers ≥ 0 (or > 0), at least `least` and at most `most`; or None where they may be.
 
     Raises:
+        TypeError: one is not a number, or not a `whole` one; the message names it.
         ValueError: one is not; the message names it.
     """
+    kind: Any = Integral if whole else Real
     for name in names:
         if (value := getattr(config, name)) is None:
             continue
+        if isinstance(value, bool) or not isinstance(value, kind):
+            raise TypeError(f"{name} must be a {'whole ' if whole else ''}number, not {value!r}")
         if not value >= 0 or (positive and value == 0):  # NaN is neither
             raise ValueError(f"{name} must {'be positive' if positive else 'not be negative'}, got {value}")
         if value < least:

@@ -1,6 +1,7 @@
 import json
 import math
 from dataclasses import FrozenInstanceError, asdict, replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -177,3 +178,25 @@ def test_missing_file(tmp_path):
         read_yaml(tmp_path / "none.yaml")
     with pytest.raises(InputError, match="directory"):
         read_yaml(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "values", [{"steps": 10.0}, {"batch_size": "16"}, {"warmup_steps": True}, {"cosine_steps": 2.5}]
+)
+def test_what_counts_is_a_whole_number(values):
+    (name,) = values
+    with pytest.raises(TypeError, match=f"{name} must be a whole number, not|parameter {name}"):
+        Optimisation(**values)
+
+
+@given(st.floats(1e-7, 1.0), st.floats(0, 1.0))
+def test_a_rate_never_rises_after_the_warm_up(peak, final):
+    schedule = Optimisation(steps=20, warmup_steps=3, learning_rate=peak, final_learning_rate=final)
+    rates = [schedule.rate_at(step) for step in range(3, 21)]
+    assert all(later <= earlier for earlier, later in pairwise([peak, *rates]))
+    assert rates[-1] == pytest.approx(min(final, peak))
+
+
+def test_there_is_no_step_before_the_first():
+    with pytest.raises(ValueError, match="steps are counted from 0, got -1"):
+        Optimisation().rate_at(-1)
