@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 
-from niso import Spectrum
+from niso import Spectrum, isometric_map
 from niso.testing import assert_equivariant, assert_isometry, relative_error
 
 
@@ -57,7 +57,7 @@ def test_isometry():
     assert_isometry(rotation.expand(4, 2, 3, 3), spectrum)
     swap = rotation[:, [2, 1, 0]]  # orthogonal, but mixes eigenvalues 0 and 2
     assert_isometry(swap)
-    with pytest.raises(AssertionError, match=r"τΛ − Λτ \S+ exceeds"):
+    with pytest.raises(AssertionError, match=r"τΛ ≠ Λτ: mixing of eigenspaces \S+ exceeds 0.0001$"):
         assert_isometry(swap, spectrum)
     with pytest.raises(AssertionError, match=r"τᵀτ − I \S+ exceeds"):
         assert_isometry(1.01 * rotation, spectrum)
@@ -70,3 +70,42 @@ def test_complex_numbers_are_compared_as_they_are():
     assert relative_error(torch.tensor([1j, 2j]), torch.tensor([5j, 7j])) > 0.5
     with pytest.raises(AssertionError):
         assert_equivariant(lambda x: x * 1j, torch.randn(3) + 0j, lambda x: 2 * x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_exchanged_eigenspaces_are_seen_beside_large_eigenvalues(dtype):
+    values = torch.tensor([0.0, 1.0, 2e4], dtype=dtype)
+    spectrum = Spectrum(torch.ones(3, dtype=dtype), torch.eye(3, dtype=dtype), values)
+    with pytest.raises(AssertionError, match="mixing of eigenspaces"):
+        assert_isometry(torch.eye(3, dtype=dtype)[[1, 0, 2]], spectrum)
+
+
+@pytest.mark.parametrize("mask", ["soft", "exact"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_maps_of_the_library_pass(mask, dtype):
+    """Also where equal eigenvalues differ by rounding, or 0 is not quite 0."""
+    values = torch.tensor([0, 0, 40, 40, 40, 2e4, 2e4, 3e4], dtype=dtype)
+    values = values + 1e-7 * values * torch.rand(8, dtype=dtype) + 1e-5 * torch.rand(8, dtype=dtype)
+    spectrum = Spectrum(torch.ones(8, dtype=dtype), torch.eye(8, dtype=dtype), values)
+    a, b = torch.randn(2, 5, 8, 12, dtype=dtype)
+    assert_isometry(isometric_map(a, b, values, mask), spectrum)
+    with pytest.raises(AssertionError, match=r"exceeds 0\.0001 in map \d$"):
+        assert_isometry(isometric_map(a, b, values, None), spectrum)
+
+
+def test_the_worst_map_is_named():
+    tau = torch.eye(8).repeat(1_000, 1, 1)
+    tau[7] *= 1.001
+    with pytest.raises(AssertionError, match=r"τᵀτ − I 0\.002 exceeds 0\.0001 in map 7$"):
+        assert_isometry(tau)
+    with pytest.raises(AssertionError, match=r"in map \(0, 7\)$"):
+        assert_isometry(tau[None])
+
+
+def test_the_worst_row_is_named():
+    x = torch.randn(1_000, 8)
+    wrong = torch.arange(1_000)[:, None] == 7
+    with pytest.raises(AssertionError, match=r"exceeds 0\.0001 in row 7$"):
+        assert_equivariant(lambda x: torch.where(wrong & (x > 0), 1.005 * x, x), x, torch.neg, torch.neg)
+    x[3] = 0  # rounding of a row that is small beside the others is none of its own size
+    assert_equivariant(lambda x: x + 1e-7, x, torch.neg, torch.neg)
