@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
+from niso.checks import check_instance, check_tensors
 from niso.config import Strict, require
 from niso.linalg import full_precision
 from niso.networks.mlp import MLP, MLPConfig
-from niso.networks.spectral_head import check_sizes
 from niso.networks.standardise import Standardise
-from niso.networks.vector_neurons import in_own_precision, inner_products
+from niso.networks.vector_neurons import Head, in_own_precision, inner_products
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def soft_eigenspaces(eigenvalues: Float[Tensor, " rank"], count: int) -> Float[T
     return (-((eigenvalues - centres[:, None]) / width).square()).softmax(0)
 
 
-class EigenspaceHead(nn.Module):
+class EigenspaceHead(Head):
     """Class scores of coefficients (batch, rank, channels): the same for a and τ a where τ in O(rank) commutes with Λ.
 
     The inner products aᵀ W a of the channels, with diagonal W of soft eigenspaces, each minus its mean and divided by
@@ -58,6 +58,8 @@ class EigenspaceHead(nn.Module):
         eigenvalues: (rank,) diagonal of Λ, in any order. The head keeps them as they are now.
 
     Raises:
+        TypeError: numbers that are not whole, eigenvalues that are not a tensor of floating-point numbers, or a config
+            that is not a `EigenspaceHeadConfig`.
         ValueError: no input channel, class or eigenvalue.
     """
 
@@ -66,9 +68,10 @@ class EigenspaceHead(nn.Module):
     def __init__(
         self, inputs: int, classes: int, eigenvalues: Float[Tensor, " rank"], config: EigenspaceHeadConfig | None = None
     ) -> None:
-        super().__init__()
-        check_sizes(inputs, classes, eigenvalues)
+        check_tensors(eigenvalues=(eigenvalues, "rank"))
+        super().__init__(inputs, classes, len(eigenvalues))
         self.config = config = config or EigenspaceHeadConfig()
+        check_instance("config", config, EigenspaceHeadConfig, "EigenspaceHeadConfig")
         self.register_buffer("shares", soft_eigenspaces(eigenvalues.detach(), config.eigenspaces))
         count = len(self.shares) * inputs * (inputs + 1) // 2
         self.standardise = Standardise(count, eps=1e-12)

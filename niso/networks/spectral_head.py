@@ -13,10 +13,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from niso.checks import check_instance, check_tensors
 from niso.config import Strict, require
 from niso.networks.mlp import MLP, MLPConfig
 from niso.networks.standardise import Standardise
-from niso.networks.vector_neurons import NormalisedVectorNeuron, VectorLinear, in_own_precision, inner_products
+from niso.networks.vector_neurons import (
+    Head,
+    NormalisedVectorNeuron,
+    VectorLinear,
+    in_own_precision,
+    inner_products,
+)
 
 
 @dataclass(frozen=True)
@@ -61,20 +68,7 @@ class Diffusion(nn.Module):
         return a * torch.exp(-eigenvalues[:, None] * self.log_times.exp())
 
 
-def check_sizes(inputs: int, classes: int, eigenvalues: Float[Tensor, " rank"]) -> None:
-    """What a head that knows an operator needs.
-
-    Raises:
-        ValueError: no input channel, class or eigenvalue.
-    """
-    if inputs < 1 or classes < 1 or not len(eigenvalues):
-        raise ValueError(
-            f"a head needs at least one input channel, class and eigenvalue, got {inputs}, {classes} and "
-            f"{len(eigenvalues)}"
-        )
-
-
-class SpectralHead(nn.Module):
+class SpectralHead(Head):
     """Class scores of coefficients (batch, rank, channels): the same for a and τ a where τ in O(rank) commutes with Λ.
 
     `layers` times: beside the vectors, their `Diffusion`s; normalised vector neurons mix both. Then m vectors v, and
@@ -88,6 +82,8 @@ class SpectralHead(nn.Module):
         config: sizes.
 
     Raises:
+        TypeError: numbers that are not whole, eigenvalues that are not a tensor of floating-point numbers, or a config
+            that is not a `SpectralHeadConfig`.
         ValueError: no input channel, class or eigenvalue.
     """
 
@@ -96,9 +92,10 @@ class SpectralHead(nn.Module):
     def __init__(
         self, inputs: int, classes: int, eigenvalues: Float[Tensor, " rank"], config: SpectralHeadConfig | None = None
     ) -> None:
-        super().__init__()
-        check_sizes(inputs, classes, eigenvalues)
+        check_tensors(eigenvalues=(eigenvalues, "rank"))
+        super().__init__(inputs, classes, len(eigenvalues))
         self.config = config = config or SpectralHeadConfig()
+        check_instance("config", config, SpectralHeadConfig, "SpectralHeadConfig")
         values = eigenvalues.detach()
         self.register_buffer("eigenvalues", values - values.min())
         widths = [inputs] + [config.channels] * config.layers

@@ -16,12 +16,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from niso.checks import check_choice, check_tensors
+from niso.checks import check_choice, check_count, check_instance, check_tensors
 from niso.config import Strict, require
 from niso.linalg import without_autocast
 from niso.networks.linear import Linear
 
-M = TypeVar("M", bound=nn.Module)
+M = TypeVar("M", bound="Head")
 
 Variant = Literal["paper", "released"]
 """Which of the two published heads: the paper's text, or the released code."""
@@ -64,16 +64,35 @@ def inner_products(vectors: Float[Tensor, "batch rank channels"]) -> Float[Tenso
     return gram[:, rows, columns]
 
 
+class Head(nn.Module):
+    """A head on coefficients (batch, rank, channels).
+
+    Args:
+        inputs: channels of the coefficients.
+        classes: number of scores.
+        rank: that of the coefficients, where it must be one.
+
+    Raises:
+        TypeError: inputs or classes that are not whole numbers.
+        ValueError: fewer than one of them.
+    """
+
+    def __init__(self, inputs: int, classes: int, rank: int | None = None) -> None:
+        super().__init__()
+        self.sizes = {"channels": check_count("inputs", inputs)} | ({} if rank is None else {"rank": rank})
+        check_count("classes", classes)
+
+
 def in_own_precision(forward: Callable[[M, Tensor], Tensor]) -> Callable[[M, Tensor], Tensor]:
     """Decorate the `forward` of a head on invariants to run in the precision of its weights, also under autocast.
 
     Invariants may differ from observation to observation by a hundredth of themselves, of which bfloat16 keeps next to
-    nothing.
+    nothing. Coefficients of the wrong type, or of other sizes than the head's, are refused: TypeError and ValueError.
     """
 
     @wraps(forward)
     def wrapped(self: M, a: Tensor) -> Tensor:
-        check_tensors(a=(a, "batch rank channels"))
+        check_tensors(sizes=self.sizes, a=(a, "batch rank channels"))
         with without_autocast(a.device.type):
             return forward(self, a.to(next(self.parameters()).dtype))
 
@@ -129,7 +148,7 @@ class VectorNorm(nn.Module):
         return x * (self.scale * torch.rsqrt(square + EPSILON + self.epsilon.abs()))
 
 
-class VectorNeuronHead(nn.Module):
+class VectorNeuronHead(Head):
     """Class scores of coefficients (batch, rank, channels) that are the same for a and τ a, for all τ in O(rank).
 
     - "paper": `layers` `VectorNeuron`s of `channels` vectors, a `VectorLinear` to m = `invariant_channels`
@@ -147,6 +166,7 @@ class VectorNeuronHead(nn.Module):
         config: sizes.
 
     Raises:
+        TypeError: numbers that are not whole, or a config that is not a `VectorNeuronConfig`.
         ValueError: no input channel or class.
 
     Source: paper §4.4 and appendix "Homography-perturbed MNIST"; Deng et al. 2021. The paper leaves open how many
@@ -154,10 +174,9 @@ class VectorNeuronHead(nn.Module):
     """
 
     def __init__(self, inputs: int, classes: int, config: VectorNeuronConfig | None = None) -> None:
-        super().__init__()
-        if inputs < 1 or classes < 1:
-            raise ValueError(f"a head needs at least one input channel and one class, got {inputs} and {classes}")
+        super().__init__(inputs, classes)
         self.config = config = config or VectorNeuronConfig()
+        check_instance("config", config, VectorNeuronConfig, "VectorNeuronConfig")
         widths = [inputs] + [config.channels] * config.layers
         sizes = list(pairwise(widths))
         last, vectors = config.channels, config.invariant_channels

@@ -178,7 +178,7 @@ def test_bad_configurations_are_named(bad, message):
 
 
 def test_bad_sizes_are_named():
-    with pytest.raises(ValueError, match="at least one input channel"):
+    with pytest.raises(ValueError, match="inputs must be at least 1, got 0"):
         VectorNeuronHead(0, 10)
 
 
