@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from niso.checks import check_instance, check_number, check_tensors
-from niso.linalg import full_precision
+from niso.linalg import full_precision, orthonormal
 from niso.spectrum import Spectrum
 
 
@@ -176,7 +176,7 @@ def eigenspace_energy(
     total = phi.square().sum(0)
     shares = []
     for space in range(int(true_spaces.max()) + 1):
-        h = _orthonormal(truth[:, true_spaces == space])
+        h = orthonormal(truth[:, true_spaces == space])
         shares.append((h.mT @ phi).square().sum(0) / total)
     return torch.stack(shares, dim=-1)
 
@@ -337,7 +337,7 @@ def principal_angles(
     )
     _check_mass(mass)
     root = mass.double().sqrt()[:, None]
-    first, second = (_orthonormal(root * part.double()) for part in (eigenfunctions, true_functions))
+    first, second = (orthonormal(root * part.double()) for part in (eigenfunctions, true_functions))
     if first.shape[1] > second.shape[1]:
         first, second = second, first
     cosines = torch.linalg.svdvals(second.mT @ first).clamp(max=1)
@@ -348,13 +348,3 @@ def principal_angles(
 def _check_mass(mass: Float[Tensor, " points"]) -> None:
     if not bool(((mass > 0) & mass.isfinite()).all()):
         raise ValueError("a mass must be positive at every point")
-
-
-def _orthonormal(functions: Float[Tensor, "points some"]) -> Float[Tensor, "points some"]:
-    if functions.shape[1] > functions.shape[0]:
-        raise ValueError(f"{functions.shape[1]} functions at {functions.shape[0]} points are linearly dependent")
-    q, r = torch.linalg.qr(functions)
-    sizes = r.diagonal().abs()
-    if not (sizes > 1e-10 * functions.norm(dim=0)).all():  # a direction of rounding errors, or NaN
-        raise ValueError("functions must be finite and linearly independent")
-    return q

@@ -7,7 +7,7 @@ from niso.linalg.inverse_square_root import inverse_root
 from niso.linalg.logarithm import logarithm
 from niso.linalg.polar_factor import polar
 from niso.linalg.precision import autocasts, full_precision, matmul, without_autocast
-from niso.linalg.span import span
+from niso.linalg.span import orthonormal, span
 
 __all__ = [
     "autocasts",
@@ -15,6 +15,7 @@ __all__ = [
     "inverse_root",
     "logarithm",
     "matmul",
+    "orthonormal",
     "polar",
     "span",
     "without_autocast",

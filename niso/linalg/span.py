@@ -1,4 +1,4 @@
-"""The span of the columns of a matrix."""
+"""The span of the columns of a matrix, and an orthonormal basis of it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,24 @@ from torch import Tensor
 
 from niso.linalg.precision import full_precision
 from niso.linalg.svd import robust_svd
+
+DEPENDENT = 1e-10
+"""Distance of a column from the span of those before it, relative to its norm, below which it is rounding."""
+
+
+def orthonormal(functions: Float[Tensor, "points some"], least: float = DEPENDENT) -> Float[Tensor, "points some"]:
+    """An orthonormal basis of the span of functions, of which `least` of each must lie outside that of the others.
+
+    Raises:
+        ValueError: they are linearly dependent, or not finite.
+    """
+    if functions.shape[1] > functions.shape[0]:
+        raise ValueError(f"{functions.shape[1]} functions at {functions.shape[0]} points are linearly dependent")
+    q, r = torch.linalg.qr(functions)
+    sizes = r.diagonal().abs()
+    if not (sizes > least * functions.norm(dim=0)).all():  # a direction of rounding errors, or NaN
+        raise ValueError("functions must be finite and linearly independent")
+    return q
 
 
 @full_precision

@@ -42,9 +42,10 @@ class FieldSpectrum(TrainedSpectrum):
     Args:
         points: (N, dimensions) coordinates or any other descriptor of the points, best between −1 and 1. Where they
             are in float64, so are the spectrum and what is made with it.
-        rank: number k of eigenfunctions, at most N, which is the default.
+        rank: number k of eigenfunctions, at most N.
         weights: (N,) w, positive; 1 by default.
-        features: what the networks see of a point, see `PointFeatures`.
+        features: what the networks see of a point, see `PointFeatures`. Of "coordinates" alone, few functions are
+            linearly independent to rounding: in the plane about 16.
         frequencies, scale: of Fourier features: how many, and the standard deviation of random ones, in periods from
             −1 to 1.
         width, layers: of the networks' hidden layers; SiLU follows each. With no layers, U and ρ are linear in the
@@ -70,9 +71,9 @@ class FieldSpectrum(TrainedSpectrum):
     def __init__(
         self,
         points: Float[Tensor, "points dimensions"],
-        rank: int | None = None,
+        rank: int,
         weights: Float[Tensor, " points"] | None = None,
-        features: Features = "coordinates",
+        features: Features = "fourier",
         frequencies: int = 48,
         scale: float = 1.5,
         width: int = 128,
@@ -84,8 +85,7 @@ class FieldSpectrum(TrainedSpectrum):
         super().__init__(eigenvalues, eigenfunctions)
         _check_points(points)
         places, weights = _checked(points, weights, values=not points.is_meta)
-        rank = len(places) if rank is None else check_count("rank", rank)
-        if not 1 <= rank <= len(places):
+        if check_count("rank", rank) > len(places):
             raise ValueError(f"rank {rank} must lie between 1 and the number of points, {len(places)}")
         if not 0 < gain < math.inf:
             raise ValueError(f"gain must be positive, got {gain}")

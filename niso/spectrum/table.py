@@ -7,7 +7,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from niso.checks import check_count, check_number, check_tensors
-from niso.linalg import full_precision, polar
+from niso.linalg import full_precision, orthonormal, polar
+from niso.linalg.span import DEPENDENT
 from niso.spectrum.eigenvalues import Eigenvalues, initial_root
 from niso.spectrum.module import Role
 from niso.spectrum.rotation import Eigenfunctions, random_frame, rotated
@@ -109,16 +110,18 @@ class LearnedSpectrum(TrainedSpectrum):
 
         Raises:
             TypeError: not a tensor of floating-point numbers.
-            ValueError: another number of points or functions.
+            ValueError: another number of points or functions, or functions that are not finite or, to rounding,
+                linearly dependent.
         """
         check_tensors(sizes={"points": self.points, "rank": self.rank}, functions=(functions, "points rank"))
         root = _mass(self.mass_root)[1]
-        orthonormal = polar(root * functions.to(root))
+        orthonormal(root.double() * functions, max(DEPENDENT, 10 * torch.finfo(functions.dtype).eps))
+        start = polar(root * functions.to(root))
         if self.eigenfunction_kind == "rotation":
-            self.frame.copy_(torch.linalg.qr(torch.cat([orthonormal, self.frame.to(root)], dim=1))[0])
-            self.frame[:, : self.rank] = orthonormal  # which QR may have reversed
+            self.frame.copy_(torch.linalg.qr(torch.cat([start, self.frame.to(root)], dim=1))[0])
+            self.frame[:, : self.rank] = start  # which QR may have reversed
         else:  # as large as noise, so that a step of the optimiser turns it as far
-            self.basis.copy_(_SIZE * self.points**0.5 * orthonormal / root)
+            self.basis.copy_(_SIZE * self.points**0.5 * start / root)
 
     def roles(self) -> dict[Role, list[nn.Parameter]]:
         return {"eigenfunctions": [self.basis], "eigenvalues": [self.eigenvalue_root], "mass": [self.mass_root]}

@@ -70,8 +70,14 @@ def test_rotations_are_retracted_into_the_frame(dtype):
 def test_a_larger_gain_keeps_functions_independent():
     places, weights = (part.float() for part in places_and_weights(16))
     with pytest.raises(ValueError, match="64 functions of the field are linearly dependent"):
-        FieldSpectrum(places, 64, weights)
-    assert orthonormality_error(FieldSpectrum(places, 64, weights, gain=8.0)()) < 1e-3
+        FieldSpectrum(places, 64, weights, "coordinates")
+    assert orthonormality_error(FieldSpectrum(places, 64, weights, "coordinates", gain=8.0)()) < 1e-3
+
+
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_the_defaults_suit_usual_ranks(dimensions):
+    points = 2 * torch.rand(256, dimensions) - 1
+    assert orthonormality_error(FieldSpectrum(points, 32)()) < 1e-3
 
 
 def test_without_layers_there_is_no_gain():
@@ -115,7 +121,7 @@ def test_kept_functions_are_the_same_on_subsets_and_in_any_order(field):
 
 def test_the_gram_matrix_converges_with_the_sampling():
     own, weights = places_and_weights(6)
-    spectrum = FieldSpectrum(own.float(), 9, weights.float(), width=32, layers=1).double()
+    spectrum = FieldSpectrum(own.float(), 9, weights.float(), "coordinates", width=32, layers=1).double()
 
     def gram(size):
         kept = spectrum.at(*places_and_weights(size), orthonormal=False)
@@ -231,18 +237,18 @@ def test_wrong_arguments(field):
     for arguments, message in [
         ({"rank": 10}, "rank 10 must lie between 1 and the number of points, 9"),
         ({"rank": 6, "width": 4}, "span at most 5 functions, not 6: widen them"),
-        ({"rank": 8, "layers": 0}, "span at most 3 functions, not 8: take more frequencies"),
+        ({"rank": 8, "layers": 0, "features": "coordinates"}, "span at most 3 functions, not 8: take more frequencies"),
         ({"layers": -1}, "layers must not be negative"),
-        ({"points": points / 1e4}, "linearly dependent on its 9 points, to rounding: take a larger gain"),
+        ({"points": points / 1e4, "rank": 9}, "linearly dependent on its 9 points, to rounding: take a larger gain"),
         ({"weights": torch.zeros(9)}, "weights must be positive and finite"),
         ({"weights": torch.ones(8)}, "weights"),
         ({"features": "fourier", "frequencies": 0}, "frequencies must be at least 1"),
         ({"features": "fourier", "scale": 0.0}, "the scale of frequencies must be positive"),
     ]:
         with pytest.raises((ValueError, TypeCheckError), match=message):
-            FieldSpectrum(**{"points": points, **arguments})
+            FieldSpectrum(**{"points": points, "rank": 3, **arguments})
     with pytest.raises(ValueError, match="points must be finite"):
-        FieldSpectrum(torch.full((4, 2), torch.nan))
+        FieldSpectrum(torch.full((4, 2), torch.nan), 2)
     with pytest.raises(ValueError, match="points must have 2 coordinates, not 3"):
         field.at(torch.rand(9, 3))
     with torch.no_grad():

@@ -26,3 +26,12 @@ def test_too_many_points_are_refused(monkeypatch):
     monkeypatch.setattr(smooth, "MOST", 5)
     with pytest.raises(ValueError, match="at most 5 points, not 6"):
         smooth_functions(torch.zeros(6, 2), 2)
+
+
+def test_wrong_arguments():
+    points = torch.rand(5, 2)
+    for rank in (0, 6):
+        with pytest.raises(ValueError, match="rank"):
+            smooth_functions(points, rank)
+    with pytest.raises(ValueError, match="points must be finite"):
+        smooth_functions(points / 0, 2)

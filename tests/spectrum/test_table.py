@@ -163,6 +163,20 @@ def test_eigenfunctions_start_with_a_mass(eigenfunctions, dtype):
     torch.testing.assert_close(root * found.eigenfunctions, niso.polar(root * functions), atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("eigenfunctions", ["polar", "rotation"])
+def test_eigenfunctions_do_not_start_at_dependent_functions(eigenfunctions, dtype):
+    spectrum = LearnedSpectrum(32, 8, eigenfunctions=eigenfunctions).to(dtype)
+    before = spectrum.basis.clone()
+    planted = torch.randn(32, 2, dtype=dtype) @ torch.randn(2, 8, dtype=dtype)
+    for functions in (planted, torch.zeros(32, 8, dtype=dtype), torch.full((32, 8), torch.nan, dtype=dtype)):
+        with pytest.raises(ValueError, match="functions must be finite and linearly independent"):
+            spectrum.start_eigenfunctions_at_(functions)
+    assert torch.equal(spectrum.basis, before)
+    near = torch.linalg.qr(torch.randn(32, 8, dtype=dtype)).Q
+    near[:, 0] = near[:, 1] + 1e-3 * near[:, 0]  # nearly dependent, but not by rounding
+    spectrum.start_eigenfunctions_at_(1e-6 * near)
+
+
 def test_initial_scales():
     rank = 400
     cumulative, sorted_, shifted = (LearnedSpectrum(500, rank, e) for e in PARAMETRISATIONS)
