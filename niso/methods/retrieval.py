@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from niso.checks import check_tensors
 from niso.methods.method import Method
 from niso.networks.vector_neurons import inner_products
 
@@ -55,15 +56,19 @@ def scores(
     Args:
         queries, gallery: coefficients.
         candidates: how many, nearest by invariants, are compared by maps. Their scores are cosines, of coefficients
-            that the map has transported and the query's; those of all others are below −1.
+            that the map has transported and the query's, from −1 to 1; those of all others are below −1.
+
+    Raises:
+        ValueError: queries of another rank, or of other channels, than the gallery's.
     """
+    check_tensors(gallery=(gallery, "gallery rank channels"), queries=(queries, "queries rank channels"))
     near, count = _similarity_to(inner_products(gallery)), min(candidates, len(gallery))
     for part in queries.split(max(1, BATCH // count)):
         found = near(inner_products(part))
         nearest = found.topk(count, dim=1).indices
         there, here = gallery[nearest.flatten()], part.repeat_interleave(count, dim=0)
         moved = method.solve(there, here) @ there
-        cosines = (_direction(moved) * _direction(here)).sum(1).view(nearest.shape)
+        cosines = (_direction(moved) * _direction(here)).sum(1).clamp(-1, 1).view(nearest.shape)  # but for rounding
         yield (found - 3).scatter(1, nearest, cosines.to(found.dtype))
 
 

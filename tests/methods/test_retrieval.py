@@ -80,3 +80,15 @@ def test_a_small_gallery_or_one_of_equal_observations(gallery, dtype):
     a = coefficients(1, dtype).expand(gallery, -1, -1)
     found = torch.cat([*scores(made(torch.arange(RANK, dtype=dtype)), a, a)])
     assert found.shape == (gallery, gallery) and found.isfinite().all()
+
+
+def test_cosines_do_not_exceed_one(dtype):
+    a = coefficients(40, dtype)
+    found = torch.cat([*scores(made(torch.arange(RANK, dtype=dtype)), a, a)])
+    assert found.amax() <= 1 and found.diagonal().min() > 1 - 1e-5
+
+
+def test_queries_of_other_channels_are_refused(dtype):
+    a = coefficients(4, dtype)
+    with pytest.raises(ValueError, match=r"queries must be .* with channels 4 as in gallery, not"):
+        next(scores(made(torch.arange(RANK, dtype=dtype)), a[..., :3], a))
