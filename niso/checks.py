@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Mapping
 from typing import Any, Literal, SupportsIndex, get_args
@@ -87,7 +88,12 @@ def _refuse_shape(
     shape = ", ".join([*(["…"] if batched else []), *dimensions]) + (
         "," if len(dimensions) == 1 and not batched else ""
     )
-    sizes = {d: known[d] for d in dimensions if d in known and known[d][1] != name}
+    count, sizes = len(dimensions), {}
+    fits = value.ndim == count or (batched and value.ndim > count)  # then only the sizes that differ are named
+    for place, dimension in enumerate(dimensions, value.ndim - count):
+        size, source = known.get(dimension, (0, name))
+        if source != name and not (fits and value.shape[place] == size):
+            sizes[dimension] = size, source
     clause = " with " + " and ".join(f"{d} {size}" for d, (size, _) in sizes.items()) if sizes else ""
     if source := " and ".join(dict.fromkeys(other for _, other in sizes.values() if other)):
         clause += f" as in {source}"
@@ -110,7 +116,8 @@ def check_choice(name: str, value: object, choices: object) -> None:
 
 
 def check_number(name: str, value: Scalar, positive: bool = False, most: float | None = None) -> None:
-    """Check that a number is at least 0, or greater than 0, and at most `most`. One on a GPU is not looked at.
+    """Check that a number is at least 0, or greater than 0, and at most `most`, or finite. One on a GPU is not looked
+    at.
 
     Raises:
         TypeError: not a number.
@@ -119,11 +126,12 @@ def check_number(name: str, value: Scalar, positive: bool = False, most: float |
     if isinstance(value, Tensor) and (torch.compiler.is_compiling() or value.device.type != "cpu"):
         return  # the host would wait for its value
     try:
-        fits = (value > 0 if positive else value >= 0) and (most is None or value <= most)
+        fits = (value > 0 if positive else value >= 0) and (value < math.inf if most is None else value <= most)
     except TypeError:
         raise TypeError(f"{name} must be a number, not {value!r}") from None
     if not fits:
         rule = "be positive" if positive else "not be negative" if most is None else f"lie in [0, {most:g}]"
+        rule = "be finite" if most is None and value == math.inf else rule
         raise ValueError(f"{name} must {rule}, got {value}")
 
 
@@ -146,10 +154,12 @@ def check_count(name: str, value: SupportsIndex) -> int:
     """A whole number of at least 1.
 
     Raises:
-        TypeError: not a whole number.
+        TypeError: not a whole number, as True is not.
         ValueError: less than 1.
     """
     try:
+        if isinstance(value, bool) or (isinstance(value, Tensor) and value.dtype == torch.bool):
+            raise TypeError
         number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} must be a whole number, not {value!r}") from None

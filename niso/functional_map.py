@@ -18,6 +18,8 @@ from niso.linalg.svd import check_finite
 _REGULAR = 1e-9
 """Ridge from which a aᵀ + r I is never singular: for rank 1000, rounding in float64 changes it by 2e-10 at most."""
 
+_NOT_FINITE = "eigenvalues hold NaN or infinite entries"
+
 Mask = Literal["soft", "exact"] | None
 """Which maps are admitted: softly masked by eigenvalue pairs, exactly Λ-commuting, or all orthogonal ones."""
 
@@ -37,7 +39,8 @@ def isometric_map(
       as far as eigenvalues are apart, unless several have more eigenfunctions than there are channels: what channels
       leave open is then mixed at any distance;
     - `mask="exact"`: the minimiser of ‖τ a − b‖ over orthogonal τ with τΛ = Λτ, one Procrustes problem for
-      each distinct eigenvalue (paper eq. 7 and 14–17); see `exact_isometric_map`;
+      each distinct eigenvalue (paper eq. 7 and 14–17). Neighbours that differ by at most 1e-6 · max(1, λ_max) count as
+      one eigenvalue: where the largest is 1e6, so do 0 and 0.5. `exact_isometric_map` takes another tolerance;
     - `mask=None`: the minimiser over all orthogonal τ, the paper's ablation "w/o Ω".
 
     It works under `torch.func` and has derivatives of any order, like `niso.polar`.
@@ -107,7 +110,7 @@ def isometric_map_from_covariance(
     if mask is None:
         return polar(covariance, special, damping)
     if mask == "soft":
-        return polar(multiplicity_mask(eigenvalues) * covariance, special, damping)
+        return polar(soft_mask(eigenvalues) * covariance, special, damping)
     return exact_isometric_map(covariance, eigenvalues, special=special, damping=damping)
 
 
@@ -124,9 +127,25 @@ def multiplicity_mask(eigenvalues: Float[Tensor, " rank"]) -> Float[Tensor, "ran
     Raises:
         TypeError: not a tensor of floating-point numbers.
         ValueError: eigenvalues that are not (rank,).
+        FloatingPointError: one is NaN or infinite; on a CPU, neither in compiled code nor under `torch.func`.
     """
     check_tensors(eigenvalues=(eigenvalues, "rank"))
+    _check_finite(eigenvalues)
+    return soft_mask(eigenvalues)
+
+
+def soft_mask(eigenvalues: Float[Tensor, " rank"]) -> Float[Tensor, "rank rank"]:
+    """`multiplicity_mask` for training steps, where polar or the loop finds what is not finite."""
     return torch.exp(-(eigenvalues[:, None] - eigenvalues[None, :]).abs())
+
+
+def _check_finite(eigenvalues: Float[Tensor, " rank"]) -> None:
+    """FloatingPointError for NaN or infinite eigenvalues, where looking at them is possible and the host need not wait
+    for a GPU."""
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return
+    if eigenvalues.device.type == "cpu" and not eigenvalues.isfinite().all():
+        raise FloatingPointError(_NOT_FINITE)
 
 
 @full_precision
@@ -160,6 +179,7 @@ def exact_isometric_map(
         TypeError: not tensors of floating-point numbers.
         ValueError: shapes that do not fit, or a negative tolerance or damping.
         FloatingPointError: an eigenvalue, or an entry of a covariance, is NaN or infinite.
+        NotImplementedError: eigenvalues that `torch.func.vmap` batches.
     """
     check_tensors(covariance=(covariance, "* rank rank"), eigenvalues=(eigenvalues, "rank"))
     check_number("tolerance", tolerance)
@@ -177,10 +197,17 @@ def eigenvalue_blocks(eigenvalues: Float[Tensor, " rank"], tolerance: float = 1e
 
     Raises:
         FloatingPointError: one is NaN or infinite.
+        NotImplementedError: `torch.func.vmap` batches them.
     """
     values, order = eigenvalues.detach().sort()
-    if not values.isfinite().all():
-        raise FloatingPointError("eigenvalues hold NaN or infinite entries")
+    try:
+        finite = bool(values.isfinite().all())
+    except RuntimeError:
+        if not torch._C._are_functorch_transforms_active():
+            raise
+        raise NotImplementedError("torch.func.vmap cannot batch the eigenvalues of exact maps") from None
+    if not finite:
+        raise FloatingPointError(_NOT_FINITE)
     gap = tolerance * values[-1].clamp_min(1.0)
     starts = torch.cat([values.new_ones(1, dtype=torch.bool), values.diff() > gap]).nonzero().flatten()
     sizes = torch.cat([starts, starts.new_tensor([len(values)])]).diff()
@@ -261,7 +288,8 @@ def commuting_map(
 
     Raises:
         TypeError: an argument is not a tensor of floating-point numbers, or a weight not a number.
-        ValueError: shapes that do not fit, or a weight that is not positive.
+        ValueError: shapes that do not fit, or a weight that is not positive and finite.
+        FloatingPointError: an eigenvalue is NaN or infinite; on a CPU, neither in compiled code nor under `torch.func`.
     """
     check_tensors(
         a=(a, "* from channels"),
@@ -270,6 +298,8 @@ def commuting_map(
         other_eigenvalues=(other_eigenvalues, "to"),
     )
     check_number("weight", weight, positive=True)
+    _check_finite(eigenvalues)
+    _check_finite(other_eigenvalues)
     dtype = a.dtype
     a, b, size = _scaled(a, b)
     eigenvalues, other_eigenvalues = eigenvalues.double(), other_eigenvalues.double()

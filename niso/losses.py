@@ -13,7 +13,7 @@ from torch import Tensor
 
 from niso.checks import Scalar, check_choice, check_number, check_tensor, check_tensors, described
 from niso.collective import global_batch
-from niso.functional_map import multiplicity_mask
+from niso.functional_map import soft_mask
 from niso.linalg import full_precision, matmul
 
 Direction = Literal["both", "forward"]
@@ -156,13 +156,15 @@ def reconstruction(
         The loss, a scalar.
 
     Raises:
-        TypeError: not tensors, or a prediction that holds no floating-point or complex numbers.
+        TypeError: not tensors, a prediction that holds no floating-point or complex numbers, or a target of booleans.
         ValueError: the shapes differ (they would broadcast), or the norm is unknown.
     """
     check_tensor("prediction", prediction)
     check_tensor("target", target)
-    if not (prediction.is_floating_point() or prediction.is_complex()) or target.dtype == torch.bool:
-        raise TypeError(f"prediction and target must hold floating-point numbers, not {described(prediction)}")
+    if not (prediction.is_floating_point() or prediction.is_complex()):
+        raise TypeError(f"prediction must hold floating-point numbers, not {described(prediction)}")
+    if target.dtype == torch.bool:
+        raise TypeError(f"target must hold numbers, not {described(target)}: take target.float()")
     if prediction.shape != target.shape:
         raise ValueError(f"prediction {tuple(prediction.shape)} and target {tuple(target.shape)} differ in shape")
     return _mean_error(prediction - target, norm)
@@ -337,14 +339,21 @@ def decayed(weight: float, factor: float, progress: Scalar, share: float = 0.3) 
     Args:
         weight: before the decay.
         factor: what it is multiplied with in the end.
-        progress: share of the training that is done, 0 … 1.
+        progress: share of the training that is done, 0 … 1, not its steps. Where the weight does not change it is not
+            looked at.
         share: of the training in which it decays, its end.
 
     Returns:
         The weight now.
+
+    Raises:
+        TypeError: a factor or progress that is not a number.
+        ValueError: a negative factor, or a progress outside [0, 1]; of a tensor on a CPU, but not in compiled code.
     """
     if factor == 1 or not weight:  # compiled code then does not depend on the progress
         return weight
+    check_number("factor", factor)
+    check_number("progress, the share of training,", progress, most=1.0)
     late = progress - (1 - share)
     return weight * factor ** (late * (late > 0) / max(share, 1e-9))
 
@@ -369,6 +378,7 @@ def multiplicity(eigenvalues: Float[Tensor, " rank"]) -> Float[Tensor, ""]:
 
     Source: paper §4.2 and eq. 22.
     """
-    mask = multiplicity_mask(eigenvalues)
+    check_tensors(eigenvalues=(eigenvalues, "rank"))
+    mask = soft_mask(eigenvalues)
     laplacian = torch.diag(mask.sum(-1)) - mask
     return (laplacian.square().sum() + 1e-8).sqrt() / len(eigenvalues)

@@ -65,7 +65,7 @@ class NeuralIsometry(Autoencoding):
     Args:
         encoder, decoder: any modules.
         spectrum: a `LearnedSpectrum`, a `FieldSpectrum`, a `FixedSpectrum`, or any module that gives a `Spectrum`.
-        mask: set of admissible maps, see `niso.isometric_map`.
+        mask: set of admissible maps, see `niso.isometric_map`; there also which eigenvalues "exact" counts as one.
         special: rotations (det τ = +1, as in the released code) instead of orthogonal maps (the paper).
         damping: damping of the map's derivative, see `niso.polar`.
         spectral_dropout: probability of spectral dropout; 0 turns it off, the paper takes 0.5 where it is on.
@@ -137,8 +137,8 @@ class NeuralIsometry(Autoencoding):
                 eigenfunctions are mixed, and no gradient unmixes them; with noise the mask sees it.
 
         Raises:
-            TypeError: observations that are not tensors, latents that are not of floating-point numbers, or a `group`
-                that is not a whole number.
+            TypeError: observations that are not tensors, or of several types of numbers, latents that are not of
+                floating-point numbers, or a `group` that is not a whole number.
             ValueError: views of different lengths or shapes, a batch that is not a multiple of `group`, triplets in
                 groups, a negative noise, noise with the exact mask, or latents that do not have the spectrum's number
                 of points.
@@ -245,7 +245,7 @@ class NeuralIsometry(Autoencoding):
             A map for each pair.
 
         Raises:
-            TypeError: observations that are not tensors.
+            TypeError: observations that are not tensors, or of two types of numbers.
             ValueError: observations of different shapes, or latents that do not fit the spectrum.
             FloatingPointError: NaN or infinite latents.
         """
@@ -267,6 +267,13 @@ def _check_views(*views: Tensor) -> None:
         check_tensor(name, view)
         if not view.ndim:
             raise ValueError(f"{name} must be a batch of observations, not one number")
+    x = views[0]
+    for name, view in zip(("tx", "ttx"), views[1:], strict=False):
+        if view.dtype != x.dtype:
+            whole = [n for n, part in (("x", x), (name, view)) if not part.dtype.is_floating_point]
+            remedy = f": take {whole[0]}.float()" if whole else ""
+            types = f"{x.dtype} of x and {view.dtype} of {name}"
+            raise TypeError(f"views of one batch must be of one type, not {types}{remedy}")
     first, *others = [tuple(view.shape[1:]) for view in views]
     if any(other != first for other in others):
         raise ValueError(f"observations of one batch must be of one shape, not {[first, *others]}")

@@ -79,8 +79,13 @@ class IsometryObjective(nn.Module):
     def forward(self, batch: tuple[Tensor, ...], progress: Scalar) -> dict[str, Float[Tensor, ""]]:
         """Loss terms of a pair (ψ, Tψ) or triplet (ψ, Tψ, T²ψ) of batches; "loss" is their weighted sum.
 
+        Args:
+            batch: the views.
+            progress: share of the training that is done, in [0, 1]: `step / steps`.
+
         Raises:
             TypeError: one tensor alone, or neither two nor three.
+            ValueError: a progress outside [0, 1] where a weight decays, see `niso.losses.decayed`.
         """
         if isinstance(batch, Tensor) or len(batch) not in (2, 3):
             raise TypeError("a batch must be a pair (x, tx) or a triplet (x, tx, ttx) of tensors")

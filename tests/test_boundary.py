@@ -18,7 +18,8 @@ from niso import losses, metrics, testing
 from niso.geometry.mesh.classical import fixed_spectrum
 from niso.geometry.mesh.sampling import project
 from niso.geometry.mesh.surface import icosphere
-from niso.networks import VectorNeuronHead
+from niso.networks import EigenspaceHead, SpectralHead, VectorNeuronHead
+from niso.spectrum import smooth_functions
 warnings.simplefilter("error")
 a, b, values = torch.randn(3, 8, 4), torch.randn(3, 8, 4), torch.linspace(0, 1, 8)
 tau, array = niso.isometric_map(a, b, values), np.zeros((3, 8, 4), np.float32)
@@ -61,9 +62,7 @@ WRONG = {
     "niso.IsometryObjective(model, 0.5, 0.1, group=2.5)": "group must be a whole number, not 2.5",
     "learned.start_mass_at_(torch.ones(1))": "mass must be (points,) with points 10, not (1,)",
     "learned.start_mass_at_(-mass)": "a mass must be positive and finite at every point",
-    "learned.start_eigenfunctions_at_(phi[:, :5])": (
-        "functions must be (points, rank) with points 10 and rank 8, not (10, 5)"
-    ),
+    "learned.start_eigenfunctions_at_(phi[:, :5])": ("functions must be (points, rank) with rank 8, not (10, 5)"),
     "niso.FieldSpectrum(torch.rand(30, 2), 4, width=4.5)": "width must be a whole number, not 4.5",
     "niso.FieldSpectrum(torch.rand(30, 2), 4, features='fourier', frequencies=4.5)": (
         "frequencies must be a whole number, not 4.5"
@@ -78,6 +77,26 @@ WRONG = {
     "niso.IsometryObjective(model, 0.5, 0.1)((z,), 0.0)": (
         "a batch must be a pair (x, tx) or a triplet (x, tx, ttx) of tensors"
     ),
+    "niso.IsometryObjective(model, 0.5, 0.1, group=True)": "group must be a whole number, not True",
+    "niso.IsometryObjective(model, 0.5, 0.1, 0.1)((z, z), 100)": (
+        "progress, the share of training, must lie in [0, 1], got 100"
+    ),
+    "niso.IsometryObjective(model, 0.5, 0.1, 0.1)((z, z), torch.tensor(2.0))": (
+        "progress, the share of training, must lie in [0, 1], got 2.0"
+    ),
+    "losses.decayed(0.1, -0.5, 1.0)": "factor must not be negative, got -0.5",
+    "smooth_functions(array, 2)": f"points {ARRAY}",
+    "smooth_functions(torch.rand(5, 2), 6)": "rank 6 must lie between 1 and the number of points, 5",
+    "smooth_functions(torch.rand(5, 2), 2.0)": "rank must be a whole number, not 2.0",
+    "smooth_functions(torch.full((5, 2), float('inf')), 2)": "points must be finite",
+    "learned.start_eigenfunctions_at_(phi[:, [0, 0, 1, 2, 3, 4, 5, 6]])": (
+        "functions must be finite and linearly independent"
+    ),
+    "niso.Optimisation(steps=10.0)": "steps must be a whole number, not 10.0",
+    "niso.Optimisation(batch_size='16')": "batch_size must be a whole number, not '16'",
+    "niso.Optimisation(warmup_steps=True)": "warmup_steps must be a whole number, not True",
+    "niso.Optimisation(learning_rate='1e-3')": "learning_rate must be a number, not '1e-3'",
+    "niso.Optimisation().rate_at(-1)": "steps are counted from 0, got -1",
     "niso.Optimisation(steps=0)": "steps must be positive, got 0",
     "niso.make_optimizer([], niso.Optimisation())": "objective must be a torch.nn.Module, not list",
     "niso.make_optimizer(nothing, 1e-3)": "optimisation must be a niso.Optimisation, not float",
@@ -86,6 +105,7 @@ WRONG = {
     ),
     "niso.commuting_map(array, b, values, values)": f"a {ARRAY}",
     "niso.commuting_map(a, b, values[:1], values)": "eigenvalues must be (from,) with from 8 as in a, not (1,)",
+    "niso.commuting_map(a, b, values, values, float('inf'))": "weight must be finite, got inf",
     "niso.commuting_map(a, b, values, values, 0.0)": "weight must be positive, got 0.0",
     "niso.isometric_map(a, b, values, mask='Soft')": 'mask must be "soft", "exact" or None, not \'Soft\'',
     "niso.isometric_map(array, array, values)": f"a {ARRAY}",
@@ -94,16 +114,14 @@ WRONG = {
     "niso.isometric_map(a, b, values[:1], 'exact')": "eigenvalues must be (rank,) with rank 8 as in a, not (1,)",
     "niso.isometric_map(a, b, values[:5], None)": "eigenvalues must be (rank,) with rank 8 as in a, not (5,)",
     "niso.isometric_map(a, b[..., :3], values)": (
-        "b must be (…, rank, channels) with rank 8 and channels 4 as in a, not (3, 8, 3)"
+        "b must be (…, rank, channels) with channels 4 as in a, not (3, 8, 3)"
     ),
     "niso.isometric_map(a, b[:2], values)": "batches must be equally long, not (3,) of a, (2,) of b",
     "niso.isometric_map(a[0, 0], b[0, 0], values)": "a must be (…, rank, channels), not (4,)",
     "niso.isometric_map(a.long(), b.long(), values)": "a must hold floating-point numbers, not torch.int64",
-    "niso.isometric_map(tau, a, b)": "b must be (…, rank, channels) with rank 8 and channels 8 as in a, not (3, 8, 4)",
+    "niso.isometric_map(tau, a, b)": "b must be (…, rank, channels) with channels 8 as in a, not (3, 8, 4)",
     "niso.cross_covariance(array, array)": f"a {ARRAY}",
-    "niso.cross_covariance(a, b[:, :5])": (
-        "b must be (…, rank, channels) with rank 8 and channels 4 as in a, not (3, 5, 4)"
-    ),
+    "niso.cross_covariance(a, b[:, :5])": ("b must be (…, rank, channels) with rank 8 as in a, not (3, 5, 4)"),
     "niso.isometric_map_from_covariance(a, values)": "covariance must be (…, rank, rank), not (3, 8, 4)",
     "niso.isometric_map_from_covariance(tau, values[:1])": (
         "eigenvalues must be (rank,) with rank 8 as in covariance, not (1,)"
@@ -111,9 +129,7 @@ WRONG = {
     "niso.isometric_map_from_covariance(tau, values, 'hard')": 'mask must be "soft", "exact" or None, not \'hard\'',
     "niso.exact_isometric_map(tau, values[:4])": "eigenvalues must be (rank,) with rank 8 as in covariance, not (4,)",
     "niso.exact_isometric_map(tau, values, tolerance=-1)": "tolerance must not be negative, got -1",
-    "niso.least_squares_map(a, b[:, :5])": (
-        "b must be (…, rank, channels) with rank 8 and channels 4 as in a, not (3, 5, 4)"
-    ),
+    "niso.least_squares_map(a, b[:, :5])": ("b must be (…, rank, channels) with rank 8 as in a, not (3, 5, 4)"),
     "niso.least_squares_map(a, b, ridge=-1)": "ridge must not be negative, got -1",
     "niso.multiplicity_mask(tau)": "eigenvalues must be (rank,), not (3, 8, 8)",
     "niso.multiplicity_mask(values[:0])": "eigenvalues must be (rank,), not (0,) (empty)",
@@ -133,7 +149,7 @@ WRONG = {
         "eigenvalues must be (rank,) with rank 8 as in eigenfunctions, not (1,)"
     ),
     "niso.FixedSpectrum(mass[:5], phi, values)": "mass must be (points,) with points 10 as in eigenfunctions, not (5,)",
-    "niso.FieldSpectrum(array[0])": f"points {ARRAY}",
+    "niso.FieldSpectrum(array[0], 2)": f"points {ARRAY}",
     "niso.FieldSpectrum(torch.rand(10, 2), rank=2.0)": "rank must be a whole number, not 2.0",
     "niso.FieldSpectrum(torch.rand(10, 2), rank=2, eigenvalues='Sorted')": (
         'eigenvalues must be "cumulative", "sorted" or "shifted", not \'Sorted\''
@@ -172,14 +188,12 @@ WRONG = {
     "model(z, z.numpy())": f"tx {ARRAY}",
     "model(z, z[..., :2])": "observations of one batch must be of one shape, not [(10, 4), (10, 2)]",
     "model(z[..., 0], z[..., 0])": "latents must be (batch, points, channels) with batch 6 and points 10, not (6, 10)",
-    "model(z[:, :9], z[:, :9])": (
-        "latents must be (batch, points, channels) with batch 6 and points 10, not (6, 9, 4)"
-    ),
+    "model(z[:, :9], z[:, :9])": ("latents must be (batch, points, channels) with points 10, not (6, 9, 4)"),
     "model(z[:, None], z[:, None])": (
         "latents must be (batch, points, channels) with batch 6 and points 10, not (6, 1, 10, 4)"
     ),
     "niso.NeuralIsometry(Gives(z[:1]), nothing, learned)(z, z)": (
-        "latents must be (batch, points, channels) with batch 6 and points 10, not (1, 10, 4)"
+        "latents must be (batch, points, channels) with batch 6, not (1, 10, 4)"
     ),
     "niso.NeuralIsometry(Gives({}), nothing, learned, confidence=True)(z, z)": (
         "latents must be a torch.Tensor, not builtins.dict"
@@ -193,8 +207,26 @@ WRONG = {
     "niso.NeuralIsometry(nothing, nothing, Gives(tuple(s)))(z, z)": (
         "what the spectrum's module gives must be a niso.Spectrum, not tuple"
     ),
-    "VectorNeuronHead(4, 2)(a[0])": "a must be (batch, rank, channels), not (8, 4)",
+    "VectorNeuronHead(4, 2)(a[..., :3])": "a must be (batch, rank, channels) with channels 4, not (3, 8, 3)",
+    "VectorNeuronHead(4, 2)(a.long())": "a must hold floating-point numbers, not torch.int64",
+    "VectorNeuronHead(4.0, 2)": "inputs must be a whole number, not 4.0",
+    "VectorNeuronHead(4, 0)": "classes must be at least 1, got 0",
+    "VectorNeuronHead(4, 2, {'layers': 1})": "config must be a VectorNeuronConfig, not dict",
+    "SpectralHead(4, 2, values)(a[:, :5])": "a must be (batch, rank, channels) with rank 8, not (3, 5, 4)",
+    "SpectralHead(4, 2, values[:1])(a)": "a must be (batch, rank, channels) with rank 1, not (3, 8, 4)",
+    "SpectralHead(4, 2, values.numpy())": f"eigenvalues {ARRAY}",
+    "SpectralHead(4, 2, values[:0])": "eigenvalues must be (rank,), not (0,) (empty)",
+    "EigenspaceHead(4, 2, values)(a[..., 1:])": "a must be (batch, rank, channels) with channels 4, not (3, 8, 3)",
+    "EigenspaceHead(4, 2, tau)": "eigenvalues must be (rank,), not (3, 8, 8)",
+    "VectorNeuronHead(4, 2)(a[0])": "a must be (batch, rank, channels) with channels 4, not (8, 4)",
     "model(z.long(), z.long())": "latents must hold floating-point numbers, not torch.int64",
+    "model(z, z.byte())": (
+        "views of one batch must be of one type, not torch.float32 of x and torch.uint8 of tx: take tx.float()"
+    ),
+    "model.map_between(z, z.double())": (
+        "views of one batch must be of one type, not torch.float32 of x and torch.float64 of tx"
+    ),
+    "model(z, z, group=True)": "group must be a whole number, not True",
     "model(z, z[:2])": "views of one batch must be equally long, not [3, 2]",
     "model(z[:0], z[:0])": "a batch must hold at least one observation",
     "model(z, z, group=1.5)": "group must be a whole number, not 1.5",
@@ -216,25 +248,22 @@ WRONG = {
     "losses.equivariance(a, b, tau=tau, norm='L1')": 'norm must be "l1" or "l2", not \'L1\'',
     "losses.equivariance(a, b, tau=tau, directions='Both')": 'directions must be "both" or "forward", not \'Both\'',
     "losses.equivariance(a, b[..., :1], tau=tau)": (
-        "b must be (…, rank, channels) with rank 8 and channels 4 as in a, not (3, 8, 1)"
+        "b must be (…, rank, channels) with channels 4 as in a, not (3, 8, 1)"
     ),
     "losses.equivariance(array, array, tau=tau)": f"a {ARRAY}",
-    "losses.transport(a, b, b[:, :5])": (
-        "forward must be (…, rank, channels) with rank 8 and channels 4 as in a, not (3, 5, 4)"
-    ),
+    "losses.transport(a, b, b[:, :5])": ("forward must be (…, rank, channels) with rank 8 as in a, not (3, 5, 4)"),
     "losses.reconstruction(array, array)": f"prediction {ARRAY}",
     "losses.reconstruction(a.long(), b.long())": (
-        "prediction and target must hold floating-point numbers, not torch.int64 of (3, 8, 4)"
+        "prediction must hold floating-point numbers, not torch.int64 of (3, 8, 4)"
     ),
+    "losses.reconstruction(a, b > 0)": "target must hold numbers, not torch.bool of (3, 8, 4): take target.float()",
     "losses.reconstruction(a[:0], b[:0])": "there is nothing to take a mean over: (0, 8, 4) is empty",
     "losses.visibility(a, 3)": "seen must be a torch.Tensor, not builtins.int",
     "losses.visibility(a, b[:1] > 0)": "logits and seen must be of one shape, not (3, 8, 4) and (1, 8, 4)",
     "losses.composition(tau[:0], tau[:0], tau[:0])": "there is nothing to take a mean over: (0, 8, 8) is empty",
     "metrics.principal_angles(mass, phi * float('nan'), phi)": "functions must be finite and linearly independent",
     "losses.contrastive(a, b, temperature=0)": "temperature must be positive, got 0",
-    "losses.contrastive(a, b[:2])": (
-        "b must be (batch, rank, channels) with batch 3 and rank 8 and channels 4 as in a, not (2, 8, 4)"
-    ),
+    "losses.contrastive(a, b[:2])": ("b must be (batch, rank, channels) with batch 3 as in a, not (2, 8, 4)"),
     "losses.contrastive(a[0], b[0])": "a must be (batch, rank, channels), not (8, 4)",
     "losses.vicreg(a, b, spread=0)": "spread must be positive, got 0",
     "losses.vicreg(a[:2], b[:2])": "a and b need at least 3 observations, got 2",
@@ -254,7 +283,7 @@ WRONG = {
         "common must have the shape of b, (1, 8, 4), or 1 in places, not (3, 8, 4)"
     ),
     "metrics.relative_map_error(a, b[:, :5], tau_other=tau)": (
-        "b must be (…, rank, channels) with rank 8 and channels 4 as in a, not (3, 5, 4)"
+        "b must be (…, rank, channels) with rank 8 as in a, not (3, 5, 4)"
     ),
     "metrics.eigenspace_energy(mass[:5], phi, phi, torch.arange(8))": (
         "eigenfunctions must be (points, rank) with points 5 as in mass, not (10, 8)"

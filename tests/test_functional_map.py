@@ -136,6 +136,28 @@ def test_soft_mask_entries():
     assert niso.multiplicity_mask(torch.rand(3).bfloat16()).dtype == torch.float32
 
 
+@pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
+def test_no_mask_or_classical_map_of_eigenvalues_that_are_not_finite(wrong, dtype):
+    good, bad = torch.arange(3, dtype=dtype), torch.tensor([0.0, 1.0, wrong], dtype=dtype)
+    a = torch.randn(3, 4, dtype=dtype)
+    calls = [
+        lambda: niso.multiplicity_mask(bad),
+        lambda: niso.commuting_map(a, a, bad, good),
+        lambda: niso.commuting_map(a, a, good, bad),
+    ]
+    for call in calls:
+        with pytest.raises(FloatingPointError, match="eigenvalues hold NaN or infinite entries"):
+            call()
+    assert vmap(niso.multiplicity_mask)(good[None]).shape == (1, 3, 3)  # where they cannot be looked at
+
+
+def test_exact_maps_of_batched_eigenvalues_are_refused():
+    a, values = torch.randn(2, 3, 4), torch.arange(3.0)
+    with pytest.raises(NotImplementedError, match=r"^torch\.func\.vmap cannot batch the eigenvalues of exact maps$"):
+        vmap(lambda v: niso.isometric_map(a, a, v, "exact"))(values[None])
+    assert vmap(lambda a: niso.isometric_map(a, a, values, "exact"))(a).shape == (2, 3, 3)
+
+
 @pytest.mark.parametrize("mask", ["soft", "exact", None])
 @pytest.mark.parametrize("special", [False, True])
 def test_gradients(mask, special):

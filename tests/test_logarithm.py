@@ -68,3 +68,9 @@ def test_a_sign_that_is_kept_apart_is_heeded():
     tau = rotations(1, 4, torch.float64)
     kept_apart = torch.complex(tau, -tau).conj().imag
     assert kept_apart.is_neg() and torch.equal(niso.logarithm(kept_apart), niso.logarithm(tau))
+
+
+def test_transformations_of_functions_are_refused():
+    for transformed in (torch.func.grad(lambda tau: niso.logarithm(tau).sum()), torch.vmap(niso.logarithm)):
+        with pytest.raises(NotImplementedError, match="logarithm cannot be taken under a transformation"):
+            transformed(rotations(1, 3, torch.float32))

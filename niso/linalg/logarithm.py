@@ -30,8 +30,11 @@ def logarithm(tau: Float[Tensor, "*batch k k"]) -> Float[Tensor, "*batch k k"]:
     Raises:
         TypeError: not a tensor of floating-point numbers.
         ValueError: matrices that are not square or not orthogonal, or of determinant −1, which have no real logarithm.
+        NotImplementedError: a call under a transformation of `torch.func`.
     """
     check_tensors(tau=(tau, "* k k"))
+    if torch._C._are_functorch_transforms_active():
+        raise NotImplementedError("logarithm cannot be taken under a transformation of torch.func: take it outside")
     matrices = tau.detach().cpu().double().resolve_neg().reshape(-1, *tau.shape[-2:])
     error = matrices.mT @ matrices - torch.eye(tau.shape[-1], dtype=torch.float64, device="cpu")
     if matrices.numel() and not float(error.abs().amax()) <= TOLERANCE:

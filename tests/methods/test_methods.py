@@ -148,7 +148,7 @@ def test_a_method_without_maps_says_so():
     without = [name for name in METHODS if name not in WITH_MAPS]
     assert without == ["autoencoder"]
     a = torch.zeros(1, CONV.points, 5)
-    with pytest.raises(TypeError, match="Reconstruction has no maps"):
+    with pytest.raises(TypeError, match="the method autoencoder has no maps"):
         make("autoencoder").solve(a, a)
 
 
