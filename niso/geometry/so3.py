@@ -7,6 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from jaxtyping import Float
+from torch import Tensor
+
+
+def special_procrustes(matrices: Float[Tensor, "*batch 3 3"]) -> Float[Tensor, "*batch 3 3"]:
+    """The nearest rotations, by roma: it makes a table at its first call, which is not to be on a default device."""
+    import roma
+
+    with matrices.device:
+        return roma.special_procrustes(matrices)
+
 
 def __getattr__(name: str) -> Any:
     if name.startswith("_"):
