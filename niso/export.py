@@ -53,11 +53,14 @@ class Program(nn.Module):
         self.register_buffer("scale", scale)
         self.clip = fitted.units.clip
 
+    def scaled(self, x: Tensor) -> Tensor:
+        """Observations in these units, as the networks take them."""
+        x = (x - self.offset) / self.scale
+        return x if self.clip is None else x.clamp(-self.clip, self.clip)
+
     def encode(self, x: Tensor) -> Tensor:
         """Coefficients of observations in these units."""
-        x = (x - self.offset) / self.scale
-        x = x if self.clip is None else x.clamp(-self.clip, self.clip)
-        return self.method.encode(x)
+        return self.method.encode(self.scaled(x))
 
 
 class Encode(Program):
@@ -91,8 +94,24 @@ class Solve(Program):
         return self.method.solve(self.encode(x), self.encode(tx))
 
 
+class Predict(Program):
+    """Observations to probabilities of `Fitted.classes`."""
+
+    gives = "probabilities"
+    gives_channels = False
+
+    def __init__(self, fitted: Fitted, classifier: nn.Module) -> None:
+        super().__init__(fitted)
+        self.classifier = copy.deepcopy(classifier).cpu().eval()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Probabilities (batch, classes)."""
+        return self.classifier(self.method.head_features(self.scaled(x))).softmax(-1)
+
+
 def export(fitted: Fitted, folder: Path, form: Format) -> dict[Path, str]:
-    """Write encode and decode and, as pt2, where the method has maps, map: each a file for batches of any size.
+    """Write encode and decode; as pt2, where the method has maps, map; and where there is a classifier, predict: each a
+    file for batches of any size.
 
     Where the model takes any number of channels, so do programs. In ONNX what they take and give is x and a.
 
@@ -126,6 +145,8 @@ def export(fitted: Fitted, folder: Path, form: Format) -> dict[Path, str]:
         }
         if form == "pt2" and fitted.method.has_maps:
             programs["map"] = Solve(fitted).to(dtype), (x[0], x[1])
+        if fitted.classifier is not None:
+            programs["predict"] = Predict(fitted, fitted.classifier).to(dtype), (x[0],)
         free = fitted.any_channels
         contents = {folder / f"{name}.{form}": _content(name, *parts, free, form) for name, parts in programs.items()}
         axes = [
@@ -134,6 +155,8 @@ def export(fitted: Fitted, folder: Path, form: Format) -> dict[Path, str]:
         ]
     for path, content in reversed(contents.items()):  # encode last: without it, the rest was not finished
         write_atomically(path, content)
+    if fitted.classes:  # which a program does not hold
+        axes[-1] += f" of {', '.join(map(str, fitted.classes))}"
     return {path: f"{str(dtype).removeprefix('torch.')} {own}" for path, own in zip(contents, axes, strict=True)}
 
 

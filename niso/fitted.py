@@ -105,7 +105,8 @@ class Fitted:
         self.diagnosis = tuple(finding._replace(remedy=in_words_of_python(finding.remedy)) for finding in diagnosis)
         self.run = run
         self._head = Head("", {}) if head is None else head
-        self._classifier = classifier
+        self.classifier = classifier
+        """Of `Method.head_features`, to scores of `classes`; None where there is none."""
         self.facts = {key: facts[key] for key in REBUILT if key in facts}
         data = facts["data"]
         self.shape = tuple(int(size) for size in data["shape"])
@@ -231,12 +232,12 @@ class Fitted:
             TypeError: there is no classifier, or as in `encode`.
             ValueError: as in `encode`.
         """
-        if self._classifier is None:
+        if self.classifier is None:
             raise TypeError(
                 "this model has no classifier: niso.fit(…, label=…), or a run on observations with labels, trains one"
             )
         scaled = self.scaled(x)
-        classifier = self._classifier.to(scaled.device)
+        classifier = self.classifier.to(scaled.device)
         with self._evaluation(), in_mode(classifier, False):
             parts = [classifier(self.method.head_features(part)).softmax(-1) for part in scaled.split(BATCH)]
         return self._like(x, torch.cat(parts))

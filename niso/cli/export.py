@@ -19,8 +19,9 @@ class Options(Command):
 
     encode takes observations, as floats in the units of those trained on, with the axis of channels, and gives
     coefficients (n, rank, channels); decode is the way back; map takes observations and transformed ones and gives maps
-    (n, rank, rank). A line for each says what it takes and gives, which ONNX runtimes call x and a. ONNX has no
-    singular value decomposition, so that map is there as pt2 only; it is read after `import niso.linalg`.
+    (n, rank, rank); predict gives probabilities (n, classes), where the run trained a classifier. A line for each says
+    what it takes and gives, which ONNX runtimes call x, a and probabilities. ONNX has no singular value decomposition,
+    so that map is there as pt2 only; it is read after `import niso.linalg`.
     """
 
     examples: ClassVar[dict[str, str]] = {
@@ -46,7 +47,7 @@ class Options(Command):
             raise InputError(f"--out {self.out}: programs are written to a folder, leave out {ending}{form}")
         check_place(self.out, "--out")
         names = {path.stem for path in self.out.glob(f"*.{self.form}")}
-        if names and not names <= {"decode", "map"}:  # these alone are of an export that was cut off
+        if names and not names <= {"decode", "map", "predict"}:  # these alone are of an export that was cut off
             raise InputError(f"{self.out} holds .{self.form} files already: choose another --out")
         for path, axes in export(load(self.run), self.out, self.form).items():
             print(f"{path}: {axes}")

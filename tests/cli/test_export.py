@@ -5,6 +5,8 @@ import subprocess
 import sys
 from contextlib import nullcontext
 from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -57,6 +59,33 @@ def test_programs_of_torch_give_the_same(model_folder, tmp_path, observed, refus
     assert "holds .pt2 files already" in refused("export", model_folder, "-o", tmp_path / "out")
     words = "programs are written to a folder, leave out .onnx, and give --format onnx"
     assert words in refused("export", model_folder, "-o", tmp_path / "mine.onnx")
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    """A saved model that tells two classes apart."""
+    images = np.random.default_rng(0).integers(256, size=(20, 3, 8, 8)).astype(np.uint8)
+    few = {"steps": 2, "rank": 4, "batch_size": 4, "latent_channels": 4, "evaluation_pairs": 8, "progress": False}
+    labels = np.array(["cat", "dog"])[np.arange(20) % 2]
+    fitted = library.fit(images, transform="rotation", label=labels, head={"steps": 2}, **few)
+    return fitted.save(tmp_path_factory.mktemp("classifier") / "model")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["pt2", "onnx"])
+def test_classifiers_are_exported(classifier, tmp_path, observed, form):
+    done = export(classifier, "--format", form, "-o", tmp_path) if form == "pt2" or find_spec("onnxruntime") else None
+    if done is None:
+        pytest.skip("onnxruntime is not installed")
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    path, fitted = tmp_path / f"predict.{form}", library.load(classifier)
+    assert done.stdout.splitlines()[-1] == f"{path}: float32 (batch, 3, 8, 8) → (batch, 2) of cat, dog"
+    for x, _ in observed:
+        if form == "pt2":
+            found = torch.export.load(path).module()(torch.from_numpy(x)).numpy()
+        else:
+            found = import_module("onnxruntime").InferenceSession(path).run(["probabilities"], {"x": x})[0]
+        np.testing.assert_allclose(found, fitted.probabilities(x), atol=1e-5)
 
 
 @pytest.mark.slow
