@@ -89,6 +89,9 @@ def fit(
 ) -> Fitted:
     """Train an encoder whose latents transform by isometries on pairs of observations.
 
+    It trains in float32, on a CPU by one thread, as `niso run pairs --speed exact` does: the same seed gives the same
+    numbers, bit for bit.
+
     Args:
         x, tx: observations and transformed ones, arrays or tensors: images (n, C, H, W) or (n, H, W), volumes
             (n, C, D, H, W), signals (n, L, C) or (n, L), functions on points (n, N, C). Or x alone, a data set (with
