@@ -28,6 +28,9 @@ STALE = 3600.0
 PATIENCE = 1.0
 """Seconds that a process waits for another one's lock without a word."""
 
+PIECE = 1 << 16
+"""Bytes of a file that are read at a time to see whether it has changed."""
+
 CLUTTER = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 """Files that systems put into folders on their own: a folder with these alone is empty."""
 
@@ -170,14 +173,23 @@ def digest(*parts: bytes) -> str:
 
 
 def digest_of_files(files: Sequence[Path], folder: Path | None = None) -> str:
-    """A short word for files: it changes where one is added, removed or renamed, or has another size.
+    """A word for files, of 32 characters: it changes where one is added, removed or renamed, or has other content. Of
+    that a beginning, a middle and an end of `PIECE` are read. The first half is of names and sizes alone.
 
     Args:
         folder: where they are; its own place does not count. By default their names alone count.
     """
     names = (file.relative_to(folder).as_posix() if folder else file.name for file in files)
     words = (f"{file.stat().st_size} {name}" for file, name in zip(files, names, strict=True))
-    return digest(*(word.encode(errors="surrogateescape") for word in words))  # of names whose bytes are no text
+    listed = digest(*(word.encode(errors="surrogateescape") for word in words))  # of names whose bytes are no text
+    return listed + digest(*(_pieces(file).encode() for file in files))
+
+
+def _pieces(file: Path) -> str:
+    """A short word for pieces of a file, of a small one for all of it."""
+    with open(file, "rb") as opened:
+        last = max(0, os.fstat(opened.fileno()).st_size - PIECE)
+        return digest(*(opened.read(PIECE) for place in sorted({0, last // 2, last}) if opened.seek(place) == place))
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ from niso.errors import InputError, counted, in_words_of_python, remedy
 from niso.experiments.diagnosis import Finding
 from niso.experiments.saved import CONFIG, FORMAT, MODEL, REBUILT, plain_name
 from niso.experiments.settings import Settings, without_places
-from niso.files import whole_folder, write_atomically
+from niso.files import whole_folder, write_atomically, write_json
 from niso.hub import SCHEME, repository
 from niso.hub.card import CARD, card
 from niso.methods.method import Method
@@ -352,8 +351,7 @@ class Fitted:
         content = serialize(stored, metadata={"format": "pt"})
         try:
             with whole_folder(folder, "folder") as place:
-                words = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
-                write_atomically(place / CONFIG, words.encode())
+                write_json(place / CONFIG, config)
                 write_atomically(place / MODEL, content)
         except OSError as error:
             raise InputError(f"cannot write to {folder} ({error.strerror or error}): {remedy(error)}") from error

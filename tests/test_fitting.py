@@ -1,6 +1,8 @@
 """`niso.fit` on arrays, tensors and data sets: what it learns, and what can be done with it."""
 
 import inspect
+import json
+import math
 import pickle
 import signal
 from collections.abc import Callable
@@ -30,6 +32,7 @@ from niso.experiments.pairs.networks import check_independence
 from niso.export import export
 from niso.fitting import _accelerator, _left_alone
 from niso.runs import runner
+from niso.training.run import Run
 from studies import fit as study
 
 FEW = {"steps": 3, "rank": 4, "batch_size": 4, "evaluation_pairs": 16, "progress": False}
@@ -629,6 +632,32 @@ def test_the_same_call_goes_on_with_what_was_interrupted(fitted, monkeypatch, tm
     np.testing.assert_array_equal(again.encode(x), whole.encode(x))
     with pytest.raises(InputError, match="already holds a finished run"):
         niso.fit(x, tx, **FEW | {"steps": 5}, out=tmp_path / "run")
+
+
+def test_a_call_that_was_killed_when_it_began_goes_on(fitted, tmp_path, monkeypatch):
+    """Its folder has config.yaml alone."""
+    _, x, tx = fitted
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Run, "write", killed)
+        niso.fit(x, tx, **FEW, out=tmp_path / "run")
+    assert not (tmp_path / "run" / "run.json").exists()
+    with pytest.raises(InputError, match=r"training\.steps is \d+, not 6: give the same"):
+        niso.fit(x, tx, **FEW | {"steps": 6}, out=tmp_path / "run")
+    niso.fit(x, tx, **FEW, out=tmp_path / "run")
+    assert Run.open(tmp_path / "run").facts["command"].startswith("niso.fit")
+
+
+def test_a_saved_model_is_json_to_strict_readers_whatever_was_measured(fitted, tmp_path, monkeypatch):
+    model, found = fitted[0], {**fitted[0].metrics, "equivariance_error": math.nan}
+    monkeypatch.setattr(model, "metrics", found)
+    folder = model.save(tmp_path / "model")
+    json.loads((folder / "config.json").read_text(), parse_constant=pytest.fail)
+    again = niso.load(folder).metrics
+    assert math.isnan(again["equivariance_error"]) and again.keys() == found.keys()
 
 
 def test_pairs_that_nothing_relates_are_named():

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from niso.errors import CheckpointError, InputError
 from niso.experiments.settings import Settings
-from niso.files import parse_json
+from niso.files import nan_for_null, parse_json
 
 CONFIG, MODEL = "config.json", "model.safetensors"
 """Files of a saved model."""
@@ -75,4 +75,4 @@ def read_saved(folder: Path) -> Saved:
         raise CheckpointError(f"{weights} is damaged ({error}): restore it from a copy") from error
     halves = (torch.float16, torch.bfloat16)
     single = {name: tensor.float() if tensor.dtype in halves else tensor for name, tensor in tensors.items()}
-    return Saved(settings, facts, metrics, single)
+    return Saved(settings, facts, {key: nan_for_null(value) for key, value in metrics.items()}, single)

@@ -48,8 +48,8 @@ class Table:
             scaled to a mean of 1.
         note: what a user should know of how it was read.
         cropped: whether rows are random crops of pictures, of which there may be few.
-        files: a word for the pictures or videos that values are decoded from, by names and sizes: decoders differ from
-            machine to machine. Empty where values are read as they are.
+        files: a word for the pictures or videos that values are decoded from, see `digest_of_files`: decoders differ
+            from machine to machine. Empty where values are read as they are.
     """
 
     name: str

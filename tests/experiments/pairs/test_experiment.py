@@ -125,16 +125,31 @@ def test_rows_of_large_arrays_that_have_changed_are_refused(run, refused, tmp_pa
     assert "its data has changed since it was trained" in refused("evaluate", folder)
 
 
-@pytest.mark.parametrize("change", ["renamed", "other"])
+@pytest.mark.parametrize("change", ["renamed", "other", "other of the same size"])
 def test_pictures_that_have_changed_are_refused(run, refused, niso, tmp_path, change):
     data = pictures(tmp_path / "data")
+    noise = [Image.fromarray(np.random.default_rng(n).integers(256, size=(16, 16, 3), dtype=np.uint8)) for n in (8, 9)]
+    noise[0].save(data / "0.png", compress_level=0)
+    size = (data / "0.png").stat().st_size
     folder = run(data, "--transform", "shift", "--size", "8", "--group-size", "2")[2]
     assert niso("evaluate", folder).status == 0
     if change == "renamed":
         (data / "0.png").rename(data / "00.png")
+    elif change == "other of the same size":
+        noise[1].save(data / "0.png", compress_level=0)
+        assert (data / "0.png").stat().st_size == size
     else:
         Image.new("RGB", (12, 9)).save(data / "0.png")
     assert "its data has changed since it was trained" in refused("evaluate", folder)
+
+
+def test_a_run_that_knows_names_and_sizes_of_pictures_alone_goes_on(run, refused, niso, tmp_path):
+    """As runs did that were begun by earlier versions."""
+    folder = run(pictures(tmp_path / "data"), "--transform", "shift", "--size", "8", "--group-size", "2")[2]
+    facts = json.loads((folder / "run.json").read_text())
+    for content, status in ((facts["content"][:16], 0), ("0" * 16, 2)):
+        (folder / "run.json").write_text(json.dumps({**facts, "content": content}))
+        assert niso("evaluate", folder).status == status
 
 
 def test_larger_groups_than_share_one_t_are_refused(refused, tmp_path):
