@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -16,11 +15,11 @@ from typing import Any
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read once, when torch starts its threads
 
-import json
-
 import torch
 from rich.console import Console
 from rich.table import Table
+
+from niso.training.environment import commit, processor
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -91,8 +90,8 @@ def machine(device: str) -> dict[str, Any]:
     """Hardware, versions and date: what a time means nothing without."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": _commit(),
-        "cpu": _cpu(),
+        "commit": commit("benchmarks"),
+        "cpu": processor(),
         "cores": os.cpu_count(),
         "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "gpu": torch.cuda.get_device_name() if device.startswith("cuda") else None,
@@ -100,22 +99,6 @@ def machine(device: str) -> dict[str, Any]:
         "python": platform.python_version(),
         "omp_wait_policy": os.environ["OMP_WAIT_POLICY"],
     }
-
-
-def _cpu() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if not cpuinfo.exists():
-        return platform.processor()
-    fields = dict(line.split(":", 1) for line in cpuinfo.read_text().splitlines() if ":" in line)
-    values = {key.strip(): value.strip() for key, value in fields.items()}
-    numbers = ", ".join(f"{key} {values[key]}" for key in ("cpu family", "model") if key in values)
-    return f"{values.get('model name', platform.machine())} ({numbers})"
-
-
-def _commit() -> str | None:
-    command = ["git", "describe", "--always", "--dirty"]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=RESULTS.parent, check=False)
-    return result.stdout.strip() or None
 
 
 _tables: list[dict[str, Any]] = []
@@ -141,7 +124,8 @@ def _text(cell: Any) -> str:
 
 def write(benchmark: str, options: Named, results: dict[str, Any]) -> Path:
     """Write the results, with the machine, the options and the tables, to benchmarks/results/<name>.json."""
-    RESULTS.mkdir(exist_ok=True)
+    from niso.files import write_json  # which needs more than measurements on a bare machine do
+
     path = RESULTS / f"{options.name or benchmark}.json"
     content = {
         "benchmark": benchmark,
@@ -150,6 +134,6 @@ def write(benchmark: str, options: Named, results: dict[str, Any]) -> Path:
         **results,
         "tables": _tables,
     }
-    path.write_text(json.dumps(content, indent=2) + "\n")
+    write_json(path, content)
     Console().print(f"written to {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
     return path

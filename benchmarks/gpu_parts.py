@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks import polar, scaling
 from benchmarks.common import machine
-from benchmarks.on_gpu import GRACE, LOST
+from benchmarks.on_gpu import GRACE, LOST, write
 
 import torch  # isort: skip  # after benchmarks.common, which sets how its threads wait
 from torch import Tensor, nn
@@ -30,6 +30,7 @@ import niso
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 from niso.objective import IsometryObjective
 from niso.training.compilation import begin_step, compile_networks, compile_step
+from niso.training.environment import CHANGES
 
 TOLERANCE = 2.0
 """Times the SVD's error that a backend of the polar factor may have at condition 1e3."""
@@ -68,7 +69,8 @@ class Kept:
 
     def __init__(self, call: Call) -> None:
         self.call, self.later = call, dict[str, Callable[[], Any]]()
-        self.content = {"machine": {**machine(call.device), "rehearse": call.rehearse}, "results": {}}
+        about = {**machine(call.device), "rehearse": call.rehearse, "until": call.until}
+        self.content: dict[str, Any] = {"machine": about, "results": {}}
         if call.file.exists():
             stored = json.loads(call.file.read_text())
             if same_machine(stored["machine"], self.content["machine"]):
@@ -121,14 +123,18 @@ class Kept:
     def write(self, name: str, result: Any) -> None:
         """Write a result into the file, in one step."""
         self.results[name] = result
-        temporary = self.call.file.with_suffix(".tmp")
-        temporary.write_text(json.dumps(self.content, indent=1))
-        temporary.replace(self.call.file)
+        write(self.call.file, self.content)
 
 
 def same_machine(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether results were made by the same device, versions and commit, and both in a rehearsal or both not."""
-    return all(one.get(key) == other.get(key) for key in ("commit", "cpu", "gpu", "torch", "python", "rehearse"))
+    """Whether results were made by the same device, versions and commit, and both in a rehearsal or both not.
+
+    Where the commit is not known, or is not all that there was, the code was the same in one call alone.
+    """
+    keys = ["commit", "cpu", "gpu", "torch", "python", "rehearse"]
+    if one.get("commit") is None or one["commit"].endswith(CHANGES):
+        keys.append("until")
+    return all(one.get(key) == other.get(key) for key in keys)
 
 
 def lost(error: Exception) -> bool:

@@ -68,7 +68,7 @@ def one_commit():
     from niso.training import environment
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(environment, "_commit", cache(environment._commit))
+        patch.setattr(environment, "commit", cache(environment.commit))
         yield
 
 

@@ -66,11 +66,13 @@ def test_measurements_are_kept_one_by_one_and_not_made_again(tmp_path):
 
 
 @pytest.fixture
-def keep(tmp_path):
+def keep(tmp_path, monkeypatch):
     """The results of a part, as a process finds them that has some seconds left."""
 
-    def kept(seconds=600.0, rehearse=True):
-        return gpu_parts.Kept(gpu_parts.Call("cpu", rehearse, tmp_path / "part.json", time.time() + seconds))
+    def kept(seconds=600.0, rehearse=True, commit="f67af1c6552e", until=None):
+        monkeypatch.setattr(gpu_parts, "machine", lambda device: {"commit": commit})
+        end = time.time() + seconds if until is None else until
+        return gpu_parts.Kept(gpu_parts.Call("cpu", rehearse, tmp_path / "part.json", end))
 
     return kept
 
@@ -191,6 +193,14 @@ def test_a_new_process_goes_on_after_one_that_lost_its_gpu(rehearse, monkeypatch
 def test_results_of_a_rehearsal_are_not_the_real_ones(keep):
     keep(rehearse=True).measure("tiny", lambda: 1)
     assert keep(rehearse=False).results == {}
+
+
+@pytest.mark.parametrize("commit", [None, "f67af1c6552e+changes"])
+def test_results_of_code_that_is_not_known_are_of_one_call(keep, commit):
+    until = time.time() + 600
+    keep(commit=commit, until=until).measure("fine", lambda: 1)
+    assert keep(commit=commit, until=until).results == {"fine": 1}
+    assert keep(commit=commit).results == {}
 
 
 def test_the_choice_is_of_what_was_measured(keep, monkeypatch):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from niso.experiments.pairs.presets import PRESETS
+from tools import site
 from tools.notebooks import run
 
 ROOT = Path(__file__).parents[1]
@@ -49,3 +50,19 @@ def test_a_notebook_runs(page, tmp_path, monkeypatch, registries):
     cells = list(run(page.read_text(encoding="utf-8"), small=True))
     assert any(cell.pictures for cell in cells) or page.stem == "extending"
     assert all(cell.alt for cell in cells if cell.pictures), "a picture needs words for those who do not see it"
+
+
+@pytest.mark.parametrize(
+    "file", ["niso/a.py", "niso/hub/models/torus/model.safetensors", "niso/report/templates/p.html"]
+)
+def test_a_notebook_is_run_again_where_what_it_uses_has_changed(tmp_path, monkeypatch, file):
+    ran = []
+    monkeypatch.delenv("NISO_NOTEBOOKS", raising=False)
+    monkeypatch.setattr(site, "ROOT", tmp_path)
+    monkeypatch.setattr(site, "CACHE", tmp_path / "cache")
+    monkeypatch.setattr(site, "run", lambda text: ran.append(text) or [])
+    (tmp_path / file).parent.mkdir(parents=True)
+    for content, times in (("1", 1), ("1", 1), ("2", 2)):
+        (tmp_path / file).write_text(content)
+        site._cells("page")
+        assert len(ran) == times

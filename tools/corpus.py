@@ -248,7 +248,8 @@ def _write_checkpoint(folder: Path) -> list[Path]:
     from niso.training import checkpoint
 
     tensors = {f"model.{name}": value for name, value in torch.nn.Linear(4, 3).state_dict().items()}
-    checkpoint.save(folder / "pretrain.safetensors", tensors, {"step": 3, "seconds": 0.5, "determining": {}})
+    facts = {"step": 3, "seconds": 0.5, "determining": {}, "row": {}}
+    checkpoint.save(folder / "pretrain.safetensors", tensors, facts)
     return [folder / "pretrain.safetensors"]
 
 

@@ -22,15 +22,16 @@ import tempfile
 import tomllib
 from collections.abc import Iterator
 from contextlib import chdir
-from dataclasses import fields, is_dataclass
+from functools import reduce
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import griffe
 import matplotlib
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File
 
+from niso.cli.parsing import flags_of
 from niso.experiments import EXPERIMENTS
 from niso.results import RUN_METRICS
 from tools.notebooks import Cell, run
@@ -110,7 +111,8 @@ def _cells(text: str) -> list[Cell]:
     """The cells of a notebook after it ran, or as they ran before."""
     if os.environ.get("NISO_NOTEBOOKS") == "no":
         return list(run(text, execute=False))
-    code = b"".join(path.read_bytes() for path in sorted((ROOT / "niso").rglob("*.py")))
+    files = (path for path in sorted((ROOT / "niso").rglob("*")) if path.is_file() and path.suffix != ".pyc")
+    code = b"".join(path.read_bytes() for path in files)  # and trained models
     kept = CACHE / hashlib.sha256(text.encode() + code).hexdigest()
     if not kept.exists():
         matplotlib.use("agg")
@@ -148,20 +150,16 @@ def settings_page() -> str:
         first, config = next(iter(kind.presets.items()))
         lines.append(f"\n## niso run {name}\n\n| setting | in `{first}` | what it is |\n| --- | --- | --- |")
         for flag, value, text in _settings(config, package):
-            lines.append(f"| `--{flag}` | `{value}` | {text} |")
+            lines.append(f"| `{flag}` | `{value}` | {text} |")
     return "\n".join(lines) + "\n"
 
 
-def _settings(config: Any, package: Any, prefix: str = "") -> Iterator[tuple[str, Any, str]]:
+def _settings(config: Any, package: Any) -> Iterator[tuple[str, Any, str]]:
     """Flag, value and docstring of each setting of a configuration, and of those inside it."""
-    hints = get_type_hints(type(config), include_extras=True)
-    for field in fields(config):
-        value, flag = getattr(config, field.name), f"{prefix}{field.name.replace('_', '-')}"
-        if is_dataclass(value):
-            inline = any(getattr(note, "name", None) == "" for note in getattr(hints[field.name], "__metadata__", ()))
-            yield from _settings(value, package, prefix if inline else f"{flag}.")
-        else:
-            yield flag, value, _docstring(type(config), field.name, package)
+    for path, flag in reversed(flags_of(type(config)).items()):
+        *outer, name = path.split(".")
+        owner = reduce(getattr, outer, config)
+        yield flag, getattr(owner, name), _docstring(type(owner), name, package)
 
 
 def _docstring(kind: type, name: str, package: Any) -> str:

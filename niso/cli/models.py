@@ -18,7 +18,7 @@ WIDTH = 100
 class Options(Command):
     """List the trained models that come with niso: what each can do, its main metric and its size. Or show a card.
 
-    `niso.load("NAME")` loads one, and `niso features`, `map` and `export` take its name in place of a run.
+    `niso.load("NAME")` loads one, and commands that use a trained model take its name in place of a run.
     """
 
     examples: ClassVar[dict[str, str]] = {

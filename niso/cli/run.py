@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from niso.runs.cluster import Launcher
 
 FIXING = ("precision", "compile", "whole_step", "threads")
-"""Settings of the hardware that `--speed auto` chooses: setting one turns it off."""
+"""Settings of the hardware that `--speed auto` chooses: one that a flag or a file sets turns it off."""
 
 _ONE_OR_MORE = create_mutex_group(required=False, title="methods")
 
@@ -94,14 +94,14 @@ def main(arguments: list[str], began: float | None = None) -> None:
         about += "`niso run EXPERIMENT --help-all` lists all settings of an experiment: " + ", ".join(EXPERIMENTS)
         parse(Options, "niso run EXPERIMENT", arguments, about=about)
     call = parse_run(arguments)
-    if call.seeds > 1 or len(call.methods) > 1 or call.launcher:
-        from niso.runs.sweep import run_sweep
+    from niso.runs import runner, sweep
+    from niso.training.environment import called
 
-        print(run_sweep(call.several, call.seeds, call.out, call.parallel, call.launcher))
-        return
-    from niso.runs.runner import run
-
-    print_metrics(run(call.settings, call.out, began), call.out)
+    with called(["run", *arguments]):
+        if call.seeds > 1 or len(call.methods) > 1 or call.launcher:
+            print(sweep.run_sweep(call.several, call.seeds, call.out, call.parallel, call.launcher))
+        else:
+            print_metrics(runner.run(call.settings, call.out, began), call.out)
 
 
 def parse_run(arguments: list[str]) -> Call:
@@ -141,7 +141,9 @@ def parse_run(arguments: list[str]) -> Call:
             )
     named = {path.removeprefix("settings."): flag for path, flag in named_options(every, rest).items()}
     hardware = options.hardware
-    if any(f"hardware.{name}" in named for name in FIXING):
+    if fixed := [named[name] for name in (f"hardware.{name}" for name in FIXING) if name in named]:
+        if hardware.speed == "auto" and "hardware.speed" in named:
+            raise InputError(f"--speed auto and {fixed[0]} exclude each other: leave one out")
         hardware = replace(hardware, speed="exact")
     values = {"seed": options.seed, "data_dir": options.data_dir, "hardware": hardware}
     several = []
@@ -181,8 +183,9 @@ def _before_flags(
     for key in ("config", "hardware"):
         if not isinstance(file.get(key) or {}, Mapping):
             raise InputError(f"{path}: {key} must be a mapping, not {file[key]!r}")
-    hardware = file.get("hardware") or {}
-    speed = "exact" if any(name in hardware for name in FIXING) else "auto"
+    hardware = {"speed": "auto", **(file.get("hardware") or {})}
+    if hardware["speed"] == "auto" and any(name in hardware for name in FIXING):  # as that of a run which chose them
+        hardware["speed"] = "exact"
     preset = preset or file.get("preset", next(iter(kind.presets)))
     check_known("preset", preset, kind.presets)
     method = method or file.get("method")
@@ -193,7 +196,7 @@ def _before_flags(
         "experiment": kind.name,
         "preset": preset,
         "config": _overlay(asdict(base), file.get("config")),
-        "hardware": _overlay({**asdict(Hardware()), "speed": speed}, hardware),
+        "hardware": _overlay(asdict(Hardware()), hardware),
     }
     return Settings.load(values, path or Path("options"))
 

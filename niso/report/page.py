@@ -21,7 +21,8 @@ from niso.results import Known, Metric, alarms, sources
 from niso.training.run import FIGURES, REPORT, SETTINGS, Run
 
 _PLACED = {
-    *("summary", "metrics", "targets", "command", "notes", "settings", "seconds", "seconds_wall", "times", "changed")
+    *("summary", "metrics", "targets", "command", "notes", "settings", "seconds", "seconds_wall", "times", "changed"),
+    "tensors",
 }
 """Facts that the table of facts leaves out: they have a place of their own."""
 _NOT_CURVES = {"step", "seconds"}
@@ -77,7 +78,7 @@ def write_report(run: Run, known: Known) -> Path:
         command=facts.get("command") or _command(run),
         facts={key: fact(value) for key, value in facts.items() if key not in _PLACED and value not in (None, [])}
         | ({"times": fact({part: duration(value) for part, value in times.items()})} if times else {}),
-        lengthened=_lengthened(run),
+        changed=_changed(run),
         config=(run.path / SETTINGS).read_text(encoding="utf-8"),
     )
     if run.log_damage:
@@ -104,21 +105,29 @@ def _own(run: Run, known: Known) -> str:
     return f"Changed from {preset}: {', '.join(told)}." if told else ""
 
 
-def _lengthened(run: Run) -> str:
-    """Towards which lengths phases were trained before, in words; empty where they have had one."""
-    lengths: dict[str, Any] = run.facts.get("changed") or {}
+def _changed(run: Run) -> str:
+    """Which lengths, and parts of batches, phases were trained with before, in words; empty where these were always the
+    same."""
+    changed: dict[str, Any] = run.facts.get("changed") or {}
     now = dict(flat(run.settings_of_results.get("config") or {}))
-    told = [
-        f"{name} was {', then '.join(map(_plain, before if isinstance(before, list) else [before]))}"
+    told = {
+        name: f"{name} was {', then '.join(map(_plain, before if isinstance(before, list) else [before]))}"
         + (f", now {_plain(now[name])}" if name in now else "")
-        for name, before in lengths.items()
-    ]
-    if not told:
-        return ""
-    return f"The length was changed in training: {'; '.join(told)}. " + (
-        "Learning rates, and weights, noise and eigenvalues that go by the share of steps done, are not those of a run "
-        "that knew its length from the start."
-    )
+        for name, before in changed.items()
+    }
+    sentences = []
+    if lengths := [text for name, text in told.items() if not name.endswith(".accumulation")]:
+        sentences.append(
+            f"The length was changed in training: {'; '.join(lengths)}. Learning rates, and weights, noise and "
+            "eigenvalues that go by the share of steps done, are not those of a run that knew its length from the "
+            "start."
+        )
+    if parts := [text for name, text in told.items() if name.endswith(".accumulation")]:
+        sentences.append(
+            f"The parts of a batch were changed in training: {'; '.join(parts)}. Losses that compare examples see one "
+            "part at a time."
+        )
+    return " ".join(sentences)
 
 
 def _plain(value: Any) -> str:

@@ -48,8 +48,10 @@ def create(job: Job) -> Run:
 
 
 def is_done(job: Job) -> bool:
-    """Whether the job's run is finished, as its config.yaml asks for now, and has its report."""
-    return Run(job.folder).complete and (job.folder / REPORT).exists()
+    """Whether the job's run is finished, as its config.yaml asks for now, and has its report; a damaged one is not."""
+    with contextlib.suppress(InputError):
+        return Run(job.folder).complete and (job.folder / REPORT).exists()
+    return False
 
 
 def run_side_by_side(jobs: Sequence[Job], count: int, out: Path) -> list[str]:
@@ -171,7 +173,8 @@ class _Task:
         if stamp == self.stamp or not (log := self.run.log):
             return
         self.stamp, (self.phase, columns) = stamp, list(log.items())[-1]
-        self.steps = self.run.steps_of(self.phase)
+        with contextlib.suppress(InputError):  # of a damaged config.yaml, which the run itself will name
+            self.steps = self.run.steps_of(self.phase)
         steps, seconds = columns["step"][-10:], columns["seconds"][-10:]
         rate = (steps[-1] - steps[0]) / max(seconds[-1] - seconds[0], 1e-3)
         self.step, self.rate = int(steps[-1]), f"{rate:.1f} steps/s" if len(steps) > 1 else ""

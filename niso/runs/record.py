@@ -25,7 +25,7 @@ FACTS = (
     "times",
     "speed",
 )
-WHERE_THERE_ARE = ("instructions", "earlier", "changed", "evaluated")
+WHERE_THERE_ARE = ("instructions", "precision", "earlier", "changed", "evaluated")
 """Facts of runs of this version, and of those that went on elsewhere, were trained towards another length first, or
 were evaluated again."""
 

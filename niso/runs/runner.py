@@ -27,9 +27,8 @@ from niso.files import locked, write_atomically
 from niso.messages import say
 from niso.random import step_seed
 from niso.results import Result
-from niso.runs.facts import meaning, origin, write_facts
+from niso.runs.facts import PLACE, meaning, origin, place, ways, write_facts
 from niso.training import checkpoint
-from niso.training.environment import environment
 from niso.training.loop import train
 from niso.training.processes import make_fabric, network_precision
 from niso.training.progress import stage
@@ -71,15 +70,15 @@ def run(
         NisoError: see `Run.create` and `train`.
     """
     began = time.monotonic() if began is None else began
-    if command and is_run(out):
-        old = Run.open(out)
-        if not old.finished and old.facts.get("command") == command:
-            return _execute(old, _same(old, settings), make_fabric(settings.hardware, tune=tune), began, make, report)
-    fabric = make_fabric(settings.hardware, lambda: Run.create(out, settings.dump()), tune)
+    old = Run.open(out) if command and is_run(out) else None
+    # one without facts was killed when it began
+    again = old is not None and not old.finished and (not old.facts or old.facts.get("command") == command)
+    trained = _same(old, settings) if old and again else settings
+    fabric = make_fabric(settings.hardware, None if again else lambda: Run.create(out, settings.dump()), tune)
     started = Run.open(out)
-    if command and fabric.is_global_zero:
+    if command and fabric.is_global_zero and not started.facts:
         started.write("facts", {"command": command})
-    return _execute(started, settings, fabric, began, make, report, new=True)
+    return _execute(started, trained, fabric, began, make, report, new=not again)
 
 
 def resume(path: Path, began: float | None = None) -> dict[str, float]:
@@ -265,8 +264,8 @@ class _Execution:
         folder, settings = self.folder, self.settings
         took: dict[str, Any] = {"times": self.times.seconds}
         if not self.training:  # the other facts are of the training
-            now = environment(self.fabric.device)
-            took = {"evaluated": {key: now[key] for key in ("commit", "started")}}
+            here = place(settings, self.fabric)
+            took = {"evaluated": {key: here[key] for key in (*PLACE, "started")}}
         with stage("evaluation"):
             result = experiment.evaluate()
         if not isinstance(result, Result):
@@ -356,11 +355,15 @@ def _keep(folder: Run, settings: Settings, result: Result, metrics: dict[str, fl
     folder.write("curves", curves)
     for name, tensors in result.tensors.items():
         checkpoint.save(folder.path / f"{name}.safetensors", tensors, origin(settings))
-    facts = {key: value for key, value in folder.facts.items() if key not in ("evaluated", "notes")}
-    facts |= meaning(settings) | {name: metrics[name] for name in ("seconds", "seconds_wall") if name in metrics}
+    for file in folder.path.glob("*.safetensors"):  # of an earlier evaluation
+        if file.stem in folder.facts.get("tensors", []) and file.stem not in result.tensors:
+            file.unlink()
+    facts = {key: value for key, value in folder.facts.items() if key not in ("evaluated", "notes", "tensors")}
+    facts |= meaning(settings) | {name: metrics[name] for name in ("seconds_wall",) if name in metrics}
     findings = EXPERIMENTS.find(settings.experiment).findings(metrics, settings.method)
     notes = [*result.notes, *map(str, findings)]
-    facts |= {**took, **({"notes": notes} if notes else {}), "settings": folder.determining}
+    lists = {"notes": notes, "tensors": list(result.tensors)}
+    facts |= {**took, **{name: values for name, values in lists.items() if values}, "settings": folder.determining}
     folder.write("facts", facts)
     folder.write("metrics", metrics)
 
@@ -369,7 +372,10 @@ def _check_split(folder: Run, drawn: Mapping[str, Any], may_differ: frozenset[st
     """InputError where a run would be tested on what it was trained on, since its data has changed."""
     facts = folder.facts
     for key in drawn.keys() - {*REBUILT, *may_differ}:
-        if facts.get(key, drawn[key]) != drawn[key]:
+        before, now = facts.get(key, drawn[key]), drawn[key]
+        if key == "content" and isinstance(before, str):  # of files, runs of before know names and sizes alone
+            now = now[: len(before)]
+        if before != now:
             what = "" if key == "content" else ", and is split in another way"
             raise InputError(
                 f"{folder.path}: its data has changed since it was trained{what}: bring back what it was trained on, "
@@ -385,8 +391,7 @@ def _fastest(folder: Run, settings: Settings, phase: Phase, fabric: Fabric) -> t
         fabric = make_fabric(hardware)
     if fabric.is_global_zero:
         write_atomically(folder.path / SETTINGS, to_yaml(settings.dump()).encode())
-        chosen = {"speed": facts, "threads": hardware.threads, "precision": hardware.precision}
-        folder.write("facts", {**folder.facts, **chosen})
+        folder.write("facts", {**folder.facts, "speed": facts, **ways(hardware)})
     return settings, fabric
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import shutil
 import sys
+import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from niso.config import flat, read_yaml, to_yaml
 from niso.data.digits import DIGITS
-from niso.errors import CheckpointError, InputError, Interrupted, TrainingError
+from niso.errors import CheckpointError, InputError, Interrupted, TrainingError, first_line
 from niso.experiments import EXPERIMENTS
 from niso.experiments.settings import Settings
 from niso.files import in_shell, write_new
@@ -73,7 +74,11 @@ def _differing(job: Job) -> str:
     """Settings of a run that was started which are not those that its sweep asks for."""
     if not is_run(job.folder):
         return ""
-    own, asked = (dict(flat(settings.dump())) for settings in (Settings.of(Run(job.folder)), job.settings))
+    try:
+        found = Settings.of(Run(job.folder))
+    except InputError:  # the run itself will say why
+        return ""
+    own, asked = (dict(flat(settings.dump())) for settings in (found, job.settings))
     return ", ".join(name for name in asked if own[name] != asked[name] and not name.startswith("hardware."))
 
 
@@ -146,7 +151,12 @@ def _go(jobs: Sequence[Job], out: Path, parallel: int, launcher: Launcher | None
     if launcher is not None:
         return submit(jobs, launcher, out)
     failed = run_side_by_side(jobs, parallel, out) if parallel > 1 else _one_by_one(jobs, out)
-    text = compare(Run.find(out), out / REPORT) if run_folders(out) else ""
+    text = ""
+    try:
+        text = compare(Run.find(out), out / REPORT) if run_folders(out) else ""
+    except InputError:
+        if not failed:  # else it is damage that made a run fail
+            raise
     if failed:
         kind = "runs" if len({job.settings.method for job in jobs}) > 1 else "seeds"
         raise TrainingError(f"{len(failed)} of {len(jobs)} {kind} failed: {'; '.join(failed)}")
@@ -167,7 +177,8 @@ def _check_known_elsewhere(jobs: Sequence[Job]) -> None:
 def _one_by_one(jobs: Sequence[Job], out: Path) -> list[str]:
     """All runs in turn, in this process; what went wrong in those that failed.
 
-    Bad input ends everything while no run has begun; later it may concern one run only.
+    Bad input ends everything while no run has begun; later it may concern one run only. A fault does not end it: its
+    traceback is shown.
     """
     failed = []
     for index, job in enumerate(jobs, start=1):
@@ -184,6 +195,9 @@ def _one_by_one(jobs: Sequence[Job], out: Path) -> list[str]:
         except Interrupted as error:
             message = str(error).replace(f"niso resume {in_shell(job.folder)}", f"niso resume {in_shell(out)}")
             raise Interrupted(f"{job.label}: {message}", error.number) from error
+        except Exception as error:
+            traceback.print_exc()
+            failed.append(f"{job.label}: {type(error).__name__}: {first_line(error)}")
     return failed
 
 

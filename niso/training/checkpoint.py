@@ -81,7 +81,8 @@ def determining(objective: nn.Module, optimisation: Optimisation) -> Facts:
 
 
 _LENGTH = ("steps", "cosine_steps", "warmup_steps", "accumulation")
-"""Settings that may change where a run goes on; a warm-up may follow from the steps, the last is a matter of memory."""
+"""Settings that may change where a run goes on. A warm-up may follow from the steps; the last is a matter of memory,
+and of what losses that compare examples see."""
 
 
 def length(optimisation: Optimisation) -> Facts:
@@ -98,7 +99,7 @@ def open_phase(path: Path, module: nn.Module, optimisation: Optimisation) -> tup
     """
     steps = optimisation.steps
     tensors, facts = load(path)
-    kinds = {"step": int, "seconds": int | float, "determining": dict}
+    kinds = {"step": int, "seconds": int | float, "determining": dict, "row": dict}
     if not all(isinstance(facts.get(name), kind) for name, kind in kinds.items()):
         raise CheckpointError(f"checkpoint {path} does not say how it was trained: delete it to start anew")
     restore_weights(path, tensors, module)

@@ -45,7 +45,7 @@ FILES = {
 }
 TAKEN_APART: dict[str, type[dict[str, Any] | list[Any]]] = {
     **dict.fromkeys(("metrics", "targets", "changed"), dict),
-    "notes": list,
+    **dict.fromkeys(("notes", "tensors"), list),
 }
 """Types of the facts of which reports show the parts."""
 
@@ -173,7 +173,11 @@ class Run:
     @property
     def settings_of_results(self) -> dict[str, Any]:
         """The settings that a finished run was trained with, whatever config.yaml says now."""
-        return self.settings | ({} if self.up_to_date or not self.finished else self.facts["settings"])
+        settings = self.settings | ({} if self.up_to_date or not self.finished else self.facts["settings"])
+        hardware, precision = settings.get("hardware"), self.facts.get("precision")
+        if precision and isinstance(hardware, dict):
+            settings["hardware"] = {**hardware, "precision": precision}
+        return settings
 
     @property
     def complete(self) -> bool:

@@ -8,11 +8,12 @@ NISO_SPEED_CACHE names.
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,7 +36,7 @@ from niso.training.compilation import (
     undo_compilation,
     wrong_gradient,
 )
-from niso.training.environment import environment
+from niso.training.environment import machine
 from niso.training.mode import in_mode
 
 if TYPE_CHECKING:
@@ -96,9 +97,9 @@ def choose(
     steps = optimisation.steps * optimisation.accumulation
     with _kept(trial.key(ways)) as found:  # of runs side by side, one measures
         before, seconds = set(found["seconds"]), found["seconds"]
-        if not before:
+        if not any(seconds.get(str(way)) for way in ways):
             seconds |= trial.compare(ways)
-        fitting = [way for way in ways if str(way) in seconds]
+        fitting = [way for way in ways if seconds.get(str(way))]
         eager = min(fitting, key=lambda way: seconds[str(way)])
         total = {way: steps * seconds[str(way)] for way in fitting}
         for way in _compiled(eager, trial.graphs, networks):
@@ -175,12 +176,10 @@ class _Trial:
 
     def key(self, ways: Sequence[Way]) -> str:
         """Of all that times depend on: the machine, versions, networks, what of a loss is computed, and the batch."""
-        known = environment(self.device)
-        machine = [known[name] for name in ("niso", "torch", "hardware", "cores", "instructions")]
         shapes = [[name, list(p.shape), str(p.dtype)] for name, p in self.objective.named_parameters()]
-        modules = [[type(module).__qualname__, _numbers(module)] for module in self.objective.modules()]
+        modules = [[type(module).__qualname__, _settings(module)] for module in self.objective.modules()]
         batch = [[list(tensor.shape), str(tensor.dtype)] for tensor in self.batch]
-        content = json.dumps([machine, self.graphs, shapes, modules, batch, [str(way) for way in ways]])
+        content = json.dumps([machine(self.device), self.graphs, shapes, modules, batch, [str(way) for way in ways]])
         return digest(content.encode())
 
     def compare(self, ways: Sequence[Way]) -> dict[str, float]:
@@ -256,9 +255,19 @@ class _Trial:
             torch.cuda.synchronize(self.device)
 
 
-def _numbers(module: nn.Module) -> dict[str, int | float | str]:
-    """Plain settings of a module, such as weights of a loss, by name."""
-    return {name: v for name, v in vars(module).items() if isinstance(v, int | float | str) and name != "training"}
+def _settings(of: object) -> dict[str, Any]:
+    """Settings of a module, or of a configuration, by name: weights of a loss, strides, widths."""
+    plain = {name: _plain(value) for name, value in vars(of).items() if name != "training"}
+    return {name: value for name, value in plain.items() if value is not None}
+
+
+def _plain(value: object) -> Any:
+    """A setting as JSON has it; None for what is no setting."""
+    if isinstance(value, tuple | list):
+        return [_plain(part) for part in value]
+    if is_dataclass(value) and not isinstance(value, type | nn.Module):
+        return _settings(value)
+    return value if isinstance(value, int | float | str) else None
 
 
 class _Kept(NamedTuple):
@@ -289,6 +298,8 @@ def _kept(key: str) -> Iterator[dict[str, Any]]:
 def _read(path: Path) -> dict[str, Any]:
     """What a file keeps; nothing where there is none, or it is damaged."""
     try:
-        return parse(_Kept, parse_json(path.read_bytes()), path)._asdict()
+        kept = parse(_Kept, parse_json(path.read_bytes()), path)
     except (OSError, ValueError, InputError):
-        return _Kept({})._asdict()
+        kept = _Kept({})
+    sound = all(seconds is None or 0 < seconds < math.inf for seconds in kept.seconds.values())
+    return (kept if sound and 0 <= kept.compilation < math.inf else _Kept({}))._asdict()

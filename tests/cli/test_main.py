@@ -436,7 +436,8 @@ def test_flags_override_the_file_and_the_file_the_preset(tmp_path):
 def test_a_run_can_be_repeated_from_its_configuration(niso, finished, tmp_path, weights):
     again = tmp_path / "again"
     assert niso(*TORUS, "--config", finished / "config.yaml", "--out", again).status == 0
-    assert Run(again).settings == Run(finished).settings
+    settings = Run(finished).settings
+    assert Run(again).settings == {**settings, "hardware": {**settings["hardware"], "speed": "exact"}}  # as was chosen
     first, second = weights(finished), weights(again)
     assert all(torch.equal(first[name], second[name]) for name in first)
 
@@ -475,7 +476,9 @@ def test_all_kinds_of_options(tmp_path):
         ("--threads 1", "seed: 1", "exact"),
         ("", "hardware: {threads: 2}", "exact"),
         ("", "hardware: {accelerator: cpu}", "auto"),
-        ("", "hardware: {precision: 32-true, speed: auto}", "auto"),
+        ("", "hardware: {precision: 32-true, speed: auto}", "exact"),  # as a run has them that chose
+        ("--speed auto", "hardware: {precision: 32-true, speed: auto}", "auto"),
+        ("--speed exact", "seed: 1", "exact"),
     ],
 )
 def test_what_speed_would_choose_turns_it_off_where_it_is_set(tmp_path, flags, content, speed):

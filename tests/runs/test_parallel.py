@@ -24,6 +24,7 @@ from niso.experiments.settings import Settings
 from niso.files import in_shell
 from niso.runs import parallel
 from niso.runs.parallel import Job, run_side_by_side
+from niso.training.environment import called
 from niso.training.run import Run
 
 TORUS = ("run", "torus")
@@ -126,7 +127,8 @@ def test_the_folder_of_a_run_may_begin_with_a_dash(refused):
 
 
 def test_all_runs_are_trained_and_those_that_are_finished_are_left(jobs, tmp_path, capfd, monkeypatch):
-    assert run_side_by_side(jobs("finish", "finish", "finish"), 2, tmp_path) == []
+    with called(["run", "torus", "--seeds", "3"]):
+        assert run_side_by_side(jobs("finish", "finish", "finish"), 2, tmp_path) == []
     runs = [Run.open(tmp_path / f"seed{seed}") for seed in range(3)]
     assert all(run.finished for run in runs)
     assert runs[0].metrics == {"threads": 3, "leads": True}  # a session of its own: Ctrl-C of a terminal spares it

@@ -17,8 +17,9 @@ from niso.experiments import EXPERIMENTS
 from niso.experiments.known import known
 from niso.loading import load
 from niso.report.groups import grouped
-from niso.runs import runner
+from niso.runs import facts, runner
 from niso.runs.record import write_record
+from niso.training import checkpoint
 from niso.training.processes import make_fabric
 from niso.training.run import Run
 
@@ -186,6 +187,86 @@ def test_times_are_of_all_commands_of_a_run(finished, monkeypatch):
     metrics, times = runner.resume(finished), Run.open(finished).facts["times"]
     assert all(times[part] >= interrupted[part] for part in interrupted)
     assert metrics["seconds_wall"] > sum(interrupted.values()) and times["training"] >= metrics["seconds"]
+
+
+def test_training_that_a_killed_command_did_counts(finished):
+    """It wrote no times, but its checkpoint says how long it had trained."""
+    edit(finished, steps=6)
+    run = Run.open(finished)
+    tensors, facts = checkpoint.load(run.checkpoint("pretrain"))
+    checkpoint.save(run.checkpoint("pretrain"), tensors, {**facts, "seconds": 1000.0})
+    run.write("facts", {**run.facts, "times": {"start": 1.0}})
+    metrics, times = runner.resume(finished), Run.open(finished).facts["times"]
+    assert 1000 < metrics["seconds"] < metrics["seconds_wall"] < 1100
+    assert 1000 < times["training"] < 1100
+
+
+PLACES = "niso commit torch hardware device devices precision compile threads whole_step".split()
+
+
+@pytest.mark.parametrize("fact", [None, *PLACES])
+def test_where_a_run_was_trained_before_is_told(finished, monkeypatch, fact):
+    run, began = Run.open(finished), "2020-02-02T02:02:02+00:00"
+    run.write("facts", {**run.facts, "started": began})
+    before, place = run.facts, facts.place
+    monkeypatch.setattr(facts, "place", lambda *words: place(*words) | ({fact: "another"} if fact else {}))
+    edit(finished, steps=6)
+    runner.resume(finished)
+    now = run.facts
+    assert now["started"] == began
+    if fact is None:
+        assert "earlier" not in now
+        return
+    (earlier,) = now["earlier"]
+    assert now[fact] == "another" and earlier.pop("until") > began
+    assert earlier == {name: before[name] for name in PLACES}
+
+
+def test_an_evaluation_elsewhere_says_where(finished, monkeypatch):
+    place = runner.place
+    monkeypatch.setattr(runner, "place", lambda *words: {**place(*words), "torch": "9.9"})
+    runner.evaluate(finished)
+    found = Run.open(finished).facts
+    assert found["evaluated"].keys() == {*PLACES, "started"}
+    assert found["evaluated"]["torch"] == "9.9" != found["torch"]
+
+
+def test_a_run_goes_by_the_precision_that_it_was_trained_in(finished, trained, tmp_path):
+    file = finished / "config.yaml"
+    file.write_text(file.read_text().replace("precision: 32-true", "precision: 64-true"))
+    runner.evaluate(finished)
+    record = Run.read(write_record(Run.open(finished), tmp_path / "records"))
+    for run in (Run.open(finished), record):
+        assert run.facts["precision"] == run.settings_of_results["hardware"]["precision"] == "32-true"
+        assert len(grouped([run, Run.open(trained(3))], known("torus"))[0].settings) == 0
+
+
+def test_tensors_of_an_earlier_evaluation_do_not_stay(finished, monkeypatch):
+    kind = EXPERIMENTS.find("torus")
+    evaluate = kind.evaluate
+
+    def with_tensors(experiment):
+        return replace(evaluate(experiment), tensors={name: {"a": torch.zeros(1)} for name in names})
+
+    monkeypatch.setattr(kind, "evaluate", with_tensors)
+    (finished / "own.safetensors").touch()
+    for names in (["one", "two"], ["two"], []):
+        runner.evaluate(finished)
+        assert {file.stem for file in finished.glob("*.safetensors")} == {"own", "weights", *names}
+        assert Run.open(finished).facts.get("tensors", []) == names
+
+
+def test_parts_of_a_batch_that_were_changed_in_training_are_told(finished):
+    edit(finished, steps=6, batch_size=1, accumulation=1)
+    settings = yaml.safe_load((finished / "config.yaml").read_text())
+    folder = Run.open(finished)
+    before = folder.facts
+    before["settings"]["config"]["training"]["accumulation"] = 2
+    folder.write("facts", before)
+    runner.resume(finished)
+    assert Run.open(finished).facts["changed"] == {"training.steps": [3], "training.accumulation": [2]}
+    assert settings["config"]["training"]["accumulation"] == 1
+    assert "training.accumulation was 2, now 1. Losses that compare" in (finished / "report.html").read_text()
 
 
 @pytest.mark.parametrize("command", ["resume", "evaluate"])

@@ -14,6 +14,7 @@ import yaml
 from niso.experiments.homnist.presets import PRESETS
 from niso.experiments.settings import Settings
 from niso.objective import IsometryObjective
+from niso.runs import runner
 from niso.runs.parallel import Job, create
 from niso.runs.sweep import _differing
 from niso.training.run import Run
@@ -197,3 +198,33 @@ def test_side_by_side_a_lengthened_run_goes_on_as_by_itself(niso, sweep, threade
     status, _, err = niso("resume", sweep, "--parallel", 2)
     assert status == 0 and "differ in config.training.steps: seed 4 goes by the first" in err
     assert Run.open(sweep / "seed4").metrics["steps"] == 5
+
+
+@pytest.mark.parametrize("parallel", [1, 2])
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_damaged_configuration_does_not_stop_the_others(niso, sweep, threaded, parallel, finished):
+    (sweep / "seed5" / "metrics.json").unlink()
+    if not finished:
+        (sweep / "seed4" / "metrics.json").unlink()
+    (sweep / "seed4" / "config.yaml").write_text("seed: [")
+    status, _, err = niso("resume", sweep, "--parallel", parallel)
+    assert status == 2 and (sweep / "seed5" / "metrics.json").exists()
+    assert "niso: 1 of 2 seeds failed: seed 4: " in err.splitlines()[-1]
+    assert parallel == 2 or f"{sweep / 'seed4' / 'config.yaml'}" in err.splitlines()[-1]  # else its output tells
+
+
+def test_a_fault_of_one_run_does_not_stop_the_others(niso, sweep, monkeypatch):
+    for seed in (4, 5):
+        (sweep / f"seed{seed}" / "metrics.json").unlink()
+    resume = runner.resume
+
+    def faulty(folder):
+        if folder.name == "seed4":
+            raise RuntimeError("a fault.\nmore of it")
+        return resume(folder)
+
+    monkeypatch.setattr(runner, "resume", faulty)
+    status, _, err = niso("resume", sweep)
+    assert status == 2 and "seed 5 is finished, 2 of 2\n" in err and "Traceback" in err
+    assert err.splitlines()[-1] == "niso: 1 of 2 seeds failed: seed 4: RuntimeError: a fault"
+    assert "not finished (no metrics.json): sweep/seed4" in (sweep / "report.html").read_text()

@@ -127,11 +127,13 @@ def crash(*_):
 def test_a_crash_at_any_step_changes_nothing(run, fabric, tmp_path, at, seconds):
     with pytest.raises(Crash):
         call(Regression({at: crash}), run, fabric, seconds=seconds)
+    saved = run.checkpoint("pretrain").exists()
+    assert saved == (at > 1 and seconds == 0.0)
     resumed, whole = Regression(), Regression()
-    nn.init.constant_(resumed.layer.weight, 9.0 if run.checkpoint("pretrain").exists() else 0.0)
-    if not run.checkpoint("pretrain").exists():
-        resumed = Regression()
+    if saved:
+        nn.init.constant_(resumed.layer.weight, 9.0)  # which the checkpoint replaces
     call(resumed, run, fabric)
+    assert len(resumed.trained_with) == (STEPS + 1 - at if saved else STEPS)
     other = Run.create(tmp_path / "whole", {})
     call(whole, other, fabric)
     states = [checkpoint.load(r.checkpoint("pretrain"))[0] for r in (run, other)]
@@ -212,25 +214,28 @@ def test_an_error_of_the_numerics_names_the_step(run, fabric):
     assert reached(run) == 3
 
 
-def test_an_absurd_learning_rate(run, fabric):
-    absurd = Optimisation(steps=STEPS, batch_size=4, learning_rate=1e38, warmup_steps=0)
+@pytest.mark.parametrize(("learning_rate", "kept"), [(1e38, False), (1e30, True)])
+def test_an_absurd_learning_rate(run, fabric, learning_rate, kept):
+    """A checkpoint is of the steps that still were finite, if there was one."""
+    absurd = Optimisation(steps=STEPS, batch_size=4, learning_rate=learning_rate, warmup_steps=0)
     with pytest.raises(TrainingError, match=r"step \d+: .*not finite.*lower learning rate"):
         call(Regression(), run, fabric, absurd)
-    if run.checkpoint("pretrain").exists():
+    assert run.checkpoint("pretrain").exists() == kept
+    if kept:
         tensors, _ = checkpoint.load(run.checkpoint("pretrain"))
-        assert all(tensor.isfinite().all() for name, tensor in tensors.items() if name.startswith("model."))
+        weights = [tensor for name, tensor in tensors.items() if name.startswith("model.")]
+        assert len(weights) == 2 and all(tensor.isfinite().all() for tensor in weights)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit's effect is Linux's")
 def test_a_full_disk_stops_with_the_last_checkpoint_intact(run, fabric):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    wide = Regression(width=3)
     with pytest.raises(Crash):
         call(Regression({6: crash}), run, fabric)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (600, hard))
         with pytest.raises(CheckpointError, match=r"File too large.*previous one is intact"):
-            call(wide, run, fabric)
+            call(Regression(), run, fabric)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert reached(run) == 5
@@ -263,6 +268,16 @@ def test_a_phase_does_not_go_on_with_other_settings(run, fabric, changes):
     call(other, run, fabric, phase="head")
     with pytest.raises(InputError, match=r"has weight 2.0 for phase head, which was trained with 1.0: undo that"):
         call(changed, run, fabric, phase="head")
+
+
+@pytest.mark.parametrize("fact", ["step", "seconds", "determining", "row"])
+def test_a_checkpoint_that_lacks_a_fact_is_refused(run, fabric, fact):
+    call(Regression(), run, fabric)
+    tensors, facts = checkpoint.load(run.checkpoint("pretrain"))
+    for value in ({}, {fact: None}):
+        checkpoint.save(run.checkpoint("pretrain"), tensors, {k: v for k, v in facts.items() if k != fact} | value)
+        with pytest.raises(CheckpointError, match="does not say how it was trained: delete it to start anew"):
+            call(Regression(), run, fabric)
 
 
 def test_the_time_before_an_interruption_counts(run, fabric):

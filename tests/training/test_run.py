@@ -4,13 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-import yaml
 
 from niso.errors import InputError
 from niso.files import locked
 from niso.results import Metric
-from niso.training.environment import environment
 from niso.training.log import Log, read_log
 from niso.training.run import Run
 
@@ -153,13 +150,6 @@ def test_a_lock_that_is_held_keeps_no_folder(tmp_path, monkeypatch):
         (run.path / ".lock").touch()
         run.withdraw(unlock)
         assert not (run.path / "config.yaml").exists() and run.path.exists() == stays
-
-
-def test_environment_says_what_a_result_is_worth():
-    facts = environment(torch.device("cpu"))
-    assert {"niso", "commit", "torch", "python", "hardware", "cores", "threads", "started"} <= facts.keys()
-    assert facts["torch"] == torch.__version__ and facts["hardware"]
-    assert yaml.safe_load(json.dumps(facts)) == facts
 
 
 def test_two_processes_cannot_work_on_one_run(tmp_path):

@@ -1,5 +1,7 @@
 """`--speed auto`: what is chosen, from what was measured, and that measuring leaves no trace."""
 
+import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +10,9 @@ import torch
 from torch import nn
 
 from niso.cli.run import parse_run
-from niso.config import Hardware, Optimisation
+from niso.config import Hardware, Optimisation, to_yaml
+from niso.errors import InputError
+from niso.networks import ConvConfig
 from niso.training import speed
 from niso.training.processes import make_fabric
 from niso.training.speed import Way, choose, half_slower
@@ -78,6 +82,45 @@ def test_the_fastest_way_is_taken_and_remembered(seconds, capsys, folder):
     weighted = Objective()
     weighted.contrastive = 0.1  # may cost time
     assert chosen(1000, weighted)[1]["measured"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"32-true, eager": None},
+        {"of another version": 1.0},
+        {},
+        *({"32-true, eager": value} for value in (-1.0, 0.0, math.inf, math.nan, "fast")),
+    ],
+)
+def test_damaged_times_are_measured_again(seconds, folder, damage):
+    chosen(1000)
+    file = next(folder.glob("*.json"))
+    file.write_text(json.dumps({"seconds": damage}))
+    way, facts = chosen(1000)
+    assert way == Way("bf16-mixed") and facts["measured"]
+    assert not chosen(1000)[1]["measured"]
+
+
+@pytest.mark.parametrize("fact", ["niso", "torch", "python", "hardware", "cores", "instructions"])
+def test_times_are_of_one_machine(seconds, monkeypatch, fact):
+    assert chosen(1000)[1]["measured"] and not chosen(1000)[1]["measured"]
+    machine = speed.machine
+    monkeypatch.setattr(speed, "machine", lambda device: {**machine(device), fact: "another"})
+    assert chosen(1000)[1]["measured"]
+
+
+def test_times_are_of_one_stride_and_configuration(seconds):
+    """Which change the cost, and neither the weights nor the batch."""
+
+    def objective(stride=(1, 1), blocks=1):
+        made = Objective()
+        made.encoder.stride, made.encoder.config = stride, ConvConfig(blocks=blocks)
+        return made
+
+    others = [objective(stride=(2, 1)), objective(blocks=2)]
+    assert chosen(1000, objective())[1]["measured"] and not chosen(1000, objective())[1]["measured"]
+    assert [chosen(1000, other)[1]["measured"] for other in others] == [True, True]
 
 
 def test_what_is_hopeless_is_tried_once(seconds):
@@ -247,8 +290,21 @@ def test_the_command_line(tmp_path):
     assert parse_run(["homnist"]).settings.hardware == Hardware(speed="auto")
     for words in (["--speed", "exact"], ["--no-compile"], ["--precision", "32-true"], ["--threads", "1"]):
         assert parse_run(["homnist", *words]).settings.hardware == Hardware(), words
-    (tmp_path / "file.yaml").write_text("hardware: {precision: bf16-mixed}")
-    assert parse_run(["homnist", "--config", str(tmp_path / "file.yaml")]).settings.hardware.speed == "exact"
+    file = tmp_path / "file.yaml"
+    for asked in ("", "speed: auto, "):
+        file.write_text(f"hardware: {{{asked}precision: bf16-mixed}}")
+        assert parse_run(["homnist", "--config", str(file)]).settings.hardware == Hardware(precision="bf16-mixed")
+    for words in (["--no-compile"], ["--precision", "32-true"], ["--threads", "1"], ["--whole-step"]):
+        with pytest.raises(InputError, match=f"^--speed auto and {words[0]} exclude each other: leave one out$"):
+            parse_run(["homnist", *words, "--speed", "auto"])
+
+
+def test_a_run_with_the_configuration_of_one_that_chose_computes_as_that(tmp_path):
+    asked = parse_run(["homnist"]).settings
+    chosen = replace(asked, hardware=replace(asked.hardware, precision="bf16-mixed", compile=True, threads=2))
+    (tmp_path / "config.yaml").write_text(to_yaml(chosen.dump()))
+    again = parse_run(["homnist", "--config", str(tmp_path / "config.yaml")]).settings
+    assert again == replace(chosen, hardware=replace(chosen.hardware, speed="exact"))
 
 
 def test_half_precision_that_is_a_loss_is_named(niso, tmp_path, monkeypatch):
