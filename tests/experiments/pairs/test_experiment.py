@@ -128,7 +128,7 @@ def test_rows_of_large_arrays_that_have_changed_are_refused(run, refused, tmp_pa
 @pytest.mark.parametrize("change", ["renamed", "other", "other of the same size"])
 def test_pictures_that_have_changed_are_refused(run, refused, niso, tmp_path, change):
     data = pictures(tmp_path / "data")
-    noise = [Image.fromarray(np.random.default_rng(n).integers(256, size=(16, 16, 3), dtype=np.uint8)) for n in (8, 9)]
+    noise = [Image.fromarray(np.random.default_rng(n).integers(256, size=(16, 16, 3), dtype="u1")) for n in (98, 99)]
     noise[0].save(data / "0.png", compress_level=0)
     size = (data / "0.png").stat().st_size
     folder = run(data, "--transform", "shift", "--size", "8", "--group-size", "2")[2]
