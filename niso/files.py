@@ -28,7 +28,7 @@ STALE = 3600.0
 PATIENCE = 1.0
 """Seconds that a process waits for another one's lock without a word."""
 
-PIECE = 1 << 16
+PIECE = 1 << 13
 """Bytes of a file that are read at a time to see whether it has changed."""
 
 CLUTTER = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
