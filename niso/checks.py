@@ -101,14 +101,14 @@ def _refuse_shape(
     raise ValueError(f"{name} must be ({shape}){clause}, not {tuple(value.shape)}{empty}")
 
 
-def check_choice(name: str, value: object, choices: object) -> None:
-    """Check that a value is one of a `Literal`, or None where the type says so.
+def check_choice(name: str, value: object, choices: Any) -> None:
+    """Check that a value is one of a `Literal`, or None where the type says so; or one of the names in a registry.
 
     Raises:
         ValueError: it is not.
     """
     known: list[object] = []
-    for choice in get_args(choices):
+    for choice in get_args(choices) or choices:
         known += get_args(choice) or [None if choice is type(None) else choice]
     if value not in known:
         words = [repr(word) if word is None else f'"{word}"' for word in known]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import UserDict
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Generic, TypeVar, cast
 
@@ -72,6 +73,14 @@ class Registry(UserDict[str, str], Generic[T]):
             if isinstance(error, ModuleNotFoundError) and not f"{module}.".startswith(f"{error.name}."):
                 raise  # of something that the module needs
             raise InputError(f"{self.kind} {name!r} is registered as {self[name]}, which does not exist") from error
+
+    def found(self) -> dict[str, T]:
+        """All things by name, without entries that name nothing: these harm no other."""
+        found = {}
+        for name in self:
+            with suppress(InputError):
+                found[name] = self.find(name)
+        return found
 
     def about(self, name: str) -> str:
         """What it is: the first sentence of its docstring, without what stands in brackets; empty where it has none.

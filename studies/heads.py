@@ -13,7 +13,7 @@ from hashlib import sha256
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 import tyro
 
@@ -27,7 +27,7 @@ import niso
 from niso.config import Hardware, Optimisation
 from niso.experiments.experiment import Phase
 from niso.experiments.homnist.experiment import Homnist
-from niso.methods.config import Classifier
+from niso.methods.heads import HEADS
 from niso.methods.method import Method
 from niso.networks import ClassificationObjective
 from niso.training.loop import train
@@ -63,7 +63,7 @@ class Heads(Named):
     """Folder of MNIST's files."""
     steps: int | None = None
     """Optimiser steps of each head; those of the model's settings by default."""
-    heads: tuple[Classifier, ...] = get_args(Classifier)
+    heads: tuple[str, ...] = tuple(HEADS)
     """Which heads."""
     schedules: tuple[Schedule, ...] = ("the model's",)
     """How each is trained, see `SCHEDULES`."""

@@ -173,7 +173,7 @@ class Experiment(ABC):
     @classmethod
     def reads(cls, method: str) -> frozenset[str]:
         """Settings that a method reads, or groups of them, of those that not all methods of the experiment read."""
-        return METHODS.find(method).reads
+        return METHODS.find(method).settings()
 
     @classmethod
     def unread(cls, config: Any, method: str, data_dir: Path | None) -> dict[str, str]:

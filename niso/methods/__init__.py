@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from niso.errors import InputError
@@ -59,12 +58,8 @@ def methods_of(views: int = 2, grouped: bool = False, maps: bool = False) -> tup
         grouped: whether several examples can share one T.
         maps: only methods that relate latents by maps.
     """
-    kinds: dict[str, type[Method]] = {}
-    for name in METHODS:
-        with suppress(InputError):  # an entry that names nothing harms no other method
-            kinds[name] = METHODS.find(name)
     return tuple(
         name
-        for name, kind in kinds.items()
+        for name, kind in METHODS.found().items()
         if kind.views <= views and (grouped or not kind.grouped) and (kind.has_maps or not maps)
     )

@@ -10,7 +10,7 @@ from niso import losses
 from niso.autoencoding import Autoencoding
 from niso.checks import Scalar
 from niso.methods.config import ClassifierConfig
-from niso.methods.heads import RescaledHead
+from niso.methods.heads.rescaled import RescaledHead
 from niso.methods.method import Method, Networks
 from niso.networks import MLP
 
@@ -61,7 +61,7 @@ class Reconstruction(Method):
     has_maps = False
     isometric = False
     augmented_head = True
-    reads = (Method.reads | {"mlp"}) - {"vector_neurons"}
+    reads = (Method.reads | {"mlp"}) - {"classifier"}
     model: Autoencoder
 
     def build(self, networks: Networks) -> Autoencoder:

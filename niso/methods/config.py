@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Annotated, Literal
+import dataclasses  # not `field`, which is a setting's name
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from niso.checks import check_choice
 from niso.config import SPECTRAL, Optimisation, Strict, require
 from niso.losses import Norm
+from niso.methods.heads import HEADS
+from niso.methods.part import parts_unread
+from niso.methods.spectra import SPECTRA
 from niso.networks import EigenspaceHeadConfig, MLPConfig, SpectralHeadConfig, VectorNeuronConfig
+from niso.registry import Registry
 from niso.spectrum import Eigenfunctions, Eigenvalues, Features
 
-Parametrisation = Literal["table", "field"]
-"""How a spectrum is learned: as a number for each point, or as networks over the coordinates of points."""
+if TYPE_CHECKING:
+    from niso.methods.method import Method
+
+
+def names_of(registry: Registry[Any]) -> Any:
+    """What makes the names that are in a registry when options are read the choices of one."""
+
+    def names() -> Any:
+        return Literal[tuple(registry)]
+
+    def default(words: str) -> str:  # tyro gives them as a list
+        return "(default: " + words.strip("[']") + ")"
+
+    return tyro.conf.arg(constructor_factory=names, help_behavior_hint=default)
+
+
 Start = Literal["noise", "smooth"]
 """What eigenfunctions of a table start as: random functions, or the smoothest ones on the latent grid."""
 
@@ -43,9 +63,6 @@ class FieldConfig(Strict):
 Confidence = Literal["none", "given", "learned"]
 """How far each latent point is trusted: all alike, as unseen pixels (NaN) say, or as the encoder finds out."""
 
-Classifier = Literal["vector-neurons", "spectral", "eigenspaces"]
-"""Invariant heads: of any orthogonal map, or, the others, of those that commute with the operator."""
-
 
 @dataclass(frozen=True)
 class IsometryConfig(Strict):
@@ -56,7 +73,7 @@ class IsometryConfig(Strict):
     default."""
     eigenvalues: Eigenvalues = "cumulative"
     """Parametrisation of the eigenvalues, see `niso.LearnedSpectrum`."""
-    spectrum: Parametrisation = "table"
+    spectrum: Annotated[str, names_of(SPECTRA)] = "table"
     """How mass and eigenfunctions are learned: `niso.LearnedSpectrum` or `niso.FieldSpectrum`."""
     start: Start = "noise"
     """What the eigenfunctions of a table are before training: noise, as published, or the smoothest functions on the
@@ -84,7 +101,7 @@ class IsometryConfig(Strict):
     """Admit only maps of determinant +1."""
     damping: float = 0.0
     """Damping of the polar gradient; 0 is exact."""
-    training: Annotated[Optimisation, tyro.conf.arg(name="")] = field(default_factory=Optimisation)
+    training: Annotated[Optimisation, tyro.conf.arg(name="")] = dataclasses.field(default_factory=Optimisation)
     """Optimisation of the pre-training."""
     evaluation_pairs: int = 10_000
     """Held-out pairs that metrics of pairs are means over."""
@@ -96,17 +113,11 @@ class IsometryConfig(Strict):
         require(self, "multiplicity_decay", "eigenvalue_noise_decay", "spectral_dropout", most=1.0)
         require(self, "rank", least=1)
         require(self, "evaluation_pairs", least=2)  # maps are tried on other pairs
+        check_choice("spectrum", self.spectrum, SPECTRA)
 
     def spectrum_unread(self) -> dict[str, str]:
-        """Settings of the parametrisation of the spectrum that is not taken, and why."""
-        if self.spectrum == "table":
-            return {"field": "--spectrum is table"}
-        unread = {"coordinates": ("frequencies", "scale"), "fourier": (), "periodic": ("scale",)}[self.field.features]
-        texts = {f"field.{name}": f"--field.features are {self.field.features}" for name in unread}
-        texts["start"] = "--spectrum is field"
-        if not self.field.layers:
-            texts |= dict.fromkeys(("field.gain", "field.width"), "--field.layers is 0")
-        return texts
+        """Settings of the parametrisations of the spectrum that are not taken, and why."""
+        return parts_unread("spectrum", SPECTRA.found(), self.spectrum, self)
 
     def decays_unread(self) -> dict[str, str]:
         """Decays of what is 0 from the start, and why they are not read."""
@@ -128,7 +139,7 @@ class PartialViewsConfig(IsometryConfig):
     without. Where given, metrics are also measured under occlusion."""
     confidence: Confidence = "none"
     """How far each latent point is trusted: all alike, by the true mask of what is seen, or as the encoder learns."""
-    completion: Optimisation = field(default_factory=Optimisation)
+    completion: Optimisation = dataclasses.field(default_factory=Optimisation)
     """Optimisation of the encoder under occlusion, after pre-training without, see `CompletionObjective`."""
 
     def __post_init__(self) -> None:
@@ -203,38 +214,39 @@ class GroupConfig(MethodConfig):
 class ClassifierConfig(GroupConfig):
     """Settings of methods and of the classification heads on top of them."""
 
-    head: Optimisation = field(default_factory=lambda: Optimisation(steps=10_000))
+    head: Optimisation = dataclasses.field(default_factory=lambda: Optimisation(steps=10_000))
     """Optimisation of the head."""
     label_smoothing: float = 0.0
     """Share of each label that goes to all classes alike, in the training of the head. The paper has none."""
-    classifier: Classifier = "vector-neurons"
+    classifier: Annotated[str, names_of(HEADS)] = "vector-neurons"
     """The invariant head. "spectral" and "eigenspaces" are for methods whose maps commute with an operator; the others
     keep vector neurons, and the autoencoder a perceptron."""
-    vector_neurons: VectorNeuronConfig = field(default_factory=VectorNeuronConfig)
+    vector_neurons: VectorNeuronConfig = dataclasses.field(default_factory=VectorNeuronConfig)
     """The head of vector neurons."""
-    spectral_head: SpectralHeadConfig = field(default_factory=SpectralHeadConfig)
+    spectral_head: SpectralHeadConfig = dataclasses.field(default_factory=SpectralHeadConfig)
     """The spectral head."""
-    eigenspace_head: EigenspaceHeadConfig = field(default_factory=EigenspaceHeadConfig)
+    eigenspace_head: EigenspaceHeadConfig = dataclasses.field(default_factory=EigenspaceHeadConfig)
     """The head on soft eigenspaces."""
-    mlp: MLPConfig = field(default_factory=MLPConfig)
+    mlp: MLPConfig = dataclasses.field(default_factory=MLPConfig)
     """The autoencoder's head."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self, "label_smoothing", most=1.0)
-        if self.classifier != "vector-neurons" and self.head.batch_size < 2:
-            raise ValueError(f"classifier {self.classifier} standardises its features over a batch: take a larger one")
-        if self.classifier != "vector-neurons" and self.head.accumulation > 1:
-            raise ValueError(f"classifier {self.classifier} standardises its features over a batch: accumulate none")
+        check_choice("classifier", self.classifier, HEADS)
+        if HEADS.find(self.classifier).standardises:
+            over = f"classifier {self.classifier} standardises its features over a batch"
+            if self.head.batch_size < 2:
+                raise ValueError(f"{over}: take a larger one")
+            if self.head.accumulation > 1:
+                raise ValueError(f"{over}: accumulate none")
 
-    def heads_unread(self, spectral: bool) -> dict[str, str]:
-        """Settings of the invariant heads that are not taken, and of the variant that is not, and why.
-
-        Args:
-            spectral: whether the method can have the heads of an operator.
-        """
-        heads = {"vector-neurons": "vector_neurons", "spectral": "spectral_head", "eigenspaces": "eigenspace_head"}
-        others = [head for name, head in heads.items() if name != self.classifier] if spectral else []
-        unread = dict.fromkeys(others, f"--classifier is {self.classifier}")
-        only = {"paper": "expansion", "released": "leak"}[self.vector_neurons.variant]
-        return unread | {f"vector_neurons.{only}": f"--vector-neurons.variant {self.vector_neurons.variant} has none"}
+    def heads_unread(self, method: type[Method]) -> dict[str, str]:
+        """Settings of the heads that a method can have and does not take, and of the variant that is not, and why."""
+        if "classifier" not in method.reads:
+            return {}
+        heads, chosen = method.heads(), self.classifier
+        if chosen in heads:
+            return parts_unread("classifier", heads, chosen, self)
+        why = f"{chosen} is for maps that commute with an operator, which this method lacks"
+        return {"classifier": why} | method.head_of(self).unread(self)

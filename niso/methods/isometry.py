@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any, ClassVar, cast
 
-import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from niso.config import SPECTRAL
 from niso.functional_map import Mask, isometric_map, multiplicity_mask
 from niso.geometry.domains.domain import Sampling
-from niso.methods.config import ClassifierConfig, GroupConfig, IsometryConfig
-from niso.methods.heads import OF_OPERATORS, operator_head
+from niso.methods.config import GroupConfig
 from niso.methods.method import Method, Networks
+from niso.methods.spectra import SPECTRA
 from niso.model import NeuralIsometry
 from niso.objective import IsometryObjective
-from niso.spectrum import FieldSpectrum, LearnedSpectrum, Spectrum, SpectrumModule, smooth_functions
+from niso.spectrum import Spectrum, SpectrumModule
 
 
 class Isometry(Method):
@@ -25,27 +23,26 @@ class Isometry(Method):
 
     map_text = "|τ_Ω|, the eigenfunctions in ascending eigenvalue"
     reads: ClassVar[frozenset[str]] = Method.reads | {
-        *("rank", "spectrum", "start", "field", "eigenvalues", "eigenfunctions"),
+        *("rank", "spectrum", "eigenvalues", "eigenfunctions"),
         *("special", "damping", "spectral_dropout"),
-        *("classifier", "spectral_head", "eigenspace_head"),
         *("equivariance", "relative_equivariance", "multiplicity", "multiplicity_decay"),
         *("whitened", "eigenvalue_noise", "eigenvalue_noise_decay"),
         *(f"{phase}.{name}" for phase in ("training", "head") for name in SPECTRAL),
     }
+    commutes: ClassVar[bool] = True
     admitted: Mask = "soft"
     model: NeuralIsometry
 
     @classmethod
     def unread(cls, config: Any) -> dict[str, str]:
-        weights: dict[str, str] = config.weights_unread()
-        return weights | config.decays_unread() | config.spectrum_unread()
+        return {**config.weights_unread(), **config.decays_unread(), **config.spectrum_unread()}
 
     def build(self, networks: Networks) -> NeuralIsometry:
         config = self.config
         return NeuralIsometry(
             networks.encoder,
             networks.decoder,
-            make_spectrum(config, networks),
+            SPECTRA.find(config.spectrum).make(config, networks, config.rank or networks.points),
             mask=self.admitted,
             special=config.special,
             damping=config.damping,
@@ -98,12 +95,8 @@ class Isometry(Method):
     def mask(self) -> Float[Tensor, "rank rank"] | None:
         return None if self.model.mask is None else multiplicity_mask(self._eigenvalues())
 
-    def head(
-        self, config: ClassifierConfig, examples: Float[Tensor, "batch length channels"], classes: int
-    ) -> nn.Module:
-        if config.classifier in OF_OPERATORS and self.model.mask is not None:
-            return operator_head(config, examples, classes, self._eigenvalues())
-        return super().head(config, examples, classes)
+    def eigenvalues(self) -> Float[Tensor, " rank"] | None:
+        return self._eigenvalues() if self.commutes else None
 
     def _eigenvalues(self) -> Float[Tensor, " rank"]:
         return cast(SpectrumModule, self.model.spectrum).eigenvalues_alone()
@@ -167,32 +160,10 @@ class NoOperator(NoMultiplicity):
     """Without the operator: τ is any orthogonal matrix between the coefficients. Mass and functions stay, learned."""
 
     admitted = None
+    commutes = False
     map_text = "|τ| between coefficients"
     reads = NoMultiplicity.reads - {
-        *("eigenvalues", "training.eigenvalue_learning_rate", "training.eigenvalues_frozen"),
-        *("classifier", "spectral_head", "eigenspace_head"),
+        "eigenvalues",
+        "training.eigenvalue_learning_rate",
+        "training.eigenvalues_frozen",
     }
-
-
-def make_spectrum(config: IsometryConfig, networks: Networks) -> SpectrumModule:
-    """The untrained spectrum that such settings describe.
-
-    Raises:
-        ValueError: the rank exceeds the number of latent points, or what the field's networks span; or these points
-            are too many for a smooth start.
-    """
-    points, rank = networks.points, config.rank or networks.points
-    if config.spectrum == "table":
-        table = LearnedSpectrum(points, rank, config.eigenvalues, config.damping, config.eigenfunctions)
-        if config.start == "smooth":
-            table.start_eigenfunctions_at_(smooth_functions(networks.domain(*networks.grid).points, rank))
-        return table
-    places, weights = (part.to(torch.get_default_dtype()) for part in networks.domain(*networks.grid))
-    return FieldSpectrum(
-        places,
-        rank,
-        weights,
-        **asdict(config.field),
-        eigenvalues=config.eigenvalues,
-        eigenfunctions=config.eigenfunctions,
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
@@ -18,8 +18,12 @@ from niso.geometry.domains.domain import Domain, Sampling, box
 from niso.methods import METHODS
 from niso.methods.completion import CompletionObjective
 from niso.methods.config import ClassifierConfig, Confidence, MethodConfig
-from niso.methods.heads import RescaledHead
-from niso.networks import ConvConfig, ConvDecoder, ConvEncoder, VectorNeuronHead
+from niso.methods.heads import HEADS
+from niso.methods.heads.head import Head
+from niso.methods.heads.rescaled import RescaledHead
+from niso.methods.part import Part, settings_of
+from niso.methods.spectra import SPECTRA
+from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 from niso.networks.occlusion import RandomOcclusion, SeenPoints, Visibility
 from niso.spectrum import Spectrum
 
@@ -106,6 +110,8 @@ class Method(ABC):
     """Whether it relates the latents of two observations by a map; `solve` is there only then."""
     isometric: ClassVar[bool] = True
     """Whether its maps are orthogonal, so that they leave the inner products of latent channels as they are."""
+    commutes: ClassVar[bool] = False
+    """Whether its maps commute with an operator, whose `eigenvalues` heads may know."""
     map_text: ClassVar[str] = "|τ|"
     """What a picture of its maps shows."""
     augmented_head: ClassVar[bool] = False
@@ -113,9 +119,11 @@ class Method(ABC):
 
     compared: ClassVar[int] = 1
     """Fewest observations that a training step must see, in all processes together: losses compare them."""
-    reads: ClassVar[frozenset[str]] = frozenset({"norm", "training", "evaluation_pairs", "vector_neurons"})
+    reads: ClassVar[frozenset[str]] = frozenset({"norm", "training", "evaluation_pairs", "classifier"})
     """Settings that it reads, of those that not all methods read: names, paths such as "training.steps", or groups such
-    as "training". Methods of one experiment name the same groups."""
+    as "training". Methods of one experiment name the same groups. Take out of `Method.reads` what yours does not read:
+    it would be ignored without a word. "classifier" and "spectrum" stand for the settings of the parts that they choose
+    from, too, see `settings`."""
 
     model: Autoencoding
     """What is trained, moved and saved."""
@@ -154,8 +162,28 @@ class Method(ABC):
             raise TypeError(f"{name} lacks `solve`: define it, or say has_maps = False")
 
     @classmethod
+    def settings(cls) -> frozenset[str]:
+        """Settings of `reads`, and those of the heads and spectra that it can have."""
+        parts: dict[str, Collection[type[Part]]] = {
+            "classifier": cls.heads().values(),
+            "spectrum": SPECTRA.found().values(),
+        }
+        return cls.reads.union(*(settings_of(parts[name]) for name in parts if name in cls.reads))
+
+    @classmethod
+    def heads(cls) -> dict[str, type[Head]]:
+        """Heads of `HEADS` that it can have, by name."""
+        return {name: kind for name, kind in HEADS.found().items() if cls.commutes or not kind.of_operator}
+
+    @classmethod
+    def head_of(cls, config: ClassifierConfig) -> type[Head]:
+        """The head that it takes: the one of the settings, or the first of those that it can have."""
+        heads = cls.heads()
+        return heads.get(config.classifier) or next(iter(heads.values()))
+
+    @classmethod
     def unread(cls, config: Any) -> dict[str, str]:
-        """Settings of `reads` that others of this configuration put out of force, and why."""
+        """Settings of `settings` that others of this configuration put out of force, and why."""
         return {}
 
     @abstractmethod
@@ -173,8 +201,9 @@ class Method(ABC):
     def head(
         self, config: ClassifierConfig, examples: Float[Tensor, "batch length channels"], classes: int
     ) -> nn.Module:
-        """An untrained classifier of features like these: by default vector neurons, invariant to orthogonal maps."""
-        return RescaledHead(VectorNeuronHead(examples.shape[2], classes, config.vector_neurons), examples)
+        """An untrained classifier of features like these: by default the one of the settings, see `head_of`."""
+        head = self.head_of(config).make(examples, classes, config, self.eigenvalues())
+        return RescaledHead(head, examples)
 
     @property
     def has_invariants(self) -> bool:
@@ -229,6 +258,10 @@ class Method(ABC):
 
     def spectrum_at(self, sampling: Sampling) -> Spectrum | None:
         """The same at other points of the latent domain; None where it is known on the latent grid alone."""
+        return None
+
+    def eigenvalues(self) -> Float[Tensor, " rank"] | None:
+        """Eigenvalues of the operator that its maps commute with; None where there is none."""
         return None
 
     def mask(self) -> Float[Tensor, "rank rank"] | None:

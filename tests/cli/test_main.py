@@ -257,7 +257,7 @@ UNREAD = {
     "torus --preset field --field.layers 0 --field.width 9": "--field.layers is 0",
     "homnist --multiplicity 0 --multiplicity-decay 0.5": "--multiplicity is 0",
     "homnist --spectral-head.layers 2": "--classifier is vector-neurons",
-    "homnist --method nft --classifier spectral": "the method nft does not read it",
+    "homnist --method nft --classifier spectral": "spectral is for maps that commute with an operator",
     "descriptors --evaluation-pairs 5": "every held-out surface makes one pair",
     "descriptors --spectral-dropout 0.5": "no coefficients are dropped here",
     "descriptors --whitened": "all eigenfunctions count by their coefficients here",

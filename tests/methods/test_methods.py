@@ -14,7 +14,7 @@ from niso.geometry.domains.domain import box, quadrature_sphere
 from niso.losses import Norm
 from niso.methods import METHODS, methods_of
 from niso.methods.config import ClassifierConfig, MethodConfig
-from niso.methods.heads import RescaledHead
+from niso.methods.heads.rescaled import RescaledHead
 from niso.methods.method import Method, Networks
 from niso.networks import ConvConfig, EigenspaceHead, MLPConfig, SpectralHead, VectorNeuronConfig
 from niso.spectrum import FixedSpectrum, Spectrum

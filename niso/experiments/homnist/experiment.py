@@ -34,7 +34,7 @@ from niso.experiments.homnist.split import Part, Split, copied, perturbed_test_d
 from niso.experiments.partial_views import PartialViews
 from niso.geometry import ACTIONS
 from niso.geometry.action import Transformations, check_action, composes
-from niso.methods import methods_of
+from niso.methods import METHODS, methods_of
 from niso.methods.evaluation import (
     EQUIVARIANCE_ERROR,
     INVARIANTS_ROUNDING,
@@ -179,7 +179,7 @@ class Homnist(Experiment):
         if config.digits in SHIPPED:
             others = " or ".join(f"--digits {name}" for name in DIGITS if name not in SHIPPED)
             unread["data_dir"] = f"--digits {config.digits} come with a library; add {others} to read it"
-        return unread | config.heads_unread("classifier" in cls.reads(method)) | config.views_unread()
+        return unread | config.heads_unread(METHODS.find(method)) | config.views_unread()
 
     def facts(self) -> dict[str, Any]:
         side, classes = self.split.train.side, list(range(self.classes))

@@ -34,7 +34,7 @@ from niso.experiments.shapes.split import split, without_small_classes
 from niso.experiments.shapes.vertices import VERTEX_METRICS, VertexReading
 from niso.geometry.domains.domain import rastered_sphere
 from niso.geometry.domains.equirectangular import Layout
-from niso.methods import methods_of
+from niso.methods import METHODS, methods_of
 from niso.methods.evaluation import (
     EQUIVARIANCE_ERROR,
     EQUIVARIANCE_ERROR_CENTRED,
@@ -195,7 +195,7 @@ class Shapes(Experiment):
             unread |= OF_FROZEN
         if data_dir is not None:
             unread |= dict.fromkeys(("preparation", "vertices"), "the shapes of --data-dir are prepared already")
-        return unread | config.heads_unread("classifier" in cls.reads(method))
+        return unread | config.heads_unread(METHODS.find(method))
 
     def facts(self) -> dict[str, Any]:
         """The maps; shapes that were trained, validated and tested on, class by class; classes with too few.

@@ -10,6 +10,7 @@ from niso.config import Optimisation, require
 from niso.data.shapes.preparation import Preparation
 from niso.methods import recipes
 from niso.methods.config import ClassifierConfig
+from niso.methods.heads import HEADS
 from niso.networks import ConvConfig, VectorNeuronConfig
 
 Labelled = Literal["base", "all"]
@@ -67,7 +68,7 @@ class ShapesConfig(ClassifierConfig):
             )
         check_choice("labelled", self.labelled, Labelled)
         check_choice("tuning", self.tuning, Tuning)
-        if self.tuning == "labels-and-pairs" and self.classifier != "vector-neurons":
+        if self.tuning == "labels-and-pairs" and HEADS.find(self.classifier).of_operator:
             raise ValueError(f"classifier {self.classifier} keeps the eigenvalues that labels-and-pairs trains on")
 
 

@@ -1,13 +1,10 @@
-"""Classification heads on the features of a method (paper §4.4)."""
+"""Features of the size that heads expect."""
 
 from __future__ import annotations
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-
-from niso.methods.config import ClassifierConfig
-from niso.networks import EigenspaceHead, SpectralHead
 
 
 class RescaledHead(nn.Module):
@@ -26,19 +23,3 @@ class RescaledHead(nn.Module):
 
     def forward(self, features: Float[Tensor, "batch length channels"]) -> Float[Tensor, "batch classes"]:
         return self.head(features / self.scale)
-
-
-OF_OPERATORS = ("spectral", "eigenspaces")
-"""Classifiers for maps that commute with an operator."""
-
-
-def operator_head(
-    config: ClassifierConfig,
-    examples: Float[Tensor, "batch length channels"],
-    classes: int,
-    eigenvalues: Float[Tensor, " length"],
-) -> nn.Module:
-    """A classifier, one of `OF_OPERATORS`, that is invariant to the orthogonal maps that commute with the operator."""
-    heads = {"spectral": (SpectralHead, config.spectral_head), "eigenspaces": (EigenspaceHead, config.eigenspace_head)}
-    head, settings = heads[config.classifier]
-    return RescaledHead(head(examples.shape[2], classes, eigenvalues, settings), examples)

@@ -1,0 +1,42 @@
+"""A spectrum as networks over the coordinates of points."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from niso.methods.config import IsometryConfig
+from niso.methods.method import Networks
+from niso.methods.spectra.parametrisation import Parametrisation
+from niso.spectrum import FieldSpectrum
+
+
+class Field(Parametrisation):
+    """A `niso.FieldSpectrum`: networks over the coordinates of points."""
+
+    reads = frozenset({"field"})
+
+    @classmethod
+    def unread(cls, config: Any) -> dict[str, str]:
+        features = config.field.features
+        names = {"coordinates": ("frequencies", "scale"), "fourier": (), "periodic": ("scale",)}[features]
+        unread = {f"field.{name}": f"--field.features are {features}" for name in names}
+        return unread if config.field.layers else unread | dict.fromkeys(NEED_LAYERS, "--field.layers is 0")
+
+    @classmethod
+    def make(cls, config: IsometryConfig, networks: Networks, rank: int) -> FieldSpectrum:
+        places, weights = (part.to(torch.get_default_dtype()) for part in networks.domain(*networks.grid))
+        return FieldSpectrum(
+            places,
+            rank,
+            weights,
+            **asdict(config.field),
+            eigenvalues=config.eigenvalues,
+            eigenfunctions=config.eigenfunctions,
+        )
+
+
+NEED_LAYERS = ("field.gain", "field.width")
+"""Settings of hidden layers."""
