@@ -96,7 +96,7 @@ class NeuralIsometry(Autoencoding):
         whitened: bool = False,
         confidence: bool = False,
     ) -> None:
-        super().__init__()
+        super().__init__(encoder, decoder)
         for name, module in (("encoder", encoder), ("decoder", decoder), ("spectrum", spectrum)):
             check_instance(name, module, nn.Module, "torch.nn.Module")
         check_choice("mask", mask, Mask)
@@ -106,8 +106,6 @@ class NeuralIsometry(Autoencoding):
         self.norm: losses.Norm = norm
         self.relative = relative
         self.whitened = whitened
-        self.encoder = encoder
-        self.decoder = decoder
         self.spectrum = spectrum
         self.dropout = SpectralDropout(spectral_dropout)
         self.mask: Mask = mask
@@ -228,10 +226,7 @@ class NeuralIsometry(Autoencoding):
         return x
 
     def map_between(
-        self,
-        x: Shaped[Tensor, "batch ..."],
-        tx: Shaped[Tensor, "batch ..."],
-        spectrum: Spectrum | None = None,
+        self, x: Shaped[Tensor, "batch ..."], tx: Shaped[Tensor, "batch ..."]
     ) -> Float[Tensor, "batch rank rank"]:
         """Maps τ_Ω from x to tx (paper eq. 8).
 
@@ -239,7 +234,6 @@ class NeuralIsometry(Autoencoding):
 
         Args:
             x, tx: observations and transformed ones, as many.
-            spectrum: to solve in, where it has been computed already.
 
         Returns:
             A map for each pair.
@@ -251,7 +245,7 @@ class NeuralIsometry(Autoencoding):
         """
         _check_views(x, tx)
         _check_lengths(x, tx)
-        spectrum = spectrum or self.spectrum()
+        spectrum = self.spectrum()
         a, b = self.encode(torch.cat([x, tx]), spectrum).split([x.shape[0], tx.shape[0]])
         return self._solve(cross_covariance(a, b), spectrum)
 

@@ -1,4 +1,5 @@
-"""The promise of CONTRIBUTING: a new data set, action, method, figure or experiment is one file and one registry line.
+"""The promise of CONTRIBUTING: a new data set, action, method, head, spectrum, experiment or figure is one file and one
+line in a registry.
 
 Everything between two lines of dashes would be such a file; a test counts its lines.
 """
@@ -15,7 +16,9 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
+from niso import load
 from niso.autoencoding import Autoencoding
+from niso.cli.run import parse_run
 from niso.config import Optimisation
 from niso.data.digits import DIGITS
 from niso.data.digits.mnist import Digits
@@ -23,15 +26,22 @@ from niso.data.squares import signed
 from niso.data.transformed import related
 from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Experiment, Phase
+from niso.experiments.homnist.presets import HomnistConfig
 from niso.functional_map import least_squares_map
 from niso.geometry import ACTIONS
 from niso.losses import reconstruction
 from niso.methods import METHODS, methods_of
-from niso.methods.config import MethodConfig
+from niso.methods.config import ClassifierConfig, MethodConfig
 from niso.methods.evaluation import PAIR_METRICS, evaluate_pairs
+from niso.methods.heads import HEADS
+from niso.methods.heads.head import Head
 from niso.methods.method import Method, Networks
+from niso.methods.spectra import SPECTRA
+from niso.methods.spectra.parametrisation import Parametrisation
+from niso.networks import MLP
 from niso.report import Picture
 from niso.results import Curve, Result
+from niso.spectrum import FixedSpectrum, smooth_functions
 from niso.training.run import Run
 
 # ---------------------------------------------------------------------------------------------------- a data set
@@ -82,16 +92,6 @@ class QuarterTurns:
 class Linear(Autoencoding):
     """An autoencoder whose latents any linear map relates."""
 
-    def __init__(self, networks: Networks) -> None:
-        super().__init__()
-        self.encoder, self.decoder = networks.encoder, networks.decoder
-
-    def encode(self, x: Tensor) -> Tensor:
-        return self.encoder(x)
-
-    def decode(self, a: Tensor) -> Tensor:
-        return self.decoder(a)
-
     def forward(self, batch: tuple[Tensor, ...], progress: float) -> dict[str, Tensor]:
         a, b = self.encode(torch.cat(batch)).chunk(2)
         return {"loss": reconstruction(self.decode(least_squares_map(a, b, 1e-3) @ a), batch[1])}
@@ -100,15 +100,50 @@ class Linear(Autoencoding):
 class LeastSquares(Method):
     map_text = "any linear map"
     isometric = False
+    reads = Method.reads - {"norm"}
 
-    def build(self, networks: Networks) -> nn.Module:
-        return Linear(networks)
+    def build(self, networks: Networks) -> Autoencoding:
+        return Linear(networks.encoder, networks.decoder)
 
     def objective(self) -> nn.Module:
         return self.model
 
     def solve(self, a: Tensor, b: Tensor) -> Tensor:
         return least_squares_map(a, b, 1e-3)
+
+
+# ---------------------------------------------------------------------------------------------------- a head
+
+
+class SingularValues(Head):
+    """A perceptron on singular values, which no orthogonal map changes."""
+
+    reads = frozenset({"mlp"})
+
+    @classmethod
+    def make(cls, examples: Tensor, classes: int, config: ClassifierConfig, eigenvalues: Tensor | None) -> nn.Module:
+        return Scores(min(examples.shape[1:]), classes, config.mlp)
+
+
+class Scores(MLP):
+    def forward(self, a: Tensor) -> Tensor:
+        return super().forward(torch.linalg.svdvals(a))
+
+
+# ---------------------------------------------------------------------------------------------------- a spectrum
+
+
+class Smooth(Parametrisation):
+    """Smooth functions that are not trained."""
+
+    @classmethod
+    def unread(cls, config: MethodConfig) -> dict[str, str]:
+        return dict.fromkeys(("eigenvalues", "eigenfunctions"), "--spectrum smooth is not learned")
+
+    @classmethod
+    def make(cls, config: MethodConfig, networks: Networks, rank: int) -> FixedSpectrum:
+        functions = smooth_functions(networks.domain(*networks.grid).points, rank).float()
+        return FixedSpectrum(torch.ones(networks.points), torch.linalg.qr(functions)[0], torch.arange(1.0, rank + 1))
 
 
 # ---------------------------------------------------------------------------------------------------- an experiment
@@ -169,6 +204,8 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(DIGITS, "bars", f"{__name__}.bars")
     monkeypatch.setitem(ACTIONS, "quarter-turn", f"{__name__}.QuarterTurns")
     monkeypatch.setitem(METHODS, "least-squares", f"{__name__}.LeastSquares")
+    monkeypatch.setitem(HEADS, "singular-values", f"{__name__}.SingularValues")
+    monkeypatch.setitem(SPECTRA, "smooth", f"{__name__}.Smooth")
     monkeypatch.setitem(EXPERIMENTS, "toy", f"{__name__}.Toy")
 
 
@@ -189,7 +226,7 @@ def test_what_a_method_lacks_is_named_before_training():
 
     class Wrapped(LeastSquares):
         def build(self, networks: Networks) -> nn.Module:
-            return nn.Sequential(Linear(networks))
+            return nn.Sequential(networks.encoder)
 
     class Unsolved(Method):
         build, objective = LeastSquares.build, LeastSquares.objective
@@ -221,10 +258,56 @@ def test_a_toy_method_action_and_data_set_work_in_homnist(niso, tmp_path):
     assert "quarter turns" in curves
 
 
+OWN = "homnist --digits bars --method niso --classifier singular-values --spectrum smooth"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("registered", "drawn")
+def test_a_head_and_a_spectrum_are_trained_and_loaded(niso, tmp_path):
+    words = "--steps 2 --head.steps 2 --batch-size 4 --head.accumulation 2 --rank 4 --mlp.channels 4 --speed exact"
+    small = "--evaluation-pairs 4 --test-copies 2 --conv.channels 4 --conv.latent-channels 4 --conv.stem-channels 4"
+    run = tmp_path / "run"
+    status, _, err = niso("run", *OWN.split(), *words.split(), *small.split(), "--out", run)
+    assert status == 0, err
+    loaded = load(run)
+    assert isinstance(loaded.method.model.spectrum, FixedSpectrum)
+    assert loaded.predict(np.zeros((3, *loaded.shape), np.uint8)).shape == (3,)
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (f"{OWN} --vector-neurons.layers 2", "--classifier is singular-values"),
+        (f"{OWN} --start smooth", "--spectrum is smooth"),
+        (f"{OWN} --field.width 9", "--spectrum is smooth"),
+        (f"{OWN} --eigenvalues sorted", "--spectrum smooth is not learned"),
+        ("homnist --method niso --mlp.layers 2", "--classifier is vector-neurons"),
+        ("homnist --method autoencoder --classifier singular-values", "the method autoencoder does not read it"),
+    ],
+)
+def test_settings_that_a_head_or_a_spectrum_does_not_read_are_refused(refused, call, reason):
+    assert reason in refused("run", *call.split())
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_head_that_needs_no_operator_is_for_every_method():
+    for method in ("nft", "niso-no-basis", "niso-no-operator", "niso"):
+        call = parse_run(f"homnist --method {method} --classifier singular-values --mlp.layers 2".split())
+        assert METHODS.find(method).head_of(call.settings.config) is SingularValues
+    assert METHODS.find("nft").head_of(HomnistConfig(classifier="spectral")) is HEADS.find("vector-neurons")
+
+
+@pytest.mark.usefixtures("registered")
+def test_help_lists_heads_and_spectra_of_a_program(niso):
+    text = niso("run", "homnist", "--help-all").out
+    assert "{vector-neurons,spectral,eigenspaces,singular-values}" in text and "{table,field,smooth}" in text
+
+
 def test_each_is_under_forty_lines():
     sources = inspect.getsource(inspect.getmodule(bars)).split("\n# " + "-" * 100 + " ")[1:]
     parts = {part.split("\n", 1)[0]: part.split("\n# " + "-" * 100)[0] for part in sources}
-    assert list(parts) == ["a data set", "an action", "a method", "an experiment", "a figure"]
+    assert list(parts) == ["a data set", "an action", "a method", "a head", "a spectrum", "an experiment", "a figure"]
     lines = {name: sum(bool(line.strip()) for line in part.splitlines()[1:]) for name, part in parts.items()}
     assert max(lines.values()) < 40, lines
 
@@ -329,8 +412,9 @@ def test_names_are_refused_that_are_another_experiments_or_unknown_elsewhere(ref
     assert "do not know the experiment toy of your program" in refused("run", "toy", *words)
     words = ["--method", "least-squares", *words]
     assert "do not know the method least-squares" in refused("run", "homnist", *words)
-    words = ["--digits", "bars", *words[2:]]
-    assert "do not know the digits bars" in refused("run", "homnist", *words)
+    for option, name in (("digits", "bars"), ("classifier", "singular-values"), ("spectrum", "smooth")):
+        words = [f"--{option}", name, *words[2:]]
+        assert f"do not know the {option} {name}" in refused("run", "homnist", "--method", "niso", *words)
     monkeypatch.setitem(EXPERIMENTS, "torus", f"{__name__}.Heir")
     monkeypatch.setattr(Heir, "name", "torus", raising=False)
     assert "do not know the experiment torus" in refused("run", "torus", *words[2:])

@@ -18,19 +18,6 @@ from niso.networks import MLP
 class Autoencoder(Autoencoding):
     """Encoder and decoder with nothing in between. Its latents go to a plain `MLP` head, trained with augmentation."""
 
-    def __init__(self, encoder: nn.Module, decoder: nn.Module) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.decoder = decoder
-
-    def encode(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch points channels"]:
-        """Latent functions E(x), whole: what the head gets."""
-        return self.encoder(x)
-
-    def decode(self, a: Float[Tensor, "batch points channels"]) -> Shaped[Tensor, "batch ..."]:
-        """Observations from latent functions."""
-        return self.decoder(a)
-
     def forward(self, x: Shaped[Tensor, "batch ..."]) -> Shaped[Tensor, "batch ..."]:
         """Reconstructions D(E(x))."""
         return self.decode(self.encode(x))

@@ -36,6 +36,7 @@ class NeuralFourierTransform(Autoencoding):
         rank: size a of the maps.
         points: number N of points, to be reduced to `rank`.
         ridge: added to the diagonal of HᵀH, as a share of its mean entry.
+        norm: of the pixel errors: mean absolute, as NIso's, or mean squared, as published.
 
     Raises:
         ValueError: a rank below 1 or above `points`.
@@ -52,15 +53,15 @@ class NeuralFourierTransform(Autoencoding):
         rank: int,
         points: int,
         ridge: float = 1e-6,
+        norm: losses.Norm = "l1",
     ) -> None:
-        super().__init__()
+        super().__init__(encoder, decoder)
         if not 1 <= rank <= points:
             raise ValueError(f"rank must be at least 1 and at most the number of points, {points}, got {rank}")
-        self.encoder = encoder
-        self.decoder = decoder
         self.rank = rank
         self.points = points
         self.ridge = ridge
+        self.norm: losses.Norm = norm
         orthonormal = nn.init.orthogonal_(torch.empty(rank, points))
         self.reduction = nn.Parameter(orthonormal)
         self.lifting = nn.Parameter(orthonormal.mT.clone())
@@ -71,7 +72,6 @@ class NeuralFourierTransform(Autoencoding):
         x: Shaped[Tensor, "batch ..."],
         tx: Shaped[Tensor, "batch ..."],
         ttx: Shaped[Tensor, "batch ..."] | None = None,
-        norm: losses.Norm = "l1",
     ) -> Float[Tensor, ""]:
         """Pixel error of ψ, Tψ and, for triplets, T²ψ: a mean for each transported view, summed. No basis is applied.
 
@@ -94,7 +94,7 @@ class NeuralFourierTransform(Autoencoding):
         else:
             moved, targets = (matmul(tau, b), matmul(self.solve(b, *c), a)), (ttx, tx)
         predictions = self.decoded(self._lift(torch.cat(moved))).chunk(2)
-        terms = [losses.reconstruction(p, t, norm) for p, t in zip(predictions, targets, strict=True)]
+        terms = [losses.reconstruction(p, t, self.norm) for p, t in zip(predictions, targets, strict=True)]
         return torch.stack(terms).sum()
 
     def solve(
@@ -148,20 +148,15 @@ _solve = full_precision(torch.linalg.solve)
 
 
 class FourierObjective(nn.Module):
-    """A `NeuralFourierTransform` and the form of its loss: what the training loop pre-trains.
+    """A `NeuralFourierTransform` and its loss: what the training loop pre-trains."""
 
-    Args:
-        norm: mean absolute pixel error, as NIso's, or mean squared, as published.
-    """
-
-    def __init__(self, model: NeuralFourierTransform, norm: losses.Norm) -> None:
+    def __init__(self, model: NeuralFourierTransform) -> None:
         super().__init__()
         self.model = model
-        self.norm: losses.Norm = norm
 
     def forward(self, batch: tuple[Tensor, ...], progress: Scalar) -> dict[str, Float[Tensor, ""]]:
         """Loss terms of a pair (ψ, Tψ) or triplet (ψ, Tψ, T²ψ) of batches."""
-        loss = self.model(*batch, norm=self.norm)
+        loss = self.model(*batch)
         return {"loss": loss, "reconstruction": loss.detach()}
 
 
@@ -182,11 +177,11 @@ class Fourier(Method):
         return {} if config.nft_epochs else {"nft_maps": "--nft-epochs 0 leaves the block diagonalisation out"}
 
     def build(self, networks: Networks) -> NeuralFourierTransform:
-        points = networks.points
-        return NeuralFourierTransform(networks.encoder, networks.decoder, self.config.rank or points, points)
+        points, rank = networks.points, self.config.rank or networks.points
+        return NeuralFourierTransform(networks.encoder, networks.decoder, rank, points, norm=self.config.norm)
 
     def objective(self) -> nn.Module:
-        return FourierObjective(self.model, self.config.norm)
+        return FourierObjective(self.model)
 
     def solve(
         self, a: Float[Tensor, "batch rank channels"], b: Float[Tensor, "batch rank channels"]

@@ -35,7 +35,7 @@ class Isometry(Method):
 
     @classmethod
     def unread(cls, config: Any) -> dict[str, str]:
-        return {**config.weights_unread(), **config.decays_unread(), **config.spectrum_unread()}
+        return dict(config.weights_unread() | config.decays_unread() | config.spectrum_unread())
 
     def build(self, networks: Networks) -> NeuralIsometry:
         config = self.config

@@ -92,9 +92,7 @@ class OrthogonalAutoencoder(Autoencoding):
         norm: losses.Norm = "l1",
         relative: bool = False,
     ) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.decoder = decoder
+        super().__init__(encoder, decoder)
         self.norm: losses.Norm = norm
         self.relative = relative
 
@@ -112,10 +110,6 @@ class OrthogonalAutoencoder(Autoencoding):
         """Latents, never below float32."""
         latents = self.encoder(x)
         return latents.to(torch.promote_types(latents.dtype, torch.float32))
-
-    def decode(self, a: Float[Tensor, "batch points channels"]) -> Shaped[Tensor, "batch ..."]:
-        """Observations from latents."""
-        return self.decoded(a)
 
 
 class OrthogonalObjective(nn.Module):
@@ -141,8 +135,7 @@ class NoBasis(Method):
 
     @classmethod
     def unread(cls, config: Any) -> dict[str, str]:
-        weights: dict[str, str] = config.weights_unread()
-        return weights
+        return dict(config.weights_unread())
 
     def build(self, networks: Networks) -> OrthogonalAutoencoder:
         config = self.config

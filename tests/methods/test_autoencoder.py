@@ -36,3 +36,9 @@ def test_encode_gives_the_whole_latent():
 def test_an_identity_has_no_loss():
     objective = AutoencoderObjective(Autoencoder(nn.Identity(), nn.Identity()))
     assert objective((torch.randn(2, 4, 3),), 0.5)["loss"] == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_latents_are_decoded_in_the_precision_of_the_decoder(dtype):
+    model = Autoencoder(nn.Identity(), nn.Linear(3, 2).to(dtype))
+    assert model.decode(torch.randn(4, 5, 3)).dtype == dtype

@@ -9,9 +9,7 @@ from niso.networks.occlusion import RandomOcclusion
 
 class Model(Autoencoding):
     def __init__(self) -> None:
-        super().__init__()
-        self.encoder = nn.Linear(64, 12)
-        self.decoder = nn.Linear(12, 64)
+        super().__init__(nn.Linear(64, 12), nn.Linear(12, 64))
 
     def encode(self, x: torch.Tensor) -> torch.Tensor:
         return self.encoder(x.flatten(1)).unflatten(1, (4, 3))

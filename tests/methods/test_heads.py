@@ -1,0 +1,44 @@
+"""Every head in the registry: maps that it is for do not change its scores. A new one is tested by these, too."""
+
+from dataclasses import fields
+
+import pytest
+import torch
+
+from niso.methods.config import ClassifierConfig
+from niso.methods.heads import HEADS
+from niso.testing import relative_error
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", HEADS)
+def test_maps_that_a_head_is_for_do_not_change_its_scores(name, dtype):
+    kind = HEADS.find(name)
+    a, values = torch.randn(8, 6, 5, dtype=dtype), torch.tensor([0.0, 1, 1, 1, 4, 4], dtype=dtype)
+    eigenspaces = [1, 3, 2] if kind.of_operator else [6]
+    maps = [torch.linalg.qr(torch.randn(8, size, size, dtype=dtype))[0] for size in eigenspaces]
+    tau = torch.stack([torch.block_diag(*parts) for parts in zip(*maps, strict=True)])
+    eigenvalues = values if kind.of_operator else None
+    head = kind.make(a, 3, ClassifierConfig(classifier=name), eigenvalues).to(dtype)
+    head(a).sum().backward()  # standardisation has seen a batch
+    assert all(parameter.grad.isfinite().all() for parameter in head.parameters())
+    head.eval()
+    assert head(a).shape == (8, 3)
+    assert relative_error(head(tau @ a), head(a)) < (1e-3 if dtype == torch.float32 else 1e-10)
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_settings_of_a_head_are_groups_of_settings(name):
+    kind, config = HEADS.find(name), ClassifierConfig(classifier=name)
+    names = {field.name for field in fields(config)}
+    assert kind.reads <= names and {path.partition(".")[0] for path in kind.unread(config)} <= names
+
+
+def test_the_first_head_is_for_every_method():
+    kind = HEADS.find(next(iter(HEADS)))
+    assert not kind.of_operator and ClassifierConfig().classifier == next(iter(HEADS))
+
+
+def test_an_unknown_head_is_refused():
+    with pytest.raises(ValueError, match=r'classifier must be "vector-neurons", .* or "eigenspaces", not .none.'):
+        ClassifierConfig(classifier="none")
