@@ -29,6 +29,7 @@ from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.homnist.presets import HomnistConfig
 from niso.functional_map import least_squares_map
 from niso.geometry import ACTIONS
+from niso.geometry.domains.domain import Domain
 from niso.losses import reconstruction
 from niso.methods import METHODS, methods_of
 from niso.methods.config import ClassifierConfig, MethodConfig
@@ -141,9 +142,9 @@ class Smooth(Parametrisation):
         return dict.fromkeys(("eigenvalues", "eigenfunctions"), "--spectrum smooth is not learned")
 
     @classmethod
-    def make(cls, config: MethodConfig, networks: Networks, rank: int) -> FixedSpectrum:
-        functions = smooth_functions(networks.domain(*networks.grid).points, rank).float()
-        return FixedSpectrum(torch.ones(networks.points), torch.linalg.qr(functions)[0], torch.arange(1.0, rank + 1))
+    def make(cls, config: MethodConfig, domain: Domain, grid: tuple[int, ...], rank: int) -> FixedSpectrum:
+        functions = smooth_functions(domain(*grid).points, rank).float()
+        return FixedSpectrum(torch.ones(len(functions)), torch.linalg.qr(functions)[0], torch.arange(1.0, rank + 1))
 
 
 # ---------------------------------------------------------------------------------------------------- an experiment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses  # not `field`, which is a setting's name
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -17,9 +17,6 @@ from niso.methods.spectra import SPECTRA
 from niso.networks import EigenspaceHeadConfig, MLPConfig, SpectralHeadConfig, VectorNeuronConfig
 from niso.registry import Registry
 from niso.spectrum import Eigenfunctions, Eigenvalues, Features
-
-if TYPE_CHECKING:
-    from niso.methods.method import Method
 
 
 def names_of(registry: Registry[Any]) -> Any:
@@ -240,13 +237,3 @@ class ClassifierConfig(GroupConfig):
                 raise ValueError(f"{over}: take a larger one")
             if self.head.accumulation > 1:
                 raise ValueError(f"{over}: accumulate none")
-
-    def heads_unread(self, method: type[Method]) -> dict[str, str]:
-        """Settings of the heads that a method can have and does not take, and of the variant that is not, and why."""
-        if "classifier" not in method.reads:
-            return {}
-        heads, chosen = method.heads(), self.classifier
-        if chosen in heads:
-            return parts_unread("classifier", heads, chosen, self)
-        why = f"{chosen} is for maps that commute with an operator, which this method lacks"
-        return {"classifier": why} | method.head_of(self).unread(self)

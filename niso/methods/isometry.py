@@ -39,10 +39,11 @@ class Isometry(Method):
 
     def build(self, networks: Networks) -> NeuralIsometry:
         config = self.config
+        rank = config.rank or networks.points
         return NeuralIsometry(
             networks.encoder,
             networks.decoder,
-            SPECTRA.find(config.spectrum).make(config, networks, config.rank or networks.points),
+            SPECTRA.find(config.spectrum).make(config, networks.domain, networks.grid, rank),
             mask=self.admitted,
             special=config.special,
             damping=config.damping,

@@ -21,7 +21,7 @@ from niso.methods.config import ClassifierConfig, Confidence, MethodConfig
 from niso.methods.heads import HEADS
 from niso.methods.heads.head import Head
 from niso.methods.heads.rescaled import RescaledHead
-from niso.methods.part import Part, settings_of
+from niso.methods.part import Part, parts_unread, settings_of
 from niso.methods.spectra import SPECTRA
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 from niso.networks.occlusion import RandomOcclusion, SeenPoints, Visibility
@@ -180,6 +180,17 @@ class Method(ABC):
         """The head that it takes: the one of the settings, or the first of those that it can have."""
         heads = cls.heads()
         return heads.get(config.classifier) or next(iter(heads.values()))
+
+    @classmethod
+    def heads_unread(cls, config: ClassifierConfig) -> dict[str, str]:
+        """Settings of the heads that it can have and does not take, or that the one it takes does not read, and why."""
+        if "classifier" not in cls.reads:
+            return {}
+        heads, chosen = cls.heads(), config.classifier
+        if chosen in heads:
+            return parts_unread("classifier", heads, chosen, config)
+        why = f"{chosen} is for maps that commute with an operator, which this method lacks"
+        return {"classifier": why} | cls.head_of(config).unread(config)
 
     @classmethod
     def unread(cls, config: Any) -> dict[str, str]:

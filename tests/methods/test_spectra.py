@@ -4,21 +4,18 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
-from torch import nn
 
+from niso.geometry.domains.domain import box
 from niso.methods.config import IsometryConfig
-from niso.methods.method import Networks
 from niso.methods.spectra import SPECTRA
 from niso.spectrum import SpectrumModule
 from niso.testing import relative_error
-
-NETWORKS = Networks(nn.Identity(), nn.Identity(), (3, 4), 2)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", SPECTRA)
 def test_a_spectrum_is_of_the_latent_points_and_orthonormal(name, dtype):
-    made = SPECTRA.find(name).make(IsometryConfig(spectrum=name), NETWORKS, 5).to(dtype)
+    made = SPECTRA.find(name).make(IsometryConfig(spectrum=name), box, (3, 4), 5).to(dtype)
     assert isinstance(made, SpectrumModule) and (made.points, made.rank) == (12, 5)
     mass, functions, eigenvalues = made()
     assert functions.dtype == dtype and (mass > 0).all() and (eigenvalues >= 0).all()

@@ -179,7 +179,7 @@ class Homnist(Experiment):
         if config.digits in SHIPPED:
             others = " or ".join(f"--digits {name}" for name in DIGITS if name not in SHIPPED)
             unread["data_dir"] = f"--digits {config.digits} come with a library; add {others} to read it"
-        return unread | config.heads_unread(METHODS.find(method)) | config.views_unread()
+        return unread | METHODS.find(method).heads_unread(config) | config.views_unread()
 
     def facts(self) -> dict[str, Any]:
         side, classes = self.split.train.side, list(range(self.classes))

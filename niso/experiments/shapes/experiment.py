@@ -195,7 +195,7 @@ class Shapes(Experiment):
             unread |= OF_FROZEN
         if data_dir is not None:
             unread |= dict.fromkeys(("preparation", "vertices"), "the shapes of --data-dir are prepared already")
-        return unread | config.heads_unread(METHODS.find(method))
+        return unread | METHODS.find(method).heads_unread(config)
 
     def facts(self) -> dict[str, Any]:
         """The maps; shapes that were trained, validated and tested on, class by class; classes with too few.

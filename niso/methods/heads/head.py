@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from niso.methods.part import Part
-
-if TYPE_CHECKING:
-    from niso.methods.config import ClassifierConfig
 
 
 class Head(Part, ABC):
@@ -29,7 +26,7 @@ class Head(Part, ABC):
         cls,
         examples: Float[Tensor, "batch length channels"],
         classes: int,
-        config: ClassifierConfig,
+        config: Any,
         eigenvalues: Float[Tensor, " length"] | None,
     ) -> nn.Module:
         """An untrained head: features (batch, length, channels) → scores (batch, classes).
@@ -37,7 +34,7 @@ class Head(Part, ABC):
         Args:
             examples: features like those that it is to classify.
             classes: number of scores.
-            config: all settings.
+            config: all settings, a `niso.methods.config.ClassifierConfig`.
             eigenvalues: of the operator that maps commute with; None where there is none, which those `of_operator`
                 never meet.
         """

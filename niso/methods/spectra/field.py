@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from niso.geometry.domains.domain import Domain
 from niso.methods.config import IsometryConfig
-from niso.methods.method import Networks
 from niso.methods.spectra.parametrisation import Parametrisation
 from niso.spectrum import FieldSpectrum
 
@@ -26,8 +26,8 @@ class Field(Parametrisation):
         return unread if config.field.layers else unread | dict.fromkeys(NEED_LAYERS, "--field.layers is 0")
 
     @classmethod
-    def make(cls, config: IsometryConfig, networks: Networks, rank: int) -> FieldSpectrum:
-        places, weights = (part.to(torch.get_default_dtype()) for part in networks.domain(*networks.grid))
+    def make(cls, config: IsometryConfig, domain: Domain, grid: tuple[int, ...], rank: int) -> FieldSpectrum:
+        places, weights = (part.to(torch.get_default_dtype()) for part in domain(*grid))
         return FieldSpectrum(
             places,
             rank,

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import Any
 
+from niso.geometry.domains.domain import Domain
 from niso.methods.part import Part
 from niso.spectrum import SpectrumModule
-
-if TYPE_CHECKING:
-    from niso.methods.config import IsometryConfig
-    from niso.methods.method import Networks
 
 
 class Parametrisation(Part, ABC):
@@ -18,12 +15,13 @@ class Parametrisation(Part, ABC):
 
     @classmethod
     @abstractmethod
-    def make(cls, config: IsometryConfig, networks: Networks, rank: int) -> SpectrumModule:
-        """The untrained spectrum that such settings describe, on the latent grid of these networks.
+    def make(cls, config: Any, domain: Domain, grid: tuple[int, ...], rank: int) -> SpectrumModule:
+        """The untrained spectrum that such settings describe.
 
         Args:
-            config: all settings.
-            networks: whose `points` and `domain` the spectrum is for.
+            config: all settings, a `niso.methods.config.IsometryConfig`.
+            domain: gives the places of the latent points, and weights: `domain(*grid)`.
+            grid: sides of the latent grid, whose product is the number of points.
             rank: number of eigenfunctions.
 
         Raises:

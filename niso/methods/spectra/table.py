@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
+from niso.geometry.domains.domain import Domain
 from niso.methods.config import IsometryConfig
-from niso.methods.method import Networks
 from niso.methods.spectra.parametrisation import Parametrisation
 from niso.spectrum import LearnedSpectrum, smooth_functions
 
@@ -14,8 +16,8 @@ class Table(Parametrisation):
     reads = frozenset({"start"})
 
     @classmethod
-    def make(cls, config: IsometryConfig, networks: Networks, rank: int) -> LearnedSpectrum:
-        table = LearnedSpectrum(networks.points, rank, config.eigenvalues, config.damping, config.eigenfunctions)
+    def make(cls, config: IsometryConfig, domain: Domain, grid: tuple[int, ...], rank: int) -> LearnedSpectrum:
+        table = LearnedSpectrum(math.prod(grid), rank, config.eigenvalues, config.damping, config.eigenfunctions)
         if config.start == "smooth":
-            table.start_eigenfunctions_at_(smooth_functions(networks.domain(*networks.grid).points, rank))
+            table.start_eigenfunctions_at_(smooth_functions(domain(*grid).points, rank))
         return table
