@@ -700,7 +700,10 @@ def test_progress_is_silent_where_it_is_not_wanted(capsys):
         ({"method": "niso-group"}, "needs groups"),
         ({"rnk": 3}, "unknown setting 'rnk'; did you mean rank"),
         ({"transform": "shift"}, "leave transform= out"),
-        ({"x": np.random.rand(40, 8, 8), "tx": None, "transform": "warp"}, "^transform=warp acts on signals"),
+        (
+            {"x": np.random.rand(40, 8, 8), "tx": None, "transform": "warp"},
+            "^transform=warp does not fit images",
+        ),
         (
             {"first_view": "transformed"},
             "^first_view=transformed needs views that niso makes itself .transform=.: leave",

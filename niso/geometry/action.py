@@ -12,6 +12,7 @@ from torch import Tensor
 
 from niso.checks import described
 from niso.errors import InputError
+from niso.geometry import ACTIONS
 from niso.linalg import without_autocast
 
 A = TypeVar("A")
@@ -23,6 +24,12 @@ class Transformations(Protocol):
 
     It is all that there is where transformations do not form a group that can be computed with, e.g. elastic ones.
     Whatever needs T² or T⁻¹ needs an `Action`, whose docstring has the conventions.
+
+    A registered class is called without arguments, unless it has a classmethod `of(kind, shape)`. That gives the
+    transformations of observations of a kind ("images", "volumes", "signals" or "points") and a shape without the
+    batch, and raises a ValueError where it has none, see `check_kind`. homNIST asks for two more methods, where they
+    are there: `test_distribution()`, other transformations to test under, and `corner_displacement(t, side)`, strengths
+    in pixels of images (side, side).
     """
 
     @property
@@ -102,6 +109,39 @@ class Action(Transformations, Protocol):
         ...
 
 
+def make_action(flag: str, name: str, kind: str, shape: tuple[int, ...]) -> Transformations:
+    """The registered transformations of this name, for observations of a kind and shape, see `Transformations`.
+
+    Args:
+        flag: that named it, for messages.
+
+    Raises:
+        InputError: there are none of this name; they are not for such observations, need more than their name, or fail
+            a try, see `check_action`.
+    """
+    registered = ACTIONS.find(name)
+    try:
+        action = registered.of(kind, shape) if hasattr(registered, "of") else registered()
+    except (TypeError, ValueError) as error:
+        remedy = "" if hasattr(registered, "of") else ": give its class a classmethod of(kind, shape)"
+        problem = " ".join(str(error).split())
+        raise InputError(f"{flag} {name} does not fit {kind} {shape}: {problem}{remedy}") from error
+    return check_action(name, action, torch.zeros(2, *shape))
+
+
+def check_kind(kind: str, *known: str) -> None:
+    """ValueError unless observations are of one of these kinds."""
+    if kind not in known:
+        raise ValueError(f"it acts on {' and '.join(known)}, choose another")
+
+
+def check_images(kind: str, shape: tuple[int, ...]) -> None:
+    """ValueError unless observations are images that can be read between their pixels, two each way or more."""
+    check_kind(kind, "images")
+    if min(shape[1:]) < 2:
+        raise ValueError("it needs 2×2 pixels or more: choose shift or colour, or give larger ones")
+
+
 def check_action(name: str, action: object, x: Float[Tensor, "batch ..."]) -> Transformations:
     """An action, if it is as `Transformations` says, by a try on some observations.
 
@@ -139,8 +179,8 @@ def check_action(name: str, action: object, x: Float[Tensor, "batch ..."]) -> Tr
     return action
 
 
-def composes(transformations: Transformations) -> TypeGuard[Action]:
-    """Whether T² of these transformations can be computed."""
+def composes(transformations: Transformations | type[Transformations]) -> TypeGuard[Action]:
+    """Whether T² of these transformations, or of those of a class, can be computed."""
     return hasattr(transformations, "compose")
 
 

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from niso.geometry.action import check_images
 from niso.geometry.homographies import Homographies
 
 
@@ -34,6 +35,12 @@ class AffineMaps(Homographies):
     shear: float = 0.1
     shift: float = 0.1
     aspect: float = 1.0
+
+    @classmethod
+    def of(cls, kind: str, shape: tuple[int, ...]) -> AffineMaps:
+        """Of images of this aspect; ValueError for others, or for images of one row or column."""
+        check_images(kind, shape)
+        return cls(aspect=(shape[2] - 1) / (shape[1] - 1))
 
     def inverse(self, t: Float[Tensor, "batch 3 3"]) -> Float[Tensor, "batch 3 3"]:
         """Affine maps as well; not finite for a singular matrix."""

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from niso.geometry.action import in_single_precision, on_device_of
+from niso.geometry.action import check_kind, in_single_precision, on_device_of
 from niso.linalg import matmul
 
 
@@ -31,6 +31,12 @@ class ColourMaps:
 
     channels: int = 3
     deviation: float = 0.2
+
+    @classmethod
+    def of(cls, kind: str, shape: tuple[int, ...]) -> ColourMaps:
+        """Of images of so many channels; ValueError for other observations."""
+        check_kind(kind, "images")
+        return cls(shape[0])
 
     def sample(self, count: int, generator: torch.Generator | None = None) -> Float[Tensor, "count size size"]:
         size = self.channels + 1

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from niso.geometry.action import in_single_precision, on_device_of
+from niso.geometry.action import check_kind, in_single_precision, on_device_of
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,12 @@ class ElasticWarps:
     deviation: float = 0.08
     control: int = 4
     background: float = -1.0
+
+    @classmethod
+    def of(cls, kind: str, shape: tuple[int, ...]) -> ElasticWarps:
+        """Of images; ValueError for others."""
+        check_kind(kind, "images")
+        return cls()
 
     def sample(self, count: int, generator: torch.Generator | None = None) -> Float[Tensor, "count 2 control control"]:
         shape = count, 2, self.control, self.control

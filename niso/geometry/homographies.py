@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from niso.geometry.action import in_single_precision, on_device_of
+from niso.geometry.action import check_images, in_single_precision, on_device_of
 from niso.linalg import matmul
 
 SCALES = (0.15, 0.35, 0.17, 0.35, 0.15, 0.17, 0.15, 0.15)
@@ -42,6 +42,16 @@ class Homographies:
     unit: ClassVar[str] = "half image sides"  # that the corners move, in the mean
 
     background: float = -1.0
+
+    @classmethod
+    def of(cls, kind: str, shape: tuple[int, ...]) -> Homographies:
+        """Of images; ValueError for others, or for images of one row or column."""
+        check_images(kind, shape)
+        return cls()
+
+    def test_distribution(self) -> Homographies:
+        """Those of the published test set, which are smaller; of a subclass, which draws others, itself."""
+        return WalkedHomographies(self.background) if type(self) is Homographies else self
 
     def sample(self, count: int, generator: torch.Generator | None = None) -> Float[Tensor, "count 3 3"]:
         return matrix(sample_coefficients(count, generator))
@@ -97,15 +107,16 @@ class Homographies:
         return adjugate * (a * adjugate[..., 0]).sum(-1)[..., None, None].sign()
 
     def strength(self, t: Float[Tensor, "batch 3 3"]) -> Float[Tensor, " batch"]:
-        """Mean distance |Hp − p| by which the four corners p = (±1, ±1) move; infinite if one goes behind the horizon.
-
-        Multiply it by (n − 1)/2 for pixels.
-        """
+        """Mean distance |Hp − p| by which the corners p = (±1, ±1) move; infinite if one goes behind the horizon."""
         corners = torch.tensor([[-1, -1], [-1, 1], [1, -1], [1, 1]], dtype=t.dtype, device=t.device)
         moved = corners @ t[..., :2].mT + t[:, None, :, 2]  # (batch, 4, 3)
         depth = moved[..., 2:]
         distance = (moved[..., :2] / depth.where(depth > 0, 1) - corners).norm(dim=-1)
         return distance.where(depth[..., 0] > 0, torch.inf).mean(-1)
+
+    def corner_displacement(self, t: Float[Tensor, "batch 3 3"], side: int) -> Float[Tensor, " batch"]:
+        """The strength in pixels of images of side × side pixels."""
+        return (side - 1) / 2 * self.strength(t)
 
 
 class WalkedHomographies(Homographies):

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Complex, Float
 from torch import Tensor
 
-from niso.geometry.action import on_device_of
+from niso.geometry.action import check_images, on_device_of
 from niso.geometry.domains import equirectangular
 from niso.geometry.domains.equirectangular import Layout
 from niso.linalg import matmul
@@ -43,6 +43,12 @@ class MobiusTransformations:
 
     deviation: float = 0.5
     layout: Layout = "driscoll-healy"
+
+    @classmethod
+    def of(cls, kind: str, shape: tuple[int, ...]) -> MobiusTransformations:
+        """Of images, taken for longitude-latitude grids; ValueError for others, or for images of one row or column."""
+        check_images(kind, shape)
+        return cls()
 
     def sample(self, count: int, generator: torch.Generator | None = None) -> Complex[Tensor, "count 2 2"]:
         """A boost in a uniform direction, then a uniform (Haar) rotation: invariant under rotations from both sides."""

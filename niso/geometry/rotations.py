@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from niso.geometry.action import in_single_precision, on_device_of
+from niso.geometry.action import Action, check_kind, in_single_precision, on_device_of
+from niso.geometry.affine import AffineMaps
 from niso.geometry.domains import equirectangular, sphere
 from niso.geometry.se3 import hat
 from niso.linalg import matmul
@@ -58,6 +59,16 @@ class Rotations(RotationGroup):
     size: int
     band: int
     exact: bool = True
+
+    @classmethod
+    def of(cls, kind: str, shape: tuple[int, ...]) -> Action:
+        """Rotations of the plane for images, and of space for volumes; ValueError for others."""
+        from niso.geometry.turns import Turns  # which builds on this module
+
+        check_kind(kind, "images", "volumes")
+        if kind == "volumes":
+            return Turns.of(kind, shape)
+        return replace(AffineMaps.of(kind, shape), scale=0.0, shear=0.0, shift=0.0)
 
     def __post_init__(self) -> None:
         sphere.check_grid(self.size, self.size, self.band)

@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from niso.geometry.action import on_device_of
+from niso.geometry.action import check_kind, on_device_of
+from niso.geometry.on_grid import OnGrid
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,13 @@ class Shifts:
     def __post_init__(self) -> None:
         if min(self.sides) < 1:
             raise ValueError(f"the size of a torus must be positive, not {min(self.sides)}")
+
+    @classmethod
+    def of(cls, kind: str, shape: tuple[int, ...]) -> OnGrid:
+        """Along all axes of images, volumes or signals; ValueError for others."""
+        check_kind(kind, "images", "volumes", "signals")
+        channels_first = kind != "signals"
+        return OnGrid(cls(*shape[1:]) if channels_first else cls(1, shape[0]), channels_first)
 
     @property
     def sides(self) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from niso.geometry.action import in_single_precision, on_device_of
+from niso.geometry.action import check_kind, in_single_precision, on_device_of
 from niso.geometry.rotations import RotationGroup
 from niso.linalg import matmul
 
@@ -26,6 +26,12 @@ class Turns(RotationGroup):
     """
 
     background: float = -1.0
+
+    @classmethod
+    def of(cls, kind: str, shape: tuple[int, ...]) -> Turns:
+        """Of volumes; ValueError for others."""
+        check_kind(kind, "volumes")
+        return cls()
 
     @in_single_precision
     def act(

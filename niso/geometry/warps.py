@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from niso.geometry.action import in_single_precision, on_device_of
+from niso.geometry.action import check_kind, in_single_precision, on_device_of
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,12 @@ class TimeWarps:
 
     deviation: float = 0.15
     waves: int = 3
+
+    @classmethod
+    def of(cls, kind: str, shape: tuple[int, ...]) -> TimeWarps:
+        """Of signals; ValueError for others."""
+        check_kind(kind, "signals")
+        return cls()
 
     def sample(self, count: int, generator: torch.Generator | None = None) -> Float[Tensor, "count numbers"]:
         shift = torch.rand(count, 1, generator=generator, dtype=torch.float32, device="cpu")

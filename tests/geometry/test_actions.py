@@ -15,9 +15,9 @@ from torch import Tensor
 
 from niso.errors import InputError
 from niso.geometry import ACTIONS, action
-from niso.geometry.action import Action, Transformations, check_action, composes, powers
+from niso.geometry.action import Action, Transformations, check_action, composes, make_action, powers
 from niso.geometry.domains import equirectangular, sphere
-from niso.geometry.homographies import WalkedHomographies
+from niso.geometry.homographies import Homographies, WalkedHomographies
 
 
 class Example(NamedTuple):
@@ -349,6 +349,55 @@ def test_the_example_of_the_protocol_is_an_action(generator):
     assert torch.equal(both, reversals.act(x, reversals.compose(second, first)))
     assert torch.equal(reversals.act(reversals.act(x, first), reversals.inverse(first)), x)
     assert reversals.strength(reversals.compose(reversals.inverse(first), first)).tolist() == [0] * 8
+
+
+SHAPES = {"images": (3, 6, 8), "volumes": (2, 4, 6, 8), "signals": (9, 2), "points": (9, 2)}
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_an_action_acts_on_each_kind_of_observations_or_is_refused_in_one_line(name):
+    acts = set()
+    for kind, shape in SHAPES.items():
+        try:
+            action = make_action("--transform", name, kind, shape)
+        except InputError as error:
+            assert str(error).startswith(f"--transform {name} does not fit {kind} {shape}: it acts on ")
+        else:
+            acts.add(kind)
+            assert composes(action) == composes(ACTIONS.find(name))
+    assert acts and acts < {*SHAPES}
+
+
+class Sized(Doubling):
+    """Needs more than its name."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+class SizedByShape(Sized):
+    @classmethod
+    def of(cls, kind, shape):
+        return cls(shape[-1])
+
+
+def test_actions_of_the_user_take_the_place_of_others_and_are_told_the_shape(monkeypatch):
+    for name in ("shift", "affine", "mine"):
+        monkeypatch.setitem(ACTIONS, name, f"{__name__}.SizedByShape")
+        action = make_action("--action", name, "points", (3,))
+        assert isinstance(action, SizedByShape) and action.size == 3
+        monkeypatch.setitem(ACTIONS, name, f"{__name__}.Sized")
+        with pytest.raises(InputError, match=f"--action {name} does not fit points .*'size': give its class a class"):
+            make_action("--action", name, "points", (3,))
+
+
+def test_homographies_alone_are_tested_by_the_published_distribution():
+    class Own(Homographies):
+        """Draws others, perhaps."""
+
+    assert Homographies(0.5).test_distribution() == WalkedHomographies(0.5)
+    for same in (Own(), make("affine"), WalkedHomographies()):
+        assert same.test_distribution() is same
 
 
 def test_unknown_actions_are_refused_with_the_nearest_name():

@@ -11,19 +11,19 @@ import niso
 from niso.data.digits.mnist import embedded, pad
 from niso.data.pairs.pictures import shipped_photographs
 from niso.data.pairs.reading import Reading
-from niso.data.pairs.transforms import make_transformations
 from niso.data.shapes import family
 from niso.data.shapes.preparation import prepare_shape
 from niso.data.shapes.sources import Source
 from niso.data.video.clips import clips
 from niso.errors import InputError
 from niso.experiments import EXPERIMENTS
-from niso.experiments.homnist.experiment import make_actions
 from niso.experiments.pose import evaluation
 from niso.experiments.pose.inference import load_reader
 from niso.experiments.settings import Settings
 from niso.geometry import trajectories
+from niso.geometry.action import make_action
 from niso.geometry.domains import sphere, torus
+from niso.geometry.homographies import Homographies
 from niso.geometry.mesh.files import write_off
 from niso.geometry.mobius import MobiusTransformations
 from niso.hub import bundled
@@ -58,13 +58,13 @@ def of_homnist(fitted, folder, tmp_path):
     """scikit-learn's digits in place of MNIST's, which are not here: as large, 20×20 pixels, but blurred."""
     small = embedded().test_images[:64, None].float()
     x = pad(nn.functional.interpolate(small, (20, 20), mode="bilinear").round().byte()[:, 0], 10)[:, None]
-    return relative_map_error(fitted, x, make_actions("homography")[0])
+    return relative_map_error(fitted, x, Homographies())
 
 
 def of_pairs(fitted, folder, tmp_path):
     """A few crops of all photographs, those that were trained on among them."""
     table = shipped_photographs(Reading(crops=60), fitted.shape[-1])
-    action = make_transformations(fitted.settings.config.reading.transform, table.kind, table.shape)
+    action = make_action("--transform", fitted.settings.config.reading.transform, table.kind, table.shape)
     return relative_map_error(fitted, torch.from_numpy(table.views["x"]), action)
 
 

@@ -14,7 +14,6 @@ from niso.data.squares import signed
 from niso.experiments import partial_views
 from niso.experiments.homnist.split import Part
 from niso.geometry.action import Transformations
-from niso.geometry.homographies import Homographies
 from niso.geometry.occluders import Occluder, draw_occluder
 from niso.random import EVALUATION_SEED, step_generator
 from niso.results import Curve
@@ -48,16 +47,17 @@ def accuracy(predict: Predict, digits: Part, device: torch.device) -> float:
 
 
 def classify(predict: Predict, perturbed: PerturbedDigits, action: Transformations, device: torch.device) -> Scores:
-    """Classify digits under transformations of `action`."""
-    in_pixels = action.unit == Homographies.unit
+    """Classify digits under transformations of `action`; where it has one, by its `corner_displacement`."""
+    in_pixels = getattr(action, "corner_displacement", None)
     correct, strength = [], []
     for images, labels, transformations in perturbed.batches(BATCH, device):
         correct.append((predict(images) == labels).cpu())
-        unit = (images.shape[-1] - 1) / 2 if in_pixels else 1.0
-        strength.append(unit * action.strength(transformations).float().cpu())
-    label = f"strength of the transformation ({action.unit})"
-    if in_pixels:
-        label = "mean displacement of the corners (pixels)"
+        side = images.shape[-1]
+        by = in_pixels(transformations, side) if in_pixels else action.strength(transformations)
+        strength.append(by.float().cpu())
+    label = "mean displacement of the corners (pixels)"
+    if not in_pixels:
+        label = f"strength of the transformation ({action.unit})"
     return Scores(torch.cat(correct), torch.cat(strength), label)
 
 

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from niso.data.digits import DIGITS, SHIPPED
-from niso.data.digits.homnist import PUBLISHED_DISTRIBUTION, GeneratedTestSet, PerturbedDigits
+from niso.data.digits.homnist import GeneratedTestSet, PerturbedDigits
 from niso.data.digits.mnist import check_digits
 from niso.data.evenly import evenly
 from niso.data.squares import signed
@@ -32,8 +32,7 @@ from niso.experiments.homnist.published import PUBLISHED
 from niso.experiments.homnist.sampling import DigitSampling, make_occlusion
 from niso.experiments.homnist.split import Part, Split, copied, perturbed_test_digits, split
 from niso.experiments.partial_views import PartialViews
-from niso.geometry import ACTIONS
-from niso.geometry.action import Transformations, check_action, composes
+from niso.geometry.action import composes, make_action
 from niso.methods import METHODS, methods_of
 from niso.methods.evaluation import (
     EQUIVARIANCE_ERROR,
@@ -146,8 +145,8 @@ class Homnist(Experiment):
         data = check_digits(config.digits, DIGITS.find(config.digits)(self.data_dir))
         train, validation, test = split(data, config)
         self.split = Split(train.to(self.device), validation, test)
-        self.action, self.test_action = make_actions(config.action)
-        check_action(config.action, self.action, torch.zeros(2, 1, train.side, train.side))
+        self.action = make_action("--action", config.action, "images", (1, train.side, train.side))
+        self.test_action = getattr(self.action, "test_distribution", lambda: self.action)()
         self.test_set = perturbed_test_digits(config, test, self.test_action, self.data_dir)
         self.method = self.make_method(lambda: make_networks(config, train.side))
         composing = self.method_name if self.method.views == 3 else "--first-view transformed"
@@ -284,22 +283,6 @@ class Homnist(Experiment):
         generator = torch.Generator().manual_seed(EVALUATION_SEED)
         occluder = classification.occluder(x, partial_views.SHOWN, generator)
         return partial_views.partial_views(self.method, x, occluder, self.config.confidence == "given")
-
-
-def make_actions(name: str) -> tuple[Transformations, Transformations]:
-    """Transformations of training and of the test set: the published test set is drawn from a narrower distribution.
-
-    Raises:
-        InputError: they need more than their name.
-    """
-    kind = ACTIONS.find(name)
-    try:
-        action = kind()
-    except TypeError as error:
-        others = ", ".join(other for other in ACTIONS if other != name)
-        problem = f"--action {name} needs more than its name, e.g. the size of a grid"
-        raise InputError(f"{problem}: choose another of {others}") from error
-    return action, PUBLISHED_DISTRIBUTION if name == "homography" else action
 
 
 def make_networks(config: HomnistConfig, side: int) -> Networks:

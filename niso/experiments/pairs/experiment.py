@@ -27,7 +27,6 @@ from niso.data.pairs.sampling.choose import pair_data
 from niso.data.pairs.sampling.data import BATCH, PairData, Part
 from niso.data.pairs.split import content
 from niso.data.pairs.table import Kind, Table
-from niso.data.pairs.transforms import composable
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Own, Phase, check_batch
@@ -39,6 +38,8 @@ from niso.experiments.pairs.presets import PRESETS, PairsConfig
 from niso.experiments.pairs.probes import features_of, probes
 from niso.experiments.pairs.recipes import LATENT, Chosen, recipe
 from niso.experiments.pairs.retrieval import retrieval
+from niso.geometry import ACTIONS
+from niso.geometry.action import composes
 from niso.methods import METHODS, methods_of
 from niso.methods.evaluation import (
     Operator,
@@ -252,7 +253,8 @@ class Pairs(Experiment):
     def available(cls, config: PairsConfig, data_dir: Path | None = None) -> tuple[str, ...]:
         names = _names(config, data_dir)
         single = not names & {"tx", "clip"}
-        triplets = composable(config.reading.transform) if single else "ttx" in names
+        action = ACTIONS.find(config.reading.transform or DEFAULT_TRANSFORM)
+        triplets = composes(action) if single else "ttx" in names
         return methods_of(3 if triplets else 2, single or "group" in names)
 
     @classmethod

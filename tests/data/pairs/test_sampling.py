@@ -19,10 +19,9 @@ from niso.data.pairs.sampling.recorded import RecordedPairs
 from niso.data.pairs.scaling import as_tensor, bytes_of, scaled, unscaled
 from niso.data.pairs.split import Parts, content, split
 from niso.data.pairs.table import make_table
-from niso.data.pairs.transforms import make_transformations
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError
-from niso.geometry.action import Action
+from niso.geometry.action import Action, make_action
 
 
 def signals(count=40, length=8):
@@ -195,17 +194,17 @@ def test_what_cannot_be_paired_is_refused():
         paired(x=signals())
     with pytest.raises(InputError, match="leave --transform out"):
         paired("shift", x=signals(), tx=signals())
-    with pytest.raises(InputError, match="homography acts on images, and these are signals"):
+    with pytest.raises(InputError, match=r"--transform homography does not fit signals .*: it acts on images"):
         paired("homography", x=signals())
-    with pytest.raises(InputError, match="mobius acts on images, and these are signals"):
+    with pytest.raises(InputError, match="mobius does not fit signals"):
         paired("mobius", x=signals())
-    with pytest.raises(InputError, match="unknown transform 'homograpy'; did you mean homography"):
+    with pytest.raises(InputError, match="unknown action 'homograpy'; did you mean homography"):
         paired("homograpy", x=signals())
 
 
 @pytest.mark.parametrize("name", ["shift", "rotation", "affine", "homography", "colour", "elastic", "mobius"])
 def test_every_transformation_acts_on_images_of_any_shape(name):
-    action = make_transformations(name, "images", (3, 12, 16))
+    action = make_action("--transform", name, "images", (3, 12, 16))
     x = torch.rand(4, 3, 12, 16) * 2 - 1
     t = action.sample(4, torch.Generator().manual_seed(0))
     moved = action.act(x, t)
@@ -216,23 +215,23 @@ def test_every_transformation_acts_on_images_of_any_shape(name):
 
 @pytest.mark.parametrize("name", ["shift", "rotation"])
 def test_transformations_act_on_volumes(name):
-    action = make_transformations(name, "volumes", (2, 4, 6, 8))
+    action = make_action("--transform", name, "volumes", (2, 4, 6, 8))
     x = torch.rand(4, 2, 4, 6, 8) * 2 - 1
     t = action.sample(4, torch.Generator().manual_seed(0))
     moved = action.act(x, t)
     assert moved.shape == x.shape and not torch.equal(moved, x) and isinstance(action, Action)
-    with pytest.raises(InputError, match="homography acts on images, and these are volumes"):
-        make_transformations("homography", "volumes", (2, 4, 6, 8))
+    with pytest.raises(InputError, match="homography does not fit volumes"):
+        make_action("--transform", "homography", "volumes", (2, 4, 6, 8))
 
 
 def test_shifts_of_volumes_go_round_along_each_axis():
     x = torch.rand(1, 2, 4, 6, 8)
-    moved = make_transformations("shift", "volumes", (2, 4, 6, 8)).act(x, torch.tensor([[1, 2, 3]]))
+    moved = make_action("--transform", "shift", "volumes", (2, 4, 6, 8)).act(x, torch.tensor([[1, 2, 3]]))
     assert torch.equal(moved, x.roll((1, 2, 3), (2, 3, 4)))
 
 
 def test_rotations_of_wide_images_leave_the_distances_of_pixels():
-    turns = make_transformations("rotation", "images", (1, 5, 9)).sample(20, torch.Generator().manual_seed(0))
+    turns = make_action("--transform", "rotation", "images", (1, 5, 9)).sample(20, torch.Generator().manual_seed(0))
     half = torch.tensor([2.0, 4.0], dtype=torch.float64)  # pixels from the middle one to the outermost
     in_pixels = half[:, None] * turns[:, :2, :2] / half
     torch.testing.assert_close(in_pixels @ in_pixels.mT, torch.eye(2, dtype=torch.float64).expand(20, 2, 2))
@@ -241,11 +240,11 @@ def test_rotations_of_wide_images_leave_the_distances_of_pixels():
 @pytest.mark.parametrize("shape", [(3, 1, 1), (3, 1, 8), (1, 8, 1)])
 def test_images_of_one_pixel_are_not_turned(shape):
     for name in ("rotation", "affine", "homography", "mobius"):
-        with pytest.raises(InputError, match=f"{name} acts on images of 2×2 pixels or more, and these are "):
-            make_transformations(name, "images", shape)
+        with pytest.raises(InputError, match=f"{name} does not fit images .*: it needs 2×2 pixels or more"):
+            make_action("--transform", name, "images", shape)
     for name in ("shift", "colour"):
         x = torch.rand(4, *shape) * 2 - 1
-        action = make_transformations(name, "images", shape)
+        action = make_action("--transform", name, "images", shape)
         assert action.act(x, action.sample(4)).isfinite().all()
 
 

@@ -284,6 +284,26 @@ def test_strengths_of_homographies_are_in_pixels():
     assert scores.label == "strength of the transformation (half image sides, root mean square)"
 
 
+class Halves(ElasticWarps):
+    """Of another scale than homographies, whatever its unit is called."""
+
+    unit = Homographies.unit
+
+
+def test_strengths_of_other_actions_are_as_these_say():
+    digits = GeneratedTestSet(torch.zeros(3, 24, 24, dtype=torch.uint8), torch.arange(3), 1, action=Halves())
+    scores = classification.classify(lambda x: torch.arange(len(x)), digits, Halves(), CPU)
+    torch.testing.assert_close(scores.strength, Halves().strength(digits.transformations(0)))
+    assert scores.label == "strength of the transformation (half image sides)"
+
+
+@pytest.mark.parametrize("action", ["rotation", "shift", "colour", "mobius"])
+def test_actions_are_those_of_images_of_the_digits_size(action):
+    experiment = make(action=action)
+    x, tx = experiment.sampling.related(0)
+    assert tx.shape == x.shape and not torch.equal(x, tx) and experiment.test_action == experiment.action
+
+
 def test_images_without_a_strength_are_left_out_of_the_curve():
     """Those of which a corner is behind the horizon."""
     strength = torch.tensor([torch.inf, 3.0, 1.0, 2.0])

@@ -10,9 +10,8 @@ from niso.data.pairs.sampling.recorded import RecordedPairs
 from niso.data.pairs.sampling.transformed import TransformedObservations
 from niso.data.pairs.split import split
 from niso.data.pairs.table import Table
-from niso.data.pairs.transforms import make_transformations
 from niso.errors import InputError
-from niso.geometry.action import composes
+from niso.geometry.action import composes, make_action
 
 
 def pair_data(
@@ -53,7 +52,7 @@ def pair_data(
             f"{table.name} holds single observations: name a transformation that niso is to apply by --transform, or "
             "give pairs (arrays x and tx, folders a/ and b/, or a folder for the frames of each clip)"
         )
-    action = make_transformations(transform, table.kind, table.shape)
+    action = make_action("--transform", transform, table.kind, table.shape)
     if transformed_first and not composes(action):
         raise InputError(f"--transform {transform} does not compose, as --first-view transformed needs: leave that out")
     return TransformedObservations(table, parts, memory, device, action, transform, transformed_first)
