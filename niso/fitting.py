@@ -102,8 +102,9 @@ def fit(
         source: (n,) number of the recording or picture that each is a part of: those of one are held out together.
         points: (N, 1, 2 or 3) coordinates of the points of functions, for figures.
         weights: (N,) their areas, which the learned mass starts from.
-        transform: instead of `tx`, what niso applies to x: shift, rotation, affine, homography, colour or elastic of
-            images, shift or rotation of volumes, shift or warp of signals.
+        transform: instead of `tx`, what niso applies to x: shift, rotation, affine, homography, colour, elastic
+            or mobius to images, shift or rotation to volumes, shift or warp to signals; the full list is in
+            docs/how-to/own-data.md.
         method: see `niso.methods.METHODS`; by default niso-group where transformations are shared, and niso.
         encoder, decoder: your own modules, trained in place from what they are, and then in evaluation mode; latents
             (batch, points, channels) or (batch, channels, height, width).

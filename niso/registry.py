@@ -7,7 +7,7 @@ from collections import UserDict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
-from typing import Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from niso.errors import InputError, nearest
 
@@ -20,11 +20,16 @@ class Registry(UserDict[str, str], Generic[T]):
     Args:
         kind: what they are, for messages.
         entries: e.g. {"niso": "niso.methods.isometry.Isometry"}.
+        base: full name of the class that all are subclasses of; None where they are of no common one.
     """
 
-    def __init__(self, kind: str, entries: Mapping[str, str]) -> None:
-        self.kind, self._own = kind, dict(entries)
+    all: ClassVar[list[Registry[Any]]] = []
+    """Every registry that was made; nobody has added to one whose module is not imported."""
+
+    def __init__(self, kind: str, entries: Mapping[str, str], base: str | None = None) -> None:
+        self.kind, self._own, self._base = kind, dict(entries), base
         super().__init__(entries)
+        self.all.append(self)
 
     def __setitem__(self, name: str, where: object) -> None:
         """Add an entry.
@@ -58,21 +63,31 @@ class Registry(UserDict[str, str], Generic[T]):
         """Names that a program has added or given another meaning: other processes do not know these."""
         return frozenset(name for name, where in self.items() if self._own.get(name) != where)
 
+    def reset(self) -> None:
+        """Forget what a program has added or given another meaning."""
+        self.data = dict(self._own)
+
     def find(self, name: str) -> T:
         """The thing of this name.
 
         Raises:
-            InputError: there is none; the message names the nearest. Or the entry names nothing that there is.
+            InputError: there is none; the message names the nearest. Or the entry names nothing that there is, or
+                something that is no subclass of the base.
         """
         if name not in self:
             raise InputError(f"unknown {self.kind} {name!r}{nearest(name, self)}")
         module, _, attribute = self[name].rpartition(".")
         try:
-            return cast(T, getattr(import_module(module), attribute))
+            found = getattr(import_module(module), attribute)
         except (AttributeError, ModuleNotFoundError) as error:
             if isinstance(error, ModuleNotFoundError) and not f"{module}.".startswith(f"{error.name}."):
                 raise  # of something that the module needs
             raise InputError(f"{self.kind} {name!r} is registered as {self[name]}, which does not exist") from error
+        if self._base is not None:
+            home, _, base = self._base.rpartition(".")
+            if not (isinstance(found, type) and issubclass(found, getattr(import_module(home), base))):
+                raise InputError(f"{self.kind} {name!r}: {self[name]} is no subclass of {self._base}")
+        return cast(T, found)
 
     def found(self) -> dict[str, T]:
         """All things by name, without entries that name nothing: these harm no other."""

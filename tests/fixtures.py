@@ -25,6 +25,7 @@ from hypothesis import HealthCheck, settings
 from PIL import Image
 
 import tests.checks  # noqa: F401 (from here on functions of niso check types and shapes)
+from niso.registry import Registry
 
 settings.register_profile(
     "niso",
@@ -108,16 +109,9 @@ def seeded():
 @pytest.fixture
 def registries():
     """What a test registers is forgotten after it."""
-    from niso.data.digits import DIGITS
-    from niso.experiments import EXPERIMENTS
-    from niso.geometry import ACTIONS
-    from niso.methods import METHODS
-
-    kept = [(registry, dict(registry)) for registry in (ACTIONS, DIGITS, EXPERIMENTS, METHODS)]
     yield
-    for registry, entries in kept:
-        registry.clear()
-        registry.update(entries)
+    for registry in Registry.all:
+        registry.reset()
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import inspect
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -48,7 +47,7 @@ from niso.training.run import Run
 # ---------------------------------------------------------------------------------------------------- a data set
 
 
-def bars(data_dir: Path | None = None) -> Digits:
+def bars() -> Digits:
     """A horizontal or a vertical bar, at any place."""
 
     def images(count: int) -> tuple[Tensor, Tensor]:
@@ -71,7 +70,7 @@ class QuarterTurns:
     unit = "quarter turns"
 
     def sample(self, count: int, generator: torch.Generator | None = None) -> Tensor:
-        return torch.randint(4, (count,), generator=generator)
+        return torch.randint(4, (count,), generator=generator, device="cpu")
 
     def act(self, x: Tensor, t: Tensor) -> Tensor:
         turned = torch.stack([x.rot90(quarters, (-2, -1)) for quarters in range(4)])
@@ -164,7 +163,7 @@ class Toy(Experiment):
     metrics = PAIR_METRICS
 
     def build(self) -> None:
-        self.action, self.data = ACTIONS.find("quarter-turn")(), DIGITS.find("bars")(self.data_dir)
+        self.action, self.data = ACTIONS.find("quarter-turn")(), DIGITS.find("bars")()
         encoder, decoder = nn.Linear(12, self.config.width), nn.Linear(self.config.width, 12)  # rows are points
         self.method = self.make_method(lambda: Networks(encoder, decoder, (1, 12), self.config.width))
 
@@ -416,6 +415,8 @@ def test_names_are_refused_that_are_another_experiments_or_unknown_elsewhere(ref
     for option, name in (("digits", "bars"), ("classifier", "singular-values"), ("spectrum", "smooth")):
         words = [f"--{option}", name, *words[2:]]
         assert f"do not know the {option} {name}" in refused("run", "homnist", "--method", "niso", *words)
+    unread = refused("run", "homnist", "--digits", "bars", "--data-dir", tmp_path)
+    assert "--data-dir has no effect, add --digits mnist to read it" in unread
     monkeypatch.setitem(EXPERIMENTS, "torus", f"{__name__}.Heir")
     monkeypatch.setattr(Heir, "name", "torus", raising=False)
     assert "do not know the experiment torus" in refused("run", "torus", *words[2:])

@@ -60,6 +60,22 @@ def test_registries_are_joined_like_dictionaries():
             join()
 
 
+def test_registries_are_known_and_forget_what_was_added():
+    things = Registry("thing", {"own": "builtins.dict"})
+    things |= {"more": "builtins.list", "own": "builtins.set"}
+    assert any(registry is things for registry in Registry.all)
+    things.reset()
+    assert dict(things) == {"own": "builtins.dict"} and not things.added
+
+
+@pytest.mark.parametrize("where", ["json.dumps", "builtins.list"])
+def test_what_is_of_another_kind_is_refused(where):
+    things = Registry("thing", {"own": "collections.OrderedDict", "other": where}, base="builtins.dict")
+    assert issubclass(things.find("own"), dict)
+    with pytest.raises(InputError, match=f"thing 'other': {where} is no subclass of builtins.dict"):
+        things.find("other")
+
+
 def test_what_a_module_needs_is_its_own_matter(tmp_path, monkeypatch):
     (tmp_path / "needs_more.py").write_text("import no_such_dependency\n")
     monkeypatch.syspath_prepend(tmp_path)

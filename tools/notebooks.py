@@ -30,12 +30,7 @@ from matplotlib import pyplot
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
-from niso.data.digits import DIGITS
-from niso.experiments import EXPERIMENTS
-from niso.geometry import ACTIONS
-from niso.methods import METHODS
-
-REGISTRIES = (ACTIONS, DIGITS, EXPERIMENTS, METHODS)
+from niso.registry import Registry
 
 
 @dataclass
@@ -74,13 +69,11 @@ def run(text: str, small: bool = False, execute: bool = True) -> Iterator[Cell]:
 
 @contextmanager
 def _registries() -> Iterator[None]:
-    kept = [dict(registry) for registry in REGISTRIES]
     try:
         yield
     finally:
-        for registry, entries in zip(REGISTRIES, kept, strict=True):
-            registry.clear()
-            registry.update(entries)
+        for registry in Registry.all:
+            registry.reset()
 
 
 def _run_cell(cell: Cell, name: str, names: dict[str, Any]) -> None:

@@ -11,24 +11,7 @@ if TYPE_CHECKING:
     from niso.methods.method import Method  # loads torch, which `niso --help` need not wait for
 
 
-class Methods(Registry["type[Method]"]):
-    """The registry of methods."""
-
-    def find(self, name: str) -> type[Method]:
-        """The method of this name.
-
-        Raises:
-            InputError: see `Registry.find`; or what is registered is no method.
-        """
-        from niso.methods.method import Method  # loads torch
-
-        kind = super().find(name)
-        if not (isinstance(kind, type) and issubclass(kind, Method)):
-            raise InputError(f"method {name!r}: {self[name]} is no subclass of niso.methods.method.Method")
-        return kind
-
-
-METHODS = Methods(
+METHODS: Registry[type[Method]] = Registry(
     "method",
     {
         "niso": "niso.methods.isometry.Isometry",
@@ -47,6 +30,7 @@ METHODS = Methods(
         "nft-triplet": "niso.methods.fourier.FourierTriplets",
         "autoencoder": "niso.methods.autoencoder.Reconstruction",
     },
+    base="niso.methods.method.Method",
 )
 
 

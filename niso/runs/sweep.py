@@ -15,15 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from niso.config import flat, read_yaml, to_yaml
-from niso.data.digits import DIGITS
 from niso.errors import CheckpointError, InputError, Interrupted, TrainingError, first_line
 from niso.experiments import EXPERIMENTS
 from niso.experiments.settings import Settings
 from niso.files import in_shell, write_new
-from niso.geometry import ACTIONS
-from niso.methods import METHODS
-from niso.methods.heads import HEADS
-from niso.methods.spectra import SPECTRA
+from niso.registry import Registry
 from niso.runs import runner
 from niso.runs.cluster import JOBS, Launcher, submit
 from niso.runs.parallel import Job, run_side_by_side
@@ -168,7 +164,7 @@ def _go(jobs: Sequence[Job], out: Path, parallel: int, launcher: Launcher | None
 def _check_known_elsewhere(jobs: Sequence[Job]) -> None:
     """InputError where processes of niso itself would not know what is to be run."""
     asked = {value for job in jobs for _, value in flat(job.settings.dump()) if isinstance(value, str)}
-    for registry in (EXPERIMENTS, METHODS, HEADS, SPECTRA, DIGITS, ACTIONS):
+    for registry in Registry.all:
         if unknown := asked & registry.added:
             raise InputError(
                 f"--parallel and --launcher start processes of niso itself, which do not know the {registry.kind} "

@@ -3,22 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from niso.errors import InputError
 from niso.registry import Registry
 
 if TYPE_CHECKING:
     from niso.data.digits.mnist import Digits
 
-DIGITS: Registry[Callable[[Path | None], Digits]] = Registry(
+DIGITS: Registry[Callable[..., Digits]] = Registry(
     "digits",
     {
         "mnist": "niso.data.digits.mnist.mnist",
         "embedded": "niso.data.digits.mnist.embedded",
     },
 )
-"""Functions that read a data set from the user's folder, or from where niso has it itself."""
+"""Functions of the user's folder, or of nothing where a data set needs none."""
 
-SHIPPED = frozenset({"embedded"})
-"""Those that come with a library, and that no folder of the user's can replace."""
+
+def of_folder() -> tuple[str, ...]:
+    """Names of the data sets that are read from a folder of the user's."""
+    found = []
+    for name in DIGITS:
+        with suppress(InputError, ValueError):  # an entry that names nothing, or no function, harms no other
+            if signature(DIGITS.find(name)).parameters:
+                found.append(name)
+    return tuple(found)
+
+
+def read_digits(name: str, data_dir: Path | None) -> Digits:
+    """The data set of this name.
+
+    Raises:
+        InputError: there is none, it cannot be read, or its function returns something else, see `check_digits`.
+    """
+    from niso.data.digits.mnist import check_digits  # loads torch
+
+    read = DIGITS.find(name)
+    return check_digits(name, read(data_dir) if name in of_folder() else read())

@@ -115,7 +115,7 @@ def mnist(data_dir: Path | None = None) -> Digits:
     return Digits(*images_and_labels)
 
 
-def embedded(data_dir: Path | None = None) -> Digits:
+def embedded() -> Digits:
     """scikit-learn's 1,797 digits, enlarged from 8×8 to 12×12 pixels (bilinear): no network is needed.
 
     Padded by PADDING they fill half of a 24×24 grid's side, as MNIST's 20×20 boxes do of 40×40: homographies push

@@ -17,5 +17,6 @@ READERS: Registry[type[Reader]] = Registry(
         "clips": "niso.data.pairs.clips.ClipReader",
         "pictures": "niso.data.pairs.pictures.PictureReader",
     },
+    base="niso.data.pairs.reader.Reader",
 )
 """In the order in which they are asked whether a path is theirs."""

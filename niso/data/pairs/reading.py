@@ -26,7 +26,7 @@ class Reading(Strict):
     where there are fewer than 1,000 pictures without labels."""
     transform: str | None = None
     """What niso applies to single observations: shift, rotation, affine, homography, colour, elastic or (on
-    longitude-latitude grids) mobius of images, shift or rotation of volumes, shift or warp (in time) of signals. Shifts
+    longitude-latitude grids) mobius to images, shift or rotation to volumes, shift or warp (in time) to signals. Shifts
     and warps go round: what leaves at one end enters at the other."""
     first_view: Literal["given", "transformed"] = "given"
     """With --transform, what ψ of a pair (ψ, Tψ) to train on is: an observation as it is given, or under a random

@@ -16,9 +16,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from niso.data.digits import DIGITS, SHIPPED
+from niso.data.digits import of_folder, read_digits
 from niso.data.digits.homnist import GeneratedTestSet, PerturbedDigits
-from niso.data.digits.mnist import check_digits
 from niso.data.evenly import evenly
 from niso.data.squares import signed
 from niso.errors import InputError
@@ -142,7 +141,7 @@ class Homnist(Experiment):
 
     def build(self) -> None:
         config = self.config
-        data = check_digits(config.digits, DIGITS.find(config.digits)(self.data_dir))
+        data = read_digits(config.digits, self.data_dir)
         train, validation, test = split(data, config)
         self.split = Split(train.to(self.device), validation, test)
         self.action = make_action("--action", config.action, "images", (1, train.side, train.side))
@@ -175,9 +174,9 @@ class Homnist(Experiment):
             for kind in get_args(Architecture)
             if kind != config.architecture
         }
-        if config.digits in SHIPPED:
-            others = " or ".join(f"--digits {name}" for name in DIGITS if name not in SHIPPED)
-            unread["data_dir"] = f"--digits {config.digits} come with a library; add {others} to read it"
+        if config.digits not in (readers := of_folder()):
+            others = " or ".join(f"--digits {name}" for name in readers)
+            unread["data_dir"] = f"--digits {config.digits} are of no folder; add {others} to read it"
         return unread | METHODS.find(method).heads_unread(config) | config.views_unread()
 
     def facts(self) -> dict[str, Any]:

@@ -17,4 +17,5 @@ BASELINES: Registry[type[Baseline]] = Registry(
         "beit": "niso.experiments.pose.predictors.pretrained.Beit",
         "constant-motion": "niso.experiments.pose.predictors.constant_motion.ConstantMotion",
     },
+    base="niso.experiments.pose.predictors.predictor.Baseline",
 )
