@@ -65,7 +65,7 @@ def bars() -> Digits:
 
 @dataclass(frozen=True)
 class QuarterTurns:
-    """Images (batch, channels, side, side) turned by t quarters, t: (batch,) integers."""
+    """Quarter turns. Observations are images (batch, channels, side, side); transformations (batch,) integers."""
 
     unit = "quarter turns"
 

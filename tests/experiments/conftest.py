@@ -201,21 +201,18 @@ TINY: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="session")
 def data_of(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path | None]:
-    """A small --data-dir of an experiment; None where what is embedded is small."""
-    folders: dict[str, Path | None] = {"homnist": None, "descriptors": None}
+    """A small --data-dir of an experiment; None where what is embedded is small, or nothing is read."""
+    fixtures = {"pairs": "labelled_pairs", "pose": "prepared_frames"}
+    fixtures |= dict.fromkeys(("torus", "sphere"), "photographs_folder")
+    shapes: list[Path] = []
 
     def find(experiment: str) -> Path | None:
-        if experiment not in folders:
-            if experiment == "pairs":
-                folders[experiment] = request.getfixturevalue("labelled_pairs")
-            elif experiment == "shapes":
+        if experiment == "shapes":
+            if not shapes:
                 write = request.getfixturevalue("write_shapes")
-                folders[experiment] = write(tmp_path_factory.mktemp("shapes") / "prepared")
-            else:
-                folders[experiment] = request.getfixturevalue(
-                    "prepared_frames" if experiment == "pose" else "photographs_folder"
-                )
-        return folders[experiment]
+                shapes.append(write(tmp_path_factory.mktemp("shapes") / "prepared"))
+            return shapes[0]
+        return request.getfixturevalue(fixtures[experiment]) if experiment in fixtures else None
 
     return find
 
@@ -234,6 +231,10 @@ def tiny_settings(data_of: Callable[[str], Path | None]) -> Callable[..., Settin
         kind = EXPERIMENTS.find(experiment)
         preset = preset or next(iter(kind.presets))
         method = method or kind.methods()[0]
+        if experiment not in TINY:
+            pytest.fail(
+                f"add to TINY in tests/experiments/conftest.py what makes presets of {experiment} take a second"
+            )
         config = overlaid(overlaid(kind.settings_of(preset, method), TINY[experiment]), changes)
         hardware = Hardware(accelerator="cpu", precision=precision)
         return Settings(experiment, preset, config, method, data_dir=data_of(experiment), hardware=hardware)
