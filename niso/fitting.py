@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
-from functools import partial
 from numbers import Real
 from os import PathLike
 from pathlib import Path
@@ -145,9 +144,11 @@ def fit(
     _refuse_unread(settings, Pairs.unread(config, method, None) | (OF_OWN if own else {}))
     made = list[_Kept]()
 
+    class Fit(_Kept):
+        given = Given(table, own)
+
     def make(*words: Any, **before: Any) -> Pairs:
-        kind = partial(_Kept, given=Given(table, own))
-        made.append(kind(*words, **before))
+        made.append(Fit(*words, **before))
         return made[0]
 
     hardware = Hardware(accelerator=_accelerator(device))

@@ -51,7 +51,7 @@ def _invariants(
     return global_batch(views).transpose(0, 1)
 
 
-def _directions(vectors: Float[Tensor, "... size"]) -> Float[Tensor, "... size"]:
+def _unit_vectors(vectors: Float[Tensor, "... size"]) -> Float[Tensor, "... size"]:
     """Unit vectors; 0 for those that are far smaller than the others."""
     size = vectors.detach().square().mean().sqrt().clamp_min(torch.finfo(vectors.dtype).tiny)
     size = size.where(size.isfinite(), vectors.detach().abs().amax())  # squares of finite numbers may overflow
@@ -123,6 +123,8 @@ def transport(
     Raises:
         TypeError: not tensors of floating-point numbers.
         ValueError: shapes that do not fit, or an unknown norm.
+
+    Source: paper eq. 9 is the error of `forward` alone, as in `equivariance`.
     """
     check_tensors(a=(a, "* rank channels"), b=(b, "* rank channels"), forward=(forward, "* rank channels"))
     if backward is not None:
@@ -171,6 +173,32 @@ def reconstruction(
 
 
 @full_precision
+def multiplicity(eigenvalues: Float[Tensor, " rank"]) -> Float[Tensor, ""]:
+    """Multiplicity loss ‖Δ_P‖ / k for the graph Laplacian Δ_P = diag(P1) − P of the eigenvalue mask.
+
+    It is √(k − 1) for a fully degenerate spectrum and 1e-4 / k for a spectrum whose eigenvalues lie far apart.
+    The Frobenius norm, the division by k and the 1e-8 under the root, which keeps the gradient at 0 finite, are those
+    of the released code.
+
+    Args:
+        eigenvalues: diagonal of Λ, in any order.
+
+    Returns:
+        The loss, a scalar.
+
+    Raises:
+        TypeError: not a tensor of floating-point numbers.
+        ValueError: eigenvalues that are not (rank,).
+
+    Source: paper §4.2 and eq. 22.
+    """
+    check_tensors(eigenvalues=(eigenvalues, "rank"))
+    mask = soft_mask(eigenvalues)
+    laplacian = torch.diag(mask.sum(-1)) - mask
+    return (laplacian.square().sum() + 1e-8).sqrt() / len(eigenvalues)
+
+
+@full_precision
 def contrastive(
     a: Float[Tensor, "batch rank channels"], b: Float[Tensor, "batch rank channels"], temperature: float = 0.1
 ) -> Float[Tensor, ""]:
@@ -202,7 +230,7 @@ def contrastive(
     if not len(a):
         raise ValueError("a and b need at least one observation")
     views = _invariants(a, b)
-    first, second = _directions(views - views.mean((0, 1)))
+    first, second = _unit_vectors(views - views.mean((0, 1)))
     scores = matmul(first, second.mT) / temperature
     partner = torch.arange(len(first), device=a.device)
     entropy = torch.nn.functional.cross_entropy
@@ -242,7 +270,7 @@ def vicreg(
     views = _invariants(a, b)
     if (count := views.shape[1]) < 3:
         raise ValueError(f"a and b need at least 3 observations, got {count}")
-    views = _directions(views)
+    views = _unit_vectors(views)
     views = views - views.mean(1, keepdim=True)
     among = matmul(views, views.mT) / (count - 1)  # n × n: it has the non-zero eigenvalues of C
     total = among.diagonal(dim1=1, dim2=2).sum(1).clamp_min(1e-8)  # of unit vectors: far below any that is of use
@@ -349,6 +377,8 @@ def decayed(weight: float, factor: float, progress: Scalar, share: float = 0.3) 
     Raises:
         TypeError: a factor or progress that is not a number.
         ValueError: a negative factor, or a progress outside [0, 1]; of a tensor on a CPU, but not in compiled code.
+
+    Source: not in the paper.
     """
     if factor == 1 or not weight:  # compiled code then does not depend on the progress
         return weight
@@ -356,29 +386,3 @@ def decayed(weight: float, factor: float, progress: Scalar, share: float = 0.3) 
     check_number("progress, the share of training,", progress, most=1.0)
     late = progress - (1 - share)
     return weight * factor ** (late * (late > 0) / max(share, 1e-9))
-
-
-@full_precision
-def multiplicity(eigenvalues: Float[Tensor, " rank"]) -> Float[Tensor, ""]:
-    """Multiplicity loss ‖Δ_P‖ / k for the graph Laplacian Δ_P = diag(P1) − P of the eigenvalue mask.
-
-    It is √(k − 1) for a fully degenerate spectrum and 1e-4 / k for a spectrum whose eigenvalues lie far apart.
-    The Frobenius norm, the division by k and the 1e-8 under the root, which keeps the gradient at 0 finite, are those
-    of the released code.
-
-    Args:
-        eigenvalues: diagonal of Λ, in any order.
-
-    Returns:
-        The loss, a scalar.
-
-    Raises:
-        TypeError: not a tensor of floating-point numbers.
-        ValueError: eigenvalues that are not (rank,).
-
-    Source: paper §4.2 and eq. 22.
-    """
-    check_tensors(eigenvalues=(eigenvalues, "rank"))
-    mask = soft_mask(eigenvalues)
-    laplacian = torch.diag(mask.sum(-1)) - mask
-    return (laplacian.square().sum() + 1e-8).sqrt() / len(eigenvalues)

@@ -733,7 +733,7 @@ def test_progress_is_silent_where_it_is_not_wanted(capsys):
         ({"evaluation_pairs": 1}, "evaluation_pairs must be at least 2, got 1"),
         (
             {"x": np.random.rand(30, 3, 1, 8), "tx": None, "transform": "affine"},
-            "of 2×2 pixels or more, and these are 1×8",
+            r"does not fit images \(3, 1, 8\): it needs 2×2 pixels or more",
         ),
         ({"x": [[1.0], [2.0, 3.0]]}, "arrays must be alike"),
         ({"x": 3, "tx": None}, "x must be an array"),

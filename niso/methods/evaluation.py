@@ -293,7 +293,7 @@ def latent_metrics(a: Float[Tensor, "observations rank channels"]) -> dict[str, 
         **several,
         "latent_spread": (a - a.mean(0)).square().mean().sqrt().item(),
         "invariants_common": _common(gram),
-        "invariants_rank": _directions(gram),
+        "invariants_rank": _varying(gram),
     }
 
 
@@ -324,7 +324,7 @@ def _mask_metrics(method: Method) -> dict[str, float]:
     }
 
 
-def _directions(gram: Float[Tensor, "observations channels channels"]) -> float:
+def _varying(gram: Float[Tensor, "observations channels channels"]) -> float:
     """Effective number of directions in which invariants vary, see `LATENT_METRICS`."""
     flat = gram.flatten(1)
     if flat.shape[1] == 1:  # whose direction is the same for all observations

@@ -68,11 +68,11 @@ def scores(
         nearest = found.topk(count, dim=1).indices
         there, here = gallery[nearest.flatten()], part.repeat_interleave(count, dim=0)
         moved = method.solve(there, here) @ there
-        cosines = (_direction(moved) * _direction(here)).sum(1).clamp(-1, 1).view(nearest.shape)  # but for rounding
+        cosines = (_unit(moved) * _unit(here)).sum(1).clamp(-1, 1).view(nearest.shape)  # but for rounding
         yield (found - 3).scatter(1, nearest, cosines.to(found.dtype))
 
 
-def _direction(coefficients: Float[Tensor, "some rank channels"]) -> Float[Tensor, "some entries"]:
+def _unit(coefficients: Float[Tensor, "some rank channels"]) -> Float[Tensor, "some entries"]:
     """Entries divided by their norm, however small it is."""
     flat = coefficients.flatten(1)
     flat = flat / flat.abs().amax(1, keepdim=True).clamp_min(torch.finfo(flat.dtype).tiny)

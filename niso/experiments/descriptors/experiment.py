@@ -65,7 +65,6 @@ class Descriptors(Experiment):
     }
     main_settings: ClassVar[dict[str, str]] = {
         "data-dir": "a folder of meshes instead of the surfaces that niso makes",
-        "spectrum": "field, a function of descriptors; a table is refused",
     }
     metrics = METRICS
     figures = "niso.experiments.descriptors.figures"

@@ -6,12 +6,11 @@ included, is of that part. Where there are labels, simple classifiers say what t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import torch
 from jaxtyping import Float
@@ -112,6 +111,9 @@ class Pairs(Experiment):
 
     config: Chosen
     """Resolved: `wishes` are what the user asked for."""
+    wishes: PairsConfig
+    given: ClassVar[Given | None] = None
+    """What a program gives, see `niso.fit`; None where DATA is a path."""
     name = "pairs"
     summary = (
         "The model is trained on observations and their transformed views, and on nothing else. Its encoder's latents "
@@ -138,22 +140,8 @@ class Pairs(Experiment):
     metrics = METRICS
     figures = "niso.experiments.pairs.figures"
 
-    def __init__(
-        self,
-        config: PairsConfig,
-        method: str,
-        seed: int,
-        data_dir: Path | None,
-        device: torch.device,
-        precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
-        chosen: Mapping[str, Any] | None = None,
-        given: Given | None = None,
-    ) -> None:
-        self.given, self.wishes = given, config
-        super().__init__(config, method, seed, data_dir, device, precision, chosen)
-
     def build(self) -> None:
-        wishes = self.wishes
+        wishes = self.wishes = cast(PairsConfig, self.config)
         reading = wishes.reading
         before = parse(Chosen, self.chosen, Path("chosen")) if self.chosen else None
         table = self._table(wishes, before or recipe(wishes.effort, "conv"))

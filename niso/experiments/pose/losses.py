@@ -46,7 +46,7 @@ class CompositionObjective(nn.Module):
 
 @full_precision
 def rotation_loss(predicted: Float[Tensor, "batch 4 4"], truth: Float[Tensor, "batch 4 4"]) -> Float[Tensor, ""]:
-    """L_R = ‖R − R̂‖ in the Frobenius norm, the mean over pairs (paper appendix)."""
+    """L_R = ‖R − R̂‖ in the Frobenius norm, the mean over pairs (paper eq. 25)."""
     return (se3.rotation(predicted) - se3.rotation(truth)).norm(dim=(-2, -1)).mean()
 
 
@@ -54,7 +54,7 @@ def rotation_loss(predicted: Float[Tensor, "batch 4 4"], truth: Float[Tensor, "b
 def translation_loss(
     predicted: Float[Tensor, "batch 4 4"], truth: Float[Tensor, "batch 4 4"], group: int, scale: Scale = "projection"
 ) -> Float[Tensor, ""]:
-    """L_T = ‖t − s t̂‖ with the translations of a group stacked, the mean over groups (paper appendix).
+    """L_T = ‖t − s t̂‖ with the translations of a group stacked, the mean over groups (paper eq. 26 and 27).
 
     The scale of a sequence is unknown, and every choice of s makes the loss independent of the scale of t̂:
 
