@@ -132,14 +132,14 @@ def make_action(flag: str, name: str, kind: str, shape: tuple[int, ...]) -> Tran
 def check_kind(kind: str, *known: str) -> None:
     """ValueError unless observations are of one of these kinds."""
     if kind not in known:
-        raise ValueError(f"it acts on {' and '.join(known)}, choose another")
+        raise ValueError(f"it acts on {' and '.join(known)}; choose another")
 
 
 def check_images(kind: str, shape: tuple[int, ...]) -> None:
     """ValueError unless observations are images that can be read between their pixels, two each way or more."""
     check_kind(kind, "images")
     if min(shape[1:]) < 2:
-        raise ValueError("it needs 2×2 pixels or more: choose shift or colour, or give larger ones")
+        raise ValueError("it needs 2×2 pixels or more; choose shift or colour, or give larger ones")
 
 
 def check_action(name: str, action: object, x: Float[Tensor, "batch ..."]) -> Transformations:

@@ -49,7 +49,7 @@ WRONG = {
     "data prepare co3d folder out --split-file x --quality 0.5": "--quality has no effect, leave it out: --split-file",
     "data prepare video folder out --test a --held-out 0.5": "--held-out has no effect, leave it out: --test names",
     "run homnist --digits mnist --data-dir empty.txt": "data folder empty.txt is not a folder",
-    "run homnist --action turn": "--action turn does not fit images (1, 24, 24): it acts on volumes, choose another",
+    "run homnist --action turn": "--action turn does not fit images (1, 24, 24): it acts on volumes; choose another",
     "run homnist --conv.channels 3 x": "--conv.channels must be whole numbers",
     "run torus --data-dir nowhere": "data folder nowhere does not exist",
     "run torus --seeds 2 --data-dir nowhere": "data folder nowhere does not exist",

@@ -448,7 +448,7 @@ def test_what_does_not_fit_is_refused(refused, tmp_path):
     assert "to multiples of 8," in message
     np.savez(tmp_path / "thin.npz", x=np.random.default_rng(0).random((30, 3, 1, 8)))
     words[3] = tmp_path / "thin.npz"
-    assert "these are 1×8: choose shift" in refused(*words, "--transform", "rotation")
+    assert "(3, 1, 8): it needs 2×2 pixels or more; choose shift" in refused(*words, "--transform", "rotation")
     assert not (tmp_path / "run").exists()
 
 
