@@ -84,7 +84,7 @@ class MobiusTransformations:
 
 
 def rotation(quaternions: Float[Tensor, "*batch 4"]) -> Complex[Tensor, "*batch 2 2"]:
-    """Rotations of quaternions (w, x, y, z) of any length but 0, the same as those of `rotations.rotation_matrices`."""
+    """Rotations of quaternions (w, x, y, z) of any length but 0, those of `rotation_group.rotation_matrices`."""
     w, x, y, z = (quaternions / quaternions.norm(dim=-1, keepdim=True)).unbind(-1)
     entries = ((w, z), (-y, x), (y, x), (w, -z))
     return torch.stack([torch.complex(*entry) for entry in entries], dim=-1).unflatten(-1, (2, 2))

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from niso.geometry.action import check_kind, in_single_precision, on_device_of
-from niso.geometry.rotations import RotationGroup
+from niso.geometry.rotation_group import RotationGroup
 from niso.linalg import matmul
 
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from scipy.stats import kstest
 
 from niso.geometry.domains import equirectangular, sphere
-from niso.geometry.rotations import Rotations, rotation_matrices
+from niso.geometry.rotation_group import rotation_matrices
+from niso.geometry.rotations import Rotations
 
 seeds = st.integers(0, 1000)
 

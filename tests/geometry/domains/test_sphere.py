@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy.special import sph_harm_y
 
 from niso.geometry.domains import equirectangular, sphere
-from niso.geometry.rotations import Rotations, rotation_matrices
+from niso.geometry.rotation_group import rotation_matrices
+from niso.geometry.rotations import Rotations
 
 BANDWIDTHS = [1, 2, 3, 4, 8]
 seeds = st.integers(0, 1000)
