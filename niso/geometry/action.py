@@ -12,7 +12,6 @@ from torch import Tensor
 
 from niso.checks import described
 from niso.errors import InputError
-from niso.geometry import ACTIONS
 from niso.linalg import without_autocast
 
 A = TypeVar("A")
@@ -107,26 +106,6 @@ class Action(Transformations, Protocol):
     def inverse(self, t: Shaped[Tensor, "batch ..."]) -> Shaped[Tensor, "batch ..."]:
         """The transformations that undo these."""
         ...
-
-
-def make_action(flag: str, name: str, kind: str, shape: tuple[int, ...]) -> Transformations:
-    """The registered transformations of this name, for observations of a kind and shape, see `Transformations`.
-
-    Args:
-        flag: that named it, for messages.
-
-    Raises:
-        InputError: there are none of this name; they are not for such observations, need more than their name, or fail
-            a try, see `check_action`.
-    """
-    registered = ACTIONS.find(name)
-    try:
-        action = registered.of(kind, shape) if hasattr(registered, "of") else registered()
-    except (TypeError, ValueError) as error:
-        remedy = "" if hasattr(registered, "of") else ": give its class a classmethod of(kind, shape)"
-        problem = " ".join(str(error).split())
-        raise InputError(f"{flag} {name} does not fit {kind} {shape}: {problem}{remedy}") from error
-    return check_action(name, action, torch.zeros(2, *shape))
 
 
 def check_kind(kind: str, *known: str) -> None:

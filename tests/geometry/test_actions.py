@@ -15,9 +15,10 @@ from torch import Tensor
 
 from niso.errors import InputError
 from niso.geometry import ACTIONS, action
-from niso.geometry.action import Action, Transformations, check_action, composes, make_action, powers
+from niso.geometry.action import Action, Transformations, check_action, composes, powers
 from niso.geometry.domains import equirectangular, sphere
 from niso.geometry.homographies import Homographies, WalkedHomographies
+from niso.geometry.make import make_action
 from tests.test_extending import QuarterTurns
 
 

@@ -21,9 +21,9 @@ from niso.experiments.pose import evaluation
 from niso.experiments.pose.inference import load_reader
 from niso.experiments.settings import Settings
 from niso.geometry import trajectories
-from niso.geometry.action import make_action
 from niso.geometry.domains import sphere, torus
 from niso.geometry.homographies import Homographies
+from niso.geometry.make import make_action
 from niso.geometry.mesh.files import write_off
 from niso.geometry.mobius import MobiusTransformations
 from niso.hub import bundled

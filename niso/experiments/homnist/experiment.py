@@ -31,7 +31,8 @@ from niso.experiments.homnist.published import PUBLISHED
 from niso.experiments.homnist.sampling import DigitSampling, make_occlusion
 from niso.experiments.homnist.split import Part, Split, copied, perturbed_test_digits, split
 from niso.experiments.partial_views import PartialViews
-from niso.geometry.action import composes, make_action
+from niso.geometry.action import composes
+from niso.geometry.make import make_action
 from niso.methods import METHODS, methods_of
 from niso.methods.evaluation import (
     EQUIVARIANCE_ERROR,

@@ -21,7 +21,8 @@ from niso.data.pairs.split import Parts, content, split
 from niso.data.pairs.table import make_table
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError
-from niso.geometry.action import Action, make_action
+from niso.geometry.action import Action
+from niso.geometry.make import make_action
 
 
 def signals(count=40, length=8):

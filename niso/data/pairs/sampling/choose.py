@@ -11,7 +11,8 @@ from niso.data.pairs.sampling.transformed import TransformedObservations
 from niso.data.pairs.split import split
 from niso.data.pairs.table import Table
 from niso.errors import InputError
-from niso.geometry.action import composes, make_action
+from niso.geometry.action import composes
+from niso.geometry.make import make_action
 
 
 def pair_data(
