@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from niso.errors import InputError
 from niso.registry import Registry
 
 if TYPE_CHECKING:
