@@ -40,7 +40,7 @@ _UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)
 """Types that torch can store but not compute with; so are floats of 8 bits."""
 
 
-class Head(NamedTuple):
+class Beside(NamedTuple):
     """Weights beside those of a method's model: those of a classifier, or a predictor, on top of it.
 
     Attributes:
@@ -97,13 +97,13 @@ class Fitted:
         metrics: Mapping[str, float],
         diagnosis: tuple[Finding, ...],
         run: Path | None,
-        head: Head | None = None,
+        head: Beside | None = None,
         classifier: nn.Module | None = None,
     ) -> None:
         self.method, self.settings, self.metrics = method, settings, dict(metrics)
         self.diagnosis = tuple(finding._replace(remedy=in_words_of_python(finding.remedy)) for finding in diagnosis)
         self.run = run
-        self._head = Head("", {}) if head is None else head
+        self._head = Beside("", {}) if head is None else head
         self.classifier = classifier
         """Of `Method.head_features`, to scores of `classes`; None where there is none."""
         self.facts = {key: facts[key] for key in REBUILT if key in facts}
@@ -422,6 +422,8 @@ class Fitted:
             return self.units.unscaled(decoded)
 
     def _solved(self, a: Tensor, b: Tensor, shared: bool) -> Tensor:
+        if not self.method.has_maps:
+            raise TypeError(f"the method {self.settings.method} has no maps")
         if len(a) != len(b):
             raise ValueError(f"give as many transformed observations as observations, not {len(b)} and {len(a)}")
         if shared:  # channels of all observations, of one

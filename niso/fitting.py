@@ -28,7 +28,7 @@ from niso.experiments.head import HELD
 from niso.experiments.pairs.experiment import OF_OWN, Given, Pairs, PairsResult, default_for
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
 from niso.experiments.settings import Settings, check_known, check_method
-from niso.fitted import Array, Fitted, Head, check_dense
+from niso.fitted import Array, Beside, Fitted, check_dense
 from niso.messages import quiet
 from niso.runs import runner
 from niso.training.defaults import new_defaults
@@ -175,7 +175,7 @@ def fit(
         metrics,
         experiment.findings(metrics, experiment.method_name),
         run,
-        Head("backbone.", held) if held else None,
+        Beside("backbone.", held) if held else None,
         classifier,
     )
 

@@ -16,7 +16,7 @@ from niso.experiments.head import trained_head
 from niso.experiments.saved import CONFIG, MODEL, is_saved, plain_name, read_saved
 from niso.experiments.settings import Settings
 from niso.files import in_shell
-from niso.fitted import Fitted, Head
+from niso.fitted import Beside, Fitted
 from niso.hub import SCHEME, bundled, repository
 from niso.methods import METHODS
 from niso.methods.method import Method
@@ -160,7 +160,7 @@ def _check_tensor(weights: Path, name: str, expected: Tensor, given: Tensor) -> 
         raise CheckpointError(f"{weights}: {name} holds values that are not finite: restore it from a copy")
 
 
-def _restore(weights: Path, tensors: dict[str, Tensor], method: Method, remedy: str) -> Head:
+def _restore(weights: Path, tensors: dict[str, Tensor], method: Method, remedy: str) -> Beside:
     """Load the weights of a method's model, in their precision, from those of whatever holds it; what else it holds."""
     ours = method.model.state_dict(keep_vars=True)
     names = {plain_name(name): name for name in ours}
@@ -178,4 +178,4 @@ def _restore(weights: Path, tensors: dict[str, Tensor], method: Method, remedy: 
     inner = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
     held = {f"model.{names.get(name, name)}": value for name, value in inner.items()}
     checkpoint.restore_weights(weights, held, method.model, remedy)
-    return Head(prefix, {key: value for key, value in tensors.items() if not key.startswith(prefix)})
+    return Beside(prefix, {key: value for key, value in tensors.items() if not key.startswith(prefix)})

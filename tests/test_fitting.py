@@ -130,6 +130,14 @@ def test_classes_are_predicted_as_labels_were_given(label, tmp_path):
         np.testing.assert_array_equal(loaded.probabilities(x), probable)
 
 
+def test_a_method_without_maps_is_named():
+    x, tx = shifted()
+    few = {key: value for key, value in FEW.items() if key != "rank"}
+    model = niso.fit(x, tx, method="autoencoder", architecture="conv", **few)
+    with pytest.raises(TypeError, match="the method autoencoder has no maps"):
+        model.map(x, tx)
+
+
 def test_without_labels_nothing_is_predicted(fitted):
     assert fitted[0].classes == ()
     for use in (fitted[0].predict, fitted[0].probabilities):

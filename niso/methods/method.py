@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from niso.autoencoding import Autoencoding
 from niso.geometry.domains.domain import Domain, Sampling, box
-from niso.methods import METHODS
 from niso.methods.completion import CompletionObjective
 from niso.methods.config import ClassifierConfig, Confidence, MethodConfig
 from niso.methods.heads import HEADS
@@ -259,9 +258,7 @@ class Method(ABC):
         Raises:
             TypeError: the method has no maps.
         """
-        kind = type(self)
-        names = [name for name, where in METHODS.items() if where == f"{kind.__module__}.{kind.__qualname__}"]
-        raise TypeError(f"the method {(names or [kind.__name__])[0]} has no maps")
+        raise TypeError(f"{type(self).__name__} has no maps")
 
     def spectrum(self) -> Spectrum | None:
         """The learned mass, eigenfunctions and eigenvalues; None where the method learns no operator."""

@@ -148,7 +148,7 @@ def test_a_method_without_maps_says_so():
     assert "autoencoder" not in WITH_MAPS
     for name in METHODS.keys() - set(WITH_MAPS):
         a = torch.zeros(1, length(name), 5)
-        with pytest.raises(TypeError, match=f"the method {name} has no maps"):
+        with pytest.raises(TypeError, match=f"{METHODS.find(name).__name__} has no maps"):
             make(name).solve(a, a)
 
 
