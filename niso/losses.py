@@ -383,6 +383,6 @@ def decayed(weight: float, factor: float, progress: Scalar, share: float = 0.3) 
     if factor == 1 or not weight:  # compiled code then does not depend on the progress
         return weight
     check_number("factor", factor)
-    check_number("progress, the share of training,", progress, most=1.0)
+    check_number("progress, the share of training,", progress, most=1.0 + 1e-6)  # but for rounding
     late = progress - (1 - share)
     return weight * factor ** (late * (late > 0) / max(share, 1e-9))

@@ -24,7 +24,7 @@ class Registry(UserDict[str, str], Generic[T]):
     """
 
     all: ClassVar[list[Registry[Any]]] = []
-    """Every registry that was made; nobody has added to one whose module is not imported."""
+    """Every registry whose module is imported."""
 
     def __init__(self, kind: str, entries: Mapping[str, str], base: str | None = None) -> None:
         self.kind, self._own, self._base = kind, dict(entries), base
@@ -90,7 +90,7 @@ class Registry(UserDict[str, str], Generic[T]):
         return cast(T, found)
 
     def found(self) -> dict[str, T]:
-        """All things by name, without entries that name nothing: these harm no other."""
+        """All things by name, without entries that name nothing or are of another class: these harm no other."""
         found = {}
         for name in self:
             with suppress(InputError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from niso.errors import InputError
+from niso.errors import InputError, nearest
 from niso.geometry import ACTIONS
 from niso.geometry.action import Transformations, check_action
 
@@ -19,6 +19,8 @@ def make_action(flag: str, name: str, kind: str, shape: tuple[int, ...]) -> Tran
         InputError: there are none of this name; they are not for such observations, need more than their name, or fail
             a try, see `check_action`.
     """
+    if name not in ACTIONS:
+        raise InputError(f"unknown {flag.lstrip('-')} {name!r}{nearest(name, ACTIONS)}")
     registered = ACTIONS.find(name)
     try:
         action = registered.of(kind, shape) if hasattr(registered, "of") else registered()

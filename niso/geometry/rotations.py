@@ -36,7 +36,9 @@ class Rotations(RotationGroup):
 
     @classmethod
     def of(cls, kind: str, shape: tuple[int, ...]) -> Action:
-        """Rotations of the plane for images, and of space for volumes; ValueError for others."""
+        """Rotations of the plane for images, and of space for volumes; ValueError for others. A subclass is called."""
+        if cls is not Rotations:
+            return cls()  # type: ignore[call-arg]  # it has defaults, or is refused
         check_kind(kind, "images", "volumes")
         if kind == "volumes":
             return Turns.of(kind, shape)

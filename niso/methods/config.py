@@ -216,8 +216,8 @@ class ClassifierConfig(GroupConfig):
     label_smoothing: float = 0.0
     """Share of each label that goes to all classes alike, in the training of the head. The paper has none."""
     classifier: Annotated[str, names_of(HEADS)] = "vector-neurons"
-    """The invariant head. "spectral" and "eigenspaces" are for methods whose maps commute with an operator; the others
-    keep vector neurons, and the autoencoder a perceptron."""
+    """The invariant head. "spectral" and "eigenspaces" are for methods whose maps commute with an operator. The
+    autoencoder has a perceptron."""
     vector_neurons: VectorNeuronConfig = dataclasses.field(default_factory=VectorNeuronConfig)
     """The head of vector neurons."""
     spectral_head: SpectralHeadConfig = dataclasses.field(default_factory=SpectralHeadConfig)

@@ -120,9 +120,9 @@ class Method(ABC):
     """Fewest observations that a training step must see, in all processes together: losses compare them."""
     reads: ClassVar[frozenset[str]] = frozenset({"norm", "training", "evaluation_pairs", "classifier"})
     """Settings that it reads, of those that not all methods read: names, paths such as "training.steps", or groups such
-    as "training". Methods of one experiment name the same groups. Take out of `Method.reads` what yours does not read:
-    it would be ignored without a word. "classifier" and "spectrum" stand for the settings of the parts that they choose
-    from, too, see `settings`."""
+    as "training". Methods of one experiment name the same groups. Take out of `Method.reads` what your method does not
+    read: it would be ignored without a word. "classifier" and "spectrum" stand for the settings of the parts that they
+    choose from, too, see `settings`."""
 
     model: Autoencoding
     """What is trained, moved and saved."""

@@ -59,7 +59,7 @@ class EigenspaceHead(Head):
 
     Raises:
         TypeError: numbers that are not whole, eigenvalues that are not a tensor of floating-point numbers, or a config
-            that is not a `EigenspaceHeadConfig`.
+            that is not an `EigenspaceHeadConfig`.
         ValueError: no input channel, class or eigenvalue.
     """
 

@@ -161,11 +161,16 @@ def _go(jobs: Sequence[Job], out: Path, parallel: int, launcher: Launcher | None
     return text
 
 
+CHOOSE = {"action": ("action", "transform")}
+"""Settings that choose from a registry, where their name is not the kind of what it holds."""
+
+
 def _check_known_elsewhere(jobs: Sequence[Job]) -> None:
     """InputError where processes of niso itself would not know what is to be run."""
-    asked = {value for job in jobs for _, value in flat(job.settings.dump()) if isinstance(value, str)}
+    asked = {(name.rpartition(".")[2], value) for job in jobs for name, value in flat(job.settings.dump())}
     for registry in Registry.all:
-        if unknown := asked & registry.added:
+        settings = CHOOSE.get(registry.kind, (registry.kind,))
+        if unknown := {value for name, value in asked if name in settings and value in registry.added}:
             raise InputError(
                 f"--parallel and --launcher start processes of niso itself, which do not know the {registry.kind} "
                 f"{min(unknown)} of your program: leave them out"

@@ -115,7 +115,8 @@ class LearnedSpectrum(TrainedSpectrum):
         """
         check_tensors(sizes={"points": self.points, "rank": self.rank}, functions=(functions, "points rank"))
         root = _mass(self.mass_root)[1]
-        orthonormal(root.double() * functions, max(DEPENDENT, 10 * torch.finfo(functions.dtype).eps))
+        least = max(DEPENDENT, 10 * torch.finfo(functions.dtype).eps)
+        orthonormal(root.double() * functions.to(root.device), least)  # refuses those that are dependent
         start = polar(root * functions.to(root))
         if self.eigenfunction_kind == "rotation":
             self.frame.copy_(torch.linalg.qr(torch.cat([start, self.frame.to(root)], dim=1))[0])

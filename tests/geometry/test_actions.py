@@ -19,6 +19,7 @@ from niso.geometry.action import Action, Transformations, check_action, composes
 from niso.geometry.domains import equirectangular, sphere
 from niso.geometry.homographies import Homographies, WalkedHomographies
 from niso.geometry.make import make_action
+from niso.geometry.rotations import Rotations
 from tests.test_extending import QuarterTurns
 
 
@@ -445,3 +446,16 @@ def test_powers_of_what_cannot_be_composed_are_refused():
     assert not composes(elastic) and powers(elastic, t, 1) == [t]
     with pytest.raises(TypeError, match="cannot be applied twice"):
         powers(elastic, t, 2)
+
+
+def test_a_subclass_in_place_of_rotations_is_taken(monkeypatch):
+    monkeypatch.setitem(ACTIONS, "rotation", f"{__name__}.Slow")
+    assert isinstance(make_action("--action", "rotation", "points", (64, 2)), Slow)
+
+
+@dataclass(frozen=True)
+class Slow(Rotations):
+    """Rotations of functions on a grid of its own."""
+
+    size: int = 8
+    band: int = 4

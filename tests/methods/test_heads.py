@@ -5,6 +5,8 @@ from dataclasses import fields
 import pytest
 import torch
 
+from niso.errors import InputError
+from niso.methods import METHODS
 from niso.methods.config import ClassifierConfig
 from niso.methods.heads import HEADS
 from niso.testing import relative_error
@@ -42,3 +44,10 @@ def test_the_first_head_is_for_every_method():
 def test_an_unknown_head_is_refused():
     with pytest.raises(ValueError, match=r'classifier must be "vector-neurons", .* or "eigenspaces", not .none.'):
         ClassifierConfig(classifier="none")
+
+
+def test_an_entry_that_is_no_head_harms_no_method(monkeypatch):
+    monkeypatch.setitem(HEADS, "bad", "niso.networks.MLP")
+    assert "bad" not in METHODS.find("niso").heads() and METHODS.find("niso").settings()
+    with pytest.raises(InputError, match=r"'bad': niso\.networks\.MLP is no subclass of niso\.methods\.heads"):
+        HEADS.find("bad")

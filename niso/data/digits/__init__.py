@@ -28,7 +28,7 @@ def of_folder() -> tuple[str, ...]:
     """Names of the data sets that are read from a folder of the user's."""
     found = []
     for name in DIGITS:
-        with suppress(InputError, ValueError):  # an entry that names nothing, or no function, harms no other
+        with suppress(InputError, TypeError, ValueError):  # an entry that names nothing, or no function, harms no other
             if signature(DIGITS.find(name)).parameters:
                 found.append(name)
     return tuple(found)
@@ -43,4 +43,6 @@ def read_digits(name: str, data_dir: Path | None) -> Digits:
     from niso.data.digits.mnist import check_digits  # loads torch
 
     read = DIGITS.find(name)
+    if not callable(read):
+        raise InputError(f"digits {name}: {DIGITS[name]} is no function")
     return check_digits(name, read(data_dir) if name in of_folder() else read())

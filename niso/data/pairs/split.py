@@ -289,5 +289,5 @@ def _clips(clip: np.ndarray, validation: float, test: float, label: np.ndarray |
         stretches.append((frames[:end], frames[start : start + len(validated)], tested))
     train, validated, tested = (np.concatenate(part) for part in zip(*stretches, strict=True))
     note = "there are fewer than three clips: the last stretch of each is held out"
-    between = f", and at most {counted(gap, 'frame')} between stretches left out" if gap else ""
+    between = f"; up to {counted(gap, 'frame')} between stretches are left out" if gap else ""
     return Parts(train, validated, tested, note + between)

@@ -40,7 +40,7 @@ class Table:
             memory-mapped, see `Kind`.
         group: (rows,) number of the transformation of each row; None where every row has its own.
         label: (rows,) class of each row; None where there are none.
-        classes: labels of the classes, words or numbers, as they were given.
+        classes: labels of the classes, words, whole numbers or booleans, as they were given.
         clip: (rows,) number of the clip that each row is the next frame of; None where rows are not frames.
         source: (rows,) number of what each row is a part of, a picture or a recording; None where rows are of their
             own. Rows of one are in one part.
@@ -262,8 +262,8 @@ def check_finite(name: str, views: Mapping[str, np.ndarray]) -> None:
 
 
 def integers(name: str, key: str, values: np.ndarray) -> tuple[np.ndarray, tuple[str | int, ...]]:
-    """Numbers 0, 1, … of groups or classes, and what these are; from whole numbers or words, which may be Python
-    objects.
+    """Numbers 0, 1, … of groups or classes, and what these are; from whole numbers, booleans or words, which may be
+    Python objects.
 
     Raises:
         InputError: they are neither, or a word is missing.
@@ -274,7 +274,8 @@ def integers(name: str, key: str, values: np.ndarray) -> tuple[np.ndarray, tuple
             raise _absent(name, key, absent)
         if any(all(isinstance(word, kind) for word in given) for kind in (str, bytes)):  # bytes as of h5py
             values = np.array(given)
-    if values.dtype.kind == "f" and (np.abs(values) < 2**53).all() and (values == np.floor(values)).all():
+    whole = values.dtype.kind == "f" and (values == np.floor(values)).all()
+    if whole and (np.abs(values.astype(np.float64)) < 2**53).all():
         values = values.astype(np.int64)  # as of columns that had missing values once
     if values.dtype.kind not in "uibUS":
         raise InputError(f"{name}: {key} is of type {values.dtype}: give whole numbers or words")

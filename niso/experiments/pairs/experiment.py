@@ -241,8 +241,8 @@ class Pairs(Experiment):
     def available(cls, config: PairsConfig, data_dir: Path | None = None) -> tuple[str, ...]:
         names = _names(config, data_dir)
         single = not names & {"tx", "clip"}
-        action = ACTIONS.find(config.reading.transform or DEFAULT_TRANSFORM)
-        triplets = composes(action) if single else "ttx" in names
+        transform = config.reading.transform or DEFAULT_TRANSFORM
+        triplets = composes(ACTIONS.find(transform)) if single else "ttx" in names
         return methods_of(3 if triplets else 2, single or "group" in names)
 
     @classmethod

@@ -16,5 +16,6 @@ HEADS: Registry[type[Head]] = Registry(
         "spectral": "niso.methods.heads.spectral.Spectral",
         "eigenspaces": "niso.methods.heads.eigenspaces.Eigenspaces",
     },
+    base="niso.methods.heads.head.Head",
 )
 """The first is for every method: it takes the place of one that a method cannot have."""

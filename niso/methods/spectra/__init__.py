@@ -15,4 +15,5 @@ SPECTRA: Registry[type[Parametrisation]] = Registry(
         "table": "niso.methods.spectra.table.Table",
         "field": "niso.methods.spectra.field.Field",
     },
+    base="niso.methods.spectra.parametrisation.Parametrisation",
 )

@@ -199,7 +199,7 @@ def test_what_cannot_be_paired_is_refused():
         paired("homography", x=signals())
     with pytest.raises(InputError, match="mobius does not fit signals"):
         paired("mobius", x=signals())
-    with pytest.raises(InputError, match="unknown action 'homograpy'; did you mean homography"):
+    with pytest.raises(InputError, match="unknown transform 'homograpy'; did you mean homography"):
         paired("homograpy", x=signals())
 
 
@@ -414,7 +414,7 @@ def test_one_clip_is_cut_into_stretches(tmp_path):
     for frame in range(40):
         write(tmp_path / "clip" / f"{frame}.png", frame)
     data = pair_data(read(tmp_path), None, 3, 0.1, 0.1, 1.0, torch.device("cpu"))
-    assert "fewer than three clips" in data.note and "at most 3 frames between stretches left out" in data.note
+    assert "fewer than three clips" in data.note and "up to 3 frames between stretches are left out" in data.note
     seen = []
     for part in PARTS:
         pairs = list(data.pairs(part, 200, torch.Generator().manual_seed(0)))

@@ -95,7 +95,8 @@ class PairData(ABC):
         self, part: Part, count: int, generator: torch.Generator
     ) -> Iterator[tuple[Float[Tensor, "batch ..."], ...]]:
         """Batches of at most `count` pairs of a part: first those that have another pair under the same T, each
-        followed by that, and then those that have none."""
+        followed by that, and then those that have none. Half of `count` or more are of the first, if there are so
+        many, whatever their share is."""
 
     def examples(self, part: Part, count: int) -> Iterator[tuple[Float[Tensor, "batch ..."], Int[Tensor, " batch"]]]:
         """Batches of at most `count` labelled observations as they are."""
