@@ -49,9 +49,9 @@ class OtherProcessError(NisoError):
     """Another process of the same run failed, and is the one that says why."""
 
 
-_ASKED = re.compile(r"(say|add|give) --([a-z]+) ([a-z0-9]+)\b(?!-)")
+_ASKED = re.compile(r"(say|add) --([a-z]+) ([a-z][a-z0-9]*)\b(?![-.])")
 """A flag that a message asks for, and its value."""
-_FLAG = re.compile(r"--([a-z][a-z.-]*[a-z])( (?=\d|\S+ (acts|does|leaves|needs)\b))?")
+_FLAG = re.compile(r"--([a-z][a-z.-]*[a-z])( (?=\d|[a-z-]+\)|\S+ (acts|does|leaves|needs)\b))?")
 """A flag of the command line in a message, with the space before its value where it has one."""
 
 

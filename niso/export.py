@@ -113,7 +113,8 @@ def export(fitted: Fitted, folder: Path, form: Format) -> dict[Path, str]:
     """Write encode and decode; as pt2, where the method has maps, map; and where there is a classifier, predict: each a
     file for batches of any size.
 
-    Where the model takes any number of channels, so do programs. In ONNX what they take and give is x and a.
+    Where the model takes any number of channels, so do programs. In ONNX what they take and give is x, a and
+    probabilities.
 
     Returns:
         For each file what its program takes and gives, as "float32 (batch, 32, 1) → (batch, 8, 1)".

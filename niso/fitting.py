@@ -256,7 +256,7 @@ def _arrays(x: Any, tx: Array | None, single: bool) -> dict[str, np.ndarray]:
             "x is a list of pictures: give one array, numpy.stack([picture.convert('RGB').resize((64, 64)) for picture "
             "in x]).transpose(0, 3, 1, 2), or their folder to `niso run pairs`"
         )
-    if single and items and all(np.ndim(_numpy(item)) == np.ndim(_numpy(items[0])) > 0 for item in items):
+    if single and items and not any(map(_is_pair, items)) and all(np.ndim(_numpy(item)) for item in items):
         return {"x": _numpy(items)}
     if not items or not all(isinstance(item, tuple | list) and len(item) in (2, 3) for item in items):
         raise InputError(
@@ -273,6 +273,12 @@ def _arrays(x: Any, tx: Array | None, single: bool) -> dict[str, np.ndarray]:
     except ValueError as error:
         raise InputError(f"items of a data set must be alike, not of several lengths or shapes: {error}") from error
     return dict(zip(("x", "tx", "ttx"), views, strict=False))
+
+
+def _is_pair(item: Any) -> bool:
+    """Whether an item of a data set is no single observation: a tuple, or a list of two or three pictures."""
+    several = isinstance(item, list) and len(item) in (2, 3)
+    return isinstance(item, tuple) or (several and np.ndim(_numpy(item[0])) > 1)
 
 
 def _numpy(values: Any) -> np.ndarray:

@@ -791,6 +791,15 @@ def test_single_observations_may_be_a_list_or_a_data_set():
         assert all(found[key] == value for key, value in expected.items() if not key.startswith("seconds"))
 
 
+def test_pairs_that_niso_is_to_transform_are_refused():
+    x, tx = (part[:, None, :, :] for part in shifted(length=8, channels=8))
+    for items in (list(zip(x, tx, strict=True)), [list(pair) for pair in zip(x, tx, strict=True)]):
+        with pytest.raises(InputError, match="has tx, which is paired as it is: leave transform= out"):
+            niso.fit(items, transform="rotation", **FEW)
+    with pytest.raises(InputError, match=r"look like \(x, label\)"):
+        niso.fit([(torch.from_numpy(one), 3) for one in x], transform="rotation", **FEW)
+
+
 def test_triplets_are_the_default_where_they_are_given():
     x, tx = shifted()
     assert niso.fit(x, tx, ttx=x, **FEW).settings.method == "niso-triplet"
@@ -814,9 +823,12 @@ def test_volumes_in_bytes_are_scaled_by_their_own_range():
 
 
 def test_a_diagnosis_names_arguments(fitted):
-    finding = Finding("a", True, "b 1 (not ≤ 0)", "a smaller --rank, or add --norm l2; train for longer (--steps)")
+    remedy = "a smaller --rank, or add --norm l2; train for longer (--steps), add --rank 16 or (--preset field)"
+    finding = Finding("a", True, "b 1 (not ≤ 0)", remedy)
     model = niso.Fitted(fitted[0].method, fitted[0].settings, fitted[0].facts, {}, (finding,), None)
-    assert model.diagnosis[0].remedy == 'a smaller rank=, or add norm="l2"; train for longer (steps=)'
+    assert model.diagnosis[0].remedy == (
+        'a smaller rank=, or add norm="l2"; train for longer (steps=), add rank=16 or (preset=field)'
+    )
 
 
 def test_other_observations_are_refused(fitted):

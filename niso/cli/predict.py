@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -68,10 +69,16 @@ class Options(Command):
 
 def _print(observed: Observed, predicted: np.ndarray, probabilities: np.ndarray) -> None:
     """The classes of the first observations, and how many are right where that is known."""
+    import numpy as np
+
+    from niso.data.pairs.table import integers
+
     for row, (label, most) in enumerate(zip(predicted[:PRINTED], probabilities.max(1), strict=False)):
         print(f"{observed.names[row] if observed.names else row}: {label} ({most:.3f})")
     if len(predicted) > PRINTED:
         print(f"… and {len(predicted) - PRINTED:,} more")
-    if observed.label is not None:
-        right = sum(str(label) == str(given) for label, given in zip(predicted, observed.label, strict=True))
-        print(f"{right / len(predicted):.1%} are of the class that DATA gives")
+    with suppress(InputError):  # some have no label
+        if observed.label is not None:
+            numbers, given = integers("DATA", "label", np.asarray(observed.label))
+            right = sum(str(label) == str(given[number]) for label, number in zip(predicted, numbers, strict=True))
+            print(f"{right / len(predicted):.1%} are of the class that DATA gives")

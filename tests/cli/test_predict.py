@@ -60,3 +60,21 @@ def test_wrong_calls(refused, model, model_folder, model_pictures, tmp_path):
     np.savez(tmp_path / "mine.npz", x=np.ones(3))
     said = refused("predict", model, model_pictures, "-o", tmp_path / "mine.npz")
     assert "is there, and is no file of this command" in said
+
+
+def test_labels_may_be_whole_floats_or_missing(niso, tmp_path):
+    x = np.repeat(np.array([20, 220], np.uint8), 15)[:, None, None, None] + np.zeros((30, 3, 8, 8), np.uint8)
+    label = np.repeat([0.0, 1.0], 15)
+    few = {"steps": 3, "rank": 4, "batch_size": 4, "latent_channels": 4, "evaluation_pairs": 8, "progress": False}
+    fitted = library.fit(
+        x + np.arange(30, dtype=np.uint8)[:, None, None, None] % 9,
+        transform="rotation",
+        label=label,
+        head={"steps": 60},
+        **few,
+    )
+    folder = fitted.save(tmp_path / "model")
+    np.savez(tmp_path / "x.npz", x=x, label=fitted.predict(x).astype(float))
+    assert "100.0% are of the class" in niso("predict", folder, tmp_path / "x.npz", "-o", tmp_path / "p.npz").out
+    np.savez(tmp_path / "x.npz", x=x, label=np.where(label, label, np.nan))
+    assert "are of the class" not in niso("predict", folder, tmp_path / "x.npz", "-o", tmp_path / "p.npz").out
