@@ -113,7 +113,7 @@ class Fitted:
         self.any_channels = bool(data.get("any_channels"))
         """Whether observations may have any number of channels, not those of `shape` alone."""
         self.classes: tuple[str | int, ...] = () if classifier is None else tuple(data["classes"])
-        """Labels that the classifier tells apart, as they were given; empty where there is none."""
+        """Labels that the classifier tells apart, as they were given, whole floats as integers; empty without one."""
         self._geometry = {key: tuple(map(float, data[key])) for key in GEOMETRY if key in data}
         hidden = getattr(settings.config, "confidence", "none") == "given"  # NaN are pixels that are not seen
         self.units = Units.of(data, hidden)
@@ -163,8 +163,7 @@ class Fitted:
         """Maps τ (n, k, k) from observations to transformed ones: τ a ≈ b.
 
         Args:
-            shared: whether all pairs share one T: then it is one map (1, k, k), solved from all of them together, which
-                knows more of T than that of any pair.
+            shared: whether all pairs share one T: then it is one map (1, k, k), solved from all of them together.
 
         Raises:
             TypeError: the method has no maps, or as in `encode`.
@@ -242,7 +241,7 @@ class Fitted:
         return self._like(x, torch.cat(parts))
 
     def predict(self, x: A) -> np.ndarray:
-        """Labels (n,) of observations, as labels were given: the most probable of `classes`.
+        """Labels (n,) of observations: the most probable of `classes`.
 
         Raises:
             TypeError, ValueError: as in `probabilities`.

@@ -25,7 +25,7 @@ from niso.data.pairs.table import make_table
 from niso.errors import InputError, Interrupted, first_line, in_words_of_python, nearest
 from niso.experiments.experiment import Own
 from niso.experiments.head import HELD
-from niso.experiments.pairs.experiment import OF_OWN, Given, Pairs, PairsResult, default_for
+from niso.experiments.pairs.experiment import OF_OWN, Given, Pairs, default_for
 from niso.experiments.pairs.presets import PRESETS, PairsConfig
 from niso.experiments.settings import Settings, check_known, check_method
 from niso.fitted import Array, Beside, Fitted, check_dense
@@ -142,9 +142,9 @@ def fit(
         method = default_for(arrays.keys())
     check_method(method, Pairs.methods())
     _refuse_unread(settings, Pairs.unread(config, method, None) | (OF_OWN if own else {}))
-    made = list[_Kept]()
+    made = list[Pairs]()
 
-    class Fit(_Kept):
+    class Fit(Pairs):
         given = Given(table, own)
 
     def make(*words: Any, **before: Any) -> Pairs:
@@ -164,7 +164,6 @@ def fit(
             for parameter, requires_grad in trainable.items():  # which the training of a head has frozen
                 parameter.requires_grad_(requires_grad)
     experiment = made[0]
-    assert experiment.result is not None
     experiment.method.precision = nullcontext  # that of the run, of single precision too, cannot be pickled
     run, classifier = None if out is None else folder, experiment.head
     held = {} if classifier is None else {f"{HELD}{name}": tensor for name, tensor in classifier.state_dict().items()}
@@ -178,16 +177,6 @@ def fit(
         Beside("backbone.", held) if held else None,
         classifier,
     )
-
-
-class _Kept(Pairs):
-    """The experiment, which keeps its result."""
-
-    result: PairsResult | None = None
-
-    def evaluate(self) -> PairsResult:
-        self.result = super().evaluate()
-        return self.result
 
 
 def _config(preset: PairsConfig, settings: Mapping[str, Any]) -> PairsConfig:

@@ -37,7 +37,7 @@ class Options(Command):
     """C, observations to transform: any number with a single map or a shared one, or one for each map, in a folder with
     the names of A's."""
     shared: bool = False
-    """One map for all pairs, which share one T: it knows more of T than that of any pair."""
+    """One map for all pairs, which share one T, solved from all of them together."""
     out: Annotated[Path, arg(aliases=["-o"])] = Path("map.npz")
     """The .npz file to write."""
 

@@ -371,18 +371,21 @@ def _keep(folder: Run, settings: Settings, result: Result, metrics: dict[str, fl
 
 
 def _check_split(folder: Run, drawn: Mapping[str, Any], may_differ: frozenset[str]) -> None:
-    """InputError where a run would be tested on what it was trained on, since its data has changed."""
-    facts = folder.facts
-    for key in drawn.keys() - {*REBUILT, *may_differ}:
-        before, now = facts.get(key, drawn[key]), drawn[key]
-        if key == "content" and isinstance(before, str):  # of files, runs of before know names and sizes alone
-            now = now[: len(before)]
-        if before != now:
-            what = "" if key == "content" else ", and is split in another way"
-            raise InputError(
-                f"{folder.path}: its data has changed since it was trained{what}: bring back what it was trained on, "
-                "or start a new run"
-            )
+    """InputError where a run would be tested on what it was trained on, since its data, or how it is split, has
+    changed."""
+    facts, now = folder.facts, {key: drawn[key] for key in drawn.keys() - {*REBUILT, *may_differ}}
+    if isinstance(before := facts.get("content"), str) and "content" in now:
+        now["content"] = now["content"][: len(before)]  # of files, runs of before know names and sizes alone
+    changed = {key for key in now if facts.get(key, now[key]) != now[key]}
+    if changed and "content" in now.keys() - changed:  # by other settings, or by another version of niso
+        problem = (
+            "its data is split in another way than when it was trained: bring back its settings and version of niso"
+        )
+    elif changed:
+        problem = "its data has changed since it was trained: bring back what it was trained on"
+    else:
+        return
+    raise InputError(f"{folder.path}: {problem}, or start a new run")
 
 
 def _fastest(folder: Run, settings: Settings, phase: Phase, fabric: Fabric) -> tuple[Settings, Fabric]:

@@ -23,7 +23,8 @@ class Field(Parametrisation):
         features = config.field.features
         names = {"coordinates": ("frequencies", "scale"), "fourier": (), "periodic": ("scale",)}[features]
         unread = {f"field.{name}": f"--field.features are {features}" for name in names}
-        return unread if config.field.layers else unread | dict.fromkeys(NEED_LAYERS, "--field.layers is 0")
+        hidden = () if config.field.layers else ("field.gain", "field.width")
+        return unread | dict.fromkeys(hidden, "--field.layers is 0")
 
     @classmethod
     def make(cls, config: IsometryConfig, domain: Domain, grid: tuple[int, ...], rank: int) -> FieldSpectrum:
@@ -36,7 +37,3 @@ class Field(Parametrisation):
             eigenvalues=config.eigenvalues,
             eigenfunctions=config.eigenfunctions,
         )
-
-
-NEED_LAYERS = ("field.gain", "field.width")
-"""Settings of hidden layers."""
