@@ -17,7 +17,7 @@ from niso.config import Hardware, read_yaml, require
 from niso.errors import InputError, nearest
 from niso.experiments import EXPERIMENTS
 from niso.experiments.settings import Settings, check_known, check_method
-from niso.training.run import RUNS
+from niso.training.run import RUNS, Run
 
 if TYPE_CHECKING:
     from niso.experiments.experiment import Experiment
@@ -36,7 +36,8 @@ class Options:
     preset: Annotated[str | None, arg(metavar="PRESET")] = None
     """Named settings; every other option overrides one of them."""
     config: Annotated[Path | None, arg(metavar="FILE")] = None
-    """YAML file of settings, e.g. the config.yaml of another run; it overrides the preset."""
+    """YAML file of settings, e.g. the config.yaml of another run; it overrides the preset. Or the record of a run, as
+    `niso record` writes it, which is then trained again."""
     method: Annotated[str | None, _ONE_OR_MORE, arg(metavar="METHOD")] = None
     """What is trained."""
     methods: Annotated[tuple[str, ...] | None, _ONE_OR_MORE, arg(metavar="all|METHOD…")] = None
@@ -117,7 +118,7 @@ def parse_run(arguments: list[str]) -> Call:
     experiment, *rest = arguments
     kind, program = EXPERIMENTS.find(experiment), f"niso run {experiment}"
     first = parse_known(Options, program, rest)
-    file = read_yaml(first.config) if first.config else {}
+    file = _read(first.config, first.data_dir) if first.config else {}
     given = _before_flags(kind, first.preset, first.config, file, first.method)
     if {"-h", "--help"} & set(rest):
         print(short.of_experiment(kind, given.preset, given.config, flags_of(kind.config_class)))
@@ -169,6 +170,21 @@ def make_options(kind: type[Experiment]) -> type[Any]:
     """The dataclass of all options of an experiment, its settings among them."""
     settings_field = ("settings", Annotated[kind.config_class, arg(name="")])
     return make_dataclass("Options", [settings_field], bases=(Options,), frozen=True, kw_only=True)
+
+
+def _read(path: Path, data_dir: Path | None) -> Mapping[Any, Any]:
+    """What a file of settings holds; of a record all of them, those that are newer than it at their defaults.
+
+    Raises:
+        InputError: it cannot be read, or it is of a run on data that --data-dir must name.
+    """
+    if path.suffix != ".json":
+        return read_yaml(path)
+    values = dict(Run.read(path).settings)
+    data = values.pop("data_dir", None)
+    if data and not data_dir:
+        raise InputError(f"{path} is the record of a run on data in a folder {data}: give that by --data-dir")
+    return Settings.load(values, path).dump()
 
 
 def _before_flags(

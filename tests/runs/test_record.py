@@ -2,12 +2,19 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
+import torch
 
+from niso.cli.run import parse_run
+from niso.config import flat
 from niso.errors import InputError
+from niso.experiments.settings import Settings
 from niso.runs.record import write_record
 from niso.training.run import Run
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 @pytest.fixture
@@ -138,3 +145,39 @@ def test_record_needs_a_run_and_a_folder(refused, run):
 def test_what_config_leaves_to_its_default_is_known_from_the_facts(run, tmp_path):
     path = write_record(edit(edit(run, "method: niso\n", ""), "preset: quick\n", ""), tmp_path)
     assert path.name == "torus-quick-niso-seed0.json"
+
+
+def test_a_run_is_trained_again_from_its_record(finished_once, tmp_path, niso, weights):
+    run, again = Run.open(finished_once), tmp_path / "again"
+    record, data = write_record(run, tmp_path / "results"), run.settings["data_dir"]
+    assert niso("run", "torus", "--config", record, "--data-dir", data, "--out", again).status == 0
+    first, second = weights(run.path), weights(again)
+    assert first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_a_record_that_lacks_a_newer_setting_has_its_default_not_that_of_a_preset(tmp_path):
+    records = RESULTS / "homnist-small" / "homnist-small-niso-seed0.json"
+    assert "label_smoothing" not in Run.read(records).settings["config"]
+    (again,) = parse_run(["homnist", "--config", str(records), "--data-dir", str(tmp_path)]).several
+    assert (again.preset, again.method, again.config.label_smoothing) == ("small", "niso", 0.0)
+    assert parse_run(["homnist", "--preset", "small"]).settings.config.label_smoothing > 0
+
+
+def test_a_record_of_data_in_a_folder_asks_for_that(run, tmp_path, refused):
+    record = write_record(edit(run, "data_dir: null", "data_dir: /data/photographs"), tmp_path)
+    line = refused("run", "torus", "--config", record, "--out", tmp_path / "again")
+    assert "is the record of a run on data in a folder photographs: give that by --data-dir" in line
+    assert "is a configuration of 'torus', not of 'homnist'" in refused(
+        "run", "homnist", "--config", record, "--data-dir", tmp_path
+    )
+
+
+def test_the_settings_of_all_records_are_those_of_today():
+    """One record of each set of names."""
+    named = dict[object, Run]()
+    for path in RESULTS.glob("[!w]*/**/*.json"):  # weights are saved models
+        run = Run.read(path)
+        named[run.kind[0], frozenset(name for name, _ in flat(run.settings))] = run
+    assert named
+    for run in named.values():
+        Settings.load({**run.settings, "data_dir": None}, run.path)
