@@ -32,7 +32,7 @@ from niso.geometry.domains.domain import Domain
 from niso.losses import reconstruction
 from niso.methods import METHODS, methods_of
 from niso.methods.config import ClassifierConfig, MethodConfig
-from niso.methods.evaluation import PAIR_METRICS, evaluate_pairs
+from niso.methods.evaluation.pairs import PAIR_METRICS, evaluate_pairs
 from niso.methods.heads import HEADS
 from niso.methods.heads.head import Head
 from niso.methods.method import Method, Networks

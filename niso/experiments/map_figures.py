@@ -11,7 +11,9 @@ from torch import Tensor
 
 from niso import figures
 from niso.experiments.partial_views import PartialViews
-from niso.methods.evaluation import Maps, Operator, PairEvaluation, Repetition
+from niso.methods.evaluation.operator import Operator
+from niso.methods.evaluation.pairs import Maps, PairEvaluation
+from niso.methods.evaluation.repetition import Repetition
 from niso.report import Picture
 
 LARGEST = 3.0

@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from niso.experiments import map_figures
-from niso.methods.evaluation import PairEvaluation, singular_values
+from niso.methods.evaluation.latents import singular_values
+from niso.methods.evaluation.pairs import PairEvaluation
 
 
 @pytest.mark.parametrize(("sizes", "above"), [([1.0, 0.77, 0.002], "2 of 3"), ([1.0, 1.0, 1.0], "3 of 3")])

@@ -13,7 +13,7 @@ from niso.config import Hardware, read_yaml, to_yaml
 from niso.errors import InputError
 from niso.experiments import EXPERIMENTS
 from niso.experiments.known import known
-from niso.methods.evaluation import INVARIANTS_ROUNDING
+from niso.methods.evaluation.latents import INVARIANTS_ROUNDING
 from niso.runs import runner
 from niso.training import checkpoint
 from niso.training.loop import train

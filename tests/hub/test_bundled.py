@@ -27,7 +27,7 @@ from niso.geometry.make import make_action
 from niso.geometry.mesh.files import write_off
 from niso.geometry.mobius import MobiusTransformations
 from niso.hub import bundled
-from niso.methods.evaluation import evaluate_pairs
+from niso.methods.evaluation.pairs import evaluate_pairs
 from tools import bundle
 
 NAMES = bundled.names()

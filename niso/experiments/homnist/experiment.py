@@ -34,19 +34,10 @@ from niso.experiments.partial_views import PartialViews
 from niso.geometry.action import composes
 from niso.geometry.make import make_action
 from niso.methods import METHODS, methods_of
-from niso.methods.evaluation import (
-    EQUIVARIANCE_ERROR,
-    INVARIANTS_ROUNDING,
-    LATENT_METRICS,
-    PAIR_METRICS,
-    REPETITION_METRICS,
-    Operator,
-    PairEvaluation,
-    Repetition,
-    evaluate_pairs,
-    learned_operator,
-    repeat_maps,
-)
+from niso.methods.evaluation.latents import INVARIANTS_ROUNDING, LATENT_METRICS
+from niso.methods.evaluation.operator import Operator, learned_operator
+from niso.methods.evaluation.pairs import EQUIVARIANCE_ERROR, PAIR_METRICS, PairEvaluation, evaluate_pairs
+from niso.methods.evaluation.repetition import REPETITION_METRICS, Repetition, repeat_maps
 from niso.methods.method import Networks
 from niso.networks import ViTDecoder, ViTEncoder
 from niso.random import EVALUATION_SEED, check_parts

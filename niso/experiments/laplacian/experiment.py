@@ -27,7 +27,7 @@ from niso.geometry.action import Action
 from niso.geometry.domains.domain import Sampling
 from niso.linalg import span
 from niso.methods.config import IsometryConfig, MethodConfig
-from niso.methods.evaluation import EQUIVARIANCE_ERROR, EQUIVARIANCE_ERROR_CENTRED, RELATIVE_MAP_ERROR
+from niso.methods.evaluation.pairs import EQUIVARIANCE_ERROR, EQUIVARIANCE_ERROR_CENTRED, RELATIVE_MAP_ERROR
 from niso.methods.method import Networks
 from niso.model import NeuralIsometry
 from niso.random import EVALUATION_SEED, local_part, step_seed

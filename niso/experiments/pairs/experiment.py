@@ -40,12 +40,8 @@ from niso.experiments.pairs.retrieval import retrieval
 from niso.geometry import ACTIONS
 from niso.geometry.action import composes
 from niso.methods import METHODS, methods_of
-from niso.methods.evaluation import (
-    Operator,
-    PairEvaluation,
-    evaluate_pairs,
-    learned_operator,
-)
+from niso.methods.evaluation.operator import Operator, learned_operator
+from niso.methods.evaluation.pairs import PairEvaluation, evaluate_pairs
 from niso.methods.method import Networks
 from niso.random import EVALUATION_SEED, check_parts, step_generator
 from niso.results import Result

@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from niso.experiments.head import ACCURACY_CHANCE
-from niso.methods.evaluation import (
-    INVARIANTS_ROUNDING,
-    LATENT_METRICS,
-    PAIR_METRICS,
-    RECONSTRUCTION_ERROR,
-)
+from niso.methods.evaluation.latents import INVARIANTS_ROUNDING, LATENT_METRICS
+from niso.methods.evaluation.pairs import PAIR_METRICS, RECONSTRUCTION_ERROR
 from niso.results import Metric
 
 PROBES = {"linear": "a linear probe", "knn": "the 5 nearest neighbours"}

@@ -36,16 +36,14 @@ from niso.experiments.pose.sampling import PairSampling, check_groups
 from niso.experiments.pose.sources import open_sequences, sources_unread
 from niso.experiments.pose.split import split
 from niso.methods import METHODS, methods_of
-from niso.methods.evaluation import (
+from niso.methods.evaluation.latents import LATENT_METRICS
+from niso.methods.evaluation.operator import Operator, in_ascending_order, learned_operator
+from niso.methods.evaluation.pairs import (
     EQUIVARIANCE_ERROR,
     EQUIVARIANCE_ERROR_CENTRED,
-    LATENT_METRICS,
     RECONSTRUCTION_ERROR,
-    Operator,
     PairEvaluation,
     evaluate_pairs,
-    in_ascending_order,
-    learned_operator,
 )
 from niso.methods.method import Method, Networks
 from niso.networks.occlusion import PassingOcclusion

@@ -13,7 +13,7 @@ from niso.experiments.pose.frames import Frames
 from niso.experiments.pose.pairs import draw_shared
 from niso.experiments.pose.presets import PoseConfig
 from niso.experiments.pose.rendered import SHARED_VIEWS, open_held_out_shared
-from niso.methods.evaluation import RELATIVE_MAP_ERROR, RELATIVE_MAP_ERROR_CENTRED, mean_errors
+from niso.methods.evaluation.pairs import RELATIVE_MAP_ERROR, RELATIVE_MAP_ERROR_CENTRED, mean_errors
 from niso.methods.method import Method
 from niso.results import Metric
 

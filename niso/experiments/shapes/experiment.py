@@ -35,18 +35,16 @@ from niso.experiments.shapes.vertices import VERTEX_METRICS, VertexReading
 from niso.geometry.domains.domain import rastered_sphere
 from niso.geometry.domains.equirectangular import Layout
 from niso.methods import METHODS, methods_of
-from niso.methods.evaluation import (
+from niso.methods.evaluation.latents import INVARIANTS_ROUNDING, LATENT_METRICS
+from niso.methods.evaluation.operator import Operator, learned_operator
+from niso.methods.evaluation.pairs import (
     EQUIVARIANCE_ERROR,
     EQUIVARIANCE_ERROR_CENTRED,
-    INVARIANTS_ROUNDING,
-    LATENT_METRICS,
     RECONSTRUCTION_ERROR,
     RELATIVE_MAP_ERROR,
     RELATIVE_MAP_ERROR_CENTRED,
-    Operator,
     PairEvaluation,
     evaluate_pairs,
-    learned_operator,
 )
 from niso.methods.method import Method, Networks
 from niso.networks import ClassificationObjective

@@ -23,7 +23,9 @@ from niso.experiments.known import known
 from niso.geometry.elastic import ElasticWarps
 from niso.geometry.homographies import Homographies
 from niso.methods import METHODS
-from niso.methods.evaluation import LATENT_METRICS, MASK_METRICS, PAIR_METRICS, REPETITION_METRICS, evaluate_pairs
+from niso.methods.evaluation.latents import LATENT_METRICS, MASK_METRICS
+from niso.methods.evaluation.pairs import PAIR_METRICS, evaluate_pairs
+from niso.methods.evaluation.repetition import REPETITION_METRICS
 from niso.results import Result
 from niso.runs import runner
 from niso.training import checkpoint

@@ -26,7 +26,8 @@ from niso.experiments.pairs.presets import PairsConfig
 from niso.experiments.pairs.recipes import LATENT, RECIPES, recipe
 from niso.loading import load
 from niso.methods import METHODS
-from niso.methods.evaluation import Operator, PairEvaluation
+from niso.methods.evaluation.operator import Operator
+from niso.methods.evaluation.pairs import PairEvaluation
 from niso.spectrum import Spectrum
 
 SHORT = "--steps 2 --batch-size 4 --rank 4 --evaluation-pairs 4 --head.steps 2".split()

@@ -23,7 +23,7 @@ from niso.geometry import se3
 from niso.geometry import trajectories as trajectory
 from niso.geometry.trajectories import SKIPS
 from niso.methods import METHODS
-from niso.methods.evaluation import MASK_METRICS
+from niso.methods.evaluation.latents import MASK_METRICS
 from niso.methods.fourier import NeuralFourierTransform
 from niso.methods.orthogonal import orthogonal_map
 from niso.networks import MLPConfig

@@ -25,7 +25,7 @@ from niso.experiments.shapes.vertices import VERTEX_METRICS
 from niso.geometry.domains.equirectangular import Layout
 from niso.geometry.mobius import MobiusTransformations
 from niso.methods.config import FieldConfig
-from niso.methods.evaluation import INVARIANTS_ROUNDING, LATENT_METRICS, MASK_METRICS
+from niso.methods.evaluation.latents import INVARIANTS_ROUNDING, LATENT_METRICS, MASK_METRICS
 from niso.networks import ConvConfig
 from niso.random import EVALUATION_SEED
 from niso.results import Result

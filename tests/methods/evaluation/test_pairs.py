@@ -4,57 +4,12 @@ import pytest
 import torch
 from torch import nn
 
-from niso.geometry.domains import torus
-from niso.geometry.shifts import Shifts
 from niso.methods import METHODS
 from niso.methods.config import MethodConfig
-from niso.methods.evaluation import (
-    PAIR_METRICS,
-    REPETITION_METRICS,
-    SHOWN,
-    evaluate_pairs,
-    in_ascending_order,
-    latent_metrics,
-    learned_operator,
-    mean_errors,
-    repeat_maps,
-    singular_values,
-)
-from niso.methods.method import Method, Networks
-from niso.spectrum import FixedSpectrum
-
-SIZE, CHANNELS = 4, 20
-POINTS = SIZE**2
-ACTION = Shifts(SIZE)
-TRUTH = torus.harmonics(SIZE)
-
-
-def planted() -> FixedSpectrum:
-    """The torus's harmonics in any order, with eigenvalues far apart between its eigenspaces."""
-    order = torch.randperm(POINTS, generator=torch.Generator().manual_seed(0))
-    functions, values = TRUTH.functions[:, order], 20.0 * TRUTH.spaces[order]
-    return FixedSpectrum(torch.ones(POINTS), functions.float(), values.float())
-
-
-def make(name: str = "niso") -> Method:
-    torch.manual_seed(0)
-    method = METHODS.find(name)(
-        MethodConfig(rank=POINTS), Networks(nn.Identity(), nn.Identity(), (SIZE, SIZE), CHANNELS)
-    )
-    if method.spectrum() is not None:
-        method.model.spectrum = planted()
-    return method
-
-
-def batches(*sizes: int, others: bool = True, seed: int = 0, wrong: bool = False):
-    """Batches of functions under random shifts, and others under the same shifts, or under `wrong` ones."""
-    generator = torch.Generator().manual_seed(seed)
-    for size in sizes:
-        x, other = torch.randn(2, size, POINTS, CHANNELS, generator=generator)
-        t = ACTION.sample(size, generator)
-        another = ACTION.compose(t, torch.ones_like(t)) if wrong else t
-        extra = (other, ACTION.act(other, another)) if others else ()
-        yield x, ACTION.act(x, t), *extra
+from niso.methods.evaluation.pairs import PAIR_METRICS, SHOWN, evaluate_pairs, mean_errors
+from niso.methods.evaluation.repetition import repeat_maps
+from niso.methods.method import Networks
+from tests.methods.evaluation.planted import CHANNELS, POINTS, SIZE, batches, make
 
 
 def test_planted_isometries_have_no_errors():
@@ -133,24 +88,6 @@ def test_pairs_with_others_and_without_are_measured_together():
     assert {len(view) for view in alone_first.views.values()} == {6} and alone_first.maps.other is None
 
 
-def test_squares_of_planted_maps_are_of_the_transformation_twice():
-    found = repeat_maps(make(), [(x, tx, ttx) for x, tx, _, ttx in moved_twice(9, 3)])
-    assert found.metrics.keys() == {metric.key for metric in REPETITION_METRICS}
-    assert all(value == pytest.approx(0, abs=1e-5) for value in found.metrics.values())
-    assert list(found.views) == ["ψ", "Tψ", "T²ψ", "D τ² E(ψ)"] and all(len(view) == 8 for view in found.views.values())
-    torch.testing.assert_close(found.views["D τ² E(ψ)"], found.views["T²ψ"], atol=1e-4, rtol=0)
-    once = repeat_maps(make(), [(x, tx, tx) for x, tx, *_ in moved_twice(3, 9)])
-    assert once.metrics["repetition_error"] > 0.5
-
-
-def moved_twice(*sizes: int):
-    """Functions, the same under random shifts, those shifts, and the functions under these twice."""
-    generator = torch.Generator().manual_seed(1)
-    for size in sizes:
-        x, t = torch.randn(size, POINTS, CHANNELS, generator=generator), ACTION.sample(size, generator)
-        yield x, ACTION.act(x, t), t, ACTION.act(x, ACTION.compose(t, t))
-
-
 def test_the_relative_map_error_needs_other_observations():
     evaluation = evaluate_pairs(make(), batches(3, others=False))
     assert not [key for key in evaluation.metrics if key.startswith("relative")]
@@ -195,48 +132,6 @@ def test_the_first_pairs_are_kept_once_and_in_order(sizes):
     torch.testing.assert_close(evaluation.maps.own, evaluation.maps.other, rtol=0, atol=1e-4)
 
 
-def test_latents_are_judged_by_their_variation():
-    same = torch.randn(1, 6, 5).expand(7, -1, -1)
-    collapsed = latent_metrics(same)
-    assert (collapsed["latent_common"], collapsed["invariants_common"]) == pytest.approx((1, 1))
-    assert latent_metrics(1e-20 * same)["latent_common"] == pytest.approx(1)
-    assert collapsed["latent_spread"] == pytest.approx(0, abs=1e-6)
-    line = torch.linspace(1, 2, 7)[:, None, None] * torch.randn(7, 6, 1) @ torch.ones(1, 5)
-    assert latent_metrics(line)["latent_rank"] == pytest.approx(1)
-    various = latent_metrics(torch.randn(2_000, 6, 5))
-    assert various["latent_common"] < 0.01 and various["latent_rank"] > 2.5
-    assert 10 < various["invariants_rank"] < 15  # of the 15 entries of aᵀa, the 5 squares vary most
-
-
-def test_latents_of_a_few_directions_have_no_rank():
-    assert "latent_rank" not in latent_metrics(torch.randn(5, 6, 3))
-    assert "latent_rank" in latent_metrics(torch.randn(5, 6, 4))
-    assert latent_metrics(torch.randn(5, 6, 1))["invariants_rank"] == 1  # one channel: aᵀa / ‖aᵀa‖ is always 1
-    rounding = 1 + 1e-8 * torch.randn(5, 1, 1, dtype=torch.float64)
-    assert latent_metrics(torch.randn(1, 6, 1) * rounding)["invariants_rank"] == 0
-
-
-def test_a_mask_is_judged_by_its_clusters():
-    method = make()
-    latents = evaluate_pairs(method, batches(3)).latents
-    sizes = TRUTH.spaces.bincount()
-    assert latents["clusters"] == len(sizes)
-    assert latents["single_eigenvalues"] == (sizes == 1).sum().item() / POINTS
-    others = ~torch.eye(POINTS, dtype=torch.bool)
-    assert latents["mask_mean"] == pytest.approx(method.mask()[others].mean().item(), rel=1e-5)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_singular_values_of_coefficients(dtype):
-    u, v = torch.linalg.qr(torch.randn(2, 7, 6, 6, dtype=dtype)).Q
-    values = torch.tensor([2.0, 1.0, 0.5, 0.0, 0.0, 0.0], dtype=dtype)
-    curve = singular_values(torch.arange(1, 8, dtype=dtype)[:, None, None] * (u * values @ v))
-    assert curve["y"] == pytest.approx([1, 0.5, 0.25, 0, 0, 0], abs=1e-6)
-    assert curve["x"] == [1, 2, 3, 4, 5, 6]
-    assert curve["count"] == [7] * 6
-    assert singular_values(torch.zeros(3, 4, 2, dtype=dtype))["y"] == [0, 0]
-
-
 def test_so_many_are_kept_by_default():
     assert len(evaluate_pairs(make(), batches(SHOWN + 1)).views["ψ"]) == SHOWN
 
@@ -248,32 +143,6 @@ def test_a_method_without_maps_is_measured_by_its_reconstructions():
     assert list(evaluation.views) == ["ψ", "Tψ", "D E(Tψ)"]
     method.model.decoder = nn.Dropout(0.5)  # evaluation mode leaves it out
     assert evaluate_pairs(method, batches(3)).metrics == {"reconstruction_error": 0.0}
-
-
-def test_maps_are_shown_in_ascending_eigenvalue():
-    method = make()
-    spectrum = method.spectrum()
-    order = spectrum.eigenvalues.argsort()
-    assert not torch.equal(order, torch.arange(POINTS))
-    x, tx, *_ = next(batches(3))
-    tau = method.solve(method.encode(x), method.encode(tx))
-    ordered = in_ascending_order(method, tau)
-    assert torch.equal(ordered, tau[:, order][:, :, order])
-    values = spectrum.eigenvalues[order]
-    assert ordered[:, values[:, None] != values].abs().max() < 1e-4  # blocks of the eigenspaces
-    same = make("nft")
-    assert torch.equal(in_ascending_order(same, tau), tau)
-
-
-def test_an_operator_is_in_ascending_eigenvalue():
-    method = make()
-    operator = learned_operator(method)
-    values = operator.spectrum.eigenvalues
-    assert (values.diff() >= 0).all() and operator.grid == (SIZE, SIZE)
-    torch.testing.assert_close(operator.spectrum.operator(), method.spectrum().operator(), rtol=0, atol=1e-4)
-    torch.testing.assert_close(operator.mask, (-(values[:, None] - values).abs()).exp())
-    assert learned_operator(make("niso-no-operator")).mask is None
-    assert learned_operator(make("nft")) is None
 
 
 def test_maps_of_another_shape_are_named():

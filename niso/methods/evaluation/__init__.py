@@ -1,0 +1,1 @@
+"""What methods make of held-out observations, once they are trained."""

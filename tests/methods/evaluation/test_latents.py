@@ -1,0 +1,50 @@
+"""Measures of coefficients and eigenvalues that collapse."""
+
+import pytest
+import torch
+
+from niso.methods.evaluation.latents import latent_metrics, singular_values
+from niso.methods.evaluation.pairs import evaluate_pairs
+from tests.methods.evaluation.planted import POINTS, TRUTH, batches, make
+
+
+def test_latents_are_judged_by_their_variation():
+    same = torch.randn(1, 6, 5).expand(7, -1, -1)
+    collapsed = latent_metrics(same)
+    assert (collapsed["latent_common"], collapsed["invariants_common"]) == pytest.approx((1, 1))
+    assert latent_metrics(1e-20 * same)["latent_common"] == pytest.approx(1)
+    assert collapsed["latent_spread"] == pytest.approx(0, abs=1e-6)
+    line = torch.linspace(1, 2, 7)[:, None, None] * torch.randn(7, 6, 1) @ torch.ones(1, 5)
+    assert latent_metrics(line)["latent_rank"] == pytest.approx(1)
+    various = latent_metrics(torch.randn(2_000, 6, 5))
+    assert various["latent_common"] < 0.01 and various["latent_rank"] > 2.5
+    assert 10 < various["invariants_rank"] < 15  # of the 15 entries of aᵀa, the 5 squares vary most
+
+
+def test_latents_of_a_few_directions_have_no_rank():
+    assert "latent_rank" not in latent_metrics(torch.randn(5, 6, 3))
+    assert "latent_rank" in latent_metrics(torch.randn(5, 6, 4))
+    assert latent_metrics(torch.randn(5, 6, 1))["invariants_rank"] == 1  # one channel: aᵀa / ‖aᵀa‖ is always 1
+    rounding = 1 + 1e-8 * torch.randn(5, 1, 1, dtype=torch.float64)
+    assert latent_metrics(torch.randn(1, 6, 1) * rounding)["invariants_rank"] == 0
+
+
+def test_a_mask_is_judged_by_its_clusters():
+    method = make()
+    latents = evaluate_pairs(method, batches(3)).latents
+    sizes = TRUTH.spaces.bincount()
+    assert latents["clusters"] == len(sizes)
+    assert latents["single_eigenvalues"] == (sizes == 1).sum().item() / POINTS
+    others = ~torch.eye(POINTS, dtype=torch.bool)
+    assert latents["mask_mean"] == pytest.approx(method.mask()[others].mean().item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_singular_values_of_coefficients(dtype):
+    u, v = torch.linalg.qr(torch.randn(2, 7, 6, 6, dtype=dtype)).Q
+    values = torch.tensor([2.0, 1.0, 0.5, 0.0, 0.0, 0.0], dtype=dtype)
+    curve = singular_values(torch.arange(1, 8, dtype=dtype)[:, None, None] * (u * values @ v))
+    assert curve["y"] == pytest.approx([1, 0.5, 0.25, 0, 0, 0], abs=1e-6)
+    assert curve["x"] == [1, 2, 3, 4, 5, 6]
+    assert curve["count"] == [7] * 6
+    assert singular_values(torch.zeros(3, 4, 2, dtype=dtype))["y"] == [0, 0]
