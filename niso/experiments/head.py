@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Int, Shaped
 from torch import Tensor, nn
 
 from niso.config import SPECTRAL
 from niso.errors import first_line
 from niso.experiments.experiment import Phase
-from niso.linalg import autocasts, without_autocast
-from niso.messages import say
 from niso.methods.config import ClassifierConfig
 from niso.methods.method import Batches, Method
 from niso.networks import ClassificationObjective
-from niso.networks.vector_neurons import inner_products
-from niso.random import local_part, process
+from niso.random import local_part
 from niso.results import Metric
 from niso.training.loop import Sampler
 
@@ -29,9 +25,6 @@ OF_FROZEN = {f"head.{name}": "the head is trained on frozen networks" for name i
 """Settings that the training of a head alone does not read, and why."""
 HELD = "head."
 """Beginning of the names of a head's weights, where they are held together with those of its backbone."""
-ROUNDED = 0.1
-"""Rounding error of invariants, relative to their deviation over observations, from which frozen networks run in full
-precision: it is 0.3 where a head loses 9.5 points of accuracy by it, and 0.02 where it loses none."""
 
 
 @torch.no_grad()
@@ -85,7 +78,7 @@ def frozen_phase(
             no augmentation: their features are computed once. None where that is more work, or they are never the same.
         chosen: this process's part of a step's batch of these, by their numbers; any of them by default.
     """
-    read_finely(method, x)
+    method.read_finely(x)
     objective = partial(ClassificationObjective, method.model, head, smoothing=config.label_smoothing)
     if examples is None or method.augmented_head:
         return Phase("head", objective(method.head_features), labelled, config.head)
@@ -108,31 +101,3 @@ def frozen_phase(
 def accuracy_chance(labels: Int[Tensor, " observations"]) -> float:
     """The accuracy of one answer for all, the most frequent label: what `ACCURACY_CHANCE` is."""
     return labels.bincount().max().item() / len(labels)
-
-
-@torch.no_grad()
-def read_finely(method: Method, x: Shaped[Tensor, "batch ..."]) -> None:
-    """Let a method's networks run in full precision from here on where autocast rounds away what tells observations
-    apart: their latents can be alike to a hundredth, and bfloat16 keeps two or three digits."""
-    device = x.device.type
-    with method.precision():
-        if not autocasts(device):
-            return
-    method.model.eval()
-    precision, rounded = method.precision, method.head_features(x)
-    method.precision = partial(without_autocast, device)
-    error = rounding_error(method.head_features(x), rounded)
-    method.invariants_rounding = None if math.isnan(error) else error
-    if not error >= ROUNDED:
-        method.precision = precision
-    elif process()[0] == 0:
-        say(f"half precision errs by {error:.2f} of what invariants vary by: networks run in float32 from here")
-
-
-def rounding_error(
-    exact: Float[Tensor, "batch length channels"], rounded: Float[Tensor, "batch length channels"]
-) -> float:
-    """Error of the invariants aᵀa, of any scale, relative to their standard deviation over observations: the median
-    over entries; NaN where nothing varies."""
-    true, other = (nn.functional.normalize(inner_products(a), dim=1) for a in (exact, rounded))
-    return ((other - true).std(0) / true.std(0)).nanmedian().item()

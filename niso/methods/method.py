@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -15,15 +16,19 @@ from torch import Tensor, nn
 
 from niso.autoencoding import Autoencoding
 from niso.geometry.domains.domain import Domain, Sampling, box
+from niso.linalg import autocasts, without_autocast
+from niso.messages import say
 from niso.methods.completion import CompletionObjective
 from niso.methods.config import ClassifierConfig, Confidence, MethodConfig
 from niso.methods.heads import HEADS
 from niso.methods.heads.head import Head
 from niso.methods.heads.rescaled import RescaledHead
 from niso.methods.part import Part, parts_unread, settings_of
+from niso.methods.rounding import ROUNDED, rounding_error
 from niso.methods.spectra import SPECTRA
 from niso.networks import ConvConfig, ConvDecoder, ConvEncoder
 from niso.networks.occlusion import RandomOcclusion, SeenPoints, Visibility
+from niso.random import process
 from niso.spectrum import Spectrum
 
 Batches = Iterator[tuple[Tensor, ...]]
@@ -147,7 +152,7 @@ class Method(ABC):
         self.precision: Callable[[], AbstractContextManager[Any]] = nullcontext
         """Puts networks in the precision of the run, wherever they are called."""
         self.invariants_rounding: float | None = None
-        """Rounding error of invariants in half precision, see `INVARIANTS_ROUNDING`; None where it was not measured."""
+        """Rounding error of invariants in half precision, which `read_finely` measures; None where it did not."""
 
     def _check_parts(self) -> None:
         """TypeError where a subclass lacks a part, before anything is trained."""
@@ -249,6 +254,24 @@ class Method(ABC):
     def head_features(self, x: Shaped[Tensor, "batch ..."]) -> Float[Tensor, "batch length channels"]:
         """What heads get of observations."""
         return self.encode(x)
+
+    @torch.no_grad()
+    def read_finely(self, x: Shaped[Tensor, "batch ..."]) -> None:
+        """Let the networks run in full precision from here on where autocast rounds away what tells observations like
+        these apart: their latents can be alike to a hundredth, and bfloat16 keeps two or three digits."""
+        device = x.device.type
+        with self.precision():
+            if not autocasts(device):
+                return
+        self.model.eval()
+        precision, rounded = self.precision, self.head_features(x)
+        self.precision = partial(without_autocast, device)
+        error = rounding_error(self.head_features(x), rounded)
+        self.invariants_rounding = None if math.isnan(error) else error
+        if not error >= ROUNDED:
+            self.precision = precision
+        elif process()[0] == 0:
+            say(f"half precision errs by {error:.2f} of what invariants vary by: networks run in float32 from here")
 
     def solve(
         self, a: Float[Tensor, "batch rank channels"], b: Float[Tensor, "batch rank channels"]

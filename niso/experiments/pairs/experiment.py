@@ -29,7 +29,7 @@ from niso.data.pairs.table import Kind, Table
 from niso.data.pairs.variation import Variation
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Own, Phase, check_batch
-from niso.experiments.head import ACCURACY_CHANCE, accuracy_chance, frozen_phase, make_head, read_finely
+from niso.experiments.head import ACCURACY_CHANCE, accuracy_chance, frozen_phase, make_head
 from niso.experiments.pairs.choice import choose, keep, lacking, said, with_rank
 from niso.experiments.pairs.metrics import METRICS, VALIDATED
 from niso.experiments.pairs.networks import check_independence, import_module_class, make_networks
@@ -289,7 +289,7 @@ class Pairs(Experiment):
             self.head = make_head(method, config, first, data.classes)
             yield frozen_phase(method, self.head, config, first, lambda step: data.sample_labelled(size), examples)
         else:  # invariants find the views of an observation without a head, too
-            read_finely(method, next(self.held_out("train"))[0])
+            method.read_finely(next(self.held_out("train"))[0])
 
     def sample(self, step: int) -> tuple[Tensor, ...]:
         """Pairs, triplets or groups to train on: this process's part."""
