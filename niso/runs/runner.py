@@ -253,7 +253,8 @@ class _Execution:
             self.cost["steps"] += steps
             self.cost["seconds"] += seconds
             self.cost[f"seconds_{phase.name}"] = seconds
-            # what comes next draws the same numbers whether this phase was trained now or before an interruption
+            # what comes next draws the same numbers whether this phase was trained now or before an interruption; its
+            # second step drew these, too, but chose examples by them, and what comes next makes weights
             torch.manual_seed(step_seed(settings.seed, 1, phase.name))
         if not seen:
             raise ValueError(f"{experiment.name} has no phases: `phases` must give one or more")

@@ -106,8 +106,7 @@ class Pairs(Experiment):
     """The user's own pairs, see the module."""
 
     config: Chosen
-    """Resolved: `wishes` are what the user asked for."""
-    wishes: PairsConfig
+    """Resolved, once it is built; before, a `PairsConfig`: what the user asks for."""
     given: ClassVar[Given | None] = None
     """What a program gives, see `niso.fit`; None where DATA is a path."""
     name = "pairs"
@@ -137,7 +136,7 @@ class Pairs(Experiment):
     figures = "niso.experiments.pairs.figures"
 
     def build(self) -> None:
-        wishes = self.wishes = cast(PairsConfig, self.config)
+        wishes = cast(PairsConfig, self.config)
         reading = wishes.reading
         before = parse(Chosen, self.chosen, Path("chosen")) if self.chosen else None
         table = self._table(wishes, before or recipe(wishes.effort, "conv"))
