@@ -124,7 +124,7 @@ def _text(cell: Any) -> str:
 
 def write(benchmark: str, options: Named, results: dict[str, Any]) -> Path:
     """Write the results, with the machine, the options and the tables, to benchmarks/results/<name>.json."""
-    from niso.files import write_json  # which needs more than measurements on a bare machine do
+    from niso.files.json import write_json  # which needs more than measurements on a bare machine do
 
     path = RESULTS / f"{options.name or benchmark}.json"
     content = {

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from niso.data.pairs.scaling import LOST, rounded_away
 from niso.errors import InputError, NisoError, first_line
-from niso.files import write_atomically
+from niso.files.writing import write_atomically
 from niso.fitted import Fitted
 from niso.methods.method import Method
 from niso.spectrum import FixedSpectrum

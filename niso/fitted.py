@@ -24,7 +24,9 @@ from niso.errors import InputError, counted, in_words_of_python, remedy
 from niso.experiments.diagnosis import Finding
 from niso.experiments.saved import CONFIG, FORMAT, MODEL, REBUILT, plain_name
 from niso.experiments.settings import Settings, without_places
-from niso.files import whole_folder, write_atomically, write_json
+from niso.files.folders import whole_folder
+from niso.files.json import write_json
+from niso.files.writing import write_atomically
 from niso.hub import SCHEME, repository
 from niso.hub.card import CARD, card
 from niso.methods.method import Method

@@ -15,7 +15,7 @@ from niso.experiments.experiment import Own
 from niso.experiments.head import trained_head
 from niso.experiments.saved import CONFIG, MODEL, is_saved, plain_name, read_saved
 from niso.experiments.settings import Settings
-from niso.files import in_shell
+from niso.files.paths import in_shell
 from niso.fitted import Beside, Fitted
 from niso.hub import SCHEME, bundled, repository
 from niso.methods import METHODS

@@ -17,7 +17,7 @@ import torch
 import yaml
 from PIL import Image
 
-from niso.files import locked
+from niso.files.locks import locked
 from niso.training import checkpoint
 from niso.training.run import Run
 

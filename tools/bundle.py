@@ -17,7 +17,8 @@ import torch
 
 import niso
 from niso.errors import InputError
-from niso.files import write_atomically, write_json
+from niso.files.json import write_json
+from niso.files.writing import write_atomically
 from niso.fitted import Fitted
 from niso.hub import bundled
 from niso.hub.card import CARD, card

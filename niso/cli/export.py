@@ -10,7 +10,7 @@ import tyro
 
 from niso.cli.options import Command, ModelName, check_model
 from niso.errors import InputError
-from niso.files import check_place
+from niso.files.paths import check_place
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from tyro.conf import Positional, arg
 
 from niso.cli.options import OBSERVED, Command, ModelName, check_observed
 from niso.errors import counted
-from niso.files import check_place
+from niso.files.paths import check_place
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Options(Command):
         check_observed(self.run, self.out, "coefficients", self.data)
 
     def __call__(self) -> None:
-        from niso.files import write_arrays
+        from niso.files.writing import write_arrays
         from niso.loading import load
 
         check_place(self.out, "--out", file=True)

@@ -11,7 +11,7 @@ from tyro.conf import Positional, arg
 from niso.cli.options import OBSERVED, Command, ModelName, check_observed, check_pictures
 from niso.config import require
 from niso.errors import InputError, counted
-from niso.files import check_place
+from niso.files.paths import check_place
 
 if TYPE_CHECKING:
     from niso.data.pairs.observations import Observed
@@ -57,7 +57,7 @@ class Options(Command):
         import numpy as np
 
         from niso.data.pairs.observations import view_beside
-        from niso.files import write_arrays
+        from niso.files.writing import write_arrays
         from niso.loading import load
 
         check_place(self.out, "--out", file=True)
@@ -102,7 +102,7 @@ def _draw(queries: Observed, gallery: Observed, found: Matches, path: Path) -> N
     import numpy as np
 
     from niso.figures import image_rows  # matplotlib is slow to import
-    from niso.files import write_atomically
+    from niso.files.writing import write_atomically
     from niso.report.pictures import as_png
 
     lines = []

@@ -10,7 +10,7 @@ from tyro.conf import Positional, arg
 
 from niso.cli.options import OBSERVED, Command, ModelName, check_observed, check_pictures
 from niso.errors import InputError, counted
-from niso.files import check_place
+from niso.files.paths import check_place
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Options(Command):
         import torch
 
         from niso.data.pairs.observations import matched, picture_paths, view_beside, write_pictures
-        from niso.files import write_arrays
+        from niso.files.writing import write_arrays
         from niso.loading import load
         from niso.metrics import equivariance_error
 

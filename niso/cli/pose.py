@@ -12,7 +12,7 @@ from tyro.conf import Positional, arg
 from niso.cli.options import PARTLY, Command, check_model, check_pictures
 from niso.config import require
 from niso.errors import InputError, counted
-from niso.files import check_place
+from niso.files.paths import check_place
 
 TRAJECTORY, PICTURE = "trajectory.txt", "trajectory.png"
 POSES = Path("poses")

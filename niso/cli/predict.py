@@ -11,7 +11,7 @@ from tyro.conf import Positional, arg
 
 from niso.cli.options import OBSERVED, Command, ModelName, check_observed
 from niso.errors import InputError, counted
-from niso.files import check_place
+from niso.files.paths import check_place
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,7 +47,7 @@ class Options(Command):
     def __call__(self) -> None:
         import numpy as np
 
-        from niso.files import write_arrays
+        from niso.files.writing import write_arrays
         from niso.loading import load
 
         check_place(self.out, "--out", file=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from niso.cli.options import Runs
-from niso.files import check_place
+from niso.files.paths import check_place
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from niso.cli.options import Runs
 from niso.errors import InputError
-from niso.files import check_place
+from niso.files.paths import check_place
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,9 @@ from niso.data.evenly import evenly
 from niso.data.squares import as_rgb, image_file, opened
 from niso.data.video.sequences import natural
 from niso.errors import InputError
-from niso.files import digest, files_below, no_folder
+from niso.files.digests import digest
+from niso.files.paths import no_folder
+from niso.files.search import files_below
 
 TRAIN = (
     "skimage/astronaut.png",

@@ -9,7 +9,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from niso.data.workers import unordered
 from niso.errors import InputError, remedy
-from niso.files import CLUTTER, is_empty, lacks, locked, parse_json, write_json
+from niso.files.folders import CLUTTER, is_empty
+from niso.files.json import parse_json, write_json
+from niso.files.locks import locked
+from niso.files.paths import lacks
 
 PARAMETERS, REFUSED = "parameters.json", "refused.json"
 AGAIN = "give the same command again to go on"

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from niso.errors import CheckpointError, InputError
 from niso.experiments.settings import Settings
-from niso.files import nan_for_null, parse_json
+from niso.files.json import nan_for_null, parse_json
 
 CONFIG, MODEL = "config.json", "model.safetensors"
 """Files of a saved model."""

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from niso.errors import counted
-from niso.files import write_atomically
+from niso.files.writing import write_atomically
 from niso.report import methods
 from niso.report.curves import curve_pictures
 from niso.report.groups import Estimate, Group, difference, distinct_ends, grouped

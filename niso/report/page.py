@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from niso import figures
 from niso.config import flat
-from niso.files import write_atomically
+from niso.files.writing import write_atomically
 from niso.messages import say
 from niso.report.groups import described
 from niso.report.html import render

@@ -20,7 +20,8 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from niso.figures.themes import darken
-from niso.files import parse_json, write_atomically, write_json
+from niso.files.json import parse_json, write_json
+from niso.files.writing import write_atomically
 from niso.training.run import CAPTIONS
 
 PANELS = "niso-panels"

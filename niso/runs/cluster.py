@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import yaml
 
 from niso.errors import InputError, Interrupted
-from niso.files import in_shell
+from niso.files.paths import in_shell
 from niso.messages import say
 from niso.runs import runner
 from niso.runs.parallel import Job, create, is_done

@@ -22,7 +22,8 @@ from rich.console import Console
 
 from niso.errors import InputError, Interrupted
 from niso.experiments.settings import Settings
-from niso.files import in_shell, locked
+from niso.files.locks import locked
+from niso.files.paths import in_shell
 from niso.training.environment import command_line
 from niso.training.interruption import heeded
 from niso.training.log import LOG

@@ -8,7 +8,8 @@ from typing import Any
 
 from niso.errors import InputError
 from niso.experiments.settings import without_places
-from niso.files import in_shell, write_json
+from niso.files.json import write_json
+from niso.files.paths import in_shell
 from niso.training.run import CHANGED, Run
 
 FACTS = (

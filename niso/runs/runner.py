@@ -23,7 +23,8 @@ from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.known import known
 from niso.experiments.saved import REBUILT
 from niso.experiments.settings import Settings
-from niso.files import locked, write_atomically
+from niso.files.locks import locked
+from niso.files.writing import write_atomically
 from niso.messages import say
 from niso.random import step_seed
 from niso.results import Result

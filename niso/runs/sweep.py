@@ -18,7 +18,8 @@ from niso.config import flat, read_yaml, to_yaml
 from niso.errors import CheckpointError, InputError, Interrupted, TrainingError, first_line
 from niso.experiments import EXPERIMENTS
 from niso.experiments.settings import Settings
-from niso.files import in_shell, write_new
+from niso.files.folders import write_new
+from niso.files.paths import in_shell
 from niso.registry import Registry
 from niso.runs import runner
 from niso.runs.cluster import JOBS, Launcher, submit

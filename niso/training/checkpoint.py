@@ -17,7 +17,8 @@ from torch import Tensor, nn, optim
 
 from niso.config import Optimisation
 from niso.errors import CheckpointError, InputError, remedy
-from niso.files import parse_json, write_atomically
+from niso.files.json import parse_json
+from niso.files.writing import write_atomically
 
 Facts = dict[str, Any]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from niso.files import write_atomically
+from niso.files.writing import write_atomically
 
 LOG = "log.csv"
 EVENTS = "tensorboard"

@@ -12,15 +12,10 @@ from typing import Any
 
 from niso.config import parse, read_yaml, to_yaml
 from niso.errors import InputError
-from niso.files import (
-    in_shell,
-    lacks,
-    locked,
-    nan_for_null,
-    parse_json,
-    write_json,
-    write_new,
-)
+from niso.files.folders import write_new
+from niso.files.json import nan_for_null, parse_json, write_json
+from niso.files.locks import locked
+from niso.files.paths import in_shell, lacks
 from niso.results import Curve, Metric
 from niso.training.log import LOG, Tables, forget, is_damaged, tables
 

@@ -24,7 +24,9 @@ from niso.cache import cached
 from niso.config import Hardware, Optimisation, parse
 from niso.data.workers import cores
 from niso.errors import InputError, first_line
-from niso.files import digest, locked, parse_json, write_json
+from niso.files.digests import digest
+from niso.files.json import parse_json, write_json
+from niso.files.locks import locked
 from niso.messages import say
 from niso.training.compilation import (
     begin_step,

@@ -20,7 +20,7 @@ from niso.data.video.sequences import Sequence
 from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Experiment
 from niso.experiments.settings import Settings
-from niso.files import write_json
+from niso.files.json import write_json
 from niso.geometry import se3
 from niso.geometry.mesh.surface import icosphere
 from niso.report.pictures import save_pictures

@@ -21,7 +21,7 @@ from niso.config import Hardware
 from niso.errors import InputError, Interrupted
 from niso.experiments import EXPERIMENTS
 from niso.experiments.settings import Settings
-from niso.files import in_shell
+from niso.files.paths import in_shell
 from niso.runs import parallel
 from niso.runs.parallel import Job, run_side_by_side
 from niso.training.environment import called

@@ -188,7 +188,7 @@ def test_full_disk_at_any_stage(path, function, monkeypatch):
 WRITER = """
 import os, signal, sys
 from pathlib import Path
-from niso.files import write_atomically
+from niso.files.writing import write_atomically
 setattr(os, sys.argv[2], lambda *_: os.kill(os.getpid(), signal.SIGKILL))
 write_atomically(Path(sys.argv[1]), b"new" * 1000)
 """
@@ -210,7 +210,7 @@ def test_a_reader_never_sees_a_part(tmp_path):
     """Another process writes as fast as it can and is killed; whatever is read meanwhile is whole."""
     path = tmp_path / "f.json"
     program = (
-        "import itertools, json, sys\nfrom pathlib import Path\nfrom niso.files import write_atomically\n"
+        "import itertools, json, sys\nfrom pathlib import Path\nfrom niso.files.writing import write_atomically\n"
         "for i in itertools.count(): write_atomically(Path(sys.argv[1]), json.dumps([i] * 20_000).encode())"
     )
     writer = subprocess.Popen([sys.executable, "-c", program, str(path)], cwd=Path(__file__).parents[2])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from niso.errors import InputError
-from niso.files import locked
+from niso.files.locks import locked
 from niso.results import Metric
 from niso.training.log import Log, read_log
 from niso.training.run import Run

@@ -14,7 +14,7 @@ from niso.cli.options import Command
 from niso.config import require
 from niso.data.shapes.family import write_family
 from niso.errors import InputError, Interrupted, counted
-from niso.files import check_place, no_folder
+from niso.files.paths import check_place, no_folder
 from niso.training.progress import Bar
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from niso.cache import cached
 from niso.errors import InputError
-from niso.files import no_folder
+from niso.files.paths import no_folder
 
 SIDE = 28
 PADDING = 6

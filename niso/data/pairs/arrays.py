@@ -15,7 +15,7 @@ from niso.data.pairs.reader import Reader
 from niso.data.pairs.reading import Reading
 from niso.data.pairs.table import Table, make_table
 from niso.errors import InputError, unreadable
-from niso.files import parse_json
+from niso.files.json import parse_json
 
 ARRAYS = (".npy", ".npz", ".safetensors", *HDF5)
 """Endings of array files."""

@@ -16,7 +16,8 @@ from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.data.video.footage import Footage, find_footage, unread_in
 from niso.data.video.stream import open_stream
 from niso.errors import InputError, counted
-from niso.files import digest_of_files, files_below
+from niso.files.digests import digest_of_files
+from niso.files.search import files_below
 
 _PAIRED = ({"x", "tx"}, {"x", "tx", "ttx"}, {"before", "after"}, {"source", "target"})
 """Names of folders that speak of pairs. Those of a and b are read as such."""

@@ -11,7 +11,7 @@ from niso.data.pairs.reading import Reading
 from niso.data.photographs import EXTENSIONS as PICTURES
 from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.errors import InputError, some_of
-from niso.files import files_below
+from niso.files.search import files_below
 
 
 def find_reader(path: Path, reading: Reading) -> type[Reader]:

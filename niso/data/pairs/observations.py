@@ -26,7 +26,8 @@ from niso.data.shapes.sources import SUFFIXES as MESHES
 from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.data.video.footage import find_footage, unread_in
 from niso.errors import InputError, some_of
-from niso.files import files_below, write_atomically
+from niso.files.search import files_below
+from niso.files.writing import write_atomically
 from niso.messages import say
 
 GREY = np.array([0.299, 0.587, 0.114])

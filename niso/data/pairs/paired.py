@@ -12,7 +12,7 @@ from niso.data.pairs.squares import check_memory, read_pictures
 from niso.data.pairs.table import FEWEST, VIEWS, Table
 from niso.data.photographs import about_pictures, pictures_in
 from niso.errors import InputError
-from niso.files import digest_of_files
+from niso.files.digests import digest_of_files
 
 _FOLDERS = dict(zip("abc", VIEWS, strict=True))
 

@@ -14,7 +14,8 @@ from niso.data.pairs.table import FEWEST, Table
 from niso.data.photographs import about_pictures, crops, open_photograph, pictures_in, shipped, size_of, word_of
 from niso.data.video.files import EXTENSIONS as VIDEOS
 from niso.errors import InputError, counted, some_of
-from niso.files import digest_of_files, files_below
+from niso.files.digests import digest_of_files
+from niso.files.search import files_below
 from niso.random import step_seed
 
 CROPS = 10_000

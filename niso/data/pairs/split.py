@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 
 from niso.data.pairs.table import Table
 from niso.errors import InputError, counted
-from niso.files import digest
+from niso.files.digests import digest
 from niso.random import EVALUATION_SEED
 
 _DRAWS = 20

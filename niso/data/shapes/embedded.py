@@ -12,7 +12,9 @@ from niso.data.shapes.family import PLANS, write_family
 from niso.data.shapes.preparation import Preparation, prepare_folder
 from niso.data.shapes.prepared import FORMAT, PreparedShapes, open_shapes, prepared_names
 from niso.data.shapes.sources import find_sources
-from niso.files import digest, files_below, locked
+from niso.files.digests import digest
+from niso.files.locks import locked
+from niso.files.search import files_below
 
 _VERSION = 5  # raise it when a change of the code changes shapes or maps
 _SEED = 0

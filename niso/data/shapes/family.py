@@ -13,7 +13,8 @@ from scipy.spatial.transform import Rotation
 
 from niso.data.shapes.sources import SUFFIXES, UNREAD, refuse_unread
 from niso.errors import InputError, remedy
-from niso.files import files_below, whole_folder
+from niso.files.folders import whole_folder
+from niso.files.search import files_below
 from niso.geometry.mesh import surface as meshes
 from niso.geometry.mesh.deformation import deform
 from niso.geometry.mesh.files import read_mesh, write_off

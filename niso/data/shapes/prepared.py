@@ -30,7 +30,9 @@ from torch import Tensor
 
 from niso.data.prepared import PARAMETERS, REFUSED, open_folder, read_json
 from niso.errors import InputError
-from niso.files import digest, nan_for_null, write_atomically, write_json
+from niso.files.digests import digest
+from niso.files.json import nan_for_null, write_json
+from niso.files.writing import write_atomically
 from niso.geometry.domains.equirectangular import Layout
 
 FORMAT = 1

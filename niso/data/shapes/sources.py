@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from niso.errors import InputError, counted, nearest
-from niso.files import files_below
+from niso.files.search import files_below
 
 SUFFIXES = (".off", ".obj", ".ply", ".stl")
 UNREAD = (".glb", ".gltf", ".dae", ".fbx", ".3ds", ".wrl", ".vtk", ".vtp", ".msh", ".mesh", ".usd", ".blend")

@@ -19,7 +19,7 @@ from niso.data.video.files import Video
 from niso.data.video.posed_folders import colmap, frame_folder, nerfstudio
 from niso.data.video.sequences import Draw, Refused, Sequence, Source, hold_out, natural
 from niso.errors import InputError, counted, nearest, some_of
-from niso.files import files_below, holds_run, walk
+from niso.files.search import files_below, holds_run, walk
 
 _MODELS = ("sparse/0", "sparse", "colmap/sparse/0", "")
 """Places of COLMAP's model in the folder that holds `images`."""

@@ -28,7 +28,8 @@ from niso.data.prepared import (
 from niso.data.video.prepared import FORMAT, INDEX, RECORD, check_shard
 from niso.data.video.sequences import TEST, TRAIN, Draw, Frame, Refused, Source, longest_run
 from niso.errors import InputError, counted
-from niso.files import replacing, write_json
+from niso.files.json import write_json
+from niso.files.writing import replacing
 
 
 @dataclass(frozen=True)

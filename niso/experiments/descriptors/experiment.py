@@ -25,7 +25,7 @@ from niso.experiments.descriptors.model import PointModel, PointObjective
 from niso.experiments.descriptors.presets import PRESETS, DescriptorsConfig
 from niso.experiments.descriptors.surfaces import Example, Seen, base_meshes, distinct, example, seen
 from niso.experiments.experiment import Experiment, Own, Phase
-from niso.files import digest
+from niso.files.digests import digest
 from niso.methods.method import Networks
 from niso.networks.mlp import MLP
 from niso.random import local_part, step_seed

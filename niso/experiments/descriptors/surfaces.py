@@ -16,7 +16,7 @@ from niso.data.evenly import evenly
 from niso.data.shapes import family
 from niso.data.shapes.sources import SUFFIXES, UNREAD, refuse_unread
 from niso.errors import InputError, counted
-from niso.files import files_below
+from niso.files.search import files_below
 from niso.geometry.mesh.classical import fixed_spectrum
 from niso.geometry.mesh.deformation import deform
 from niso.geometry.mesh.descriptors import descriptors, distances

@@ -21,7 +21,7 @@ from niso.data.photographs import crops, photographs
 from niso.errors import InputError
 from niso.experiments.experiment import Experiment, Own, Phase
 from niso.experiments.laplacian.config import LaplacianConfig
-from niso.files import digest
+from niso.files.digests import digest
 from niso.functional_map import Mask, isometric_map
 from niso.geometry.action import Action
 from niso.geometry.domains.domain import Sampling

@@ -30,7 +30,8 @@ from niso.experiments.pose.predictors.predictor import Predictor
 from niso.experiments.pose.presets import PoseConfig
 from niso.experiments.saved import MODEL, is_saved, read_saved
 from niso.experiments.settings import Settings
-from niso.files import in_shell, write_atomically
+from niso.files.paths import in_shell
+from niso.files.writing import write_atomically
 from niso.geometry import se3, so3
 from niso.geometry.averaging import averaged
 from niso.methods import METHODS

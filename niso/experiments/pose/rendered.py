@@ -16,7 +16,9 @@ from niso.data.video.sequences import TEST, TRAIN
 from niso.errors import InputError
 from niso.experiments.pose.frames import Frames, Source, joined
 from niso.experiments.pose.presets import PoseConfig
-from niso.files import digest, locked, write_atomically
+from niso.files.digests import digest
+from niso.files.locks import locked
+from niso.files.writing import write_atomically
 from niso.training.progress import preparing
 
 SHARED_VIEWS = 2

@@ -19,7 +19,8 @@ from niso.errors import InputError, counted
 from niso.experiments.pose.frames import RENDERED, Frames, Source, joined
 from niso.experiments.pose.presets import PoseConfig
 from niso.experiments.pose.rendered import rendered_clips
-from niso.files import digest, locked
+from niso.files.digests import digest
+from niso.files.locks import locked
 from niso.messages import say
 from niso.training.progress import preparing
 

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from niso.errors import CheckpointError, InputError
 from niso.experiments.pose.frames import Frames
-from niso.files import in_shell
+from niso.files.paths import in_shell
 from niso.geometry import se3
 from niso.geometry import trajectories as trajectory
 from niso.geometry.trajectories import FRAMES

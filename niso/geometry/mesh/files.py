@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from niso.errors import InputError
-from niso.files import write_atomically
+from niso.files.writing import write_atomically
 from niso.geometry.mesh.surface import Mesh
 
 Rows = list[list[Any]]

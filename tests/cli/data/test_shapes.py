@@ -130,12 +130,12 @@ def test_killed_at_any_moment_the_same_command_goes_on(start, niso, given: Path,
 
 
 def test_a_full_disk(refused, given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from niso import files
+    from niso.files import writing
 
     def full(file: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.os, "fsync", full)
+    monkeypatch.setattr(writing.os, "fsync", full)
     said = refused("data", "prepare", "shapes", given, tmp_path / "out", *TINY)
     assert "parameters.json" in said or str(tmp_path / "out") in said
     assert "No space left on device" in said and "give the same command again" in said

@@ -18,7 +18,7 @@ from niso.data.shapes.preparation import Preparation, prepare_folder, prepare_sh
 from niso.data.shapes.prepared import open_shapes, prepared_names
 from niso.data.shapes.sources import Source, find_sources
 from niso.errors import InputError
-from niso.files import locked
+from niso.files.locks import locked
 from niso.geometry.mesh import surface as meshes
 from niso.geometry.mesh.files import write_off
 from niso.geometry.mesh.surface import Mesh

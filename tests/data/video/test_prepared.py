@@ -16,7 +16,7 @@ from niso.data.video import prepared as frames
 from niso.data.video.preparation import Preparation, prepare
 from niso.data.video.sequences import Refused, Sequence, hold_out, longest_run
 from niso.errors import InputError
-from niso.files import locked
+from niso.files.locks import locked
 from tests.poses import random_poses
 
 SMALL = Preparation(size=16, min_frames=3)

@@ -16,7 +16,7 @@ from niso.config import require
 from niso.data.prepared import AGAIN, REFUSED, Outcome, Report
 from niso.data.workers import cores
 from niso.errors import Interrupted, counted
-from niso.files import check_place
+from niso.files.paths import check_place
 from niso.training.progress import Bar
 
 PRINTED = 10

@@ -1,0 +1,50 @@
+"""What lies in a folder and below."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+
+def holds_run(names: Collection[str]) -> bool:
+    """Whether a folder with files of these names is that of a run: its figures are no observations."""
+    return {"config.yaml", "run.json"} <= set(names)
+
+
+def walk(folder: Path, links: bool = False) -> Iterator[tuple[str, list[str], list[str]]]:
+    """As `os.walk`, but what lies in a folder that cannot be read is not left out without a word.
+
+    Args:
+        links: whether links to folders are followed.
+
+    Raises:
+        OSError: as the file system does. A folder that is not there holds nothing.
+    """
+
+    def refuse(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise error
+
+    return os.walk(folder, onerror=refuse, followlinks=links)
+
+
+def files_below(folder: Path, suffixes: Collection[str]) -> list[Path]:
+    """Files with one of these endings in a folder and below, in the order of their paths.
+
+    Hidden files and folders are passed over, and so are run folders. Links to folders are followed, each folder once;
+    links to nothing are among the files, for who reads them to refuse.
+
+    Raises:
+        OSError: a folder cannot be read.
+    """
+    found, seen = list[Path](), set[str]()
+    for place, folders, names in walk(folder, links=True):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        if holds_run(names) or (real := os.path.realpath(place)) in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        shown = (Path(place, name) for name in names if not name.startswith("."))
+        found += [path for path in shown if path.suffix.lower() in suffixes and (path.is_file() or path.is_symlink())]
+    return sorted(found)

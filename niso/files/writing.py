@@ -1,0 +1,109 @@
+"""Files that are written completely or not at all."""
+
+from __future__ import annotations
+
+import glob
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+STALE = 3600.0
+"""Seconds after which nobody writes a temporary file any more, though its process seems to live: numbers come again."""
+
+
+@contextmanager
+def replacing(path: Path, new: bool = False) -> Iterator[BinaryIO]:
+    """A file that replaces `path` in one step when it is complete, and leaves nothing otherwise.
+
+    Args:
+        new: nothing may be replaced. Of several processes that write at once, one does.
+
+    Raises:
+        FileExistsError: with `new`, there is such a file.
+        OSError: as the file system does; nothing half-written is left.
+    """
+    new_folders = [folder for folder in path.parents if not folder.exists()]  # the innermost first
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for stale in temporaries(path):  # of a process killed while it wrote
+        if not _writing(stale):
+            stale.unlink(missing_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if not (new and _linked(temporary, path)):
+            os.replace(temporary, path)
+    except BaseException as error:
+        with suppress(OSError):  # what refused the one may refuse the other
+            temporary.unlink()
+        with suppress(OSError):  # another process may have written there
+            for made in new_folders:
+                made.rmdir()
+        if isinstance(error, OSError) and error.errno is not None and error.filename in (None, str(temporary)):
+            error.filename = str(path)  # a full disk names no file
+        raise
+    if os.name == "posix":  # elsewhere a folder cannot be opened
+        descriptor = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def temporaries(path: Path) -> Iterator[Path]:
+    """Files beside `path` that were to replace it, or will be."""
+    return path.parent.glob(f".{glob.escape(path.name)}.*.tmp")
+
+
+def _linked(temporary: Path, path: Path) -> bool:
+    """Give a file its name, if no file has it; False where the file system has no links."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        return False
+    temporary.unlink()
+    return True
+
+
+def _writing(temporary: Path) -> bool:
+    """Whether a temporary file of `replacing` is young, and the process that it is named after lives."""
+    number = temporary.suffixes[-2].removeprefix(".").partition("-")[0]
+    if not number.isdecimal():
+        return False
+    own = int(number) == os.getpid()  # of another thread, or of an earlier process of that number
+    if os.name != "posix" and not own:
+        return False
+    try:
+        if not own:
+            os.kill(int(number), 0)  # sends nothing
+        return time.time() - temporary.stat().st_mtime < STALE
+    except PermissionError:  # of another user
+        return True
+    except (OSError, OverflowError):  # there is no such process, or the file is gone
+        return False
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file in one step: a reader, or a crash, sees the old content or the new, never a part.
+
+    Raises:
+        OSError: as the file system does; nothing half-written is left.
+    """
+    with replacing(path) as file:
+        file.write(content)
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Replace an .npz file in one step; errors as in `write_atomically`."""
+    with replacing(path) as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]  # no array is named `allow_pickle`
