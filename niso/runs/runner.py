@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,12 +14,11 @@ import torch
 from torch import nn
 
 from niso.collective import together
-from niso.config import flat, to_yaml
+from niso.config import to_yaml
 from niso.errors import InputError, Interrupted
 from niso.experiments import EXPERIMENTS
 from niso.experiments.experiment import Experiment, Phase
 from niso.experiments.known import known
-from niso.experiments.saved import REBUILT
 from niso.experiments.settings import Settings
 from niso.files.locks import locked
 from niso.files.writing import write_atomically
@@ -29,6 +26,7 @@ from niso.messages import say
 from niso.random import step_seed
 from niso.results import Result
 from niso.runs.facts import PLACE, meaning, origin, place, ways, write_facts
+from niso.runs.unchanged import check_split, settings_as_asked, settings_as_trained
 from niso.training import checkpoint
 from niso.training.loop import train
 from niso.training.processes import make_fabric, network_precision
@@ -41,9 +39,6 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 
-MAY_CHANGE = re.compile(r"data_dir|config\.evaluation_\w+|.*\.(steps|cosine_steps|accumulation)")
-"""Settings that a run may be resumed or evaluated with though they have changed, beside those that its experiment
-names: where its data lies now, what its metrics are computed on, and how long it is trained."""
 Make = Callable[..., Experiment]
 """What makes an experiment of the arguments of its class."""
 
@@ -74,7 +69,7 @@ def run(
     old = Run.open(out) if command and is_run(out) else None
     # one without facts was killed when it began
     again = old is not None and not old.finished and (not old.facts or old.facts.get("command") == command)
-    trained = _same(old, settings) if old and again else settings
+    trained = settings_as_asked(old, settings) if old and again else settings
     fabric = make_fabric(settings.hardware, None if again else lambda: Run.create(out, settings.dump()), tune)
     started = Run.open(out)
     if command and fabric.is_global_zero and not started.facts:
@@ -101,22 +96,8 @@ def resume(path: Path, began: float | None = None) -> dict[str, float]:
         if not (path / REPORT).exists():  # killed just before
             write_report(old, known(old.kind[0]))
         return old.metrics
-    settings = _load(old)
+    settings = settings_as_trained(old)
     return _execute(old, settings, make_fabric(settings.hardware), began)
-
-
-def _same(old: Run, asked: Settings) -> Settings:
-    """Settings of a run; InputError where a call asks for others."""
-    settings = _load(old)
-    before, now = dict(flat(settings.dump())), dict(flat(asked.dump()))
-    for name in sorted(before.keys() | now.keys()):
-        if not name.startswith("hardware.") and before.get(name) != now.get(name):
-            was, given = (json.dumps(values.get(name), default=str) for values in (before, now))
-            raise InputError(
-                f"{old.path} holds an unfinished run in which {name.removeprefix('config.')} is {was}, not {given}: "
-                "give the same, choose another folder, or remove it first"
-            )
-    return settings
 
 
 def evaluate(path: Path) -> dict[str, float]:
@@ -127,29 +108,8 @@ def evaluate(path: Path) -> dict[str, float]:
         NisoError: as for `resume`.
     """
     old = Run.open(path)
-    settings = _load(old)
+    settings = settings_as_trained(old)
     return _execute(old, settings, make_fabric(settings.hardware.alone()))
-
-
-def _load(old: Run) -> Settings:
-    """Settings of a run; InputError where config.yaml is no longer that of the run that was trained."""
-    settings = Settings.of(old)
-    trained = dict(flat(old.facts.get("settings", {})))
-    asked = dict(flat(settings.dump())) | dict(flat(old.determining))  # what the file lacks has its default
-    for name in trained.keys() & asked.keys():
-        if trained[name] != asked[name] and not may_change(settings.experiment, name):
-            now, before = (json.dumps(values[name], default=str) for values in (asked, trained))
-            raise InputError(
-                f"{old.path / SETTINGS}: {name.removeprefix('config.')} is {now}, but the run was trained with "
-                f"{before}: undo that, or start a new run"
-            )
-    return settings
-
-
-def may_change(experiment: str, setting: str) -> bool:
-    """Whether a run may be resumed or evaluated with another value of a setting, by its dotted name."""
-    own = EXPERIMENTS.find(experiment).evaluation_settings
-    return setting.removeprefix("config.") in own or bool(MAY_CHANGE.fullmatch(setting))
 
 
 def _execute(
@@ -327,7 +287,7 @@ def _introduce(experiment: Experiment, folder: Run, training: bool, begun: bool)
     if training and experiment.announcement:
         say(f"{experiment.name}: {experiment.announcement}")
     drawn = experiment.facts()
-    _check_split(folder, drawn, experiment.evaluation_facts)
+    check_split(folder, drawn, experiment.evaluation_facts)
     if training and drawn:
         # networks and scaling stay as they were when training began
         folder.write("facts", {**drawn, **folder.facts} if begun else {**folder.facts, **drawn})
@@ -370,24 +330,6 @@ def _keep(folder: Run, settings: Settings, result: Result, metrics: dict[str, fl
     facts |= {**took, **{name: values for name, values in lists.items() if values}, "settings": folder.determining}
     folder.write("facts", facts)
     folder.write("metrics", metrics)
-
-
-def _check_split(folder: Run, drawn: Mapping[str, Any], may_differ: frozenset[str]) -> None:
-    """InputError where a run would be tested on what it was trained on, since its data, or how it is split, has
-    changed."""
-    facts, now = folder.facts, {key: drawn[key] for key in drawn.keys() - {*REBUILT, *may_differ}}
-    if isinstance(before := facts.get("content"), str) and "content" in now:
-        now["content"] = now["content"][: len(before)]  # of files, runs of before know names and sizes alone
-    changed = {key for key in now if facts.get(key, now[key]) != now[key]}
-    if changed and "content" in now.keys() - changed:  # by other settings, or by another version of niso
-        problem = (
-            "its data is split in another way than when it was trained: bring back its settings and version of niso"
-        )
-    elif changed:
-        problem = "its data has changed since it was trained: bring back what it was trained on"
-    else:
-        return
-    raise InputError(f"{folder.path}: {problem}, or start a new run")
 
 
 def _fastest(folder: Run, settings: Settings, phase: Phase, fabric: Fabric) -> tuple[Settings, Fabric]:

@@ -4,7 +4,7 @@ import shutil
 import time
 import warnings
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from niso.loading import load
 from niso.report.groups import grouped
 from niso.runs import facts, runner
 from niso.runs.record import write_record
+from niso.runs.unchanged import settings_as_trained
 from niso.training import checkpoint
 from niso.training.processes import make_fabric
 from niso.training.run import Run
@@ -75,7 +76,7 @@ def test_a_folder_that_another_process_took_first_is_left_to_it(finished, tmp_pa
 
     monkeypatch.setattr(runner, "locked", taken)
     with pytest.raises(InputError, match="another process"):
-        runner.run(runner._load(Run.open(finished)), tmp_path / "new")
+        runner.run(settings_as_trained(Run.open(finished)), tmp_path / "new")
     assert {"config.yaml"} <= {file.name for file in (tmp_path / "new").iterdir()}
 
 
@@ -85,18 +86,8 @@ def test_a_finished_run_is_left_as_it_is(finished):
     assert {file: file.stat().st_mtime_ns for file in before} == before
 
 
-def test_an_experiment_names_what_its_metrics_alone_depend_on():
-    changed = {"homnist": "test_digits", "pose": "test_frames", "torus": "evaluation_pairs", "pairs": "training.steps"}
-    assert all(runner.may_change(name, f"config.{setting}") for name, setting in changed.items())
-    assert runner.may_change("torus", "data_dir")
-    fixed = {"homnist": "rank", "pose": "test_digits", "torus": "test_frames", "pairs": "training.learning_rate"}
-    assert not any(runner.may_change(name, f"config.{setting}") for name, setting in fixed.items())
-    for experiment in map(EXPERIMENTS.find, EXPERIMENTS):
-        assert experiment.evaluation_settings <= {field.name for field in fields(experiment.config_class)}
-
-
 def test_networks_are_evaluated_in_the_precision_that_the_run_chose(finished, tmp_path, monkeypatch):
-    settings = runner._load(Run.open(finished))
+    settings = settings_as_trained(Run.open(finished))
     half = replace(settings.hardware, precision="bf16-mixed")
     fastest = replace(settings, hardware=half), make_fabric(half, tune=False)
     monkeypatch.setattr(runner, "_fastest", lambda *_: fastest)

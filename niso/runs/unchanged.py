@@ -1,0 +1,87 @@
+"""What must not have changed since a run was trained, where it goes on or is evaluated again: settings and data."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from niso.config import flat
+from niso.errors import InputError
+from niso.experiments import EXPERIMENTS
+from niso.experiments.saved import REBUILT
+from niso.experiments.settings import Settings
+from niso.training.run import SETTINGS, Run
+
+MAY_CHANGE = re.compile(r"data_dir|config\.evaluation_\w+|.*\.(steps|cosine_steps|accumulation)")
+"""Settings that a run may be resumed or evaluated with though they have changed, beside those that its experiment
+names: where its data lies now, what its metrics are computed on, and how long it is trained."""
+
+
+def settings_as_trained(old: Run) -> Settings:
+    """Settings of a run.
+
+    Raises:
+        InputError: config.yaml is no longer that of the run that was trained, or damaged.
+    """
+    settings = Settings.of(old)
+    trained = dict(flat(old.facts.get("settings", {})))
+    asked = dict(flat(settings.dump())) | dict(flat(old.determining))  # what the file lacks has its default
+    for name in trained.keys() & asked.keys():
+        if trained[name] != asked[name] and not may_change(settings.experiment, name):
+            now, before = (json.dumps(values[name], default=str) for values in (asked, trained))
+            raise InputError(
+                f"{old.path / SETTINGS}: {name.removeprefix('config.')} is {now}, but the run was trained with "
+                f"{before}: undo that, or start a new run"
+            )
+    return settings
+
+
+def settings_as_asked(old: Run, asked: Settings) -> Settings:
+    """Settings of a run that is not finished.
+
+    Raises:
+        InputError: a call asks for others, or as of `settings_as_trained`.
+    """
+    settings = settings_as_trained(old)
+    before, now = dict(flat(settings.dump())), dict(flat(asked.dump()))
+    for name in sorted(before.keys() | now.keys()):
+        if not name.startswith("hardware.") and before.get(name) != now.get(name):
+            was, given = (json.dumps(values.get(name), default=str) for values in (before, now))
+            raise InputError(
+                f"{old.path} holds an unfinished run in which {name.removeprefix('config.')} is {was}, not {given}: "
+                "give the same, choose another folder, or remove it first"
+            )
+    return settings
+
+
+def may_change(experiment: str, setting: str) -> bool:
+    """Whether a run may be resumed or evaluated with another value of a setting, by its dotted name."""
+    own = EXPERIMENTS.find(experiment).evaluation_settings
+    return setting.removeprefix("config.") in own or bool(MAY_CHANGE.fullmatch(setting))
+
+
+def check_split(folder: Run, drawn: Mapping[str, Any], may_differ: frozenset[str]) -> None:
+    """Check that a run is not tested on what it was trained on.
+
+    Args:
+        drawn: facts of the data, as it is now.
+        may_differ: those of them that an evaluation may change.
+
+    Raises:
+        InputError: its data, or how it is split, has changed.
+    """
+    facts, now = folder.facts, {key: drawn[key] for key in drawn.keys() - {*REBUILT, *may_differ}}
+    if isinstance(before := facts.get("content"), str) and "content" in now:
+        now["content"] = now["content"][: len(before)]  # of files, runs of before know names and sizes alone
+    changed = {key for key in now if facts.get(key, now[key]) != now[key]}
+    if changed and "content" in now.keys() - changed:  # by other settings, or by another version of niso
+        problem = (
+            "its data is split in another way than when it was trained: bring back its settings and version of niso"
+        )
+    elif changed:
+        problem = "its data has changed since it was trained: bring back what it was trained on"
+    else:
+        return
+    raise InputError(f"{folder.path}: {problem}, or start a new run")
